@@ -1,0 +1,23 @@
+"""The errors of the library, each a kind of the built-in error that a user would catch."""
+
+__all__ = ["ArgumentError", "ArgumentTypeError", "ColumnError", "ColumnTypeError", "MissingPackageError"]
+
+
+class ArgumentError(ValueError):
+    """An argument has a value that cannot be used."""
+
+
+class ArgumentTypeError(TypeError):
+    """An argument has a type that cannot be used."""
+
+
+class ColumnError(ValueError):
+    """A column of the table holds values that cannot be used; the message names the column."""
+
+
+class ColumnTypeError(ColumnError, TypeError):
+    """A column of the table has a type that cannot be used; the message names the column."""
+
+
+class MissingPackageError(ImportError):
+    """An optional package is needed and not installed; the message says how to install it."""
