@@ -1,14 +1,14 @@
 """Checks of arguments, and the wording of what they say when they fail."""
 
 from collections.abc import Collection, Iterable
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
 
 from knotwork.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["argument_error", "check_bool", "check_choice", "check_int", "check_number", "listed", "type_error"]
+__all__ = ["argument_error", "check_bool", "check_choice", "check_int", "listed", "type_error"]
 
 T = TypeVar("T")
 
@@ -72,16 +72,6 @@ def check_int(value: Any, name: str, minimum: int, hint: str = "") -> int:
     if value < minimum:
         raise argument_error(name, f"be an integer of at least {minimum}", value, hint)
     return int(value)
-
-
-def check_number(value: Any, name: str, minimum: float, maximum: float = np.inf) -> float:
-    """Return `value` as a finite float between `minimum` and `maximum`, both included."""
-    requirement = f"be a finite number between {minimum:g} and {maximum:g}"
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise type_error(name, requirement, value)
-    if not (np.isfinite(value) and minimum <= value <= maximum):
-        raise argument_error(name, requirement, value)
-    return float(value)
 
 
 def check_bool(value: Any, name: str) -> bool:

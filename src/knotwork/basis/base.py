@@ -109,11 +109,11 @@ class Basis(ABC):
 
     @abstractmethod
     def _values(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
-        """Values at x of shape (n,), inside the domain, with ``breaks = [low, *knots, high]``: shape (n, size)."""
+        """Return values of shape (n, size) at x of shape (n,), inside the domain; ``breaks = [low, *knots, high]``."""
 
     @abstractmethod
     def _slopes(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
-        """Derivatives with respect to x; arguments and shape as for `_values`."""
+        """Return the derivatives with respect to x; arguments and shape as for `_values`."""
 
     def evaluate(self, x: npt.ArrayLike, extrapolation: str = "clip") -> FloatArray:
         """Return the values of all functions.

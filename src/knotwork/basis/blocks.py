@@ -38,6 +38,7 @@ CUBIC, QUARTIC_TAILS, RAMP, ANY = 1, 2, 3, 4
 MIN_SUPPORT = 1e-6
 """Share of the domain that an M-spline's support counts as at least when its height is computed."""
 
+
 @dataclass(frozen=True, eq=False)
 class BasisBlock:
     """A column encoded by a basis.
@@ -138,7 +139,10 @@ def make_table(blocks: Sequence[Block], *, extrapolation: str, indicator: bool) 
     numbers: list[FloatArray] = []
     position = piece = 0
     for source, (column, block, row) in enumerate(zip(columns, blocks, rows, strict=True)):
-        column["source"], column["formula"] = source, FORMULAS.get((row.kind, row.degree, extrapolation != "linear"), ANY)
+        column["source"], column["formula"] = (
+            source,
+            FORMULAS.get((row.kind, row.degree, extrapolation != "linear"), ANY),
+        )
         column["kind"], column["degree"], column["n_knots"] = row.kind, row.degree, len(row.knots)
         column["window"] = row.degree + (row.kind != CUMULATIVE)
         column["unit"], column["low"], column["high"] = row.unit, *row.domain

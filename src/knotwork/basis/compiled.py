@@ -42,7 +42,7 @@ def _compiled(**options: Any) -> Callable[[F], F]:
 
 
 @_compiled()
-def _locate(X, first_row, n_rows, column, numbers, inside, intervals):  # type: ignore[no-untyped-def]
+def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
     """For some rows of a column, fill the value moved into the domain, and the number of interior knots <= it.
 
     Knots are counted one after the other, each for all rows at once: the inner loop has no branch and runs on
@@ -73,7 +73,7 @@ def _locate(X, first_row, n_rows, column, numbers, inside, intervals):  # type: 
 
 
 @_compiled()
-def _cubic(x, pieces, k, t, s):  # type: ignore[no-untyped-def]
+def _cubic(x, pieces, k, t, s):
     """Return the four cubic B-splines at x: `_any_degree` written out, so that nothing leaves the registers.
 
     In row k of `pieces`, columns t and t + 1 are the ends of the interval, and the shares begin at column s.
@@ -88,7 +88,7 @@ def _cubic(x, pieces, k, t, s):  # type: ignore[no-untyped-def]
 
 
 @_compiled()
-def _any_degree(x, degree, pieces, k, values):  # type: ignore[no-untyped-def]
+def _any_degree(x, degree, pieces, k, values):
     """Fill ``values[: degree + 1]`` with the B-splines at x: `local_bsplines` with its divisions done beforehand."""
     values[0] = 1.0
     s = 2 * degree
@@ -103,7 +103,7 @@ def _any_degree(x, degree, pieces, k, values):  # type: ignore[no-untyped-def]
 
 
 @_compiled()
-def _fill_cubic(n_rows, column, pieces, inside, intervals, windows):  # type: ignore[no-untyped-def]
+def _fill_cubic(n_rows, column, pieces, inside, intervals, windows):
     """Fill the windows of some rows with weighted cubic B-splines."""
     for i in range(n_rows):
         k = column.piece + intervals[i]
@@ -113,7 +113,7 @@ def _fill_cubic(n_rows, column, pieces, inside, intervals, windows):  # type: ig
 
 
 @_compiled()
-def _fill_quartic_tails(n_rows, column, pieces, inside, intervals, windows):  # type: ignore[no-untyped-def]
+def _fill_quartic_tails(n_rows, column, pieces, inside, intervals, windows):
     """Fill the windows of some rows with I-splines of degree 3: sums of quartic B-splines."""
     for i in range(n_rows):
         k, x = column.piece + intervals[i], inside[i]
@@ -126,7 +126,7 @@ def _fill_quartic_tails(n_rows, column, pieces, inside, intervals, windows):  # 
 
 
 @_compiled()
-def _fill_ramps(n_rows, column, pieces, inside, intervals, windows):  # type: ignore[no-untyped-def]
+def _fill_ramps(n_rows, column, pieces, inside, intervals, windows):
     """Fill the windows of some rows with the one ramp of piecewise-linear encoding."""
     for i in range(n_rows):
         k = column.piece + intervals[i]
@@ -134,7 +134,7 @@ def _fill_ramps(n_rows, column, pieces, inside, intervals, windows):  # type: ig
 
 
 @_compiled()
-def _fill_any(n_rows, column, pieces, inside, intervals, windows):  # type: ignore[no-untyped-def]
+def _fill_any(n_rows, column, pieces, inside, intervals, windows):
     """Fill the windows of some rows, whatever the kind and degree."""
     kind, degree, piece = column.kind, column.degree, column.piece
     for i in range(n_rows):
@@ -154,7 +154,7 @@ def _fill_any(n_rows, column, pieces, inside, intervals, windows):  # type: igno
 
 
 @_compiled()
-def _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows):  # type: ignore[no-untyped-def]
+def _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows):
     """Continue splines outside the domain in straight lines, and keep all values within the output's type."""
     length = column.window
     for i in range(n_rows):
@@ -171,7 +171,7 @@ def _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows):
 
 
 @_compiled()
-def _encode_tile(formula, X, first_row, n_rows, columns, numbers, pieces, scratch, largest):  # type: ignore[no-untyped-def]
+def _encode_tile(formula, X, first_row, n_rows, columns, numbers, pieces, scratch, largest):
     """Fill the intervals and windows of some rows of all columns.
 
     `formula` is a tuple of that length: a length is known to the compiler, which then compiles that branch alone.
@@ -192,7 +192,7 @@ def _encode_tile(formula, X, first_row, n_rows, columns, numbers, pieces, scratc
 
 
 @_compiled(inline="always")
-def _write_ones(out, i, first, n):  # type: ignore[no-untyped-def]
+def _write_ones(out, i, first, n):
     """Write n ones, eight at a time, the last eight over others where n is no multiple."""
     if n < 8:
         for k in range(n):
@@ -206,7 +206,7 @@ def _write_ones(out, i, first, n):  # type: ignore[no-untyped-def]
 
 
 @_compiled()
-def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, out):  # type: ignore[no-untyped-def]
+def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, out):
     """Write everything that differs from zero into `out`, which holds zeros."""
     _, intervals, windows = scratch
     for tile in range(0, X.shape[0], TILE):
@@ -227,7 +227,7 @@ def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, ou
 
 
 @_compiled()
-def _count(X, columns, numbers, pieces, indicator, scratch, counts):  # type: ignore[no-untyped-def]
+def _count(X, columns, numbers, pieces, indicator, scratch, counts):
     """Add the number of entries that `_sparse` writes for each row to `counts`."""
     inside, intervals, _ = scratch
     for tile in range(0, X.shape[0], TILE):
@@ -246,7 +246,7 @@ def _count(X, columns, numbers, pieces, indicator, scratch, counts):  # type: ig
 
 
 @_compiled()
-def _sparse(formula, X, columns, numbers, pieces, indicator, scratch, largest, entries, indices, data):  # type: ignore[no-untyped-def]
+def _sparse(formula, X, columns, numbers, pieces, indicator, scratch, largest, entries, indices, data):
     """Write the entries of each row from ``entries[row]`` on, and return how many of them are zero."""
     _, intervals, windows = scratch
     zeros = 0
@@ -340,7 +340,9 @@ def encode_sparse(
         values = _as_float64(X[rows])
         for formula, columns in runs:
             zeros.append(
-                _sparse((0,) * formula, values, columns, *table[1:], _scratch(table), largest, entries[rows], indices, data)
+                _sparse(
+                    (0,) * formula, values, columns, *table[1:], _scratch(table), largest, entries[rows], indices, data
+                )
             )
 
     _over_rows(encode, X.shape, n_threads)

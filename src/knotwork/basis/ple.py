@@ -45,4 +45,5 @@ class PiecewiseLinear(Basis):
 
     def _slopes(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
         bins = np.searchsorted(breaks[1:-1], x, side="right")
-        return (bins[:, None] == np.arange(self.size)) / np.diff(breaks)
+        slopes: FloatArray = (bins[:, None] == np.arange(self.size)) / np.diff(breaks)
+        return slopes
