@@ -79,6 +79,7 @@ def read_numbers(X: Any) -> NumberArray:
         raise type_error(
             "X", "be a dense table", type(X).__name__, "Sparse input is not supported: call X.toarray() first."
         )
+    X = np.asarray(X) if isinstance(X, list | tuple) else X
     if isinstance(X, np.ndarray) and X.ndim == 2:
         if X.dtype.kind in "USmM":
             advice = "holds dates or durations" if X.dtype.kind in "mM" else "holds text"
@@ -100,19 +101,22 @@ def _as_frame(X: Any) -> nw.DataFrame[Any] | None:
         import pyarrow as pa  # noqa: PLC0415 - only needed where the user has one
 
         X = pa.Table.from_batches([X])
-    frame = nw.from_native(X, pass_through=True)
+    try:
+        frame = nw.from_native(X, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        names = [str(name) for name in X.columns]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        raise ColumnError(
+            f"X must have distinct column names, but these stand more than once: {listed(repeated)}. Rename them."
+        ) from None
     if isinstance(frame, nw.LazyFrame):
         raise type_error("X", "be a table that is in memory", type(X).__name__, "Call .collect() on it first.")
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
 def _frame_names(frame: nw.DataFrame[Any]) -> list[Any]:
-    native = nw.to_native(frame)
-    names = list(native.column_names) if hasattr(native, "column_names") else list(native.columns)
-    repeated = sorted({str(name) for name in names if names.count(name) > 1})
-    if repeated:
-        raise ColumnError(f"X must have distinct column names, but these stand twice: {listed(repeated)}. Rename them.")
-    return names
+    native = nw.to_native(frame)  # whose names may be other than text
+    return list(native.column_names) if hasattr(native, "column_names") else list(native.columns)
 
 
 def _read_frame(frame: nw.DataFrame[Any]) -> NumberArray:
@@ -147,14 +151,23 @@ def _read_objects(X: NumberArray) -> NumberArray:
 
 
 def _floats(values: NumberArray, label: str) -> npt.NDArray[np.float64]:
-    """Convert Python objects to floats; None and missing-value marks become NaN."""
+    """Convert Python objects to floats."""
     out = np.empty(len(values))
     for index, value in enumerate(values):
         try:
-            out[index] = np.nan if value is None or type(value).__name__ in ("NAType", "NaTType") else float(value)
-        except (TypeError, ValueError) as error:
+            out[index] = _float(value)
+        except (TypeError, ValueError, OverflowError) as error:
             raise ColumnTypeError(
                 f"{label} holds {value!r}, which is not a number: argument must be a string or a real number. "
                 "Convert the column to numbers first."
             ) from error
     return out
+
+
+def _float(value: Any) -> float:
+    """Convert an object to a float; None and marks of missing values become NaN."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return float("nan")
+    if np.iscomplexobj(value):
+        raise TypeError("a complex number")
+    return float(value)

@@ -1,0 +1,1 @@
+"""Reports: what studies found, in tables and pictures."""

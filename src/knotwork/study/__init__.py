@@ -1,0 +1,1 @@
+"""Studies: comparisons of encodings on data."""
