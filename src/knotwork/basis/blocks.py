@@ -184,7 +184,8 @@ def _spline_row(block: BasisBlock) -> _Row:
     breaks = np.concatenate(([low], basis.knots * unit, [high]))
     weights = np.ones(basis.size)
     if isinstance(basis, MSpline):
-        weights = np.minimum((high - low) * heights(breaks, degree), (degree + 1) / MIN_SUPPORT)
+        with np.errstate(over="ignore"):  # what overflows is bounded
+            weights = np.minimum((high - low) * heights(breaks, degree), (degree + 1) / MIN_SUPPORT)
     return _Row(
         kind,
         scheme,

@@ -73,21 +73,8 @@ class ScalarEncoder(Encoder):
     def _fit_column(self, index: int, column: Column, target: Target | None, seed: int) -> Block:
         if self.scaling == "minmax":  # piecewise-linear encoding with one bin
             return BasisBlock(PiecewiseLinear(np.empty(0), column.domain), 1)
-        mean, spread = _moments(column)
-        return AffineBlock(mean, spread, (-np.inf, np.inf))
+        mean, deviation = column.mean_and_deviation()
+        return AffineBlock(mean, deviation or 1.0, (-np.inf, np.inf))
 
     def _suffixes(self, index: int, block: Block) -> list[str]:
         return [""]
-
-
-def _moments(column: Column) -> tuple[float, float]:
-    """Return the weighted mean and standard deviation, 0 and 1 where there is none; squares do not overflow."""
-    if len(column.distinct) < 2:
-        return (float(column.distinct[0]) if len(column.distinct) else 0.0), 1.0
-    unit = 1.0 / max(abs(column.distinct[0]), abs(column.distinct[-1]))
-    if not np.isfinite(unit):
-        return 0.0, 1.0
-    scaled = column.distinct * unit
-    mean = np.average(scaled, weights=column.weights)
-    spread = np.sqrt(np.average((scaled - mean) ** 2, weights=column.weights))
-    return float(mean / unit), float(spread / unit) if spread > 0 else 1.0

@@ -135,6 +135,8 @@ def _read_frame(frame: nw.DataFrame[Any]) -> NumberArray:
 
 def _read_series(series: Any, name: Any) -> NumberArray:
     dtype = series.dtype
+    if series.null_count() == len(series):
+        return np.full(len(series), np.nan)
     for kind, advice in ADVICE.items():
         if dtype == kind:
             raise ColumnTypeError(f"column {name!r} {advice}.")

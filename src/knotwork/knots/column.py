@@ -1,6 +1,7 @@
 """A column of numbers, summarised for knot placement: distinct values, their weights, and the domain."""
 
 from dataclasses import dataclass
+from math import frexp, ldexp, ulp
 
 import numpy as np
 import numpy.typing as npt
@@ -9,8 +10,8 @@ from knotwork.basis.base import FloatArray
 
 __all__ = ["Column", "column_domain"]
 
-NOISE = 2.0**-36
-"""A range narrower than this share of the values themselves is rounding noise: the column counts as constant."""
+FEWEST_FLOATS = 2.0**16
+"""A range with fewer numbers than this between its ends is rounding noise: the column counts as constant."""
 
 
 def column_domain(low: float, high: float) -> tuple[float, float]:
@@ -25,7 +26,7 @@ def column_domain(low: float, high: float) -> tuple[float, float]:
     ((0.0, 2.0), (3.5, 10.5))
     """
     size = max(abs(low), abs(high))
-    if 0.5 * high - 0.5 * low > 0.5 * NOISE * size and np.nextafter(low, high) < np.nextafter(high, low):
+    if 0.5 * high - 0.5 * low > 0.5 * FEWEST_FLOATS * ulp(size):
         return low, high
     middle, reach = 0.5 * low + 0.5 * high, 0.5 * max(1.0, size)
     largest = float(np.finfo(np.float64).max)
@@ -48,6 +49,8 @@ class Column:
         Which rows of the table these are.
     row_weights : ndarray of shape (n,) or None
         Weight of each row; None if all count the same.
+    moments : tuple of float or None
+        Mean and standard deviation, where they are known better than from `distinct` and `weights`.
     """
 
     distinct: FloatArray
@@ -55,6 +58,7 @@ class Column:
     codes: npt.NDArray[np.intp] | None = None
     rows: npt.NDArray[np.intp] | None = None
     row_weights: FloatArray | None = None
+    moments: tuple[float, float] | None = None
 
     @classmethod
     def from_values(cls, values: npt.NDArray[np.float64], sample_weight: FloatArray | None = None) -> "Column":
@@ -83,6 +87,25 @@ class Column:
         if not len(self.distinct):
             return 0.0, 1.0
         return column_domain(float(self.distinct[0]), float(self.distinct[-1]))
+
+    def mean_and_deviation(self) -> tuple[float, float]:
+        """Return the weighted mean and standard deviation; a deviation of 0 if there is but one value, or none.
+
+        Examples
+        --------
+        >>> Column.from_values(np.array([1e300, -1e300])).mean_and_deviation()
+        (0.0, 1e+300)
+        """
+        if self.moments is not None:
+            return self.moments
+        if not len(self.distinct):
+            return 0.0, 0.0
+        largest = max(abs(self.distinct[0]), abs(self.distinct[-1]))
+        unit = ldexp(1.0, min(-frexp(largest)[1], 1000))  # a power of two: squares of numbers near 1 do not overflow
+        scaled = self.distinct * unit
+        mean = np.average(scaled, weights=self.weights)
+        variance = np.average((scaled - mean) ** 2, weights=self.weights)
+        return float(mean / unit), float(np.sqrt(variance) / unit)
 
     def quantiles(self, levels: npt.ArrayLike) -> FloatArray:
         """Return weighted quantiles with linear interpolation between neighbouring values.

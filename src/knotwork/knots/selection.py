@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from knotwork.basis.base import MIN_SEPARATION, FloatArray, binary_unit
+from knotwork.basis.base import MIN_GAP, FloatArray, binary_unit
 from knotwork.knots.column import Column
 
 __all__ = ["complete", "select_spaced", "separated"]
 
 
 class _Chosen:
-    """Knots chosen so far, in order, each strictly inside its neighbours by more than `min_spacing` of the domain."""
+    """Knots chosen so far, in order, between the ends of the domain."""
 
     def __init__(self, domain: tuple[float, float]) -> None:
         self.unit = binary_unit(*domain)
@@ -26,19 +26,18 @@ class _Chosen:
     def gaps(self) -> FloatArray:
         return np.diff(np.array(self.points) * self.unit)
 
-    def add(self, knot: float, min_spacing: float = MIN_SEPARATION, *, from_ends: bool = True) -> bool:
-        """Add a knot if it keeps its distance: from the ends too, or from them only so much that a basis exists."""
+    def add(self, knot: float, min_spacing: float = 0.0) -> bool:
+        """Add a knot if it is at least a share `min_spacing` of the domain away from other knots, and inside it."""
         place = int(np.searchsorted(self.points, knot))
         if not 0 < place < len(self.points):
             return False
-        left, right = self.points[place - 1], self.points[place]
-        for neighbour, is_end in ((left, place == 1), (right, place == len(self.points) - 1)):
-            spacing = MIN_SEPARATION if is_end and not from_ends else min_spacing
-            distance = abs(knot * self.unit - neighbour * self.unit)
-            if not (distance > MIN_SEPARATION * self.width and distance >= spacing * self.width * (1 - 1e-12)):
-                return False
-        self.points.insert(place, knot)
-        return True
+        left, right = (abs(knot * self.unit - self.points[index] * self.unit) for index in (place - 1, place))
+        least = min_spacing * self.width * (1.0 - 1e-12)
+        far_left = left > MIN_GAP and (left >= least or place == 1)
+        far_right = right > MIN_GAP and (right >= least or place == len(self.points) - 1)
+        if far_left and far_right:
+            self.points.insert(place, knot)
+        return far_left and far_right
 
 
 def select_spaced(
@@ -70,7 +69,7 @@ def select_spaced(
     for index in np.lexsort((thresholds, -gains)):
         if len(chosen) == n_knots:
             break
-        chosen.add(float(thresholds[index]), min_spacing, from_ends=False)
+        chosen.add(float(thresholds[index]), min_spacing)
     return chosen.knots
 
 

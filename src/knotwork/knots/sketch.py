@@ -1,6 +1,7 @@
 """Quantiles of a column that is seen batch by batch and never held."""
 
 import numpy as np
+import numpy.typing as npt
 
 from knotwork.basis.base import FloatArray
 from knotwork.knots.column import Column
@@ -12,7 +13,8 @@ class QuantileSketch:
     """A summary of a stream of numbers in bounded memory.
 
     Up to `capacity` numbers it is exact. Beyond, full buffers are halved: sorted, every second number is kept with
-    twice the weight, and two buffers of one weight become one of the next. Smallest and largest number stay exact.
+    twice the weight, and two buffers of one weight become one of the next. Smallest and largest number, mean and
+    standard deviation stay exact.
 
     Parameters
     ----------
@@ -36,6 +38,8 @@ class QuantileSketch:
         self._pending: list[FloatArray] = []
         self._n_pending = 0
         self._low, self._high = np.inf, -np.inf
+        # Extended precision, where the machine has it, holds squares of any float64.
+        self._n, self._mean, self._squares = 0, np.longdouble(0), np.longdouble(0)
 
     def update(self, values: FloatArray) -> None:
         """Take in the numbers of a batch; NaN are left out."""
@@ -43,12 +47,21 @@ class QuantileSketch:
         if not len(values):
             return
         self._low, self._high = min(self._low, values.min()), max(self._high, values.max())
+        self._add_moments(values.astype(np.longdouble))
         self._pending.append(values.copy())
         self._n_pending += len(values)
         while self._n_pending >= 2 * self.capacity:
             joined = np.concatenate(self._pending)
             self._push(np.sort(joined[: self.capacity]), 0)
             self._pending, self._n_pending = [joined[self.capacity :]], len(joined) - self.capacity
+
+    def _add_moments(self, values: npt.NDArray[np.longdouble]) -> None:
+        """Join the mean and the sum of squared deviations of a batch to those so far (Chan et al., 1983)."""
+        n, mean = len(values), values.mean()
+        difference, total = mean - self._mean, self._n + n
+        self._squares += ((values - mean) ** 2).sum() + difference**2 * (self._n * n / total)
+        self._mean += difference * (n / total)
+        self._n = total
 
     def _push(self, buffer: FloatArray, level: int) -> None:
         """Add a sorted buffer whose numbers stand for 2**level each; where there is one already, join the two."""
@@ -70,7 +83,9 @@ class QuantileSketch:
         weights = np.concatenate([np.full(len(part), weight) for part, weight in parts])
         distinct, codes = np.unique(values, return_inverse=True)
         totals = np.bincount(codes, weights, len(distinct)).astype(np.float64)
-        for end, place in ((self._low, 0), (self._high, len(distinct))):
-            if end not in distinct[[0, -1]]:
-                distinct, totals = np.insert(distinct, place, end), np.insert(totals, place, 1.0)
-        return Column(distinct, totals)
+        if distinct[0] != self._low:
+            distinct, totals = np.insert(distinct, 0, self._low), np.insert(totals, 0, 1.0)
+        if distinct[-1] != self._high:
+            distinct, totals = np.append(distinct, self._high), np.append(totals, 1.0)
+        deviation = np.sqrt(self._squares / self._n)
+        return Column(distinct, totals, moments=(float(self._mean), float(deviation)))

@@ -44,7 +44,7 @@ class Target:
         """
         if task is not None:
             check_choice(task, "task", TASKS)
-        labels = column_or_1d(y, warn=True)
+        labels = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)  # keeps nullable integers
         task = task or infer_task(labels)
         if task == "classification":
             _refuse_missing(pd.isna(labels))

@@ -1,0 +1,23 @@
+"""Shared settings: where real tables are, and a loud word when they are not there."""
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # otherwise scikit-learn skips a check in silence
+
+import pytest
+
+DATA = Path(os.environ.get("KNOTWORK_DATA", Path(__file__).parents[2] / "shared" / "datasets"))
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    if not (DATA / "datasets.json").exists():
+        pytest.skip(f"no data sets in {DATA}: set KNOTWORK_DATA to their folder")
+    return DATA
+
+
+def pytest_terminal_summary(terminalreporter):
+    if not (DATA / "datasets.json").exists():
+        terminalreporter.section("REAL TABLES ARE MISSING", red=True, bold=True)
+        terminalreporter.line(f"Tests on real tables did not run: {DATA} has no datasets.json. Set KNOTWORK_DATA.")

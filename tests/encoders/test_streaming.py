@@ -1,0 +1,71 @@
+"""Fitting from batches."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import knotwork as kw
+
+RANDOM = np.random.default_rng(0)
+TABLE = pd.DataFrame(
+    {
+        "a": RANDOM.normal(size=200_000),
+        "b": RANDOM.lognormal(size=200_000),
+        "c": np.where(RANDOM.uniform(size=200_000) < 0.9, 0.0, RANDOM.normal(size=200_000)),
+    }
+)
+TABLE.loc[::7, "a"] = np.nan
+
+
+@pytest.mark.parametrize("method", ["BS-Q", "IS-U", "MinMax", "Std"])
+def test_row_groups_of_a_parquet_file(tmp_path, method):
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.Table.from_pandas(TABLE), path, row_group_size=20_000)
+    streamed = kw.make_encoder(method, 9).fit(pq.ParquetFile(path).iter_batches(batch_size=20_000))
+    whole = kw.make_encoder(method, 9).fit(TABLE)
+    assert list(streamed.feature_names_in_) == ["a", "b", "c"]
+    np.testing.assert_array_equal(streamed.domain_, whole.domain_)
+    for name, got, expected in list(zip(TABLE, streamed.knots_, whole.knots_, strict=True))[:2]:
+        column = np.sort(TABLE[name].dropna())
+        ranks = [np.searchsorted(column, knots) / len(column) for knots in (got, expected)]
+        np.testing.assert_allclose(*ranks, atol=0.002)
+    half = streamed.transform(TABLE).shape[1] * 2 // 3
+    np.testing.assert_allclose(streamed.transform(TABLE)[:, :half], whole.transform(TABLE)[:, :half], atol=0.05)
+    assert (np.ptp(streamed.transform(TABLE), axis=0) > 0).all()  # on ties, knots may differ, but all are in use
+
+
+def test_few_rows_are_exact():
+    small = TABLE.iloc[:5000]
+    batches = (small.iloc[start : start + 700] for start in range(0, 5000, 700))
+    streamed = kw.make_encoder("BS-Q", 9).fit(batches)
+    np.testing.assert_array_equal(streamed.transform(small), kw.make_encoder("BS-Q", 9).fit(small).transform(small))
+
+
+def test_arrays_and_readers():
+    arrays = iter(np.array_split(TABLE.to_numpy(), 9))
+    reader = pa.Table.from_pandas(TABLE).to_reader(max_chunksize=30_000)
+    by_array = kw.make_encoder("IS-U", 6).fit(arrays)
+    by_reader = kw.make_encoder("IS-U", 6).fit(reader)
+    np.testing.assert_array_equal(by_array.domain_, by_reader.domain_)
+
+
+def test_random_state_seeds_the_sketch():
+    def fitted(seed):
+        batches = iter(np.array_split(TABLE.to_numpy(), 9))
+        return kw.make_encoder("BS-Q", 9, random_state=seed).fit(batches).knots_[0]
+
+    np.testing.assert_array_equal(fitted(1), fitted(1))
+    assert len({tuple(fitted(seed)) for seed in range(6)}) > 1
+
+
+def test_what_cannot_be_streamed():
+    with pytest.raises(ValueError, match="placement='uniform' or 'quantile'"):
+        kw.make_encoder("BS-CART").fit(iter([TABLE]))
+    with pytest.raises(ValueError, match="sample_weight"):
+        kw.make_encoder("BS-Q").fit(iter([TABLE]), sample_weight=np.ones(5))
+    with pytest.raises(ValueError, match="feature names"):
+        kw.make_encoder("BS-Q").fit(iter([TABLE, TABLE.rename(columns={"a": "z"})]))
+    with pytest.raises(ValueError, match="column 'a' contains infinity"):
+        kw.make_encoder("BS-Q").fit(iter([TABLE, TABLE.assign(a=np.inf)]))
