@@ -57,3 +57,7 @@ def demo(
         picture, dpi=150
     )
     console.print(f"Picture of the bases: [bold]{picture}[/bold]")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,25 @@
+"""Every method on real tables."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import knotwork as kw
+
+KEYS = ["abalone", "california", "churn", "shuttle", "fifa_wage", "loan_status", "parkinsons", "ipums"]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_real_tables_are_encoded(data_folder, key):
+    entry = next(e for e in json.loads((data_folder / "datasets.json").read_text()) if e["key"] == key)
+    table = pd.read_parquet(data_folder / f"{key}.parquet").sample(3000, random_state=0)
+    X, y = table[entry["numerical"]], table[entry["target"]]
+    for method in (name for name in kw.METHODS if "Grad" not in name):
+        encoder = kw.make_encoder(method, 15, task=entry["task"]) if method not in ("Std", "MinMax") else None
+        encoder = encoder or kw.make_encoder(method)
+        encoded = encoder.fit(X, y).transform(X)
+        assert np.isfinite(encoded).all()
+        if method.startswith("BS"):
+            np.testing.assert_allclose(encoded.reshape(len(X), -1, 15).sum(axis=2), ~X.isna(), atol=1e-5)
