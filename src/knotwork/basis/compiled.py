@@ -15,7 +15,7 @@ from scipy import sparse
 
 from knotwork.basis.blocks import AFFINE, CUBIC, CUMULATIVE, LOCAL, QUARTIC_TAILS, RAMP, Table
 
-__all__ = ["encode_dense", "encode_sparse"]
+__all__ = ["compiled", "encode_dense", "encode_sparse"]
 
 VALUES_PER_CHUNK = 1 << 17
 """Values converted to float64 and encoded by one call: enough to hide the cost of the call, 1 MiB per thread."""
@@ -29,7 +29,7 @@ MOST_COUNTED = 64
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _compiled(**options: Any) -> Callable[[F], F]:
+def compiled(**options: Any) -> Callable[[F], F]:
     """Compile, and keep the result on disk where there is a folder to write to."""
 
     def decorate(function: F) -> F:
@@ -41,7 +41,7 @@ def _compiled(**options: Any) -> Callable[[F], F]:
     return decorate
 
 
-@_compiled()
+@compiled()
 def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
     """For some rows of a column, fill the value moved into the domain, and the number of interior knots <= it.
 
@@ -72,7 +72,7 @@ def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
             intervals[i] = below
 
 
-@_compiled()
+@compiled()
 def _cubic(x, pieces, k, t, s):
     """Return the four cubic B-splines at x: `_any_degree` written out, so that nothing leaves the registers.
 
@@ -87,7 +87,7 @@ def _cubic(x, pieces, k, t, s):
     return x1 * a, x_2 * a + x2 * b, x_1 * b + x3 * c, x0 * c
 
 
-@_compiled()
+@compiled()
 def _any_degree(x, degree, pieces, k, values):
     """Fill ``values[: degree + 1]`` with the B-splines at x: `local_bsplines` with its divisions done beforehand."""
     values[0] = 1.0
@@ -102,7 +102,7 @@ def _any_degree(x, degree, pieces, k, values):
         values[q] = from_left
 
 
-@_compiled()
+@compiled()
 def _fill_cubic(n_rows, column, pieces, inside, intervals, windows):
     """Fill the windows of some rows with weighted cubic B-splines."""
     for i in range(n_rows):
@@ -112,7 +112,7 @@ def _fill_cubic(n_rows, column, pieces, inside, intervals, windows):
         windows[i, 2], windows[i, 3] = c * pieces[k, 14], d * pieces[k, 15]
 
 
-@_compiled()
+@compiled()
 def _fill_quartic_tails(n_rows, column, pieces, inside, intervals, windows):
     """Fill the windows of some rows with I-splines of degree 3: sums of quartic B-splines."""
     for i in range(n_rows):
@@ -125,7 +125,7 @@ def _fill_quartic_tails(n_rows, column, pieces, inside, intervals, windows):
         windows[i, 0] = tail + (x - pieces[k, 0]) * a + (pieces[k, 5] - x) * b
 
 
-@_compiled()
+@compiled()
 def _fill_ramps(n_rows, column, pieces, inside, intervals, windows):
     """Fill the windows of some rows with the one ramp of piecewise-linear encoding."""
     for i in range(n_rows):
@@ -133,7 +133,7 @@ def _fill_ramps(n_rows, column, pieces, inside, intervals, windows):
         windows[i, 0] = (inside[i] - pieces[k, 0]) * pieces[k, 2]
 
 
-@_compiled()
+@compiled()
 def _fill_any(n_rows, column, pieces, inside, intervals, windows):
     """Fill the windows of some rows, whatever the kind and degree."""
     kind, degree, piece = column.kind, column.degree, column.piece
@@ -153,7 +153,7 @@ def _fill_any(n_rows, column, pieces, inside, intervals, windows):
                 values[r] += values[r + 1]
 
 
-@_compiled()
+@compiled()
 def _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows):
     """Continue splines outside the domain in straight lines, and keep all values within the output's type."""
     length = column.window
@@ -170,7 +170,7 @@ def _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows):
                 windows[i, r] = -largest
 
 
-@_compiled()
+@compiled()
 def _encode_tile(formula, X, first_row, n_rows, columns, numbers, pieces, scratch, largest):
     """Fill the intervals and windows of some rows of all columns.
 
@@ -191,7 +191,7 @@ def _encode_tile(formula, X, first_row, n_rows, columns, numbers, pieces, scratc
             _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows)
 
 
-@_compiled(inline="always")
+@compiled(inline="always")
 def _write_ones(out, i, first, n):
     """Write n ones, eight at a time, the last eight over others where n is no multiple."""
     if n < 8:
@@ -205,7 +205,7 @@ def _write_ones(out, i, first, n):
             out[i, first + n - 8 + k] = 1.0
 
 
-@_compiled()
+@compiled()
 def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, out):
     """Write everything that differs from zero into `out`, which holds zeros."""
     _, intervals, windows = scratch
@@ -226,7 +226,7 @@ def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, ou
                     out[tile + i, output + interval + r] = windows[c, i, r]
 
 
-@_compiled()
+@compiled()
 def _count(X, columns, numbers, pieces, indicator, scratch, counts):
     """Add the number of entries that `_sparse` writes for each row to `counts`."""
     inside, intervals, _ = scratch
@@ -245,7 +245,7 @@ def _count(X, columns, numbers, pieces, indicator, scratch, counts):
                     counts[tile + i] += intervals[c, i] + column.window
 
 
-@_compiled()
+@compiled()
 def _sparse(formula, X, columns, numbers, pieces, indicator, scratch, largest, entries, indices, data):
     """Write the entries of each row from ``entries[row]`` on, and return how many of them are zero."""
     _, intervals, windows = scratch

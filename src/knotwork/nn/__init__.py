@@ -1,0 +1,6 @@
+"""Torch layers that encode numerical features, with knots that are learned with the network."""
+
+from knotwork.nn.encoding import PiecewiseLinearEncoding, SplineEncoding
+from knotwork.nn.periodic import PeriodicEncoding
+
+__all__ = ["PeriodicEncoding", "PiecewiseLinearEncoding", "SplineEncoding"]

@@ -1,0 +1,188 @@
+"""The encoding on the CPU: compiled loops over values, forward and backward, that keep nothing in between."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from knotwork.basis.compiled import compiled
+from knotwork.nn.layout import TAILS, UNIT_AREA
+
+__all__ = ["backward", "forward"]
+
+ROWS_PER_CHUNK = 256
+"""Rows that a thread takes at a time. Sums over rows are formed chunk by chunk, so threads do not change them."""
+
+
+@compiled()
+def _locate(x, breaks, n_knots, degree, t):
+    """Fill t with the knots around x, those from degree + 1 before its interval to as many after; return it."""
+    interval = 0
+    for k in range(1, n_knots + 1):
+        interval += breaks[k] <= x
+    for c in range(2 * degree + 2):
+        place = interval + c - degree
+        place = 0 if place < 0 else place
+        t[c] = breaks[n_knots + 1 if place > n_knots + 1 else place]
+    return interval
+
+
+@compiled()
+def _levels(x, degree, t, levels):
+    """Fill row q of `levels` with the q + 1 B-splines of degree q at x."""
+    levels[0, 0] = 1.0
+    for q in range(1, degree + 1):
+        from_left = 0.0
+        for r in range(q):
+            left, right = t[degree + r + 1 - q], t[degree + r + 1]
+            share = levels[q - 1, r] / (right - left)
+            levels[q, r] = from_left + (right - x) * share
+            from_left = (x - left) * share
+        levels[q, q] = from_left
+
+
+@compiled()
+def _clip(x):
+    return 0.0 if x < 0.0 else (1.0 if x > 1.0 else x)
+
+
+@compiled()
+def _forward(x, breaks, n_knots, kind, degree, t, levels, out):
+    """Write what differs from zero into `out`, which holds zeros."""
+    for i in range(x.shape[0]):
+        for f in range(x.shape[1]):
+            value = x[i, f]
+            if np.isnan(value):
+                continue
+            value = _clip(value)
+            interval = _locate(value, breaks[f], n_knots[f], degree, t)
+            _levels(value, degree, t, levels)
+            if kind == TAILS:
+                for k in range(interval):
+                    out[i, f, k] = 1.0
+                tail = 0.0
+                for r in range(degree, 0, -1):
+                    tail += levels[degree, r]
+                    out[i, f, interval + r - 1] = tail
+            else:
+                for r in range(degree + 1):
+                    height = (degree + 1) / (t[degree + r + 1] - t[r]) if kind == UNIT_AREA else 1.0
+                    out[i, f, interval + r] = levels[degree, r] * height
+
+
+@compiled()
+def _backward(x, breaks, n_knots, kind, degree, grad, t, levels, local, slopes, x_grad, breaks_grad):
+    """Run the triangular scheme backwards.
+
+    With u = (x - left) / (right - left), share = v / (right - left), and G the gradients of two neighbouring values
+    that v was shared out to, c = share (G_right - G_left) is what x gains, right loses u c and left (1 - u) c, and
+    v itself gains (1 - u) G_left + u G_right.
+    """
+    for i in range(x.shape[0]):
+        for f in range(x.shape[1]):
+            value = x[i, f]
+            if np.isnan(value):
+                x_grad[i, f] = 0.0
+                continue
+            inside = 0.0 <= value <= 1.0
+            value = _clip(value)
+            interval = _locate(value, breaks[f], n_knots[f], degree, t)
+            _levels(value, degree, t, levels)
+            for c in range(2 * degree + 2):
+                slopes[c] = 0.0
+            if kind == TAILS:
+                local[0] = 0.0
+                for r in range(degree):
+                    local[r + 1] = local[r] + grad[i, f, interval + r]
+            else:
+                for r in range(degree + 1):
+                    local[r] = grad[i, f, interval + r]
+                    if kind == UNIT_AREA:
+                        span = t[degree + r + 1] - t[r]
+                        local[r] *= (degree + 1) / span
+                        slopes[degree + r + 1] -= local[r] * levels[degree, r] / span
+                        slopes[r] += local[r] * levels[degree, r] / span
+            x_slope = 0.0
+            for q in range(degree, 0, -1):
+                for r in range(q):
+                    left, right = t[degree + r + 1 - q], t[degree + r + 1]
+                    width = right - left
+                    u = (value - left) / width
+                    rise = local[r + 1] - local[r]
+                    moved = levels[q - 1, r] / width * rise
+                    x_slope += moved
+                    slopes[degree + r + 1] -= u * moved
+                    slopes[degree + r + 1 - q] -= (1.0 - u) * moved
+                    local[r] += u * rise
+            x_grad[i, f] = x_slope if inside else 0.0
+            for c in range(2 * degree + 2):
+                place = interval + c - degree
+                if 0 < place <= n_knots[f]:
+                    breaks_grad[f, place] += slopes[c]
+
+
+def forward(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int, size: int) -> Tensor:
+    """Encode values; parameters and result as for `encode_plain`."""
+    out = torch.zeros(*x.shape, size, dtype=x.dtype)
+    values, knots, counts, rows_out = (_array(tensor) for tensor in (x, breaks, n_knots, out))
+
+    def work(group: int, rows: slice) -> None:
+        scratch = np.empty(2 * degree + 2), np.empty((degree + 1, degree + 1))
+        _forward(values[group, rows], knots[group], counts, kind, degree, *scratch, rows_out[group, rows])
+
+    _over_chunks(work, x.shape)
+    return out
+
+
+def backward(
+    grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of x and of the breaks; zeros for the two ends, which do not move."""
+    x_grad = torch.empty_like(x)
+    n_chunks = -(-x.shape[1] // ROWS_PER_CHUNK)
+    parts = np.zeros((max(n_chunks, 1), *breaks.shape))
+    values, knots, counts, grads, slopes = (_array(tensor) for tensor in (x, breaks, n_knots, grad, x_grad))
+
+    def work(group: int, rows: slice) -> None:
+        part = parts[rows.start // ROWS_PER_CHUNK, group]
+        scratch = (
+            np.empty(2 * degree + 2),
+            np.empty((degree + 1, degree + 1)),
+            np.empty(degree + 1),
+            np.empty(2 * degree + 2),
+        )
+        arrays = values[group, rows], knots[group], counts
+        _backward(*arrays, kind, degree, grads[group, rows], *scratch, slopes[group, rows], part)
+
+    _over_chunks(work, x.shape)
+    return x_grad, torch.from_numpy(parts.sum(axis=0)).to(breaks.dtype)
+
+
+def _array(tensor: Tensor) -> npt.NDArray[Any]:
+    return tensor.detach().contiguous().numpy()
+
+
+@lru_cache(maxsize=1)
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="knotwork")
+
+
+def _over_chunks(work: Callable[[int, slice], None], shape: torch.Size) -> None:
+    """Call `work` on slices that cover all rows of all groups, in as many threads as torch uses."""
+    n_groups, n_rows, _ = shape
+    chunks = [
+        (group, slice(start, min(start + ROWS_PER_CHUNK, n_rows)))
+        for group in range(n_groups)
+        for start in range(0, n_rows, ROWS_PER_CHUNK)
+    ]
+    if torch.get_num_threads() == 1 or len(chunks) < 2:
+        for group, rows in chunks:
+            work(group, rows)
+        return
+    for _ in _pool(torch.get_num_threads()).map(lambda chunk: work(*chunk), chunks):
+        pass

@@ -1,0 +1,396 @@
+"""Layers that encode numerical features by splines or ramps, with knots that are fixed or learned."""
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import Any, Self, final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from knotwork.checks import argument_error, check_bool, check_choice, check_int, type_error
+from knotwork.nn.layout import UNIT_AREA, Layout
+from knotwork.nn.operation import encode
+from knotwork.nn.spacings import breaks_from_widths, logits_from_knots, spacing_penalty, widths_from_logits
+
+__all__ = ["PiecewiseLinearEncoding", "SplineEncoding"]
+
+MISSING = ("zeros", "indicator", "error")
+
+MIN_FIXED_SPACING = 1e-6
+"""Knots of a fixed layer are moved apart to this share of the range: float32 cannot tell nearer ones apart."""
+
+
+class _Encoding(nn.Module, ABC):
+    """What the two layers share: knots, scaling, missing values, and the call."""
+
+    n_knots: Tensor
+    breaks: Tensor
+    low: Tensor | None
+    scale: Tensor | None
+
+    def __init__(
+        self,
+        layout: Layout,
+        n_features: int,
+        size: int | Sequence[int],
+        *,
+        knots: Any,
+        learnable: bool,
+        min_spacing: float,
+        missing: str,
+        n_members: int | None,
+    ) -> None:
+        super().__init__()
+        self.layout = layout
+        self.n_features = check_int(n_features, "n_features", minimum=1)
+        self.n_members = None if n_members is None else check_int(n_members, "n_members", minimum=1)
+        self.sizes = _check_sizes(size, self.n_features, smallest=layout.degree + 1)
+        self.size = max(self.sizes)
+        self.learnable = check_bool(learnable, "learnable")
+        self.min_spacing = _check_spacing(min_spacing, self.size - layout.degree)
+        self.missing = check_choice(missing, "missing", MISSING)
+        n_knots = [size - layout.degree - 1 for size in self.sizes]
+        self.register_buffer("n_knots", torch.tensor(n_knots, dtype=torch.int32))
+        breaks = _initial_breaks(knots, n_knots, self.n_members)
+        if self.learnable:
+            logits = logits_from_knots(breaks, self.n_knots, self.min_spacing)
+            self.logits = nn.Parameter(logits.to(torch.get_default_dtype()))
+        else:
+            self.register_buffer("breaks", _separated(breaks, n_knots).to(torch.get_default_dtype()))
+        self.register_buffer("low", None)
+        self.register_buffer("scale", None)
+
+    def set_range(self, low: npt.ArrayLike | Tensor, high: npt.ArrayLike | Tensor) -> Self:
+        """Scale the input: what lies between `low` and `high` becomes [0, 1].
+
+        Parameters
+        ----------
+        low, high : array-like of shape (n_features,) or (n_members, n_features)
+            The two ends of each feature's range, in the units of the input.
+
+        Returns
+        -------
+        self
+            The layer.
+        """
+        expected = (self.n_features,) if self.n_members is None else (self.n_members, self.n_features)
+        ends = [torch.as_tensor(np.asarray(end), dtype=torch.float64).expand(expected) for end in (low, high)]
+        if not bool((ends[0] < ends[1]).all()):
+            raise argument_error("high", "be larger than low for every feature", high)
+        device, dtype = self.n_knots.device, torch.get_default_dtype()
+        self.low = ends[0].to(device, dtype).contiguous()
+        self.scale = (ends[1] - ends[0]).to(device, dtype).contiguous()
+        return self
+
+    def widths(self) -> Tensor:
+        """Return the widths of the intervals between knots, which add up to one; zeros beyond a feature's last."""
+        if self.learnable:
+            return widths_from_logits(_at_least_float32(self.logits), self.n_knots, self.min_spacing)
+        return torch.diff(_at_least_float32(self.breaks), dim=-1)
+
+    def interior_knots(self) -> Tensor:
+        """Return the interior knots in the units of the input, of shape (..., n_features, K).
+
+        Features with fewer knots than others have NaN in the places that are left.
+        """
+        knots = self._breaks()[..., 1:-1].detach().clone()
+        knots[..., torch.arange(knots.shape[-1], device=knots.device) >= self.n_knots[:, None]] = torch.nan
+        if self.low is not None and self.scale is not None:
+            knots = self.low[..., None] + self.scale[..., None] * knots
+        return knots
+
+    def spacing_penalty(self, epsilon: float = 1e-6) -> Tensor:
+        """Return the mean over features and intervals of ``1 / (width + epsilon)``: one number, or one per member."""
+        return spacing_penalty(self.widths(), self.n_knots, epsilon)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Encode values.
+
+        Parameters
+        ----------
+        x : Tensor of shape (..., n_features), or (n_members, ..., n_features)
+            Values in [0, 1], or in the units of `set_range`; those outside are moved to the nearer end.
+
+        Returns
+        -------
+        Tensor of shape (..., n_features, size)
+            The functions at each value; with ``missing="indicator"`` one more column.
+        """
+        self._check_input(x)
+        groups = 1 if self.n_members is None else self.n_members
+        breaks = self._breaks().reshape(groups, self.n_features, -1)
+        values = x.reshape(groups, -1, self.n_features)
+        if self.low is not None and self.scale is not None:
+            values = (values - self.low.reshape(groups, 1, -1)) / self.scale.reshape(groups, 1, -1)
+        encoded = encode(
+            values,
+            breaks,
+            self.n_knots,
+            kind=self.layout.kind,
+            degree=self.layout.scheme,
+            size=self.size,
+            dtype=self._output_type(x),
+        )
+        if self.learnable and self.layout.kind == UNIT_AREA:
+            encoded = self._normalised(encoded)
+        if self.missing == "indicator":
+            encoded = torch.cat([encoded, torch.isnan(values)[..., None].to(encoded.dtype)], dim=-1)
+        return encoded.reshape(*x.shape, encoded.shape[-1])
+
+    def extra_repr(self) -> str:
+        """Return what `print` shows of the layer."""
+        size = self.size if len(set(self.sizes)) == 1 else list(self.sizes)
+        members = "" if self.n_members is None else f", n_members={self.n_members}"
+        return f"{self.layout.family}, n_features={self.n_features}, size={size}, learnable={self.learnable}{members}"
+
+    def _breaks(self) -> Tensor:
+        return breaks_from_widths(self.widths()) if self.learnable else _at_least_float32(self.breaks)
+
+    def _output_type(self, x: Tensor) -> torch.dtype:
+        if torch.is_autocast_enabled(x.device.type):
+            return torch.get_autocast_dtype(x.device.type)
+        return self.logits.dtype if self.learnable else self.breaks.dtype
+
+    def _normalised(self, encoded: Tensor) -> Tensor:
+        """Normalise each feature's own columns to mean 0 and variance 1."""
+        if len(set(self.sizes)) == 1:
+            return nn.functional.layer_norm(encoded, (self.size,))
+        sizes = torch.tensor(self.sizes, device=encoded.device)[:, None]
+        used = torch.arange(self.size, device=encoded.device) < sizes
+        mean = encoded.sum(dim=-1, keepdim=True) / sizes
+        centred = (encoded - mean) * used
+        return centred * torch.rsqrt((centred**2).sum(dim=-1, keepdim=True) / sizes + 1e-5)
+
+    def _check_input(self, x: Tensor) -> None:
+        if not isinstance(x, Tensor) or not x.is_floating_point():
+            raise type_error("x", "be a tensor of floating-point numbers", type(x).__name__)
+        lead = () if self.n_members is None else (self.n_members,)
+        if x.dim() < 1 + len(lead) or x.shape[-1] != self.n_features or x.shape[: len(lead)] != lead:
+            wanted = "(..., " if self.n_members is None else f"({self.n_members}, ..., "
+            raise argument_error("x", f"have the shape {wanted}{self.n_features})", tuple(x.shape))
+        if self.missing == "error" and bool(torch.isnan(x).any()):
+            raise argument_error("x", "hold no NaN", "NaN", "Fill them, or pass missing='zeros'.")
+
+
+@final
+class SplineEncoding(_Encoding):
+    """Encode features by B-, M- or I-splines on knots that are learned with the network, or fixed.
+
+    Learned knots stay in order and at least `min_spacing` apart whatever the optimiser does. Values outside [0, 1]
+    are moved to the nearer end; a missing value (NaN) is a block of zeros and has no gradient. Blocks of M-splines
+    with learned knots are normalised to mean 0 and variance 1, for their height changes with the knots.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features.
+    size : int or sequence of int
+        Columns per feature; a sequence gives every feature its own, and the others are zero up to the largest.
+    family : {"bspline", "mspline", "ispline"}, default="bspline"
+        The functions.
+    degree : int, default=3
+        Degree of the pieces.
+    knots : array-like, optional
+        Interior knots to start from, in [0, 1]: of shape (n_features, size - degree - 1), a sequence with an array
+        per feature, or with a leading axis of members. By default at equal distances.
+    learnable : bool, default=True
+        Whether the knots are parameters.
+    min_spacing : float, default=0.001
+        Smallest distance between learned knots.
+    missing : {"zeros", "indicator", "error"}, default="zeros"
+        What happens to NaN; ``"indicator"`` adds a column that is 1 where a value is missing.
+    n_members : int, optional
+        Number of members that each have knots of their own; input and output then have a leading axis of members.
+
+    Notes
+    -----
+    The functions are those of `knotwork.basis`, the spacings those of `knotwork.nn.spacings`. Give the knots a
+    parameter group without weight decay, and add ``1e-4 * layer.spacing_penalty()`` to the loss.
+
+    Examples
+    --------
+    >>> layer = SplineEncoding(n_features=3, size=7)
+    >>> layer(torch.rand(32, 3)).shape
+    torch.Size([32, 3, 7])
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        size: int | Sequence[int],
+        *,
+        family: str = "bspline",
+        degree: int = 3,
+        knots: Any = None,
+        learnable: bool = True,
+        min_spacing: float = 1e-3,
+        missing: str = "zeros",
+        n_members: int | None = None,
+    ) -> None:
+        check_choice(family, "family", ("bspline", "mspline", "ispline"))
+        super().__init__(
+            Layout(family, degree),
+            n_features,
+            size,
+            knots=knots,
+            learnable=learnable,
+            min_spacing=min_spacing,
+            missing=missing,
+            n_members=n_members,
+        )
+
+    @classmethod
+    def from_encoder(cls, encoder: Any, learnable: bool = False) -> Self:
+        """Return the layer of a fitted `SplineEncoder`: raw values go in, the same columns come out.
+
+        Parameters
+        ----------
+        encoder : SplineEncoder
+            A fitted encoder.
+        learnable : bool
+            Whether its knots are where learning starts.
+        """
+        scaled = _scaled_knots(encoder)
+        layer = cls(
+            len(scaled),
+            encoder.size,
+            family=encoder.family,
+            degree=encoder.degree,
+            knots=scaled,
+            learnable=learnable,
+            missing=encoder.missing,
+        )
+        return layer.set_range(*encoder.domain_.T)
+
+
+@final
+class PiecewiseLinearEncoding(_Encoding):
+    """Encode features by piecewise-linear ramps, one per bin, with edges that are learned with the network, or fixed.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features.
+    size : int or sequence of int
+        Bins per feature; a sequence gives every feature its own, and the others are zero up to the largest.
+    knots : array-like, optional
+        Interior edges to start from, in [0, 1], as in `SplineEncoding`. By default at equal distances.
+    learnable : bool, default=True
+        Whether the edges are parameters.
+    min_spacing : float, default=0.001
+        Smallest width of a learned bin.
+    missing : {"zeros", "indicator", "error"}, default="zeros"
+        What happens to NaN, as in `SplineEncoding`.
+    n_members : int, optional
+        Number of members that each have edges of their own, as in `SplineEncoding`.
+
+    Examples
+    --------
+    >>> layer = PiecewiseLinearEncoding(n_features=1, size=2, learnable=False)
+    >>> layer(torch.tensor([[0.25], [0.75]]))
+    tensor([[[0.5000, 0.0000]],
+    <BLANKLINE>
+            [[1.0000, 0.5000]]])
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        size: int | Sequence[int],
+        *,
+        knots: Any = None,
+        learnable: bool = True,
+        min_spacing: float = 1e-3,
+        missing: str = "zeros",
+        n_members: int | None = None,
+    ) -> None:
+        super().__init__(
+            Layout("ple", 0),
+            n_features,
+            size,
+            knots=knots,
+            learnable=learnable,
+            min_spacing=min_spacing,
+            missing=missing,
+            n_members=n_members,
+        )
+
+    @classmethod
+    def from_encoder(cls, encoder: Any, learnable: bool = False) -> Self:
+        """Return the layer of a fitted `PiecewiseLinearEncoder`; parameters as in `SplineEncoding.from_encoder`.
+
+        Features have as many columns as the one with the most bins, or as the encoder's `size` if that is larger.
+        """
+        scaled = _scaled_knots(encoder)
+        sizes = [len(knots) + 1 for knots in scaled]
+        layer = cls(len(scaled), sizes, knots=scaled, learnable=learnable, missing=encoder.missing)
+        layer.size = max(layer.size, 0 if encoder.adaptive else encoder.size)
+        return layer.set_range(*encoder.domain_.T)
+
+
+def _at_least_float32(tensor: Tensor) -> Tensor:
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def _check_sizes(size: int | Sequence[int], n_features: int, smallest: int) -> tuple[int, ...]:
+    sizes = [size] * n_features if isinstance(size, int | np.integer) else list(size)
+    if len(sizes) != n_features:
+        raise argument_error("size", f"be an integer or have one for each of the {n_features} features", size)
+    return tuple(check_int(each, "size", minimum=smallest) for each in sizes)
+
+
+def _check_spacing(min_spacing: float, n_widths: int) -> float:
+    if not 0.0 < min_spacing < 1.0 / n_widths:
+        raise argument_error(
+            "min_spacing",
+            f"be larger than 0 and smaller than 1 / {n_widths}, one over the number of intervals",
+            min_spacing,
+        )
+    return float(min_spacing)
+
+
+def _initial_breaks(knots: Any, n_knots: Sequence[int], n_members: int | None) -> Tensor:
+    """Return ``[0, knots, 1]`` of every feature, padded with ones, in float64."""
+    lead = () if n_members is None else (n_members,)
+    breaks = torch.ones(*lead, len(n_knots), max(n_knots) + 2, dtype=torch.float64)
+    breaks[..., 0] = 0.0
+    if knots is not None and n_members is not None and np.ndim(knots[0]) == 2:
+        if len(knots) != n_members:
+            raise argument_error("knots", f"have a leading axis of {n_members} members", len(knots))
+        for member in range(n_members):
+            breaks[member] = _initial_breaks(knots[member], n_knots, None)
+        return breaks
+    if knots is not None and len(knots) != len(n_knots):
+        raise argument_error("knots", f"be given for each of the {len(n_knots)} features", len(knots))
+    for feature, count in enumerate(n_knots):
+        given = np.arange(1, count + 1) / (count + 1) if knots is None else np.asarray(knots[feature], dtype=np.float64)
+        if given.shape != (count,):
+            raise argument_error("knots", f"hold {count} numbers for feature {feature}", given)
+        if not np.all(np.diff(np.concatenate(([0.0], given, [1.0]))) > 0.0):
+            raise argument_error("knots", f"increase strictly between 0 and 1 for feature {feature}", given)
+        breaks[..., feature, 1 : count + 1] = torch.from_numpy(given)
+    return breaks
+
+
+def _separated(breaks: Tensor, n_knots: Sequence[int]) -> Tensor:
+    """Move knots apart that are nearer than `MIN_FIXED_SPACING`, none of them further than needed."""
+    apart = breaks.clone()
+    for feature, count in enumerate(n_knots):
+        steps = MIN_FIXED_SPACING * torch.arange(count + 2, dtype=torch.float64)
+        row = torch.cummax(apart[..., feature, : count + 2] - steps, dim=-1).values + steps
+        row = torch.minimum(row, 1.0 - steps.flip(0))
+        apart[..., feature, 1 : count + 1] = row[..., 1:-1]
+    return apart
+
+
+def _scaled_knots(encoder: Any) -> list[npt.NDArray[np.float64]]:
+    """Return the knots of a fitted encoder on its range scaled to [0, 1], strictly inside."""
+    scaled = []
+    for knots, (low, high) in zip(encoder.knots_, encoder.domain_, strict=True):
+        share = (0.5 * knots - 0.5 * low) / (0.5 * high - 0.5 * low)
+        steps = MIN_FIXED_SPACING * np.arange(1, len(share) + 1)
+        share = np.maximum.accumulate(np.maximum(share, MIN_FIXED_SPACING) - steps) + steps
+        scaled.append(np.minimum(share, 1.0 - steps[::-1]))
+    return scaled

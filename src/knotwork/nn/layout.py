@@ -1,0 +1,46 @@
+"""What the encoding operation is told of a family: the kind of its rows, and the degree of the triangular scheme."""
+
+from dataclasses import dataclass
+
+from knotwork.checks import check_choice, check_int
+
+__all__ = ["FAMILIES", "LOCAL", "TAILS", "UNIT_AREA", "Layout"]
+
+LOCAL, UNIT_AREA, TAILS = 0, 1, 2
+"""Kinds of rows: B-splines; B-splines times their height; ones, and sums of B-splines beyond each."""
+
+FAMILIES = {"bspline": LOCAL, "mspline": UNIT_AREA, "ispline": TAILS, "ple": TAILS}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a family is computed.
+
+    Parameters
+    ----------
+    family : {"bspline", "mspline", "ispline", "ple"}
+        The functions.
+    degree : int
+        Degree of the pieces; 0 for ``"ple"``.
+    """
+
+    family: str
+    degree: int
+
+    def __post_init__(self) -> None:
+        check_choice(self.family, "family", FAMILIES)
+        check_int(self.degree, "degree", minimum=0)
+
+    @property
+    def kind(self) -> int:
+        """Kind of the rows."""
+        return FAMILIES[self.family]
+
+    @property
+    def scheme(self) -> int:
+        """Degree of the B-splines that are computed."""
+        return self.degree + 1 if self.kind == TAILS else self.degree
+
+    def size(self, n_knots: int) -> int:
+        """Return the number of functions on `n_knots` interior knots."""
+        return n_knots + self.degree + 1
