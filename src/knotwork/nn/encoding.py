@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from knotwork.checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork.nn.layout import UNIT_AREA, Layout
-from knotwork.nn.operation import encode
-from knotwork.nn.spacings import breaks_from_widths, logits_from_knots, spacing_penalty, widths_from_logits
+from knotwork.nn.operation import encode, make_breaks, make_penalty
+from knotwork.nn.spacings import logits_from_knots, spacing_penalty, widths_from_logits
 
 __all__ = ["PiecewiseLinearEncoding", "SplineEncoding"]
 
@@ -95,7 +95,8 @@ class _Encoding(nn.Module, ABC):
 
         Features with fewer knots than others have NaN in the places that are left.
         """
-        knots = self._breaks()[..., 1:-1].detach().clone()
+        breaks = self._grouped_breaks().detach()
+        knots = (breaks if self.n_members is not None else breaks[0])[..., 1:-1].clone()
         knots[..., torch.arange(knots.shape[-1], device=knots.device) >= self.n_knots[:, None]] = torch.nan
         if self.low is not None and self.scale is not None:
             knots = self.low[..., None] + self.scale[..., None] * knots
@@ -103,7 +104,11 @@ class _Encoding(nn.Module, ABC):
 
     def spacing_penalty(self, epsilon: float = 1e-6) -> Tensor:
         """Return the mean over features and intervals of ``1 / (width + epsilon)``: one number, or one per member."""
-        return spacing_penalty(self.widths(), self.n_knots, epsilon)
+        if not self.learnable:
+            return spacing_penalty(self.widths(), self.n_knots, epsilon)
+        logits = self._grouped(_at_least_float32(self.logits))
+        penalties = make_penalty(logits, self.n_knots, self.min_spacing, epsilon)
+        return penalties[0] if self.n_members is None else penalties
 
     def forward(self, x: Tensor) -> Tensor:
         """Encode values.
@@ -120,7 +125,7 @@ class _Encoding(nn.Module, ABC):
         """
         self._check_input(x)
         groups = 1 if self.n_members is None else self.n_members
-        breaks = self._breaks().reshape(groups, self.n_features, -1)
+        breaks = self._grouped_breaks()
         values = x.reshape(groups, -1, self.n_features)
         if self.low is not None and self.scale is not None:
             values = (values - self.low.reshape(groups, 1, -1)) / self.scale.reshape(groups, 1, -1)
@@ -145,8 +150,14 @@ class _Encoding(nn.Module, ABC):
         members = "" if self.n_members is None else f", n_members={self.n_members}"
         return f"{self.layout.family}, n_features={self.n_features}, size={size}, learnable={self.learnable}{members}"
 
-    def _breaks(self) -> Tensor:
-        return breaks_from_widths(self.widths()) if self.learnable else _at_least_float32(self.breaks)
+    def _grouped_breaks(self) -> Tensor:
+        """Return ``[0, knots, 1]`` of shape (members or 1, n_features, K + 2)."""
+        if not self.learnable:
+            return self._grouped(_at_least_float32(self.breaks))
+        return make_breaks(self._grouped(_at_least_float32(self.logits)), self.n_knots, self.min_spacing)
+
+    def _grouped(self, tensor: Tensor) -> Tensor:
+        return tensor if self.n_members is not None else tensor[None]
 
     def _output_type(self, x: Tensor) -> torch.dtype:
         if torch.is_autocast_enabled(x.device.type):

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from knotwork.nn.reference import encode_plain
+from knotwork.nn.spacings import breaks_from_widths, spacing_penalty, widths_from_logits
 
-__all__ = ["encode"]
+__all__ = ["encode", "make_breaks", "make_penalty"]
 
 
 def encode(
@@ -45,13 +46,27 @@ def encode(
     where Triton is not installed. All are tested against `knotwork.basis`.
     """
     dtype = breaks.dtype if dtype is None else dtype
-    if x.device.type == "cpu" or (x.device.type == "cuda" and breaks.dtype == torch.float32 and _has_triton()):
+    if x.device.type == "cpu" or _on_triton(breaks):
         return torch.ops.knotwork.encode(x, breaks, n_knots, kind, degree, size, dtype)  # type: ignore[no-any-return]
     return encode_plain(x.to(breaks.dtype), breaks, n_knots, kind=kind, degree=degree, size=size).to(dtype)
 
 
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
+def make_breaks(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+    """Return the breaks of logits of shape (G, F, K + 1): `widths_from_logits`, then `breaks_from_widths`."""
+    if _on_triton(logits):
+        return torch.ops.knotwork.breaks(logits, n_knots, min_spacing)  # type: ignore[no-any-return]
+    return breaks_from_widths(widths_from_logits(logits, n_knots, min_spacing), n_knots)
+
+
+def make_penalty(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
+    """Return the penalties, of shape (G,), of logits of shape (G, F, K + 1)."""
+    if _on_triton(logits):
+        return torch.ops.knotwork.penalty(logits, n_knots, min_spacing, epsilon)  # type: ignore[no-any-return]
+    return spacing_penalty(widths_from_logits(logits, n_knots, min_spacing), n_knots, epsilon)
+
+
+def _on_triton(tensor: Tensor) -> bool:
+    return tensor.device.type == "cuda" and tensor.dtype == torch.float32 and find_spec("triton") is not None
 
 
 @torch.library.custom_op("knotwork::encode", mutates_args=())
@@ -119,3 +134,69 @@ def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 _encode.register_autograd(_differentiate, setup_context=_save)
+
+
+@torch.library.custom_op("knotwork::breaks", mutates_args=())
+def _breaks(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+    from knotwork.nn import triton_spacings  # noqa: PLC0415
+
+    return triton_spacings.breaks_forward(logits, n_knots, min_spacing)
+
+
+@_breaks.register_fake
+def _(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+    return logits.new_empty(*logits.shape[:-1], logits.shape[-1] + 1, dtype=torch.float32)
+
+
+@torch.library.custom_op("knotwork::breaks_backward", mutates_args=())
+def _breaks_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+    from knotwork.nn import triton_spacings  # noqa: PLC0415
+
+    return triton_spacings.breaks_backward(grad, logits, n_knots, min_spacing)
+
+
+@_breaks_backward.register_fake
+def _(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+    return torch.empty_like(logits)
+
+
+@torch.library.custom_op("knotwork::penalty", mutates_args=())
+def _penalty(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
+    from knotwork.nn import triton_spacings  # noqa: PLC0415
+
+    return triton_spacings.penalty_forward(logits, n_knots, min_spacing, epsilon)
+
+
+@_penalty.register_fake
+def _(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
+    return logits.new_empty(logits.shape[0], dtype=torch.float32)
+
+
+@torch.library.custom_op("knotwork::penalty_backward", mutates_args=())
+def _penalty_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
+    from knotwork.nn import triton_spacings  # noqa: PLC0415
+
+    return triton_spacings.penalty_backward(grad, logits, n_knots, min_spacing, epsilon)
+
+
+@_penalty_backward.register_fake
+def _(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
+    return torch.empty_like(logits)
+
+
+def _save_spacings(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    del output
+    logits, n_knots, *ctx.constants = inputs
+    ctx.save_for_backward(logits, n_knots)
+
+
+def _differentiate_breaks(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    return torch.ops.knotwork.breaks_backward(grad, *ctx.saved_tensors, *ctx.constants), None, None
+
+
+def _differentiate_penalty(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    return torch.ops.knotwork.penalty_backward(grad, *ctx.saved_tensors, *ctx.constants), None, None, None
+
+
+_breaks.register_autograd(_differentiate_breaks, setup_context=_save_spacings)
+_penalty.register_autograd(_differentiate_penalty, setup_context=_save_spacings)

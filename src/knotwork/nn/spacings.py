@@ -37,13 +37,11 @@ def widths_from_logits(logits: Tensor, n_knots: Tensor, min_spacing: float) -> T
     return (min_spacing + room * shares) * used
 
 
-def breaks_from_widths(widths: Tensor) -> Tensor:
-    """Return ``[0, k_1, ..., k_K, 1]``, of shape (..., F, K + 2), with ones beyond each feature's last knot."""
-    ends = torch.cumsum(widths, dim=-1)
-    # The last interior knot and the end differ by a width: rounding of the sum must not push one past the other.
-    return torch.cat(
-        [torch.zeros_like(ends[..., :1]), ends[..., :-1].clamp(max=1.0), torch.ones_like(ends[..., :1])], -1
-    )
+def breaks_from_widths(widths: Tensor, n_knots: Tensor) -> Tensor:
+    """Return ``[0, k_1, ..., k_K, 1]``, of shape (..., F, K + 2), with ones from each feature's end on."""
+    ends = torch.cumsum(widths, dim=-1).clamp(max=1.0)
+    interior = torch.arange(widths.shape[-1], device=widths.device) < n_knots[:, None]
+    return torch.cat([torch.zeros_like(ends[..., :1]), torch.where(interior, ends, 1.0)], dim=-1)
 
 
 def logits_from_knots(breaks: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:

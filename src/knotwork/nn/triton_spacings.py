@@ -1,0 +1,142 @@
+"""Knots from free numbers on a GPU: the formulas of `knotwork.nn.spacings`, each in one Triton kernel."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+__all__ = ["breaks_backward", "breaks_forward", "penalty_backward", "penalty_forward"]
+
+
+@triton.jit
+def _shares(logits_pointer, n_knots, WIDTHS: tl.constexpr):
+    """Return softmax over the first n_knots + 1 numbers of a row, and zeros beyond."""
+    k = tl.arange(0, WIDTHS)
+    logits = tl.load(logits_pointer + k, mask=k <= n_knots, other=-float("inf")).to(tl.float32)
+    powers = tl.exp(logits - tl.max(logits, axis=0))
+    return powers / tl.sum(powers, axis=0)
+
+
+@triton.jit
+def _breaks_forward(
+    logits_pointer, n_knots_pointer, breaks_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
+):
+    table = tl.program_id(0)
+    n_knots = tl.load(n_knots_pointer + table % n_features)
+    shares = _shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
+    k = tl.arange(0, WIDTHS)
+    widths = tl.where(k <= n_knots, min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares, 0.0)
+    ends = tl.where(k < n_knots, tl.minimum(tl.cumsum(widths, axis=0), 1.0), 1.0)
+    row = breaks_pointer + table * (n_widths + 1)
+    tl.store(row + 1 + k, ends, mask=k < n_widths)
+    tl.store(row, 0.0)
+
+
+@triton.jit
+def _breaks_backward(
+    grad_pointer, logits_pointer, n_knots_pointer, out_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
+):
+    table = tl.program_id(0)
+    n_knots = tl.load(n_knots_pointer + table % n_features)
+    shares = _shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
+    k = tl.arange(0, WIDTHS)
+    slopes = tl.load(grad_pointer + table * (n_widths + 1) + 1 + k, mask=k < n_knots, other=0.0)
+    # A width moves its own knot and all after it.
+    slopes = (1.0 - (n_knots + 1) * min_spacing) * tl.cumsum(slopes, axis=0, reverse=True)
+    slopes = shares * (slopes - tl.sum(shares * slopes, axis=0))
+    tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
+
+
+@triton.jit
+def _penalty_forward(
+    logits_pointer,
+    n_knots_pointer,
+    out_pointer,
+    n_widths,
+    min_spacing,
+    epsilon,
+    FEATURES: tl.constexpr,
+    WIDTHS: tl.constexpr,
+):
+    group = tl.program_id(0)
+    k = tl.arange(0, WIDTHS)
+    total = 0.0
+    for f in range(FEATURES):
+        n_knots = tl.load(n_knots_pointer + f)
+        shares = _shares(logits_pointer + (group * FEATURES + f) * n_widths, n_knots, WIDTHS)
+        widths = min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares
+        total += tl.sum(tl.where(k <= n_knots, 1.0 / (widths + epsilon), 0.0), axis=0) / (n_knots + 1)
+    tl.store(out_pointer + group, total / FEATURES)
+
+
+@triton.jit
+def _penalty_backward(
+    grad_pointer,
+    logits_pointer,
+    n_knots_pointer,
+    out_pointer,
+    n_features,
+    n_widths,
+    min_spacing,
+    epsilon,
+    WIDTHS: tl.constexpr,
+):
+    table = tl.program_id(0)
+    n_knots = tl.load(n_knots_pointer + table % n_features)
+    grad = tl.load(grad_pointer + table // n_features)
+    shares = _shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
+    k = tl.arange(0, WIDTHS)
+    room = 1.0 - (n_knots + 1) * min_spacing
+    widths = min_spacing + room * shares + epsilon
+    slopes = tl.where(k <= n_knots, -grad * room / (widths * widths * (n_knots + 1) * n_features), 0.0)
+    slopes = shares * (slopes - tl.sum(shares * slopes, axis=0))
+    tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
+
+
+def breaks_forward(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+    """Return the breaks of `breaks_from_widths`, for logits of shape (G, F, K + 1)."""
+    logits = logits.contiguous()
+    groups, features, n_widths = logits.shape
+    breaks = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
+    widths = triton.next_power_of_2(n_widths)
+    _breaks_forward[(groups * features,)](logits, n_knots, breaks, features, n_widths, min_spacing, WIDTHS=widths)
+    return breaks
+
+
+def breaks_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+    """Return the gradient of the logits from that of the breaks."""
+    grad, logits = grad.contiguous(), logits.contiguous()
+    out = torch.empty_like(logits)
+    groups, features, n_widths = logits.shape
+    widths = triton.next_power_of_2(n_widths)
+    _breaks_backward[(groups * features,)](grad, logits, n_knots, out, features, n_widths, min_spacing, WIDTHS=widths)
+    return out
+
+
+def penalty_forward(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
+    """Return `spacing_penalty` of every group, for logits of shape (G, F, K + 1)."""
+    logits = logits.contiguous()
+    groups, features, n_widths = logits.shape
+    out = torch.empty(groups, dtype=torch.float32, device=logits.device)
+    widths = triton.next_power_of_2(n_widths)
+    _penalty_forward[(groups,)](logits, n_knots, out, n_widths, min_spacing, epsilon, FEATURES=features, WIDTHS=widths)
+    return out
+
+
+def penalty_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
+    """Return the gradient of the logits from that of the penalties."""
+    grad, logits = grad.contiguous(), logits.contiguous()
+    out = torch.empty_like(logits)
+    groups, features, n_widths = logits.shape
+    _penalty_backward[(groups * features,)](
+        grad,
+        logits,
+        n_knots,
+        out,
+        features,
+        n_widths,
+        min_spacing,
+        epsilon,
+        WIDTHS=triton.next_power_of_2(n_widths),
+    )
+    return out
