@@ -46,7 +46,7 @@ def test_equals_the_definition(family, degree, extrapolation):
     blocks = [random_block(random, family, degree) for _ in range(5)]
     X = np.column_stack([random_values(random, block, 300) for block in blocks])
     expected = np.hstack([definition(b, x, extrapolation) for b, x in zip(blocks, X.T, strict=True)])
-    table = make_table(blocks, extrapolation=extrapolation, indicator=False)
+    table = make_table(tuple(blocks), extrapolation=extrapolation, indicator=False)
     got = encode_dense(X, table, dtype=np.float64)
     scale = np.maximum(np.abs(expected).max(axis=0), 1.0)
     np.testing.assert_allclose(got / scale, expected / scale, rtol=0, atol=1e-11)
@@ -64,7 +64,7 @@ def test_mixed_columns_dense_and_sparse_with_indicator(seed):
     X = np.column_stack([random_values(random, block, 40) for block in blocks])
     blocks.append(AffineBlock(1.5, 0.5, (-np.inf, np.inf)))
     X = np.column_stack([X, random.normal(size=40)])
-    table = make_table(blocks, extrapolation="clip", indicator=True)
+    table = make_table(tuple(blocks), extrapolation="clip", indicator=True)
     expected = []
     for block, x in zip(blocks, X.T, strict=True):
         values = (x[:, None] - 1.5) / 0.5 if isinstance(block, AffineBlock) else definition(block, x, "clip")
@@ -83,7 +83,7 @@ def test_many_knots_are_searched_as_few_are_counted(family):
     knots = np.sort(np.random.default_rng(0).uniform(size=3 * MOST_COUNTED))
     block = BasisBlock(basis.make_basis(family, knots), 3 * MOST_COUNTED + 4)
     X = np.concatenate((knots, np.linspace(-0.1, 1.1, 999)))[:, None]
-    got = encode_dense(X, make_table([block], extrapolation="clip", indicator=False), dtype=np.float64)
+    got = encode_dense(X, make_table((block,), extrapolation="clip", indicator=False), dtype=np.float64)
     expected = definition(block, X[:, 0], "clip")
     np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-11)
 
@@ -93,7 +93,7 @@ def test_many_knots_are_searched_as_few_are_counted(family):
 def test_rows_are_shared_out_without_a_seam(n, n_threads):
     X = np.random.default_rng(0).normal(size=(n, 2))
     blocks = [BasisBlock(basis.make_basis(f, [-0.5, 0.5], domain=(-3, 3)), 6) for f in ("bspline", "ispline")]
-    table = make_table(blocks, extrapolation="clip", indicator=False)
+    table = make_table(tuple(blocks), extrapolation="clip", indicator=False)
     got = encode_dense(X, table, n_threads=n_threads)
     assert got.shape == (n, 12)
     if n:
@@ -108,21 +108,21 @@ def test_any_type_and_memory_order(dtype, order):
     X = np.random.default_rng(0).integers(0, 2 if dtype is bool else 9, size=(50, 6)).astype(dtype)
     X = X[::2, ::2] if order == "strided" else np.array(X, order=order)
     blocks = [BasisBlock(basis.make_basis("bspline", [3.0], domain=(0.0, 9.0)), 5)] * X.shape[1]
-    table = make_table(blocks, extrapolation="clip", indicator=False)
+    table = make_table(tuple(blocks), extrapolation="clip", indicator=False)
     expected = np.hstack([definition(b, x.astype(float), "clip") for b, x in zip(blocks, X.T, strict=True)])
     np.testing.assert_allclose(encode_dense(X, table), expected, atol=1e-6)
 
 
 def test_heights_of_narrow_msplines_are_bounded():
     block = BasisBlock(basis.make_basis("mspline", [1e-200, 2e-200, 3e-200, 4e-200, 5e-200]), 9)
-    table = make_table([block], extrapolation="clip", indicator=False)
+    table = make_table((block,), extrapolation="clip", indicator=False)
     got = encode_dense(np.linspace(0, 6e-200, 50)[:, None], table)
     assert np.isfinite(got).all()
     assert got.max() <= 4 / MIN_SUPPORT * (1 + 1e-6)
 
 
 def test_values_that_the_output_cannot_hold_saturate():
-    table = make_table([AffineBlock(0.0, 1.0, (-np.inf, np.inf))], extrapolation="clip", indicator=False)
+    table = make_table((AffineBlock(0.0, 1.0, (-np.inf, np.inf)),), extrapolation="clip", indicator=False)
     got = encode_dense(np.array([[1e300], [-1e300], [np.inf]]), table)
     largest = np.finfo(np.float32).max
     np.testing.assert_array_equal(got[:, 0], [largest, -largest, largest])

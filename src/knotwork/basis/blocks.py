@@ -1,7 +1,7 @@
 """Blocks, the fitted encodings of single columns, and the flat table that the compiled pass reads them from."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ __all__ = [
     "CUMULATIVE",
     "LOCAL",
     "MIN_SUPPORT",
-    "QUARTIC_TAILS",
+    "QUARTIC",
     "RAMP",
     "AffineBlock",
     "BasisBlock",
@@ -32,8 +32,9 @@ __all__ = [
 LOCAL, CUMULATIVE, AFFINE = 0, 1, 2
 """Kinds of rows: zeros around a window of values; ones, a window, zeros; one scaled value."""
 
-CUBIC, QUARTIC_TAILS, RAMP, ANY = 1, 2, 3, 4
-"""Formulas of the compiled pass: one for all, and faster ones for cubic B-, M- and I-splines and PLE, clipped."""
+CUBIC, QUARTIC, RAMP, ANY = 1, 2, 3, 4
+"""Formulas of the compiled pass: windows of four cubics (B- and M-splines of degree 3), of four quartics (I-splines of
+degree 3), of one line (PLE), all clipped; and one formula for everything else."""
 
 MIN_SUPPORT = 1e-6
 """Share of the domain that an M-spline's support counts as at least when its height is computed."""
@@ -76,7 +77,7 @@ class AffineBlock:
 Block = BasisBlock | AffineBlock
 
 
-FORMULAS = {(LOCAL, 3, True): CUBIC, (CUMULATIVE, 4, True): QUARTIC_TAILS, (CUMULATIVE, 1, True): RAMP}
+FORMULAS = {(LOCAL, 3, True): CUBIC, (CUMULATIVE, 4, True): QUARTIC, (CUMULATIVE, 1, True): RAMP}
 """The fast formula for a kind, a degree of the scheme, and whether values outside the domain are clipped."""
 
 COLUMN = np.dtype(
@@ -84,7 +85,7 @@ COLUMN = np.dtype(
         ("source", np.int64),  # input column
         ("kind", np.int64),
         ("formula", np.int64),
-        ("degree", np.int64),  # of the B-splines that the triangular scheme computes
+        ("degree", np.int64),  # of the polynomials that the functions are between two knots
         ("window", np.int64),  # number of values that are neither constant zero nor constant one
         ("n_knots", np.int64),
         ("size", np.int64),
@@ -107,7 +108,7 @@ class Table(NamedTuple):
 
     columns: npt.NDArray[np.void]  # of type COLUMN
     numbers: FloatArray
-    pieces: FloatArray  # a row per interval: the 2 degree knots around it, the reciprocals of the scheme, the weights
+    pieces: FloatArray  # a row per interval: its left end, the reciprocal of its width, coefficients power by power
     indicator: bool  # every block is followed by a column that is 1 where the value is missing
 
     @property
@@ -116,12 +117,13 @@ class Table(NamedTuple):
         return int(self.columns["size"].sum()) + self.indicator * len(self.columns)
 
 
-def make_table(blocks: Sequence[Block], *, extrapolation: str, indicator: bool) -> Table:
-    """Lay out the blocks one after the other.
+@lru_cache(maxsize=64)
+def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool) -> Table:
+    """Lay out the blocks one after the other; the tables made last are kept.
 
     Parameters
     ----------
-    blocks : sequence of Block
+    blocks : tuple of Block
         One per column.
     extrapolation : {"clip", "linear", "error"}
         What happens outside the domain; with ``"error"`` the caller has made sure that nothing is outside.
@@ -133,7 +135,10 @@ def make_table(blocks: Sequence[Block], *, extrapolation: str, indicator: bool) 
     Deviation: heights of M-splines are those on the domain scaled to [0, 1], and a support narrower than
     `MIN_SUPPORT` of it counts as that wide, so that a column with an outlier of 1e300 does not overflow.
     """
-    rows = [_spline_row(block) if isinstance(block, BasisBlock) else _affine_row(block) for block in blocks]
+    linear = extrapolation == "linear"
+    rows = [
+        _spline_row(block, linear=linear) if isinstance(block, BasisBlock) else _affine_row(block) for block in blocks
+    ]
     columns = np.zeros(len(blocks), dtype=COLUMN)
     pieces = np.zeros((sum(len(row.pieces) for row in rows), max((row.pieces.shape[1] for row in rows), default=0)))
     numbers: list[FloatArray] = []
@@ -141,12 +146,12 @@ def make_table(blocks: Sequence[Block], *, extrapolation: str, indicator: bool) 
     for source, (column, block, row) in enumerate(zip(columns, blocks, rows, strict=True)):
         column["source"], column["formula"] = (
             source,
-            FORMULAS.get((row.kind, row.degree, extrapolation != "linear"), ANY),
+            FORMULAS.get((row.kind, row.degree, not linear), ANY),
         )
         column["kind"], column["degree"], column["n_knots"] = row.kind, row.degree, len(row.knots)
         column["window"] = row.degree + (row.kind != CUMULATIVE)
         column["unit"], column["low"], column["high"] = row.unit, *row.domain
-        column["size"], column["clip"] = block.size, extrapolation != "linear"
+        column["size"], column["clip"] = block.size, not linear
         column["knots"], column["edges"], column["piece"] = position, position + len(row.knots), piece
         numbers += [row.knots, row.edges]
         pieces[piece : piece + len(row.pieces), : row.pieces.shape[1]] = row.pieces
@@ -174,7 +179,7 @@ def _affine_row(block: AffineBlock) -> _Row:
     return _Row(AFFINE, 0, unit, (low * unit, high * unit), knots=np.empty(0), edges=np.empty(0), pieces=piece)
 
 
-def _spline_row(block: BasisBlock) -> _Row:
+def _spline_row(block: BasisBlock, *, linear: bool) -> _Row:
     basis = block.basis
     degree = basis.degree if isinstance(basis, SplineBasis) else 0
     kind = CUMULATIVE if isinstance(basis, ISpline | PiecewiseLinear) else LOCAL
@@ -192,20 +197,39 @@ def _spline_row(block: BasisBlock) -> _Row:
         unit,
         (low, high),
         knots=breaks[1:-1],
-        edges=_edges(kind, breaks, degree, weights),
-        pieces=_pieces(breaks, scheme, weights),
+        edges=_edges(kind, breaks, degree, weights) if linear else np.empty(0),
+        pieces=_pieces(breaks, kind, scheme, weights),
     )
 
 
-def _pieces(breaks: FloatArray, degree: int, weights: FloatArray) -> FloatArray:
-    """For each interval: the 2 degree knots around it, reciprocals of the scheme's denominators, weights."""
-    interval = np.arange(len(breaks) - 1)
+def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> FloatArray:
+    """For each interval: left end, reciprocal of the width, and the polynomials of the functions that vary there.
+
+    This is the triangular scheme of `local_bsplines` run once for all values of an interval, on polynomials in
+    ``v = (x - left end) / width``: column ``2 + power * window + r`` has the coefficient of function r.
+    """
+    interval, start, width = np.arange(len(breaks) - 1), breaks[:-1], np.diff(breaks)
     t = np.pad(breaks, max(degree - 1, 0), mode="edge")
     first = interval + max(degree - 1, 0)
-    around = [t[first + r + 1 - degree] for r in range(2 * degree)]
-    shares = [1.0 / (t[first + r + 1] - t[first + r + 1 - q]) for q in range(1, degree + 1) for r in range(q)]
-    window = len(weights) - len(breaks) + 2
-    return np.stack([*around, *shares, *(weights[interval + r] for r in range(window))], axis=1)
+    values = np.zeros((degree + 1, len(interval), degree + 1))  # function, interval, power
+    values[0, :, 0] = 1.0
+    for q in range(1, degree + 1):
+        from_left = np.zeros((len(interval), degree + 1))
+        for r in range(q):
+            left, right = t[first + r + 1 - q], t[first + r + 1]
+            span = (right - left)[:, None]
+            rising = np.roll(values[r], 1, axis=1) * (width[:, None] / span)  # times v; the last power is still zero
+            values[r], from_left = (
+                from_left + values[r] * ((right - start)[:, None] / span) - rising,
+                values[r] * ((start - left)[:, None] / span) + rising,
+            )
+        values[q] = from_left
+    if kind == CUMULATIVE:
+        values = np.cumsum(values[:0:-1], axis=0)[::-1]
+    else:
+        values = values * weights[interval + np.arange(degree + 1)[:, None]][:, :, None]
+    coefficients = values.transpose(1, 2, 0).reshape(len(interval), -1)
+    return np.column_stack([start, 1.0 / width, coefficients])
 
 
 def _edges(kind: int, breaks: FloatArray, degree: int, weights: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from knotwork.basis.blocks import AFFINE, CUBIC, CUMULATIVE, LOCAL, QUARTIC_TAILS, RAMP, Table
+from knotwork.basis.blocks import AFFINE, CUBIC, CUMULATIVE, QUARTIC, RAMP, Table
 
 __all__ = ["compiled", "encode_dense", "encode_sparse"]
 
@@ -73,84 +73,51 @@ def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
 
 
 @compiled()
-def _cubic(x, pieces, k, t, s):
-    """Return the four cubic B-splines at x: `_any_degree` written out, so that nothing leaves the registers.
-
-    In row k of `pieces`, columns t and t + 1 are the ends of the interval, and the shares begin at column s.
-    """
-    x_2, x_1, x0 = x - pieces[k, t - 2], x - pieces[k, t - 1], x - pieces[k, t]
-    x1, x2, x3 = pieces[k, t + 1] - x, pieces[k, t + 2] - x, pieces[k, t + 3] - x
-    a, b = x1 * pieces[k, s], x0 * pieces[k, s]
-    a, b = a * pieces[k, s + 1], b * pieces[k, s + 2]
-    a, b, c = x1 * a, x_1 * a + x2 * b, x0 * b
-    a, b, c = a * pieces[k, s + 3], b * pieces[k, s + 4], c * pieces[k, s + 5]
-    return x1 * a, x_2 * a + x2 * b, x_1 * b + x3 * c, x0 * c
-
-
-@compiled()
-def _any_degree(x, degree, pieces, k, values):
-    """Fill ``values[: degree + 1]`` with the B-splines at x: `local_bsplines` with its divisions done beforehand."""
-    values[0] = 1.0
-    s = 2 * degree
-    for q in range(1, degree + 1):
-        from_left = 0.0
-        for r in range(q):
-            share = values[r] * pieces[k, s]
-            s += 1
-            values[r] = from_left + (pieces[k, degree + r] - x) * share
-            from_left = (x - pieces[k, degree + r - q]) * share
-        values[q] = from_left
-
-
-@compiled()
-def _fill_cubic(n_rows, column, pieces, inside, intervals, windows):
-    """Fill the windows of some rows with weighted cubic B-splines."""
+def _fill_cubics(n_rows, piece, pieces, inside, intervals, windows):
+    """Fill windows of four cubic polynomials: the inner loop is one vector operation."""
     for i in range(n_rows):
-        k = column.piece + intervals[i]
-        a, b, c, d = _cubic(inside[i], pieces, k, 2, 6)
-        windows[i, 0], windows[i, 1] = a * pieces[k, 12], b * pieces[k, 13]
-        windows[i, 2], windows[i, 3] = c * pieces[k, 14], d * pieces[k, 15]
+        k = piece + intervals[i]
+        v = (inside[i] - pieces[k, 0]) * pieces[k, 1]
+        for r in range(4):
+            value = ((pieces[k, 14 + r] * v + pieces[k, 10 + r]) * v + pieces[k, 6 + r]) * v + pieces[k, 2 + r]
+            windows[i, r] = value if value > 0.0 else 0.0
 
 
 @compiled()
-def _fill_quartic_tails(n_rows, column, pieces, inside, intervals, windows):
-    """Fill the windows of some rows with I-splines of degree 3: sums of quartic B-splines."""
+def _fill_quartics(n_rows, piece, pieces, inside, intervals, windows):
+    """Fill windows of four quartic polynomials."""
     for i in range(n_rows):
-        k, x = column.piece + intervals[i], inside[i]
-        a, b, c, d = _cubic(x, pieces, k, 3, 8)
-        a, b, c, d = a * pieces[k, 14], b * pieces[k, 15], c * pieces[k, 16], d * pieces[k, 17]
-        windows[i, 3] = tail = (x - pieces[k, 3]) * d
-        windows[i, 2] = tail = tail + (x - pieces[k, 2]) * c + (pieces[k, 7] - x) * d
-        windows[i, 1] = tail = tail + (x - pieces[k, 1]) * b + (pieces[k, 6] - x) * c
-        windows[i, 0] = tail + (x - pieces[k, 0]) * a + (pieces[k, 5] - x) * b
+        k = piece + intervals[i]
+        v = (inside[i] - pieces[k, 0]) * pieces[k, 1]
+        for r in range(4):
+            value = (pieces[k, 18 + r] * v + pieces[k, 14 + r]) * v + pieces[k, 10 + r]
+            value = (value * v + pieces[k, 6 + r]) * v + pieces[k, 2 + r]
+            windows[i, r] = value if value > 0.0 else 0.0
 
 
 @compiled()
-def _fill_ramps(n_rows, column, pieces, inside, intervals, windows):
-    """Fill the windows of some rows with the one ramp of piecewise-linear encoding."""
+def _fill_ramps(n_rows, piece, pieces, inside, intervals, windows):
+    """Fill windows of one line, which rises from 0 to 1."""
     for i in range(n_rows):
-        k = column.piece + intervals[i]
-        windows[i, 0] = (inside[i] - pieces[k, 0]) * pieces[k, 2]
+        k = piece + intervals[i]
+        windows[i, 0] = (inside[i] - pieces[k, 0]) * pieces[k, 1]
 
 
 @compiled()
 def _fill_any(n_rows, column, pieces, inside, intervals, windows):
-    """Fill the windows of some rows, whatever the kind and degree."""
-    kind, degree, piece = column.kind, column.degree, column.piece
+    """Fill windows of any kind and degree."""
+    degree, length = column.degree, column.window
     for i in range(n_rows):
-        if kind == AFFINE:
-            windows[i, 0] = (inside[i] - pieces[piece, 0]) * pieces[piece, 1]
+        k = column.piece + intervals[i]
+        v = (inside[i] - pieces[k, 0]) * pieces[k, 1]
+        if column.kind == AFFINE:
+            windows[i, 0] = v
             continue
-        k, values = piece + intervals[i], windows[i]
-        _any_degree(inside[i], degree, pieces, k, values)
-        if kind == LOCAL:
-            for r in range(degree + 1):
-                values[r] *= pieces[k, 2 * degree + degree * (degree + 1) // 2 + r]
-        else:  # each value becomes the sum of those beyond it
-            for r in range(degree):
-                values[r] = values[r + 1]
-            for r in range(degree - 2, -1, -1):
-                values[r] += values[r + 1]
+        for r in range(length):
+            value = pieces[k, 2 + degree * length + r]
+            for power in range(degree - 1, -1, -1):
+                value = value * v + pieces[k, 2 + power * length + r]
+            windows[i, r] = value if value > 0.0 else 0.0
 
 
 @compiled()
@@ -181,11 +148,11 @@ def _encode_tile(formula, X, first_row, n_rows, columns, numbers, pieces, scratc
         column, intervals, windows = columns[c], all_intervals[c], all_windows[c]
         _locate(X, first_row, n_rows, column, numbers, inside, intervals)
         if len(formula) == CUBIC:
-            _fill_cubic(n_rows, column, pieces, inside, intervals, windows)
-        elif len(formula) == QUARTIC_TAILS:
-            _fill_quartic_tails(n_rows, column, pieces, inside, intervals, windows)
+            _fill_cubics(n_rows, column.piece, pieces, inside, intervals, windows)
+        elif len(formula) == QUARTIC:
+            _fill_quartics(n_rows, column.piece, pieces, inside, intervals, windows)
         elif len(formula) == RAMP:
-            _fill_ramps(n_rows, column, pieces, inside, intervals, windows)
+            _fill_ramps(n_rows, column.piece, pieces, inside, intervals, windows)
         else:
             _fill_any(n_rows, column, pieces, inside, intervals, windows)
             _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows)
@@ -222,8 +189,12 @@ def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, ou
                     continue
                 if column.kind == CUMULATIVE:
                     _write_ones(out, tile + i, output, interval)
-                for r in range(column.window):
-                    out[tile + i, output + interval + r] = windows[c, i, r]
+                if len(formula) == CUBIC or len(formula) == QUARTIC:
+                    for r in range(4):  # a length that the compiler knows: one vector
+                        out[tile + i, output + interval + r] = windows[c, i, r]
+                else:
+                    for r in range(column.window):
+                        out[tile + i, output + interval + r] = windows[c, i, r]
 
 
 @compiled()
@@ -355,7 +326,7 @@ def encode_sparse(
 
 def _scratch(table: Table) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Room of a thread's own for a tile: values inside the domain, intervals, windows."""
-    n_columns, longest = len(table.columns), int(table.columns["degree"].max(initial=0)) + 1
+    n_columns, longest = len(table.columns), int(table.columns["window"].max(initial=0))
     return np.empty(TILE), np.empty((n_columns, TILE), dtype=np.int64), np.empty((n_columns, TILE, longest))
 
 

@@ -161,7 +161,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         self._check_all()
         values = self._read(X, reset=False)
         self._refuse_outside(values)
-        table = make_table(self.blocks_, extrapolation=self.extrapolation, indicator=self.missing == "indicator")
+        table = make_table(tuple(self.blocks_), extrapolation=self.extrapolation, indicator=self.missing == "indicator")
         encode = encode_sparse if self.sparse_output else encode_dense
         return encode(values, table, dtype=np.dtype(self.dtype), n_threads=count_threads(self.n_jobs))
 
