@@ -219,7 +219,7 @@ def training_step(family: str, device: str, *, learnable: bool, batch: int = 512
         optimiser.zero_grad(set_to_none=True)
         loss = nn.functional.mse_loss(network(x), y)
         if learnable:
-            loss = loss + 1e-4 * network.encoding.spacing_penalty()
+            loss = torch.add(loss, network.encoding.spacing_penalty(), alpha=1e-4)
         loss.backward()
         optimiser.step()
 
@@ -233,7 +233,12 @@ def training_step(family: str, device: str, *, learnable: bool, batch: int = 512
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    return graph.replay
+
+    def replay(captured: Callable[[], None] = step) -> None:  # what was captured must stay alive
+        del captured
+        graph.replay()
+
+    return replay
 
 
 def step_table(device: str) -> list[str]:
@@ -249,7 +254,7 @@ def step_table(device: str) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--quick", action="store_true", help="fewer sizes")
     parser.add_argument("--out", type=Path, help="also write the tables to this file")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from knotwork.basis.compiled import compiled
-from knotwork.nn.layout import TAILS, UNIT_AREA
+from knotwork.nn.layout import LOCAL, NORM_EPSILON, NORMALISED, TAILS
 
 __all__ = ["backward", "forward"]
 
@@ -47,6 +47,40 @@ def _levels(x, degree, t, levels):
 
 
 @compiled()
+def _to_unit_area(degree, t, levels):
+    """Multiply the last row of `levels` by the heights of M-splines."""
+    for r in range(degree + 1):
+        levels[degree, r] *= (degree + 1) / (t[degree + r + 1] - t[r])
+
+
+@compiled()
+def _moments(degree, levels, size):
+    """Return the mean of a row of `size` columns that is zero but for the last row of `levels`, and 1 / its spread."""
+    total = 0.0
+    for r in range(degree + 1):
+        total += levels[degree, r]
+    mean = total / size
+    squares = (size - degree - 1) * mean**2
+    for r in range(degree + 1):
+        squares += (levels[degree, r] - mean) ** 2
+    return mean, 1.0 / np.sqrt(squares / size + NORM_EPSILON)
+
+
+@compiled()
+def _before_normalising(degree, levels, size, grad, interval, local):
+    """Turn `local`, gradients of the window after normalising, into those before it; `grad` has the whole row."""
+    mean, scale = _moments(degree, levels, size)
+    along, total = 0.0, 0.0
+    for k in range(size):
+        total += grad[k]
+    for r in range(degree + 1):
+        along += grad[interval + r] * levels[degree, r]
+    along = scale * (along - mean * total)
+    for r in range(degree + 1):
+        local[r] = scale * (local[r] - total / size - (levels[degree, r] - mean) * scale * along / size)
+
+
+@compiled()
 def _clip(x):
     return 0.0 if x < 0.0 else (1.0 if x > 1.0 else x)
 
@@ -70,9 +104,15 @@ def _forward(x, breaks, n_knots, kind, degree, t, levels, out):
                     tail += levels[degree, r]
                     out[i, f, interval + r - 1] = tail
             else:
+                if kind != LOCAL:
+                    _to_unit_area(degree, t, levels)
+                mean, scale = 0.0, 1.0
+                if kind == NORMALISED:
+                    mean, scale = _moments(degree, levels, n_knots[f] + degree + 1)
+                    for k in range(n_knots[f] + degree + 1):
+                        out[i, f, k] = -mean * scale
                 for r in range(degree + 1):
-                    height = (degree + 1) / (t[degree + r + 1] - t[r]) if kind == UNIT_AREA else 1.0
-                    out[i, f, interval + r] = levels[degree, r] * height
+                    out[i, f, interval + r] = (levels[degree, r] - mean) * scale
 
 
 @compiled()
@@ -102,11 +142,17 @@ def _backward(x, breaks, n_knots, kind, degree, grad, t, levels, local, slopes, 
             else:
                 for r in range(degree + 1):
                     local[r] = grad[i, f, interval + r]
-                    if kind == UNIT_AREA:
+                if kind != LOCAL:
+                    _to_unit_area(degree, t, levels)
+                    if kind == NORMALISED:
+                        size = n_knots[f] + degree + 1
+                        _before_normalising(degree, levels, size, grad[i, f], interval, local)
+                    for r in range(degree + 1):
                         span = t[degree + r + 1] - t[r]
+                        pull = local[r] * levels[degree, r] / span
+                        slopes[degree + r + 1] -= pull
+                        slopes[r] += pull
                         local[r] *= (degree + 1) / span
-                        slopes[degree + r + 1] -= local[r] * levels[degree, r] / span
-                        slopes[r] += local[r] * levels[degree, r] / span
             x_slope = 0.0
             for q in range(degree, 0, -1):
                 for r in range(q):

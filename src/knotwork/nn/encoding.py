@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from knotwork.checks import argument_error, check_bool, check_choice, check_int, type_error
-from knotwork.nn.layout import UNIT_AREA, Layout
+from knotwork.nn.layout import Layout
 from knotwork.nn.operation import encode, make_breaks, make_penalty
 from knotwork.nn.spacings import logits_from_knots, spacing_penalty, widths_from_logits
 
@@ -138,8 +138,6 @@ class _Encoding(nn.Module, ABC):
             size=self.size,
             dtype=self._output_type(x),
         )
-        if self.learnable and self.layout.kind == UNIT_AREA:
-            encoded = self._normalised(encoded)
         if self.missing == "indicator":
             encoded = torch.cat([encoded, torch.isnan(values)[..., None].to(encoded.dtype)], dim=-1)
         return encoded.reshape(*x.shape, encoded.shape[-1])
@@ -163,16 +161,6 @@ class _Encoding(nn.Module, ABC):
         if torch.is_autocast_enabled(x.device.type):
             return torch.get_autocast_dtype(x.device.type)
         return self.logits.dtype if self.learnable else self.breaks.dtype
-
-    def _normalised(self, encoded: Tensor) -> Tensor:
-        """Normalise each feature's own columns to mean 0 and variance 1."""
-        if len(set(self.sizes)) == 1:
-            return nn.functional.layer_norm(encoded, (self.size,))
-        sizes = torch.tensor(self.sizes, device=encoded.device)[:, None]
-        used = torch.arange(self.size, device=encoded.device) < sizes
-        mean = encoded.sum(dim=-1, keepdim=True) / sizes
-        centred = (encoded - mean) * used
-        return centred * torch.rsqrt((centred**2).sum(dim=-1, keepdim=True) / sizes + 1e-5)
 
     def _check_input(self, x: Tensor) -> None:
         if not isinstance(x, Tensor) or not x.is_floating_point():
@@ -241,8 +229,9 @@ class SplineEncoding(_Encoding):
         n_members: int | None = None,
     ) -> None:
         check_choice(family, "family", ("bspline", "mspline", "ispline"))
+        check_bool(learnable, "learnable")
         super().__init__(
-            Layout(family, degree),
+            Layout(family, degree, normalised=learnable and family == "mspline"),
             n_features,
             size,
             knots=knots,

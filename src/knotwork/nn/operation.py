@@ -47,21 +47,21 @@ def encode(
     """
     dtype = breaks.dtype if dtype is None else dtype
     if x.device.type == "cpu" or _on_triton(breaks):
-        return torch.ops.knotwork.encode(x, breaks, n_knots, kind, degree, size, dtype)  # type: ignore[no-any-return]
+        return _Encode.apply(x, breaks, n_knots, kind, degree, size, dtype)  # type: ignore[no-any-return]
     return encode_plain(x.to(breaks.dtype), breaks, n_knots, kind=kind, degree=degree, size=size).to(dtype)
 
 
 def make_breaks(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
     """Return the breaks of logits of shape (G, F, K + 1): `widths_from_logits`, then `breaks_from_widths`."""
     if _on_triton(logits):
-        return torch.ops.knotwork.breaks(logits, n_knots, min_spacing)  # type: ignore[no-any-return]
+        return _Breaks.apply(logits, n_knots, min_spacing)  # type: ignore[no-any-return]
     return breaks_from_widths(widths_from_logits(logits, n_knots, min_spacing), n_knots)
 
 
 def make_penalty(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
     """Return the penalties, of shape (G,), of logits of shape (G, F, K + 1)."""
     if _on_triton(logits):
-        return torch.ops.knotwork.penalty(logits, n_knots, min_spacing, epsilon)  # type: ignore[no-any-return]
+        return _Penalty.apply(logits, n_knots, min_spacing, epsilon)  # type: ignore[no-any-return]
     return spacing_penalty(widths_from_logits(logits, n_knots, min_spacing), n_knots, epsilon)
 
 
@@ -69,134 +69,159 @@ def _on_triton(tensor: Tensor) -> bool:
     return tensor.device.type == "cuda" and tensor.dtype == torch.float32 and find_spec("triton") is not None
 
 
-@torch.library.custom_op("knotwork::encode", mutates_args=())
-def _encode(
+def _forward(
     x: Tensor, breaks: Tensor, n_knots: Tensor, kind: int, degree: int, size: int, dtype: torch.dtype
 ) -> Tensor:
+    if x.device.type == "cpu":
+        from knotwork.nn import cpu  # noqa: PLC0415 - importing the compiler takes half a second
+
+        encoded = cpu.forward(x.to(breaks.dtype), breaks, n_knots, kind=kind, degree=degree, size=size)
+        return encoded.to(dtype)
     from knotwork.nn import triton_kernels  # noqa: PLC0415 - only where there is a GPU
 
     return triton_kernels.forward(x, breaks, n_knots, kind=kind, degree=degree, size=size, dtype=dtype)
 
 
-@_encode.register_kernel("cpu")
-def _encode_cpu(
-    x: Tensor, breaks: Tensor, n_knots: Tensor, kind: int, degree: int, size: int, dtype: torch.dtype
-) -> Tensor:
-    from knotwork.nn import cpu  # noqa: PLC0415 - importing the compiler takes half a second
-
-    encoded = cpu.forward(x.to(breaks.dtype), breaks, n_knots, kind=kind, degree=degree, size=size)
-    return encoded.to(dtype)
-
-
-@_encode.register_fake
-def _(x: Tensor, breaks: Tensor, n_knots: Tensor, kind: int, degree: int, size: int, dtype: torch.dtype) -> Tensor:
-    return x.new_empty(*x.shape, size, dtype=dtype)
-
-
-@torch.library.custom_op("knotwork::encode_backward", mutates_args=())
-def _encode_backward(
+def _backward(
     grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, kind: int, degree: int, with_x: bool
 ) -> tuple[Tensor, Tensor]:
+    if x.device.type == "cpu":
+        from knotwork.nn import cpu  # noqa: PLC0415
+
+        type_ = breaks.dtype
+        x_grad, breaks_grad = cpu.backward(grad.to(type_), x.to(type_), breaks, n_knots, kind=kind, degree=degree)
+        return (x_grad.to(x.dtype) if with_x else x.new_zeros(())), breaks_grad
     from knotwork.nn import triton_kernels  # noqa: PLC0415
 
     return triton_kernels.backward(grad, x, breaks, n_knots, kind=kind, degree=degree, with_x=with_x)
 
 
-@_encode_backward.register_kernel("cpu")
-def _encode_backward_cpu(
-    grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, kind: int, degree: int, with_x: bool
-) -> tuple[Tensor, Tensor]:
-    from knotwork.nn import cpu  # noqa: PLC0415
-
-    type_ = breaks.dtype
-    x_grad, breaks_grad = cpu.backward(grad.to(type_), x.to(type_), breaks, n_knots, kind=kind, degree=degree)
-    return (x_grad.to(x.dtype) if with_x else x.new_zeros(())), breaks_grad
-
-
-@_encode_backward.register_fake
-def _(
-    grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, kind: int, degree: int, with_x: bool
-) -> tuple[Tensor, Tensor]:
-    return (torch.empty_like(x) if with_x else x.new_empty(())), torch.empty_like(breaks)
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    del output
-    x, breaks, n_knots, ctx.kind, ctx.degree, _, _ = inputs
-    ctx.save_for_backward(x, breaks, n_knots)
-
-
-def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    x, breaks, n_knots = ctx.saved_tensors
-    with_x, with_breaks = ctx.needs_input_grad[:2]
-    x_grad, breaks_grad = torch.ops.knotwork.encode_backward(grad, x, breaks, n_knots, ctx.kind, ctx.degree, with_x)
-    return (x_grad if with_x else None), (breaks_grad if with_breaks else None), None, None, None, None, None
-
-
-_encode.register_autograd(_differentiate, setup_context=_save)
-
-
-@torch.library.custom_op("knotwork::breaks", mutates_args=())
 def _breaks(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
     from knotwork.nn import triton_spacings  # noqa: PLC0415
 
     return triton_spacings.breaks_forward(logits, n_knots, min_spacing)
 
 
-@_breaks.register_fake
-def _(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
-    return logits.new_empty(*logits.shape[:-1], logits.shape[-1] + 1, dtype=torch.float32)
-
-
-@torch.library.custom_op("knotwork::breaks_backward", mutates_args=())
 def _breaks_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
     from knotwork.nn import triton_spacings  # noqa: PLC0415
 
     return triton_spacings.breaks_backward(grad, logits, n_knots, min_spacing)
 
 
-@_breaks_backward.register_fake
-def _(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
-    return torch.empty_like(logits)
-
-
-@torch.library.custom_op("knotwork::penalty", mutates_args=())
 def _penalty(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
     from knotwork.nn import triton_spacings  # noqa: PLC0415
 
     return triton_spacings.penalty_forward(logits, n_knots, min_spacing, epsilon)
 
 
-@_penalty.register_fake
-def _(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
-    return logits.new_empty(logits.shape[0], dtype=torch.float32)
-
-
-@torch.library.custom_op("knotwork::penalty_backward", mutates_args=())
 def _penalty_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
     from knotwork.nn import triton_spacings  # noqa: PLC0415
 
     return triton_spacings.penalty_backward(grad, logits, n_knots, min_spacing, epsilon)
 
 
-@_penalty_backward.register_fake
-def _(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
+# torch.compile cannot look into the paths: it gets each as one operation that it does not open.
+_OPAQUE = {
+    function.__name__: torch.library.custom_op(f"knotwork::{name}", function, mutates_args=())
+    for name, function in {
+        "encode": _forward,
+        "encode_backward": _backward,
+        "breaks": _breaks,
+        "breaks_backward": _breaks_backward,
+        "penalty": _penalty,
+        "penalty_backward": _penalty_backward,
+    }.items()
+}
+
+
+@_OPAQUE["_forward"].register_fake
+def _(x: Tensor, breaks: Tensor, n_knots: Tensor, kind: int, degree: int, size: int, dtype: torch.dtype) -> Tensor:
+    return x.new_empty(*x.shape, size, dtype=dtype)
+
+
+@_OPAQUE["_backward"].register_fake
+def _(
+    grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, kind: int, degree: int, with_x: bool
+) -> tuple[Tensor, Tensor]:
+    return (torch.empty_like(x) if with_x else x.new_empty(())), torch.empty_like(breaks)
+
+
+@_OPAQUE["_breaks"].register_fake
+def _(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+    return logits.new_empty(*logits.shape[:-1], logits.shape[-1] + 1, dtype=torch.float32)
+
+
+@_OPAQUE["_penalty"].register_fake
+def _(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
+    return logits.new_empty(logits.shape[0], dtype=torch.float32)
+
+
+@_OPAQUE["_breaks_backward"].register_fake
+@_OPAQUE["_penalty_backward"].register_fake
+def _(grad: Tensor, logits: Tensor, *constants: Any) -> Tensor:
+    del grad, constants
     return torch.empty_like(logits)
 
 
-def _save_spacings(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    del output
-    logits, n_knots, *ctx.constants = inputs
-    ctx.save_for_backward(logits, n_knots)
+def _path(function: Any) -> Any:
+    """Return the function itself, or, where torch.compile is looking, the operation that hides it."""
+    return _OPAQUE[function.__name__] if torch.compiler.is_compiling() else function
 
 
-def _differentiate_breaks(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    return torch.ops.knotwork.breaks_backward(grad, *ctx.saved_tensors, *ctx.constants), None, None
+class _Encode(torch.autograd.Function):
+    """Encode, and run the scheme again for the gradient."""
+
+    @staticmethod
+    def forward(
+        x: Tensor, breaks: Tensor, n_knots: Tensor, kind: int, degree: int, size: int, dtype: torch.dtype
+    ) -> Tensor:
+        return _path(_forward)(x, breaks, n_knots, kind, degree, size, dtype)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        del output
+        x, breaks, n_knots, ctx.kind, ctx.degree, _, _ = inputs
+        ctx.save_for_backward(x, breaks, n_knots)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, breaks, n_knots = ctx.saved_tensors
+        with_x, with_breaks = ctx.needs_input_grad[:2]
+        x_grad, breaks_grad = _path(_backward)(grad, x, breaks, n_knots, ctx.kind, ctx.degree, with_x)
+        return (x_grad if with_x else None), (breaks_grad if with_breaks else None), None, None, None, None, None
 
 
-def _differentiate_penalty(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    return torch.ops.knotwork.penalty_backward(grad, *ctx.saved_tensors, *ctx.constants), None, None, None
+class _Breaks(torch.autograd.Function):
+    """Knots from free numbers in one kernel."""
+
+    @staticmethod
+    def forward(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+        return _path(_breaks)(logits, n_knots, min_spacing)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        del output
+        logits, n_knots, ctx.min_spacing = inputs
+        ctx.save_for_backward(logits, n_knots)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _path(_breaks_backward)(grad, *ctx.saved_tensors, ctx.min_spacing), None, None
 
 
-_breaks.register_autograd(_differentiate_breaks, setup_context=_save_spacings)
-_penalty.register_autograd(_differentiate_penalty, setup_context=_save_spacings)
+class _Penalty(torch.autograd.Function):
+    """The spacing penalty in one kernel."""
+
+    @staticmethod
+    def forward(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
+        return _path(_penalty)(logits, n_knots, min_spacing, epsilon)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        del output
+        logits, n_knots, *ctx.constants = inputs
+        ctx.save_for_backward(logits, n_knots)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _path(_penalty_backward)(grad, *ctx.saved_tensors, *ctx.constants), None, None, None

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from knotwork.nn.layout import TAILS, UNIT_AREA
+from knotwork.nn.layout import NORM_EPSILON, NORMALISED, TAILS, UNIT_AREA
 
 __all__ = ["encode_plain"]
 
@@ -46,7 +46,7 @@ def encode_plain(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
             raised.append(from_left + (right - x) * share)
             from_left = (x - left) * share
         values = [*raised, from_left]
-    if kind == UNIT_AREA:
+    if kind in (UNIT_AREA, NORMALISED):
         values = [value * (degree + 1) / (t[degree + r + 1] - t[r]) for r, value in enumerate(values)]
     if kind == TAILS:
         values = list(torch.stack(values[1:], dim=-1).flip(-1).cumsum(-1).flip(-1).unbind(-1))
@@ -55,4 +55,8 @@ def encode_plain(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
     rows = (columns < interval[..., None]).to(x.dtype) if kind == TAILS else x.new_zeros(*x.shape, size)
     places = interval[..., None] + torch.arange(len(values), device=x.device)
     rows = rows.scatter(-1, places, torch.stack(values, dim=-1))
+    if kind == NORMALISED:
+        sizes = (n_knots + degree + 1)[:, None]
+        centred = (rows - rows.sum(dim=-1, keepdim=True) / sizes) * (columns < sizes)
+        rows = centred * torch.rsqrt((centred**2).sum(dim=-1, keepdim=True) / sizes + NORM_EPSILON)
     return torch.where(missing[..., None], 0.0, rows)

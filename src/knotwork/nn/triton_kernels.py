@@ -9,12 +9,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork.nn.layout import TAILS, UNIT_AREA
+from knotwork.nn.layout import LOCAL, NORM_EPSILON, NORMALISED, TAILS
 
 __all__ = ["backward", "forward"]
 
+_LOCAL = tl.constexpr(LOCAL)
 _TAILS = tl.constexpr(TAILS)
-_UNIT_AREA = tl.constexpr(UNIT_AREA)
+_NORMALISED = tl.constexpr(NORMALISED)
+_NORM_EPSILON = tl.constexpr(NORM_EPSILON)
 
 
 @triton.jit
@@ -47,6 +49,28 @@ def _levels(x, t, DEGREE: tl.constexpr):
         values = raised + (from_left,)
         levels = levels + (values,)
     return levels
+
+
+@triton.jit
+def _to_unit_area(values, t, DEGREE: tl.constexpr):
+    """Return B-splines times the heights of M-splines."""
+    scaled = ()
+    for r in tl.static_range(DEGREE + 1):
+        scaled = scaled + (values[r] * (DEGREE + 1) / (t[DEGREE + r + 1] - t[r]),)
+    return scaled
+
+
+@triton.jit
+def _moments(values, size, DEGREE: tl.constexpr):
+    """Return the mean of rows of `size` columns that are zero but for `values`, and 1 / their spread."""
+    total = values[0]
+    for r in tl.static_range(1, DEGREE + 1):
+        total += values[r]
+    mean = total / size
+    squares = (size - (DEGREE + 1)) * mean * mean
+    for r in tl.static_range(DEGREE + 1):
+        squares += (values[r] - mean) * (values[r] - mean)
+    return mean, 1.0 / tl.sqrt(squares / size + _NORM_EPSILON)
 
 
 @triton.jit
@@ -86,12 +110,15 @@ def _forward(
             tail += values[DEGREE - k]
             rows = tl.where(place == DEGREE - 1 - k, tail[:, None], rows)
     else:
+        if KIND != _LOCAL:
+            values = _to_unit_area(values, t, DEGREE)
         rows = tl.zeros((VALUES, COLUMNS), tl.float32)
         for r in tl.static_range(DEGREE + 1):
-            value = values[r]
-            if KIND == _UNIT_AREA:
-                value = value * (DEGREE + 1) / (t[DEGREE + r + 1] - t[r])
-            rows = tl.where(place == r, value[:, None], rows)
+            rows = tl.where(place == r, values[r][:, None], rows)
+        if KIND == _NORMALISED:
+            own_size = n_knots + DEGREE + 1
+            mean, scale = _moments(values, own_size, DEGREE)
+            rows = tl.where(column < own_size[:, None], (rows - mean[:, None]) * scale[:, None], 0.0)
     rows = tl.where(present[:, None], rows, 0.0)
     tl.store(out_pointer + v[:, None] * size + column, rows, mask=here[:, None] & (column < size))
 
@@ -114,6 +141,7 @@ def _backward(
     BLOCKS: tl.constexpr,
     KNOTS: tl.constexpr,
     WINDOW: tl.constexpr,
+    COLUMNS: tl.constexpr,
     WITH_X: tl.constexpr,
 ):
     """Run the scheme backwards for one feature of one group; see `knotwork.nn.cpu._backward` for the formulas."""
@@ -146,14 +174,33 @@ def _backward(
                 local = local + (local[r] + tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
         else:
             for r in tl.static_range(DEGREE + 1):
-                g = tl.load(first + r, mask=present, other=0.0).to(tl.float32)
-                if KIND == _UNIT_AREA:
-                    span = t[DEGREE + r + 1] - t[r]
-                    g = g * (DEGREE + 1) / span
-                    pull = g * levels[DEGREE][r] / span
-                    slopes = slopes[:r] + (slopes[r] + pull,) + slopes[r + 1 :]
-                    slopes = slopes[: DEGREE + r + 1] + (slopes[DEGREE + r + 1] - pull,) + slopes[DEGREE + r + 2 :]
-                local = local + (g,)
+                local = local + (tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
+        if KIND == _NORMALISED:
+            heights = _to_unit_area(levels[DEGREE], t, DEGREE)
+            mean, scale = _moments(heights, n_knots + DEGREE + 1, DEGREE)
+            column = tl.arange(0, COLUMNS)[None, :]
+            known = present[:, None] & (column < n_knots + DEGREE + 1)
+            row_grad = tl.load(grad_pointer + v[:, None] * size + column, mask=known, other=0.0).to(tl.float32)
+            total = tl.sum(row_grad, axis=1)
+            along = -mean * total
+            for r in tl.static_range(DEGREE + 1):
+                along += local[r] * heights[r]
+            along = along * scale * scale / (n_knots + DEGREE + 1)
+            before = ()
+            for r in tl.static_range(DEGREE + 1):
+                share = local[r] - total / (n_knots + DEGREE + 1) - (heights[r] - mean) * along
+                before = before + (scale * share,)
+            local = before
+        if KIND != _LOCAL and KIND != _TAILS:  # noqa: PLR1714 - Triton knows no `in`
+            raised = ()
+            for r in tl.static_range(DEGREE + 1):
+                span = t[DEGREE + r + 1] - t[r]
+                g = local[r] * (DEGREE + 1) / span
+                pull = g * levels[DEGREE][r] / span
+                slopes = slopes[:r] + (slopes[r] + pull,) + slopes[r + 1 :]
+                slopes = slopes[: DEGREE + r + 1] + (slopes[DEGREE + r + 1] - pull,) + slopes[DEGREE + r + 2 :]
+                raised = raised + (g,)
+            local = raised
         x_slope = zero
         for q in tl.static_range(DEGREE, 0, -1):
             lowered = ()
@@ -195,6 +242,7 @@ def _gather_sums(
     breaks_grad_pointer,
     n_features,
     n_breaks,
+    N_PARTS: tl.constexpr,
     PARTS: tl.constexpr,
     DEGREE: tl.constexpr,
     KNOTS: tl.constexpr,
@@ -203,15 +251,17 @@ def _gather_sums(
     """Add up the parts, and bring what each interval says of the knots around it together at each knot."""
     table = tl.program_id(0)
     n_knots = tl.load(n_knots_pointer + table % n_features)
-    place = tl.arange(0, KNOTS)
-    total = tl.zeros((KNOTS,), tl.float32)
-    for part in range(PARTS):
+    place = tl.arange(0, KNOTS)[:, None]
+    totals = tl.zeros((KNOTS, PARTS), tl.float32)
+    for first in range(0, N_PARTS, PARTS):
+        part = first + tl.arange(0, PARTS)[None, :]
         start = parts_pointer + (part * tl.num_programs(0) + table) * KNOTS * WINDOW
         for c in tl.static_range(2 * DEGREE + 2):
             interval = place + DEGREE - c
-            known = (interval >= 0) & (interval <= n_knots) & (place >= 1) & (place <= n_knots)
-            total += tl.load(start + interval * WINDOW + c, mask=known, other=0.0)
-    tl.store(breaks_grad_pointer + table * n_breaks + place, total, mask=place < n_breaks)
+            known = (interval >= 0) & (interval <= n_knots) & (place >= 1) & (place <= n_knots) & (part < N_PARTS)
+            totals += tl.load(start + interval * WINDOW + c, mask=known, other=0.0)
+    column = tl.arange(0, KNOTS)
+    tl.store(breaks_grad_pointer + table * n_breaks + column, tl.sum(totals, axis=1), mask=column < n_breaks)
 
 
 def forward(
@@ -245,14 +295,14 @@ def forward(
 def backward(
     grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int, with_x: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of x (zeros unless `with_x`) and of the breaks; zeros for the ends, which do not move."""
+    """Return the gradients of x (nothing unless `with_x`) and of the breaks; zeros for the ends, which do not move."""
     grad, x, breaks = grad.contiguous(), x.contiguous(), breaks.contiguous()
-    x_grad = torch.empty_like(x) if with_x else torch.zeros((), dtype=x.dtype, device=x.device)
-    breaks_grad = torch.zeros_like(breaks)
+    x_grad = torch.empty_like(x) if with_x else x.new_empty(())
     n_tables, n_rows = breaks.shape[0] * breaks.shape[1], x.shape[1]
     if not x.numel():
-        return x_grad, breaks_grad
-    rows, knots = 64, max(triton.next_power_of_2(breaks.shape[-1]), 16)
+        return x_grad, torch.zeros_like(breaks)
+    breaks_grad = torch.empty_like(breaks)
+    rows, knots = (64 if n_rows > 4096 else 32), max(triton.next_power_of_2(breaks.shape[-1]), 16)
     window = max(triton.next_power_of_2(2 * degree + 2), 16)
     blocks = min(max(triton.cdiv(n_rows * n_tables, rows * 2048), 1), 64)
     n_parts = triton.cdiv(n_rows, rows * blocks)
@@ -274,6 +324,7 @@ def backward(
         BLOCKS=blocks,
         KNOTS=knots,
         WINDOW=window,
+        COLUMNS=triton.next_power_of_2(grad.shape[-1]),
         WITH_X=with_x,
     )
     _gather_sums[(n_tables,)](
@@ -282,7 +333,8 @@ def backward(
         breaks_grad,
         x.shape[2],
         breaks.shape[-1],
-        PARTS=n_parts,
+        N_PARTS=n_parts,
+        PARTS=min(triton.next_power_of_2(n_parts), 32),
         DEGREE=degree,
         KNOTS=knots,
         WINDOW=window,

@@ -52,21 +52,24 @@ def _penalty_forward(
     logits_pointer,
     n_knots_pointer,
     out_pointer,
+    n_features,
     n_widths,
     min_spacing,
     epsilon,
     FEATURES: tl.constexpr,
     WIDTHS: tl.constexpr,
 ):
-    group = tl.program_id(0)
-    k = tl.arange(0, WIDTHS)
-    total = 0.0
-    for f in range(FEATURES):
-        n_knots = tl.load(n_knots_pointer + f)
-        shares = _shares(logits_pointer + (group * FEATURES + f) * n_widths, n_knots, WIDTHS)
-        widths = min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares
-        total += tl.sum(tl.where(k <= n_knots, 1.0 / (widths + epsilon), 0.0), axis=0) / (n_knots + 1)
-    tl.store(out_pointer + group, total / FEATURES)
+    f = tl.arange(0, FEATURES)[:, None]
+    k = tl.arange(0, WIDTHS)[None, :]
+    n_knots = tl.load(n_knots_pointer + f, mask=f < n_features, other=0)
+    row = logits_pointer + (tl.program_id(0) * n_features + f) * n_widths
+    used = (f < n_features) & (k <= n_knots)
+    logits = tl.load(row + k, mask=used, other=-1e30).to(tl.float32)
+    powers = tl.where(used, tl.exp(logits - tl.max(logits, axis=1)[:, None]), 0.0)
+    shares = powers / tl.maximum(tl.sum(powers, axis=1)[:, None], 1e-30)
+    widths = min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares
+    barrier = tl.where(used, 1.0 / ((widths + epsilon) * (n_knots + 1)), 0.0)
+    tl.store(out_pointer + tl.program_id(0), tl.sum(tl.sum(barrier, axis=1), axis=0) / n_features)
 
 
 @triton.jit
@@ -119,7 +122,17 @@ def penalty_forward(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon
     groups, features, n_widths = logits.shape
     out = torch.empty(groups, dtype=torch.float32, device=logits.device)
     widths = triton.next_power_of_2(n_widths)
-    _penalty_forward[(groups,)](logits, n_knots, out, n_widths, min_spacing, epsilon, FEATURES=features, WIDTHS=widths)
+    _penalty_forward[(groups,)](
+        logits,
+        n_knots,
+        out,
+        features,
+        n_widths,
+        min_spacing,
+        epsilon,
+        FEATURES=triton.next_power_of_2(features),
+        WIDTHS=widths,
+    )
     return out
 
 
