@@ -270,7 +270,8 @@ def main() -> None:
         "Fixed piecewise-linear encoding, forward": lambda: rtdl_table(device),
     }
     lines = [
-        f"{datetime.now(UTC):%Y-%m-%d}, {machine}, torch {torch.__version__}, `benchmarks/layers.py --device {device}`\n"
+        f"{datetime.now(UTC):%Y-%m-%d}, {machine}, torch {torch.__version__}, "
+        f"`python benchmarks/layers.py --device {device}`\n"
     ]
     for title, measure in sections.items():
         lines += [f"### {title}\n", *measure(), ""]

@@ -40,6 +40,12 @@ def test_encoding(family, degree, n_knots, tight):
     assert all(bool(tensor.isfinite().all()) for tensor in got)
     close(got[0], x_grad, 1e-3 if tight else 1e-4)
     close(got[1], breaks_grad, 1e-3 if tight else 1e-4)
+    logits = torch.randn(2, len(n_knots), max(n_knots) + 1)
+    expected = triton_spacings.breaks_backward(got[1], logits.to(DEVICE), there[2], 1e-3)
+    fused = triton_kernels.backward_to_logits(
+        gradient.to(DEVICE), *there, logits.to(DEVICE), min_spacing=1e-3, **settings, with_x=False
+    )
+    close(fused[1], expected.cpu(), 1e-5)
     again = triton_kernels.backward(gradient.to(DEVICE), *there, **settings, with_x=False)
     assert torch.equal(again[1], got[1]), "sums must repeat exactly"
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from knotwork.checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork.nn.layout import Layout
-from knotwork.nn.operation import encode, make_breaks, make_penalty
+from knotwork.nn.operation import encode, encode_learned, make_breaks, make_penalty
 from knotwork.nn.spacings import logits_from_knots, spacing_penalty, widths_from_logits
 
 __all__ = ["PiecewiseLinearEncoding", "SplineEncoding"]
@@ -125,19 +125,18 @@ class _Encoding(nn.Module, ABC):
         """
         self._check_input(x)
         groups = 1 if self.n_members is None else self.n_members
-        breaks = self._grouped_breaks()
         values = x.reshape(groups, -1, self.n_features)
         if self.low is not None and self.scale is not None:
             values = (values - self.low.reshape(groups, 1, -1)) / self.scale.reshape(groups, 1, -1)
-        encoded = encode(
-            values,
-            breaks,
-            self.n_knots,
-            kind=self.layout.kind,
-            degree=self.layout.scheme,
-            size=self.size,
-            dtype=self._output_type(x),
-        )
+        settings = {"kind": self.layout.kind, "degree": self.layout.scheme, "size": self.size}
+        dtype = self._output_type(x)
+        if self.learnable:
+            logits = self._grouped(_at_least_float32(self.logits))
+            encoded = encode_learned(
+                values, logits, self.n_knots, min_spacing=self.min_spacing, dtype=dtype, **settings
+            )
+        else:
+            encoded = encode(values, self._grouped_breaks(), self.n_knots, dtype=dtype, **settings)
         if self.missing == "indicator":
             encoded = torch.cat([encoded, torch.isnan(values)[..., None].to(encoded.dtype)], dim=-1)
         return encoded.reshape(*x.shape, encoded.shape[-1])

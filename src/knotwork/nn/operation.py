@@ -12,7 +12,7 @@ from torch import Tensor
 from knotwork.nn.reference import encode_plain
 from knotwork.nn.spacings import breaks_from_widths, spacing_penalty, widths_from_logits
 
-__all__ = ["encode", "make_breaks", "make_penalty"]
+__all__ = ["encode", "encode_learned", "make_breaks", "make_penalty"]
 
 
 def encode(
@@ -49,6 +49,27 @@ def encode(
     if x.device.type == "cpu" or _on_triton(breaks):
         return _Encode.apply(x, breaks, n_knots, kind, degree, size, dtype)  # type: ignore[no-any-return]
     return encode_plain(x.to(breaks.dtype), breaks, n_knots, kind=kind, degree=degree, size=size).to(dtype)
+
+
+def encode_learned(
+    x: Tensor,
+    logits: Tensor,
+    n_knots: Tensor,
+    *,
+    min_spacing: float,
+    kind: int,
+    degree: int,
+    size: int,
+    dtype: torch.dtype,
+) -> Tensor:
+    """Encode values on the knots of logits of shape (G, F, K + 1): `make_breaks`, then `encode`.
+
+    On a GPU the gradient goes from the sums over rows to the logits in one kernel.
+    """
+    if _on_triton(logits) and not torch.compiler.is_compiling():
+        return _EncodeLearned.apply(x, logits, n_knots, min_spacing, kind, degree, size, dtype)  # type: ignore[no-any-return]
+    breaks = make_breaks(logits, n_knots, min_spacing)
+    return encode(x, breaks, n_knots, kind=kind, degree=degree, size=size, dtype=dtype)
 
 
 def make_breaks(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
@@ -121,8 +142,8 @@ def _penalty_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing
 
 
 # torch.compile cannot look into the paths: it gets each as one operation that it does not open.
-_OPAQUE = {
-    function.__name__: torch.library.custom_op(f"knotwork::{name}", function, mutates_args=())
+_OPAQUE: dict[str, Any] = {
+    function.__name__: torch.library.custom_op(f"knotwork::{name}", function, mutates_args=())  # type: ignore[call-overload]
     for name, function in {
         "encode": _forward,
         "encode_backward": _backward,
@@ -189,6 +210,35 @@ class _Encode(torch.autograd.Function):
         with_x, with_breaks = ctx.needs_input_grad[:2]
         x_grad, breaks_grad = _path(_backward)(grad, x, breaks, n_knots, ctx.kind, ctx.degree, with_x)
         return (x_grad if with_x else None), (breaks_grad if with_breaks else None), None, None, None, None, None
+
+
+class _EncodeLearned(torch.autograd.Function):
+    """Encode on knots made of free numbers, on a GPU."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        logits: Tensor,
+        n_knots: Tensor,
+        min_spacing: float,
+        kind: int,
+        degree: int,
+        size: int,
+        dtype: torch.dtype,
+    ) -> Tensor:
+        breaks = _breaks(logits, n_knots, min_spacing)
+        ctx.save_for_backward(x, breaks, n_knots, logits)
+        ctx.settings = {"min_spacing": min_spacing, "kind": kind, "degree": degree}
+        return _forward(x, breaks, n_knots, kind, degree, size, dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        from knotwork.nn import triton_kernels  # noqa: PLC0415
+
+        with_x = ctx.needs_input_grad[0]
+        x_grad, logits_grad = triton_kernels.backward_to_logits(grad, *ctx.saved_tensors, **ctx.settings, with_x=with_x)
+        return (x_grad if with_x else None), logits_grad, None, None, None, None, None, None
 
 
 class _Breaks(torch.autograd.Function):

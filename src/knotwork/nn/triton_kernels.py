@@ -10,8 +10,9 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork.nn.layout import LOCAL, NORM_EPSILON, NORMALISED, TAILS
+from knotwork.nn.triton_spacings import logits_slopes, softmax_shares
 
-__all__ = ["backward", "forward"]
+__all__ = ["backward", "backward_to_logits", "forward"]
 
 _LOCAL = tl.constexpr(LOCAL)
 _TAILS = tl.constexpr(TAILS)
@@ -20,11 +21,13 @@ _NORM_EPSILON = tl.constexpr(NORM_EPSILON)
 
 
 @triton.jit
-def _find(x, breaks, n_knots, DEGREE: tl.constexpr, KNOTS: tl.constexpr):
-    """Return the interval of each x, and the 2 degree + 2 knots around it, as a tuple."""
-    k = tl.arange(0, KNOTS)
-    knots = tl.load(breaks[:, None] + 1 + k[None, :], mask=k[None, :] < n_knots[:, None], other=2.0)
-    interval = tl.sum((knots <= x[:, None]).to(tl.int32), axis=1)
+def _find(x, breaks, n_knots, DEGREE: tl.constexpr, STEPS: tl.constexpr):
+    """Return the interval of each x, by bisection, and the 2 degree + 2 knots around it, as a tuple."""
+    interval = tl.zeros(x.shape, tl.int32)
+    for step in tl.static_range(STEPS):
+        further = interval + (1 << (STEPS - 1 - step))
+        knot = tl.load(breaks + further, mask=further <= n_knots, other=2.0)
+        interval = tl.where(knot <= x, further, interval)
     t = ()
     for c in tl.static_range(2 * DEGREE + 2):
         place = tl.minimum(tl.maximum(interval + c - DEGREE, 0), n_knots + 1)
@@ -34,21 +37,26 @@ def _find(x, breaks, n_knots, DEGREE: tl.constexpr, KNOTS: tl.constexpr):
 
 @triton.jit
 def _levels(x, t, DEGREE: tl.constexpr):
-    """Return the B-splines of degree 0, 1, ..., degree at x: a tuple of tuples."""
+    """Return the B-splines of degree 0, 1, ..., degree at x, and the reciprocal spans they need: tuples of tuples."""
     values = (tl.full(x.shape, 1.0, x.dtype),)
     levels = (values,)
+    spans = ((),)
     for q in tl.static_range(1, DEGREE + 1):
         from_left = tl.zeros(x.shape, x.dtype)
         raised = ()
+        reciprocals = ()
         for r in tl.static_range(q):
             left = t[DEGREE + r + 1 - q]
             right = t[DEGREE + r + 1]
-            share = values[r] / (right - left)
+            reciprocal = 1.0 / (right - left)
+            share = values[r] * reciprocal
             raised = raised + (from_left + (right - x) * share,)
             from_left = (x - left) * share
+            reciprocals = reciprocals + (reciprocal,)
         values = raised + (from_left,)
         levels = levels + (values,)
-    return levels
+        spans = spans + (reciprocals,)
+    return levels, spans
 
 
 @triton.jit
@@ -87,10 +95,14 @@ def _forward(
     KIND: tl.constexpr,
     DEGREE: tl.constexpr,
     VALUES: tl.constexpr,
-    KNOTS: tl.constexpr,
+    STEPS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    LONG: tl.constexpr,
 ):
-    v = tl.program_id(0).to(tl.int64) * VALUES + tl.arange(0, VALUES)
+    program = tl.program_id(0)
+    if LONG:
+        program = program.to(tl.int64)
+    v = program * VALUES + tl.arange(0, VALUES)
     here = v < n_values
     f = v % n_features
     table = tl.where(here, v // (n_rows * n_features) * n_features + f, f)
@@ -98,8 +110,9 @@ def _forward(
     present = x == x
     x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
     n_knots = tl.load(n_knots_pointer + f)
-    interval, t = _find(x, breaks_pointer + table * n_breaks, n_knots, DEGREE, KNOTS)
-    values = _levels(x, t, DEGREE)[DEGREE]
+    interval, t = _find(x, breaks_pointer + table * n_breaks, n_knots, DEGREE, STEPS)
+    levels, _ = _levels(x, t, DEGREE)
+    values = levels[DEGREE]
 
     column = tl.arange(0, COLUMNS)[None, :]
     place = column - interval[:, None]
@@ -124,8 +137,34 @@ def _forward(
 
 
 @triton.jit
+def _row_sums(
+    grad_pointer,
+    n_knots_pointer,
+    out_pointer,
+    n_values,
+    n_features,
+    size,
+    DEGREE: tl.constexpr,
+    VALUES: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    LONG: tl.constexpr,
+):
+    """Add up each feature's own columns of the gradient, which normalised rows need whole."""
+    program = tl.program_id(0)
+    if LONG:
+        program = program.to(tl.int64)
+    v = program * VALUES + tl.arange(0, VALUES)
+    column = tl.arange(0, COLUMNS)[None, :]
+    own_size = tl.load(n_knots_pointer + v % n_features) + DEGREE + 1
+    known = (v < n_values)[:, None] & (column < own_size[:, None])
+    rows = tl.load(grad_pointer + v[:, None] * size + column, mask=known, other=0.0).to(tl.float32)
+    tl.store(out_pointer + v, tl.sum(rows, axis=1), mask=v < n_values)
+
+
+@triton.jit
 def _backward(
     grad_pointer,
+    sums_pointer,
     x_pointer,
     breaks_pointer,
     n_knots_pointer,
@@ -139,34 +178,34 @@ def _backward(
     DEGREE: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCKS: tl.constexpr,
+    STEPS: tl.constexpr,
     KNOTS: tl.constexpr,
     WINDOW: tl.constexpr,
-    COLUMNS: tl.constexpr,
     WITH_X: tl.constexpr,
+    LONG: tl.constexpr,
 ):
     """Run the scheme backwards for one feature of one group; see `knotwork.nn.cpu._backward` for the formulas."""
     table = tl.program_id(0)
     group = table // n_features
     f = table % n_features
+    if LONG:
+        group = group.to(tl.int64)
     n_knots = tl.load(n_knots_pointer + f)
     sums = tl.zeros((KNOTS, WINDOW), tl.float32)
     for block in range(BLOCKS):
         row = (tl.program_id(1) * BLOCKS + block) * ROWS + tl.arange(0, ROWS)
         here = row < n_rows
-        v = (group.to(tl.int64) * n_rows + row) * n_features + f
+        v = (group * n_rows + row) * n_features + f
         x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
         present = here & (x == x)
         inside = present & (x >= 0.0) & (x <= 1.0)
         x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
-        counts = tl.zeros((ROWS,), tl.int32) + n_knots
-        interval, t = _find(x, breaks_pointer + tl.zeros((ROWS,), tl.int32) + table * n_breaks, counts, DEGREE, KNOTS)
-        levels = _levels(x, t, DEGREE)
+        interval, t = _find(x, breaks_pointer + table * n_breaks, n_knots, DEGREE, STEPS)
+        levels, spans = _levels(x, t, DEGREE)
 
         first = grad_pointer + v * size + interval
         zero = tl.zeros((ROWS,), tl.float32)
-        slopes = ()
-        for c in tl.static_range(2 * DEGREE + 2):
-            slopes = slopes + (zero,)
+        slopes = (zero,) * (2 * DEGREE + 2)
         local = ()
         if KIND == _TAILS:
             local = (zero,)
@@ -178,10 +217,7 @@ def _backward(
         if KIND == _NORMALISED:
             heights = _to_unit_area(levels[DEGREE], t, DEGREE)
             mean, scale = _moments(heights, n_knots + DEGREE + 1, DEGREE)
-            column = tl.arange(0, COLUMNS)[None, :]
-            known = present[:, None] & (column < n_knots + DEGREE + 1)
-            row_grad = tl.load(grad_pointer + v[:, None] * size + column, mask=known, other=0.0).to(tl.float32)
-            total = tl.sum(row_grad, axis=1)
+            total = tl.load(sums_pointer + v, mask=present, other=0.0)
             along = -mean * total
             for r in tl.static_range(DEGREE + 1):
                 along += local[r] * heights[r]
@@ -194,9 +230,9 @@ def _backward(
         if KIND != _LOCAL and KIND != _TAILS:  # noqa: PLR1714 - Triton knows no `in`
             raised = ()
             for r in tl.static_range(DEGREE + 1):
-                span = t[DEGREE + r + 1] - t[r]
-                g = local[r] * (DEGREE + 1) / span
-                pull = g * levels[DEGREE][r] / span
+                span = 1.0 / (t[DEGREE + r + 1] - t[r])
+                g = local[r] * (DEGREE + 1) * span
+                pull = g * levels[DEGREE][r] * span
                 slopes = slopes[:r] + (slopes[r] + pull,) + slopes[r + 1 :]
                 slopes = slopes[: DEGREE + r + 1] + (slopes[DEGREE + r + 1] - pull,) + slopes[DEGREE + r + 2 :]
                 raised = raised + (g,)
@@ -205,12 +241,9 @@ def _backward(
         for q in tl.static_range(DEGREE, 0, -1):
             lowered = ()
             for r in tl.static_range(q):
-                left = t[DEGREE + r + 1 - q]
-                right = t[DEGREE + r + 1]
-                width = right - left
-                u = (x - left) / width
+                u = (x - t[DEGREE + r + 1 - q]) * spans[q][r]
                 rise = local[r + 1] - local[r]
-                moved = levels[q - 1][r] / width * rise
+                moved = levels[q - 1][r] * spans[q][r] * rise
                 x_slope += moved
                 slopes = slopes[: DEGREE + r + 1] + (slopes[DEGREE + r + 1] - u * moved,) + slopes[DEGREE + r + 2 :]
                 slopes = (
@@ -226,10 +259,9 @@ def _backward(
         columns = tl.arange(0, WINDOW)[None, :]
         window = tl.zeros((ROWS, WINDOW), tl.float32)
         for c in tl.static_range(2 * DEGREE + 2):
-            window = tl.where(columns == c, slopes[c][:, None], window)
-        window = tl.where(present[:, None], window, 0.0)
+            window = tl.where(columns == c, tl.where(present, slopes[c], 0.0)[:, None], window)
         owners = (tl.arange(0, KNOTS)[:, None] == interval[None, :]).to(tl.float32)
-        sums = tl.dot(owners, window, sums, input_precision="ieee")
+        sums = tl.dot(owners, window, sums, input_precision="tf32x3")
     part = (tl.program_id(1) * tl.num_programs(0) + table) * KNOTS * WINDOW
     place = tl.arange(0, KNOTS)[:, None] * WINDOW + tl.arange(0, WINDOW)[None, :]
     tl.store(parts_pointer + part + place, sums)
@@ -239,19 +271,28 @@ def _backward(
 def _gather_sums(
     parts_pointer,
     n_knots_pointer,
-    breaks_grad_pointer,
+    out_pointer,
+    logits_pointer,
     n_features,
     n_breaks,
+    min_spacing,
     N_PARTS: tl.constexpr,
     PARTS: tl.constexpr,
     DEGREE: tl.constexpr,
     KNOTS: tl.constexpr,
     WINDOW: tl.constexpr,
+    TO_LOGITS: tl.constexpr,
 ):
-    """Add up the parts, and bring what each interval says of the knots around it together at each knot."""
+    """Add up the parts, and bring what each interval says of the knots around it together at each knot.
+
+    Then, on request, on to the free numbers that the knots are made of: `triton_spacings._breaks_backward`.
+    """
     table = tl.program_id(0)
     n_knots = tl.load(n_knots_pointer + table % n_features)
-    place = tl.arange(0, KNOTS)[:, None]
+    column = tl.arange(0, KNOTS)
+    place = column[:, None]
+    if TO_LOGITS:  # counted from the first knot
+        place = place + 1
     totals = tl.zeros((KNOTS, PARTS), tl.float32)
     for first in range(0, N_PARTS, PARTS):
         part = first + tl.arange(0, PARTS)[None, :]
@@ -260,8 +301,14 @@ def _gather_sums(
             interval = place + DEGREE - c
             known = (interval >= 0) & (interval <= n_knots) & (place >= 1) & (place <= n_knots) & (part < N_PARTS)
             totals += tl.load(start + interval * WINDOW + c, mask=known, other=0.0)
-    column = tl.arange(0, KNOTS)
-    tl.store(breaks_grad_pointer + table * n_breaks + column, tl.sum(totals, axis=1), mask=column < n_breaks)
+    slopes = tl.sum(totals, axis=1)
+    if TO_LOGITS:
+        n_widths = n_breaks - 1
+        shares = softmax_shares(logits_pointer + table * n_widths, n_knots, KNOTS)
+        slopes = logits_slopes(shares, slopes, n_knots, min_spacing)
+        tl.store(out_pointer + table * n_widths + column, slopes, mask=column < n_widths)
+    else:
+        tl.store(out_pointer + table * n_breaks + column, slopes, mask=column < n_breaks)
 
 
 def forward(
@@ -272,7 +319,8 @@ def forward(
     out = torch.empty(*x.shape, size, dtype=dtype, device=x.device)
     if not x.numel():
         return out
-    values = 64 if size <= 64 else 16
+    columns = triton.next_power_of_2(size)
+    values = max(4096 // columns, 16)
     _forward[(triton.cdiv(x.numel(), values),)](
         x,
         breaks,
@@ -286,8 +334,9 @@ def forward(
         KIND=kind,
         DEGREE=degree,
         VALUES=values,
-        KNOTS=triton.next_power_of_2(breaks.shape[-1]),
-        COLUMNS=triton.next_power_of_2(size),
+        STEPS=(breaks.shape[-1] - 2).bit_length(),
+        COLUMNS=columns,
+        LONG=out.numel() >= 2**31,
     )
     return out
 
@@ -296,19 +345,60 @@ def backward(
     grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int, with_x: bool
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients of x (nothing unless `with_x`) and of the breaks; zeros for the ends, which do not move."""
+    return _run_backward(grad, x, breaks, n_knots, kind=kind, degree=degree, with_x=with_x)
+
+
+def backward_to_logits(
+    grad: Tensor,
+    x: Tensor,
+    breaks: Tensor,
+    n_knots: Tensor,
+    logits: Tensor,
+    *,
+    min_spacing: float,
+    kind: int,
+    degree: int,
+    with_x: bool,
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of x and of the logits that the breaks were made of."""
+    spacings = (logits.contiguous(), min_spacing)
+    return _run_backward(grad, x, breaks, n_knots, spacings, kind=kind, degree=degree, with_x=with_x)
+
+
+def _run_backward(
+    grad: Tensor,
+    x: Tensor,
+    breaks: Tensor,
+    n_knots: Tensor,
+    spacings: tuple[Tensor, float] | None = None,
+    *,
+    kind: int,
+    degree: int,
+    with_x: bool,
+) -> tuple[Tensor, Tensor]:
     grad, x, breaks = grad.contiguous(), x.contiguous(), breaks.contiguous()
     x_grad = torch.empty_like(x) if with_x else x.new_empty(())
-    n_tables, n_rows = breaks.shape[0] * breaks.shape[1], x.shape[1]
+    out = torch.empty_like(breaks if spacings is None else spacings[0])
+    n_tables, n_rows, size = breaks.shape[0] * breaks.shape[1], x.shape[1], grad.shape[-1]
     if not x.numel():
-        return x_grad, torch.zeros_like(breaks)
-    breaks_grad = torch.empty_like(breaks)
-    rows, knots = (64 if n_rows > 4096 else 32), max(triton.next_power_of_2(breaks.shape[-1]), 16)
+        return x_grad, out.zero_()
+    rows, knots = (128 if n_rows > 4096 else 32), max(triton.next_power_of_2(breaks.shape[-1]), 16)
     window = max(triton.next_power_of_2(2 * degree + 2), 16)
     blocks = min(max(triton.cdiv(n_rows * n_tables, rows * 2048), 1), 64)
     n_parts = triton.cdiv(n_rows, rows * blocks)
     parts = torch.empty(n_parts, n_tables, knots, window, dtype=torch.float32, device=x.device)
+    long = grad.numel() >= 2**31
+    sums = x_grad
+    if kind == NORMALISED:
+        columns = triton.next_power_of_2(size)
+        values = max(4096 // columns, 16)
+        sums = torch.empty(x.numel(), dtype=torch.float32, device=x.device)
+        _row_sums[(triton.cdiv(x.numel(), values),)](
+            grad, n_knots, sums, x.numel(), x.shape[2], size, DEGREE=degree, VALUES=values, COLUMNS=columns, LONG=long
+        )
     _backward[(n_tables, n_parts)](
         grad,
+        sums,
         x,
         breaks,
         n_knots,
@@ -317,26 +407,31 @@ def backward(
         n_rows,
         x.shape[2],
         breaks.shape[-1],
-        grad.shape[-1],
+        size,
         KIND=kind,
         DEGREE=degree,
         ROWS=rows,
         BLOCKS=blocks,
+        STEPS=(breaks.shape[-1] - 2).bit_length(),
         KNOTS=knots,
         WINDOW=window,
-        COLUMNS=triton.next_power_of_2(grad.shape[-1]),
         WITH_X=with_x,
+        LONG=long,
     )
+    logits, min_spacing = spacings if spacings is not None else (out, 0.0)
     _gather_sums[(n_tables,)](
         parts,
         n_knots,
-        breaks_grad,
+        out,
+        logits,
         x.shape[2],
         breaks.shape[-1],
+        min_spacing,
         N_PARTS=n_parts,
         PARTS=min(triton.next_power_of_2(n_parts), 32),
         DEGREE=degree,
         KNOTS=knots,
         WINDOW=window,
+        TO_LOGITS=spacings is not None,
     )
-    return x_grad, breaks_grad
+    return x_grad, out

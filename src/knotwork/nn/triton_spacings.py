@@ -5,11 +5,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["breaks_backward", "breaks_forward", "penalty_backward", "penalty_forward"]
+__all__ = [
+    "breaks_backward",
+    "breaks_forward",
+    "logits_slopes",
+    "penalty_backward",
+    "penalty_forward",
+    "softmax_shares",
+]
 
 
 @triton.jit
-def _shares(logits_pointer, n_knots, WIDTHS: tl.constexpr):
+def softmax_shares(logits_pointer, n_knots, WIDTHS: tl.constexpr):
     """Return softmax over the first n_knots + 1 numbers of a row, and zeros beyond."""
     k = tl.arange(0, WIDTHS)
     logits = tl.load(logits_pointer + k, mask=k <= n_knots, other=-float("inf")).to(tl.float32)
@@ -18,12 +25,19 @@ def _shares(logits_pointer, n_knots, WIDTHS: tl.constexpr):
 
 
 @triton.jit
+def logits_slopes(shares, knot_slopes, n_knots, min_spacing):
+    """Return the gradient of the logits from that of the knots; a width moves its own knot and all after it."""
+    slopes = (1.0 - (n_knots + 1) * min_spacing) * tl.cumsum(knot_slopes, axis=0, reverse=True)
+    return shares * (slopes - tl.sum(shares * slopes, axis=0))
+
+
+@triton.jit
 def _breaks_forward(
     logits_pointer, n_knots_pointer, breaks_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
 ):
     table = tl.program_id(0)
     n_knots = tl.load(n_knots_pointer + table % n_features)
-    shares = _shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
+    shares = softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
     k = tl.arange(0, WIDTHS)
     widths = tl.where(k <= n_knots, min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares, 0.0)
     ends = tl.where(k < n_knots, tl.minimum(tl.cumsum(widths, axis=0), 1.0), 1.0)
@@ -38,12 +52,10 @@ def _breaks_backward(
 ):
     table = tl.program_id(0)
     n_knots = tl.load(n_knots_pointer + table % n_features)
-    shares = _shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
+    shares = softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
     k = tl.arange(0, WIDTHS)
     slopes = tl.load(grad_pointer + table * (n_widths + 1) + 1 + k, mask=k < n_knots, other=0.0)
-    # A width moves its own knot and all after it.
-    slopes = (1.0 - (n_knots + 1) * min_spacing) * tl.cumsum(slopes, axis=0, reverse=True)
-    slopes = shares * (slopes - tl.sum(shares * slopes, axis=0))
+    slopes = logits_slopes(shares, slopes, n_knots, min_spacing)
     tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
 
 
@@ -87,7 +99,7 @@ def _penalty_backward(
     table = tl.program_id(0)
     n_knots = tl.load(n_knots_pointer + table % n_features)
     grad = tl.load(grad_pointer + table // n_features)
-    shares = _shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
+    shares = softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
     k = tl.arange(0, WIDTHS)
     room = 1.0 - (n_knots + 1) * min_spacing
     widths = min_spacing + room * shares + epsilon
