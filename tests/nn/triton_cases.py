@@ -40,11 +40,11 @@ def test_encoding(family, degree, n_knots, tight):
     assert all(bool(tensor.isfinite().all()) for tensor in got)
     close(got[0], x_grad, 1e-3 if tight else 1e-4)
     close(got[1], breaks_grad, 1e-3 if tight else 1e-4)
-    logits = torch.randn(2, len(n_knots), max(n_knots) + 1)
-    expected = triton_spacings.breaks_backward(got[1], logits.to(DEVICE), there[2], 1e-3)
-    fused = triton_kernels.backward_to_logits(
-        gradient.to(DEVICE), *there, logits.to(DEVICE), min_spacing=1e-3, **settings, with_x=False
-    )
+    logits, penalty_grad = torch.randn(2, len(n_knots), max(n_knots) + 1).to(DEVICE), torch.randn(2).to(DEVICE)
+    expected = triton_spacings.breaks_backward(got[1], logits, there[2], 1e-3)
+    expected = expected + triton_spacings.penalty_backward(penalty_grad, logits, there[2], 1e-3, 1e-6)
+    spacings = triton_kernels.Spacings(logits, 1e-3, 1e-6, penalty_grad)
+    fused = triton_kernels.backward_to_logits(gradient.to(DEVICE), *there, spacings, **settings, with_x=False)
     close(fused[1], expected.cpu(), 1e-5)
     again = triton_kernels.backward(gradient.to(DEVICE), *there, **settings, with_x=False)
     assert torch.equal(again[1], got[1]), "sums must repeat exactly"
@@ -59,6 +59,8 @@ def test_spacings(n_knots):
     there = logits.detach().to(DEVICE), counts.to(DEVICE)
     close(triton_spacings.breaks_forward(*there, 1e-3), breaks.detach(), 1e-6)
     close(triton_spacings.penalty_forward(*there, 1e-3, 1e-6), penalty.detach(), 1e-6)
+    for got, expected in zip(triton_spacings.breaks_and_penalty(*there, 1e-3, 1e-6), (breaks, penalty), strict=True):
+        close(got, expected.detach(), 1e-6)
     for output, back in ((breaks, triton_spacings.breaks_backward), (penalty, triton_spacings.penalty_backward)):
         gradient = torch.randn(output.shape)
         (expected,) = torch.autograd.grad(output, logits, gradient, retain_graph=True)

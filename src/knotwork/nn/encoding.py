@@ -123,20 +123,41 @@ class _Encoding(nn.Module, ABC):
         Tensor of shape (..., n_features, size)
             The functions at each value; with ``missing="indicator"`` one more column.
         """
+        values = self._scaled(x)
+        encoded = encode(values, self._grouped_breaks(), self.n_knots, dtype=self._output_type(x), **self._settings)
+        return self._shaped(encoded, values, x)
+
+    def forward_with_penalty(self, x: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
+        """Return what `forward` and `spacing_penalty` return, for less than the two together on a GPU."""
+        if not self.learnable:
+            return self.forward(x), self.spacing_penalty(epsilon)
+        values = self._scaled(x)
+        logits = self._grouped(_at_least_float32(self.logits))
+        encoded, penalty = encode_learned(
+            values,
+            logits,
+            self.n_knots,
+            min_spacing=self.min_spacing,
+            epsilon=epsilon,
+            dtype=self._output_type(x),
+            **self._settings,
+        )
+        return self._shaped(encoded, values, x), penalty[0] if self.n_members is None else penalty
+
+    @property
+    def _settings(self) -> dict[str, int]:
+        return {"kind": self.layout.kind, "degree": self.layout.scheme, "size": self.size}
+
+    def _scaled(self, x: Tensor) -> Tensor:
+        """Return the values scaled to [0, 1], of shape (members or 1, rows, n_features)."""
         self._check_input(x)
         groups = 1 if self.n_members is None else self.n_members
         values = x.reshape(groups, -1, self.n_features)
-        if self.low is not None and self.scale is not None:
-            values = (values - self.low.reshape(groups, 1, -1)) / self.scale.reshape(groups, 1, -1)
-        settings = {"kind": self.layout.kind, "degree": self.layout.scheme, "size": self.size}
-        dtype = self._output_type(x)
-        if self.learnable:
-            logits = self._grouped(_at_least_float32(self.logits))
-            encoded = encode_learned(
-                values, logits, self.n_knots, min_spacing=self.min_spacing, dtype=dtype, **settings
-            )
-        else:
-            encoded = encode(values, self._grouped_breaks(), self.n_knots, dtype=dtype, **settings)
+        if self.low is None or self.scale is None:
+            return values
+        return (values - self.low.reshape(groups, 1, -1)) / self.scale.reshape(groups, 1, -1)
+
+    def _shaped(self, encoded: Tensor, values: Tensor, x: Tensor) -> Tensor:
         if self.missing == "indicator":
             encoded = torch.cat([encoded, torch.isnan(values)[..., None].to(encoded.dtype)], dim=-1)
         return encoded.reshape(*x.shape, encoded.shape[-1])

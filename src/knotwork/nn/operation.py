@@ -57,19 +57,23 @@ def encode_learned(
     n_knots: Tensor,
     *,
     min_spacing: float,
+    epsilon: float,
     kind: int,
     degree: int,
     size: int,
     dtype: torch.dtype,
-) -> Tensor:
-    """Encode values on the knots of logits of shape (G, F, K + 1): `make_breaks`, then `encode`.
+) -> tuple[Tensor, Tensor]:
+    """Encode values on the knots of logits of shape (G, F, K + 1), and return the penalties with the result.
 
-    On a GPU the gradient goes from the sums over rows to the logits in one kernel.
+    That is `make_breaks`, `encode` and `make_penalty`. On a GPU knots and penalty come from one kernel, and the
+    gradient goes from the sums over rows and from the penalty to the logits in one kernel.
     """
     if _on_triton(logits) and not torch.compiler.is_compiling():
-        return _EncodeLearned.apply(x, logits, n_knots, min_spacing, kind, degree, size, dtype)  # type: ignore[no-any-return]
+        settings = (min_spacing, epsilon, kind, degree, size, dtype)
+        return _EncodeLearned.apply(x, logits, n_knots, *settings)  # type: ignore[no-any-return]
     breaks = make_breaks(logits, n_knots, min_spacing)
-    return encode(x, breaks, n_knots, kind=kind, degree=degree, size=size, dtype=dtype)
+    encoded = encode(x, breaks, n_knots, kind=kind, degree=degree, size=size, dtype=dtype)
+    return encoded, make_penalty(logits, n_knots, min_spacing, epsilon)
 
 
 def make_breaks(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
@@ -213,7 +217,7 @@ class _Encode(torch.autograd.Function):
 
 
 class _EncodeLearned(torch.autograd.Function):
-    """Encode on knots made of free numbers, on a GPU."""
+    """Encode on knots made of free numbers, on a GPU, with the spacing penalty."""
 
     @staticmethod
     def forward(
@@ -222,23 +226,36 @@ class _EncodeLearned(torch.autograd.Function):
         logits: Tensor,
         n_knots: Tensor,
         min_spacing: float,
+        epsilon: float,
         kind: int,
         degree: int,
         size: int,
         dtype: torch.dtype,
-    ) -> Tensor:
-        breaks = _breaks(logits, n_knots, min_spacing)
+    ) -> tuple[Tensor, Tensor]:
+        from knotwork.nn import triton_spacings  # noqa: PLC0415
+
+        breaks, penalty = triton_spacings.breaks_and_penalty(logits, n_knots, min_spacing, epsilon)
         ctx.save_for_backward(x, breaks, n_knots, logits)
-        ctx.settings = {"min_spacing": min_spacing, "kind": kind, "degree": degree}
-        return _forward(x, breaks, n_knots, kind, degree, size, dtype)
+        ctx.spacing, ctx.settings = (min_spacing, epsilon), {"kind": kind, "degree": degree}
+        ctx.set_materialize_grads(False)
+        return _forward(x, breaks, n_knots, kind, degree, size, dtype), penalty
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor | None, penalty_grad: Tensor | None) -> tuple[Tensor | None, ...]:
         from knotwork.nn import triton_kernels  # noqa: PLC0415
 
+        x, breaks, n_knots, logits = ctx.saved_tensors
+        none = (None,) * 7
+        if grad is None:  # only the penalty was used
+            assert penalty_grad is not None
+            return None, _penalty_backward(penalty_grad, logits, n_knots, *ctx.spacing), *none
+        min_spacing, epsilon = ctx.spacing
+        spacings = triton_kernels.Spacings(logits, min_spacing, epsilon, penalty_grad)
         with_x = ctx.needs_input_grad[0]
-        x_grad, logits_grad = triton_kernels.backward_to_logits(grad, *ctx.saved_tensors, **ctx.settings, with_x=with_x)
-        return (x_grad if with_x else None), logits_grad, None, None, None, None, None, None
+        x_grad, logits_grad = triton_kernels.backward_to_logits(
+            grad, x, breaks, n_knots, spacings, **ctx.settings, with_x=with_x
+        )
+        return (x_grad if with_x else None), logits_grad, *none
 
 
 class _Breaks(torch.autograd.Function):

@@ -4,15 +4,17 @@ Forward writes every output once. Backward reads, of each row of the gradient, o
 knots. The sums over rows are formed per program and added up in a fixed order, so that results repeat exactly.
 """
 
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from knotwork.nn.layout import LOCAL, NORM_EPSILON, NORMALISED, TAILS
-from knotwork.nn.triton_spacings import logits_slopes, softmax_shares
+from knotwork.nn.triton_spacings import logits_slopes, penalty_slopes, softmax_shares
 
-__all__ = ["backward", "backward_to_logits", "forward"]
+__all__ = ["Spacings", "backward", "backward_to_logits", "forward"]
 
 _LOCAL = tl.constexpr(LOCAL)
 _TAILS = tl.constexpr(TAILS)
@@ -273,19 +275,22 @@ def _gather_sums(
     n_knots_pointer,
     out_pointer,
     logits_pointer,
+    penalty_grad_pointer,
     n_features,
     n_breaks,
     min_spacing,
+    epsilon,
     N_PARTS: tl.constexpr,
     PARTS: tl.constexpr,
     DEGREE: tl.constexpr,
     KNOTS: tl.constexpr,
     WINDOW: tl.constexpr,
     TO_LOGITS: tl.constexpr,
+    WITH_PENALTY: tl.constexpr,
 ):
     """Add up the parts, and bring what each interval says of the knots around it together at each knot.
 
-    Then, on request, on to the free numbers that the knots are made of: `triton_spacings._breaks_backward`.
+    Then, on request, on to the free numbers that the knots are made of, as in `triton_spacings`.
     """
     table = tl.program_id(0)
     n_knots = tl.load(n_knots_pointer + table % n_features)
@@ -305,6 +310,11 @@ def _gather_sums(
     if TO_LOGITS:
         n_widths = n_breaks - 1
         shares = softmax_shares(logits_pointer + table * n_widths, n_knots, KNOTS)
+        slopes = tl.cumsum(slopes, axis=0, reverse=True)  # a width moves its own knot and all after it
+        if WITH_PENALTY:
+            grad = tl.load(penalty_grad_pointer + table // n_features)
+            barrier = penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon)
+            slopes += tl.where(column <= n_knots, barrier, 0.0)
         slopes = logits_slopes(shares, slopes, n_knots, min_spacing)
         tl.store(out_pointer + table * n_widths + column, slopes, mask=column < n_widths)
     else:
@@ -348,20 +358,27 @@ def backward(
     return _run_backward(grad, x, breaks, n_knots, kind=kind, degree=degree, with_x=with_x)
 
 
+class Spacings(NamedTuple):
+    """What breaks were made of, and the gradient of the penalty that was computed with them, if any."""
+
+    logits: Tensor
+    min_spacing: float
+    epsilon: float = 0.0
+    penalty_grad: Tensor | None = None
+
+
 def backward_to_logits(
     grad: Tensor,
     x: Tensor,
     breaks: Tensor,
     n_knots: Tensor,
-    logits: Tensor,
+    spacings: Spacings,
     *,
-    min_spacing: float,
     kind: int,
     degree: int,
     with_x: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of x and of the logits that the breaks were made of."""
-    spacings = (logits.contiguous(), min_spacing)
+    """Return the gradients of x and of the logits that the breaks, and the penalty, were made of."""
     return _run_backward(grad, x, breaks, n_knots, spacings, kind=kind, degree=degree, with_x=with_x)
 
 
@@ -370,7 +387,7 @@ def _run_backward(
     x: Tensor,
     breaks: Tensor,
     n_knots: Tensor,
-    spacings: tuple[Tensor, float] | None = None,
+    spacings: Spacings | None = None,
     *,
     kind: int,
     degree: int,
@@ -378,7 +395,7 @@ def _run_backward(
 ) -> tuple[Tensor, Tensor]:
     grad, x, breaks = grad.contiguous(), x.contiguous(), breaks.contiguous()
     x_grad = torch.empty_like(x) if with_x else x.new_empty(())
-    out = torch.empty_like(breaks if spacings is None else spacings[0])
+    out = torch.empty_like(breaks if spacings is None else spacings.logits)
     n_tables, n_rows, size = breaks.shape[0] * breaks.shape[1], x.shape[1], grad.shape[-1]
     if not x.numel():
         return x_grad, out.zero_()
@@ -418,20 +435,23 @@ def _run_backward(
         WITH_X=with_x,
         LONG=long,
     )
-    logits, min_spacing = spacings if spacings is not None else (out, 0.0)
+    made_of = Spacings(out, 0.0) if spacings is None else spacings
     _gather_sums[(n_tables,)](
         parts,
         n_knots,
         out,
-        logits,
+        made_of.logits.contiguous(),
+        out if made_of.penalty_grad is None else made_of.penalty_grad,
         x.shape[2],
         breaks.shape[-1],
-        min_spacing,
+        made_of.min_spacing,
+        made_of.epsilon,
         N_PARTS=n_parts,
         PARTS=min(triton.next_power_of_2(n_parts), 32),
         DEGREE=degree,
         KNOTS=knots,
         WINDOW=window,
         TO_LOGITS=spacings is not None,
+        WITH_PENALTY=made_of.penalty_grad is not None,
     )
     return x_grad, out

@@ -6,13 +6,18 @@ import triton.language as tl
 from torch import Tensor
 
 __all__ = [
+    "breaks_and_penalty",
     "breaks_backward",
     "breaks_forward",
     "logits_slopes",
     "penalty_backward",
     "penalty_forward",
+    "penalty_slopes",
     "softmax_shares",
 ]
+
+MOST_IN_ONE = 16_384
+"""Widths of a group, padded, up to which one program makes its breaks."""
 
 
 @triton.jit
@@ -25,10 +30,17 @@ def softmax_shares(logits_pointer, n_knots, WIDTHS: tl.constexpr):
 
 
 @triton.jit
-def logits_slopes(shares, knot_slopes, n_knots, min_spacing):
-    """Return the gradient of the logits from that of the knots; a width moves its own knot and all after it."""
-    slopes = (1.0 - (n_knots + 1) * min_spacing) * tl.cumsum(knot_slopes, axis=0, reverse=True)
+def logits_slopes(shares, width_slopes, n_knots, min_spacing):
+    """Return the gradient of the logits from that of the widths."""
+    slopes = (1.0 - (n_knots + 1) * min_spacing) * width_slopes
     return shares * (slopes - tl.sum(shares * slopes, axis=0))
+
+
+@triton.jit
+def penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon):
+    """Return the gradient of the widths from that of the penalty; what lies beyond the last width does not count."""
+    widths = min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares + epsilon
+    return -grad / (widths * widths * (n_knots + 1) * n_features)
 
 
 @triton.jit
@@ -55,7 +67,8 @@ def _breaks_backward(
     shares = softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
     k = tl.arange(0, WIDTHS)
     slopes = tl.load(grad_pointer + table * (n_widths + 1) + 1 + k, mask=k < n_knots, other=0.0)
-    slopes = logits_slopes(shares, slopes, n_knots, min_spacing)
+    # A width moves its own knot and all after it.
+    slopes = logits_slopes(shares, tl.cumsum(slopes, axis=0, reverse=True), n_knots, min_spacing)
     tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
 
 
@@ -63,6 +76,7 @@ def _breaks_backward(
 def _penalty_forward(
     logits_pointer,
     n_knots_pointer,
+    breaks_pointer,
     out_pointer,
     n_features,
     n_widths,
@@ -70,7 +84,9 @@ def _penalty_forward(
     epsilon,
     FEATURES: tl.constexpr,
     WIDTHS: tl.constexpr,
+    WITH_BREAKS: tl.constexpr,
 ):
+    """Write the penalty of one group, and, as all widths are at hand, its breaks on request."""
     f = tl.arange(0, FEATURES)[:, None]
     k = tl.arange(0, WIDTHS)[None, :]
     n_knots = tl.load(n_knots_pointer + f, mask=f < n_features, other=0)
@@ -82,6 +98,12 @@ def _penalty_forward(
     widths = min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares
     barrier = tl.where(used, 1.0 / ((widths + epsilon) * (n_knots + 1)), 0.0)
     tl.store(out_pointer + tl.program_id(0), tl.sum(tl.sum(barrier, axis=1), axis=0) / n_features)
+    if WITH_BREAKS:
+        ends = tl.minimum(tl.cumsum(tl.where(used, widths, 0.0), axis=1), 1.0)
+        ends = tl.where(k < n_knots, ends, 1.0)
+        row = breaks_pointer + (tl.program_id(0) * n_features + f) * (n_widths + 1)
+        tl.store(row + 1 + k, ends, mask=(f < n_features) & (k < n_widths))
+        tl.store(row, tl.zeros((FEATURES, 1), tl.float32), mask=f < n_features)
 
 
 @triton.jit
@@ -101,10 +123,8 @@ def _penalty_backward(
     grad = tl.load(grad_pointer + table // n_features)
     shares = softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
     k = tl.arange(0, WIDTHS)
-    room = 1.0 - (n_knots + 1) * min_spacing
-    widths = min_spacing + room * shares + epsilon
-    slopes = tl.where(k <= n_knots, -grad * room / (widths * widths * (n_knots + 1) * n_features), 0.0)
-    slopes = shares * (slopes - tl.sum(shares * slopes, axis=0))
+    slopes = tl.where(k <= n_knots, penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon), 0.0)
+    slopes = logits_slopes(shares, slopes, n_knots, min_spacing)
     tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
 
 
@@ -130,20 +150,35 @@ def breaks_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: 
 
 def penalty_forward(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
     """Return `spacing_penalty` of every group, for logits of shape (G, F, K + 1)."""
+    return _run_penalty(logits, n_knots, None, min_spacing, epsilon)
+
+
+def breaks_and_penalty(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> tuple[Tensor, Tensor]:
+    """Return what `breaks_forward` and `penalty_forward` return, from one kernel if a group is not too large for it."""
+    groups, features, n_widths = logits.shape
+    if triton.next_power_of_2(features) * triton.next_power_of_2(n_widths) > MOST_IN_ONE:
+        penalty = penalty_forward(logits, n_knots, min_spacing, epsilon)
+        return breaks_forward(logits, n_knots, min_spacing), penalty
+    breaks = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
+    return breaks, _run_penalty(logits, n_knots, breaks, min_spacing, epsilon)
+
+
+def _run_penalty(logits: Tensor, n_knots: Tensor, breaks: Tensor | None, min_spacing: float, epsilon: float) -> Tensor:
     logits = logits.contiguous()
     groups, features, n_widths = logits.shape
     out = torch.empty(groups, dtype=torch.float32, device=logits.device)
-    widths = triton.next_power_of_2(n_widths)
     _penalty_forward[(groups,)](
         logits,
         n_knots,
+        out if breaks is None else breaks,
         out,
         features,
         n_widths,
         min_spacing,
         epsilon,
         FEATURES=triton.next_power_of_2(features),
-        WIDTHS=widths,
+        WIDTHS=triton.next_power_of_2(n_widths),
+        WITH_BREAKS=breaks is not None,
     )
     return out
 
