@@ -5,9 +5,9 @@
 
 Three tables: the layer alone, forward and backward, over batch, features, size, family and type; its peak memory; and a
 training step of the paper's MLP (256-128-64, dropout 0.3, AdamW, batch 512, 14 features, size 30) with learned knots,
-spacing penalty included, over the same step with the same knots fixed. "Floor" is the time to write the output once and
-to read its gradient once, at the bandwidth of a copy measured in the same run. On a GPU all that is timed is captured in
-a graph, so that launching is not measured; the layer's time without one stands beside it.
+spacing penalty included, over the same step with the same knots fixed. "Floor" is the time to write the output once
+and to read its gradient once, at the bandwidth of a copy measured in the same run. On a GPU all that is timed is
+captured in a graph, so that launching is not measured; the layer's time without one stands beside it.
 Peers: "recursion" computes all functions by the Cox-de Boor recursion in plain torch and differentiates by autograd;
 "compiled" is torch.compile of it; "rtdl" is the fixed piecewise-linear encoding of rtdl_num_embeddings.
 """

@@ -16,8 +16,9 @@ import torch
 
 from knotwork import basis
 from knotwork.nn.layout import Layout
-from knotwork.nn.operation import encode
+from knotwork.nn.operation import encode, make_spacings
 from knotwork.nn.reference import encode_plain
+from knotwork.nn.spacings import breaks_from_widths, spacing_penalty, widths_from_logits
 
 CASES = [("bspline", d) for d in range(5)] + [("mspline", d) for d in range(5)] + [("ispline", d) for d in range(5)]
 CASES += [("ple", 0), ("normalised", 1), ("normalised", 3)]
@@ -179,3 +180,23 @@ def test_triton_kernels_in_the_interpreter():
         command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-4000:]
+
+
+@pytest.mark.parametrize("n_knots", [[7, 7, 7], [3, 7, 0]])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_compiled_spacings_equal_plain_torch(n_knots, dtype):
+    counts = torch.tensor(n_knots, dtype=torch.int32)
+    logits = torch.randn(2, 3, 8, dtype=dtype, requires_grad=True)
+    widths = widths_from_logits(logits, counts, 1e-3)
+    expected = breaks_from_widths(widths, counts), spacing_penalty(widths, counts, 1e-6)
+    got = make_spacings(logits, counts, 1e-3, 1e-6)
+    tolerance = {"rtol": 1e-5, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-12, "atol": 1e-12}
+    gradients = torch.randn_like(expected[0]), torch.randn_like(expected[1])
+    for used in ((0,), (1,), (0, 1)):
+        pair = [[outputs[i] for i in used] for outputs in (got, expected)]
+        slopes = [gradients[i] for i in used]
+        for own, plain in zip(*pair, strict=True):
+            torch.testing.assert_close(own, plain, **tolerance)
+        torch.testing.assert_close(
+            *(torch.autograd.grad(outputs, logits, slopes, retain_graph=True)[0] for outputs in pair), **tolerance
+        )

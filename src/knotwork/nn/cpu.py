@@ -13,22 +13,22 @@ from torch import Tensor
 from knotwork.basis.compiled import compiled
 from knotwork.nn.layout import LOCAL, NORM_EPSILON, NORMALISED, TAILS
 
-__all__ = ["backward", "forward"]
+__all__ = ["backward", "breaks_and_penalty", "forward", "spacings_backward"]
 
 ROWS_PER_CHUNK = 256
 """Rows that a thread takes at a time. Sums over rows are formed chunk by chunk, so threads do not change them."""
 
 
 @compiled()
-def _locate(x, breaks, n_knots, degree, t):
+def _locate(x, breaks, f, n_knots, degree, t):
     """Fill t with the knots around x, those from degree + 1 before its interval to as many after; return it."""
     interval = 0
     for k in range(1, n_knots + 1):
-        interval += breaks[k] <= x
+        interval += breaks[f, k] <= x
     for c in range(2 * degree + 2):
         place = interval + c - degree
         place = 0 if place < 0 else place
-        t[c] = breaks[n_knots + 1 if place > n_knots + 1 else place]
+        t[c] = breaks[f, n_knots + 1 if place > n_knots + 1 else place]
     return interval
 
 
@@ -67,14 +67,14 @@ def _moments(degree, levels, size):
 
 
 @compiled()
-def _before_normalising(degree, levels, size, grad, interval, local):
+def _before_normalising(degree, levels, size, grad, i, f, interval, local):
     """Turn `local`, gradients of the window after normalising, into those before it; `grad` has the whole row."""
     mean, scale = _moments(degree, levels, size)
     along, total = 0.0, 0.0
     for k in range(size):
-        total += grad[k]
+        total += grad[i, f, k]
     for r in range(degree + 1):
-        along += grad[interval + r] * levels[degree, r]
+        along += grad[i, f, interval + r] * levels[degree, r]
     along = scale * (along - mean * total)
     for r in range(degree + 1):
         local[r] = scale * (local[r] - total / size - (levels[degree, r] - mean) * scale * along / size)
@@ -94,7 +94,7 @@ def _forward(x, breaks, n_knots, kind, degree, t, levels, out):
             if np.isnan(value):
                 continue
             value = _clip(value)
-            interval = _locate(value, breaks[f], n_knots[f], degree, t)
+            interval = _locate(value, breaks, f, n_knots[f], degree, t)
             _levels(value, degree, t, levels)
             if kind == TAILS:
                 for k in range(interval):
@@ -131,7 +131,7 @@ def _backward(x, breaks, n_knots, kind, degree, grad, t, levels, local, slopes, 
                 continue
             inside = 0.0 <= value <= 1.0
             value = _clip(value)
-            interval = _locate(value, breaks[f], n_knots[f], degree, t)
+            interval = _locate(value, breaks, f, n_knots[f], degree, t)
             _levels(value, degree, t, levels)
             for c in range(2 * degree + 2):
                 slopes[c] = 0.0
@@ -146,7 +146,7 @@ def _backward(x, breaks, n_knots, kind, degree, grad, t, levels, local, slopes, 
                     _to_unit_area(degree, t, levels)
                     if kind == NORMALISED:
                         size = n_knots[f] + degree + 1
-                        _before_normalising(degree, levels, size, grad[i, f], interval, local)
+                        _before_normalising(degree, levels, size, grad, i, f, interval, local)
                     for r in range(degree + 1):
                         span = t[degree + r + 1] - t[r]
                         pull = local[r] * levels[degree, r] / span
@@ -170,6 +170,87 @@ def _backward(x, breaks, n_knots, kind, degree, grad, t, levels, local, slopes, 
                 place = interval + c - degree
                 if 0 < place <= n_knots[f]:
                     breaks_grad[f, place] += slopes[c]
+
+
+@compiled()
+def _spacings(logits, n_knots, min_spacing, epsilon, shares, breaks):
+    """Fill the shares and breaks of one group, and return its penalty: the formulas of `knotwork.nn.spacings`."""
+    penalty = 0.0
+    for f in range(len(n_knots)):
+        n = n_knots[f]
+        largest, total = logits[f, 0], 0.0
+        for k in range(n + 1):
+            largest = logits[f, k] if logits[f, k] > largest else largest
+        for k in range(n + 1):
+            shares[f, k] = np.exp(logits[f, k] - largest)
+            total += shares[f, k]
+        end, barrier = 0.0, 0.0
+        breaks[f, 0] = 0.0
+        for k in range(breaks.shape[1] - 1):
+            if k <= n:
+                shares[f, k] /= total
+                width = min_spacing + (1.0 - (n + 1) * min_spacing) * shares[f, k]
+                end += width
+                barrier += 1.0 / (width + epsilon)
+            else:
+                shares[f, k] = 0.0
+            breaks[f, k + 1] = (end if end < 1.0 else 1.0) if k < n else 1.0
+        penalty += barrier / (n + 1)
+    return penalty / len(n_knots)
+
+
+@compiled()
+def _spacings_backward(breaks_grad, penalty_grad, shares, n_knots, min_spacing, epsilon, out):
+    """Fill the gradient of the logits of one group."""
+    for f in range(len(n_knots)):
+        n = n_knots[f]
+        room = 1.0 - (n + 1) * min_spacing
+        later, along = 0.0, 0.0
+        for k in range(shares.shape[1] - 1, -1, -1):
+            out[f, k] = 0.0
+            if k > n:
+                continue
+            if k < n:  # a width moves its own knot and all after it
+                later += breaks_grad[f, k + 1]
+            width = min_spacing + room * shares[f, k] + epsilon
+            out[f, k] = room * (later - penalty_grad / (width * width * (n + 1) * len(n_knots)))
+            along += shares[f, k] * out[f, k]
+        for k in range(n + 1):
+            out[f, k] = shares[f, k] * (out[f, k] - along)
+
+
+def breaks_and_penalty(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> tuple[Tensor, Tensor]:
+    """Return the breaks and the penalties of logits of shape (G, F, K + 1)."""
+    groups, features, n_widths = logits.shape
+    breaks = torch.empty(groups, features, n_widths + 1, dtype=logits.dtype)
+    numbers, counts, rows = (_array(tensor) for tensor in (logits.double(), n_knots, breaks))
+    shares = np.empty((features, n_widths))
+    penalties = [
+        _spacings(numbers[group], counts, min_spacing, epsilon, shares, rows[group]) for group in range(groups)
+    ]
+    return breaks, torch.tensor(penalties, dtype=logits.dtype)
+
+
+def spacings_backward(
+    breaks_grad: Tensor | None,
+    penalty_grad: Tensor | None,
+    logits: Tensor,
+    n_knots: Tensor,
+    min_spacing: float,
+    epsilon: float,
+) -> Tensor:
+    """Return the gradient of the logits from those of the breaks and of the penalties, either of which may be None."""
+    groups, features, n_widths = logits.shape
+    out = torch.empty_like(logits)
+    slopes = np.zeros((groups, features, n_widths + 1)) if breaks_grad is None else _array(breaks_grad.double())
+    penalties = np.zeros(groups) if penalty_grad is None else _array(penalty_grad.double())
+    numbers, counts, rows = (_array(tensor) for tensor in (logits.double(), n_knots, out))
+    shares, breaks = np.empty((features, n_widths)), np.empty((features, n_widths + 1))
+    for group in range(groups):
+        _spacings(numbers[group], counts, min_spacing, epsilon, shares, breaks)
+        settings = (shares, counts, min_spacing, epsilon)
+        _spacings_backward(slopes[group], penalties[group], *settings, rows[group])
+    return out
 
 
 def forward(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int, size: int) -> Tensor:

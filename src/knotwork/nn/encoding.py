@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from knotwork.checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork.nn.layout import Layout
-from knotwork.nn.operation import encode, encode_learned, make_breaks, make_penalty
+from knotwork.nn.operation import encode, encode_learned, make_spacings
 from knotwork.nn.spacings import logits_from_knots, spacing_penalty, widths_from_logits
 
 __all__ = ["PiecewiseLinearEncoding", "SplineEncoding"]
@@ -107,7 +107,7 @@ class _Encoding(nn.Module, ABC):
         if not self.learnable:
             return spacing_penalty(self.widths(), self.n_knots, epsilon)
         logits = self._grouped(_at_least_float32(self.logits))
-        penalties = make_penalty(logits, self.n_knots, self.min_spacing, epsilon)
+        _, penalties = make_spacings(logits, self.n_knots, self.min_spacing, epsilon)
         return penalties[0] if self.n_members is None else penalties
 
     def forward(self, x: Tensor) -> Tensor:
@@ -172,7 +172,7 @@ class _Encoding(nn.Module, ABC):
         """Return ``[0, knots, 1]`` of shape (members or 1, n_features, K + 2)."""
         if not self.learnable:
             return self._grouped(_at_least_float32(self.breaks))
-        return make_breaks(self._grouped(_at_least_float32(self.logits)), self.n_knots, self.min_spacing)
+        return make_spacings(self._grouped(_at_least_float32(self.logits)), self.n_knots, self.min_spacing, 1.0)[0]
 
     def _grouped(self, tensor: Tensor) -> Tensor:
         return tensor if self.n_members is not None else tensor[None]

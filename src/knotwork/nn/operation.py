@@ -12,7 +12,7 @@ from torch import Tensor
 from knotwork.nn.reference import encode_plain
 from knotwork.nn.spacings import breaks_from_widths, spacing_penalty, widths_from_logits
 
-__all__ = ["encode", "encode_learned", "make_breaks", "make_penalty"]
+__all__ = ["encode", "encode_learned", "make_spacings"]
 
 
 def encode(
@@ -65,29 +65,25 @@ def encode_learned(
 ) -> tuple[Tensor, Tensor]:
     """Encode values on the knots of logits of shape (G, F, K + 1), and return the penalties with the result.
 
-    That is `make_breaks`, `encode` and `make_penalty`. On a GPU knots and penalty come from one kernel, and the
-    gradient goes from the sums over rows and from the penalty to the logits in one kernel.
+    That is `make_spacings`, then `encode`. On a GPU the gradient goes from the sums over rows and from the penalty to
+    the logits in one kernel.
     """
     if _on_triton(logits) and not torch.compiler.is_compiling():
         settings = (min_spacing, epsilon, kind, degree, size, dtype)
         return _EncodeLearned.apply(x, logits, n_knots, *settings)  # type: ignore[no-any-return]
-    breaks = make_breaks(logits, n_knots, min_spacing)
-    encoded = encode(x, breaks, n_knots, kind=kind, degree=degree, size=size, dtype=dtype)
-    return encoded, make_penalty(logits, n_knots, min_spacing, epsilon)
+    breaks, penalty = make_spacings(logits, n_knots, min_spacing, epsilon)
+    return encode(x, breaks, n_knots, kind=kind, degree=degree, size=size, dtype=dtype), penalty
 
 
-def make_breaks(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
-    """Return the breaks of logits of shape (G, F, K + 1): `widths_from_logits`, then `breaks_from_widths`."""
-    if _on_triton(logits):
-        return _Breaks.apply(logits, n_knots, min_spacing)  # type: ignore[no-any-return]
-    return breaks_from_widths(widths_from_logits(logits, n_knots, min_spacing), n_knots)
+def make_spacings(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> tuple[Tensor, Tensor]:
+    """Return the breaks and the penalties, of shape (G,), of logits of shape (G, F, K + 1).
 
-
-def make_penalty(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
-    """Return the penalties, of shape (G,), of logits of shape (G, F, K + 1)."""
-    if _on_triton(logits):
-        return _Penalty.apply(logits, n_knots, min_spacing, epsilon)  # type: ignore[no-any-return]
-    return spacing_penalty(widths_from_logits(logits, n_knots, min_spacing), n_knots, epsilon)
+    That is `widths_from_logits`, then `breaks_from_widths` and `spacing_penalty`.
+    """
+    if logits.device.type == "cpu" or _on_triton(logits):
+        return _Spacings.apply(logits, n_knots, min_spacing, epsilon)  # type: ignore[no-any-return]
+    widths = widths_from_logits(logits, n_knots, min_spacing)
+    return breaks_from_widths(widths, n_knots), spacing_penalty(widths, n_knots, epsilon)
 
 
 def _on_triton(tensor: Tensor) -> bool:
@@ -121,28 +117,36 @@ def _backward(
     return triton_kernels.backward(grad, x, breaks, n_knots, kind=kind, degree=degree, with_x=with_x)
 
 
-def _breaks(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+def _spacings(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> tuple[Tensor, Tensor]:
+    if logits.device.type == "cpu":
+        from knotwork.nn import cpu  # noqa: PLC0415
+
+        return cpu.breaks_and_penalty(logits, n_knots, min_spacing, epsilon)
     from knotwork.nn import triton_spacings  # noqa: PLC0415
 
-    return triton_spacings.breaks_forward(logits, n_knots, min_spacing)
+    return triton_spacings.breaks_and_penalty(logits, n_knots, min_spacing, epsilon)
 
 
-def _breaks_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+def _spacings_backward(
+    breaks_grad: Tensor | None,
+    penalty_grad: Tensor | None,
+    logits: Tensor,
+    n_knots: Tensor,
+    min_spacing: float,
+    epsilon: float,
+) -> Tensor:
+    if logits.device.type == "cpu":
+        from knotwork.nn import cpu  # noqa: PLC0415
+
+        return cpu.spacings_backward(breaks_grad, penalty_grad, logits, n_knots, min_spacing, epsilon)
     from knotwork.nn import triton_spacings  # noqa: PLC0415
 
-    return triton_spacings.breaks_backward(grad, logits, n_knots, min_spacing)
-
-
-def _penalty(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
-    from knotwork.nn import triton_spacings  # noqa: PLC0415
-
-    return triton_spacings.penalty_forward(logits, n_knots, min_spacing, epsilon)
-
-
-def _penalty_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
-    from knotwork.nn import triton_spacings  # noqa: PLC0415
-
-    return triton_spacings.penalty_backward(grad, logits, n_knots, min_spacing, epsilon)
+    parts = []
+    if breaks_grad is not None:
+        parts.append(triton_spacings.breaks_backward(breaks_grad, logits, n_knots, min_spacing))
+    if penalty_grad is not None:
+        parts.append(triton_spacings.penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon))
+    return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
 
 # torch.compile cannot look into the paths: it gets each as one operation that it does not open.
@@ -151,10 +155,8 @@ _OPAQUE: dict[str, Any] = {
     for name, function in {
         "encode": _forward,
         "encode_backward": _backward,
-        "breaks": _breaks,
-        "breaks_backward": _breaks_backward,
-        "penalty": _penalty,
-        "penalty_backward": _penalty_backward,
+        "spacings": _spacings,
+        "spacings_backward": _spacings_backward,
     }.items()
 }
 
@@ -171,20 +173,20 @@ def _(
     return (torch.empty_like(x) if with_x else x.new_empty(())), torch.empty_like(breaks)
 
 
-@_OPAQUE["_breaks"].register_fake
-def _(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
-    return logits.new_empty(*logits.shape[:-1], logits.shape[-1] + 1, dtype=torch.float32)
+@_OPAQUE["_spacings"].register_fake
+def _(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> tuple[Tensor, Tensor]:
+    return logits.new_empty(*logits.shape[:-1], logits.shape[-1] + 1), logits.new_empty(logits.shape[0])
 
 
-@_OPAQUE["_penalty"].register_fake
-def _(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
-    return logits.new_empty(logits.shape[0], dtype=torch.float32)
-
-
-@_OPAQUE["_breaks_backward"].register_fake
-@_OPAQUE["_penalty_backward"].register_fake
-def _(grad: Tensor, logits: Tensor, *constants: Any) -> Tensor:
-    del grad, constants
+@_OPAQUE["_spacings_backward"].register_fake
+def _(
+    breaks_grad: Tensor | None,
+    penalty_grad: Tensor | None,
+    logits: Tensor,
+    n_knots: Tensor,
+    min_spacing: float,
+    epsilon: float,
+) -> Tensor:
     return torch.empty_like(logits)
 
 
@@ -247,8 +249,7 @@ class _EncodeLearned(torch.autograd.Function):
         x, breaks, n_knots, logits = ctx.saved_tensors
         none = (None,) * 7
         if grad is None:  # only the penalty was used
-            assert penalty_grad is not None
-            return None, _penalty_backward(penalty_grad, logits, n_knots, *ctx.spacing), *none
+            return None, _spacings_backward(None, penalty_grad, logits, n_knots, *ctx.spacing), *none
         min_spacing, epsilon = ctx.spacing
         spacings = triton_kernels.Spacings(logits, min_spacing, epsilon, penalty_grad)
         with_x = ctx.needs_input_grad[0]
@@ -258,37 +259,23 @@ class _EncodeLearned(torch.autograd.Function):
         return (x_grad if with_x else None), logits_grad, *none
 
 
-class _Breaks(torch.autograd.Function):
-    """Knots from free numbers in one kernel."""
+class _Spacings(torch.autograd.Function):
+    """Knots and their penalty from free numbers."""
 
     @staticmethod
-    def forward(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
-        return _path(_breaks)(logits, n_knots, min_spacing)  # type: ignore[no-any-return]
+    def forward(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> tuple[Tensor, Tensor]:
+        return _path(_spacings)(logits, n_knots, min_spacing, epsilon)  # type: ignore[no-any-return]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        del output
-        logits, n_knots, ctx.min_spacing = inputs
-        ctx.save_for_backward(logits, n_knots)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _path(_breaks_backward)(grad, *ctx.saved_tensors, ctx.min_spacing), None, None
-
-
-class _Penalty(torch.autograd.Function):
-    """The spacing penalty in one kernel."""
-
-    @staticmethod
-    def forward(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
-        return _path(_penalty)(logits, n_knots, min_spacing, epsilon)  # type: ignore[no-any-return]
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         del output
         logits, n_knots, *ctx.constants = inputs
         ctx.save_for_backward(logits, n_knots)
+        ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _path(_penalty_backward)(grad, *ctx.saved_tensors, *ctx.constants), None, None, None
+    def backward(ctx: Any, breaks_grad: Tensor | None, penalty_grad: Tensor | None) -> tuple[Tensor | None, ...]:
+        if breaks_grad is None and penalty_grad is None:
+            return None, None, None, None
+        gradients = (breaks_grad, penalty_grad, *ctx.saved_tensors, *ctx.constants)
+        return _path(_spacings_backward)(*gradients), None, None, None

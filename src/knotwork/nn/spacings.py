@@ -33,7 +33,7 @@ def widths_from_logits(logits: Tensor, n_knots: Tensor, min_spacing: float) -> T
     """
     used = torch.arange(logits.shape[-1], device=logits.device) <= n_knots[:, None]
     shares = torch.softmax(logits.masked_fill(~used, -torch.inf), dim=-1)
-    room = 1.0 - (n_knots[:, None] + 1) * min_spacing
+    room = 1.0 - (n_knots[:, None] + 1).to(logits.dtype) * min_spacing
     return (min_spacing + room * shares) * used
 
 
@@ -62,7 +62,7 @@ def logits_from_knots(breaks: Tensor, n_knots: Tensor, min_spacing: float) -> Te
         ``log(max(share, 1e-12))`` with ``share = (w - delta) / (1 - (K + 1) delta)``; zeros beyond each feature's last.
     """
     used = torch.arange(breaks.shape[-1] - 1, device=breaks.device) <= n_knots[:, None]
-    room = 1.0 - (n_knots[:, None] + 1) * min_spacing
+    room = 1.0 - (n_knots[:, None] + 1).to(breaks.dtype) * min_spacing
     shares = (torch.diff(breaks, dim=-1) - min_spacing) / room
     return torch.where(used, shares.clamp(min=1e-12).log(), 0.0)
 
