@@ -138,6 +138,7 @@ def test_state_dict_and_copies(family):
     assert layer.double()(x.double()).dtype == torch.float64
 
 
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch's own, while it traces
 @pytest.mark.parametrize("family", FAMILIES)
 def test_compile_and_autocast(family):
     layer = make(family, 3, 8)

@@ -399,7 +399,8 @@ def _run_backward(
     n_tables, n_rows, size = breaks.shape[0] * breaks.shape[1], x.shape[1], grad.shape[-1]
     if not x.numel():
         return x_grad, out.zero_()
-    rows, knots = (128 if n_rows > 4096 else 32), max(triton.next_power_of_2(breaks.shape[-1]), 16)
+    knots = max(triton.next_power_of_2(breaks.shape[-1]), 16)
+    rows = 128 if n_rows > 4096 and knots <= 64 else 32
     window = max(triton.next_power_of_2(2 * degree + 2), 16)
     blocks = min(max(triton.cdiv(n_rows * n_tables, rows * 2048), 1), 64)
     n_parts = triton.cdiv(n_rows, rows * blocks)
