@@ -54,5 +54,5 @@ for feature, panel in enumerate(panels.flat):
     epochs.set_ylabel("epoch")
     panel.set_yticks([])
     panel.set_xlabel(COLUMNS[feature])
-figure.suptitle("Learned knots move to where the target changes (grey: histogram of the data)")
+figure.suptitle("Knots during training, from equal distances on (grey: histogram of the data)")
 figure.savefig("learned_knots.png", dpi=130)

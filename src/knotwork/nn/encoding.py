@@ -76,7 +76,7 @@ class _Encoding(nn.Module, ABC):
             The layer.
         """
         expected = (self.n_features,) if self.n_members is None else (self.n_members, self.n_features)
-        ends = [torch.as_tensor(np.asarray(end), dtype=torch.float64).expand(expected) for end in (low, high)]
+        ends = [_float64(end).expand(expected) for end in (low, high)]
         if not bool((ends[0] < ends[1]).all()):
             raise argument_error("high", "be larger than low for every feature", high)
         device, dtype = self.n_knots.device, torch.get_default_dtype()
@@ -348,6 +348,12 @@ class PiecewiseLinearEncoding(_Encoding):
         layer = cls(len(scaled), sizes, knots=scaled, learnable=learnable, missing=encoder.missing)
         layer.size = max(layer.size, 0 if encoder.adaptive else encoder.size)
         return layer.set_range(*encoder.domain_.T)
+
+
+def _float64(values: npt.ArrayLike | Tensor) -> Tensor:
+    if isinstance(values, Tensor):
+        return values.detach().double().cpu()
+    return torch.from_numpy(np.array(values, dtype=np.float64))
 
 
 def _at_least_float32(tensor: Tensor) -> Tensor:
