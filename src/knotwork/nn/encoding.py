@@ -13,13 +13,11 @@ from knotwork.checks import argument_error, check_bool, check_choice, check_int,
 from knotwork.nn.layout import Layout
 from knotwork.nn.operation import encode, encode_learned, make_spacings
 from knotwork.nn.spacings import logits_from_knots, spacing_penalty, widths_from_logits
+from knotwork.nn.start import check_sizes, check_spacing, initial_breaks, scaled_knots, separated
 
 __all__ = ["PiecewiseLinearEncoding", "SplineEncoding"]
 
 MISSING = ("zeros", "indicator", "error")
-
-MIN_FIXED_SPACING = 1e-6
-"""Knots of a fixed layer are moved apart to this share of the range: float32 cannot tell nearer ones apart."""
 
 
 class _Encoding(nn.Module, ABC):
@@ -46,19 +44,19 @@ class _Encoding(nn.Module, ABC):
         self.layout = layout
         self.n_features = check_int(n_features, "n_features", minimum=1)
         self.n_members = None if n_members is None else check_int(n_members, "n_members", minimum=1)
-        self.sizes = _check_sizes(size, self.n_features, smallest=layout.degree + 1)
+        self.sizes = check_sizes(size, self.n_features, smallest=layout.degree + 1)
         self.size = max(self.sizes)
         self.learnable = check_bool(learnable, "learnable")
-        self.min_spacing = _check_spacing(min_spacing, self.size - layout.degree)
+        self.min_spacing = check_spacing(min_spacing, self.size - layout.degree)
         self.missing = check_choice(missing, "missing", MISSING)
         n_knots = [size - layout.degree - 1 for size in self.sizes]
         self.register_buffer("n_knots", torch.tensor(n_knots, dtype=torch.int32))
-        breaks = _initial_breaks(knots, n_knots, self.n_members)
+        breaks = initial_breaks(knots, n_knots, self.n_members)
         if self.learnable:
             logits = logits_from_knots(breaks, self.n_knots, self.min_spacing)
             self.logits = nn.Parameter(logits.to(torch.get_default_dtype()))
         else:
-            self.register_buffer("breaks", _separated(breaks, n_knots).to(torch.get_default_dtype()))
+            self.register_buffer("breaks", separated(breaks, n_knots).to(torch.get_default_dtype()))
         self.register_buffer("low", None)
         self.register_buffer("scale", None)
 
@@ -272,7 +270,7 @@ class SplineEncoding(_Encoding):
         learnable : bool
             Whether its knots are where learning starts.
         """
-        scaled = _scaled_knots(encoder)
+        scaled = scaled_knots(encoder)
         layer = cls(
             len(scaled),
             encoder.size,
@@ -343,7 +341,7 @@ class PiecewiseLinearEncoding(_Encoding):
 
         Features have as many columns as the one with the most bins, or as the encoder's `size` if that is larger.
         """
-        scaled = _scaled_knots(encoder)
+        scaled = scaled_knots(encoder)
         sizes = [len(knots) + 1 for knots in scaled]
         layer = cls(len(scaled), sizes, knots=scaled, learnable=learnable, missing=encoder.missing)
         layer.size = max(layer.size, 0 if encoder.adaptive else encoder.size)
@@ -358,65 +356,3 @@ def _float64(values: npt.ArrayLike | Tensor) -> Tensor:
 
 def _at_least_float32(tensor: Tensor) -> Tensor:
     return tensor if tensor.dtype == torch.float64 else tensor.float()
-
-
-def _check_sizes(size: int | Sequence[int], n_features: int, smallest: int) -> tuple[int, ...]:
-    sizes = [size] * n_features if isinstance(size, int | np.integer) else list(size)
-    if len(sizes) != n_features:
-        raise argument_error("size", f"be an integer or have one for each of the {n_features} features", size)
-    return tuple(check_int(each, "size", minimum=smallest) for each in sizes)
-
-
-def _check_spacing(min_spacing: float, n_widths: int) -> float:
-    if not 0.0 < min_spacing < 1.0 / n_widths:
-        raise argument_error(
-            "min_spacing",
-            f"be larger than 0 and smaller than 1 / {n_widths}, one over the number of intervals",
-            min_spacing,
-        )
-    return float(min_spacing)
-
-
-def _initial_breaks(knots: Any, n_knots: Sequence[int], n_members: int | None) -> Tensor:
-    """Return ``[0, knots, 1]`` of every feature, padded with ones, in float64."""
-    lead = () if n_members is None else (n_members,)
-    breaks = torch.ones(*lead, len(n_knots), max(n_knots) + 2, dtype=torch.float64)
-    breaks[..., 0] = 0.0
-    if knots is not None and n_members is not None and np.ndim(knots[0]) == 2:
-        if len(knots) != n_members:
-            raise argument_error("knots", f"have a leading axis of {n_members} members", len(knots))
-        for member in range(n_members):
-            breaks[member] = _initial_breaks(knots[member], n_knots, None)
-        return breaks
-    if knots is not None and len(knots) != len(n_knots):
-        raise argument_error("knots", f"be given for each of the {len(n_knots)} features", len(knots))
-    for feature, count in enumerate(n_knots):
-        given = np.arange(1, count + 1) / (count + 1) if knots is None else np.asarray(knots[feature], dtype=np.float64)
-        if given.shape != (count,):
-            raise argument_error("knots", f"hold {count} numbers for feature {feature}", given)
-        if not np.all(np.diff(np.concatenate(([0.0], given, [1.0]))) > 0.0):
-            raise argument_error("knots", f"increase strictly between 0 and 1 for feature {feature}", given)
-        breaks[..., feature, 1 : count + 1] = torch.from_numpy(given)
-    return breaks
-
-
-def _separated(breaks: Tensor, n_knots: Sequence[int]) -> Tensor:
-    """Move knots apart that are nearer than `MIN_FIXED_SPACING`, none of them further than needed."""
-    apart = breaks.clone()
-    for feature, count in enumerate(n_knots):
-        steps = MIN_FIXED_SPACING * torch.arange(count + 2, dtype=torch.float64)
-        row = torch.cummax(apart[..., feature, : count + 2] - steps, dim=-1).values + steps
-        row = torch.minimum(row, 1.0 - steps.flip(0))
-        apart[..., feature, 1 : count + 1] = row[..., 1:-1]
-    return apart
-
-
-def _scaled_knots(encoder: Any) -> list[npt.NDArray[np.float64]]:
-    """Return the knots of a fitted encoder on its range scaled to [0, 1], strictly inside."""
-    scaled = []
-    for knots, (low, high) in zip(encoder.knots_, encoder.domain_, strict=True):
-        share = (0.5 * knots - 0.5 * low) / (0.5 * high - 0.5 * low)
-        steps = MIN_FIXED_SPACING * np.arange(1, len(share) + 1)
-        share = np.maximum.accumulate(np.maximum(share, MIN_FIXED_SPACING) - steps) + steps
-        scaled.append(np.minimum(share, 1.0 - steps[::-1]))
-    return scaled

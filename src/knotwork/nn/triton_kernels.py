@@ -11,7 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork.nn.layout import LOCAL, NORM_EPSILON, NORMALISED, TAILS
+from knotwork.nn.layout import LOCAL, NORMALISED, TAILS
+from knotwork.nn.triton_scheme import find, levels_at, moments, to_unit_area
 from knotwork.nn.triton_spacings import logits_slopes, penalty_slopes, softmax_shares
 
 __all__ = ["Spacings", "backward", "backward_to_logits", "forward"]
@@ -19,68 +20,6 @@ __all__ = ["Spacings", "backward", "backward_to_logits", "forward"]
 _LOCAL = tl.constexpr(LOCAL)
 _TAILS = tl.constexpr(TAILS)
 _NORMALISED = tl.constexpr(NORMALISED)
-_NORM_EPSILON = tl.constexpr(NORM_EPSILON)
-
-
-@triton.jit
-def _find(x, breaks, n_knots, DEGREE: tl.constexpr, STEPS: tl.constexpr):
-    """Return the interval of each x, by bisection, and the 2 degree + 2 knots around it, as a tuple."""
-    interval = tl.zeros(x.shape, tl.int32)
-    for step in tl.static_range(STEPS):
-        further = interval + (1 << (STEPS - 1 - step))
-        knot = tl.load(breaks + further, mask=further <= n_knots, other=2.0)
-        interval = tl.where(knot <= x, further, interval)
-    t = ()
-    for c in tl.static_range(2 * DEGREE + 2):
-        place = tl.minimum(tl.maximum(interval + c - DEGREE, 0), n_knots + 1)
-        t = t + (tl.load(breaks + place),)
-    return interval, t
-
-
-@triton.jit
-def _levels(x, t, DEGREE: tl.constexpr):
-    """Return the B-splines of degree 0, 1, ..., degree at x, and the reciprocal spans they need: tuples of tuples."""
-    values = (tl.full(x.shape, 1.0, x.dtype),)
-    levels = (values,)
-    spans = ((),)
-    for q in tl.static_range(1, DEGREE + 1):
-        from_left = tl.zeros(x.shape, x.dtype)
-        raised = ()
-        reciprocals = ()
-        for r in tl.static_range(q):
-            left = t[DEGREE + r + 1 - q]
-            right = t[DEGREE + r + 1]
-            reciprocal = 1.0 / (right - left)
-            share = values[r] * reciprocal
-            raised = raised + (from_left + (right - x) * share,)
-            from_left = (x - left) * share
-            reciprocals = reciprocals + (reciprocal,)
-        values = raised + (from_left,)
-        levels = levels + (values,)
-        spans = spans + (reciprocals,)
-    return levels, spans
-
-
-@triton.jit
-def _to_unit_area(values, t, DEGREE: tl.constexpr):
-    """Return B-splines times the heights of M-splines."""
-    scaled = ()
-    for r in tl.static_range(DEGREE + 1):
-        scaled = scaled + (values[r] * (DEGREE + 1) / (t[DEGREE + r + 1] - t[r]),)
-    return scaled
-
-
-@triton.jit
-def _moments(values, size, DEGREE: tl.constexpr):
-    """Return the mean of rows of `size` columns that are zero but for `values`, and 1 / their spread."""
-    total = values[0]
-    for r in tl.static_range(1, DEGREE + 1):
-        total += values[r]
-    mean = total / size
-    squares = (size - (DEGREE + 1)) * mean * mean
-    for r in tl.static_range(DEGREE + 1):
-        squares += (values[r] - mean) * (values[r] - mean)
-    return mean, 1.0 / tl.sqrt(squares / size + _NORM_EPSILON)
 
 
 @triton.jit
@@ -112,8 +51,8 @@ def _forward(
     present = x == x
     x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
     n_knots = tl.load(n_knots_pointer + f)
-    interval, t = _find(x, breaks_pointer + table * n_breaks, n_knots, DEGREE, STEPS)
-    levels, _ = _levels(x, t, DEGREE)
+    interval, t = find(x, breaks_pointer + table * n_breaks, n_knots, DEGREE, STEPS)
+    levels, _ = levels_at(x, t, DEGREE)
     values = levels[DEGREE]
 
     column = tl.arange(0, COLUMNS)[None, :]
@@ -126,13 +65,13 @@ def _forward(
             rows = tl.where(place == DEGREE - 1 - k, tail[:, None], rows)
     else:
         if KIND != _LOCAL:
-            values = _to_unit_area(values, t, DEGREE)
+            values = to_unit_area(values, t, DEGREE)
         rows = tl.zeros((VALUES, COLUMNS), tl.float32)
         for r in tl.static_range(DEGREE + 1):
             rows = tl.where(place == r, values[r][:, None], rows)
         if KIND == _NORMALISED:
             own_size = n_knots + DEGREE + 1
-            mean, scale = _moments(values, own_size, DEGREE)
+            mean, scale = moments(values, own_size, DEGREE)
             rows = tl.where(column < own_size[:, None], (rows - mean[:, None]) * scale[:, None], 0.0)
     rows = tl.where(present[:, None], rows, 0.0)
     tl.store(out_pointer + v[:, None] * size + column, rows, mask=here[:, None] & (column < size))
@@ -202,8 +141,8 @@ def _backward(
         present = here & (x == x)
         inside = present & (x >= 0.0) & (x <= 1.0)
         x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
-        interval, t = _find(x, breaks_pointer + table * n_breaks, n_knots, DEGREE, STEPS)
-        levels, spans = _levels(x, t, DEGREE)
+        interval, t = find(x, breaks_pointer + table * n_breaks, n_knots, DEGREE, STEPS)
+        levels, spans = levels_at(x, t, DEGREE)
 
         first = grad_pointer + v * size + interval
         zero = tl.zeros((ROWS,), tl.float32)
@@ -217,8 +156,8 @@ def _backward(
             for r in tl.static_range(DEGREE + 1):
                 local = local + (tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
         if KIND == _NORMALISED:
-            heights = _to_unit_area(levels[DEGREE], t, DEGREE)
-            mean, scale = _moments(heights, n_knots + DEGREE + 1, DEGREE)
+            heights = to_unit_area(levels[DEGREE], t, DEGREE)
+            mean, scale = moments(heights, n_knots + DEGREE + 1, DEGREE)
             total = tl.load(sums_pointer + v, mask=present, other=0.0)
             along = -mean * total
             for r in tl.static_range(DEGREE + 1):
