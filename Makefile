@@ -21,6 +21,7 @@ lint: $(STAMP)
 bench: .venv-bench/.installed
 	.venv-bench/bin/python benchmarks/encode.py
 	.venv-bench/bin/python benchmarks/encode.py --streaming
+	.venv-bench/bin/python benchmarks/layers.py
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
