@@ -17,8 +17,8 @@ def test_real_tables_are_encoded(data_folder, key):
     table = pd.read_parquet(data_folder / f"{key}.parquet").sample(3000, random_state=0)
     X, y = table[entry["numerical"]], table[entry["target"]]
     for method in (name for name in kw.METHODS if "Grad" not in name):
-        encoder = kw.make_encoder(method, 15, task=entry["task"]) if method not in ("Std", "MinMax") else None
-        encoder = encoder or kw.make_encoder(method)
+        options = {} if method in ("Std", "MinMax") else {"task": entry["task"]}
+        encoder = kw.make_encoder(method, 15, **options)
         encoded = encoder.fit(X, y).transform(X)
         assert np.isfinite(encoded).all()
         if method.startswith("BS"):

@@ -31,7 +31,7 @@ def widths_from_logits(logits: Tensor, n_knots: Tensor, min_spacing: float) -> T
     Tensor of shape (..., F, K + 1)
         Widths that add up to one, and zeros beyond each feature's last.
     """
-    used = torch.arange(logits.shape[-1], device=logits.device) <= n_knots[:, None]
+    used = _used(logits.shape[-1], n_knots)
     shares = torch.softmax(logits.masked_fill(~used, -torch.inf), dim=-1)
     room = 1.0 - (n_knots[:, None] + 1).to(logits.dtype) * min_spacing
     return (min_spacing + room * shares) * used
@@ -61,7 +61,7 @@ def logits_from_knots(breaks: Tensor, n_knots: Tensor, min_spacing: float) -> Te
     Tensor of shape (..., F, K + 1)
         ``log(max(share, 1e-12))`` with ``share = (w - delta) / (1 - (K + 1) delta)``; zeros beyond each feature's last.
     """
-    used = torch.arange(breaks.shape[-1] - 1, device=breaks.device) <= n_knots[:, None]
+    used = _used(breaks.shape[-1] - 1, n_knots)
     room = 1.0 - (n_knots[:, None] + 1).to(breaks.dtype) * min_spacing
     shares = (torch.diff(breaks, dim=-1) - min_spacing) / room
     return torch.where(used, shares.clamp(min=1e-12).log(), 0.0)
@@ -69,6 +69,11 @@ def logits_from_knots(breaks: Tensor, n_knots: Tensor, min_spacing: float) -> Te
 
 def spacing_penalty(widths: Tensor, n_knots: Tensor, epsilon: float) -> Tensor:
     """Return the mean over features and widths of ``1 / (w + epsilon)``, of shape (...)."""
-    used = torch.arange(widths.shape[-1], device=widths.device) <= n_knots[:, None]
+    used = _used(widths.shape[-1], n_knots)
     barrier = torch.where(used, 1.0 / (widths + epsilon), 0.0)
     return (barrier.sum(dim=-1) / (n_knots + 1)).mean(dim=-1)
+
+
+def _used(n_widths: int, n_knots: Tensor) -> Tensor:
+    """Return which of the padded widths each feature has, of shape (F, n_widths)."""
+    return torch.arange(n_widths, device=n_knots.device) <= n_knots[:, None]
