@@ -52,7 +52,7 @@ def test_encoding(family, degree, n_knots, tight):
 
 @pytest.mark.parametrize("n_knots", [[7, 7, 7], [3, 7, 0]])
 def test_spacings(n_knots):
-    counts = torch.tensor(n_knots, dtype=torch.int32)
+    counts = torch.tensor([n_knots, n_knots[::-1]], dtype=torch.int32)
     logits = torch.randn(2, 3, 8, requires_grad=True)
     widths = widths_from_logits(logits, counts, 1e-3)
     breaks, penalty = breaks_from_widths(widths, counts), spacing_penalty(widths, counts, 1e-6)

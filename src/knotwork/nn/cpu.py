@@ -226,7 +226,7 @@ def breaks_and_penalty(logits: Tensor, n_knots: Tensor, min_spacing: float, epsi
     numbers, counts, rows = (_array(tensor) for tensor in (logits.double(), n_knots, breaks))
     shares = np.empty((features, n_widths))
     penalties = [
-        _spacings(numbers[group], counts, min_spacing, epsilon, shares, rows[group]) for group in range(groups)
+        _spacings(numbers[group], counts[group], min_spacing, epsilon, shares, rows[group]) for group in range(groups)
     ]
     return breaks, torch.tensor(penalties, dtype=logits.dtype)
 
@@ -247,8 +247,8 @@ def spacings_backward(
     numbers, counts, rows = (_array(tensor) for tensor in (logits.double(), n_knots, out))
     shares, breaks = np.empty((features, n_widths)), np.empty((features, n_widths + 1))
     for group in range(groups):
-        _spacings(numbers[group], counts, min_spacing, epsilon, shares, breaks)
-        settings = (shares, counts, min_spacing, epsilon)
+        _spacings(numbers[group], counts[group], min_spacing, epsilon, shares, breaks)
+        settings = (shares, counts[group], min_spacing, epsilon)
         _spacings_backward(slopes[group], penalties[group], *settings, rows[group])
     return out
 
@@ -260,7 +260,7 @@ def forward(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degree: in
 
     def work(group: int, rows: slice) -> None:
         scratch = np.empty(2 * degree + 2), np.empty((degree + 1, degree + 1))
-        _forward(values[group, rows], knots[group], counts, kind, degree, *scratch, rows_out[group, rows])
+        _forward(values[group, rows], knots[group], counts[group], kind, degree, *scratch, rows_out[group, rows])
 
     _over_chunks(work, x.shape)
     return out
@@ -283,7 +283,7 @@ def backward(
             np.empty(degree + 1),
             np.empty(2 * degree + 2),
         )
-        arrays = values[group, rows], knots[group], counts
+        arrays = values[group, rows], knots[group], counts[group]
         _backward(*arrays, kind, degree, grads[group, rows], *scratch, slopes[group, rows], part)
 
     _over_chunks(work, x.shape)

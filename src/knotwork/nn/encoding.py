@@ -50,7 +50,8 @@ class _Encoding(nn.Module, ABC):
         self.min_spacing = check_spacing(min_spacing, self.size - layout.degree)
         self.missing = check_choice(missing, "missing", MISSING)
         n_knots = [size - layout.degree - 1 for size in self.sizes]
-        self.register_buffer("n_knots", torch.tensor(n_knots, dtype=torch.int32))
+        counts = torch.tensor(n_knots, dtype=torch.int32)
+        self.register_buffer("n_knots", counts if n_members is None else counts.repeat(n_members, 1))
         breaks = initial_breaks(knots, n_knots, self.n_members)
         if self.learnable:
             logits = logits_from_knots(breaks, self.n_knots, self.min_spacing)
@@ -95,7 +96,7 @@ class _Encoding(nn.Module, ABC):
         """
         breaks = self._grouped_breaks().detach()
         knots = (breaks if self.n_members is not None else breaks[0])[..., 1:-1].clone()
-        knots[..., torch.arange(knots.shape[-1], device=knots.device) >= self.n_knots[:, None]] = torch.nan
+        knots[torch.arange(knots.shape[-1], device=knots.device) >= self.n_knots[..., None]] = torch.nan
         if self.low is not None and self.scale is not None:
             knots = self.low[..., None] + self.scale[..., None] * knots
         return knots
@@ -105,7 +106,7 @@ class _Encoding(nn.Module, ABC):
         if not self.learnable:
             return spacing_penalty(self.widths(), self.n_knots, epsilon)
         logits = self._grouped(_at_least_float32(self.logits))
-        _, penalties = make_spacings(logits, self.n_knots, self.min_spacing, epsilon)
+        _, penalties = make_spacings(logits, self._grouped(self.n_knots), self.min_spacing, epsilon)
         return penalties[0] if self.n_members is None else penalties
 
     def forward(self, x: Tensor) -> Tensor:
@@ -122,7 +123,13 @@ class _Encoding(nn.Module, ABC):
             The functions at each value; with ``missing="indicator"`` one more column.
         """
         values = self._scaled(x)
-        encoded = encode(values, self._grouped_breaks(), self.n_knots, dtype=self._output_type(x), **self._settings)
+        encoded = encode(
+            values,
+            self._grouped_breaks(),
+            self._grouped(self.n_knots),
+            dtype=self._output_type(x),
+            **self._settings,
+        )
         return self._shaped(encoded, values, x)
 
     def forward_with_penalty(self, x: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
@@ -134,7 +141,7 @@ class _Encoding(nn.Module, ABC):
         encoded, penalty = encode_learned(
             values,
             logits,
-            self.n_knots,
+            self._grouped(self.n_knots),
             min_spacing=self.min_spacing,
             epsilon=epsilon,
             dtype=self._output_type(x),
@@ -170,7 +177,8 @@ class _Encoding(nn.Module, ABC):
         """Return ``[0, knots, 1]`` of shape (members or 1, n_features, K + 2)."""
         if not self.learnable:
             return self._grouped(_at_least_float32(self.breaks))
-        return make_spacings(self._grouped(_at_least_float32(self.logits)), self.n_knots, self.min_spacing, 1.0)[0]
+        logits = self._grouped(_at_least_float32(self.logits))
+        return make_spacings(logits, self._grouped(self.n_knots), self.min_spacing, 1.0)[0]
 
     def _grouped(self, tensor: Tensor) -> Tensor:
         return tensor if self.n_members is not None else tensor[None]

@@ -26,8 +26,8 @@ def encode(
         Values; those outside [0, 1] are moved to the nearer end, NaN gives a row of zeros.
     breaks : Tensor of shape (G, F, K + 2)
         ``[0, k_1, ..., k_K, 1]`` of each feature, padded with ones; float32 or float64.
-    n_knots : Tensor of shape (F,)
-        Number of interior knots of each feature, int32.
+    n_knots : Tensor of shape (G, F)
+        Number of interior knots of each feature of each group, int32.
     kind, degree : int
         As in `Layout`: kind of the rows, degree of the triangular scheme.
     size : int

@@ -17,8 +17,8 @@ def encode_plain(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
         Values; those outside [0, 1] are moved to the nearer end, NaN gives a row of zeros.
     breaks : Tensor of shape (G, F, K + 2)
         ``[0, k_1, ..., k_K, 1]`` of each feature, padded with ones.
-    n_knots : Tensor of shape (F,)
-        Number of interior knots of each feature.
+    n_knots : Tensor of shape (G, F)
+        Number of interior knots of each feature of each group.
     kind, degree : int
         As in `Layout`: kind of the rows, degree of the triangular scheme.
     size : int
@@ -30,11 +30,12 @@ def encode_plain(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
         The functions of `knotwork.basis`, zeros beyond each feature's last.
     """
     missing = torch.isnan(x)
+    n_knots = n_knots[:, None]
     x = torch.where(missing, 0.0, x).clamp(0.0, 1.0)
     knots = breaks[:, None, :, 1:-1]
     interval = torch.minimum((knots <= x[..., None]).sum(dim=-1), n_knots)
     window = interval[..., None] + torch.arange(-degree, degree + 2, device=x.device)
-    window = torch.minimum(window.clamp(min=0), (n_knots + 1)[:, None])
+    window = torch.minimum(window.clamp(min=0), (n_knots + 1)[..., None])
     t = torch.gather(breaks[:, None].expand(*x.shape, breaks.shape[-1]), -1, window).unbind(dim=-1)
 
     values = [torch.ones_like(x)]
@@ -56,7 +57,7 @@ def encode_plain(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
     places = interval[..., None] + torch.arange(len(values), device=x.device)
     rows = rows.scatter(-1, places, torch.stack(values, dim=-1))
     if kind == NORMALISED:
-        sizes = (n_knots + degree + 1)[:, None]
+        sizes = (n_knots + degree + 1)[..., None]
         centred = (rows - rows.sum(dim=-1, keepdim=True) / sizes) * (columns < sizes)
         rows = centred * torch.rsqrt((centred**2).sum(dim=-1, keepdim=True) / sizes + NORM_EPSILON)
     return torch.where(missing[..., None], 0.0, rows)

@@ -21,7 +21,7 @@ def widths_from_logits(logits: Tensor, n_knots: Tensor, min_spacing: float) -> T
     ----------
     logits : Tensor of shape (..., F, K + 1)
         The free numbers a.
-    n_knots : Tensor of shape (F,)
+    n_knots : Tensor of shape (F,) or (..., F)
         Number of interior knots of each feature.
     min_spacing : float
         The smallest width, delta.
@@ -33,14 +33,14 @@ def widths_from_logits(logits: Tensor, n_knots: Tensor, min_spacing: float) -> T
     """
     used = _used(logits.shape[-1], n_knots)
     shares = torch.softmax(logits.masked_fill(~used, -torch.inf), dim=-1)
-    room = 1.0 - (n_knots[:, None] + 1).to(logits.dtype) * min_spacing
+    room = 1.0 - (n_knots[..., None] + 1).to(logits.dtype) * min_spacing
     return (min_spacing + room * shares) * used
 
 
 def breaks_from_widths(widths: Tensor, n_knots: Tensor) -> Tensor:
     """Return ``[0, k_1, ..., k_K, 1]``, of shape (..., F, K + 2), with ones from each feature's end on."""
     ends = torch.cumsum(widths, dim=-1).clamp(max=1.0)
-    interior = torch.arange(widths.shape[-1], device=widths.device) < n_knots[:, None]
+    interior = torch.arange(widths.shape[-1], device=widths.device) < n_knots[..., None]
     return torch.cat([torch.zeros_like(ends[..., :1]), torch.where(interior, ends, 1.0)], dim=-1)
 
 
@@ -51,7 +51,7 @@ def logits_from_knots(breaks: Tensor, n_knots: Tensor, min_spacing: float) -> Te
     ----------
     breaks : Tensor of shape (..., F, K + 2)
         ``[0, k_1, ..., k_K, 1]`` of each feature, padded with ones.
-    n_knots : Tensor of shape (F,)
+    n_knots : Tensor of shape (F,) or (..., F)
         Number of interior knots of each feature.
     min_spacing : float
         The smallest width, delta.
@@ -62,7 +62,7 @@ def logits_from_knots(breaks: Tensor, n_knots: Tensor, min_spacing: float) -> Te
         ``log(max(share, 1e-12))`` with ``share = (w - delta) / (1 - (K + 1) delta)``; zeros beyond each feature's last.
     """
     used = _used(breaks.shape[-1] - 1, n_knots)
-    room = 1.0 - (n_knots[:, None] + 1).to(breaks.dtype) * min_spacing
+    room = 1.0 - (n_knots[..., None] + 1).to(breaks.dtype) * min_spacing
     shares = (torch.diff(breaks, dim=-1) - min_spacing) / room
     return torch.where(used, shares.clamp(min=1e-12).log(), 0.0)
 
@@ -76,4 +76,4 @@ def spacing_penalty(widths: Tensor, n_knots: Tensor, epsilon: float) -> Tensor:
 
 def _used(n_widths: int, n_knots: Tensor) -> Tensor:
     """Return which of the padded widths each feature has, of shape (F, n_widths)."""
-    return torch.arange(n_widths, device=n_knots.device) <= n_knots[:, None]
+    return torch.arange(n_widths, device=n_knots.device) <= n_knots[..., None]

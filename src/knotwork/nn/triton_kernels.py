@@ -50,7 +50,7 @@ def _forward(
     x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
     present = x == x
     x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
-    n_knots = tl.load(n_knots_pointer + f)
+    n_knots = tl.load(n_knots_pointer + table)
     interval, t = find(x, breaks_pointer + table * n_breaks, n_knots, DEGREE, STEPS)
     levels, _ = levels_at(x, t, DEGREE)
     values = levels[DEGREE]
@@ -83,6 +83,7 @@ def _row_sums(
     n_knots_pointer,
     out_pointer,
     n_values,
+    n_rows,
     n_features,
     size,
     DEGREE: tl.constexpr,
@@ -96,10 +97,12 @@ def _row_sums(
         program = program.to(tl.int64)
     v = program * VALUES + tl.arange(0, VALUES)
     column = tl.arange(0, COLUMNS)[None, :]
-    own_size = tl.load(n_knots_pointer + v % n_features) + DEGREE + 1
-    known = (v < n_values)[:, None] & (column < own_size[:, None])
+    here = v < n_values
+    table = v // (n_rows * n_features) * n_features + v % n_features
+    own_size = tl.load(n_knots_pointer + table, mask=here, other=0) + DEGREE + 1
+    known = here[:, None] & (column < own_size[:, None])
     rows = tl.load(grad_pointer + v[:, None] * size + column, mask=known, other=0.0).to(tl.float32)
-    tl.store(out_pointer + v, tl.sum(rows, axis=1), mask=v < n_values)
+    tl.store(out_pointer + v, tl.sum(rows, axis=1), mask=here)
 
 
 @triton.jit
@@ -131,7 +134,7 @@ def _backward(
     f = table % n_features
     if LONG:
         group = group.to(tl.int64)
-    n_knots = tl.load(n_knots_pointer + f)
+    n_knots = tl.load(n_knots_pointer + table)
     sums = tl.zeros((KNOTS, WINDOW), tl.float32)
     for block in range(BLOCKS):
         row = (tl.program_id(1) * BLOCKS + block) * ROWS + tl.arange(0, ROWS)
@@ -232,7 +235,7 @@ def _gather_sums(
     Then, on request, on to the free numbers that the knots are made of, as in `triton_spacings`.
     """
     table = tl.program_id(0)
-    n_knots = tl.load(n_knots_pointer + table % n_features)
+    n_knots = tl.load(n_knots_pointer + table)
     column = tl.arange(0, KNOTS)
     place = column[:, None]
     if TO_LOGITS:  # counted from the first knot
@@ -351,7 +354,17 @@ def _run_backward(
         values = max(4096 // columns, 16)
         sums = torch.empty(x.numel(), dtype=torch.float32, device=x.device)
         _row_sums[(triton.cdiv(x.numel(), values),)](
-            grad, n_knots, sums, x.numel(), x.shape[2], size, DEGREE=degree, VALUES=values, COLUMNS=columns, LONG=long
+            grad,
+            n_knots,
+            sums,
+            x.numel(),
+            n_rows,
+            x.shape[2],
+            size,
+            DEGREE=degree,
+            VALUES=values,
+            COLUMNS=columns,
+            LONG=long,
         )
     _backward[(n_tables, n_parts)](
         grad,

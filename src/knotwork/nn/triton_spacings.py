@@ -48,7 +48,7 @@ def _breaks_forward(
     logits_pointer, n_knots_pointer, breaks_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
 ):
     table = tl.program_id(0)
-    n_knots = tl.load(n_knots_pointer + table % n_features)
+    n_knots = tl.load(n_knots_pointer + table)
     shares = softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
     k = tl.arange(0, WIDTHS)
     widths = tl.where(k <= n_knots, min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares, 0.0)
@@ -63,7 +63,7 @@ def _breaks_backward(
     grad_pointer, logits_pointer, n_knots_pointer, out_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
 ):
     table = tl.program_id(0)
-    n_knots = tl.load(n_knots_pointer + table % n_features)
+    n_knots = tl.load(n_knots_pointer + table)
     shares = softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
     k = tl.arange(0, WIDTHS)
     slopes = tl.load(grad_pointer + table * (n_widths + 1) + 1 + k, mask=k < n_knots, other=0.0)
@@ -89,7 +89,7 @@ def _penalty_forward(
     """Write the penalty of one group, and, as all widths are at hand, its breaks on request."""
     f = tl.arange(0, FEATURES)[:, None]
     k = tl.arange(0, WIDTHS)[None, :]
-    n_knots = tl.load(n_knots_pointer + f, mask=f < n_features, other=0)
+    n_knots = tl.load(n_knots_pointer + tl.program_id(0) * n_features + f, mask=f < n_features, other=0)
     row = logits_pointer + (tl.program_id(0) * n_features + f) * n_widths
     used = (f < n_features) & (k <= n_knots)
     logits = tl.load(row + k, mask=used, other=-1e30).to(tl.float32)
@@ -119,7 +119,7 @@ def _penalty_backward(
     WIDTHS: tl.constexpr,
 ):
     table = tl.program_id(0)
-    n_knots = tl.load(n_knots_pointer + table % n_features)
+    n_knots = tl.load(n_knots_pointer + table)
     grad = tl.load(grad_pointer + table // n_features)
     shares = softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
     k = tl.arange(0, WIDTHS)
