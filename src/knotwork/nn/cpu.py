@@ -253,9 +253,11 @@ def spacings_backward(
     return out
 
 
-def forward(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int, size: int) -> Tensor:
-    """Encode values; parameters and result as for `encode_plain`."""
-    out = torch.zeros(*x.shape, size, dtype=x.dtype)
+def forward(
+    x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int, size: int, out: Tensor | None = None
+) -> Tensor:
+    """Encode values; parameters and result as for `encode_plain`. `out` is filled if it is given: contiguous zeros."""
+    out = torch.zeros(*x.shape, size, dtype=x.dtype) if out is None else out
     values, knots, counts, rows_out = (_array(tensor) for tensor in (x, breaks, n_knots, out))
 
     def work(group: int, rows: slice) -> None:

@@ -10,7 +10,15 @@ from torch import Tensor
 
 from knotwork.checks import argument_error, check_int
 
-__all__ = ["MIN_FIXED_SPACING", "check_sizes", "check_spacing", "initial_breaks", "scaled_knots", "separated"]
+__all__ = [
+    "MIN_FIXED_SPACING",
+    "check_sizes",
+    "check_spacing",
+    "initial_breaks",
+    "scaled_knots",
+    "scaled_knots_of",
+    "separated",
+]
 
 MIN_FIXED_SPACING = 1e-6
 """Knots of a fixed layer are moved apart to this share of the range: float32 cannot tell nearer ones apart."""
@@ -71,10 +79,13 @@ def separated(breaks: Tensor, n_knots: Sequence[int]) -> Tensor:
 
 def scaled_knots(encoder: Any) -> list[npt.NDArray[np.float64]]:
     """Return the knots of a fitted encoder on its range scaled to [0, 1], strictly inside."""
-    scaled = []
-    for knots, (low, high) in zip(encoder.knots_, encoder.domain_, strict=True):
-        share = (0.5 * knots - 0.5 * low) / (0.5 * high - 0.5 * low)
-        steps = MIN_FIXED_SPACING * np.arange(1, len(share) + 1)
-        share = np.maximum.accumulate(np.maximum(share, MIN_FIXED_SPACING) - steps) + steps
-        scaled.append(np.minimum(share, 1.0 - steps[::-1]))
-    return scaled
+    return [scaled_knots_of(knots, domain) for knots, domain in zip(encoder.knots_, encoder.domain_, strict=True)]
+
+
+def scaled_knots_of(knots: npt.NDArray[np.float64], domain: Sequence[float]) -> npt.NDArray[np.float64]:
+    """Return the knots of one feature on its range scaled to [0, 1], strictly inside."""
+    low, high = domain
+    share = (0.5 * knots - 0.5 * low) / (0.5 * high - 0.5 * low)
+    steps = MIN_FIXED_SPACING * np.arange(1, len(share) + 1)
+    share = np.maximum.accumulate(np.maximum(share, MIN_FIXED_SPACING) - steps) + steps
+    return np.minimum(share, 1.0 - steps[::-1])

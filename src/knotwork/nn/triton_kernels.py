@@ -264,11 +264,19 @@ def _gather_sums(
 
 
 def forward(
-    x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int, size: int, dtype: torch.dtype
+    x: Tensor,
+    breaks: Tensor,
+    n_knots: Tensor,
+    *,
+    kind: int,
+    degree: int,
+    size: int,
+    dtype: torch.dtype,
+    out: Tensor | None = None,
 ) -> Tensor:
-    """Encode values; parameters and result as for `encode_plain`, the result of type `dtype`."""
-    x, breaks = x.contiguous(), breaks.contiguous()
-    out = torch.empty(*x.shape, size, dtype=dtype, device=x.device)
+    """Encode values; parameters and result as for `encode_plain`, of type `dtype`, in `out` if that is given."""
+    x, breaks, n_knots = x.contiguous(), breaks.contiguous(), n_knots.contiguous()
+    out = torch.empty(*x.shape, size, dtype=dtype, device=x.device) if out is None else out
     if not x.numel():
         return out
     columns = triton.next_power_of_2(size)

@@ -1,0 +1,133 @@
+"""Encoding groups that are not all of one kind: part by part, into one tensor."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from knotwork.nn.operation import encode, on_triton, run_backward
+
+__all__ = ["AFFINE", "Part", "encode_parts"]
+
+AFFINE = -1
+"""Kind of a feature that is scaled and nothing else."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Groups and features that are encoded by the same kind of functions.
+
+    Parameters
+    ----------
+    kind, degree : int
+        As in `Layout`, or `AFFINE`.
+    start, stop : int
+        The groups, from start to before stop.
+    learned : bool
+        Whether a gradient of the breaks is wanted.
+    features : tuple of int or None
+        The features; None is all of them.
+    """
+
+    kind: int
+    degree: int
+    start: int
+    stop: int
+    learned: bool = False
+    features: tuple[int, ...] | None = None
+
+
+def encode_parts(
+    x: Tensor, breaks: Tensor, n_knots: Tensor, parts: Sequence[Part], *, size: int, dtype: torch.dtype
+) -> Tensor:
+    """Encode groups that are not all of one kind: `encode` part by part, into one tensor.
+
+    Parameters
+    ----------
+    x, breaks, n_knots, size, dtype
+        As for `encode`; what is no knot of its feature is padding.
+    parts : sequence of Part
+        Together they cover every group and feature once.
+
+    Returns
+    -------
+    Tensor of shape (G, B, F, size)
+        Differentiable with respect to the breaks of parts that are `learned`, not to x.
+    """
+    return _EncodeParts.apply(x, breaks, n_knots, tuple(parts), size, dtype)  # type: ignore[no-any-return]
+
+
+class _EncodeParts(torch.autograd.Function):
+    """Encode part by part."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        breaks: Tensor,
+        n_knots: Tensor,
+        parts: tuple[Part, ...],
+        size: int,
+        dtype: torch.dtype,
+    ) -> Tensor:
+        ctx.save_for_backward(x, breaks, n_knots)
+        ctx.parts = parts
+        out = torch.zeros(*x.shape, size, dtype=dtype, device=x.device)
+        for part in parts:
+            there = out[part.start : part.stop]
+            values = _of_part(part, x, axis=2)
+            if part.kind == AFFINE:
+                block = torch.nan_to_num(values, nan=0.0).to(dtype)
+                if part.features is None:
+                    there[..., 0] = block
+                else:
+                    there[:, :, list(part.features), 0] = block
+                continue
+            settings = (values, _of_part(part, breaks), _of_part(part, n_knots), part.kind, part.degree)
+            if part.features is None:
+                _forward_into(there, *settings)
+            else:
+                block = torch.zeros(*values.shape, size, dtype=dtype, device=x.device)
+                _forward_into(block, *settings)
+                there[:, :, list(part.features)] = block
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, breaks, n_knots = ctx.saved_tensors
+        out = torch.zeros_like(breaks)
+        for part in ctx.parts:
+            if part.kind == AFFINE or not part.learned:
+                continue
+            pieces = _of_part(part, grad, axis=2), _of_part(part, x, axis=2), _of_part(part, breaks)
+            own = run_backward(*pieces, _of_part(part, n_knots), part.kind, part.degree, False)[1]
+            if part.features is None:
+                out[part.start : part.stop] = own
+            else:
+                out[part.start : part.stop, list(part.features)] = own
+        return None, out, None, None, None, None
+
+
+def _of_part(part: Part, tensor: Tensor, axis: int = 1) -> Tensor:
+    """Return a part's groups and, along `axis`, its features."""
+    own = tensor[part.start : part.stop]
+    if part.features is None:
+        return own
+    return own.index_select(axis, torch.tensor(part.features, device=tensor.device))
+
+
+def _forward_into(out: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, kind: int, degree: int) -> None:
+    """Encode into a contiguous tensor of zeros, without a copy where the path allows it."""
+    settings = {"kind": kind, "degree": degree, "size": out.shape[-1]}
+    if x.device.type == "cpu" and out.dtype == breaks.dtype:
+        from knotwork.nn import cpu  # noqa: PLC0415
+
+        cpu.forward(x.to(breaks.dtype), breaks, n_knots, **settings, out=out)
+    elif on_triton(breaks):
+        from knotwork.nn import triton_kernels  # noqa: PLC0415
+
+        triton_kernels.forward(x, breaks, n_knots, **settings, dtype=out.dtype, out=out)
+    else:
+        out.copy_(encode(x, breaks, n_knots, **settings, dtype=out.dtype))

@@ -1,0 +1,183 @@
+"""The encodings of a stack of members: each its own functions, knots and scaling, in one tensor."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from knotwork.basis import FAMILIES
+from knotwork.basis.base import SplineBasis
+from knotwork.basis.blocks import AffineBlock, BasisBlock, Block
+from knotwork.nn.layout import Layout
+from knotwork.nn.operation import make_spacings
+from knotwork.nn.parts import AFFINE, Part, encode_parts
+from knotwork.nn.spacings import logits_from_knots
+from knotwork.nn.start import scaled_knots_of, separated
+
+__all__ = ["StackEncoding", "kind_of"]
+
+
+def kind_of(block: Block, learnable: bool) -> tuple[int, int]:
+    """Return the kind and the degree of the scheme that encode a block."""
+    if isinstance(block, AffineBlock):
+        return AFFINE, 0
+    family = next(name for name, made in FAMILIES.items() if type(block.basis) is made)
+    degree = block.basis.degree if isinstance(block.basis, SplineBasis) else 0
+    layout = Layout(family, degree, normalised=learnable and family == "mspline")
+    return layout.kind, layout.scheme
+
+
+@final
+class StackEncoding(nn.Module):
+    """Encode the features of every member by its own blocks.
+
+    Parameters
+    ----------
+    blocks : sequence of sequence of Block
+        For every member, what a fitted encoder holds for each feature (`encoder.blocks_`).
+    learnable : sequence of bool
+        For every member, whether its knots are parameters.
+    units : ndarray of shape (2, n_features), optional
+        Origin and unit that the inputs are counted in, ``x = (raw - origin) / unit``; by default the inputs are raw.
+    size : int, optional
+        Columns per feature; by default as many as the largest block has. Shorter blocks are padded with zeros.
+    min_spacing : float, default=0.001
+        Smallest distance between learned knots, as a share of the feature's range.
+
+    Notes
+    -----
+    Members whose features have the same kinds stand side by side in `parts`, so that one pass encodes them all. A
+    missing value is a block of zeros.
+    """
+
+    breaks: Tensor
+    n_knots: Tensor
+    low: Tensor
+    scale: Tensor
+    learned: Tensor
+
+    def __init__(
+        self,
+        blocks: Sequence[Sequence[Block]],
+        learnable: Sequence[bool],
+        *,
+        units: npt.NDArray[np.float64] | None = None,
+        size: int | None = None,
+        min_spacing: float = 1e-3,
+    ) -> None:
+        super().__init__()
+        n_features = len(blocks[0])
+        self.min_spacing = min_spacing
+        self.sizes = tuple(max((member[f].size for member in blocks), default=1) for f in range(n_features))
+        self.size = max(self.sizes, default=1) if size is None else size
+        self.parts = _parts(blocks, learnable)
+        counts = [[_n_knots(block) for block in member] for member in blocks]
+        breaks = torch.ones(
+            len(blocks), n_features, max(max(row, default=0) for row in counts) + 2, dtype=torch.float64
+        )
+        breaks[..., 0] = 0.0
+        ranges = np.zeros((2, len(blocks), n_features))
+        for m, member in enumerate(blocks):
+            for f, block in enumerate(member):
+                breaks[m, f, 1 : counts[m][f] + 1] = torch.from_numpy(_scaled(block))
+                ranges[:, m, f] = _range(block, None if units is None else units[:, f])
+            breaks[m] = separated(breaks[m], counts[m])
+        self.register_buffer("n_knots", torch.tensor(counts, dtype=torch.int32).reshape(len(blocks), n_features))
+        self.register_buffer("low", torch.from_numpy(ranges[0]).float())
+        self.register_buffer("scale", torch.from_numpy(ranges[1]).float())
+        self.register_buffer("breaks", breaks.float())
+        self.register_buffer("learned", torch.tensor(list(learnable)))
+        logits = logits_from_knots(breaks, self.n_knots, min_spacing) if any(learnable) else None
+        self.logits = None if logits is None else nn.Parameter(logits.float())
+
+    def forward(self, x: Tensor, dtype: torch.dtype = torch.float32, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
+        """Encode values.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n_members, batch, n_features)
+            Values, NaN where missing.
+        dtype : torch.dtype
+            Type of the encoding.
+        epsilon : float
+            Of the spacing penalty.
+
+        Returns
+        -------
+        encoded : Tensor of shape (n_members, batch, n_features, size)
+            The encoded features.
+        penalty : Tensor of shape (n_members,)
+            The spacing penalty of members with learned knots, 0 for the others.
+        """
+        values = (x - self.low[:, None]) / self.scale[:, None]
+        breaks, penalty = self.spacings(epsilon)
+        return encode_parts(values, breaks, self.n_knots, self.parts, size=self.size, dtype=dtype), penalty
+
+    def spacings(self, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
+        """Return the breaks ``[0, knots, 1]`` of all members and features, and the spacing penalty of every member."""
+        if self.logits is None:
+            return self.breaks, torch.zeros(len(self.breaks), device=self.breaks.device)
+        moved, penalty = make_spacings(self.logits, self.n_knots, self.min_spacing, epsilon)
+        learned = self.learned
+        return torch.where(learned[:, None, None], moved, self.breaks), torch.where(learned, penalty, 0.0)
+
+    def interior_knots(self) -> Tensor:
+        """Return the interior knots in the units of the input, of shape (n_members, n_features, K), padded with NaN."""
+        breaks = self.spacings()[0].detach()
+        used = torch.arange(breaks.shape[-1] - 2, device=breaks.device) < self.n_knots[..., None]
+        return torch.where(used, self.low[..., None] + self.scale[..., None] * breaks[..., 1:-1], torch.nan)
+
+    def keep(self, index: Tensor) -> None:
+        """Keep the members of an increasing index only."""
+        chosen = index.tolist()
+        parts = []
+        for part in self.parts:
+            inside = [place for place, member in enumerate(chosen) if part.start <= member < part.stop]
+            if inside:
+                parts.append(replace(part, start=inside[0], stop=inside[-1] + 1))
+        self.parts = parts
+
+
+def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list[Part]:
+    """Return the parts of a stack whose members are in such an order that each kind stands together."""
+    kinds = [
+        tuple(kind_of(block, learned) for block in member) for member, learned in zip(blocks, learnable, strict=True)
+    ]
+    same = list(zip(kinds, learnable, strict=True))
+    runs: list[tuple[int, int]] = []
+    for member, own in enumerate(same):
+        if runs and same[runs[-1][0]] == own:
+            runs[-1] = (runs[-1][0], member + 1)
+        else:
+            runs.append((member, member + 1))
+    parts = []
+    for start, stop in runs:
+        distinct = sorted(set(kinds[start]))
+        for kind, degree in distinct:
+            features = tuple(f for f, own in enumerate(kinds[start]) if own == (kind, degree))
+            own = None if len(distinct) == 1 else features
+            parts.append(Part(kind, degree, start, stop, learned=learnable[start], features=own))
+    return parts
+
+
+def _n_knots(block: Block) -> int:
+    return len(block.basis.knots) if isinstance(block, BasisBlock) else 0
+
+
+def _scaled(block: Block) -> npt.NDArray[np.float64]:
+    return scaled_knots_of(block.basis.knots, block.basis.domain) if isinstance(block, BasisBlock) else np.empty(0)
+
+
+def _range(block: Block, units: npt.NDArray[np.float64] | None) -> tuple[float, float]:
+    """Return what is subtracted from a feature and what it is divided by, in the given units."""
+    if isinstance(block, AffineBlock):
+        low, scale = block.shift, block.scale
+        return (low, scale) if units is None else ((low - units[0]) / units[1], scale / units[1])
+    low, high = block.basis.domain
+    if units is None:
+        return low, high - low
+    return (0.5 * low - 0.5 * units[0]) / (0.5 * units[1]), high / units[1] - low / units[1]
