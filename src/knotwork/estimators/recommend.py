@@ -92,8 +92,8 @@ RECOMMENDATIONS: dict[tuple[str, str, str], Recommendation] = {
     ("regression", "ft", "high"): Recommendation(
         "BS-Q",
         7,
-        "Decided here: on the FT-Transformer BS-Q becomes worse with the size (mean NRMSE 0.2451 at 7, 0.2666 at 15 and "
-        "0.3034 at 30), so more budget is better spent on trying more methods at size 7.",
+        "Decided here: on the FT-Transformer BS-Q becomes worse with the size (mean NRMSE 0.2451 at 7, 0.2666 at 15 "
+        "and 0.3034 at 30), so more budget is better spent on trying more methods at size 7.",
         ("BS-LGBM", "BS-CART", "BS-Grad-U", "Std"),
     ),
     ("classification", "mlp", "low"): Recommendation("PLE", 7, _PLE_7, ("BS-CART", "BS-LGBM")),
