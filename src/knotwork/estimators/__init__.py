@@ -1,0 +1,1 @@
+"""Estimators for tables, and which encoding to start with."""

@@ -1,0 +1,1 @@
+"""The engine: one loop that trains a stack of networks."""
