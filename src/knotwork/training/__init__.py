@@ -1,0 +1,1 @@
+"""Training of stacks of networks."""
