@@ -1,8 +1,5 @@
 """The encoding on the CPU: compiled loops over values, forward and backward, that keep nothing in between."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +9,7 @@ from torch import Tensor
 
 from knotwork.basis.compiled import compiled
 from knotwork.nn.layout import LOCAL, NORM_EPSILON, NORMALISED, TAILS
+from knotwork.nn.threads import over_chunks
 
 __all__ = ["backward", "breaks_and_penalty", "forward", "spacings_backward"]
 
@@ -264,7 +262,7 @@ def forward(
         scratch = np.empty(2 * degree + 2), np.empty((degree + 1, degree + 1))
         _forward(values[group, rows], knots[group], counts[group], kind, degree, *scratch, rows_out[group, rows])
 
-    _over_chunks(work, x.shape)
+    over_chunks(work, *x.shape[:2], rows_per_chunk=ROWS_PER_CHUNK)
     return out
 
 
@@ -288,30 +286,9 @@ def backward(
         arrays = values[group, rows], knots[group], counts[group]
         _backward(*arrays, kind, degree, grads[group, rows], *scratch, slopes[group, rows], part)
 
-    _over_chunks(work, x.shape)
+    over_chunks(work, *x.shape[:2], rows_per_chunk=ROWS_PER_CHUNK)
     return x_grad, torch.from_numpy(parts.sum(axis=0)).to(breaks.dtype)
 
 
 def _array(tensor: Tensor) -> npt.NDArray[Any]:
     return tensor.detach().contiguous().numpy()
-
-
-@lru_cache(maxsize=1)
-def _pool(n_threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(n_threads, thread_name_prefix="knotwork")
-
-
-def _over_chunks(work: Callable[[int, slice], None], shape: torch.Size) -> None:
-    """Call `work` on slices that cover all rows of all groups, in as many threads as torch uses."""
-    n_groups, n_rows, _ = shape
-    chunks = [
-        (group, slice(start, min(start + ROWS_PER_CHUNK, n_rows)))
-        for group in range(n_groups)
-        for start in range(0, n_rows, ROWS_PER_CHUNK)
-    ]
-    if torch.get_num_threads() == 1 or len(chunks) < 2:
-        for group, rows in chunks:
-            work(group, rows)
-        return
-    for _ in _pool(torch.get_num_threads()).map(lambda chunk: work(*chunk), chunks):
-        pass

@@ -1,0 +1,1 @@
+"""Backbones: networks trained as a stack of members, all at once."""

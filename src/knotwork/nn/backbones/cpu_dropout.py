@@ -1,0 +1,70 @@
+"""Dropout on the CPU: one compiled pass, which draws the bits of `knotwork.nn.backbones.noise` as it goes."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from knotwork.basis.compiled import compiled
+from knotwork.nn.backbones.dropout import keep_threshold
+from knotwork.nn.backbones.noise import Noise, member_keys
+from knotwork.nn.threads import over_chunks
+
+__all__ = ["forward", "keep", "relu_backward"]
+
+VALUES_PER_CHUNK = 1 << 16
+"""Values that a thread takes at a time."""
+
+FIRST, SECOND, GOLDEN = np.uint32(0x7FEB352D), np.uint32(0x846CA68B), np.uint32(0x9E3779B9)
+ZERO = np.float32(0.0)
+
+
+@compiled(inline="always")
+def keep(i, key, threshold):
+    """Say whether element i of a member with this key is kept."""
+    x = np.uint32(np.uint32(i) * GOLDEN + key)
+    x = np.uint32((x ^ (x >> np.uint32(16))) * FIRST)
+    x = np.uint32((x ^ (x >> np.uint32(15))) * SECOND)
+    return np.uint32(x ^ (x >> np.uint32(16))) >= threshold
+
+
+@compiled()
+def _dropout(x, start, key, threshold, scale, relu, out):
+    """Fill `out`; x begins with the member's element `start`."""
+    for i in range(x.shape[0]):
+        value = x[i] * scale
+        value = ZERO if relu and x[i] <= ZERO else value
+        out[i] = value if keep(start + i, key, threshold) else ZERO
+
+
+@compiled()
+def _relu_backward(grad, y, scale, out):
+    for i in range(y.shape[0]):
+        out[i] = grad[i] * scale if y[i] > ZERO else ZERO
+
+
+def forward(x: Tensor, p: float, noise: Noise, stream: int, *, relu: bool) -> Tensor:
+    """Return dropout of x, or of ``relu(x)``, for float32; the definition is in `dropout`."""
+    out = torch.empty(x.shape)
+    members = x.shape[0]
+    keys = member_keys(noise, stream).numpy().astype(np.uint32)
+    source, target = x.detach().contiguous().view(members, -1).numpy(), out.view(members, -1).numpy()
+    threshold, scale = np.uint32(keep_threshold(p)), np.float32(1.0 / (1.0 - p))
+
+    def work(member: int, part: slice) -> None:
+        _dropout(source[member, part], part.start, keys[member], threshold, scale, relu, target[member, part])
+
+    over_chunks(work, members, source.shape[1], rows_per_chunk=VALUES_PER_CHUNK)
+    return out
+
+
+def relu_backward(grad: Tensor, y: Tensor, p: float) -> Tensor:
+    """Return the gradient of x from that of ``y = dropout(relu(x))``."""
+    out = torch.empty(y.shape)
+    slopes, result, target = (tensor.detach().contiguous().view(-1).numpy() for tensor in (grad, y, out))
+    scale = np.float32(1.0 / (1.0 - p))
+
+    def work(_: int, part: slice) -> None:
+        _relu_backward(slopes[part], result[part], scale, target[part])
+
+    over_chunks(work, 1, y.numel(), rows_per_chunk=VALUES_PER_CHUNK)
+    return out
