@@ -15,6 +15,10 @@ from knotwork.nn.backbones.resnet import ResNet
 __all__ = ["BACKBONES", "Backbone", "FTTransformerConfig", "MLPConfig", "ResNetConfig", "make_backbone"]
 
 
+LONGEST_IN_KERNEL = 64
+"""Tokens up to which attention weights are never written to memory on a GPU."""
+
+
 class Backbone(Protocol):
     """What the engine asks of a backbone's configuration; `BACKBONES` has one for every name."""
 
@@ -39,6 +43,9 @@ class Backbone(Protocol):
             Number of members.
         """
 
+    def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
+        """Return about how many numbers a row keeps for the gradient."""
+
 
 @dataclass(frozen=True)
 class MLPConfig:
@@ -59,6 +66,10 @@ class MLPConfig:
         """Return the network."""
         blocks = len(sizes), max(sizes, default=0)
         return MLP(blocks[0] * blocks[1] + n_extra, d_out, **asdict(self), n_members=n_members, blocks=blocks)
+
+    def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
+        """Return about how many numbers a row keeps for the gradient."""
+        return 2 * sum(sizes) + 8 * n_categorical + 3 * sum(self.widths)
 
 
 @dataclass(frozen=True)
@@ -81,6 +92,10 @@ class ResNetConfig:
         """Return the network."""
         blocks = len(sizes), max(sizes, default=0)
         return ResNet(blocks[0] * blocks[1] + n_extra, d_out, **asdict(self), n_members=n_members, blocks=blocks)
+
+    def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
+        """Return about how many numbers a row keeps for the gradient."""
+        return 2 * sum(sizes) + 8 * n_categorical + self.n_blocks * 3 * (self.hidden + self.width)
 
 
 @dataclass(frozen=True)
@@ -106,6 +121,13 @@ class FTTransformerConfig:
         """Return the network."""
         del n_extra
         return FTTransformer(sizes, d_out, cardinalities=cardinalities, **asdict(self), n_members=n_members)
+
+    def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
+        """Return about how many numbers a row keeps for the gradient."""
+        n_tokens = 1 + n_categorical + (sum(sizes) if self.tokens == "coordinate" else len(sizes))
+        width = self.d_token * (12 + 4 * self.ffn_factor)
+        weights = self.n_heads * n_tokens if n_tokens > LONGEST_IN_KERNEL else 0
+        return int(2 * sum(sizes) + self.n_blocks * n_tokens * (width + 3 * weights))
 
 
 BACKBONES: dict[str, type[Any]] = {kind.name: kind for kind in (MLPConfig, ResNetConfig, FTTransformerConfig)}

@@ -1,0 +1,160 @@
+"""What is trained: a table, and members that each have rows, an encoding and a seed of their own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from knotwork.basis.blocks import Block
+from knotwork.checks import argument_error, check_choice
+from knotwork.nn.stack import kind_of
+
+__all__ = ["Member", "TrainingTable", "column_units"]
+
+TASKS = ("regression", "classification")
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingTable:
+    """A table that lies on a device once, whichever of its rows are whose.
+
+    Parameters
+    ----------
+    numbers : ndarray of shape (n, n_numerical)
+        Numerical features, float64, NaN where missing, otherwise finite.
+    codes : ndarray of shape (n, n_categorical)
+        Codes of the categories from 0, int64.
+    target : ndarray of shape (n,)
+        Numbers, or class codes from 0.
+    task : {"regression", "classification"}
+        What the target is.
+    cardinalities : tuple of int
+        Number of codes of each categorical feature.
+    n_classes : int
+        Number of classes; 0 for regression.
+    weights : ndarray of shape (n,), optional
+        Weights of the rows in the loss and in the validation score, not negative.
+    """
+
+    numbers: npt.NDArray[np.float64]
+    codes: npt.NDArray[np.int64]
+    target: npt.NDArray[Any]
+    task: str
+    cardinalities: tuple[int, ...] = ()
+    n_classes: int = 0
+    weights: npt.NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        check_choice(self.task, "task", TASKS)
+        for name, array in (("codes", self.codes), ("target", self.target), ("weights", self.weights)):
+            if array is not None and len(array) != len(self.numbers):
+                raise argument_error(name, f"have as many rows as numbers has, {len(self.numbers)}", len(array))
+        if self.codes.shape[1] != len(self.cardinalities):
+            raise argument_error("cardinalities", f"be {self.codes.shape[1]} numbers", self.cardinalities)
+
+    @property
+    def d_out(self) -> int:
+        """Number of outputs of a network."""
+        return 1 if self.task == "regression" else max(self.n_classes, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One network among those trained together.
+
+    Parameters
+    ----------
+    train, valid : ndarray of int
+        Rows of the table to train on, and to stop early by; without validation rows training goes on to the end.
+    blocks : sequence of Block
+        The encoding of each numerical feature, as a fitted encoder holds it (`encoder.blocks_`).
+    learnable : bool, default=False
+        Whether its knots are learned.
+    seed : int, default=0
+        Decides where parameters start, the order of rows, and dropout.
+    learning_rate : float, optional
+        Another learning rate than that of the training configuration.
+    """
+
+    train: npt.NDArray[np.int64]
+    valid: npt.NDArray[np.int64]
+    blocks: Sequence[Block]
+    learnable: bool = False
+    seed: int = 0
+    learning_rate: float | None = None
+    key: Any = field(default=None)
+
+    def __post_init__(self) -> None:
+        if not len(self.train):
+            raise argument_error("train", "name at least one row", self.train)
+
+    @property
+    def size(self) -> int:
+        """Columns of its widest block."""
+        return max((block.size for block in self.blocks), default=1)
+
+    @property
+    def kinds(self) -> tuple[Any, ...]:
+        """What must agree for members to be encoded in one pass."""
+        return (*(kind_of(block, self.learnable) for block in self.blocks), self.learnable)
+
+
+def column_units(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return origin and unit of each column, of shape (2, d): with them float32 tells its values apart.
+
+    The origin is the smallest value, the unit the range; columns without a range have the unit 1.
+    """
+    units = np.zeros((2, numbers.shape[1]))
+    units[1] = 1.0
+    for index, column in enumerate(numbers.T):
+        present = column[~np.isnan(column)]
+        if len(present):
+            low, high = present.min(), present.max()
+            with np.errstate(over="ignore"):
+                spread = min(high - low, np.finfo(np.float64).max)
+            units[:, index] = low, spread if spread > 0 else 1.0
+    return units
+
+
+def in_units(numbers: npt.NDArray[np.float64], units: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """Return ``(numbers - origin) / unit`` in float32; what overflows becomes the largest number there is."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = (0.5 * numbers - 0.5 * units[0]) / (0.5 * units[1])
+    limit = float(np.finfo(np.float32).max) / 4
+    return np.clip(scaled, -limit, limit).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceTable:
+    """A table on a device.
+
+    Parameters
+    ----------
+    numbers, codes, target, weights : Tensor
+        As in `TrainingTable`, the numbers in their units.
+    units : ndarray of shape (2, n_numerical)
+        The units.
+    """
+
+    numbers: Tensor
+    codes: Tensor
+    target: Tensor
+    weights: Tensor | None
+    units: npt.NDArray[np.float64]
+
+    @classmethod
+    def from_table(cls, table: TrainingTable, device: torch.device) -> "DeviceTable":
+        """Copy a table to a device."""
+        units = column_units(table.numbers)
+        kind = torch.float64 if table.task == "regression" else torch.int64
+        return cls(
+            torch.from_numpy(in_units(table.numbers, units)).to(device),
+            torch.from_numpy(np.ascontiguousarray(table.codes, dtype=np.int64)).to(device),
+            torch.as_tensor(np.ascontiguousarray(table.target)).to(device=device, dtype=kind),
+            None if table.weights is None else torch.from_numpy(table.weights).to(device=device, dtype=torch.float32),
+            units,
+        )
