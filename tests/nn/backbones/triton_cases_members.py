@@ -9,6 +9,8 @@ import torch
 from knotwork.nn.backbones import triton_dropout
 from knotwork.nn.backbones.dropout import keep_mask
 from knotwork.nn.backbones.noise import Noise, member_keys
+from knotwork.training import triton_adamw
+from knotwork.training.adamw import Factors, Rule, update_plain
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
@@ -42,3 +44,32 @@ def test_dropout(shape, dtype, p):
     y, _ = triton_dropout.forward(x, p, noise, 1, relu=True)
     same(y, torch.where(keep, torch.relu(x) * scale, 0))
     same(triton_dropout.relu_backward(gradient, y, p), torch.where(y > 0, gradient * scale, 0))
+
+
+@pytest.mark.parametrize("grad_type", TYPES)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_adamw(dtype, grad_type):
+    rule = Rule(0.9, 0.999, 1e-8)
+    parameter = torch.randn(3, 50, 41, device=DEVICE).to(dtype)
+    master = parameter.float() if dtype == torch.bfloat16 else parameter
+    moments = torch.randn(3, 50, 41, device=DEVICE), torch.rand(3, 50, 41, device=DEVICE)
+    expected = [tensor.clone() for tensor in (master, *moments)]
+    untouched = parameter[1].clone()
+    rates = torch.tensor([[0.1, 0.2, 0.3], [0.01, 0.02, 0.0]], device=DEVICE)
+    active = torch.tensor([True, False, True], device=DEVICE)
+    steps = torch.tensor([[0, 5, 1000], [999, 7, 1]], device=DEVICE)
+    sizes, roots = triton_adamw.count(steps, rates, active, rule)
+    assert steps.tolist() == [[1, 5, 1001], [1000, 7, 1]]
+    corrections = [[1 - beta ** max(t, 1) for t in steps.flatten().tolist()] for beta in rule[:2]]
+    exact = [torch.tensor(values, dtype=torch.float64).view(2, 3) for values in corrections]
+    moves = torch.tensor([[True, False, True], [True, False, False]])
+    for got, value in ((sizes, torch.where(moves, rates.cpu() / exact[0], 0)), (roots, exact[1].rsqrt())):
+        torch.testing.assert_close(got.cpu(), value.float(), rtol=1e-6, atol=0)
+    grad = torch.randn(3, 50, 41, device=DEVICE).to(grad_type)
+    factors = Factors(rates[0], sizes[0], roots[0])
+    triton_adamw.update(parameter, master, grad, moments, factors, decay=0.1, rule=rule)
+    update_plain(expected[0], grad, tuple(expected[1:]), factors, decay=0.1, rule=rule)
+    for got, plain in zip((master, *moments), expected, strict=True):
+        torch.testing.assert_close(got, plain, rtol=2e-6, atol=2e-6)
+    same(parameter, expected[0].to(dtype) if GPU else master.to(dtype))
+    assert torch.equal(parameter[1], untouched)
