@@ -6,9 +6,12 @@
 import pytest
 import torch
 
-from knotwork.nn.backbones import triton_dropout
+from knotwork.nn.backbones import triton_batch_norm, triton_dropout
+from knotwork.nn.backbones.batch_norm import Settings, batch_norm_plain
 from knotwork.nn.backbones.dropout import keep_mask
 from knotwork.nn.backbones.noise import Noise, member_keys
+from knotwork.training import triton_adamw
+from knotwork.training.adamw import Factors, Rule, update_plain
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
@@ -42,3 +45,77 @@ def test_dropout(shape, dtype, p):
     y, _ = triton_dropout.forward(x, p, noise, 1, relu=True)
     same(y, torch.where(keep, torch.relu(x) * scale, 0))
     same(triton_dropout.relu_backward(gradient, y, p), torch.where(y > 0, gradient * scale, 0))
+
+
+@pytest.mark.parametrize("grad_type", TYPES)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_adamw(dtype, grad_type):
+    rule = Rule(0.9, 0.999, 1e-8)
+    parameter = torch.randn(3, 50, 41, device=DEVICE).to(dtype)
+    master = parameter.float() if dtype == torch.bfloat16 else parameter
+    moments = torch.randn(3, 50, 41, device=DEVICE), torch.rand(3, 50, 41, device=DEVICE)
+    expected = [tensor.clone() for tensor in (master, *moments)]
+    untouched = parameter[1].clone()
+    rates = torch.tensor([[0.1, 0.2, 0.3], [0.01, 0.02, 0.0]], device=DEVICE)
+    active = torch.tensor([True, False, True], device=DEVICE)
+    steps = torch.tensor([[0, 5, 1000], [999, 7, 1]], device=DEVICE)
+    sizes, roots = triton_adamw.count(steps, rates, active, rule)
+    assert steps.tolist() == [[1, 5, 1001], [1000, 7, 1]]
+    corrections = [[1 - beta ** max(t, 1) for t in steps.flatten().tolist()] for beta in rule[:2]]
+    exact = [torch.tensor(values, dtype=torch.float64).view(2, 3) for values in corrections]
+    moves = torch.tensor([[True, False, True], [True, False, False]])
+    for got, value in ((sizes, torch.where(moves, rates.cpu() / exact[0], 0)), (roots, exact[1].rsqrt())):
+        torch.testing.assert_close(got.cpu(), value.float(), rtol=1e-6, atol=0)
+    grad = torch.randn(3, 50, 41, device=DEVICE).to(grad_type)
+    factors = Factors(rates[0], sizes[0], roots[0])
+    triton_adamw.update(parameter, master, grad, moments, factors, decay=0.1, rule=rule)
+    update_plain(expected[0], grad, tuple(expected[1:]), factors, decay=0.1, rule=rule)
+    for got, plain in zip((master, *moments), expected, strict=True):
+        torch.testing.assert_close(got, plain, rtol=2e-6, atol=2e-6)
+    same(parameter, expected[0].to(dtype) if GPU else master.to(dtype))
+    assert torch.equal(parameter[1], untouched)
+
+
+def run_batch_norm(path, x, others, gradient, **options):
+    """Return the result, the gradients of x, weight and bias, and the running statistics."""
+    weight, bias, *buffers = (tensor.clone() for tensor in others)
+    residual = options.pop("residual")
+    if path == "plain":
+        leaves = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
+        y = batch_norm_plain(*leaves, *buffers, residual=residual, **options)
+        return [y.detach(), *torch.autograd.grad(y, leaves, gradient), *buffers]
+    counts, settings = options.pop("counts"), options["settings"]
+    y, kept = triton_batch_norm.forward(x, (weight, bias), tuple(buffers), counts, residual=residual, **options)
+    kept_y = y if settings.relu else None
+    return [y, *triton_batch_norm.backward(gradient, x, weight, counts, kept_y, kept, settings), *buffers]
+
+
+# With relu not at 1e3, where rounding decides signs near 0 and with them gradients.
+FOLLOWING = [(False, 0.0, 1e3), (True, 0.0, 0.0), (True, 0.3, 0.0), (False, 0.3, 0.0)]
+
+
+@pytest.mark.parametrize(("relu", "p", "mean"), FOLLOWING)
+@pytest.mark.parametrize("counts", [None, [300, 129, 1, 0]])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_batch_norm(dtype, counts, relu, p, mean):
+    torch.manual_seed(0)
+    shape = (4, 300, 70 if GPU else 35)
+    x, gradient, residual = ((torch.randn(shape) + mean).to(DEVICE, dtype) for mean in (mean, 0.0, 0.0))
+    weight, bias = (torch.randn(4, shape[2]).to(DEVICE, dtype) for _ in range(2))
+    others = weight, bias, torch.randn(4, shape[2], device=DEVICE), torch.rand(4, shape[2], device=DEVICE)
+    counts = None if counts is None else torch.tensor(counts, device=DEVICE)
+    if counts is not None:
+        x = torch.where((torch.arange(300, device=DEVICE) < counts[:, None])[..., None], x, torch.nan)
+    options = {
+        "settings": Settings(0.2, 1e-5, relu, p, 5),
+        "noise": make_noise(4),
+        "counts": counts,
+        "residual": None if relu else residual,
+    }
+    results = [run_batch_norm(path, x, others, gradient, **options) for path in ("triton", "plain")]
+    tolerance = 2e-2 if dtype == torch.bfloat16 else 5e-4 if mean else 1e-5
+    for got, expected in zip(*results, strict=True):
+        assert got.dtype == expected.dtype
+        assert bool(got.isfinite().all())
+        scale = float(expected.abs().max())
+        torch.testing.assert_close(got.float() / scale, expected.float() / scale, rtol=0, atol=tolerance)
