@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Noise", "member_keys", "random_bits", "row_order"]
+__all__ = ["Noise", "keyed_bits", "member_keys", "random_bits", "row_order"]
 
 # Constants below 2**31 in size, by the signed value where they are larger: a product with 32 bits fits into an int64.
 _MASK = 0xFFFFFFFF
@@ -62,7 +62,7 @@ def random_bits(noise: Noise, stream: int, n: int) -> Tensor:
     >>> bool(torch.equal(random_bits(noise, 0, 5)[1:], random_bits(Noise(*(t[1:] for t in noise)), 0, 5)))
     True
     """
-    return _bits(member_keys(noise, stream), n)
+    return keyed_bits(member_keys(noise, stream), n)
 
 
 def member_keys(noise: Noise, stream: int) -> Tensor:
@@ -101,14 +101,15 @@ def row_order(seeds: Tensor, epochs: Tensor, counts: Tensor, n: int) -> Tensor:
     >>> sorted(order[0, :4].tolist()), order[0, 4:].tolist()
     ([0, 1, 2, 3], [4, 5])
     """
-    high, low = (_bits(member_keys(Noise(seeds, epochs), stream), n) >> 1 for stream in _ORDER)
+    high, low = (keyed_bits(member_keys(Noise(seeds, epochs), stream), n) >> 1 for stream in _ORDER)
     rows = torch.arange(n, device=seeds.device)
     keys = torch.where(rows < counts[:, None], (high << 31) | low, 1 << 62)
     return torch.argsort(keys, dim=1, stable=True)
 
 
-def _bits(keys: Tensor, n: int) -> Tensor:
-    return _mix(torch.arange(n, device=keys.device) * _GOLDEN + keys[:, None])
+def keyed_bits(keys: Tensor, n: int, start: int = 0) -> Tensor:
+    """Return the bits of elements `start` to ``start + n`` for keys of shape (M,): int64 of shape (M, n)."""
+    return _mix(torch.arange(start, start + n, device=keys.device) * _GOLDEN + keys[:, None])
 
 
 def _mix(x: Tensor) -> Tensor:
