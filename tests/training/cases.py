@@ -1,0 +1,30 @@
+"""Small tables, encodings and members that the tests of the engine share."""
+
+import numpy as np
+
+import knotwork as kw
+from knotwork.encoders.methods import METHOD_TABLE
+from knotwork.training.members import Member, TrainingTable
+
+
+def make_table(task="regression", n=260, *, n_categorical=1, seed=0, n_classes=3, weights=None):
+    random = np.random.default_rng(seed)
+    numbers = random.normal(size=(n, 3)) * [1.0, 100.0, 1e-3] + [0.0, 5000.0, 0.0]
+    codes = random.integers(1, 4, size=(n, n_categorical))
+    signal = np.sin(2 * numbers[:, 0]) + numbers[:, 1] / 100 - 50 + (codes == 2).sum(axis=1)
+    signal += 0.1 * random.normal(size=n)
+    if task == "regression":
+        return TrainingTable(numbers, codes, 7.0 + 3.0 * signal, task, (4,) * n_categorical, weights=weights)
+    edges = np.quantile(signal, np.arange(1, n_classes) / n_classes)
+    target = np.searchsorted(edges, signal)
+    return TrainingTable(numbers, codes, target, task, (4,) * n_categorical, n_classes, weights)
+
+
+def make_member(table, method="BS-Q", size=7, seed=0, *, fold=0, n_valid=50, n_test=0, **settings):
+    """A member on rows of its own: folds differ in their rows and in how many they are."""
+    order = np.random.default_rng(100 + fold).permutation(len(table.target))
+    valid, train = order[:n_valid], order[n_valid + n_test : len(order) - 7 * fold]
+    kind = METHOD_TABLE[method]
+    encoder = kw.make_encoder(method.replace("Grad-", ""), size if kind.has_size else None)
+    encoder.fit(table.numbers[train], table.target[train])
+    return Member(train, valid, encoder.blocks_, kind.learnable, seed, **settings)

@@ -1,0 +1,271 @@
+"""The engine against plain torch, and what must not depend on neighbours."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from knotwork.nn.backbones.config import FTTransformerConfig, MLPConfig, ResNetConfig
+from knotwork.nn.backbones.noise import row_order
+from knotwork.nn.spacings import breaks_from_widths, spacing_penalty, widths_from_logits
+from knotwork.training.config import TrainingConfig
+from knotwork.training.engine import train
+from knotwork.training.stack import build_network
+from tests.training.cases import make_member, make_table
+
+SMALL = {
+    "mlp": MLPConfig(widths=(16, 8), dropout=0.0),
+    "resnet": ResNetConfig(width=16, n_blocks=2, hidden=24, dropout=0.0),
+    "ft": FTTransformerConfig(d_token=16, n_blocks=2, n_heads=4, attention_dropout=0.0, ffn_dropout=0.0),
+}
+FAST = TrainingConfig(max_epochs=6, batch_size=64, learning_rate=3e-3, knot_warmup=2, patience=4)
+MIXED = ["Std", "MinMax", "PLE", "BS-Q", "IS-U", "BS-Grad-U", "IS-Grad-U", "MS-Grad-U", "MS-Q"]
+
+
+def same(one, other, tolerance=1e-5):
+    assert one.best_epoch == other.best_epoch
+    for name in ("loss", "score", "learning_rate"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=tolerance, atol=tolerance)
+
+
+class PlainEncoding(nn.Module):
+    """The encoding of one member in plain torch, from the layers a user would take."""
+
+    def __init__(self, network):
+        super().__init__()
+        encoding = network.encoding
+        self.low, self.scale = encoding.low[0], encoding.scale[0]
+        self.breaks, self.n_knots, self.parts, self.size = encoding.breaks, encoding.n_knots, encoding.parts, encoding.size
+        self.logits = None if encoding.logits is None else nn.Parameter(encoding.logits.detach().clone())
+
+    def forward(self, x):
+        from knotwork.nn.reference import encode_plain
+
+        breaks, penalty = self.breaks, torch.zeros(())
+        if self.logits is not None:
+            widths = widths_from_logits(self.logits, self.n_knots, 1e-3)
+            breaks, penalty = breaks_from_widths(widths, self.n_knots), spacing_penalty(widths, self.n_knots, 1e-6)[0]
+        (part,) = self.parts
+        x = ((x - self.low) / self.scale)[None]
+        blocks = encode_plain(x, breaks, self.n_knots, kind=part.kind, degree=part.degree, size=self.size)
+        return blocks[0], penalty
+
+
+def plain_linear(linear):
+    out = nn.Linear(*linear.weight.shape[1:])
+    out.weight.data = linear.weight[0].detach().T.clone()
+    out.bias.data = linear.bias[0].detach().clone()
+    return out
+
+
+def plain_norm(norm, kind):
+    out = kind(norm.weight.shape[1])
+    out.weight.data, out.bias.data = norm.weight[0].detach().clone(), norm.bias[0].detach().clone()
+    return out
+
+
+class PlainResNet(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.first = plain_linear(net.first)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(
+                plain_linear(block.up),
+                plain_norm(block.up_norm, nn.BatchNorm1d),
+                nn.ReLU(),
+                plain_linear(block.down),
+                plain_norm(block.down_norm, nn.BatchNorm1d),
+            )
+            for block in net.blocks
+        )
+        self.head = nn.Sequential(plain_norm(net.norm, nn.BatchNorm1d), nn.ReLU(), plain_linear(net.head))
+
+    def forward(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            x = x + block(x)
+        return self.head(x)
+
+
+class PlainTransformer(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        tokenizer = net.tokenizer
+        self.cls, self.weight, self.bias, self.categories = (
+            nn.Parameter(tensor[0].detach().clone())
+            for tensor in (tokenizer.cls, tokenizer.weight, tokenizer.bias, tokenizer.categories.values)
+        )
+        self.heads = net.blocks[0].n_heads
+        self.blocks = nn.ModuleList(
+            nn.ModuleList(
+                [
+                    plain_norm(block.attention_norm, nn.LayerNorm),
+                    plain_linear(block.qkv),
+                    plain_linear(block.out),
+                    plain_norm(block.norm, nn.LayerNorm),
+                    plain_linear(block.up),
+                    plain_linear(block.down),
+                ]
+            )
+            for block in net.blocks
+        )
+        self.norm, self.head = plain_norm(net.norm, nn.LayerNorm), plain_linear(net.head)
+
+    def forward(self, blocks, codes):
+        tokens = [torch.einsum("fm,fmd->fd", row, self.weight) for row in blocks]
+        features = torch.cat([torch.stack(tokens), self.categories[codes]], dim=1) + self.bias
+        x = torch.cat([self.cls.expand(len(features), 1, -1), features], dim=1)
+        for norm, qkv, out, ffn_norm, up, down in self.blocks:
+            q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in qkv(norm(x)).chunk(3, dim=-1))
+            mixed = torch.softmax(q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5, dim=-1) @ v
+            x = x + out(mixed.transpose(1, 2).flatten(-2))
+            value, gate = up(ffn_norm(x)).chunk(2, dim=-1)
+            x = x + down(value * torch.relu(gate))
+        return self.head(torch.relu(self.norm(x[:, 0])))
+
+
+def plain_training(table, member, backbone, config, categories):
+    """Train one network the ordinary way: module, AdamW, ReduceLROnPlateau, best score, early stopping."""
+    from knotwork.training.members import column_units, in_units
+
+    units = column_units(table.numbers)
+    network = build_network(table, [member], backbone, units=units, categories=categories)
+    network.start(torch.tensor([member.seed]))
+    encoding, net = PlainEncoding(network), network.backbone
+    if backbone.name == "mlp":
+        layers = [plain_linear(net.first)]
+        for layer in net.layers:
+            layers += [nn.ReLU(), plain_linear(layer)]
+        body = nn.Sequential(*layers)
+    else:
+        body = (PlainResNet if backbone.name == "resnet" else PlainTransformer)(net)
+    numbers, codes = torch.from_numpy(in_units(table.numbers, units)), torch.from_numpy(table.codes)
+
+    def run(rows):
+        blocks, penalty = encoding(numbers[rows])
+        if backbone.name == "ft":
+            return body(blocks, codes[rows]), penalty
+        flat = torch.cat([blocks.flatten(-2), codes[rows].float() - 1], dim=-1)
+        return body(flat), penalty
+
+    spared = ("cls", "bias", "categories") if backbone.name == "ft" else ()
+    decayed, free = [], []
+    for module in body.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            exempt = backbone.name == "ft" and (
+                name in spared or isinstance(module, nn.LayerNorm) or module is body
+            )
+            (free if exempt else decayed).append(parameter)
+    optimiser = torch.optim.AdamW(
+        [{"params": decayed}, {"params": free, "weight_decay": 0.0}], lr=config.learning_rate, weight_decay=config.weight_decay
+    )
+    knots = None
+    if encoding.logits is not None:
+        knots = torch.optim.AdamW([encoding.logits], lr=config.learning_rate * config.knot_rate, weight_decay=0.0)
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(
+        optimiser, "min", factor=config.plateau_factor, patience=config.plateau_patience
+    )
+    y = torch.from_numpy(table.target[member.train])
+    mean, spread = (y.mean(), y.std(unbiased=False)) if table.task == "regression" else (0.0, 1.0)
+    target = (torch.from_numpy(table.target) - mean) / spread if table.task == "regression" else torch.from_numpy(table.target)
+    loss_of = nn.MSELoss() if table.task == "regression" else nn.CrossEntropyLoss()
+    train_rows, valid_rows = torch.from_numpy(member.train), torch.from_numpy(member.valid)
+    losses, scores, best, best_epoch = [], [], float("inf"), -1
+    for epoch in range(config.max_epochs):
+        order = row_order(*(torch.tensor([v]) for v in (member.seed, epoch, len(train_rows))), len(train_rows))[0]
+        total = 0.0
+        body.train()
+        for places in order.split(config.batch_size):
+            rows = train_rows[places]
+            outputs, penalty = run(rows)
+            own = outputs[:, 0] if table.task == "regression" else outputs
+            goal = target[rows].float() if table.task == "regression" else target[rows]
+            loss = loss_of(own, goal)
+            for one in (optimiser, knots):
+                if one is not None:
+                    one.zero_grad()
+            (loss + config.spacing_weight * penalty).backward()
+            optimiser.step()
+            if knots is not None and epoch >= config.knot_warmup:
+                knots.step()
+            total += float(loss.detach()) * len(rows)
+        losses.append(total / len(train_rows))
+        body.eval()
+        with torch.no_grad():
+            outputs = run(valid_rows)[0]
+        if table.task == "regression":
+            score = float((outputs[:, 0] - target[valid_rows]).square().mean().sqrt())
+        else:
+            from sklearn.metrics import roc_auc_score
+
+            shares = torch.softmax(outputs.double(), dim=-1).numpy()
+            score = -roc_auc_score(table.target[member.valid], shares, multi_class="ovr", average="weighted")
+        scores.append(score)
+        scheduler.step(score)
+        if score < best:
+            best, best_epoch = score, epoch
+        if epoch - best_epoch >= config.patience:
+            break
+    return losses, scores, best_epoch
+
+
+@pytest.mark.parametrize("method", ["BS-Q", "PLE", "BS-Grad-U", "IS-Grad-U", "MS-Grad-U"])
+@pytest.mark.parametrize("name", SMALL)
+def test_a_plain_torch_loop_gives_the_same(name, method):
+    table = make_table()
+    member = make_member(table, method, seed=5)
+    trained = train(table, [member], SMALL[name], FAST, device="cpu", categories="code")
+    losses, scores, best_epoch = plain_training(table, member, SMALL[name], FAST, "code")
+    (history,) = trained.histories
+    np.testing.assert_allclose(history.loss, losses, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(history.score, scores, rtol=1e-5, atol=1e-5)
+    assert history.best_epoch == best_epoch
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_plain_torch_loop_gives_the_same_for_classes(name):
+    table = make_table("classification")
+    member = make_member(table, "BS-Q", seed=5)
+    trained = train(table, [member], SMALL[name], FAST, device="cpu", categories="code")
+    losses, scores, best_epoch = plain_training(table, member, SMALL[name], FAST, "code")
+    (history,) = trained.histories
+    np.testing.assert_allclose(history.loss, losses, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(history.score, scores, rtol=1e-5, atol=1e-5)
+    assert history.best_epoch == best_epoch
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_member_alone_and_in_a_stack_of_twenty_is_the_same(name):
+    table = make_table()
+    members = [
+        make_member(table, MIXED[place % len(MIXED)], seed=place, fold=place % 5, learning_rate=1e-3 * (1 + place % 3))
+        for place in range(20)
+    ]
+    together = train(table, members, SMALL[name], FAST, device="cpu")
+    backwards = train(table, members[::-1], SMALL[name], FAST, device="cpu")
+    for place in (0, 4, 7, 13, 19):
+        alone = train(table, [members[place]], SMALL[name], FAST, device="cpu")
+        same(together.histories[place], alone.histories[0])
+        same(backwards.histories[19 - place], alone.histories[0])
+        rows = np.arange(30)
+        outputs = [
+            trained.outputs(table.numbers[rows], table.codes[rows])[which]
+            for trained, which in ((together, place), (alone, 0), (backwards, 19 - place))
+        ]
+        for other in outputs[1:]:
+            np.testing.assert_allclose(other, outputs[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_dropout_does_not_depend_on_neighbours(name):
+    from dataclasses import replace
+
+    settings = {"attention_dropout": 0.3, "ffn_dropout": 0.3} if name == "ft" else {"dropout": 0.3}
+    backbone = replace(SMALL[name], **settings)
+    table = make_table()
+    members = [make_member(table, method, seed=place) for place, method in enumerate(MIXED)]
+    together = train(table, members, backbone, FAST, device="cpu")
+    alone = train(table, [members[3]], backbone, FAST, device="cpu")
+    same(together.histories[3], alone.histories[0])
+    without = train(table, [members[3]], SMALL[name], FAST, device="cpu")
+    assert not np.allclose(without.histories[0].loss, alone.histories[0].loss, rtol=1e-3)
