@@ -1,0 +1,1 @@
+"""Estimators: a table and a target in, predictions out."""
