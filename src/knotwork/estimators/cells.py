@@ -236,7 +236,7 @@ def _numeric(values: list[Any], types: set[type], label: str) -> npt.NDArray[Any
 def _plain(value: Any, label: str, other: Callable[[Any], str] | None) -> Label:
     """Return an object as a plain value of Python, or refuse it with the name of its column."""
     if isinstance(value, str):
-        return str(value)
+        return str.__str__(value)
     if isinstance(value, BOOLEANS):
         return bool(value)
     if isinstance(value, NUMBERS):
@@ -266,7 +266,7 @@ def _text(label: Label) -> str:
     """Return a label as text; whole numbers have no point, for a missing neighbour makes floats of integers."""
     if isinstance(label, float):
         return repr(_number(label))
-    return str(label)
+    return str.__str__(label) if isinstance(label, str) else str(label)  # a str of a class of its own says its value
 
 
 def _parsed(label: Label, column: str) -> float:

@@ -274,7 +274,7 @@ def _as_array(X: Any) -> npt.NDArray[Any]:
     """Return a table that is no frame as an array of two dimensions, each value with its own type."""
     refuse_sparse(X)
     if isinstance(X, np.ma.MaskedArray):
-        X = np.ma.filled(X.astype(object), None)
+        X = np.where(np.ma.getmaskarray(X), np.array(None), np.asarray(X, dtype=object))
     elif isinstance(X, list | tuple):
         X = np.asarray(X) if np.asarray(X).dtype.kind != "U" else np.asarray(X, dtype=object)
     if isinstance(X, np.ndarray) and X.dtype.names is not None:

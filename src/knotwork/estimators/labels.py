@@ -47,7 +47,7 @@ class Labels:
     array(['no', 'yes'], dtype='<U3')
     """
 
-    values: tuple[str, ...] | tuple[int, ...] | tuple[float, ...] | tuple[bool, ...]
+    values: tuple[Any, ...]
     dtype: str
 
     def __post_init__(self) -> None:
@@ -56,8 +56,12 @@ class Labels:
             raise type_error("values", f"be one or more {DTYPES[self.dtype].__name__}", self.values)
         if any(isinstance(value, float) and not value.is_integer() for value in self.values):
             raise argument_error("values", "be whole numbers", self.values)
-        if any(not low < high for low, high in pairwise(self.values)):  # type: ignore[operator]
+        if any(not low < high for low, high in pairwise(self.values)):
             raise argument_error("values", "ascend, without repetition", self.values)
+        if DTYPES[self.dtype] in (int, float):
+            limits = np.iinfo(self.dtype) if DTYPES[self.dtype] is int else np.finfo(self.dtype)
+            if self.values[0] < limits.min or self.values[-1] > limits.max:
+                raise argument_error("values", f"fit in {self.dtype}", self.values)
 
     @classmethod
     def from_values(cls, y: Any) -> tuple["Labels", npt.NDArray[np.int64]]:
@@ -88,7 +92,7 @@ class Labels:
                     "Unknown label type: continuous. y must hold classes, but has numbers that are not whole. "
                     "Use TabularRegressor for a target of numbers, or turn y into classes."
                 )
-        if values.dtype.name.startswith("str"):
+        if values.dtype.kind in "UT":
             dtype, values = "str", values.astype(object)
         else:
             dtype = values.dtype.name
@@ -159,8 +163,6 @@ def check_target(y: Any) -> npt.NDArray[np.float64]:
         Numbers or truth values, in an array, a list or a series.
     """
     values = _one_dimension(y, "Fit one regressor for each column, as sklearn.multioutput.MultiOutputRegressor does.")
-    if values.dtype.kind == "c" or (values.dtype.kind == "O" and any(isinstance(each, complex) for each in values)):
-        raise ColumnTypeError("Complex data not supported: y is complex. Convert it to real numbers.")
     if values.dtype.kind == "O" and not any(isinstance(each, str) for each in values):
         values = floats(values, "y")
     if values.dtype.kind not in "biuf":
@@ -218,7 +220,8 @@ def _uniform(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if all(issubclass(each, bool | np.bool_) for each in types):
         return values.astype(bool)
     if all(issubclass(each, Real) and not issubclass(each, bool | np.bool_) for each in types):
-        return values.astype(np.int64 if all(issubclass(each, Integral) for each in types) else np.float64)
+        fits = all(issubclass(each, Integral) for each in types) and max(map(abs, values)) < 2**63
+        return values.astype(np.int64 if fits else np.float64)
     names = listed(sorted(each.__name__ for each in types))
     raise ColumnTypeError(
         f"Unknown label type: y must hold labels of one type, text, whole numbers or truth values, but has {names}. "
