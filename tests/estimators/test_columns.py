@@ -228,6 +228,15 @@ def test_arrays_of_text_are_categories_and_arrays_of_numbers_are_numbers():
         np.testing.assert_array_equal(columns.read(X).numbers, X)
 
 
+def test_the_first_rows_do_not_say_what_all_objects_are():
+    X = pd.DataFrame({"a": objects(*["x"] * 150, True, 1)})
+    columns = Columns.from_table(X)
+    assert columns.categories == (("1", "True", "x"),)
+    assert columns.read(X).codes[-3:, 0].tolist() == [3, 2, 1]
+    with pytest.raises(TypeError, match="column 'a' is a date"):
+        Columns.from_table(pd.DataFrame({"a": objects(*["x"] * 150, datetime.date(2020, 1, 1))}))
+
+
 def test_masked_values_are_missing():
     X = np.ma.masked_equal([[1, 2], [9, 4]], 9)
     np.testing.assert_array_equal(Columns.from_table(X).read(X).numbers, [[1, 2], [NAN, 4]])
