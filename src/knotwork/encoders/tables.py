@@ -12,7 +12,19 @@ from sklearn.utils import check_array
 from knotwork.checks import listed, type_error
 from knotwork.errors import ColumnError, ColumnTypeError
 
-__all__ = ["column_labels", "header", "is_batches", "read_numbers", "refuse"]
+__all__ = [
+    "ADVICE",
+    "as_frame",
+    "column_labels",
+    "floats",
+    "frame_names",
+    "header",
+    "is_batches",
+    "read_numbers",
+    "refuse",
+    "refuse_empty",
+    "refuse_sparse",
+]
 
 NumberArray = npt.NDArray[Any]
 
@@ -39,12 +51,12 @@ def is_batches(X: Any) -> bool:
 
 def header(X: Any) -> Any:
     """Return what scikit-learn reads names and number of columns from: X, or an empty pandas frame for other frames."""
-    frame = _as_frame(X)
+    frame = as_frame(X)
     if frame is None:
         return X
     import pandas as pd  # noqa: PLC0415 - only needed where the user has a frame
 
-    names = _frame_names(frame)
+    names = frame_names(frame)
     return pd.DataFrame(np.empty((0, len(names))), columns=names)
 
 
@@ -72,13 +84,10 @@ def read_numbers(X: Any) -> NumberArray:
     ndarray of shape (n, d)
         Numbers.
     """
-    frame = _as_frame(X)
+    frame = as_frame(X)
     if frame is not None:
         return _read_frame(frame)
-    if sparse.issparse(X):
-        raise type_error(
-            "X", "be a dense table", type(X).__name__, "Sparse input is not supported: call X.toarray() first."
-        )
+    refuse_sparse(X)
     X = np.asarray(X) if isinstance(X, list | tuple) else X
     if isinstance(X, np.ndarray) and X.ndim == 2:
         if X.dtype.kind in "USmM":
@@ -96,7 +105,23 @@ def refuse(mask: npt.NDArray[np.bool_], label: str, what: str, advice: str) -> N
         raise ColumnError(f"Input X: {label} {what} in {count} row{'s' if count > 1 else ''}. {advice}")
 
 
-def _as_frame(X: Any) -> nw.DataFrame[Any] | None:
+def refuse_sparse(X: Any) -> None:
+    """Raise an error if X is a sparse matrix or array."""
+    if sparse.issparse(X):
+        raise type_error(
+            "X", "be a dense table", type(X).__name__, "Sparse input is not supported: call X.toarray() first."
+        )
+
+
+def refuse_empty(shape: tuple[int, ...]) -> None:
+    """Raise an error if a table of this shape has no rows or no columns."""
+    for size, what in zip(shape, ("sample", "feature"), strict=True):
+        if size == 0:
+            raise ColumnError(f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
+
+
+def as_frame(X: Any) -> nw.DataFrame[Any] | None:
+    """Return a frame of whatever library as one of narwhals, or None where X is no frame; X itself is not copied."""
     if type(X).__module__.startswith("pyarrow") and type(X).__name__ == "RecordBatch":
         import pyarrow as pa  # noqa: PLC0415 - only needed where the user has one
 
@@ -114,17 +139,15 @@ def _as_frame(X: Any) -> nw.DataFrame[Any] | None:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def _frame_names(frame: nw.DataFrame[Any]) -> list[Any]:
-    native = nw.to_native(frame)  # whose names may be other than text
+def frame_names(frame: nw.DataFrame[Any]) -> list[Any]:
+    """Return the names of a frame's columns, which in pandas may be other than text."""
+    native = nw.to_native(frame)
     return list(native.column_names) if hasattr(native, "column_names") else list(native.columns)
 
 
 def _read_frame(frame: nw.DataFrame[Any]) -> NumberArray:
-    names = _frame_names(frame)
-    if len(frame) == 0:
-        raise ColumnError(f"Found array with 0 sample(s) (shape={frame.shape}) while a minimum of 1 is required.")
-    if not names:
-        raise ColumnError(f"Found array with 0 feature(s) (shape={frame.shape}) while a minimum of 1 is required.")
+    names = frame_names(frame)
+    refuse_empty(frame.shape)
     columns = [_read_series(series, name) for series, name in zip(frame.iter_columns(), names, strict=True)]
     types = {column.dtype for column in columns}
     table = np.empty((len(frame), len(columns)), dtype=np.result_type(np.float32, *types), order="F")
@@ -141,19 +164,19 @@ def _read_series(series: Any, name: Any) -> NumberArray:
         if dtype == kind:
             raise ColumnTypeError(f"column {name!r} {advice}.")
     if dtype in (nw.Object, nw.Unknown):
-        return _floats(series.to_numpy(), f"column {name!r}")
+        return floats(series.to_numpy(), f"column {name!r}")
     if dtype in (nw.Boolean, nw.Decimal) or series.null_count():
         series = series.cast(nw.Float64)
     values: NumberArray = series.to_numpy()
-    return _floats(values, f"column {name!r}") if values.dtype.kind == "O" else values
+    return floats(values, f"column {name!r}") if values.dtype.kind == "O" else values
 
 
 def _read_objects(X: NumberArray) -> NumberArray:
-    return np.stack([_floats(X[:, index], f"column {index}") for index in range(X.shape[1])], axis=1) if X.size else X
+    return np.stack([floats(X[:, index], f"column {index}") for index in range(X.shape[1])], axis=1) if X.size else X
 
 
-def _floats(values: NumberArray, label: str) -> npt.NDArray[np.float64]:
-    """Convert Python objects to floats."""
+def floats(values: NumberArray, label: str) -> npt.NDArray[np.float64]:
+    """Convert Python objects, of shape (n,), to floats; of one that is no number the error names `label`."""
     out = np.empty(len(values))
     for index, value in enumerate(values):
         try:
