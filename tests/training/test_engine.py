@@ -52,9 +52,10 @@ class PlainEncoding(nn.Module):
 
 
 def plain_linear(linear):
-    out = nn.Linear(*linear.weight.shape[1:])
+    out = nn.Linear(*linear.weight.shape[1:], bias=linear.bias is not None)
     out.weight.data = linear.weight[0].detach().T.clone()
-    out.bias.data = linear.bias[0].detach().clone()
+    if linear.bias is not None:
+        out.bias.data = linear.bias[0].detach().clone()
     return out
 
 
@@ -78,7 +79,7 @@ class PlainResNet(nn.Module):
             )
             for block in net.blocks
         )
-        self.head = nn.Sequential(plain_norm(net.norm, nn.BatchNorm1d), nn.ReLU(), plain_linear(net.head))
+        self.head = plain_linear(net.head)
 
     def forward(self, x):
         x = self.first(x)

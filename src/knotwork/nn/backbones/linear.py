@@ -56,6 +56,8 @@ class Linear(Initial):
     blocks : tuple of int, optional
         Numbers of features and of columns per feature, if the first inputs are blocks of columns. Weights are then
         drawn column by column of the blocks, so that those of a block do not depend on how far it is padded.
+    bias : bool, default=True
+        Whether a bias is added.
 
     Notes
     -----
@@ -65,11 +67,13 @@ class Linear(Initial):
 
     fan_in: Tensor
 
-    def __init__(self, n_members: int, d_in: int, d_out: int, *, blocks: tuple[int, int] = (0, 0)) -> None:
+    def __init__(
+        self, n_members: int, d_in: int, d_out: int, *, blocks: tuple[int, int] = (0, 0), bias: bool = True
+    ) -> None:
         super().__init__()
         self.blocks = blocks
         self.weight = nn.Parameter(torch.empty(n_members, d_in, d_out))
-        self.bias = nn.Parameter(torch.empty(n_members, d_out))
+        self.bias = nn.Parameter(torch.empty(n_members, d_out)) if bias else None
         self.register_buffer("fan_in", torch.full((n_members,), float(d_in)), persistent=False)
 
     def start(self, draw: Draw) -> None:
@@ -77,7 +81,8 @@ class Linear(Initial):
         bound = self.fan_in.clamp(min=1.0).rsqrt()[:, None]
         n_members, d_in, d_out = self.weight.shape
         n_features, size = self.blocks
-        self.bias.copy_(bound * draw(d_out))
+        if self.bias is not None:
+            self.bias.copy_(bound * draw(d_out))
         rest = draw((d_in - n_features * size) * d_out).view(n_members, -1, d_out)
         columns = draw(n_features * size * d_out).view(n_members, size, n_features, d_out)
         self.weight.copy_(bound[..., None] * torch.cat([columns.transpose(1, 2).flatten(1, 2), rest], dim=1))
@@ -85,7 +90,10 @@ class Linear(Initial):
     def forward(self, x: Tensor) -> Tensor:
         """Map inputs of shape (n_members, ..., d_in) to (n_members, ..., d_out)."""
         rows = x.flatten(1, -2).to(self.weight.dtype)
-        out = torch.baddbmm(self.bias.to(self.weight.dtype)[:, None], rows, self.weight)
+        if self.bias is None:
+            out = torch.bmm(rows, self.weight)
+        else:
+            out = torch.baddbmm(self.bias.to(self.weight.dtype)[:, None], rows, self.weight)
         return out.unflatten(1, x.shape[1:-1])
 
 

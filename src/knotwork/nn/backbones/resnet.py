@@ -51,8 +51,8 @@ class Block(nn.Module):
 
     def __init__(self, n_members: int, width: int, hidden: int) -> None:
         super().__init__()
-        self.up, self.up_norm = Linear(n_members, width, hidden), BatchNorm(n_members, hidden)
-        self.down, self.down_norm = Linear(n_members, hidden, width), BatchNorm(n_members, width)
+        self.up, self.up_norm = Linear(n_members, width, hidden, bias=False), BatchNorm(n_members, hidden)
+        self.down, self.down_norm = Linear(n_members, hidden, width, bias=False), BatchNorm(n_members, width)
 
     def forward(self, x: Tensor, counts: Tensor | None, p: float, noise: Noise | None, stream: int) -> Tensor:
         """Return the block's output, of the shape of x."""
@@ -83,7 +83,8 @@ class ResNet(nn.Module):
 
     Notes
     -----
-    Before the last Linear stand BatchNorm and ReLU, as in the ResNet of Gorishniy et al. 2021 that the paper follows.
+    Deviation: a Linear that BatchNorm follows has no bias. It would be subtracted again, its gradient would be rounding
+    errors, which Adam turns into full steps, and predictions would move with them through the running mean.
 
     Examples
     --------
@@ -112,7 +113,6 @@ class ResNet(nn.Module):
         self.first = Linear(members, check_int(d_in, "d_in", minimum=1), width, blocks=blocks)
         n_blocks = check_int(n_blocks, "n_blocks", minimum=1)
         self.blocks = nn.ModuleList(Block(members, width, hidden) for _ in range(n_blocks))
-        self.norm = BatchNorm(members, width)
         self.head = Linear(members, width, check_int(d_out, "d_out", minimum=1))
         initialise(self, member_seeds(members))
 
@@ -135,5 +135,5 @@ class ResNet(nn.Module):
         """
         for stream, block in enumerate(self.blocks):
             hidden = block(hidden, counts, self.dropout if self.training else 0.0, noise, stream)
-        out: Tensor = self.head(self.norm(hidden, counts, relu=True))
+        out: Tensor = self.head(hidden)
         return out
