@@ -35,7 +35,12 @@ class PlainEncoding(nn.Module):
         super().__init__()
         encoding = network.encoding
         self.low, self.scale = encoding.low[0], encoding.scale[0]
-        self.breaks, self.n_knots, self.parts, self.size = encoding.breaks, encoding.n_knots, encoding.parts, encoding.size
+        self.breaks, self.n_knots, self.parts, self.size = (
+            encoding.breaks,
+            encoding.n_knots,
+            encoding.parts,
+            encoding.size,
+        )
         self.logits = None if encoding.logits is None else nn.Parameter(encoding.logits.detach().clone())
 
     def forward(self, x):
@@ -153,12 +158,12 @@ def plain_training(table, member, backbone, config, categories):
     decayed, free = [], []
     for module in body.modules():
         for name, parameter in module.named_parameters(recurse=False):
-            exempt = backbone.name == "ft" and (
-                name in spared or isinstance(module, nn.LayerNorm) or module is body
-            )
+            exempt = backbone.name == "ft" and (name in spared or isinstance(module, nn.LayerNorm) or module is body)
             (free if exempt else decayed).append(parameter)
     optimiser = torch.optim.AdamW(
-        [{"params": decayed}, {"params": free, "weight_decay": 0.0}], lr=config.learning_rate, weight_decay=config.weight_decay
+        [{"params": decayed}, {"params": free, "weight_decay": 0.0}],
+        lr=config.learning_rate,
+        weight_decay=config.weight_decay,
     )
     knots = None
     if encoding.logits is not None:
@@ -168,7 +173,11 @@ def plain_training(table, member, backbone, config, categories):
     )
     y = torch.from_numpy(table.target[member.train])
     mean, spread = (y.mean(), y.std(unbiased=False)) if table.task == "regression" else (0.0, 1.0)
-    target = (torch.from_numpy(table.target) - mean) / spread if table.task == "regression" else torch.from_numpy(table.target)
+    target = (
+        (torch.from_numpy(table.target) - mean) / spread
+        if table.task == "regression"
+        else torch.from_numpy(table.target)
+    )
     loss_of = nn.MSELoss() if table.task == "regression" else nn.CrossEntropyLoss()
     train_rows, valid_rows = torch.from_numpy(member.train), torch.from_numpy(member.valid)
     losses, scores, best, best_epoch = [], [], float("inf"), -1

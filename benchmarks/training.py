@@ -1,0 +1,239 @@
+"""How fast a stack of networks trains, beside a plain loop that trains one at a time.
+
+    python benchmarks/training.py                    on the CPU, small stacks
+    python benchmarks/training.py --device cuda      on a GPU
+
+A table of 20,000 rows and 14 numerical features, B-splines on quantile knots of size 30, batch 512, the protocol of the
+paper. "Plain" is the ordinary torch loop for one such network: module, AdamW, encoding computed beforehand and indexed
+batch by batch. "Stack" is the engine: encoding, step and optimiser for all members, as `train` runs it. Times are per
+step and network; "share" is the floating-point operations of the matrix products over the time, as a share of what a
+large bf16 product reaches in the same run.
+"""
+
+import argparse
+import gc
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+import knotwork as kw
+from knotwork.nn.backbones.config import BACKBONES
+from knotwork.training.config import TrainingConfig
+from knotwork.training.engine import _matrix_precision
+from knotwork.training.members import DeviceTable, Member, TrainingTable
+from knotwork.training.network import matrices
+from knotwork.training.stack import TrainingStack
+
+N_ROWS, N_FEATURES, SIZE, BATCH = 20_000, 14, 30, 512
+
+
+def make_table() -> TrainingTable:
+    random = np.random.default_rng(0)
+    numbers = random.normal(size=(N_ROWS, N_FEATURES))
+    target = np.sin(numbers).sum(axis=1) + 0.1 * random.normal(size=N_ROWS)
+    return TrainingTable(numbers, np.zeros((N_ROWS, 0), dtype=np.int64), target, "regression")
+
+
+def make_members(table: TrainingTable, n_members: int, method: str, size: int) -> list[Member]:
+    rows = np.arange(N_ROWS)
+    learnable = "Grad" in method
+    encoder = kw.make_encoder(method.replace("Grad-", ""), size=size).fit(table.numbers, table.target)
+    return [Member(rows[:16_384], rows[16_384:18_000], encoder.blocks_, learnable, seed) for seed in range(n_members)]
+
+
+def timed(work: Callable[[], object], device: torch.device, repeats: int) -> float:
+    """Return the median time of a call in seconds."""
+    for _ in range(3):
+        work()
+    times = []
+    for _ in range(repeats):
+        if device.type == "cuda":
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin.record()
+            work()
+            end.record()
+            end.synchronize()
+            times.append(begin.elapsed_time(end) / 1000)
+        else:
+            start = time.perf_counter()
+            work()
+            times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+class PlainResNet(nn.Module):
+    def __init__(self, d_in: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(d_in, 256)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(
+                nn.Linear(256, 512),
+                nn.BatchNorm1d(512),
+                nn.ReLU(),
+                nn.Dropout(0.3),
+                nn.Linear(512, 256),
+                nn.BatchNorm1d(256),
+            )
+            for _ in range(3)
+        )
+        self.head = nn.Linear(256, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x.flatten(1))
+        for block in self.blocks:
+            x = x + block(x)
+        return self.head(x)
+
+
+class PlainTransformer(nn.Module):
+    """Feature tokens and torch's own attention, as one would first write it."""
+
+    def __init__(self, n_features: int, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(n_features, size, 192) * 0.07)
+        self.bias = nn.Parameter(torch.randn(n_features, 192) * 0.07)
+        self.cls = nn.Parameter(torch.randn(1, 1, 192) * 0.07)
+        self.blocks = nn.ModuleList(
+            nn.ModuleDict(
+                {
+                    "norm": nn.LayerNorm(192),
+                    "attention": nn.MultiheadAttention(192, 8, dropout=0.2, batch_first=True),
+                    "ffn_norm": nn.LayerNorm(192),
+                    "up": nn.Linear(192, 512),
+                    "down": nn.Linear(256, 192),
+                }
+            )
+            for _ in range(3)
+        )
+        self.head = nn.Sequential(nn.LayerNorm(192), nn.ReLU(), nn.Linear(192, 1))
+
+    def forward(self, blocks: torch.Tensor) -> torch.Tensor:
+        x = torch.einsum("bfm,fmd->bfd", blocks, self.weight) + self.bias
+        x = torch.cat([self.cls.expand(len(x), 1, -1), x], dim=1)
+        for block in self.blocks:
+            y = block["norm"](x)
+            x = x + block["attention"](y, y, y, need_weights=False)[0]
+            value, gate = block["up"](block["ffn_norm"](x)).chunk(2, dim=-1)
+            x = x + block["down"](nn.functional.dropout(value * torch.relu(gate), 0.1))
+        return self.head(x[:, 0])
+
+
+def plain_network(backbone: str, n_features: int, size: int) -> nn.Module:
+    if backbone == "resnet":
+        return PlainResNet(n_features * size)
+    if backbone == "ft":
+        return PlainTransformer(n_features, size)
+    widths = [n_features * size, 256, 128, 64]
+    layers: list[nn.Module] = [nn.Flatten()]
+    for d_in, d_out in zip(widths[:-1], widths[1:], strict=True):
+        layers += [nn.Linear(d_in, d_out), nn.ReLU(), nn.Dropout(0.3)]
+    return nn.Sequential(*layers, nn.Linear(64, 1))
+
+
+def plain_step(table: TrainingTable, backbone: str, size: int, device: torch.device) -> Callable[[], object]:
+    """Return a step of the ordinary loop."""
+    encoder = kw.make_encoder("BS-Q", size=size).fit(table.numbers, table.target)
+    encoded = torch.from_numpy(encoder.transform(table.numbers)).view(N_ROWS, N_FEATURES, size).to(device)
+    target = torch.from_numpy(table.target).float().to(device)
+    network = plain_network(backbone, N_FEATURES, size).to(device)
+    optimiser = torch.optim.AdamW(network.parameters(), lr=1e-4, weight_decay=1e-5)
+    rows = torch.randperm(N_ROWS, device=device)[:BATCH]
+
+    def step() -> None:
+        optimiser.zero_grad()
+        nn.functional.mse_loss(network(encoded[rows])[:, 0], target[rows]).backward()
+        optimiser.step()
+
+    return step
+
+
+def operations(stack: TrainingStack) -> float:
+    """Return the floating-point operations of a step's matrix products: forward, and backward to weights and inputs."""
+    network, total = stack.network, 0.0
+    n_tokens = network.backbone.tokenizer.n_tokens if network.has_tokens else 1
+    last = f"blocks.{len(network.backbone.blocks) - 1}." if network.has_tokens else "none"
+    for name, weight in network.backbone.named_parameters():
+        if not any(weight is matrix for matrix in matrices(network)):
+            continue
+        rows = BATCH * n_tokens
+        if name.startswith("head") or (name.startswith(last) and "qkv" not in name):
+            rows = BATCH  # the CLS token alone
+        if "tokenizer" in name:
+            rows = BATCH
+        first = name.startswith("first") or "tokenizer" in name
+        passes = 2 if first and network.encoding.logits is None else 3
+        total += 2.0 * passes * rows * weight.numel()
+    if network.has_tokens:
+        total += len(stack.ids) * 3 * BATCH * n_tokens**2 * 192 * 4 * 3
+    return total
+
+
+def matrix_rate(device: torch.device) -> float:
+    """Return the rate of a large bf16 matrix product, in operations per second."""
+    n = 8192 if device.type == "cuda" else 1024
+    a, b = (torch.randn(n, n, device=device, dtype=torch.bfloat16) for _ in range(2))
+    return 2 * n**3 / timed(lambda: a @ b, device, 10)
+
+
+def measure(backbone: str, n_members: int, method: str, size: int, device: torch.device) -> tuple[float, float]:
+    """Return the time of a step of a stack, and its operations."""
+    table = make_table()
+    there = DeviceTable.from_table(table, device)
+    config = TrainingConfig.paper()
+    stack = TrainingStack(table, there, make_members(table, n_members, method, size), BACKBONES[backbone](), config)
+    with _matrix_precision(config, device):
+        stack.begin()
+        seconds = timed(stack.step, device, 30 if device.type == "cuda" else 5)
+    done = operations(stack)
+    del stack, there
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    return seconds, done
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--backbones", nargs="+", default=list(BACKBONES), choices=list(BACKBONES))
+    parser.add_argument("--members", nargs="+", type=int, default=None)
+    parser.add_argument("--methods", nargs="+", default=["BS-Q", "BS-Grad-U"])
+    parser.add_argument("--size", type=int, default=SIZE)
+    parser.add_argument("--out", type=Path, default=None, help="write the table to this file too")
+    arguments = parser.parse_args()
+    device = torch.device(arguments.device)
+    table = make_table()
+    rate = matrix_rate(device)
+    name = torch.cuda.get_device_name() if device.type == "cuda" else platform.processor() or platform.machine()
+    lines = [
+        f"{datetime.now(UTC):%Y-%m-%d}, {name}, torch {torch.__version__}; a large bf16 product: {rate / 1e12:.2f} TFLOP/s",
+        "",
+        "| backbone | method | size | members | plain, us | stack, us per network | times faster | share of the matrix rate |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    print("\n".join(lines))
+    for backbone in arguments.backbones:
+        plain = timed(plain_step(table, backbone, arguments.size, device), device, 30 if device.type == "cuda" else 10)
+        stacks = {"mlp": [1, 20, 145, 660], "resnet": [1, 20, 70, 190], "ft": [1, 5, 20, 40]}[backbone]
+        for method in arguments.methods:
+            for n_members in arguments.members or (stacks if device.type == "cuda" else [1, 5]):
+                seconds, done = measure(backbone, n_members, method, arguments.size, device)
+                own = seconds / n_members
+                lines.append(
+                    f"| {backbone} | {method} | {arguments.size} | {n_members} | {plain * 1e6:.0f} | {own * 1e6:.1f} | "
+                    f"{plain / own:.1f} | {done / seconds / rate:.1%} |"
+                )
+                print(lines[-1], flush=True)
+    if arguments.out is not None:
+        arguments.out.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
