@@ -1,29 +1,19 @@
 """Batch normalisation on a GPU: one Triton kernel each way, a program for some columns of a member."""
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork.nn.backbones.batch_norm import Settings
+from knotwork.nn.backbones.batch_norm import Kept, Settings
 from knotwork.nn.backbones.dropout import keep_threshold
 from knotwork.nn.backbones.noise import Noise
 from knotwork.nn.backbones.triton_dropout import element_bits, member_key
 
-__all__ = ["Kept", "backward", "forward"]
+__all__ = ["backward", "forward"]
 
 TILE = 4096
 """Elements that a program reads at a time: 16 for each thread."""
-
-
-class Kept(NamedTuple):
-    """What backward needs of forward: mean and 1 / spread, of shape (M, d), and the members' keys."""
-
-    mean: Tensor
-    inverse: Tensor
-    keys: Tensor
 
 
 @triton.jit
