@@ -124,11 +124,10 @@ class AdamW:
         """
         if len(grads) != len(self._parameters):
             raise argument_error("grads", f"have one entry for each of {len(self._parameters)} parameters", len(grads))
-        factors = self._count(rates, active)
+        groups = [Factors(*rows) for rows in zip(*self._count(rates, active), strict=True)]
         for i, grad in enumerate(grads):
             if grad is not None:
-                moments = self._first[i], self._second[i]
-                self._update(i, grad, moments, Factors(*(factor[self._groups[i]] for factor in factors)))
+                self._update(i, grad, (self._first[i], self._second[i]), groups[self._groups[i]])
 
     def keep(self, index: Tensor, parameters: Sequence[Tensor]) -> None:
         """Keep the members of an index, in its order.
