@@ -55,7 +55,7 @@ class AdamW:
         Weight decay of each parameter.
     groups : sequence of int
         Group of each parameter, from 0: the row of `rates` that it follows.
-    betas : pair of float
+    betas : pair of float, default=(0.9, 0.999)
         Decay rates of the mean of the gradients and of that of their squares.
     epsilon : float, default=1e-08
         Added to the root of the second moment.

@@ -164,3 +164,8 @@ def test_relu_and_residual_exclude_each_other():
     case = make_case()
     with pytest.raises(ArgumentError, match="relu must be False if there is a residual"):
         batch_norm(*case, None, relu=True, residual=case[0])
+
+
+def test_all_cannot_be_dropped():
+    with pytest.raises(ArgumentError, match="p must be at least 0 and less than 1"):
+        batch_norm(*make_case(), None, p=1.0)

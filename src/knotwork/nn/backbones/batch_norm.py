@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from knotwork.checks import argument_error
-from knotwork.nn.backbones.dropout import dropout, on_triton
+from knotwork.nn.backbones.dropout import check_rate, dropout, on_triton
 from knotwork.nn.backbones.noise import Noise
 
 __all__ = ["Kept", "Settings", "batch_norm", "batch_norm_eval", "batch_norm_plain"]
@@ -65,15 +65,15 @@ def batch_norm(
         Changed in place, as by `torch.nn.BatchNorm1d`: the variance is the unbiased one.
     counts : Tensor of shape (M,) or None
         Rows of each member, int64; those after are padding. None stands for B everywhere.
-    momentum : float
+    momentum : float, default=0.1
         Share of the new statistics in the running ones.
-    epsilon : float
+    epsilon : float, default=1e-05
         Added to the variance.
-    relu : bool
+    relu : bool, default=False
         Whether to set negative results to zero.
     p, noise, stream
         Dropout of the result, as in `dropout`: with the same numbers, it drops the same elements.
-    residual : Tensor of shape (M, B, d) or None
+    residual : Tensor of shape (M, B, d), optional
         What to add the result to; not together with relu.
 
     Returns
@@ -88,6 +88,7 @@ def batch_norm(
     kernel forward reads x for the statistics and once more to apply them, and one kernel backward does likewise. On
     the CPU, compiled loops do so for float32; the rest is plain torch.
     """
+    check_rate(p)
     if relu and residual is not None:
         raise argument_error("relu", "be False if there is a residual", relu, "Apply relu to the result.")
     buffers = running_mean, running_var

@@ -113,7 +113,7 @@ def _backward(grad, x, y, weight, count, columns, following, kept, grads):
     low, high = columns
     x_grad, weight_grad, bias_grad = grads
     mean, inverse = kept[0][low:high], kept[1][low:high]
-    sums, products, slopes = np.zeros(high - low), np.zeros(high - low), np.empty_like(mean)
+    sums, products, slopes = np.zeros_like(mean), np.zeros_like(mean), np.empty_like(mean)
     for row in range(count):
         _slopes(grad[row, low:high], y[row, low:high], row * x.shape[1] + low, following, slopes)
         values = x[row, low:high]

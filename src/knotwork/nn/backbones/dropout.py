@@ -11,12 +11,12 @@ from torch.nn import functional
 from knotwork.checks import argument_error
 from knotwork.nn.backbones.noise import Noise, random_bits
 
-__all__ = ["dropout", "keep_mask", "keep_threshold", "on_triton", "relu_dropout"]
+__all__ = ["check_rate", "dropout", "keep_mask", "keep_threshold", "on_triton", "relu_dropout"]
 
 
 def relu_dropout(x: Tensor, p: float, noise: Noise | None, stream: int = 0) -> Tensor:
     """Return ``dropout(relu(x))``; parameters as in `dropout`. Backward keeps the result and nothing else."""
-    _check_rate(p)
+    check_rate(p)
     if noise is None:
         return functional.dropout(functional.relu(x), p)
     if p == 0.0 or x.numel() == 0:
@@ -48,7 +48,7 @@ def dropout(x: Tensor, p: float, noise: Noise | None, stream: int = 0) -> Tensor
     Backward keeps a key per member and makes the zeros again. The paths: one Triton kernel for float32 and bfloat16
     on a GPU, a compiled loop for float32 on the CPU, `keep_mask` elsewhere. All give the same numbers, bit for bit.
     """
-    _check_rate(p)
+    check_rate(p)
     if p == 0.0 or x.numel() == 0:
         return x
     if noise is None:
@@ -71,7 +71,8 @@ def on_triton(x: Tensor) -> bool:
     return x.device.type == "cuda" and x.dtype in (torch.float32, torch.bfloat16) and find_spec("triton") is not None
 
 
-def _check_rate(p: float) -> None:
+def check_rate(p: float) -> None:
+    """Raise an error unless p is a share of zeros for dropout."""
     if not 0.0 <= p < 1.0:
         raise argument_error("p", "be at least 0 and less than 1", p, "Dropout cannot set all elements to zero.")
 
