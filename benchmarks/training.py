@@ -17,6 +17,7 @@ import statistics
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,8 @@ def timed(work: Callable[[], object], device: torch.device, repeats: int) -> flo
 
 
 class PlainResNet(nn.Module):
+    """The residual network as one would first write it."""
+
     def __init__(self, d_in: int) -> None:
         super().__init__()
         self.first = nn.Linear(d_in, 256)
@@ -86,6 +89,7 @@ class PlainResNet(nn.Module):
         self.head = nn.Linear(256, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return predictions."""
         x = self.first(x.flatten(1))
         for block in self.blocks:
             x = x + block(x)
@@ -115,6 +119,7 @@ class PlainTransformer(nn.Module):
         self.head = nn.Sequential(nn.LayerNorm(192), nn.ReLU(), nn.Linear(192, 1))
 
     def forward(self, blocks: torch.Tensor) -> torch.Tensor:
+        """Return predictions."""
         x = torch.einsum("bfm,fmd->bfd", blocks, self.weight) + self.bias
         x = torch.cat([self.cls.expand(len(x), 1, -1), x], dim=1)
         for block in self.blocks:
@@ -132,7 +137,7 @@ def plain_network(backbone: str, n_features: int, size: int) -> nn.Module:
         return PlainTransformer(n_features, size)
     widths = [n_features * size, 256, 128, 64]
     layers: list[nn.Module] = [nn.Flatten()]
-    for d_in, d_out in zip(widths[:-1], widths[1:], strict=True):
+    for d_in, d_out in pairwise(widths):
         layers += [nn.Linear(d_in, d_out), nn.ReLU(), nn.Dropout(0.3)]
     return nn.Sequential(*layers, nn.Linear(64, 1))
 
@@ -213,9 +218,9 @@ def main() -> None:
     rate = matrix_rate(device)
     name = torch.cuda.get_device_name() if device.type == "cuda" else platform.processor() or platform.machine()
     lines = [
-        f"{datetime.now(UTC):%Y-%m-%d}, {name}, torch {torch.__version__}; a large bf16 product: {rate / 1e12:.2f} TFLOP/s",
+        f"{datetime.now(UTC):%Y-%m-%d}, {name}, torch {torch.__version__}; large bf16 product {rate / 1e12:.2f} TFLOP/s",
         "",
-        "| backbone | method | size | members | plain, us | stack, us per network | times faster | share of the matrix rate |",
+        "| backbone | method | size | members | plain, us | stack, us per network | times faster | share of matrix rate |",
         "|---|---|---|---|---|---|---|---|",
     ]
     print("\n".join(lines))

@@ -55,7 +55,7 @@ class AdamW:
         Weight decay of each parameter.
     groups : sequence of int
         Group of each parameter, from 0: the row of `rates` that it follows.
-    betas : pair of float
+    betas : pair of float, default=(0.9, 0.999)
         Decay rates of the mean of the gradients and of that of their squares.
     epsilon : float, default=1e-08
         Added to the root of the second moment.
@@ -124,11 +124,10 @@ class AdamW:
         """
         if len(grads) != len(self._parameters):
             raise argument_error("grads", f"have one entry for each of {len(self._parameters)} parameters", len(grads))
-        factors = self._count(rates, active)
+        groups = [Factors(*rows) for rows in zip(*self._count(rates, active), strict=True)]
         for i, grad in enumerate(grads):
             if grad is not None:
-                moments = self._first[i], self._second[i]
-                self._update(i, grad, moments, Factors(*(factor[self._groups[i]] for factor in factors)))
+                self._update(i, grad, (self._first[i], self._second[i]), groups[self._groups[i]])
 
     def keep(self, index: Tensor, parameters: Sequence[Tensor]) -> None:
         """Keep the members of an index, in its order.

@@ -9,7 +9,7 @@ from knotwork.training.adamw import Factors, Rule
 
 __all__ = ["update"]
 
-VALUES_PER_CHUNK = 1 << 15
+VALUES_PER_CHUNK = 1 << 16
 """Values that a thread takes at a time."""
 
 ONE = np.float32(1.0)

@@ -88,6 +88,31 @@ def test_residual_and_dropout(counts):
     torch.testing.assert_close(random, residual + functional.dropout(plain, 0.4), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("counts", [None, [40, 1, 0]])
+@pytest.mark.parametrize(("relu", "p"), [(False, 0.0), (True, 0.0), (True, 0.4), (False, 0.4)])
+@pytest.mark.parametrize("width", [6, 150])
+def test_compiled_loops_are_the_definition(counts, relu, p, width):
+    generator = torch.Generator().manual_seed(0)
+    x, gradient, residual = (torch.randn(3, 40, width, generator=generator) for _ in range(3))
+    others = [torch.rand(3, width, generator=generator) - shift for shift in (0.5, 0.5, 0.5, 0.0)]
+    if counts is not None:
+        x[1, 1:], x[2] = torch.nan, torch.nan
+    noise = Noise(torch.tensor([1, 2, 2**31 - 1]), torch.tensor([4, 5, 6]))
+    results = []
+    for type_ in (torch.float32, torch.float64):
+        weight, bias, *buffers = (tensor.to(type_, copy=True) for tensor in others)
+        leaves = [tensor.to(type_, copy=True).requires_grad_() for tensor in (x, weight, bias, residual)]
+        following = {"relu": relu, "p": p, "noise": noise, "residual": None if relu else leaves[3]}
+        y = batch_norm(*leaves[:3], *buffers, as_tensor(counts), stream=2, **following)
+        noise.step.add_(1)  # the gradient is still that of the step that was drawn
+        grads = torch.autograd.grad(y, leaves, gradient.to(type_), allow_unused=True)
+        noise.step.sub_(1)
+        results.append([y.detach(), *(grad for grad in grads if grad is not None), *buffers])
+    for got, expected in zip(*results, strict=True):
+        assert got.dtype == torch.float32
+        torch.testing.assert_close(got, expected.float(), rtol=1e-4, atol=1e-4)
+
+
 def test_one_row_and_none():
     case = make_case()
     leaves = [tensor.clone().requires_grad_() for tensor in case[:3]]
@@ -139,3 +164,8 @@ def test_relu_and_residual_exclude_each_other():
     case = make_case()
     with pytest.raises(ArgumentError, match="relu must be False if there is a residual"):
         batch_norm(*case, None, relu=True, residual=case[0])
+
+
+def test_all_cannot_be_dropped():
+    with pytest.raises(ArgumentError, match="p must be at least 0 and less than 1"):
+        batch_norm(*make_case(), None, p=1.0)

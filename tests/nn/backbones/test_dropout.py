@@ -104,9 +104,9 @@ def test_bad_rates(p):
 def test_triton_kernels_in_the_interpreter():
     if importlib.util.find_spec("triton") is None:
         pytest.skip("Triton is not installed: its kernels are not tested here (pip install triton)")
-    cases = str(Path(__file__).with_name("triton_cases_members.py"))
+    cases = [str(Path(__file__).with_name(f"triton_cases_{name}.py")) for name in ("members", "steps")]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", cases],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *cases],
         env=os.environ | {"TRITON_INTERPRET": "1"},
         capture_output=True,
         text=True,

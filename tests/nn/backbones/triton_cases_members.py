@@ -95,17 +95,18 @@ FOLLOWING = [(False, 0.0, 1e3), (True, 0.0, 0.0), (True, 0.3, 0.0), (False, 0.3,
 
 
 @pytest.mark.parametrize(("relu", "p", "mean"), FOLLOWING)
-@pytest.mark.parametrize("counts", [None, [300, 129, 1, 0]])
+@pytest.mark.parametrize("counts", [None, [140, 129, 1, 0]])
 @pytest.mark.parametrize("dtype", TYPES)
-def test_batch_norm(dtype, counts, relu, p, mean):
+def test_batch_norm(dtype, counts, relu, p, mean, monkeypatch):
+    monkeypatch.setattr(triton_batch_norm, "PROGRAMS", 1 if mean or p else 264)  # wide tiles and narrow ones
     torch.manual_seed(0)
-    shape = (4, 300, 70 if GPU else 35)
+    shape = (4, 140, 35)
     x, gradient, residual = ((torch.randn(shape) + mean).to(DEVICE, dtype) for mean in (mean, 0.0, 0.0))
     weight, bias = (torch.randn(4, shape[2]).to(DEVICE, dtype) for _ in range(2))
     others = weight, bias, torch.randn(4, shape[2], device=DEVICE), torch.rand(4, shape[2], device=DEVICE)
     counts = None if counts is None else torch.tensor(counts, device=DEVICE)
     if counts is not None:
-        x = torch.where((torch.arange(300, device=DEVICE) < counts[:, None])[..., None], x, torch.nan)
+        x = torch.where((torch.arange(140, device=DEVICE) < counts[:, None])[..., None], x, torch.nan)
     options = {
         "settings": Settings(0.2, 1e-5, relu, p, 5),
         "noise": make_noise(4),

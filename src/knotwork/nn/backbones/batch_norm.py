@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from knotwork.checks import argument_error
-from knotwork.nn.backbones.dropout import dropout, on_triton
+from knotwork.nn.backbones.dropout import check_rate, dropout, on_triton
 from knotwork.nn.backbones.noise import Noise
 
-__all__ = ["Settings", "batch_norm", "batch_norm_eval", "batch_norm_plain"]
+__all__ = ["Kept", "Settings", "batch_norm", "batch_norm_eval", "batch_norm_plain"]
 
 
 class Settings(NamedTuple):
@@ -24,6 +24,14 @@ class Settings(NamedTuple):
     relu: bool
     p: float
     stream: int
+
+
+class Kept(NamedTuple):
+    """What backward needs of forward: mean and 1 / spread, of shape (M, d), and the members' keys."""
+
+    mean: Tensor
+    inverse: Tensor
+    keys: Tensor
 
 
 def batch_norm(
@@ -57,15 +65,15 @@ def batch_norm(
         Changed in place, as by `torch.nn.BatchNorm1d`: the variance is the unbiased one.
     counts : Tensor of shape (M,) or None
         Rows of each member, int64; those after are padding. None stands for B everywhere.
-    momentum : float
+    momentum : float, default=0.1
         Share of the new statistics in the running ones.
-    epsilon : float
+    epsilon : float, default=1e-05
         Added to the variance.
-    relu : bool
+    relu : bool, default=False
         Whether to set negative results to zero.
     p, noise, stream
         Dropout of the result, as in `dropout`: with the same numbers, it drops the same elements.
-    residual : Tensor of shape (M, B, d) or None
+    residual : Tensor of shape (M, B, d), optional
         What to add the result to; not together with relu.
 
     Returns
@@ -77,8 +85,10 @@ def batch_norm(
     Notes
     -----
     ``weight * (x - mean) / sqrt(var + epsilon) + bias``, with mean and var over the rows of a member. On a GPU one
-    kernel forward reads x for the statistics and once more to apply them, and one kernel backward does likewise.
+    kernel forward reads x for the statistics and once more to apply them, and one kernel backward does likewise. On
+    the CPU, compiled loops do so for float32; the rest is plain torch.
     """
+    check_rate(p)
     if relu and residual is not None:
         raise argument_error("relu", "be False if there is a residual", relu, "Apply relu to the result.")
     buffers = running_mean, running_var
@@ -87,8 +97,8 @@ def batch_norm(
         y = functional.dropout(y, p)
         return y if residual is None else residual + y
     settings = Settings(momentum, epsilon, relu, p, stream)
-    if on_triton(x) and x.numel():
-        tensors = x, weight, bias, residual
+    tensors = x, weight, bias, residual
+    if x.numel() and (on_triton(x) or _compiled(*tensors, *buffers)):
         return _BatchNorm.apply(*tensors, buffers, counts, noise, settings)  # type: ignore[no-any-return, no-untyped-call]
     return batch_norm_plain(x, weight, bias, *buffers, counts, settings=settings, noise=noise, residual=residual)
 
@@ -105,7 +115,7 @@ def batch_norm_plain(
     noise: Noise | None,
     residual: Tensor | None,
 ) -> Tensor:
-    """Compute `batch_norm` in plain torch: the definition of the other path."""
+    """Compute `batch_norm` in plain torch: the definition of the other paths."""
     type_ = torch.float64 if x.dtype == torch.float64 else torch.float32
     rows = torch.full((x.shape[0],), x.shape[1], device=x.device) if counts is None else counts
     used = (torch.arange(x.shape[1], device=x.device) < rows[:, None])[..., None]
@@ -146,8 +156,23 @@ def batch_norm_eval(
     return (y if residual is None else residual.to(type_) + y).to(x.dtype)
 
 
+def _compiled(*tensors: Tensor | None) -> bool:
+    return all(t is None or (t.device.type == "cpu" and t.dtype == torch.float32) for t in tensors)
+
+
+def _path(x: Tensor) -> Any:
+    """Return the module with the loops for this device."""
+    if not on_triton(x):
+        from knotwork.nn.backbones import cpu_batch_norm  # noqa: PLC0415 - importing the compiler takes half a second
+
+        return cpu_batch_norm
+    from knotwork.nn.backbones import triton_batch_norm  # noqa: PLC0415 - only where there is a GPU
+
+    return triton_batch_norm
+
+
 class _BatchNorm(torch.autograd.Function):
-    """Both passes in Triton; where the result of relu and dropout is positive, its gradient goes through."""
+    """Where the result of relu and dropout is positive, its gradient goes through."""
 
     @staticmethod
     def forward(
@@ -161,20 +186,15 @@ class _BatchNorm(torch.autograd.Function):
         noise: Noise | None,
         settings: Settings,
     ) -> Tensor:
-        from knotwork.nn.backbones import triton_batch_norm  # noqa: PLC0415 - only where there is a GPU
-
-        x = x.contiguous()
-        y, kept = triton_batch_norm.forward(
-            x, (weight, bias), buffers, counts, settings=settings, noise=noise, residual=residual
-        )
+        x, parameters = x.contiguous(), (weight, bias)
+        run = _path(x).forward
+        y, kept = run(x, parameters, buffers, counts, settings=settings, noise=noise, residual=residual)
         ctx.settings = settings
         ctx.save_for_backward(x, weight, counts, y if settings.relu else None, *kept)
-        return y
+        return y  # type: ignore[no-any-return]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        from knotwork.nn.backbones import triton_batch_norm  # noqa: PLC0415
-
         x, weight, counts, y, *kept = ctx.saved_tensors
-        grads = triton_batch_norm.backward(grad, x, weight, counts, y, triton_batch_norm.Kept(*kept), ctx.settings)
+        grads = _path(x).backward(grad, x, weight, counts, y, Kept(*kept), ctx.settings)
         return *grads, (grad if ctx.needs_input_grad[3] else None), None, None, None, None

@@ -1,30 +1,44 @@
 """Dropout on the CPU: one compiled pass, which draws the bits of `knotwork.nn.backbones.noise` as it goes."""
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from knotwork.basis.compiled import compiled
 from knotwork.nn.backbones.dropout import keep_threshold
-from knotwork.nn.backbones.noise import Noise, member_keys
+from knotwork.nn.backbones.noise import Noise
 from knotwork.nn.threads import over_chunks
 
-__all__ = ["forward", "keep", "relu_backward"]
+__all__ = ["ZERO", "compiled_keys", "forward", "keep", "relu_backward"]
 
 VALUES_PER_CHUNK = 1 << 16
 """Values that a thread takes at a time."""
 
 FIRST, SECOND, GOLDEN = np.uint32(0x7FEB352D), np.uint32(0x846CA68B), np.uint32(0x9E3779B9)
+SEED, STEP, STREAM = np.uint32(0x3C6EF372), np.uint32(0x85EBCA6B), np.uint32(0x27D4EB2F)
 ZERO = np.float32(0.0)
+
+
+@compiled(inline="always")
+def _mix(x):
+    x = np.uint32((x ^ (x >> np.uint32(16))) * FIRST)
+    x = np.uint32((x ^ (x >> np.uint32(15))) * SECOND)
+    return np.uint32(x ^ (x >> np.uint32(16)))
 
 
 @compiled(inline="always")
 def keep(i, key, threshold):
     """Say whether element i of a member with this key is kept."""
-    x = np.uint32(np.uint32(i) * GOLDEN + key)
-    x = np.uint32((x ^ (x >> np.uint32(16))) * FIRST)
-    x = np.uint32((x ^ (x >> np.uint32(15))) * SECOND)
-    return np.uint32(x ^ (x >> np.uint32(16))) >= threshold
+    return _mix(np.uint32(np.uint32(i) * GOLDEN + key)) >= threshold
+
+
+@compiled()
+def _keys(seeds, steps, stream, keys):
+    for member in range(len(keys)):
+        key = _mix(np.uint32(np.uint32(seeds[member]) ^ SEED))
+        key = _mix(np.uint32(key + np.uint32(steps[member]) * STEP))
+        keys[member] = _mix(np.uint32(key + stream * STREAM))
 
 
 @compiled()
@@ -42,11 +56,18 @@ def _relu_backward(grad, y, scale, out):
         out[i] = grad[i] * scale if y[i] > ZERO else ZERO
 
 
+def compiled_keys(noise: Noise, stream: int) -> npt.NDArray[np.uint32]:
+    """Return the keys of `member_keys`."""
+    keys = np.empty(len(noise.seeds), dtype=np.uint32)
+    _keys(noise.seeds.numpy(), noise.step.numpy(), np.uint32(stream), keys)
+    return keys
+
+
 def forward(x: Tensor, p: float, noise: Noise, stream: int, *, relu: bool) -> Tensor:
     """Return dropout of x, or of ``relu(x)``, for float32; the definition is in `dropout`."""
-    out = torch.empty(x.shape)
+    out = torch.empty(x.shape, dtype=x.dtype)
     members = x.shape[0]
-    keys = member_keys(noise, stream).numpy().astype(np.uint32)
+    keys = compiled_keys(noise, stream)
     source, target = x.detach().contiguous().view(members, -1).numpy(), out.view(members, -1).numpy()
     threshold, scale = np.uint32(keep_threshold(p)), np.float32(1.0 / (1.0 - p))
 
@@ -59,7 +80,7 @@ def forward(x: Tensor, p: float, noise: Noise, stream: int, *, relu: bool) -> Te
 
 def relu_backward(grad: Tensor, y: Tensor, p: float) -> Tensor:
     """Return the gradient of x from that of ``y = dropout(relu(x))``."""
-    out = torch.empty(y.shape)
+    out = torch.empty(y.shape, dtype=y.dtype)
     slopes, result, target = (tensor.detach().contiguous().view(-1).numpy() for tensor in (grad, y, out))
     scale = np.float32(1.0 / (1.0 - p))
 

@@ -1,29 +1,22 @@
 """Batch normalisation on a GPU: one Triton kernel each way, a program for some columns of a member."""
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork.nn.backbones.batch_norm import Settings
+from knotwork.nn.backbones.batch_norm import Kept, Settings
 from knotwork.nn.backbones.dropout import keep_threshold
 from knotwork.nn.backbones.noise import Noise
 from knotwork.nn.backbones.triton_dropout import element_bits, member_key
 
-__all__ = ["Kept", "backward", "forward"]
+__all__ = ["backward", "forward"]
 
 TILE = 4096
 """Elements that a program reads at a time: 16 for each thread."""
 
-
-class Kept(NamedTuple):
-    """What backward needs of forward: mean and 1 / spread, of shape (M, d), and the members' keys."""
-
-    mean: Tensor
-    inverse: Tensor
-    keys: Tensor
+PROGRAMS = 264
+"""Programs below which a kernel leaves some of a large GPU's processors idle."""
 
 
 @triton.jit
@@ -284,8 +277,13 @@ def backward(
 
 
 def _shape(x: Tensor) -> dict[str, int]:
-    """Return the sizes of the kernels' tiles: 128 bytes of a row, and as many rows as stay in registers."""
-    columns = min(128 // x.element_size(), max(triton.next_power_of_2(x.shape[2]), 16))
-    rows = min(TILE // columns, max(triton.next_power_of_2(x.shape[1]), 16))
-    tiles = triton.cdiv(x.shape[1], rows)
-    return {"N_ROWS": x.shape[1], "TILES": tiles, "ROWS": rows, "COLUMNS": columns, "num_warps": 8}
+    """Return the sizes of the kernels' tiles: 128 bytes of a row, or down to 32 where the GPU would stand idle."""
+    members, n_rows, width = x.shape
+    columns = 128 // x.element_size()
+    while columns * x.element_size() > 32 and (
+        columns >= 2 * width or members * triton.cdiv(width, columns) < PROGRAMS
+    ):
+        columns //= 2
+    rows = min(TILE // columns, max(triton.next_power_of_2(n_rows), 16))
+    tiles = triton.cdiv(n_rows, rows)
+    return {"N_ROWS": n_rows, "TILES": tiles, "ROWS": rows, "COLUMNS": columns, "num_warps": 8}
