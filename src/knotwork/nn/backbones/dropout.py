@@ -72,11 +72,7 @@ def on_triton(x: Tensor) -> bool:
 
 
 def check_rate(p: float) -> None:
-<<<<<<< HEAD
-    """Refuse a share of zeros outside [0, 1)."""
-=======
     """Raise an error unless p is a share of zeros for dropout."""
->>>>>>> kernels
     if not 0.0 <= p < 1.0:
         raise argument_error("p", "be at least 0 and less than 1", p, "Dropout cannot set all elements to zero.")
 
