@@ -18,7 +18,7 @@ SMALL = {
     "resnet": ResNetConfig(width=16, n_blocks=2, hidden=24, dropout=0.0),
     "ft": FTTransformerConfig(d_token=16, n_blocks=2, n_heads=4, attention_dropout=0.0, ffn_dropout=0.0),
 }
-FAST = TrainingConfig(max_epochs=6, batch_size=64, learning_rate=3e-3, knot_warmup=2, patience=4)
+FAST = TrainingConfig(max_epochs=6, batch_size=64, learning_rate=3e-3, knot_warmup=2, patience=4, metric="reported")
 MIXED = ["Std", "MinMax", "PLE", "BS-Q", "IS-U", "BS-Grad-U", "IS-Grad-U", "MS-Grad-U", "MS-Q"]
 
 
@@ -38,8 +38,8 @@ class PlainEncoding(nn.Module):
         self.breaks, self.n_knots, self.parts, self.size = (
             encoding.breaks,
             encoding.n_knots,
-            encoding.parts,
-            encoding.size,
+            encoding.layout.parts,
+            encoding.layout.size,
         )
         self.logits = None if encoding.logits is None else nn.Parameter(encoding.logits.detach().clone())
 

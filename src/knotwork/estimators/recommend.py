@@ -56,7 +56,7 @@ _PLE_30 = (
 )
 
 RECOMMENDATIONS: dict[tuple[str, str, str], Recommendation] = {
-    ("regression", "mlp", "low"): Recommendation("BS-U", 7, _SPLINES_FIRST, ("BS-Q",)),
+    ("regression", "mlp", "low"): Recommendation("BS-Q", 7, _SPLINES_FIRST, ("BS-U",)),
     ("regression", "mlp", "medium"): Recommendation("IS-Q", 15, _ISPLINES_NEXT, ("IS-LGBM", "IS-CART")),
     ("regression", "mlp", "high"): Recommendation(
         "BS-Grad-U",
@@ -66,7 +66,7 @@ RECOMMENDATIONS: dict[tuple[str, str, str], Recommendation] = {
         "better (5.64 against 6.47).",
         ("IS-Grad-U", "IS-Q"),
     ),
-    ("regression", "resnet", "low"): Recommendation("BS-U", 7, _SPLINES_FIRST, ("BS-Q",)),
+    ("regression", "resnet", "low"): Recommendation("BS-Q", 7, _SPLINES_FIRST, ("BS-U",)),
     ("regression", "resnet", "medium"): Recommendation("IS-Q", 15, _ISPLINES_NEXT, ("IS-LGBM", "IS-CART")),
     ("regression", "resnet", "high"): Recommendation(
         "IS-LGBM",

@@ -1,8 +1,8 @@
 """The encodings of a stack of members: each its own functions, knots and scaling, in one tensor."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import final
+from dataclasses import dataclass, replace
+from typing import Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from knotwork.nn.parts import AFFINE, Part, encode_parts
 from knotwork.nn.spacings import logits_from_knots
 from knotwork.nn.start import scaled_knots_of, separated
 
-__all__ = ["StackEncoding", "kind_of"]
+__all__ = ["StackEncoding", "StackLayout", "kind_of"]
 
 
 def kind_of(block: Block, learnable: bool) -> tuple[int, int]:
@@ -31,27 +31,46 @@ def kind_of(block: Block, learnable: bool) -> tuple[int, int]:
     return layout.kind, layout.scheme
 
 
-@final
-class StackEncoding(nn.Module):
-    """Encode the features of every member by its own blocks.
+@dataclass(frozen=True)
+class StackLayout:
+    """What a stack's encoding is besides its tensors.
 
     Parameters
     ----------
-    blocks : sequence of sequence of Block
-        For every member, what a fitted encoder holds for each feature (`encoder.blocks_`).
-    learnable : sequence of bool
-        For every member, whether its knots are parameters.
-    units : ndarray of shape (2, n_features), optional
-        Origin and unit that the inputs are counted in, ``x = (raw - origin) / unit``; by default the inputs are raw.
-    size : int, optional
-        Columns per feature; by default as many as the largest block has. Shorter blocks are padded with zeros.
+    parts : tuple of Part
+        Members and features that are encoded in one pass.
+    sizes : tuple of int
+        Columns of each feature, of the members with the most.
+    size : int
+        Columns per feature of the result: shorter blocks are padded with zeros.
     min_spacing : float, default=0.001
         Smallest distance between learned knots, as a share of the feature's range.
+    """
 
-    Notes
-    -----
-    Members whose features have the same kinds stand side by side in `parts`, so that one pass encodes them all. A
-    missing value is a block of zeros.
+    parts: tuple[Part, ...]
+    sizes: tuple[int, ...]
+    size: int
+    min_spacing: float = 1e-3
+
+
+@final
+class StackEncoding(nn.Module):
+    """Encode the features of every member by its own functions, on knots and ranges of its own.
+
+    A missing value is a block of zeros.
+
+    Parameters
+    ----------
+    layout : StackLayout
+        Who is encoded how.
+    breaks : Tensor of shape (n_members, n_features, K + 2)
+        ``[0, knots, 1]`` of each feature on its range scaled to [0, 1], padded with ones.
+    n_knots : Tensor of shape (n_members, n_features)
+        Numbers of interior knots, int32.
+    low, scale : Tensor of shape (n_members, n_features)
+        What is subtracted from a value, and what the difference is divided by.
+    learned : Tensor of shape (n_members,)
+        Whose knots are parameters.
     """
 
     breaks: Tensor
@@ -61,38 +80,57 @@ class StackEncoding(nn.Module):
     learned: Tensor
 
     def __init__(
-        self,
+        self, layout: StackLayout, *, breaks: Tensor, n_knots: Tensor, low: Tensor, scale: Tensor, learned: Tensor
+    ) -> None:
+        super().__init__()
+        self.layout = layout
+        logits = logits_from_knots(breaks.double(), n_knots, layout.min_spacing) if bool(learned.any()) else None
+        self.logits = None if logits is None else nn.Parameter(logits.float())
+        self.register_buffer("breaks", breaks.float())
+        self.register_buffer("n_knots", n_knots)
+        self.register_buffer("low", low.float())
+        self.register_buffer("scale", scale.float())
+        self.register_buffer("learned", learned)
+
+    @classmethod
+    def from_blocks(
+        cls,
         blocks: Sequence[Sequence[Block]],
         learnable: Sequence[bool],
         *,
         units: npt.NDArray[np.float64] | None = None,
-        size: int | None = None,
-        min_spacing: float = 1e-3,
-    ) -> None:
-        super().__init__()
-        n_features = len(blocks[0])
-        self.min_spacing = min_spacing
-        self.sizes = tuple(max((member[f].size for member in blocks), default=1) for f in range(n_features))
-        self.size = max(self.sizes, default=1) if size is None else size
-        self.parts = _parts(blocks, learnable)
+    ) -> Self:
+        """Return the encoding of members that stand in such an order that those of one kind are side by side.
+
+        Parameters
+        ----------
+        blocks : sequence of sequence of Block
+            For every member, what a fitted encoder holds for each feature (`encoder.blocks_`).
+        learnable : sequence of bool
+            For every member, whether its knots are parameters.
+        units : ndarray of shape (2, n_features), optional
+            Origin and unit that the inputs are counted in, ``x = (raw - origin) / unit``; by default they are raw.
+        """
+        n_members, n_features = len(blocks), len(blocks[0])
+        sizes = tuple(max(member[f].size for member in blocks) for f in range(n_features))
         counts = [[_n_knots(block) for block in member] for member in blocks]
-        breaks = torch.ones(
-            len(blocks), n_features, max(max(row, default=0) for row in counts) + 2, dtype=torch.float64
-        )
+        n_breaks = max(max(row, default=0) for row in counts) + 2
+        breaks = torch.ones(n_members, n_features, n_breaks, dtype=torch.float64)
         breaks[..., 0] = 0.0
-        ranges = np.zeros((2, len(blocks), n_features))
+        ranges = np.zeros((2, n_members, n_features))
         for m, member in enumerate(blocks):
             for f, block in enumerate(member):
                 breaks[m, f, 1 : counts[m][f] + 1] = torch.from_numpy(_scaled(block))
                 ranges[:, m, f] = _range(block, None if units is None else units[:, f])
             breaks[m] = separated(breaks[m], counts[m])
-        self.register_buffer("n_knots", torch.tensor(counts, dtype=torch.int32).reshape(len(blocks), n_features))
-        self.register_buffer("low", torch.from_numpy(ranges[0]).float())
-        self.register_buffer("scale", torch.from_numpy(ranges[1]).float())
-        self.register_buffer("breaks", breaks.float())
-        self.register_buffer("learned", torch.tensor(list(learnable)))
-        logits = logits_from_knots(breaks, self.n_knots, min_spacing) if any(learnable) else None
-        self.logits = None if logits is None else nn.Parameter(logits.float())
+        return cls(
+            StackLayout(tuple(_parts(blocks, learnable)), sizes, max(sizes, default=1)),
+            breaks=breaks,
+            n_knots=torch.tensor(counts, dtype=torch.int32).reshape(n_members, n_features),
+            low=torch.from_numpy(ranges[0]),
+            scale=torch.from_numpy(ranges[1]),
+            learned=torch.tensor(list(learnable)),
+        )
 
     def forward(self, x: Tensor, dtype: torch.dtype = torch.float32, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
         """Encode values.
@@ -115,13 +153,15 @@ class StackEncoding(nn.Module):
         """
         values = (x - self.low[:, None]) / self.scale[:, None]
         breaks, penalty = self.spacings(epsilon)
-        return encode_parts(values, breaks, self.n_knots, self.parts, size=self.size, dtype=dtype), penalty
+        return encode_parts(
+            values, breaks, self.n_knots, self.layout.parts, size=self.layout.size, dtype=dtype
+        ), penalty
 
     def spacings(self, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
         """Return the breaks ``[0, knots, 1]`` of all members and features, and the spacing penalty of every member."""
         if self.logits is None:
             return self.breaks, torch.zeros(len(self.breaks), device=self.breaks.device)
-        moved, penalty = make_spacings(self.logits, self.n_knots, self.min_spacing, epsilon)
+        moved, penalty = make_spacings(self.logits, self.n_knots, self.layout.min_spacing, epsilon)
         learned = self.learned
         return torch.where(learned[:, None, None], moved, self.breaks), torch.where(learned, penalty, 0.0)
 
@@ -135,11 +175,11 @@ class StackEncoding(nn.Module):
         """Keep the members of an increasing index only."""
         chosen = index.tolist()
         parts = []
-        for part in self.parts:
+        for part in self.layout.parts:
             inside = [place for place, member in enumerate(chosen) if part.start <= member < part.stop]
             if inside:
                 parts.append(replace(part, start=inside[0], stop=inside[-1] + 1))
-        self.parts = parts
+        self.layout = replace(self.layout, parts=tuple(parts))
 
 
 def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list[Part]:

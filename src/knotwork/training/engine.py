@@ -183,8 +183,7 @@ def train(
 
     Notes
     -----
-    Members go into one stack, unless that would not fit into memory or, where each value of a block is a token, their
-    blocks differ in size. A stack that runs out of memory all the same is trained as two halves.
+    Members of one size go into one stack, unless that would not fit into memory. A stack that runs out of memory all the same is trained as two halves.
     """
     if not members:
         raise argument_error("members", "be at least one", members)
@@ -326,19 +325,24 @@ def _stacks(
     config: TrainingConfig,
     device: torch.device,
 ) -> list[list[int]]:
-    """Return which members are trained together, in the order of their kinds."""
-    by_size: dict[Any, list[int]] = {}
+    """Return which members are trained together, in the order of their kinds.
+
+    Members of one size go together, for smaller blocks would be padded; those that are only scaled join the smallest
+    others, unless each value is a token.
+    """
     by_coordinate = backbone.name == "ft" and backbone.tokens == "coordinate"  # type: ignore[attr-defined]
+    by_size: dict[Any, list[int]] = {}
     for place, member in enumerate(members):
-        sizes = tuple(block.size for block in member.blocks) if by_coordinate else ()
-        by_size.setdefault(sizes, []).append(place)
+        by_size.setdefault(member.sizes if by_coordinate else member.size, []).append(place)
+    if not by_coordinate and len(by_size) > 1 and 1 in by_size:
+        scaled = by_size.pop(1)
+        by_size[min(by_size)] += scaled
     stacks = []
     for places in by_size.values():
         places.sort(key=lambda place: members[place].kinds)
         size = max(members[place].size for place in places)
         most = max(int(_free_memory(device) * MEMORY_SHARE / _member_bytes(table, size, backbone, config)), 1)
-        n_stacks = -(-len(places) // most)
-        stacks += [list(part) for part in np.array_split(np.array(places), n_stacks)]
+        stacks += np.array_split(np.array(places), -(-len(places) // most))
     return [[int(place) for place in stack] for stack in stacks]
 
 
@@ -350,7 +354,7 @@ def _member_bytes(table: TrainingTable, size: int, backbone: Backbone, config: T
             [size] * n_features, 8 * len(table.cardinalities), table.cardinalities, table.d_out, n_members=1
         )
     n_parameters = sum(parameter.numel() for parameter in network.parameters())
-    batch = min(config.batch_size, len(table.target))
+    batch = config.batch_size_for(len(table.target))
     per_row = backbone.activations([size] * n_features, len(table.cardinalities))
     return 4 * (7 * n_parameters + 2 * batch * per_row) + 16 * len(table.target)
 

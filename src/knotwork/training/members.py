@@ -98,6 +98,11 @@ class Member:
         return max((block.size for block in self.blocks), default=1)
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """Columns of each block."""
+        return tuple(block.size for block in self.blocks)
+
+    @property
     def kinds(self) -> tuple[Any, ...]:
         """What must agree for members to be encoded in one pass."""
         return (*(kind_of(block, self.learnable) for block in self.blocks), self.learnable)

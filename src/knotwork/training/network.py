@@ -64,7 +64,8 @@ class Network(nn.Module):
         self.register_buffer("category_starts", first_places(cardinalities), persistent=False)
         self.category_starts: Tensor
         n_extra = len(cardinalities) * (D_CATEGORY if embedded else 1)
-        sizes = encoding.sizes if self.has_tokens else [encoding.size] * len(encoding.sizes)
+        layout = encoding.layout
+        sizes = layout.sizes if self.has_tokens else [layout.size] * len(layout.sizes)
         self.backbone: Any = backbone.build(sizes, n_extra, cardinalities, d_out, n_members=n_members)
         if not self.has_tokens and fan_in is not None:
             self.backbone.first.fan_in.copy_(fan_in + n_extra)

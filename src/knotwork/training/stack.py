@@ -49,9 +49,8 @@ def build_network(
     categories: str = "embedding",
 ) -> Network:
     """Return the network of members that stand in the order of their kinds, on the CPU, not yet started."""
-    encoding = StackEncoding(
-        [member.blocks for member in members], [member.learnable for member in members], units=units
-    )
+    blocks, learnable = [member.blocks for member in members], [member.learnable for member in members]
+    encoding = StackEncoding.from_blocks(blocks, learnable, units=units)
     fan_in = torch.tensor([float(sum(block.size for block in member.blocks)) for member in members])
     return Network(encoding, table.cardinalities, backbone, table.d_out, categories=categories, fan_in=fan_in)
 
@@ -93,6 +92,7 @@ class TrainingStack:
         self.seeds = torch.tensor([member.seed for member in members], device=device) % (2**31)
         self.network.start(self.seeds)
         self.network.train()
+        self.batch_size = config.batch_size_for(len(table.target))
         self.train_rows, self.n_train = _padded([member.train for member in members], device)
         self.valid_rows, self.n_valid = _padded([member.valid for member in members], device)
         self.shift, self.scale = self._target_scale()
@@ -115,7 +115,7 @@ class TrainingStack:
     @property
     def n_steps(self) -> int:
         """Steps of an epoch: those of the member with the most rows."""
-        return math.ceil(self.train_rows.shape[1] / self.config.batch_size)
+        return math.ceil(self.train_rows.shape[1] / self.batch_size)
 
     def _make_buffers(self) -> None:
         """Make what a step reads and writes in place, and forget graphs that were captured with other tensors."""
@@ -163,7 +163,7 @@ class TrainingStack:
 
     def _step(self) -> None:
         """Train every member on its next rows; those that have none left wait."""
-        batch = min(self.config.batch_size, self.train_rows.shape[1])
+        batch = min(self.batch_size, self.train_rows.shape[1])
         offsets = torch.arange(batch, device=self.device)
         places = (self.place + offsets).clamp(max=self.order.shape[1] - 1)
         rows = self.order.index_select(1, places)
@@ -242,12 +242,11 @@ def predict_stack(network: Network, there: DeviceTable, rows: Tensor) -> Tensor:
 
 
 def _score(config: TrainingConfig, task: str, outputs: Tensor, target: Tensor, weights: Tensor) -> Tensor:
-    name = config.metric if config.metric != "auto" else "rmse" if task == "regression" else "auc"
-    metric = METRICS[name]
+    metric = config.metric_for(task)
     scores = metric.function(outputs, target, weights)
     if not metric.lower_is_better:
         scores = -scores
-    if name == "auc":  # not defined where all validation rows are of one class
+    if metric.name == "auc":  # not defined where all validation rows are of one class
         scores = torch.where(scores.isnan(), METRICS["log_loss"].function(outputs, target, weights), scores)
     return scores
 
