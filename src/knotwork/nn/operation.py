@@ -12,7 +12,7 @@ from torch import Tensor
 from knotwork.nn.reference import encode_plain
 from knotwork.nn.spacings import breaks_from_widths, spacing_penalty, widths_from_logits
 
-__all__ = ["encode", "encode_learned", "make_spacings"]
+__all__ = ["encode", "encode_learned", "make_spacings", "on_triton"]
 
 
 def encode(
@@ -46,7 +46,7 @@ def encode(
     where Triton is not installed. All are tested against `knotwork.basis`.
     """
     dtype = breaks.dtype if dtype is None else dtype
-    if x.device.type == "cpu" or _on_triton(breaks):
+    if x.device.type == "cpu" or on_triton(breaks):
         return _Encode.apply(x, breaks, n_knots, kind, degree, size, dtype)  # type: ignore[no-any-return]
     return encode_plain(x.to(breaks.dtype), breaks, n_knots, kind=kind, degree=degree, size=size).to(dtype)
 
@@ -68,7 +68,7 @@ def encode_learned(
     That is `make_spacings`, then `encode`. On a GPU the gradient goes from the sums over rows and from the penalty to
     the logits in one kernel.
     """
-    if _on_triton(logits) and not torch.compiler.is_compiling():
+    if on_triton(logits) and not torch.compiler.is_compiling():
         settings = (min_spacing, epsilon, kind, degree, size, dtype)
         return _EncodeLearned.apply(x, logits, n_knots, *settings)  # type: ignore[no-any-return]
     breaks, penalty = make_spacings(logits, n_knots, min_spacing, epsilon)
@@ -80,13 +80,14 @@ def make_spacings(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: 
 
     That is `widths_from_logits`, then `breaks_from_widths` and `spacing_penalty`.
     """
-    if logits.device.type == "cpu" or _on_triton(logits):
+    if logits.device.type == "cpu" or on_triton(logits):
         return _Spacings.apply(logits, n_knots, min_spacing, epsilon)  # type: ignore[no-any-return]
     widths = widths_from_logits(logits, n_knots, min_spacing)
     return breaks_from_widths(widths, n_knots), spacing_penalty(widths, n_knots, epsilon)
 
 
-def _on_triton(tensor: Tensor) -> bool:
+def on_triton(tensor: Tensor) -> bool:
+    """Return whether the Triton kernels take what is of the device and type of this tensor."""
     return tensor.device.type == "cuda" and tensor.dtype == torch.float32 and find_spec("triton") is not None
 
 
