@@ -10,7 +10,7 @@ from torch import nn
 import knotwork as kw
 from knotwork.nn.fused import encode_linear
 from knotwork.nn.operation import encode
-from tests.nn.test_paths import CASES, make_case, make_layout
+from tests.nn.test_paths import CASES, GPU, INTERPRETED, make_case, make_layout, run_in_the_interpreter
 
 FAMILIES = ["bspline", "mspline", "ispline", "ple"]
 
@@ -265,3 +265,8 @@ def test_wrong_arguments_are_refused(arguments, message):
         kw.nn.EncodedLinear(**({"encoding": make("bspline", 7), "out_features": 4} | arguments))
     with pytest.raises(ValueError, match="linear must take 21 inputs"):
         kw.nn.EncodedLinear.from_linear(make("bspline", 7), nn.Linear(20, 4))
+
+
+@pytest.mark.skipif(GPU or INTERPRETED, reason="Triton runs on the GPU, or is interpreted already")
+def test_triton_kernels_in_the_interpreter():
+    run_in_the_interpreter("triton_cases_fused.py")

@@ -24,11 +24,13 @@ __all__ = [
     "window_at",
 ]
 
+# Left to itself the compiler makes calls of these, which costs half as much again: hence `forceinline`.
+
 ROWS_PER_CHUNK = 256
 """Rows that a thread takes at a time. Sums over rows are formed chunk by chunk, so threads do not change them."""
 
 
-@compiled()
+@compiled(forceinline=True)
 def _locate(x, breaks, f, n_knots, degree, t):
     """Fill t with the knots around x, those from degree + 1 before its interval to as many after; return it."""
     interval = 0
@@ -41,7 +43,7 @@ def _locate(x, breaks, f, n_knots, degree, t):
     return interval
 
 
-@compiled()
+@compiled(forceinline=True)
 def _levels(x, degree, t, levels):
     """Fill row q of `levels` with the q + 1 B-splines of degree q at x."""
     levels[0, 0] = 1.0
@@ -55,14 +57,14 @@ def _levels(x, degree, t, levels):
         levels[q, q] = from_left
 
 
-@compiled()
+@compiled(forceinline=True)
 def _to_unit_area(degree, t, levels):
     """Multiply the last row of `levels` by the heights of M-splines."""
     for r in range(degree + 1):
         levels[degree, r] *= (degree + 1) / (t[degree + r + 1] - t[r])
 
 
-@compiled()
+@compiled(forceinline=True)
 def _moments(degree, levels, size):
     """Return the mean of a row of `size` columns that is zero but for the last row of `levels`, and 1 / its spread."""
     total = 0.0
@@ -75,13 +77,13 @@ def _moments(degree, levels, size):
     return mean, 1.0 / np.sqrt(squares / size + NORM_EPSILON)
 
 
-@compiled()
+@compiled(forceinline=True)
 def clip(x):
     """Return x, or the end of [0, 1] that is nearer."""
     return 0.0 if x < 0.0 else (1.0 if x > 1.0 else x)
 
 
-@compiled()
+@compiled(forceinline=True)
 def window_at(x, breaks, f, n_knots, kind, degree, t, levels):
     """Fill t with the knots around x, and `levels` with the functions there; return interval, mean and 1 / spread.
 
@@ -99,7 +101,7 @@ def window_at(x, breaks, f, n_knots, kind, degree, t, levels):
     return interval, mean, scale
 
 
-@compiled()
+@compiled(forceinline=True)
 def _before_normalising(degree, levels, size, mean, scale, total, local):
     """Turn `local`, gradients of the window after normalising, into those before it; `total` is the row's sum."""
     along = -mean * total
@@ -110,7 +112,7 @@ def _before_normalising(degree, levels, size, mean, scale, total, local):
         local[r] = scale * (local[r] - total / size - (levels[degree, r] - mean) * along)
 
 
-@compiled()
+@compiled(forceinline=True)
 def run_backwards(x, f, n_knots, kind, degree, interval, mean, scale, total, t, levels, local, slopes, breaks_grad):
     """Run the triangular scheme backwards from `window_at`: return the gradient of x, add to that of the breaks.
 
