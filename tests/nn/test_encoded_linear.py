@@ -241,6 +241,17 @@ def test_indicators_take_the_dense_path():
         kw.nn.EncodedLinear(encoding, 4, path="fused")
 
 
+@pytest.mark.parametrize(("size", "n_rows", "kept"), [(7, 20, 7), (100, 20, 1), (30, 5000, 1), (30, 20, 30)])
+def test_auto_takes_a_path_by_shape(size, n_rows, kept):
+    """What is kept for backward tells the paths apart: the encoding, or only the values."""
+    layer = kw.nn.EncodedLinear(make("bspline", size, learnable=False), 64)
+    numbers = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: numbers.append(tensor.numel()) or tensor, lambda t: t):
+        layer(torch.rand(n_rows, 3))
+    assert n_rows * 3 * kept in numbers
+    assert (n_rows * 3 * size in numbers) == (kept > 1)
+
+
 def test_weights_start_as_those_of_linear():
     layer = kw.nn.EncodedLinear(make("bspline", 8), 400)
     bound = 24**-0.5

@@ -55,19 +55,46 @@ def _forward(x, breaks, n_knots, kind, degree, table, n_table, totals, t, levels
 
 
 @compiled(fastmath={"contract"})
-def _add_to_row(number, grad, i, table, row):
-    """Add a row of the gradient, times a number, to a row of the table."""
-    for o in range(grad.shape[1]):
-        table[row, o] += number * grad[i, o]
+def _add_to_rows(numbers, r, n_rows, grad, i, table, row):
+    """Add row i of the gradient to rows of the table, times the numbers from r on: four at a time, as above."""
+    while r + 4 <= n_rows:
+        a, b, c, d = numbers[r], numbers[r + 1], numbers[r + 2], numbers[r + 3]
+        for o in range(grad.shape[1]):
+            g = grad[i, o]
+            table[row + r, o] += a * g
+            table[row + r + 1, o] += b * g
+            table[row + r + 2, o] += c * g
+            table[row + r + 3, o] += d * g
+        r += 4
+    while r < n_rows:
+        a = numbers[r]
+        for o in range(grad.shape[1]):
+            table[row + r, o] += a * grad[i, o]
+        r += 1
 
 
 @compiled(fastmath={"contract", "reassoc"})
-def _product(weight, row, grad, i):
-    """Return the product of a row of the weights and one of the gradient."""
-    total = weight[row, 0] * grad[i, 0]
-    for o in range(1, grad.shape[1]):
-        total += weight[row, o] * grad[i, o]
-    return total
+def _products(weight, row, n_rows, grad, i, numbers):
+    """Fill the products of rows of the weights with row i of the gradient: four at a time, as above."""
+    r = 0
+    while r + 4 <= n_rows:
+        g = grad[i, 0]
+        a, b = weight[row + r, 0] * g, weight[row + r + 1, 0] * g
+        c, d = weight[row + r + 2, 0] * g, weight[row + r + 3, 0] * g
+        for o in range(1, grad.shape[1]):
+            g = grad[i, o]
+            a += weight[row + r, o] * g
+            b += weight[row + r + 1, o] * g
+            c += weight[row + r + 2, o] * g
+            d += weight[row + r + 3, o] * g
+        numbers[r], numbers[r + 1], numbers[r + 2], numbers[r + 3] = a, b, c, d
+        r += 4
+    while r < n_rows:
+        a = weight[row + r, 0] * grad[i, 0]
+        for o in range(1, grad.shape[1]):
+            a += weight[row + r, o] * grad[i, o]
+        numbers[r] = a
+        r += 1
 
 
 @compiled()
@@ -102,15 +129,17 @@ def _backward(
         if with_weight:
             numbers[0] = -mean * scale
             if kind == NORMALISED:
-                _add_to_row(numbers[0], grad, i, common, 0)
+                _add_to_rows(numbers, 0, 1, grad, i, common, 0)
             for r in range(degree + 1):
                 numbers[r] = levels[degree, r] * scale
-                if interval + r >= early:  # C[0] is zero
-                    _add_to_row(numbers[r], grad, i, weight_grad, row + r - early)
+            start = 1 if interval < early else 0  # C[0] is zero
+            _add_to_rows(numbers, start, degree + 1, grad, i, weight_grad, row - early)
         if with_breaks:
-            for r in range(degree + 1 - early):
-                local[r] = _product(weight, row + r, grad, i)
-            total = _product(totals, f, grad, i) if kind == NORMALISED else 0.0
+            total = 0.0
+            if kind == NORMALISED:
+                _products(totals, f, 1, grad, i, local)
+                total = local[0]
+            _products(weight, row, degree + 1 - early, grad, i, local)
             x_slope = run_backwards(
                 value, f, n, kind, degree, interval, mean, scale, total, t, levels, local, slopes, breaks_grad
             )
