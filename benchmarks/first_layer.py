@@ -73,7 +73,7 @@ def make_layer(case: Case, path: str, device: str) -> kw.nn.EncodedLinear:
 
 
 def memory(layer: torch.nn.Module, x: Tensor) -> tuple[float, float]:
-    """Return MiB kept for backward, and MiB at the peak (0 on the CPU)."""
+    """Return MiB kept for backward, and MiB at the peak, which is not known on the CPU."""
     kept: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
@@ -107,6 +107,7 @@ def measure(case: Case, device: str, turns: int) -> str:
     cells += [case.n_members or "none", *(f"{times[path] * 1e6:.0f}" for path in ("fused", "dense"))]
     cells += [f"{times['dense'] / times['fused']:.2f}"]
     cells += [" / ".join(f"{used[path][which]:.1f}" for path in ("fused", "dense")) for which in (0, 1)]
+    cells[-1] = cells[-1] if device == "cuda" else ""
     return f"| {' | '.join(str(cell) for cell in cells)} |"
 
 
