@@ -22,6 +22,7 @@ bench: .venv-bench/.installed
 	.venv-bench/bin/python benchmarks/encode.py
 	.venv-bench/bin/python benchmarks/encode.py --streaming
 	.venv-bench/bin/python benchmarks/layers.py
+	.venv-bench/bin/python benchmarks/first_layer.py
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

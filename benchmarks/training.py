@@ -218,9 +218,9 @@ def main() -> None:
     rate = matrix_rate(device)
     name = torch.cuda.get_device_name() if device.type == "cuda" else platform.processor() or platform.machine()
     lines = [
-        f"{datetime.now(UTC):%Y-%m-%d}, {name}, torch {torch.__version__}; large bf16 product {rate / 1e12:.2f} TFLOP/s",
+        f"{datetime.now(UTC):%Y-%m-%d}, {name}, torch {torch.__version__}; bf16 product {rate / 1e12:.2f} TFLOP/s",
         "",
-        "| backbone | method | size | members | plain, us | stack, us per network | times faster | share of matrix rate |",
+        "| backbone | method | size | members | plain, us | stack, us per network | times | share of matrix rate |",
         "|---|---|---|---|---|---|---|---|",
     ]
     print("\n".join(lines))

@@ -168,23 +168,21 @@ def test_empty_batches():
     assert torch.equal(leaf.grad, torch.zeros_like(leaf))
 
 
-@pytest.mark.skipif(GPU or INTERPRETED, reason="Triton runs on the GPU, or is interpreted already")
-def test_triton_kernels_in_the_interpreter():
+def run_in_the_interpreter(name):
+    """Run the cases of a file beside this one, in a process whose Triton interprets."""
     if importlib.util.find_spec("triton") is None:
         pytest.skip("Triton is not installed: its kernels are not tested here (pip install triton)")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        str(Path(__file__).with_name("triton_cases.py")),
-    ]
+    cases = str(Path(__file__).with_name(name))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", cases]
     done = subprocess.run(
         command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-4000:]
+
+
+@pytest.mark.skipif(GPU or INTERPRETED, reason="Triton runs on the GPU, or is interpreted already")
+def test_triton_kernels_in_the_interpreter():
+    run_in_the_interpreter("triton_cases.py")
 
 
 @pytest.mark.parametrize("n_knots", [[7, 7, 7], [3, 7, 0]])

@@ -130,7 +130,7 @@ class PlainTransformer(nn.Module):
         return self.head(torch.relu(self.norm(x[:, 0])))
 
 
-def plain_training(table, member, backbone, config, categories):
+def plain_training(table, member, backbone, config, categories):  # noqa: PLR0912, PLR0915 - one loop, as one writes it
     """Train one network the ordinary way: module, AdamW, ReduceLROnPlateau, best score, early stopping."""
     from knotwork.training.members import column_units, in_units
 

@@ -149,6 +149,30 @@ class _Encoding(nn.Module, ABC):
         )
         return self._shaped(encoded, values, x), penalty[0] if self.n_members is None else penalty
 
+    def prepared(self, x: Tensor, epsilon: float) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor | None]:
+        """Return what `encode_linear` is given of the layer, and the spacing penalties if knots are learned.
+
+        Parameters
+        ----------
+        x : Tensor of shape (..., n_features), or (n_members, ..., n_features)
+            Values, as in `forward`.
+        epsilon : float
+            As in `spacing_penalty`.
+
+        Returns
+        -------
+        tuple of Tensor
+            Values, breaks and numbers of knots, each with a leading axis of members, of length 1 if there are none.
+        Tensor or None
+            One penalty per member.
+        """
+        values, n_knots = self._scaled(x), self._grouped(self.n_knots)
+        if not self.learnable:
+            return (values, self._grouped(_at_least_float32(self.breaks)), n_knots), None
+        logits = self._grouped(_at_least_float32(self.logits))
+        breaks, penalty = make_spacings(logits, n_knots, self.min_spacing, epsilon)
+        return (values, breaks, n_knots), penalty
+
     @property
     def _settings(self) -> dict[str, int]:
         return {"kind": self.layout.kind, "degree": self.layout.scheme, "size": self.size}

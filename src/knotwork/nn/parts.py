@@ -56,7 +56,7 @@ def encode_parts(
     Tensor of shape (G, B, F, size)
         Differentiable with respect to the breaks of parts that are `learned`, not to x.
     """
-    return _EncodeParts.apply(x, breaks, n_knots, tuple(parts), size, dtype)  # type: ignore[no-any-return]
+    return _EncodeParts.apply(x, breaks, n_knots, tuple(parts), size, dtype)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _EncodeParts(torch.autograd.Function):

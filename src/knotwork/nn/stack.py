@@ -199,8 +199,8 @@ def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list
         distinct = sorted(set(kinds[start]))
         for kind, degree in distinct:
             features = tuple(f for f, own in enumerate(kinds[start]) if own == (kind, degree))
-            own = None if len(distinct) == 1 else features
-            parts.append(Part(kind, degree, start, stop, learned=learnable[start], features=own))
+            some = None if len(distinct) == 1 else features
+            parts.append(Part(kind, degree, start, stop, learned=learnable[start], features=some))
     return parts
 
 

@@ -88,4 +88,5 @@ def scaled_knots_of(knots: npt.NDArray[np.float64], domain: Sequence[float]) -> 
     share = (0.5 * knots - 0.5 * low) / (0.5 * high - 0.5 * low)
     steps = MIN_FIXED_SPACING * np.arange(1, len(share) + 1)
     share = np.maximum.accumulate(np.maximum(share, MIN_FIXED_SPACING) - steps) + steps
-    return np.minimum(share, 1.0 - steps[::-1])
+    inside: npt.NDArray[np.float64] = np.minimum(share, 1.0 - steps[::-1])
+    return inside

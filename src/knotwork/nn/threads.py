@@ -1,12 +1,13 @@
 """Compiled loops in threads: pieces of an array shared out to as many threads as torch uses."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from typing import Any
 
 import torch
 
-__all__ = ["over_chunks"]
+__all__ = ["in_threads", "over_chunks"]
 
 
 def over_chunks(work: Callable[[int, slice], None], n_groups: int, n_rows: int, *, rows_per_chunk: int) -> None:
@@ -26,11 +27,16 @@ def over_chunks(work: Callable[[int, slice], None], n_groups: int, n_rows: int, 
         for group in range(n_groups)
         for start in range(0, n_rows, rows_per_chunk)
     ]
-    if torch.get_num_threads() == 1 or len(chunks) < 2:
-        for group, rows in chunks:
-            work(group, rows)
+    in_threads(work, chunks)
+
+
+def in_threads(work: Callable[..., None], parts: Sequence[tuple[Any, ...]]) -> None:
+    """Call `work` with the arguments of every part, in as many threads as torch uses."""
+    if torch.get_num_threads() == 1 or len(parts) < 2:
+        for part in parts:
+            work(*part)
         return
-    for _ in _pool(torch.get_num_threads()).map(lambda chunk: work(*chunk), chunks):
+    for _ in _pool(torch.get_num_threads()).map(lambda part: work(*part), parts):
         pass
 
 

@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork.nn.layout import LOCAL, NORMALISED, TAILS
-from knotwork.nn.triton_scheme import find, levels_at, moments, to_unit_area
+from knotwork.nn.triton_scheme import encoded_rows, find, levels_at, moments, to_unit_area
 from knotwork.nn.triton_spacings import logits_slopes, penalty_slopes, softmax_shares
 
 __all__ = ["Spacings", "backward", "backward_to_logits", "forward"]
@@ -48,32 +48,9 @@ def _forward(
     f = v % n_features
     table = tl.where(here, v // (n_rows * n_features) * n_features + f, f)
     x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
-    present = x == x
-    x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
     n_knots = tl.load(n_knots_pointer + table)
-    interval, t = find(x, breaks_pointer + table * n_breaks, n_knots, DEGREE, STEPS)
-    levels, _ = levels_at(x, t, DEGREE)
-    values = levels[DEGREE]
-
+    rows = encoded_rows(x, breaks_pointer + table * n_breaks, n_knots, KIND, DEGREE, STEPS, COLUMNS)
     column = tl.arange(0, COLUMNS)[None, :]
-    place = column - interval[:, None]
-    if KIND == _TAILS:
-        rows = tl.where(place < 0, 1.0, 0.0)
-        tail = tl.zeros(x.shape, x.dtype)
-        for k in tl.static_range(DEGREE):
-            tail += values[DEGREE - k]
-            rows = tl.where(place == DEGREE - 1 - k, tail[:, None], rows)
-    else:
-        if KIND != _LOCAL:
-            values = to_unit_area(values, t, DEGREE)
-        rows = tl.zeros((VALUES, COLUMNS), tl.float32)
-        for r in tl.static_range(DEGREE + 1):
-            rows = tl.where(place == r, values[r][:, None], rows)
-        if KIND == _NORMALISED:
-            own_size = n_knots + DEGREE + 1
-            mean, scale = moments(values, own_size, DEGREE)
-            rows = tl.where(column < own_size[:, None], (rows - mean[:, None]) * scale[:, None], 0.0)
-    rows = tl.where(present[:, None], rows, 0.0)
     tl.store(out_pointer + v[:, None] * size + column, rows, mask=here[:, None] & (column < size))
 
 

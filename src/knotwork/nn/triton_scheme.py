@@ -3,10 +3,13 @@
 import triton
 import triton.language as tl
 
-from knotwork.nn.layout import NORM_EPSILON
+from knotwork.nn.layout import LOCAL, NORM_EPSILON, NORMALISED, TAILS
 
-__all__ = ["find", "levels_at", "moments", "to_unit_area"]
+__all__ = ["encoded_rows", "find", "levels_at", "moments", "to_unit_area"]
 
+_LOCAL = tl.constexpr(LOCAL)
+_TAILS = tl.constexpr(TAILS)
+_NORMALISED = tl.constexpr(NORMALISED)
 NORM_EPSILON_ = tl.constexpr(NORM_EPSILON)
 
 
@@ -69,3 +72,37 @@ def moments(values, size, DEGREE: tl.constexpr):
     for r in tl.static_range(DEGREE + 1):
         squares += (values[r] - mean) * (values[r] - mean)
     return mean, 1.0 / tl.sqrt(squares / size + NORM_EPSILON_)
+
+
+@triton.jit
+def encoded_rows(
+    x, breaks, n_knots, KIND: tl.constexpr, DEGREE: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """Return the rows of values that were loaded as they are: NaN gives zeros, values outside [0, 1] an end's row.
+
+    `breaks` points to the breaks, and `n_knots` is their number: of each value, or of all.
+    """
+    present = x == x
+    x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
+    interval, t = find(x, breaks, n_knots, DEGREE, STEPS)
+    levels, _ = levels_at(x, t, DEGREE)
+    values = levels[DEGREE]
+    column = tl.arange(0, COLUMNS)[None, :]
+    place = column - interval[:, None]
+    if KIND == _TAILS:
+        rows = tl.where(place < 0, 1.0, 0.0)
+        tail = tl.zeros(x.shape, x.dtype)
+        for k in tl.static_range(DEGREE):
+            tail += values[DEGREE - k]
+            rows = tl.where(place == DEGREE - 1 - k, tail[:, None], rows)
+    else:
+        if KIND != _LOCAL:
+            values = to_unit_area(values, t, DEGREE)
+        rows = tl.zeros(place.shape, tl.float32)
+        for r in tl.static_range(DEGREE + 1):
+            rows = tl.where(place == r, values[r][:, None], rows)
+        if KIND == _NORMALISED:
+            own_size = tl.zeros(x.shape, tl.int32) + n_knots + DEGREE + 1
+            mean, scale = moments(values, own_size, DEGREE)
+            rows = tl.where(column < own_size[:, None], (rows - mean[:, None]) * scale[:, None], 0.0)
+    return tl.where(present[:, None], rows, 0.0)

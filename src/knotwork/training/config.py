@@ -139,5 +139,6 @@ def _check_number(value: Any, name: str, *, above: bool = False) -> None:
     wanted = "be a number larger than 0" if above else "be a number of at least 0"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise type_error(name, wanted, value)
-    if not (0 < value < float("inf") if above else 0 <= value < float("inf")):
+    number = float(value)
+    if not (0 < number < float("inf") if above else 0 <= number < float("inf")):
         raise argument_error(name, wanted, value)

@@ -183,7 +183,8 @@ def train(
 
     Notes
     -----
-    Members of one size go into one stack, unless that would not fit into memory. A stack that runs out of memory all the same is trained as two halves.
+    Members of one size go into one stack, unless that would not fit into memory. A stack
+    that runs out of memory all the same is trained as two halves.
     """
     if not members:
         raise argument_error("members", "be at least one", members)
@@ -256,6 +257,8 @@ class _Run:
                     stack.drop()
         except KeyboardInterrupt:
             self.interrupted = True
+        finally:
+            stack.release()
         self.pieces.append(self._piece(stack, members, places, shift, scale))
         seconds = time.perf_counter() - begin
         self._tell(places, reports, best_epochs, seconds)

@@ -130,7 +130,8 @@ def in_units(numbers: npt.NDArray[np.float64], units: npt.NDArray[np.float64]) -
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = (0.5 * numbers - 0.5 * units[0]) / (0.5 * units[1])
     limit = float(np.finfo(np.float32).max) / 4
-    return np.clip(scaled, -limit, limit).astype(np.float32)
+    clipped: npt.NDArray[np.float64] = np.clip(scaled, -limit, limit)
+    return clipped.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,9 +66,10 @@ class Network(nn.Module):
         n_extra = len(cardinalities) * (D_CATEGORY if embedded else 1)
         layout = encoding.layout
         sizes = layout.sizes if self.has_tokens else [layout.size] * len(layout.sizes)
-        self.backbone: Any = backbone.build(sizes, n_extra, cardinalities, d_out, n_members=n_members)
+        built: Any = backbone.build(sizes, n_extra, cardinalities, d_out, n_members=n_members)
         if not self.has_tokens and fan_in is not None:
-            self.backbone.first.fan_in.copy_(fan_in + n_extra)
+            built.first.fan_in.copy_(fan_in + n_extra)
+        self.backbone = built
 
     def start(self, seeds: Tensor) -> None:
         """Set all parameters but the knots to where they start, each member's by its own seed."""

@@ -1,7 +1,8 @@
 """Work that is repeated many times: called as it is on a CPU, captured once and replayed on a GPU."""
 
+import gc
 from collections.abc import Callable
-from typing import final
+from typing import Any, final
 
 import torch
 
@@ -25,7 +26,7 @@ class Replayed:
         Memory pool to share with other graphs that are never replayed at the same time.
     """
 
-    def __init__(self, function: Callable[[], None], device: torch.device, pool: object = None) -> None:
+    def __init__(self, function: Callable[[], None], device: torch.device, pool: Any = None) -> None:
         self._function = function
         self._on_gpu = device.type == "cuda"
         self._pool = pool
@@ -41,14 +42,30 @@ class Replayed:
             self._warm = True
         else:
             if self._graph is None:
-                self._graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(self._graph, pool=self._pool):
-                    self._function()
+                self._capture()
+            assert self._graph is not None
             self._graph.replay()
+
+    def release(self) -> None:
+        """Free the graph now: one that is collected while another is captured would end the capture."""
+        if self._graph is not None:
+            self._graph.reset()
+        self._graph = None
+
+    def _capture(self) -> None:
+        self._graph = torch.cuda.CUDAGraph()
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            with torch.cuda.graph(self._graph, pool=self._pool):
+                self._function()
+        finally:
+            if collecting:
+                gc.enable()
 
     def _run_aside(self) -> None:
         """Run on a stream of its own, as what is captured afterwards asks for."""
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             self._function()

@@ -219,8 +219,14 @@ class TrainingStack:
         scores = _score(self.config, self.table.task, outputs, target, weights)
         return torch.where(self.n_valid > 0, scores, -(self.schedule.epoch + 1).double())
 
+    def release(self) -> None:
+        """Free what was captured."""
+        for work in (self.begin, self.step, self.finish):
+            work.release()
+
     def drop(self) -> None:
         """Take out members that have stopped."""
+        self.release()
         index = self.schedule.alive.nonzero()[:, 0]
         for name in PER_MEMBER:
             setattr(self, name, getattr(self, name)[index])
@@ -236,7 +242,7 @@ def predict_stack(network: Network, there: DeviceTable, rows: Tensor) -> Tensor:
     network.eval()
     at_once = max(ROWS_AT_ONCE // len(rows), 1)
     with torch.no_grad():
-        parts = [network(there.numbers[part], there.codes[part])[0] for part in rows.split(at_once, dim=1)]
+        parts = [network(there.numbers[part], there.codes[part])[0] for part in torch.split(rows, at_once, dim=1)]
     network.train(was_training)
     return torch.cat(parts, dim=1)
 

@@ -94,7 +94,7 @@ class Linear(Initial):
             out = torch.bmm(rows, self.weight)
         else:
             out = torch.baddbmm(self.bias.to(self.weight.dtype)[:, None], rows, self.weight)
-        return out.unflatten(1, x.shape[1:-1])
+        return out.view(*x.shape[:-1], out.shape[-1])
 
 
 def first_places(cardinalities: Sequence[int]) -> Tensor:

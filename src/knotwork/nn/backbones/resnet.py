@@ -57,7 +57,8 @@ class Block(nn.Module):
     def forward(self, x: Tensor, counts: Tensor | None, p: float, noise: Noise | None, stream: int) -> Tensor:
         """Return the block's output, of the shape of x."""
         hidden = self.up_norm(self.up(x), counts, relu=True, p=p, noise=noise, stream=stream)
-        return self.down_norm(self.down(hidden), counts, residual=x)
+        out: Tensor = self.down_norm(self.down(hidden), counts, residual=x)
+        return out
 
 
 @final

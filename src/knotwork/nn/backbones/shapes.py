@@ -14,9 +14,10 @@ def check_dropout(value: Any, name: str) -> float:
     """Return a probability of dropout, which is smaller than 1."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise type_error(name, "be a number from 0 to below 1", value)
-    if not 0.0 <= value < 1.0:
+    share = float(value)
+    if not 0.0 <= share < 1.0:
         raise argument_error(name, "be a number from 0 to below 1", value)
-    return float(value)
+    return share
 
 
 def flat_rows(x: Tensor, n_members: int | None, *, n_last: int = 1) -> Tensor:
