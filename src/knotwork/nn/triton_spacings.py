@@ -43,7 +43,10 @@ def penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon):
     return -grad / (widths * widths * (n_knots + 1) * n_features)
 
 
-@triton.jit
+@triton.jit(
+    do_not_specialize=["n_features", "n_widths"],
+    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "breaks_pointer"],
+)
 def _breaks_forward(
     logits_pointer, n_knots_pointer, breaks_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
 ):
@@ -58,7 +61,10 @@ def _breaks_forward(
     tl.store(row, 0.0)
 
 
-@triton.jit
+@triton.jit(
+    do_not_specialize=["n_features", "n_widths"],
+    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "out_pointer", "grad_pointer"],
+)
 def _breaks_backward(
     grad_pointer, logits_pointer, n_knots_pointer, out_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
 ):
@@ -72,7 +78,10 @@ def _breaks_backward(
     tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
 
 
-@triton.jit
+@triton.jit(
+    do_not_specialize=["n_features", "n_widths"],
+    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "breaks_pointer", "out_pointer"],
+)
 def _penalty_forward(
     logits_pointer,
     n_knots_pointer,
@@ -106,7 +115,10 @@ def _penalty_forward(
         tl.store(row, tl.zeros((FEATURES, 1), tl.float32), mask=f < n_features)
 
 
-@triton.jit
+@triton.jit(
+    do_not_specialize=["n_features", "n_widths"],
+    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "out_pointer", "grad_pointer"],
+)
 def _penalty_backward(
     grad_pointer,
     logits_pointer,
