@@ -72,6 +72,7 @@ def test_only_the_command_line_prints(path):
     [
         ("import knotwork", ["torch", "numba", "lightgbm", "matplotlib"]),
         ("import knotwork as kw; kw.SplineEncoder(size=5).fit_transform([[1.0], [2.0]])", ["torch", "lightgbm"]),
+        ("import knotwork as kw; kw.stats.cliques([1, 2], 1)", ["torch", "numba", "lightgbm", "matplotlib"]),
         ("import knotwork.cli", ["torch", "numba", "matplotlib"]),
     ],
 )

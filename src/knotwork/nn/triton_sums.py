@@ -1,4 +1,4 @@
-"""Sums over rows in Triton: those of a gradient's rows, and those of the parts that programs of the backward pass left."""
+"""Sums over rows in Triton: of a gradient's rows, and of the parts that programs of the backward pass left."""
 
 import triton
 import triton.language as tl

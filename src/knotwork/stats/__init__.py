@@ -1,0 +1,29 @@
+"""Comparing methods over many blocks: ranks, tests, critical differences, intervals.
+
+Arrays in, numbers out. Scores are a table with a row per block (a data set, or a data set with a backbone) and a column
+per method. The way of Demsar (2006): `average_ranks`, then `friedman`, then `critical_difference` and `cliques`.
+"""
+
+from knotwork.stats.nemenyi import cliques, critical_difference
+from knotwork.stats.omnibus import FriedmanResult, friedman
+from knotwork.stats.pairwise import PairwiseResult, wilcoxon_holm, wins
+from knotwork.stats.ranking import average_ranks, ranks
+from knotwork.stats.resampling import CorrelationInterval, RankIntervals, bootstrap_ranks, spearman
+from knotwork.stats.scores import complete_blocks
+
+__all__ = [
+    "CorrelationInterval",
+    "FriedmanResult",
+    "PairwiseResult",
+    "RankIntervals",
+    "average_ranks",
+    "bootstrap_ranks",
+    "cliques",
+    "complete_blocks",
+    "critical_difference",
+    "friedman",
+    "ranks",
+    "spearman",
+    "wilcoxon_holm",
+    "wins",
+]

@@ -1,0 +1,100 @@
+"""Wilcoxon's test and Holm's correction against SciPy and published numbers; wins against counting."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import knotwork as kw
+from tests.stats.cases import DEPRESSION, tables
+
+
+def test_depression_scale():
+    # R gives V = 40 and p = 0.01953 for the one-sided test.
+    result = kw.stats.wilcoxon_holm(DEPRESSION)
+    assert result.p[0, 1] == pytest.approx(2 * 0.01953, abs=1e-5)
+    assert result.direction.tolist() == [[0, -1], [1, 0]]
+    assert kw.stats.wilcoxon_holm(DEPRESSION, lower_is_better=False).direction.tolist() == [[0, 1], [-1, 0]]
+
+
+@pytest.mark.parametrize("n", [2, 5, 14, 50, 51, 200])
+def test_agrees_with_scipy_without_ties(n):
+    scores = np.random.default_rng(n).normal(size=(n, 3)) + np.array([0, 0.2, 0.5])
+    found = kw.stats.wilcoxon_holm(scores).p
+    for i, j in [(0, 1), (0, 2), (1, 2)]:
+        expected = stats.wilcoxon(scores[:, i], scores[:, j]).pvalue
+        assert found[i, j] == found[j, i] == pytest.approx(expected, rel=1e-10)
+
+
+def test_agrees_with_scipy_with_ties_beyond_the_exact_test():
+    scores = np.random.default_rng(0).integers(0, 6, size=(120, 2))
+    expected = stats.wilcoxon(scores[:, 0], scores[:, 1], zero_method="wilcox").pvalue
+    assert kw.stats.wilcoxon_holm(scores).p[0, 1] == pytest.approx(expected, rel=1e-12)
+
+
+@given(st.lists(st.integers(-3, 3), min_size=2, max_size=8))
+def test_exact_with_ties_counts_all_signs(differences):
+    scores = np.array([[d, 0] for d in differences])
+    rest = np.array([d for d in differences if d])
+    ranks = stats.rankdata(np.abs(rest)) if len(rest) else np.array([])
+    sums = np.array([np.dot(taken, ranks) for taken in product([0, 1], repeat=len(rest))])
+    observed = ranks[rest > 0].sum()
+    expected = min(1, 2 * min(np.mean(sums <= observed), np.mean(sums >= observed)))
+    result = kw.stats.wilcoxon_holm(scores, lower_is_better=False)
+    assert result.p[0, 1] == pytest.approx(expected, rel=1e-12)
+    assert result.direction[0, 1] == np.sign(2 * observed - ranks.sum())
+
+
+def test_exact_with_ties_is_scipys_permutation_test():
+    differences = np.array([1, 1, -2, 3, 3, 0])
+    expected = stats.wilcoxon(differences, zero_method="wilcox", method=stats.PermutationMethod()).pvalue
+    assert kw.stats.wilcoxon_holm(np.stack([differences, 0 * differences], 1)).p[0, 1] == pytest.approx(expected)
+
+
+def test_methods_that_never_differ():
+    result = kw.stats.wilcoxon_holm(np.ones((6, 3)))
+    assert (result.p == 1).all()
+    assert (result.adjusted == 1).all()
+    assert (result.direction == 0).all()
+
+
+def test_holm_as_in_r():
+    # p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm") and one case above 1.
+    from knotwork.stats.pairwise import _holm
+
+    np.testing.assert_allclose(_holm(np.array([0.01, 0.04, 0.03, 0.005])), [0.03, 0.06, 0.06, 0.02])
+    np.testing.assert_allclose(_holm(np.array([0.9, 0.8, 0.01])), [1, 1, 0.03])
+
+
+def test_pairs_are_adjusted_together():
+    scores = np.random.default_rng(3).normal(size=(12, 4)) + np.arange(4)
+    result = kw.stats.wilcoxon_holm(scores)
+    pairs = np.triu_indices(4, 1)
+    order = np.argsort(result.p[pairs])
+    by_hand, worst = [], 0.0
+    for left, p in zip(range(6, 0, -1), result.p[pairs][order], strict=True):
+        worst = max(worst, left * p)
+        by_hand.append(min(1.0, worst))
+    np.testing.assert_allclose(result.adjusted[pairs][order], by_hand)
+    np.testing.assert_array_equal(result.adjusted, result.adjusted.T)
+    np.testing.assert_array_equal(np.diag(result.adjusted), 1)
+
+
+@given(tables(min_blocks=1, max_methods=4), st.booleans(), st.sampled_from([0.0, 1.0, 1.5]))
+def test_wins_by_counting(scores, lower_is_better, tolerance):
+    found = kw.stats.wins(scores, lower_is_better=lower_is_better, tolerance=tolerance)
+    for i, j in product(range(scores.shape[1]), repeat=2):
+        counts = [0, 0, 0]
+        for a, b in zip(scores[:, i], scores[:, j], strict=True):
+            tie, better = abs(a - b) <= tolerance, (a < b) == lower_is_better
+            counts[1 if tie else 0 if better else 2] += 1
+        assert found[i, j].tolist() == counts
+
+
+@pytest.mark.parametrize("tolerance", [-1, np.nan, np.inf])
+def test_tolerance_is_not_negative(tolerance):
+    with pytest.raises(ValueError, match="tolerance must be finite and at least 0"):
+        kw.stats.wins([[1, 2]], tolerance=tolerance)
