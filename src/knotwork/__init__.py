@@ -27,7 +27,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Import `knotwork.nn` when it is first used: it needs torch, which takes seconds to load."""
-    if name == "nn":
-        return import_module("knotwork.nn")
+    """Import a layer when it is first used: `nn` needs torch, which takes seconds to load; `datasets` needs pandas."""
+    if name in ("datasets", "nn"):
+        return import_module(f"knotwork.{name}")
     raise AttributeError(f"module 'knotwork' has no attribute {name!r}")
