@@ -56,7 +56,7 @@ def demo(
     draw_bases(data.data["bmi"].to_numpy(), data.target.to_numpy(), name="body mass index", size=size).savefig(
         picture, dpi=150
     )
-    console.print(f"Picture of the bases: [bold]{picture}[/bold]")
+    console.print(f"Picture of the bases: [bold]{picture}[/bold]", soft_wrap=True)
 
 
 datasets_app = typer.Typer(no_args_is_help=True, help="The data sets of the study: list, fetch and check them.")
@@ -80,7 +80,7 @@ def list_datasets() -> None:
     for line in lines:
         rows = f"{line.n_rows:,}" if line.n_drawn is None else f"{line.n_drawn:,} of {line.n_rows:,}"
         table.add_row(line.key, line.task, rows, f"{line.n_numerical} + {line.n_categorical}", line.where)
-    Console().print(table)
+    Console(width=max(Console().width, 110)).print(table)  # whole words in a pipe, too
     typer.echo("Columns: numerical + categorical features.")
     typer.echo(f"KNOTWORK_DATA: {data_folder() or 'not set'}\ncache: {cache_folder()}")
 

@@ -97,7 +97,7 @@ def _fetch_uci(source: UCIArchive, spec: DatasetSpec) -> pd.DataFrame:
     try:
         return source.read(*members)
     except (ValueError, KeyError, AttributeError) as error:  # the table has another form than the recipe knows
-        raise _mismatch(spec, f"it cannot be read ({error})") from error
+        raise _mismatch(spec, f"it cannot be read ({str(error).strip()})") from error
 
 
 def _member(archive: bytes, name: str) -> bytes:
@@ -157,6 +157,7 @@ def _patience(seconds: float) -> Iterator[None]:
 def _unavailable(spec: DatasetSpec, url: str, error: Exception) -> DatasetUnavailableError:
     if isinstance(error, HTTPError):
         reason = f"the server answered {error.code} ({error.reason})"
+        error.close()
     elif isinstance(error, zipfile.BadZipFile):
         reason = "the server sent something that is no ZIP archive"
     elif isinstance(error, KeyError):
@@ -179,6 +180,6 @@ def _next(spec: DatasetSpec) -> str:
 
 def _own_copy(spec: DatasetSpec) -> str:
     return (
-        f"put {spec.key}.parquet into a folder and set KNOTWORK_DATA to it. With KNOTWORK_OFFLINE=1 no server is asked; "
-        "the sets sk_diabetes, sk_breast_cancer, sk_wine and sk_iris need none."
+        f"put {spec.key}.parquet into a folder and set KNOTWORK_DATA to it. With KNOTWORK_OFFLINE=1 no server is "
+        "asked; the sets sk_diabetes, sk_breast_cancer, sk_wine and sk_iris need none."
     )

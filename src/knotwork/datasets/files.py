@@ -119,7 +119,10 @@ def _read(path: Path) -> pd.DataFrame:
         frame = pd.DataFrame()
     except (OSError, ValueError) as error:  # the errors of pyarrow and of pandas' parsers are kinds of these
         raise argument_error(
-            "path", f"be a {path.suffix.lower()} file that can be read", str(path), f"The reader says: {error}"
+            "path",
+            f"be a {path.suffix.lower()} file that can be read",
+            str(path),
+            f"The reader says: {str(error).strip()}",
         ) from error
     if frame.empty:
         raise ColumnError(f"{path} has no rows. A header and at least one row are needed.")

@@ -4,7 +4,7 @@ from knotwork.checks import check_bool
 from knotwork.datasets.embedded import EMBEDDED, load_embedded
 from knotwork.datasets.fetching import fetch_dataset
 from knotwork.datasets.folders import cache_folder, find_dataset, is_offline
-from knotwork.datasets.registry import DATASETS, DatasetSpec, unknown_key
+from knotwork.datasets.registry import DATASETS, DatasetSpec, get_spec, unknown_key
 from knotwork.datasets.rows import SUBSAMPLE_SEED, complete_rows, draw_rows
 from knotwork.datasets.synthetic import SYNTHETIC, SYNTHETIC_SEED
 from knotwork.datasets.table import Dataset
@@ -49,7 +49,7 @@ def load_dataset(key: str, *, offline: bool = False, drop_missing: bool = True) 
         return load_embedded(key)
     if key in SYNTHETIC:
         return SYNTHETIC[key](seed=SYNTHETIC_SEED)
-    return _load(DATASETS[key], offline=offline or is_offline(), drop_missing=drop_missing)
+    return _load(get_spec(key), offline=offline or is_offline(), drop_missing=drop_missing)
 
 
 def _load(spec: DatasetSpec, *, offline: bool, drop_missing: bool) -> Dataset:

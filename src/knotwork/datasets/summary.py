@@ -48,13 +48,9 @@ def summarise_datasets() -> list[DatasetSummary]:
 
 
 def _study_line(key: str) -> DatasetSummary:
-    spec = DATASETS[key]
-    place = find_dataset(key)
-    source = SOURCES[key]
-    if place is not None:
-        where = place.origin
-    else:
-        where = "by hand" if isinstance(source, ByHand) else f"fetch: {source.label}"
+    spec, place, source = DATASETS[key], find_dataset(key), SOURCES[key]
+    elsewhere = source.label if isinstance(source, ByHand) else f"fetch: {source.label}"
+    where = elsewhere if place is None else place.origin
     return DatasetSummary(
         key, spec.task, spec.n_rows, len(spec.numerical), len(spec.categorical), spec.subsample, where
     )
