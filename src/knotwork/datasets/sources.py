@@ -1,7 +1,7 @@
 """Where each data set of the study can be fetched, and how its table is made of what the server sends.
 
-The recipes were written from the documentation of the servers and of the tables. Whatever they give is compared with
-the registry, so that a server that changed its table is noticed.
+The recipes were written from descriptions of the tables, and have been run on copies in the form of the servers, not on
+the servers. Whatever they give is compared with the registry, so that a table that differs is noticed.
 """
 
 import io
@@ -139,7 +139,7 @@ _BANK = (222, "bank+marketing", ("bank.zip/bank-full.csv",))
 SOURCES: Mapping[str, Source] = MappingProxyType(
     {
         "abalone": UCIArchive(1, "abalone", ("abalone.data",), _abalone),
-        "california": ByHand("207 of its values are those of the StatLib original, which OpenML 45028 does not have"),
+        "california": ByHand("207 missing values were filled from the StatLib original, not from OpenML 45028"),
         "cpu_small": OpenML(227),
         "diamonds": OpenML(44979),
         "house_sales": OpenML(42092),
