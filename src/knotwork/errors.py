@@ -1,6 +1,14 @@
 """The errors of the library, each a kind of the built-in error that a user would catch."""
 
-__all__ = ["ArgumentError", "ArgumentTypeError", "ColumnError", "ColumnTypeError", "MissingPackageError"]
+__all__ = [
+    "ArgumentError",
+    "ArgumentTypeError",
+    "ColumnError",
+    "ColumnTypeError",
+    "DatasetMismatchError",
+    "DatasetUnavailableError",
+    "MissingPackageError",
+]
 
 
 class ArgumentError(ValueError):
@@ -21,3 +29,11 @@ class ColumnTypeError(ColumnError, TypeError):
 
 class MissingPackageError(ImportError):
     """An optional package is needed and not installed; the message says how to install it."""
+
+
+class DatasetMismatchError(ValueError):
+    """A data set is there and is not the one of the study; the message names the file and every difference."""
+
+
+class DatasetUnavailableError(OSError):
+    """A data set is not on this machine and cannot be fetched; the message says why, and what to do."""

@@ -1,0 +1,179 @@
+"""Fetching, from a server of our own: what arrives, what is refused, and what an outage looks like."""
+
+import os
+import socket
+from types import SimpleNamespace
+from urllib.error import URLError
+
+import pandas as pd
+import pytest
+
+from knotwork.datasets import DATASETS, cache_folder, fetch_dataset, fetching, load_dataset
+from knotwork.datasets.checksums import content_sha256
+from knotwork.datasets.sources import SOURCES, ByHand, OpenML, UCIArchive
+from knotwork.errors import DatasetMismatchError, DatasetUnavailableError
+from tests.datasets.conftest import zipped
+
+ABALONE = "/static/public/1/abalone.zip"
+LINES = (
+    b"M,0.455,0.365,0.095,0.514,0.2245,0.101,0.15,15\nM,0.35,0.265,0.09,0.2255,0.0995,0.0485,0.07,7\n"
+    b"F,0.53,0.42,0.135,0.677,0.2565,0.1415,0.21,9\n"
+)
+
+
+def test_what_the_server_has_is_checked_and_kept(small_registry, server):
+    server[ABALONE] = (200, zipped(**{"abalone.data": LINES}))
+    data = load_dataset("abalone")
+    assert data.frame["Sex"].tolist() == ["M", "M", "F"]
+    path = cache_folder() / "abalone.parquet"
+    assert os.listdir(cache_folder()) == [path.name]
+    server.clear()  # from here on the server has nothing
+    assert load_dataset("abalone").sha256 == data.sha256
+    assert fetch_dataset("abalone") == path
+    path.write_bytes(b"damaged")
+    with pytest.raises(DatasetUnavailableError):  # a damaged file is fetched again
+        fetch_dataset("abalone")
+    server[ABALONE] = (200, zipped(**{"abalone.data": LINES}))
+    assert load_dataset("abalone", offline=fetch_dataset("abalone") != path).n_rows == 3
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (LINES[:-1].replace(b"0.53,", b"0.54,"), "values differ"),
+        (LINES + LINES, "must have 3 rows, got 6"),
+        (LINES.replace(b"0.455", b"long"), "column 'Length' must hold numbers"),
+        (b"", "must have 3 rows, got 0"),
+        (LINES + b"1,2,3,4,5,6,7,8,9,10,11\n", "cannot be read"),
+    ],
+)
+def test_another_table_is_refused_and_nothing_is_kept(small_registry, server, lines, words):
+    server[ABALONE] = (200, zipped(**{"abalone.data": lines}))
+    with pytest.raises(DatasetMismatchError, match=f"UCI 1 sent is not.*{words}.*Nothing was kept.*read_table"):
+        fetch_dataset("abalone")
+    assert not cache_folder().exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((503, b"down"), "answered 503"),
+        ((404, b"gone"), "answered 404"),
+        ((200, b"<html>maintenance</html>"), "no ZIP archive"),
+        ((200, zipped(readme=b"moved")), "lacks a file.*abalone.data"),
+        ((200, None), "(timed out|Timeout)"),
+    ],
+    ids=["503", "404", "page", "archive", "silence"],
+)
+def test_an_outage_says_which_server_why_and_what_next(server, monkeypatch, answer, words):
+    monkeypatch.setattr(fetching, "TIMEOUT", 0.3)
+    server[ABALONE] = answer
+    with pytest.raises(DatasetUnavailableError, match=words) as caught:
+        load_dataset("abalone")
+    for part in ("'abalone'", fetching.UCI_SERVER, "try again later", "KNOTWORK_DATA", "KNOTWORK_OFFLINE=1"):
+        assert part in str(caught.value)
+
+
+def test_no_connection():
+    with pytest.raises(DatasetUnavailableError, match="127.0.0.1:9/static/public/1/abalone.zip.*refused"):
+        fetch_dataset("abalone")
+
+
+def test_a_write_that_fails_leaves_nothing(small_registry, server, monkeypatch):
+    server[ABALONE] = (200, zipped(**{"abalone.data": LINES}))
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        fetch_dataset("abalone")
+    assert os.listdir(cache_folder()) == []
+
+
+@pytest.mark.parametrize("key", [key for key, source in SOURCES.items() if isinstance(source, ByHand)])
+def test_what_no_server_has_is_said(key):
+    with pytest.raises(DatasetUnavailableError, match=f"'{key}'.*cannot be built from a download.*KNOTWORK_DATA"):
+        fetch_dataset(key)
+
+
+def test_openml(small_registry, monkeypatch):
+    seen = {}
+
+    def answer(**options):
+        seen.update(options, timeout=socket.getdefaulttimeout())
+        table = small_registry["shuttle"].astype({"class": "category", "A1": float})
+        return SimpleNamespace(data=table[list(reversed(table.columns))].assign(id=0))
+
+    monkeypatch.setattr(fetching, "fetch_openml", answer)
+    data = load_dataset("shuttle")
+    assert (seen["data_id"], seen["timeout"]) == (40685, fetching.TIMEOUT)
+    assert socket.getdefaulttimeout() is None
+    assert tuple(data.frame.columns) == DATASETS["shuttle"].columns
+    assert sorted(set(data.target_values())) == ["1", "4", "5"]
+
+
+def test_openml_with_other_columns(small_registry, monkeypatch):
+    table = small_registry["shuttle"].rename(columns={"A1": "V1"})
+    monkeypatch.setattr(fetching, "fetch_openml", lambda **_: SimpleNamespace(data=table))
+    with pytest.raises(DatasetMismatchError, match="OpenML 40685.*columns are missing: 'A1'; it has 'V1'"):
+        fetch_dataset("shuttle")
+
+
+@pytest.mark.parametrize("error", [URLError("no route"), TimeoutError("timed out"), ValueError("412: unknown id")])
+def test_openml_down(monkeypatch, error):
+    def fail(**_):
+        raise error
+
+    monkeypatch.setattr(fetching, "fetch_openml", fail)
+    with pytest.raises(DatasetUnavailableError, match=r"https://www.openml.org/d/40685: .*(no route|timed out|412)"):
+        fetch_dataset("shuttle")
+
+
+def as_csv(frame, columns=None, **options):
+    return frame[columns or list(frame.columns)].to_csv(index=False, **options).encode()
+
+
+def archive_of(key, frame):  # noqa: PLR0911 - one case after the other
+    """What UCI's archive of a data set looks like, written from our table."""
+    spec = DATASETS[key]
+    if key == "abalone":
+        return zipped(**{"abalone.data": as_csv(frame, ["Sex", *spec.numerical, "Rings"], header=False)})
+    if key == "pulsar":
+        return zipped(**{"HTRU_2.csv": as_csv(frame, header=False)})
+    if key == "wine_quality":
+        red, white = as_csv(frame[:1599], sep=";"), as_csv(frame[1599:], sep=";")
+        return zipped(**{"winequality-red.csv": red, "winequality-white.csv": white})
+    if key in ("bank", "marketing"):
+        unknown = frame.iloc[:3].assign(job="unknown")
+        rows = pd.concat([unknown, frame]) if key == "marketing" else frame
+        return zipped(**{"bank.zip": zipped(**{"bank-full.csv": as_csv(rows, sep=";", quoting=2)})})
+    if key == "eeg":
+        head = "@RELATION eeg\n" + "".join(f"@ATTRIBUTE {name} NUMERIC\n" for name in spec.numerical)
+        lines = as_csv(frame, header=False)
+        return zipped(**{"EEG Eye State.arff": f"{head}@ATTRIBUTE eyeDetection {{0,1}}\n@DATA\n".encode() + lines})
+    if key == "adult":
+        names = ["age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation",
+                 "relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country",
+                 "income"]  # fmt: skip
+        text = as_csv(frame.assign(fnlwgt=1), names, header=False).replace(b",", b", ").splitlines(keepends=True)
+        test = b"|1x3 Cross validator\n" + b"".join(line.replace(b"\n", b".\n") for line in text[32561:]) + b"\n"
+        return zipped(**{"adult.data": b"".join(text[:32561]), "adult.test": test})
+    return zipped(**{SOURCES[key].members[0]: as_csv(frame.assign(other=1))})
+
+
+@pytest.mark.parametrize("key", [key for key, source in SOURCES.items() if isinstance(source, UCIArchive)])
+def test_recipes_give_back_the_real_tables(data_folder, server, key):
+    source, frame = SOURCES[key], pd.read_parquet(data_folder / f"{key}.parquet")
+    server[f"/static/public/{source.dataset_id}/{source.archive}.zip"] = (200, archive_of(key, frame))
+    fetched = pd.read_parquet(fetch_dataset(key))
+    pd.testing.assert_frame_equal(fetched, frame, check_dtype=False)
+
+
+@pytest.mark.parametrize("key", [key for key, source in SOURCES.items() if isinstance(source, OpenML)])
+def test_real_tables_survive_the_types_of_openml(data_folder, monkeypatch, key):
+    spec, frame = DATASETS[key], pd.read_parquet(data_folder / f"{key}.parquet")
+    sent = frame.astype(dict.fromkeys(spec.texts, "category"))
+    monkeypatch.setattr(fetching, "fetch_openml", lambda **_: SimpleNamespace(data=sent))
+    fetched = pd.read_parquet(fetch_dataset(key))
+    assert content_sha256(fetched, spec.texts) == spec.content_sha256
