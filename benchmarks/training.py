@@ -27,7 +27,7 @@ from torch import nn
 import knotwork as kw
 from knotwork.nn.backbones.config import BACKBONES
 from knotwork.training.config import TrainingConfig
-from knotwork.training.engine import _matrix_precision
+from knotwork.training.engine import matrix_precision
 from knotwork.training.members import DeviceTable, Member, TrainingTable
 from knotwork.training.network import matrices
 from knotwork.training.stack import TrainingStack
@@ -193,7 +193,7 @@ def measure(backbone: str, n_members: int, method: str, size: int, device: torch
     there = DeviceTable.from_table(table, device)
     config = TrainingConfig.paper()
     stack = TrainingStack(table, there, make_members(table, n_members, method, size), BACKBONES[backbone](), config)
-    with _matrix_precision(config, device):
+    with matrix_precision(config, device):
         stack.begin()
         seconds = timed(stack.step, device, 30 if device.type == "cuda" else 5)
     done = operations(stack)

@@ -29,7 +29,7 @@ _LOADED_WHEN_USED = ("datasets", "nn", "stats")
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Import a part when it is first used: `nn` needs torch, which takes seconds to load, the others pandas or SciPy."""
+    """Import a part when it is first used: `nn` needs torch, which takes seconds, the others pandas or SciPy."""
     if name in _LOADED_WHEN_USED:
         return import_module(f"knotwork.{name}")
     raise AttributeError(f"module 'knotwork' has no attribute {name!r}")

@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import NamedTuple, Self, final
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 __all__ = ["EpochReport", "ProgressBar", "Reporter"]
 
@@ -28,7 +28,7 @@ Reporter = Callable[[EpochReport], None]
 
 @final
 class ProgressBar:
-    """A line at the bottom of the terminal: members alive, epoch, network steps per second, time left at most.
+    """A line for each stack at the bottom of the terminal: members, epoch, network steps per second, time left at most.
 
     Parameters
     ----------
@@ -48,31 +48,33 @@ class ProgressBar:
             console=Console(stderr=True) if console is None else console,
             transient=True,
         )
-        self._task = self._progress.add_task("training", total=None, rate="")
-        self._stack, self._steps = -1, 0
+        self._tasks: dict[int, TaskID] = {}
+        self._steps: dict[int, int] = {}
 
     def __enter__(self) -> Self:
-        """Show the line."""
+        """Show the lines."""
         self._progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take the line away."""
+        """Take the lines away."""
         self._progress.stop()
 
     def __call__(self, report: EpochReport) -> None:
         """Move on."""
-        if report.stack != self._stack:
-            self._stack, self._steps = report.stack, 0
-            self._progress.reset(self._task, total=report.max_epochs)
-        self._steps += report.steps
-        elapsed = self._progress.tasks[0].elapsed or 1e-9
-        of = f" of stack {report.stack + 1}/{report.n_stacks}" if report.n_stacks > 1 else ""
+        if report.stack not in self._tasks:
+            self._tasks[report.stack] = self._progress.add_task("", total=report.max_epochs, rate="")
+            self._steps[report.stack] = 0
+        task = self._tasks[report.stack]
+        self._steps[report.stack] += report.steps
+        elapsed = self._progress.tasks[self._progress.task_ids.index(task)].elapsed or 1e-9
+        of = f", stack {report.stack + 1} of {report.n_stacks}" if report.n_stacks > 1 else ""
         self._progress.update(
-            self._task,
+            task,
             completed=report.epoch,
-            description=f"{report.n_alive}/{report.n_members} networks{of}",
-            rate=f"{self._steps / elapsed:,.0f}",
+            description=f"{report.n_alive} of {report.n_members} networks{of}",
+            rate=f"{self._steps[report.stack] / elapsed:,.0f}",
+            visible=report.n_alive > 0,
         )

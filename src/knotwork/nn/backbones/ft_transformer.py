@@ -130,7 +130,7 @@ class FTTransformer(nn.Module):
         Dropout of attention weights.
     ffn_dropout : float, default=0.1
         Dropout in the feed-forward layers.
-    ffn_factor : float, default=4/3
+    ffn_factor : float, default=1.3333333333333333
         Width of the feed-forward layers over that of a token.
     n_members : int, optional
         Number of networks that are computed together, as in `MLP`.

@@ -1,0 +1,132 @@
+"""What comes out of training: networks with their best weights, and how they were trained."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from knotwork.training.members import DeviceTable, in_units
+from knotwork.training.network import Network
+from knotwork.training.stack import predict_stack
+
+__all__ = ["History", "Piece", "Trained"]
+
+
+@dataclass(frozen=True)
+class History:
+    """How one member was trained.
+
+    Parameters
+    ----------
+    loss, score, learning_rate : ndarray of shape (epochs,)
+        Mean training loss (with dropout), validation score where smaller is better (the metric, or less it), and
+        learning rate of each epoch.
+    best_epoch : int
+        Epoch of the best score, from 0, whose weights are kept; -1 if no score was ever a number.
+    seconds : float
+        The member's share of the time its stack took.
+    """
+
+    loss: npt.NDArray[np.float64]
+    score: npt.NDArray[np.float64]
+    learning_rate: npt.NDArray[np.float64]
+    best_epoch: int
+    seconds: float
+
+    @property
+    def epochs(self) -> int:
+        """Number of epochs."""
+        return len(self.loss)
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Members that were trained as one stack, with their best weights.
+
+    Parameters
+    ----------
+    network : Network
+        The network, in float32.
+    places : tuple of int
+        Places of its members among all.
+    shift, scale : Tensor of shape (n_members,)
+        What regression outputs are multiplied by, and what is then added, float64.
+    """
+
+    network: Network
+    places: tuple[int, ...]
+    shift: Tensor
+    scale: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Trained members.
+
+    Parameters
+    ----------
+    pieces : list of Piece
+        The networks.
+    histories : list of History
+        One for each member.
+    units : ndarray of shape (2, n_numerical)
+        Origin and unit of each numerical column.
+    task : {"regression", "classification"}
+        What they predict.
+    interrupted : bool
+        Whether training was stopped from the keyboard or by the time limit.
+    """
+
+    pieces: list[Piece]
+    histories: list[History]
+    units: npt.NDArray[np.float64]
+    task: str
+    interrupted: bool
+
+    def outputs(
+        self,
+        numbers: npt.NDArray[np.float64],
+        codes: npt.NDArray[np.int64],
+        rows: Sequence[npt.NDArray[np.int64]] | None = None,
+    ) -> list[npt.NDArray[np.float64]]:
+        """Return predictions of every member: in units of the target, or logits of classes.
+
+        Parameters
+        ----------
+        numbers : ndarray of shape (n, n_numerical)
+            Numerical features, NaN where missing.
+        codes : ndarray of shape (n, n_categorical)
+            Codes of the categories.
+        rows : sequence of ndarray, optional
+            The rows that each member predicts; by default all.
+
+        Returns
+        -------
+        list of ndarray of shape (n rows, d_out)
+            One for each member.
+        """
+        out: list[Any] = [None] * len(self.histories)
+        for piece in self.pieces:
+            device = piece.shift.device
+            there = DeviceTable(
+                torch.from_numpy(in_units(numbers, self.units)).to(device),
+                torch.from_numpy(np.ascontiguousarray(codes, dtype=np.int64)).to(device),
+                torch.empty(0),
+                None,
+                self.units,
+            )
+            own = [np.arange(len(numbers)) if rows is None else rows[place] for place in piece.places]
+            longest = max(len(each) for each in own)
+            padded = np.zeros((len(own), longest), dtype=np.int64)
+            for place, each in enumerate(own):
+                padded[place, : len(each)] = each
+            outputs = predict_stack(piece.network, there, torch.from_numpy(padded).to(device)).double()
+            if self.task == "regression":
+                outputs = outputs * piece.scale[:, None, None] + piece.shift[:, None, None]
+            for place, each, values in zip(piece.places, own, outputs.cpu().numpy(), strict=True):
+                out[place] = values[: len(each)]
+        return out
