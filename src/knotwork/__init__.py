@@ -1,7 +1,7 @@
 """Spline and piecewise-linear encodings of numerical columns for tabular deep learning."""
 
 from importlib import import_module
-from types import ModuleType
+from typing import Any
 
 from knotwork import basis
 from knotwork.encoders import (
@@ -25,11 +25,24 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_LOADED_WHEN_USED = ("datasets", "nn", "stats")
+_PARTS = ("datasets", "nn", "stats", "training")
+_NAMES = {
+    "TabularClassifier": "knotwork.estimators.classifier",
+    "TabularRegressor": "knotwork.estimators.regressor",
+    "TrainingConfig": "knotwork.training.config",
+    "load": "knotwork.estimators.persistence",
+    "recommend": "knotwork.estimators.recommend",
+}
 
 
-def __getattr__(name: str) -> ModuleType:
-    """Import a part when it is first used: `nn` needs torch, which takes seconds, the others pandas or SciPy."""
-    if name in _LOADED_WHEN_USED:
+def __getattr__(name: str) -> Any:
+    """Import what needs torch, which takes seconds to load, pandas or SciPy when it is first used."""
+    if name in _PARTS:
         return import_module(f"knotwork.{name}")
+    if name in _NAMES:
+        return getattr(import_module(_NAMES[name]), name)
     raise AttributeError(f"module 'knotwork' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PARTS, *_NAMES])

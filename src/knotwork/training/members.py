@@ -159,8 +159,10 @@ class DeviceTable:
         kind = torch.float64 if table.task == "regression" else torch.int64
         return cls(
             torch.from_numpy(in_units(table.numbers, units)).to(device),
-            torch.from_numpy(np.ascontiguousarray(table.codes, dtype=np.int64)).to(device),
-            torch.as_tensor(np.ascontiguousarray(table.target)).to(device=device, dtype=kind),
-            None if table.weights is None else torch.from_numpy(table.weights).to(device=device, dtype=torch.float32),
+            torch.from_numpy(np.array(table.codes, dtype=np.int64)).to(device),
+            torch.from_numpy(np.array(table.target)).to(device=device, dtype=kind),
+            None
+            if table.weights is None
+            else torch.from_numpy(np.array(table.weights)).to(device=device, dtype=torch.float32),
             units,
         )

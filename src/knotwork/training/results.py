@@ -114,7 +114,7 @@ class Trained:
             device = piece.shift.device
             there = DeviceTable(
                 torch.from_numpy(in_units(numbers, self.units)).to(device),
-                torch.from_numpy(np.ascontiguousarray(codes, dtype=np.int64)).to(device),
+                torch.from_numpy(np.array(codes, dtype=np.int64)).to(device),
                 torch.empty(0),
                 None,
                 self.units,

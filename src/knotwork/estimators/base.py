@@ -1,0 +1,295 @@
+"""What both estimators share: reading a table, training a stack, predicting with it."""
+
+from abc import ABC, abstractmethod
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from knotwork.checks import argument_error, check_bool, check_choice, check_int, type_error
+from knotwork.estimators.columns import Columns, Table
+from knotwork.estimators.preparation import add_indicators, choose_encodings, fit_blocks, hold_out
+from knotwork.nn.backbones.config import Backbone, make_backbone
+from knotwork.training.config import TrainingConfig
+from knotwork.training.engine import train
+from knotwork.training.members import Member, TrainingTable
+from knotwork.training.network import CATEGORIES
+from knotwork.training.progress import ProgressBar
+from knotwork.training.results import Trained
+
+__all__ = ["TabularEstimator"]
+
+MOST_HELD = 1000
+"""Validation rows that are kept for `feature_importances_`."""
+
+
+class TabularEstimator(BaseEstimator, ABC):
+    """A network on encoded columns, with scikit-learn's interface; see `TabularRegressor`."""
+
+    encoding: Any
+    backbone: Any
+    size: int | None
+    n_members: int
+    categories: str
+    categorical: Any
+    validation_share: float
+    training: TrainingConfig | None
+    device: Any
+    random_state: Any
+    verbose: bool
+
+    columns_: Columns
+    trained_: Trained
+
+    @abstractmethod
+    def _read_target(self, y: Any) -> npt.NDArray[Any]:
+        """Check a target, keep what predictions need of it, and return numbers or class codes."""
+
+    @property
+    @abstractmethod
+    def _task(self) -> str:
+        """What is predicted."""
+
+    @abstractmethod
+    def _row_weights(self, target: npt.NDArray[Any], sample_weight: Any) -> npt.NDArray[np.float64] | None:
+        """Return the weights of the rows, or None."""
+
+    @abstractmethod
+    def _loss(self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any]) -> float:
+        """Return the loss of the members' common prediction."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on a table.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            NumPy array, or pandas, polars or pyarrow table: numbers, booleans, text and categories. Values may be
+            missing. Dates are refused, with advice.
+        y : array-like of shape (n,)
+            The target.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, not negative. Rows of weight 0 are left out.
+
+        Returns
+        -------
+        self
+            The fitted estimator. After Ctrl-C it is the best so far.
+        """
+        backbone, config = self._settings()
+        columns = Columns.from_table(X, self.categorical)
+        table = columns.read(X)
+        if y is None:
+            raise argument_error(
+                "y", "be given", None, "This estimator requires y to be passed, but the target y is None."
+            )
+        target = self._read_target(y)
+        if len(target) != len(table.numbers):
+            raise argument_error("y", f"have as many values as X has rows, {len(table.numbers)}", len(target))
+        weights = self._row_weights(target, sample_weight)
+        if weights is not None and (weights == 0).any():
+            kept = weights > 0
+            table, target, weights = Table(table.numbers[kept], table.codes[kept]), target[kept], weights[kept]
+        self.columns_ = columns
+        self._set_names(columns)
+        self._fit(table, target, weights, backbone, config)
+        return self
+
+    def _fit(
+        self,
+        table: Table,
+        target: npt.NDArray[Any],
+        weights: npt.NDArray[np.float64] | None,
+        backbone: Backbone,
+        config: TrainingConfig,
+    ) -> None:
+        """Train on what was read."""
+        random = check_random_state(self.random_state)
+        seeds = random.randint(2**31 - 1, size=self.n_members)
+        share = self.validation_share
+        rows, held = hold_out(target, task=self._task, share=share, random=random)
+        self.choices_ = choose_encodings(
+            self.encoding, self.size, names=self._numerical_names(), task=self._task, backbone=backbone.name
+        )
+        blocks = fit_blocks(
+            self.choices_,
+            table.numbers[rows],
+            target[rows],
+            task=self._task,
+            weights=None if weights is None else weights[rows],
+            seed=int(seeds[0]) % 2**30,
+        )
+        self.indicated_ = np.flatnonzero(np.isnan(table.numbers[rows]).any(axis=0)).tolist()
+        whole = TrainingTable(
+            table.numbers,
+            add_indicators(table, self.indicated_),
+            target,
+            self._task,
+            (*self.columns_.cardinalities, *[3] * len(self.indicated_)),
+            self._n_classes,
+            weights,
+        )
+        learnable = any(choice.learnable for choice in self.choices_)
+        members = [Member(rows, held, blocks, learnable, int(seed)) for seed in seeds]
+        with ProgressBar() if self.verbose else nullcontext() as bar:
+            self.trained_ = train(
+                whole, members, backbone, config, device=self.device, categories=self.categories, report=bar
+            )
+        self.config_ = config
+        self.backbone_ = backbone
+        self._check_trained()
+        self._held = Table(table.numbers[held[:MOST_HELD]], table.codes[held[:MOST_HELD]]), target[held[:MOST_HELD]]
+
+    def _settings(self) -> tuple[Backbone, TrainingConfig]:
+        """Check all parameters."""
+        check_int(self.n_members, "n_members", minimum=1)
+        check_choice(self.categories, "categories", CATEGORIES)
+        check_bool(self.verbose, "verbose")
+        if not isinstance(self.validation_share, float) or not 0.0 < self.validation_share < 1.0:
+            raise argument_error("validation_share", "be a number between 0 and 1", self.validation_share)
+        config = TrainingConfig() if self.training is None else self.training
+        if not isinstance(config, TrainingConfig):
+            raise type_error(
+                "training", "be a TrainingConfig", config, "Write TrainingConfig(max_epochs=50), for example."
+            )
+        config.metric_for(self._task)
+        return make_backbone(self.backbone), config
+
+    def _check_trained(self) -> None:
+        for history in self.trained_.histories:
+            if history.best_epoch < 0 and history.epochs:
+                raise argument_error(
+                    "training",
+                    "lead to finite scores",
+                    self.training,
+                    "The loss became NaN or infinite: try a smaller learning rate, for example "
+                    "training=TrainingConfig(learning_rate=1e-4).",
+                )
+
+    @property
+    def _n_classes(self) -> int:
+        return 0
+
+    def _set_names(self, columns: Columns) -> None:
+        self.n_features_in_ = len(columns.roles)
+        if columns.names is not None:
+            self.feature_names_in_ = np.array(columns.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _numerical_names(self) -> list[Any]:
+        names = self.columns_.names
+        places = [place for place, role in enumerate(self.columns_.roles) if role == "numerical"]
+        return [place if names is None else names[place] for place in places]
+
+    def _outputs(self, table: Table) -> npt.NDArray[np.float64]:
+        """Return the outputs of every member, of shape (n_members, n, d_out)."""
+        codes = add_indicators(table, self.indicated_)
+        return np.stack(self.trained_.outputs(table.numbers, codes))
+
+    def _read(self, X: Any) -> Table:
+        check_is_fitted(self)
+        return self.columns_.read(X)
+
+    @property
+    def history_(self) -> list[dict[str, Any]]:
+        """How each member was trained.
+
+        A dict of ``loss`` (mean training loss of each epoch), ``score`` (validation metric of each epoch),
+        ``learning_rate``, ``metric`` (its name), ``best_epoch`` (whose weights are kept) and ``seconds``.
+        """
+        metric = self.config_.metric_for(self._task)
+        sign = 1.0 if metric.lower_is_better else -1.0
+        return [
+            {
+                "loss": history.loss,
+                "score": sign * history.score,
+                "learning_rate": history.learning_rate,
+                "metric": metric.name,
+                "best_epoch": history.best_epoch,
+                "seconds": history.seconds,
+            }
+            for history in self.trained_.histories
+        ]
+
+    @property
+    def knots_(self) -> list[dict[Any, npt.NDArray[np.float64]]]:
+        """Interior knots of each numerical column for each member after training, in the units of the table."""
+        names = self._numerical_names()
+        units = self.trained_.units
+        out: list[Any] = [None] * len(self.trained_.histories)
+        for piece in self.trained_.pieces:
+            knots = piece.network.encoding.interior_knots().double().cpu().numpy()
+            for place, own in zip(piece.places, knots, strict=True):
+                out[place] = {
+                    name: units[0, index] + units[1, index] * own[index][~np.isnan(own[index])]
+                    for index, name in enumerate(names)
+                }
+        return out
+
+    @property
+    def feature_importances_(self) -> npt.NDArray[np.float64]:
+        """How much the loss on up to 1,000 validation rows grows when a column is shuffled, one number for each."""
+        check_is_fitted(self)
+        if not hasattr(self, "_importances"):
+            self._importances = self._shuffled_losses()
+        return self._importances
+
+    def _shuffled_losses(self) -> npt.NDArray[np.float64]:
+        if not hasattr(self, "_held"):
+            raise AttributeError("feature_importances_ are not there: the estimator was loaded without them.")
+        table, target = self._held
+        before = self._loss(self._outputs(table), target)
+        order = np.random.RandomState(0).permutation(len(target))
+        gains, numerical, categorical = [], 0, 0
+        for role in self.columns_.roles:
+            numbers, codes = table.numbers.copy(), table.codes.copy()
+            if role == "numerical":
+                numbers[:, numerical] = numbers[order, numerical]
+                numerical += 1
+            else:
+                codes[:, categorical] = codes[order, categorical]
+                categorical += 1
+            gains.append(self._loss(self._outputs(Table(numbers, codes)), target) - before)
+        return np.array(gains)
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted estimator to one file that `knotwork.load` reads, without pickle.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; it is replaced if it is there.
+        """
+        from knotwork.estimators.persistence import save  # noqa: PLC0415 - only those who save need it
+
+        check_is_fitted(self)
+        save(self, path)
+
+    def export_onnx(self, path: str | Path) -> None:
+        """Write the whole predictor as an ONNX model: scaling, encoding, categories and network.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; it is replaced if it is there.
+        """
+        from knotwork.estimators.onnx import export_onnx  # noqa: PLC0415 - needs the onnx extra
+
+        check_is_fitted(self)
+        export_onnx(self, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.target_tags.required = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "trained_")

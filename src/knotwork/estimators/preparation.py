@@ -1,0 +1,133 @@
+"""From a table and a target to members: validation rows, encodings, indicators of missing values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from knotwork.basis.blocks import Block
+from knotwork.checks import argument_error, check_int, type_error
+from knotwork.encoders.methods import METHOD_TABLE, encoder_from_spec, parse_spec
+from knotwork.estimators.columns import Table
+from knotwork.estimators.recommend import recommend
+from knotwork.knots.column import Column
+from knotwork.knots.target import Target
+
+__all__ = ["Choice", "add_indicators", "choose_encodings", "fit_blocks", "hold_out"]
+
+DEFAULT_SIZE = 15
+BUDGET = "medium"
+"""Of `recommend`, for ``encoding="auto"``."""
+
+FEWEST_ROWS = 10
+"""With fewer rows than this none are held out: training stops by the rows it trains on."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The encoding of one column: a method's name, and a size if it has one."""
+
+    method: str
+    size: int | None
+
+    @property
+    def learnable(self) -> bool:
+        """Whether its knots are learned."""
+        return METHOD_TABLE[self.method].learnable
+
+
+def choose_encodings(encoding: Any, size: int | None, *, names: list[Any], task: str, backbone: str) -> list[Choice]:
+    """Return the encoding of each numerical column.
+
+    Parameters
+    ----------
+    encoding : str or mapping
+        ``"auto"``, a method with or without a size, or a mapping from column names to methods; columns that the mapping
+        does not name have what ``"auto"`` gives.
+    size : int or None
+        The size of methods that name none.
+    names : list
+        Names of the numerical columns, or their places in the table.
+    task, backbone : str
+        For ``"auto"``.
+    """
+    if size is not None:
+        check_int(size, "size", minimum=2)
+    if not isinstance(encoding, Mapping):
+        return [_choice(encoding, size, task, backbone)] * len(names)
+    unknown = [name for name in encoding if name not in names]
+    if unknown:
+        raise argument_error("encoding", "name numerical columns of X", unknown, f"The numerical columns are {names}.")
+    choices = [_choice(encoding.get(name, "auto"), size, task, backbone) for name in names]
+    if len({choice.learnable for choice in choices}) > 1:
+        raise argument_error(
+            "encoding",
+            "have learned knots for all columns or for none",
+            {name: choice.method for name, choice in zip(names, choices, strict=True)},
+        )
+    return choices
+
+
+def _choice(spec: Any, size: int | None, task: str, backbone: str) -> Choice:
+    if not isinstance(spec, str):
+        raise type_error("encoding", "be 'auto', the name of a method, or a mapping from columns to methods", spec)
+    if spec == "auto":
+        found = recommend(task, backbone, budget=BUDGET)
+        return Choice(found.method, found.size if size is None or found.size is None else size)
+    name, own = parse_spec(spec)
+    if own is not None and size is not None and own != size:
+        raise argument_error("size", f"agree with the encoding {spec!r}", size)
+    chosen = own if own is not None else DEFAULT_SIZE if size is None else size
+    return Choice(name, chosen if METHOD_TABLE[name].has_size else None)
+
+
+def fit_blocks(
+    choices: list[Choice],
+    numbers: npt.NDArray[np.float64],
+    target: npt.NDArray[Any],
+    *,
+    task: str,
+    weights: npt.NDArray[np.float64] | None,
+    seed: int,
+) -> list[Block]:
+    """Fit the encoding of each column on training rows, and return the blocks."""
+    goal = Target.from_values(target, task)
+    blocks = []
+    for index, (choice, values) in enumerate(zip(choices, numbers.T, strict=True)):
+        encoder = encoder_from_spec(choice.method.replace("Grad-", ""), choice.size, {})
+        encoder._check_settings()
+        column = Column.from_values(np.ascontiguousarray(values), weights)
+        blocks.append(encoder._fit_column(index, column, goal, seed + index))
+    return blocks
+
+
+def hold_out(
+    target: npt.NDArray[Any], *, task: str, share: float, random: np.random.RandomState
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the rows to train on and the rows to stop early by.
+
+    Classes are held out by their shares, none of them wholly. Of a table with fewer than `FEWEST_ROWS` rows all are
+    in both.
+    """
+    n_rows = len(target)
+    everything = np.arange(n_rows)
+    if n_rows < FEWEST_ROWS:
+        return everything, everything
+    held = np.zeros(n_rows, dtype=bool)
+    if task == "regression":
+        held[random.permutation(n_rows)[: max(round(share * n_rows), 1)]] = True
+    else:
+        for code in np.unique(target):
+            own = random.permutation(np.flatnonzero(target == code))
+            held[own[: min(round(share * len(own)), len(own) - 1)]] = True
+        if not held.any():
+            return everything, everything
+    return everything[~held], everything[held]
+
+
+def add_indicators(table: Table, indicated: list[int]) -> npt.NDArray[np.int64]:
+    """Return the codes, and behind them, for each indicated numerical column, 1 where it is missing, otherwise 2."""
+    missing = np.isnan(table.numbers[:, indicated])
+    return np.concatenate([table.codes, np.where(missing, 1, 2).astype(np.int64)], axis=1)

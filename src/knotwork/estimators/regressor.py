@@ -1,0 +1,123 @@
+"""The regressor."""
+
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import RegressorMixin
+
+from knotwork.estimators.base import TabularEstimator
+from knotwork.estimators.labels import check_target
+from knotwork.estimators.weights import check_weights
+from knotwork.nn.backbones.config import Backbone
+from knotwork.training.config import TrainingConfig
+
+__all__ = ["TabularRegressor"]
+
+
+@final
+class TabularRegressor(RegressorMixin, TabularEstimator):
+    """Predict numbers from a table by a network on encoded columns.
+
+    Columns of numbers and booleans are encoded; text and categories become learned vectors. Missing values need no
+    care: a missing number is a block of zeros, and where there are any in training a vector says so as well; a missing
+    or unseen category has a vector of its own. Constant columns, ties and outliers of any size train.
+
+    Parameters
+    ----------
+    encoding : str or mapping, default="auto"
+        A method such as ``"BS-Q"`` or ``"PLE@30"`` (`knotwork.METHODS`), or a mapping from columns to methods.
+        ``"auto"`` is what the paper recommends for the task and the backbone (`knotwork.recommend`).
+    backbone : {"mlp", "resnet", "ft"} or configuration, default="mlp"
+        The network: a name, or a configuration such as ``knotwork.nn.MLPConfig(widths=(512, 512))``.
+    size : int, optional
+        Columns per feature, for methods that name none; by default 15, or what is recommended.
+    n_members : int, default=1
+        Number of networks that are trained together from different seeds and whose predictions are averaged.
+    categories : {"embedding", "code"}, default="embedding"
+        Whether a category is a learned vector or, as in the paper, an integer code; an FT-Transformer always learns
+        vectors.
+    categorical : sequence, optional
+        Columns of numbers that are categories: names, or places in an array.
+    validation_share : float, default=0.1
+        Share of the rows that training is stopped by.
+    training : TrainingConfig, optional
+        How networks are trained; by default ``TrainingConfig()``.
+    device : str or torch.device, default="auto"
+        Where they are trained and predict; by default on a GPU if there is one.
+    random_state : int, RandomState or None, default=None
+        Seeds all that is random.
+    verbose : bool, default=False
+        Show progress.
+
+    Attributes
+    ----------
+    history_ : list of dict
+        How each member was trained.
+    knots_ : list of dict
+        Interior knots of each column, for each member.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        How much the loss grows when a column is shuffled.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).uniform(size=(300, 2))
+    >>> model = TabularRegressor(random_state=0).fit(X, np.sin(6 * X[:, 0]))
+    >>> model.predict(X[:5]).shape
+    (5,)
+    """
+
+    def __init__(
+        self,
+        encoding: str | Mapping[Any, str] = "auto",
+        backbone: str | Backbone = "mlp",
+        *,
+        size: int | None = None,
+        n_members: int = 1,
+        categories: str = "embedding",
+        categorical: Any = None,
+        validation_share: float = 0.1,
+        training: TrainingConfig | None = None,
+        device: Any = "auto",
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.encoding = encoding
+        self.backbone = backbone
+        self.size = size
+        self.n_members = n_members
+        self.categories = categories
+        self.categorical = categorical
+        self.validation_share = validation_share
+        self.training = training
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def predict(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return predictions, of shape (n,): the mean over members.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            The columns of the fit, in any order if they have names.
+        """
+        table = self._read(X)
+        out: npt.NDArray[np.float64] = self._outputs(table)[..., 0].mean(axis=0)
+        return out
+
+    @property
+    def _task(self) -> str:
+        return "regression"
+
+    def _read_target(self, y: Any) -> npt.NDArray[Any]:
+        return check_target(y)
+
+    def _row_weights(self, target: npt.NDArray[Any], sample_weight: Any) -> npt.NDArray[np.float64] | None:
+        return check_weights(sample_weight, len(target))
+
+    def _loss(self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any]) -> float:
+        return float(np.sqrt(np.mean((outputs[..., 0].mean(axis=0) - target) ** 2)))
