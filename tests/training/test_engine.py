@@ -1,5 +1,7 @@
 """The engine against plain torch, and what must not depend on neighbours."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -268,8 +270,6 @@ def test_a_member_alone_and_in_a_stack_of_twenty_is_the_same(name):
 
 @pytest.mark.parametrize("name", SMALL)
 def test_dropout_does_not_depend_on_neighbours(name):
-    from dataclasses import replace
-
     settings = {"attention_dropout": 0.3, "ffn_dropout": 0.3} if name == "ft" else {"dropout": 0.3}
     backbone = replace(SMALL[name], **settings)
     table = make_table()
@@ -279,3 +279,22 @@ def test_dropout_does_not_depend_on_neighbours(name):
     same(together.histories[3], alone.histories[0])
     without = train(table, [members[3]], SMALL[name], FAST, device="cpu")
     assert not np.allclose(without.histories[0].loss, alone.histories[0].loss, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_members_that_leave_change_nothing_for_the_others(name, monkeypatch):
+    """Many members stop at different epochs: taken out at once, or not before the end."""
+    from knotwork.training import engine
+
+    table = make_table()
+    members = [make_member(table, method, seed=place, fold=place % 5) for place, method in enumerate(MIXED * 2)]
+    config = replace(FAST, max_epochs=30, learning_rate=1e-2, patience=3)
+    results = []
+    for share in (0.01, 2.0):
+        monkeypatch.setattr(engine, "DROP_SHARE", share)
+        results.append(train(table, members, SMALL[name], config, device="cpu"))
+    assert len({history.epochs for history in results[0].histories}) > 5
+    for one, other in zip(*(trained.histories for trained in results), strict=True):
+        same(one, other)
+    for one, other in zip(*(trained.outputs(table.numbers, table.codes) for trained in results), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)

@@ -1,8 +1,8 @@
 """The engine: every training goes through one loop that trains a stack of members."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from knotwork.training.members import DeviceTable, Member, TrainingTable
 from knotwork.training.progress import EpochReport, Reporter
 from knotwork.training.results import History, Piece, Trained
 from knotwork.training.stack import TrainingStack, build_network
-from knotwork.training.stacking import STACKS_AT_ONCE, plan_stacks
+from knotwork.training.stacking import plan_stacks
 
 __all__ = ["matrix_precision", "resolve_device", "train"]
 
@@ -101,63 +101,41 @@ class _Run:
         self.out_of_time = False
 
     def train(self, waiting: list[list[int]]) -> None:
-        """Train stacks, on a GPU a few at a time: while the host waits for one, the others have work."""
-        on_gpu = self.there.numbers.device.type == "cuda"
-        at_once = STACKS_AT_ONCE if on_gpu else 1
-        going: list[tuple[list[int], Iterator[None]]] = []
-        number = 0
-        while waiting or going:
+        """Train stacks one after the other; after Ctrl-C those that are left stay as they start."""
+        done = 0
+        while waiting:
+            places = waiting.pop(0)
             try:
-                while waiting and len(going) < at_once:
-                    going.append((waiting[0], self._epochs(waiting[0], number)))
-                    waiting.pop(0)
-                    number += 1
-                if next(going[0][1], self) is self:
-                    going.pop(0)
-                else:
-                    going.append(going.pop(0))
-            except KeyboardInterrupt:
-                self.interrupted = True
+                self._train_stack(places, done)
+                done += 1
             except torch.OutOfMemoryError:
-                places, _ = going.pop(0)
                 if len(places) == 1:
                     raise
                 half = len(places) // 2
                 waiting[:0] = [places[:half], places[half:]]
                 self.n_stacks += 1
-                if on_gpu:
+                if self.there.numbers.device.type == "cuda":
                     torch.cuda.empty_cache()
 
-    def _epochs(self, places: list[int], number: int) -> Iterator[None]:
-        """Train the members of one stack; every time an epoch is under way, others may have theirs."""
+    def _train_stack(self, places: list[int], number: int) -> None:
+        """Train the members of one stack."""
         members = [self.members[place] for place in places]
-        device = self.there.numbers.device
-        stream = _Stream(device)
-        with stream:
-            stack = TrainingStack(
-                self.table, self.there, members, self.backbone, self.config, categories=self.categories
-            )
+        stack = TrainingStack(self.table, self.there, members, self.backbone, self.config, categories=self.categories)
         shift, scale = stack.shift.clone(), stack.scale.clone()
         log = _Log(len(places))
         try:
             while not self._stop(log.n_epochs):
-                with stream:
-                    told = _run_epoch(stack)
-                yield
-                alive = log.add(told(), self._seconds())
+                alive = log.add(_run_epoch(stack), self._seconds())
                 self._tell_progress(number, stack, log.n_epochs, alive, len(places))
                 if not alive.any():
                     break
                 if (~alive).mean() >= DROP_SHARE:
-                    with stream:
-                        stack.drop()
+                    stack.drop()
         except KeyboardInterrupt:
             self.interrupted = True
         finally:
             stack.release()
-        with stream:
-            self.pieces.append(self._piece(stack, members, places, shift, scale))
-        stream.synchronize()
+        self.pieces.append(self._piece(stack, members, places, shift, scale))
         for place, history in zip(places, log.histories(), strict=True):
             self.histories[place] = history
 
@@ -196,25 +174,15 @@ class _Run:
         return Piece(network.eval(), tuple(places), shift, scale)
 
 
-def _run_epoch(stack: TrainingStack) -> Callable[[], npt.NDArray[np.float64]]:
-    """Set an epoch going, and return what waits for its end and returns what it reports: all the host asks for."""
+def _run_epoch(stack: TrainingStack) -> npt.NDArray[np.float64]:
+    """Train an epoch, and return what it reports: the only word that the host waits for."""
     stack.begin()
     for _ in range(stack.n_steps):
         stack.step()
     stack.finish()
     numbers = torch.cat([stack.report, stack.ids[None].double(), stack.schedule.best_epoch[None].double()])
-    if numbers.device.type != "cuda":
-        return numbers.numpy
-    here = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
-    here.copy_(numbers, non_blocking=True)
-    done = torch.cuda.Event()  # type: ignore[no-untyped-call]
-    done.record()
-
-    def wait() -> npt.NDArray[np.float64]:
-        done.synchronize()
-        return here.numpy()
-
-    return wait
+    told: npt.NDArray[np.float64] = numbers.cpu().numpy()
+    return told
 
 
 class _Log:
@@ -247,28 +215,6 @@ class _Log:
             loss, score, rate = np.array(rows).reshape(-1, 3).T
             out.append(History(loss, score, rate, int(best), float(seconds)))
         return out
-
-
-class _Stream:
-    """A CUDA stream of a stack's own to work on, or nothing on other devices."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
-        if self._stream is not None:
-            self._stream.wait_stream(torch.cuda.current_stream())
-        self._contexts: list[Any] = []
-
-    def __enter__(self) -> None:
-        self._contexts.append(nullcontext() if self._stream is None else torch.cuda.stream(self._stream))
-        self._contexts[-1].__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self._contexts.pop().__exit__(*error)
-
-    def synchronize(self) -> None:
-        """Wait for all that was set going."""
-        if self._stream is not None:
-            self._stream.synchronize()
 
 
 def resolve_device(device: str | torch.device) -> torch.device:

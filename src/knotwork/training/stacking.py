@@ -11,13 +11,10 @@ from knotwork.nn.backbones.config import Backbone
 from knotwork.training.config import TrainingConfig
 from knotwork.training.members import Member, TrainingTable
 
-__all__ = ["STACKS_AT_ONCE", "plan_stacks"]
+__all__ = ["plan_stacks"]
 
 MEMORY_SHARE = 0.6
-"""Share of the free memory that the stacks in training may fill by estimate."""
-
-STACKS_AT_ONCE = 3
-"""Stacks that are trained at the same time on a GPU, which small ones leave idle between kernels."""
+"""Share of the free memory that a stack may fill by estimate."""
 
 
 def plan_stacks(
@@ -39,8 +36,7 @@ def plan_stacks(
     if not by_coordinate and len(by_size) > 1 and 1 in by_size:
         scaled = by_size.pop(1)
         by_size[min(by_size)] += scaled
-    at_once = min(STACKS_AT_ONCE, len(by_size)) if device.type == "cuda" else 1
-    memory = _free_memory(device) * MEMORY_SHARE / at_once
+    memory = _free_memory(device) * MEMORY_SHARE
     stacks = []
     for places in by_size.values():
         places.sort(key=lambda place: members[place].kinds)
