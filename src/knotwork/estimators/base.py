@@ -24,6 +24,9 @@ from knotwork.training.results import Trained
 
 __all__ = ["TabularEstimator"]
 
+BACKBONE_SETTINGS: dict[str, dict[str, Any]] = {"mlp": {"dropout": 0.15}}
+"""What the estimators take where a backbone is named, and is not the paper's; see `benchmarks/README.md`."""
+
 MOST_HELD = 1000
 """Validation rows that are kept for `feature_importances_`."""
 
@@ -158,7 +161,8 @@ class TabularEstimator(BaseEstimator, ABC):
                 "training", "be a TrainingConfig", config, "Write TrainingConfig(max_epochs=50), for example."
             )
         config.metric_for(self._task)
-        return make_backbone(self.backbone), config
+        settings = BACKBONE_SETTINGS.get(self.backbone) if isinstance(self.backbone, str) else None
+        return make_backbone(self.backbone, settings), config
 
     def _check_trained(self) -> None:
         for history in self.trained_.histories:

@@ -30,7 +30,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         A method such as ``"BS-Q"`` or ``"PLE@30"`` (`knotwork.METHODS`), or a mapping from columns to methods.
         ``"auto"`` is what the paper recommends for the task and the backbone (`knotwork.recommend`).
     backbone : {"mlp", "resnet", "ft"} or configuration, default="mlp"
-        The network: a name, or a configuration such as ``knotwork.nn.MLPConfig(widths=(512, 512))``.
+        The network: a name, or a configuration such as ``knotwork.nn.MLPConfig(widths=(512, 512))``. By name the MLP
+        has a dropout of 0.15, which predicts better than the paper's 0.3; ``MLPConfig()`` is the paper's.
     size : int, optional
         Columns per feature, for methods that name none; by default 15, or what is recommended.
     n_members : int, default=1
