@@ -143,6 +143,8 @@ class TabularEstimator(BaseEstimator, ABC):
         self.config_ = config
         self.backbone_ = backbone
         self._check_trained()
+        if hasattr(self, "_importances"):
+            del self._importances
         self._held = Table(table.numbers[held[:MOST_HELD]], table.codes[held[:MOST_HELD]]), target[held[:MOST_HELD]]
 
     def _settings(self) -> tuple[Backbone, TrainingConfig]:
@@ -227,7 +229,7 @@ class TabularEstimator(BaseEstimator, ABC):
             knots = piece.network.encoding.interior_knots().double().cpu().numpy()
             for place, own in zip(piece.places, knots, strict=True):
                 out[place] = {
-                    name: units[0, index] + units[1, index] * own[index][~np.isnan(own[index])]
+                    name: _from_units(own[index][~np.isnan(own[index])], units[:, index])
                     for index, name in enumerate(names)
                 }
         return out
@@ -293,3 +295,10 @@ class TabularEstimator(BaseEstimator, ABC):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "trained_")
+
+
+def _from_units(values: npt.NDArray[np.float64], units: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return values of a column in the units of the table."""
+    half = 0.5 * units[0] + 0.5 * units[1] * values  # the whole of a range may overflow
+    most = 0.5 * np.finfo(np.float64).max
+    return 2.0 * np.clip(half, -most, most)
