@@ -109,7 +109,7 @@ class TabularEstimator(BaseEstimator, ABC):
         config: TrainingConfig,
     ) -> None:
         """Train on what was read."""
-        random = check_random_state(self.random_state)
+        random = self._random()
         seeds = random.randint(2**31 - 1, size=self.n_members)
         share = self.validation_share
         rows, held = hold_out(target, task=self._task, share=share, random=random)
@@ -161,6 +161,14 @@ class TabularEstimator(BaseEstimator, ABC):
             )
         config.metric_for(self._task)
         return make_backbone(self.backbone), config
+
+    def _random(self) -> np.random.RandomState:
+        try:
+            random: np.random.RandomState = check_random_state(self.random_state)
+        except ValueError as error:
+            wanted = "be None, an integer from 0 to 2**32 - 1 or a numpy.random.RandomState"
+            raise argument_error("random_state", wanted, self.random_state) from error
+        return random
 
     def _check_trained(self) -> None:
         for history in self.trained_.histories:
