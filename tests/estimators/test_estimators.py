@@ -177,7 +177,7 @@ def test_learned_knots_move_and_fixed_ones_do_not(frame, target):
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_importances_find_the_column_that_matters(kind):
-    X = np.random.default_rng(0).normal(size=(1000, 4))
+    X = np.random.default_rng(0).normal(size=(500, 4))
     y = (X[:, 2] > 0).astype(int)
     training = kw.TrainingConfig(max_epochs=15, learning_rate=0.01, batch_size=64)
     model = make(kind, training=training).fit(X, y)
