@@ -46,7 +46,9 @@ def rmse(outputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Ten
     """
     predicted, actual, weights = _regression(outputs, targets, weights)
     error = (predicted - actual).abs()
-    largest = error.amax(dim=1, keepdim=True).clamp(min=1e-150, max=1e300)  # so that no square overflows
+    largest = (
+        torch.where(weights > 0, error, 0.0).amax(dim=1, keepdim=True).clamp(min=1e-150, max=1e300)
+    )  # so that no square overflows
     return _mean((error / largest).square(), weights).sqrt() * largest[:, 0]
 
 
