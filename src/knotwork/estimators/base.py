@@ -112,7 +112,7 @@ class TabularEstimator(BaseEstimator, ABC):
         config: TrainingConfig,
     ) -> None:
         """Train on what was read."""
-        random = check_random_state(self.random_state)
+        random = self._random()
         seeds = random.randint(2**31 - 1, size=self.n_members)
         share = self.validation_share
         rows, held = hold_out(target, task=self._task, share=share, random=random)
@@ -146,6 +146,8 @@ class TabularEstimator(BaseEstimator, ABC):
         self.config_ = config
         self.backbone_ = backbone
         self._check_trained()
+        if hasattr(self, "_importances"):
+            del self._importances
         self._held = Table(table.numbers[held[:MOST_HELD]], table.codes[held[:MOST_HELD]]), target[held[:MOST_HELD]]
 
     def _settings(self) -> tuple[Backbone, TrainingConfig]:
@@ -163,6 +165,14 @@ class TabularEstimator(BaseEstimator, ABC):
         config.metric_for(self._task)
         settings = BACKBONE_SETTINGS.get(self.backbone) if isinstance(self.backbone, str) else None
         return make_backbone(self.backbone, settings), config
+
+    def _random(self) -> np.random.RandomState:
+        try:
+            random: np.random.RandomState = check_random_state(self.random_state)
+        except ValueError as error:
+            wanted = "be None, an integer from 0 to 2**32 - 1 or a numpy.random.RandomState"
+            raise argument_error("random_state", wanted, self.random_state) from error
+        return random
 
     def _check_trained(self) -> None:
         for history in self.trained_.histories:
@@ -231,7 +241,7 @@ class TabularEstimator(BaseEstimator, ABC):
             knots = piece.network.encoding.interior_knots().double().cpu().numpy()
             for place, own in zip(piece.places, knots, strict=True):
                 out[place] = {
-                    name: units[0, index] + units[1, index] * own[index][~np.isnan(own[index])]
+                    name: _from_units(own[index][~np.isnan(own[index])], units[:, index])
                     for index, name in enumerate(names)
                 }
         return out
@@ -297,3 +307,10 @@ class TabularEstimator(BaseEstimator, ABC):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "trained_")
+
+
+def _from_units(values: npt.NDArray[np.float64], units: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return values of a column in the units of the table."""
+    half = 0.5 * units[0] + 0.5 * units[1] * values  # the whole of a range may overflow
+    most = 0.5 * np.finfo(np.float64).max
+    return 2.0 * np.clip(half, -most, most)

@@ -148,9 +148,10 @@ class Columns:
         """Read a table that has these columns.
 
         The columns of a frame are found by their names, in whatever order; those of a table without names, by their
-        order. A row is read alike whatever the other rows are. Infinite numbers become the largest finite ones, and
-        in numerical columns text is parsed. Categories are matched by value: the type of the column does not matter,
-        1 and 1.0 are the same, and in a column that held text when fitting 1 is ``"1"``. X is not changed.
+        order. A row is read alike whatever the other rows are. Infinite numbers become the largest finite ones. In
+        numerical columns text is parsed; in a column in which all was missing when fitting it stays missing. Categories
+        are matched by value: the type of the column does not matter, 1 and 1.0 are the same, and in a column that held
+        text when fitting 1 is ``"1"``. X is not changed.
 
         Parameters
         ----------
@@ -178,7 +179,9 @@ class Columns:
         for source, role, kind in zip(order, self.roles, self.kinds, strict=True):
             label = _label(names, source)
             cells, index = Cells.from_column(columns[source], label), n_read[role]
-            if role == "numerical":
+            if role == "numerical" and kind == "missing" and cells.kind in ("text", "mixed"):
+                numbers[:, index] = np.nan
+            elif role == "numerical":
                 numbers[:, index] = np.clip(cells.numbers(label), -LARGEST, LARGEST)
             else:
                 codes[:, index] = cells.codes(self.categories[index], as_text=kind in ("text", "mixed"))
