@@ -2,13 +2,10 @@
 
 import json
 import math
-import os
 import zlib
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
-from uuid import uuid4
 
 import numpy as np
 import torch
@@ -44,6 +41,7 @@ from knotwork.estimators.saved_settings import (
     parameters_from_json,
     parameters_to_json,
 )
+from knotwork.estimators.writing import write_whole
 from knotwork.training.engine import resolve_device
 from knotwork.training.network import CATEGORIES
 from knotwork.training.results import History, Piece, Trained
@@ -101,18 +99,7 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
             f"The estimator cannot be saved: its columns have too many categories, {len(text) / 1e6:.0f} MB of text. "
             "Leave out columns that are identifiers."
         )
-    target = Path(os.path.realpath(path))
-    beside = target.with_name(f".{target.name}.{uuid4().hex[:12]}")
-    try:
-        with beside.open("xb") as file:
-            file.write(to_bytes(tensors, {KEY: text}))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, target)
-    except BaseException:
-        with suppress(OSError):
-            beside.unlink()
-        raise
+    write_whole(path, to_bytes(tensors, {KEY: text}))
 
 
 def load(path: str | Path, *, device: Any = "auto") -> Any:
