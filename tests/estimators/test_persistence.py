@@ -266,6 +266,7 @@ EDITS = [
     (("columns", "roles", 0), "categorical"),
     (("columns", "categories", 0), []),
     (("columns", "names"), [1] * 6),
+    (("columns", "names"), ["age", "income", "flat", "town", "code", "owns", "owns"]),
     (("choices"), []),
     (("choices", 0), ["BS-Q"]),
     (("choices", 0, 0), "eval"),
