@@ -143,6 +143,8 @@ class TabularEstimator(BaseEstimator, ABC):
             self.trained_ = train(
                 whole, members, backbone, config, device=self.device, categories=self.categories, report=bar
             )
+        if hasattr(self, "_importances"):
+            del self._importances
         self.config_ = config
         self.backbone_ = backbone
         self._check_trained()

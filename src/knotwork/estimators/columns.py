@@ -226,7 +226,7 @@ def _check_counts(columns: Columns) -> None:
     for name, things in (("names", columns.names), ("warnings", columns.warnings)):
         if things is not None and not all(isinstance(each, str) for each in things):
             raise type_error(name, "be text", things)
-    if columns.names is not None and len(set(columns.names)) != n_columns:
+    if columns.names is not None and not len(set(columns.names)) == len(columns.names) == n_columns:
         raise argument_error("names", f"be {n_columns} distinct names, one for each role", columns.names)
     if len(columns.kinds) != n_columns or not n_columns:
         raise argument_error("kinds", f"be one for each of {n_columns} roles, of which one is needed", columns.kinds)
