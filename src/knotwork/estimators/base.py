@@ -140,14 +140,15 @@ class TabularEstimator(BaseEstimator, ABC):
         learnable = any(choice.learnable for choice in self.choices_)
         members = [Member(rows, held, blocks, learnable, int(seed)) for seed in seeds]
         with ProgressBar() if self.verbose else nullcontext() as bar:
-            self.trained_ = train(
+            trained = train(
                 whole, members, backbone, config, device=self.device, categories=self.categories, report=bar
             )
+        self._check_trained(trained)
+        self.trained_ = trained
         if hasattr(self, "_importances"):
             del self._importances
         self.config_ = config
         self.backbone_ = backbone
-        self._check_trained()
         if hasattr(self, "_importances"):
             del self._importances
         self._held = Table(table.numbers[held[:MOST_HELD]], table.codes[held[:MOST_HELD]]), target[held[:MOST_HELD]]
@@ -176,8 +177,10 @@ class TabularEstimator(BaseEstimator, ABC):
             raise argument_error("random_state", wanted, self.random_state) from error
         return random
 
-    def _check_trained(self) -> None:
-        for history in self.trained_.histories:
+    def _check_trained(self, trained: Trained) -> None:
+        for history in trained.histories:
+            if not history.epochs:
+                raise KeyboardInterrupt("Training was stopped before its first epoch had ended: there is no model yet.")
             if history.best_epoch < 0 and history.epochs:
                 raise argument_error(
                     "training",
@@ -315,4 +318,5 @@ def _from_units(values: npt.NDArray[np.float64], units: npt.NDArray[np.float64])
     """Return values of a column in the units of the table."""
     half = 0.5 * units[0] + 0.5 * units[1] * values  # the whole of a range may overflow
     most = 0.5 * np.finfo(np.float64).max
-    return 2.0 * np.clip(half, -most, most)
+    whole: npt.NDArray[np.float64] = 2.0 * np.clip(half, -most, most)
+    return whole

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from knotwork.nn.layout import NORM_EPSILON, NORMALISED, TAILS, UNIT_AREA
 from knotwork.nn.parts import AFFINE, Part
-from knotwork.nn.stack import StackEncoding
+from knotwork.nn.stack import FARTHEST, StackEncoding
 
 __all__ = ["Graph", "as_numpy", "encode_member"]
 
@@ -112,6 +112,7 @@ def encode_member(graph: Graph, numbers: str, missing: str, *, encoding: StackEn
     """
     low, scale = as_numpy(encoding.low[member]), as_numpy(encoding.scale[member])
     values = graph("Div", graph("Sub", numbers, low), scale)
+    values = graph("Clip", values, np.float32(-FARTHEST), np.float32(FARTHEST))
     breaks, n_knots = as_numpy(encoding.spacings()[0][member]), as_numpy(encoding.n_knots[member])
     own = [part for part in encoding.layout.parts if part.start <= member < part.stop]
     blocks: list[str] = []

@@ -18,7 +18,7 @@ from knotwork.nn.parts import AFFINE, Part, encode_parts
 from knotwork.nn.spacings import logits_from_knots
 from knotwork.nn.start import scaled_knots_of, separated
 
-__all__ = ["StackEncoding", "StackLayout", "kind_of"]
+__all__ = ["FARTHEST", "StackEncoding", "StackLayout", "kind_of"]
 
 LARGEST = 1e30
 """Largest range of a feature in the units of the table, and one over the smallest: float32 holds what comes of it."""
