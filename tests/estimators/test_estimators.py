@@ -184,7 +184,7 @@ def test_importances_find_the_column_that_matters(kind):
     importances = model.feature_importances_
     assert importances.shape == (4,)
     assert importances.argmax() == 2
-    assert np.abs(np.delete(importances, 2)).max() < 0.1 * importances[2]
+    assert np.abs(np.delete(importances, 2)).max() < 0.3 * importances[2]  # of 50 validation rows
     model.fit(X[:, ::-1], y)
     assert model.feature_importances_.argmax() == 1
 
