@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, on both estimators: with small networks that train fast, and as they are by default.
+"""scikit-learn's own checks, on both estimators: all with small networks that train fast, some as they are by default.
 
 Those in `EXCUSED` are expected to fail, those in `ROUNDED` are run with the tolerance of float32, each for its reason.
 """
@@ -18,9 +18,16 @@ SMALL = {
 VARIANTS = [
     kw.TabularRegressor(**SMALL),
     kw.TabularClassifier(**SMALL),
-    kw.TabularRegressor(),
-    kw.TabularClassifier(),
 ]
+
+OF_DEFAULTS = [
+    "check_parameters_default_constructible",
+    "check_no_attributes_set_in_init",
+    "check_get_params_invariance",
+    "check_fit2d_1sample",
+    "check_dtype_object",
+]
+"""Checks that are run on estimators as they are by default as well; for the others their networks take too long."""
 
 EXCUSED = {
     "check_sample_weight_equivalence_on_dense_data": (
@@ -47,3 +54,11 @@ def test_scikit_learn_checks(estimator, check, monkeypatch):
 @pytest.mark.parametrize("name", [*EXCUSED, *ROUNDED])
 def test_excuses_are_of_checks_that_exist(name):
     assert callable(getattr(estimator_checks, name))
+
+
+@pytest.mark.parametrize("kind", [kw.TabularRegressor, kw.TabularClassifier])
+@pytest.mark.parametrize("name", [*OF_DEFAULTS, "the training check of its kind"])
+def test_some_checks_on_defaults(kind, name):
+    if name.startswith("the"):
+        name = "check_regressors_train" if kind is kw.TabularRegressor else "check_classifiers_train"
+    getattr(estimator_checks, name)(kind.__name__, kind(random_state=0))
