@@ -126,7 +126,7 @@ def from_dataset(dataset: Dataset, name: str) -> StudyData:
 
 
 def _numbered(column: "pd.Series[Any]") -> npt.NDArray[np.int64]:
-    """Number the values of a column from 0 in ascending order; what cannot be ordered is ordered as text."""
+    """Return the values of a column numbered from 0 in ascending order; what cannot be ordered is ordered as text."""
     values = column.astype(object)
     try:
         codes = pd.factorize(values, sort=True)[0]
@@ -135,9 +135,7 @@ def _numbered(column: "pd.Series[Any]") -> npt.NDArray[np.int64]:
     return codes.astype(np.int64)
 
 
-def training_table(
-    data: StudyData, splits: Sequence[Split]
-) -> tuple[TrainingTable, dict[int, int]]:
+def training_table(data: StudyData, splits: Sequence[Split]) -> tuple[TrainingTable, dict[int, int]]:
     """Return one table for several folds, and where each fold's rows begin in it.
 
     Folds whose training rows hold the same categories share rows; for every other coding the rows are there again.

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["process_home", "remove_leftovers", "write_atomically"]
+__all__ = ["process_home", "remove_leftovers", "write_atomically", "write_bytes"]
 
 LEFTOVER_SECONDS = 3600.0
 
@@ -48,6 +48,11 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write bytes as `write_atomically` does."""
+    write_atomically(path, lambda file: file.write(content))
 
 
 def remove_leftovers(folder: Path) -> None:

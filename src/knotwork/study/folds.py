@@ -101,9 +101,7 @@ def _divide(rows: Rows, target: npt.NDArray[Any], classes: bool, share: float, s
     _, codes, counts = np.unique(target[rows], return_inverse=True, return_counts=True)
     single = counts[codes] < 2
     try:
-        kept, held = train_test_split(
-            rows[~single], test_size=share, random_state=seed, stratify=target[rows[~single]]
-        )
+        kept, held = train_test_split(rows[~single], test_size=share, random_state=seed, stratify=target[rows[~single]])
     except ValueError:  # fewer rows held out than there are classes
         kept, held = train_test_split(rows, test_size=share, random_state=seed)
         return kept, held

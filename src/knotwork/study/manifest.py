@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from knotwork.checks import argument_error
-from knotwork.study.files import write_atomically
+from knotwork.study.files import write_bytes
 from knotwork.study.networks import NetworkSpec
 from knotwork.study.plan import Plan
 
@@ -41,7 +41,7 @@ def write_manifest(out: Path, plan: Plan, networks: Sequence[NetworkSpec], n_row
             [each.key, each.dataset, each.backbone.label, each.backbone.tokens, each.size] for each in networks
         ],
     }
-    write_atomically(_path(out, plan.plan_hash), lambda file: file.write(json.dumps(content).encode()))
+    write_bytes(_path(out, plan.plan_hash), json.dumps(content).encode())
 
 
 def read_manifest(out: Path, plan_hash: str) -> dict[str, Any]:

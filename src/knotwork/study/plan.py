@@ -203,8 +203,7 @@ class Plan:
         object.__setattr__(self, "sizes", tuple(self.sizes))
         object.__setattr__(self, "backbones", tuple(BackboneChoice.from_value(each) for each in self.backbones))
         object.__setattr__(self, "tables", tuple(_table(each) for each in self.tables))
-        training = self.training if self.training is not None else {}
-        object.__setattr__(self, "training", _training(training))
+        object.__setattr__(self, "training", _training({} if self.training is None else self.training))
 
     def _check_sizes(self) -> None:
         """Check that sizes suit the methods."""
@@ -299,7 +298,9 @@ def _training(value: Any) -> TrainingConfig:
     if not isinstance(value, TrainingConfig):
         raise type_error("training", "be a table or a TrainingConfig", value)
     if value.time_limit is not None:
-        raise argument_error("time_limit", "not be given in a study", value.time_limit, "Scores would depend on clocks.")
+        raise argument_error(
+            "time_limit", "not be given in a study", value.time_limit, "Scores would depend on clocks."
+        )
     return value
 
 

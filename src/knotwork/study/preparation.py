@@ -22,7 +22,7 @@ from knotwork.knots import Column, Target
 from knotwork.knots.selection import complete, select_spaced
 from knotwork.knots.trees import CartPlacement, LightGBMPlacement
 from knotwork.study.data import StudyData
-from knotwork.study.files import write_atomically
+from knotwork.study.files import write_bytes
 from knotwork.study.folds import Split
 
 __all__ = ["PREPARED_VERSION", "Fitted", "Wanted", "fitted_as", "prepare"]
@@ -124,7 +124,7 @@ def prepare(
     for each, fitted in _fit_all(data, by_fold, missing, n_jobs).items():
         out[each] = fitted
         if isinstance(fitted, Fitted):
-            write_atomically(paths[each], lambda file, fitted=fitted: file.write(_written(fitted)))
+            write_bytes(paths[each], _written(fitted))
     return out
 
 
@@ -147,9 +147,7 @@ def _fit_all(
 ) -> dict[Wanted, Fitted | str]:
     """Fit encodings column by column, so that trees are grown once for all methods and sizes."""
     folds = sorted({each.fold for each in missing})
-    encodings = {
-        fold: [(each.method, each.size) for each in missing if each.fold == fold] for fold in folds
-    }
+    encodings = {fold: [(each.method, each.size) for each in missing if each.fold == fold] for fold in folds}
     n_columns = data.numbers.shape[1]
     cells = sum(len(splits[fold].train) for fold in folds) * n_columns
     jobs = 1 if cells < LEAST_CELLS and n_jobs is None else count_threads(n_jobs)
@@ -171,10 +169,13 @@ def _fit_all(
 
 def _joined(parts: list["tuple[Block, float] | str"]) -> Fitted | str:
     """Put columns together; one that failed fails them all."""
+    blocks, seconds = [], 0.0
     for part in parts:
         if isinstance(part, str):
             return part
-    return Fitted([part[0] for part in parts], sum(float(part[1]) for part in parts))
+        blocks.append(part[0])
+        seconds += part[1]
+    return Fitted(blocks, seconds)
 
 
 def _fit_column(
@@ -197,14 +198,12 @@ def _fit_column(
             before = shared.seconds if shared is not None and shared.found is not None else 0.0
             block = encoder._fit_column(0, column, goal, seed)
             out[method, size] = block, time.perf_counter() - started + before
-        except Exception:  # noqa: BLE001 - whatever it is, it becomes a failure record
+        except Exception:  # whatever it is, it becomes a failure record
             out[method, size] = traceback.format_exc()
     return out
 
 
-def _encoder(
-    method: str, size: int | None, trees: dict[str, _SharedTrees]
-) -> tuple[Encoder, _SharedTrees | None]:
+def _encoder(method: str, size: int | None, trees: dict[str, _SharedTrees]) -> tuple[Encoder, _SharedTrees | None]:
     """Return the encoder of a method, and the trees it shares with others."""
     placement = METHOD_TABLE[method].placement
     shared = trees.get(placement or "") if METHOD_TABLE[method].family != "ple" else None
@@ -251,7 +250,5 @@ def _block_to_json(block: Block) -> dict[str, Any]:
 def _block_from_json(content: dict[str, Any]) -> Block:
     if "family" not in content:
         return AffineBlock(content["shift"], content["scale"], tuple(content["domain"]))
-    basis = make_basis(
-        content["family"], content["knots"], degree=content["degree"], domain=tuple(content["domain"])
-    )
+    basis = make_basis(content["family"], content["knots"], degree=content["degree"], domain=tuple(content["domain"]))
     return BasisBlock(basis, content["size"])

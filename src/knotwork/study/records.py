@@ -26,11 +26,9 @@ COLUMNS: dict[str, pa.DataType] = {
     **{name: pa.int64() for name in ("size", "fold", "seed")},
     "together": pa.bool_(),
     "status": pa.string(),
-    **{
-        name: pa.float64()
-        for name in ("nrmse", "rmse", "mae", "r2", "auc", "log_loss", "accuracy", "brier")
-        + ("target_mean", "target_std", "target_range", "prepare_seconds", "train_seconds")
-    },
+    **{name: pa.float64() for name in ("nrmse", "rmse", "mae", "r2", "auc", "log_loss", "accuracy", "brier")},
+    **{name: pa.float64() for name in ("target_mean", "target_std", "target_range")},
+    **{name: pa.float64() for name in ("prepare_seconds", "train_seconds")},
     **{name: pa.int64() for name in ("epochs", "best_epoch", "n_parameters")},
     "knots_moved": pa.bool_(),
     **{name: pa.int64() for name in ("n_rows", "n_features")},
@@ -134,8 +132,8 @@ class RecordIndex:
     def frame(self) -> pd.DataFrame:
         """Return one row for every key: one that went well rather than a failure, and of those the latest."""
         if not self.tables:
-            return SCHEMA.empty_table().to_pandas()
-        frame = pa.concat_tables(self.tables.values()).to_pandas()
+            return pd.DataFrame({name: [] for name in COLUMNS})
+        frame: pd.DataFrame = pa.concat_tables(self.tables.values()).to_pandas()
         frame["size"] = frame["size"].astype("Int64")
         order = frame.assign(_ok=frame["status"] == "ok").sort_values(["_ok", "recorded_at"], kind="stable")
         return order.drop_duplicates("key", keep="last").drop(columns="_ok").sort_index().reset_index(drop=True)
@@ -196,7 +194,9 @@ def load_results(out: str | PathLike[str], plan_hash: str | None = None) -> pd.D
     """
     folder = Path(out)
     if not folder.is_dir():
-        raise argument_error("out", "be a folder of a study", str(out), "Run 'knotwork study run NAME --out DIR' first.")
+        raise argument_error(
+            "out", "be a folder of a study", str(out), "Run 'knotwork study run NAME --out DIR' first."
+        )
     index = RecordIndex(folder).refresh()
     for name, problem in index.problems.items():
         warnings.warn(f"{folder / 'records' / name} {problem}. It was left out.", RecordWarning, stacklevel=2)
@@ -216,5 +216,3 @@ def consolidate(out: Path) -> None:
     parts = [[name, *index._seen[name], table.num_rows] for name, table in index.tables.items()]
     table = pa.concat_tables(index.tables.values()).replace_schema_metadata({"parts": json.dumps(parts)})
     write_atomically(out / CONSOLIDATED, lambda file: pq.write_table(table, file, write_page_checksum=True))
-
-

@@ -207,9 +207,7 @@ class _Run:
             return Outcome()
         siblings = [each for other in later if other.dataset == unit.dataset for each in other.networks]
         try:
-            return self.worker.work(
-                unit, self.identities[unit.dataset], siblings=siblings, progress=self.progress
-            )
+            return self.worker.work(unit, self.identities[unit.dataset], siblings=siblings, progress=self.progress)
         except DATA_ERRORS as error:
             self._leave_out(unit.dataset, error)
             return Outcome()

@@ -49,9 +49,7 @@ class UnitTrainer:
     device: str = "auto"
     report: Reporter | None = None
 
-    def rows(
-        self, networks: Sequence[NetworkSpec], fitted: Mapping[Wanted, Fitted | str]
-    ) -> list[dict[str, Any]]:
+    def rows(self, networks: Sequence[NetworkSpec], fitted: Mapping[Wanted, Fitted | str]) -> list[dict[str, Any]]:
         """Return a row for each network.
 
         A network whose encoding could not be fitted has a failure row. If training raises an error, networks are
@@ -69,10 +67,10 @@ class UnitTrainer:
             return {}
         try:
             return self._train_stack(fitted)
-        except Exception:  # noqa: BLE001 - whatever it is, it becomes a failure record
+        except Exception:  # whatever it is, it becomes a failure record
             if len(fitted) == 1:
                 return dict.fromkeys(fitted, failure(traceback.format_exc()))
-        out = {}
+        out: dict[NetworkSpec, dict[str, Any]] = {}
         for network, own in fitted.items():
             out |= self._train({network: own})
         return out
@@ -168,5 +166,3 @@ def knots_moved(trained: Trained, members: Sequence[Member]) -> list[bool]:
         for place, own, learned in zip(piece.places, away.tolist(), encoding.learned.tolist(), strict=True):
             out[place] = bool(own and learned)
     return out
-
-

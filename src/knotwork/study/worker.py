@@ -130,7 +130,12 @@ class Worker:
         return prepared
 
     def work(
-        self, unit: Unit, identity: DataIdentity, *, siblings: Iterable[NetworkSpec] = (), progress: Progress | None = None
+        self,
+        unit: Unit,
+        identity: DataIdentity,
+        *,
+        siblings: Iterable[NetworkSpec] = (),
+        progress: Progress | None = None,
     ) -> Outcome:
         """Train what is missing of a unit, and record it; nothing is recorded if this is interrupted.
 
