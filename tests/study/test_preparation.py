@@ -102,7 +102,9 @@ def test_what_is_kept_is_not_fitted_again_and_needs_no_lightgbm(diabetes, tmp_pa
     assert_same(before, prepare(data, splits, wanted, folder=tmp_path))
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b.replace(b"1", b"2"), lambda b: b"", lambda b: b"[]"])
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[: len(b) // 2], lambda b: b.replace(b"1", b"2"), lambda b: b"", lambda b: b"[]"]
+)
 def test_a_damaged_file_is_fitted_again(diabetes, tmp_path, damage):
     data, splits = diabetes
     wanted = [Wanted("IS-CART", 6, 1)]
