@@ -9,11 +9,11 @@ from knotwork.datasets import Dataset, load_dataset
 from knotwork.encoders import METHODS, make_encoder
 from knotwork.encoders.methods import METHOD_TABLE
 from knotwork.knots.trees import LightGBMPlacement
+from knotwork.nn.backbones.config import MLPConfig
 from knotwork.study.data import from_dataset, training_table
 from knotwork.study.folds import make_splits
 from knotwork.study.preparation import Fitted, Wanted, fitted_as, prepare
 from knotwork.training import Member, TrainingConfig, train
-from knotwork.nn.backbones.config import MLPConfig
 
 
 @pytest.fixture(scope="module")
