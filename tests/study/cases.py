@@ -21,9 +21,12 @@ def tiny_plan(**changes):
 
 
 def many_units():
-    """Return a plan of six small units."""
+    """Return a plan of four small units."""
     backbones = [SMALL_MLP, {"name": "mlp", "widths": [4], "label": "narrow"}]
-    return tiny_plan(sizes=[4, 5, 6], backbones=backbones)
+    return tiny_plan(sizes=[4, 5], backbones=backbones)
+
+
+MANY_UNITS = many_units()  # made on import, so that a process that has this module has all that plans load
 
 
 def comparable(frame):
