@@ -184,7 +184,8 @@ def show_plan(
 def run_study(
     name: Annotated[str, typer.Argument(help=PLAN_HELP)],
     out: Annotated[Path, typer.Option(help="Folder for the results.")],
-    engine: Annotated[str, typer.Option(help="Where units are trained: local.")] = "local",
+    engine: Annotated[str, typer.Option(help="Where units are trained: local or ray.")] = "local",
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, for --engine ray.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Train again what has failed.")] = False,
 ) -> None:
@@ -195,7 +196,14 @@ def run_study(
 
     try:
         summary = run(
-            name, out, engine, device=device, retry_failed=retry_failed, report=typer.echo, progress=ProgressBar
+            name,
+            out,
+            engine,
+            device=device,
+            retry_failed=retry_failed,
+            report=typer.echo,
+            progress=ProgressBar,
+            address=address,
         )
     except KeyboardInterrupt as error:
         typer.echo("Interrupted. What is recorded stays; run the same command again for the rest.", err=True)

@@ -54,6 +54,10 @@ class Lock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Give the lock back."""
+        self.release()
+
+    def release(self) -> None:
         """Give the lock back, unless another process has taken it over."""
         self._done.set()
         self._thread.join()

@@ -5,26 +5,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from knotwork.checks import check_bool, check_choice, type_error
-from knotwork.errors import ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError
 from knotwork.study.data import DataIdentity
 from knotwork.study.files import remove_leftovers
 from knotwork.study.manifest import write_manifest
 from knotwork.study.networks import NetworkSpec, Unit, expand, group_units
 from knotwork.study.plan import Plan, load_plan
 from knotwork.study.records import consolidate
-from knotwork.study.worker import Outcome, Progress, Worker
+from knotwork.study.worker import DATA_ERRORS, Outcome, Progress, Worker
 
 __all__ = ["ENGINES", "RunSummary", "run"]
 
-ENGINES = ("local",)
+ENGINES = ("local", "ray")
 """Where units are trained."""
 
 POLL = 0.5
 """Seconds between two looks at units that another process works on."""
-
-DATA_ERRORS = (ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError)
 
 Say = Callable[[str], None]
 
@@ -70,6 +68,7 @@ def run(
     report: Say | None = None,
     progress: Progress | None = None,
     n_jobs: int | None = None,
+    address: str | None = None,
 ) -> RunSummary:
     """Train the networks of a plan that are not recorded in a folder yet.
 
@@ -83,8 +82,8 @@ def run(
         The plan, its name, or its file.
     out : str or path
         The folder; it is made.
-    engine : {"local"}
-        Where units are trained.
+    engine : {"local", "ray"}
+        Where units are trained: in this process, or as tasks of a Ray cluster.
     device : str
         Where networks are trained; by default on a GPU if there is one.
     retry_failed : bool
@@ -95,6 +94,8 @@ def run(
         Makes a display for the training of one unit, such as `knotwork.training.progress.ProgressBar`.
     n_jobs : int, optional
         Processes for the fitting of encodings; by default all cores.
+    address : str, optional
+        Address of a Ray cluster; by default one is started on this machine.
 
     Returns
     -------
@@ -119,7 +120,12 @@ def run(
     for name in ("records", "prepared", "locks", "plans"):
         remove_leftovers(folder / name)
     worker = Worker(plan, folder, device, retry_failed, n_jobs)
-    return _Run(plan, worker, report or _say_nothing, progress).run()
+    ray = None
+    if engine == "ray":
+        from knotwork.study.ray_engine import connect  # noqa: PLC0415 - only this engine needs it
+
+        ray = connect(address)
+    return _Run(plan, worker, report or _say_nothing, progress, ray).run()
 
 
 def _say_nothing(sentence: str) -> None:
@@ -134,6 +140,7 @@ class _Run:
     worker: Worker
     say: Say
     progress: Progress | None
+    ray: Any
     summary: RunSummary = field(default_factory=RunSummary)
 
     def run(self) -> RunSummary:
@@ -182,19 +189,10 @@ class _Run:
 
     def _work(self, pending: list[Unit]) -> None:
         """Work on units; those that another process has come last, and are waited for."""
-        n_units, done, waiting = len(pending), 0, False
+        self.n_units, self.n_done = len(pending), 0
+        waiting = False
         while pending:
-            busy = []
-            for place, unit in enumerate(pending):
-                outcome = self._work_on(unit, pending[place + 1 :])
-                if outcome.is_busy:
-                    busy.append(unit)
-                    continue
-                done += 1
-                self.summary.add(outcome)
-                if outcome.n_ok or outcome.n_failed:
-                    failed = f", {outcome.n_failed} FAILED" if outcome.n_failed else ""
-                    self.say(f"[{done}/{n_units}] {unit.name}: {outcome.n_ok} networks{failed}")
+            busy = self._work_here(pending) if self.ray is None else self._work_on_cluster(pending)
             if busy and not waiting:
                 self.say(f"{len(busy)} units are being trained by another process; waiting for it.")
                 waiting = True
@@ -202,12 +200,35 @@ class _Run:
                 time.sleep(POLL)
             pending = busy
 
-    def _work_on(self, unit: Unit, later: list[Unit]) -> Outcome:
-        if unit.dataset in self.summary.unavailable:
-            return Outcome()
-        siblings = [each for other in later if other.dataset == unit.dataset for each in other.networks]
-        try:
-            return self.worker.work(unit, self.identities[unit.dataset], siblings=siblings, progress=self.progress)
-        except DATA_ERRORS as error:
-            self._leave_out(unit.dataset, error)
-            return Outcome()
+    def _work_here(self, pending: list[Unit]) -> list[Unit]:
+        """Work on units in this process, and return those that another process has."""
+        busy = []
+        for place, unit in enumerate(pending):
+            siblings = [
+                each for other in pending[place + 1 :] if other.dataset == unit.dataset for each in other.networks
+            ]
+            outcome = Outcome()
+            try:
+                if unit.dataset not in self.summary.unavailable:
+                    outcome = self.worker.work(unit, siblings=siblings, progress=self.progress)
+            except DATA_ERRORS as error:
+                self._leave_out(unit.dataset, error)
+            if outcome.is_busy:
+                busy.append(unit)
+            else:
+                self._tell(unit, outcome)
+        return busy
+
+    def _work_on_cluster(self, pending: list[Unit]) -> list[Unit]:
+        """Work on units by a Ray cluster, and return those that another process has."""
+        from knotwork.study.ray_engine import Cluster  # noqa: PLC0415 - only this engine needs it
+
+        return Cluster(self.ray, self.worker, self._tell, self._leave_out).work(pending)
+
+    def _tell(self, unit: Unit, outcome: Outcome) -> None:
+        """Count a unit that is done, and say so."""
+        self.n_done += 1
+        self.summary.add(outcome)
+        if outcome.n_ok or outcome.n_failed:
+            failed = f", {outcome.n_failed} FAILED" if outcome.n_failed else ""
+            self.say(f"[{self.n_done}/{self.n_units}] {unit.name}: {outcome.n_ok} networks{failed}")

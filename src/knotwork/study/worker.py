@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
 import torch
 
 import knotwork
-from knotwork.errors import DatasetMismatchError
+from knotwork.errors import ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError
 from knotwork.study.data import DataIdentity, StudyData, load_data
 from knotwork.study.files import process_home
 from knotwork.study.folds import Split, make_splits
@@ -22,7 +22,10 @@ from knotwork.study.records import RecordIndex, write_records
 from knotwork.study.trainer import UnitTrainer
 from knotwork.training.progress import Reporter
 
-__all__ = ["Outcome", "Prepared", "Worker", "finish_rows"]
+__all__ = ["DATA_ERRORS", "Outcome", "Prepared", "Worker", "finish_rows"]
+
+DATA_ERRORS = (ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError)
+"""What makes a data set unusable; it is left out, and the rest goes on."""
 
 Progress = Callable[[], AbstractContextManager[Reporter]]
 """Makes a display for the training of one unit."""
@@ -93,9 +96,10 @@ class Worker:
     def __post_init__(self) -> None:
         self.index = RecordIndex(self.out)
         self.prepared: Prepared | None = None
+        self.identities: dict[str, DataIdentity] = {}
 
     def load(self, name: str) -> Prepared:
-        """Load a data set and split it; the last one is kept."""
+        """Load a data set and split it; the last one is kept, and of all what they were when first loaded."""
         if self.prepared is None or self.prepared.data.name != name:
             self.prepared = None
             data = load_data(self.plan, name)
@@ -103,6 +107,7 @@ class Worker:
                 data.target, data.task, folds=self.plan.folds, seed=self.plan.seed, split=self.plan.split
             )
             self.prepared = Prepared(data, splits, {})
+            self.identities.setdefault(name, data.identity)
         return self.prepared
 
     def missing(self, networks: Iterable[NetworkSpec]) -> list[NetworkSpec]:
@@ -116,10 +121,10 @@ class Worker:
         status, recorded_at = state
         return self.retry_failed and status == "failed" and recorded_at < self.started
 
-    def prepare(self, name: str, identity: DataIdentity, networks: Iterable[NetworkSpec]) -> Prepared:
+    def prepare(self, name: str, networks: Iterable[NetworkSpec]) -> Prepared:
         """Return a data set with the encodings of networks, which are fitted unless they have been."""
         prepared = self.load(name)
-        if prepared.data.identity != identity:
+        if prepared.data.identity != self.identities[name]:
             raise DatasetMismatchError(
                 f"data set {name!r} has changed while the plan was running. Run again: the networks on it are new ones."
             )
@@ -129,22 +134,13 @@ class Worker:
         prepared.fitted.update(prepare(prepared.data, prepared.splits, new, folder=folder, n_jobs=self.n_jobs))
         return prepared
 
-    def work(
-        self,
-        unit: Unit,
-        identity: DataIdentity,
-        *,
-        siblings: Iterable[NetworkSpec] = (),
-        progress: Progress | None = None,
-    ) -> Outcome:
+    def work(self, unit: Unit, *, siblings: Iterable[NetworkSpec] = (), progress: Progress | None = None) -> Outcome:
         """Train what is missing of a unit, and record it; nothing is recorded if this is interrupted.
 
         Parameters
         ----------
         unit : Unit
             The unit.
-        identity : DataIdentity
-            What its data set must be.
         siblings : iterable of NetworkSpec
             Networks on the same data set that come later: what they need is fitted with the unit's own, which saves
             trees.
@@ -159,12 +155,31 @@ class Worker:
             if not networks:
                 return Outcome()
             started = time.time()
-            prepared = self.prepare(unit.dataset, identity, [*networks, *siblings])
+            prepared = self.prepare(unit.dataset, [*networks, *siblings])
             with nullcontext(None) if progress is None else progress() as report:
                 rows = train_rows(self.plan, prepared, networks, device=self.device, report=report)
-            name = Unit(unit.dataset, unit.backbone, unit.size, tuple(networks)).record_name
-            write_records(self.out, name, finish_rows(self.plan, identity, networks, rows, started=started))
-        return count(rows)
+            return self.record(unit, networks, rows, started=started)
+
+    def record(self, unit: Unit, networks: list[NetworkSpec], rows: list[dict[str, Any]], *, started: float) -> Outcome:
+        """Record what came out of networks of a unit.
+
+        Parameters
+        ----------
+        unit : Unit
+            The unit.
+        networks : list of NetworkSpec
+            Those of its networks that were trained.
+        rows : list of dict
+            The results of each.
+        started : float
+            When the work began, in seconds since 1970.
+        """
+        name = replace(unit, networks=tuple(networks)).record_name
+        write_records(
+            self.out, name, finish_rows(self.plan, self.identities[unit.dataset], networks, rows, started=started)
+        )
+        n_ok = sum(row["status"] == "ok" for row in rows)
+        return Outcome(n_ok=n_ok, n_failed=len(rows) - n_ok)
 
 
 def train_rows(
@@ -172,12 +187,6 @@ def train_rows(
 ) -> list[dict[str, Any]]:
     """Train networks, and return what is to be recorded of their results."""
     return UnitTrainer(plan, prepared.data, prepared.splits, device, report).rows(networks, prepared.fitted)
-
-
-def count(rows: list[dict[str, Any]]) -> Outcome:
-    """Count what went well and what failed."""
-    n_ok = sum(row["status"] == "ok" for row in rows)
-    return Outcome(n_ok=n_ok, n_failed=len(rows) - n_ok)
 
 
 def finish_rows(
