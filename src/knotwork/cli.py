@@ -1,5 +1,6 @@
 """The command line."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -202,7 +203,7 @@ def run_study(
             device=device,
             retry_failed=retry_failed,
             report=typer.echo,
-            progress=ProgressBar,
+            progress=ProgressBar if sys.stderr.isatty() else None,
             address=address,
         )
     except KeyboardInterrupt as error:

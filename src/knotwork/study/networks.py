@@ -82,7 +82,8 @@ class Unit:
         """What it is called in messages."""
         tokens = f" ({self.backbone.tokens} tokens)" if self.backbone.tokens else ""
         size = "" if self.size is None else f", size {self.size}"
-        return f"{self.dataset}, {self.backbone.label}{tokens}{size}"
+        own = f", {self.networks[0].method}, fold {self.networks[0].fold}" if self.alone else ""
+        return f"{self.dataset}, {self.backbone.label}{tokens}{size}{own}"
 
     @property
     def slot(self) -> str:

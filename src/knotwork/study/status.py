@@ -202,7 +202,7 @@ def written(seconds: float) -> str:
     Examples
     --------
     >>> written(50), written(5000), written(500000)
-    ('50 s', '1 h 23 min', '5 d 19 h')
+    ('50 s', '1 h 23 min', '5 d 18 h')
     """
     minutes, hours = int(seconds // 60), int(seconds // 3600)
     if seconds < 120:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 
 from knotwork.encoders.methods import METHOD_TABLE
+from knotwork.nn.backbones.config import Backbone
 from knotwork.study.data import StudyData, training_table
 from knotwork.study.folds import Split
 from knotwork.study.networks import NetworkSpec
@@ -106,10 +107,12 @@ class UnitTrainer:
         tests = [by_fold[each.fold].test + starts[each.fold] for each in networks]
         outputs = trained.outputs(table.numbers, table.codes, tests)
         moved = knots_moved(trained, members)
+        counts = self._count_parameters(table, members, choice.config)
         return {
             each: {
                 **self._scores(output, table.target[test]),
-                **self._facts(table, member, each),
+                "n_parameters": counts[member.kinds, member.sizes],
+                "device": str(resolve_device(self.device)),
                 "prepare_seconds": fitted[each].seconds,
                 "train_seconds": history.seconds,
                 "epochs": history.epochs,
@@ -134,19 +137,17 @@ class UnitTrainer:
             row["nrmse"] = row["rmse"] / divisor if divisor > 0 else None
         return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in row.items()}
 
-    def _facts(self, table: TrainingTable, member: Member, network: NetworkSpec) -> dict[str, Any]:
-        """Return what a network is, on its own: in a stack it may be padded to the size of others."""
-        alone = build_network(
-            table,
-            [member],
-            network.backbone.config,
-            units=column_units(table.numbers[:1]),
-            categories=self.plan.categories,
-        )
-        return {
-            "n_parameters": sum(parameter.numel() for parameter in alone.parameters()),
-            "device": str(resolve_device(self.device)),
-        }
+    def _count_parameters(
+        self, table: TrainingTable, members: Sequence[Member], backbone: Backbone
+    ) -> dict[tuple[Any, ...], int]:
+        """Return the parameters of members on their own, by kinds and sizes: in a stack they may be padded."""
+        counts: dict[tuple[Any, ...], int] = {}
+        for member in members:
+            if (member.kinds, member.sizes) not in counts:
+                units = column_units(table.numbers[:1])
+                alone = build_network(table, [member], backbone, units=units, categories=self.plan.categories)
+                counts[member.kinds, member.sizes] = sum(parameter.numel() for parameter in alone.parameters())
+        return counts
 
 
 def failure(error: str) -> dict[str, Any]:
