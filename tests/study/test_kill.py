@@ -51,7 +51,7 @@ def test_killed_at_random_moments_nothing_is_lost_torn_or_duplicated(tmp_path, s
     random = np.random.default_rng(0)
     expected, longest = undisturbed
     n_kills, folder, recorded = 0, 0, 0
-    while n_kills < N_KILLS and folder < N_KILLS:
+    while n_kills < N_KILLS:
         out = tmp_path / str(folder)
         process = start(MANY_UNITS, out)
         process.join(timeout=random.uniform(0.0, 0.8 * longest))
@@ -68,7 +68,6 @@ def test_killed_at_random_moments_nothing_is_lost_torn_or_duplicated(tmp_path, s
             pd.testing.assert_frame_equal(comparable(load_results(out)), expected)
             assert files_whole(out) == len(expected), "a network was recorded twice"
             folder, recorded = folder + 1, 0
-    assert n_kills >= N_KILLS // 2, "too few were killed in time"
 
 
 def test_two_processes_share_the_work(tmp_path, start, undisturbed):

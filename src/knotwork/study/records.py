@@ -164,7 +164,8 @@ def _stamps(out: Path) -> dict[str, tuple[int, int]]:
 def _read_file(path: Path) -> "pa.Table | str":
     """Read a record; what is wrong with it if it is torn, altered, or none of ours."""
     try:
-        table = pq.read_table(path, page_checksum_verification=True, use_threads=False, partitioning=None)
+        source = pa.BufferReader(path.read_bytes())
+        table = pq.ParquetFile(source, page_checksum_verification=True).read(use_threads=False)
     except (OSError, pa.ArrowException) as error:
         return f"cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
     if not table.schema.remove_metadata().equals(SCHEMA):
