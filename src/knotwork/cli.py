@@ -1,5 +1,6 @@
 """The command line."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -129,6 +130,114 @@ def check_datasets(
     wanted = len(checks) if keys else max(1, sum(check.path is not None for check in checks))
     typer.echo(f"{n_good} of {len(checks)} data sets are there and right.")
     raise typer.Exit(int(n_good < wanted))
+
+
+study_app = typer.Typer(no_args_is_help=True, help="Studies: train what a plan says, in a folder that keeps it all.")
+app.add_typer(study_app, name="study")
+
+PLAN_HELP = "Name that 'knotwork study list' shows, or a TOML file."
+
+
+@study_app.command("list", epilog="Example: knotwork study list")
+def list_plans() -> None:
+    """Show the built-in plans."""
+    from knotwork.study import PLANS, load_plan  # noqa: PLC0415
+
+    table = Table(title="Plans", title_justify="left")
+    for heading in ("name", "networks", "what"):
+        table.add_column(heading, justify="right" if heading == "networks" else "left")
+    for name in PLANS:
+        plan = load_plan(name)
+        table.add_row(name, f"{plan.n_networks:,}", plan.description)
+    Console().print(table)
+
+
+@study_app.command("show", epilog="Example: knotwork study show paper --out results (whose clocks give the estimate)")
+def show_plan(
+    name: Annotated[str, typer.Argument(help=PLAN_HELP)],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of a study whose records say how long networks take.")
+    ] = None,
+) -> None:
+    """Show what a plan trains, and about how long that takes."""
+    from knotwork.errors import ArgumentError, ArgumentTypeError  # noqa: PLC0415
+    from knotwork.study import load_plan  # noqa: PLC0415
+    from knotwork.study.status import plan_lines, written  # noqa: PLC0415
+
+    try:
+        plan = load_plan(name)
+        lines = plan_lines(plan, out)
+    except (ArgumentError, ArgumentTypeError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+    typer.echo(f"{plan.name}: {plan.description}\nplan hash: {plan.plan_hash}")
+    typer.echo(f"data sets ({len(plan.names)}): {', '.join(plan.names)}")
+    typer.echo(f"methods ({len(plan.methods)}): {', '.join(plan.methods)}")
+    typer.echo(f"sizes: {', '.join(map(str, plan.sizes)) or 'none'}; {plan.folds} {plan.split}, seed {plan.seed}")
+    typer.echo(f"training: {plan.config}")
+    for line in lines:
+        time = "not measured yet" if line.seconds is None else f"about {written(line.seconds)} in one process"
+        typer.echo(f"{line.backbone}: {line.n_networks:,} networks, {time}")
+    typer.echo(f"networks in all: {plan.n_networks:,}")
+
+
+@study_app.command("run", epilog="Example: knotwork study run demo --out results. Run again, it does what is missing.")
+def run_study(
+    name: Annotated[str, typer.Argument(help=PLAN_HELP)],
+    out: Annotated[Path, typer.Option(help="Folder for the results.")],
+    engine: Annotated[str, typer.Option(help="Where units are trained: local or ray.")] = "local",
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, for --engine ray.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Train again what has failed.")] = False,
+) -> None:
+    """Train what is missing of a plan. It may be killed and run again, and run by several processes at once."""
+    from knotwork.errors import ArgumentError, ArgumentTypeError, MissingPackageError  # noqa: PLC0415
+    from knotwork.study import run  # noqa: PLC0415
+    from knotwork.training.progress import ProgressBar  # noqa: PLC0415
+
+    try:
+        summary = run(
+            name,
+            out,
+            engine,
+            device=device,
+            retry_failed=retry_failed,
+            report=typer.echo,
+            progress=ProgressBar if sys.stderr.isatty() else None,
+            address=address,
+        )
+    except KeyboardInterrupt as error:
+        typer.echo("Interrupted. What is recorded stays; run the same command again for the rest.", err=True)
+        raise typer.Exit(130) from error
+    except (ArgumentError, ArgumentTypeError, MissingPackageError, OSError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+    typer.echo(
+        f"{summary.n_ok:,} trained, {summary.n_failed:,} failed, {summary.n_before:,} recorded before, in "
+        f"{summary.seconds:.0f} s. Results: {out}"
+    )
+    raise typer.Exit(int(bool(summary.n_failed or summary.unavailable)))
+
+
+@study_app.command("status", epilog="Example: knotwork study status results")
+def show_status(out: Annotated[Path, typer.Argument(help="Folder that a plan was run in.")]) -> None:
+    """Show how far the plans in a folder are, and how long the rest may take."""
+    from knotwork.errors import ArgumentError  # noqa: PLC0415
+    from knotwork.study.status import study_status, written  # noqa: PLC0415
+
+    try:
+        found = study_status(out)
+    except ArgumentError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+    for each in found:
+        typer.echo(f"{each.plan}: {each.n_ok:,} of {each.n_networks:,} networks trained, {each.n_failed:,} failed")
+        if each.rate is not None:
+            typer.echo(f"  rate: {each.rate:,.0f} networks per hour and process")
+        rest = "not measured yet" if each.remaining is None else written(each.remaining)
+        typer.echo(f"  remaining: {rest}; units claimed: {each.n_working}")
+    for name, problem in found[-1].problems.items():
+        typer.echo(f"Record {name} {problem}. It is ignored.", err=True)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,12 @@ class CartPlacement:
 
     def __call__(self, column: Column, n_knots: int, target: Target | None = None, seed: int = 0) -> FloatArray:
         """Return `n_knots` knots."""
-        thresholds, gains = cart_thresholds(
+        thresholds, gains = self.thresholds(column, target, seed)
+        return complete(select_spaced(thresholds, gains, column, n_knots, self.min_spacing), column, n_knots)
+
+    def thresholds(self, column: Column, target: Target | None, seed: int) -> tuple[FloatArray, FloatArray]:
+        """Return the splits of the tree and how informative each is; they do not depend on the number of knots."""
+        return cart_thresholds(
             column,
             target,
             seed=seed,
@@ -59,7 +64,6 @@ class CartPlacement:
             min_samples_leaf=self.min_samples_leaf,
             min_samples_split=self.min_samples_split,
         )
-        return complete(select_spaced(thresholds, gains, column, n_knots, self.min_spacing), column, n_knots)
 
 
 @dataclass(frozen=True)
@@ -88,10 +92,11 @@ class LightGBMPlacement:
 
     def __call__(self, column: Column, n_knots: int, target: Target | None = None, seed: int = 0) -> FloatArray:
         """Return `n_knots` knots."""
-        thresholds, gains = self._thresholds(column, target, seed)
+        thresholds, gains = self.thresholds(column, target, seed)
         return complete(select_spaced(thresholds, gains, column, n_knots, self.min_spacing), column, n_knots)
 
-    def _thresholds(self, column: Column, target: Target | None, seed: int) -> tuple[FloatArray, FloatArray]:
+    def thresholds(self, column: Column, target: Target | None, seed: int) -> tuple[FloatArray, FloatArray]:
+        """Return the splits of all trees and their total gains; they do not depend on the number of knots."""
         codes, y, weights = _rows(column, target)
         if len(column.distinct) < 2 or len(codes) < 2 * self.min_samples_leaf or np.all(y == y[0]):
             return np.empty(0), np.empty(0)

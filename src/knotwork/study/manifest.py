@@ -1,0 +1,59 @@
+"""What was run in a folder: each plan with its networks, so that status needs no data."""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from knotwork.checks import argument_error
+from knotwork.study.files import write_bytes
+from knotwork.study.networks import NetworkSpec
+from knotwork.study.plan import Plan
+
+__all__ = ["read_manifest", "read_manifests", "write_manifest"]
+
+
+def _path(out: Path, plan_hash: str) -> Path:
+    return out / "plans" / f"{plan_hash[:20]}.json"
+
+
+def write_manifest(out: Path, plan: Plan, networks: Sequence[NetworkSpec], n_rows: dict[str, int]) -> None:
+    """Write down the networks of a plan as it is run.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of the study.
+    plan : Plan
+        The plan.
+    networks : sequence of NetworkSpec
+        Its networks, for the data as it is now.
+    n_rows : dict of str to int
+        Rows of each data set.
+    """
+    content = {
+        "plan": plan.name,
+        "plan_hash": plan.plan_hash,
+        "run_at": time.time(),
+        "n_rows": n_rows,
+        "networks": [
+            [each.key, each.dataset, each.backbone.label, each.backbone.tokens, each.size] for each in networks
+        ],
+    }
+    write_bytes(_path(out, plan.plan_hash), json.dumps(content).encode())
+
+
+def read_manifest(out: Path, plan_hash: str) -> dict[str, Any]:
+    """Return what `write_manifest` wrote for a plan."""
+    path = _path(out, plan_hash)
+    if not path.is_file():
+        raise argument_error("plan_hash", f"be that of a plan that was run in {out}", plan_hash)
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
+
+
+def read_manifests(out: Path) -> list[dict[str, Any]]:
+    """Return all plans that were run in a folder, the latest last."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in (out / "plans").glob("*.json")]
+    return sorted(found, key=lambda content: float(content["run_at"]))

@@ -1,0 +1,333 @@
+"""Plans: what a study trains, as one frozen value that is read from a TOML file."""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from knotwork.checks import argument_error, check_bool, check_choice, check_int, listed, type_error
+from knotwork.datasets import KEYS
+from knotwork.encoders.methods import METHOD_TABLE, METHODS
+from knotwork.knots.target import TASKS
+from knotwork.nn.backbones.config import BACKBONES, Backbone, make_backbone
+from knotwork.study.folds import SPLITS
+from knotwork.training.config import TrainingConfig
+from knotwork.training.network import CATEGORIES
+
+__all__ = ["DIVISORS", "PLANS", "PRESETS", "BackboneChoice", "Plan", "TableFile", "load_plan"]
+
+PLANS: dict[str, Path] = {path.stem: path for path in sorted((Path(__file__).parent / "plans").glob("*.toml"))}
+"""The built-in plans by name."""
+
+PRESETS = {"paper": TrainingConfig.paper, "default": TrainingConfig}
+"""What the key `preset` of the table `training` starts from."""
+
+DIVISORS = {"std": "the standard deviation of the test target", "range": "the range of the test target"}
+"""What RMSE is divided by to give NRMSE."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFile:
+    """A user's own file as a data set of a plan.
+
+    Parameters
+    ----------
+    path : str
+        The file, relative to that of the plan.
+    target : str
+        Name of the target column.
+    task : {"regression", "classification"}, optional
+        What is predicted; otherwise inferred from the target.
+    categorical : tuple of str, default=()
+        Columns to take as categories though they are numbers.
+    """
+
+    path: str
+    target: str
+    task: str | None = None
+    categorical: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("path", "target"):
+            if not isinstance(getattr(self, name), str):
+                raise type_error(name, "be text", getattr(self, name))
+        if self.task is not None:
+            check_choice(self.task, "task", TASKS)
+        object.__setattr__(self, "categorical", _texts(self.categorical, "categorical"))
+
+    @property
+    def name(self) -> str:
+        """Name of the data set: the file's, without its suffix."""
+        return Path(self.path).stem
+
+
+@dataclass(frozen=True)
+class BackboneChoice:
+    """A backbone of a plan, and the name it has in the records.
+
+    Parameters
+    ----------
+    label : str
+        The name.
+    config : Backbone
+        The configuration.
+    """
+
+    label: str
+    config: Backbone
+
+    @classmethod
+    def from_value(cls, value: Any) -> "BackboneChoice":
+        """Read a backbone as a plan writes it: a name, or a table with `name`, settings, and perhaps a `label`."""
+        if isinstance(value, BackboneChoice):
+            return value
+        if isinstance(value, str):
+            return cls(value, make_backbone(value))
+        if isinstance(value, Mapping):
+            settings = {name: each for name, each in value.items() if name not in ("name", "label")}
+            kind = check_choice(value.get("name"), "name of a backbone", BACKBONES)
+            return cls(str(value.get("label", kind)), make_backbone(kind, settings))
+        raise type_error("backbones", "be names, or tables such as {name = 'ft', tokens = 'coordinate'}", value)
+
+    @property
+    def tokens(self) -> str | None:
+        """What a token is, for an FT-Transformer."""
+        return asdict(self.config).get("tokens")  # type: ignore[call-overload, no-any-return]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Kind and settings, as they enter keys."""
+        return {"name": self.config.name, **asdict(self.config)}  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a study trains: every method at every size, on every data set, with every backbone, in every fold.
+
+    A plan checks itself: unknown names, repeated entries and settings that contradict each other are errors.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    methods : tuple of str
+        Names of `knotwork.METHODS`.
+    backbones : tuple of BackboneChoice
+        The networks; also names, or mappings as in a TOML file.
+    datasets : tuple of str, default=()
+        Keys of `knotwork.datasets.KEYS`.
+    tables : tuple of TableFile, default=()
+        Users' own files.
+    sizes : tuple of int, default=()
+        Columns per feature, for the methods that have a size.
+    folds : int, default=5
+        Folds, or repetitions of a single split.
+    seed : int, default=42
+        Seed of the folds; what is random in fold f has the seed ``seed + f``.
+    split : {"folds", "holdout"}, default="folds"
+        Cross-validation, or for each seed 20 % of the rows for the test.
+    training : TrainingConfig, optional
+        How networks are trained; by default `TrainingConfig.paper`.
+    categories : {"embedding", "code"}, default="code"
+        How MLP and ResNet take categories: by default as in the paper.
+    nrmse_by : {"std", "range"}, default="std"
+        What RMSE is divided by.
+    together : bool, default=True
+        Train many networks in one stack. If not, each is trained alone, so that its time means something.
+    description : str, default=""
+        A sentence for `knotwork study list`.
+
+    Examples
+    --------
+    >>> plan = Plan(name="small", datasets=["sk_wine"], methods=["Std", "BS-Q"], sizes=[7], backbones=["mlp"])
+    >>> plan.n_networks
+    10
+    """
+
+    name: str
+    methods: tuple[str, ...]
+    backbones: tuple[BackboneChoice, ...]
+    datasets: tuple[str, ...] = ()
+    tables: tuple[TableFile, ...] = ()
+    sizes: tuple[int, ...] = ()
+    folds: int = 5
+    seed: int = 42
+    split: str = "folds"
+    training: TrainingConfig | None = None
+    categories: str = "code"
+    nrmse_by: str = "std"
+    together: bool = True
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        self._convert()
+        for name in self.datasets:
+            check_choice(name, "datasets", KEYS)
+        for name in self.methods:
+            check_choice(name, "methods", METHODS)
+        if not self.methods:
+            raise argument_error("methods", "be at least one", self.methods)
+        if not self.names:
+            raise argument_error("datasets", "be at least one, or tables be given", self.datasets)
+        if not self.backbones:
+            raise argument_error("backbones", "be at least one", self.backbones)
+        for what, entries in (
+            ("methods", self.methods),
+            ("sizes", self.sizes),
+            ("datasets and tables", self.names),
+            ("backbones", [(choice.label, choice.tokens) for choice in self.backbones]),
+        ):
+            _refuse_repeated(what, entries)
+        self._check_sizes()
+        check_int(self.folds, "folds", minimum=2 if self.split == "folds" else 1)
+        check_int(self.seed, "seed", minimum=0)
+        check_choice(self.split, "split", SPLITS)
+        check_choice(self.categories, "categories", CATEGORIES)
+        check_choice(self.nrmse_by, "nrmse_by", DIVISORS)
+        check_bool(self.together, "together")
+
+    def _convert(self) -> None:
+        """Bring what the user wrote into the types of the fields."""
+        for name in ("name", "description"):
+            if not isinstance(getattr(self, name), str):
+                raise type_error(name, "be text", getattr(self, name))
+        for name in ("methods", "datasets"):
+            object.__setattr__(self, name, _texts(getattr(self, name), name))
+        for name in ("sizes", "tables", "backbones"):
+            if not isinstance(getattr(self, name), list | tuple):
+                raise type_error(name, "be a list", getattr(self, name))
+        object.__setattr__(self, "sizes", tuple(self.sizes))
+        object.__setattr__(self, "backbones", tuple(BackboneChoice.from_value(each) for each in self.backbones))
+        object.__setattr__(self, "tables", tuple(_table(each) for each in self.tables))
+        object.__setattr__(self, "training", _training({} if self.training is None else self.training))
+
+    def _check_sizes(self) -> None:
+        """Check that sizes suit the methods."""
+        sized = [name for name in self.methods if METHOD_TABLE[name].has_size]
+        if bool(sized) != bool(self.sizes):
+            wanted = f"be given for {listed(sized)}" if sized else "be empty, for no method has a size"
+            raise argument_error("sizes", wanted, self.sizes)
+        splines = [name for name in sized if METHOD_TABLE[name].family != "ple"]
+        for size in self.sizes:
+            check_int(size, "sizes", minimum=4 if splines else 2, hint="Cubic splines have 4 columns or more.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all data sets: keys, then those of users' files."""
+        return (*self.datasets, *(table.name for table in self.tables))
+
+    @property
+    def config(self) -> TrainingConfig:
+        """How networks are trained."""
+        assert self.training is not None
+        return self.training
+
+    @property
+    def n_networks(self) -> int:
+        """Number of networks."""
+        return len(self.names) * len(self.backbones) * len(self.encodings) * self.folds
+
+    @property
+    def encodings(self) -> tuple[tuple[str, int | None], ...]:
+        """Methods with each of their sizes; None for those without."""
+        return tuple(
+            (method, size)
+            for method in self.methods
+            for size in (self.sizes if METHOD_TABLE[method].has_size else (None,))
+        )
+
+    @property
+    def plan_hash(self) -> str:
+        """SHA-256 of what the plan says, but for its description and where files lie."""
+        content = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "description"}
+        content["backbones"] = [{"label": choice.label, **choice.settings} for choice in self.backbones]
+        content["tables"] = [{**asdict(table), "path": table.name} for table in self.tables]
+        content["training"] = asdict(self.config)
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    @classmethod
+    def from_mapping(cls, content: Mapping[str, Any], folder: Path | None = None) -> "Plan":
+        """Make a plan from what a TOML file holds; unknown keys are refused with the list of known ones."""
+        known = [field.name for field in fields(cls)]
+        _refuse_unknown(content, known, "a plan")
+        for name in ("name", "methods", "backbones"):
+            if name not in content:
+                raise argument_error("plan", f"have the key {name!r}", sorted(content))
+        plan = cls(**content)
+        if folder is None:
+            return plan
+        placed = tuple(replace(table, path=str(folder / Path(table.path).expanduser())) for table in plan.tables)
+        return replace(plan, tables=placed)
+
+
+def load_plan(name_or_path: str | PathLike[str]) -> Plan:
+    """Load a built-in plan by its name, or a plan from a TOML file.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+        One of `PLANS`, or a file that ends in ``.toml``.
+
+    Examples
+    --------
+    >>> load_plan("paper").n_networks
+    14250
+    """
+    text = str(name_or_path)
+    path = PLANS[text] if text in PLANS else Path(text).expanduser()
+    if text not in PLANS and (path.suffix != ".toml" or not path.is_file()):
+        raise argument_error("plan", f"be one of {listed(PLANS)}, or a .toml file that exists", text)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise argument_error("plan", "be a TOML file", text, f"The reader says: {error}.") from error
+    return Plan.from_mapping({"name": path.stem, **content}, path.parent)
+
+
+def _training(value: Any) -> TrainingConfig:
+    """Read the table `training`: a preset, and what differs from it."""
+    if isinstance(value, Mapping):
+        preset = PRESETS[check_choice(value.get("preset", "paper"), "preset", PRESETS)]()
+        changes = {name: each for name, each in value.items() if name != "preset"}
+        _refuse_unknown(changes, ["preset", *(field.name for field in fields(TrainingConfig))], "training")
+        value = replace(preset, **changes)
+    if not isinstance(value, TrainingConfig):
+        raise type_error("training", "be a table or a TrainingConfig", value)
+    if value.time_limit is not None:
+        raise argument_error(
+            "time_limit", "not be given in a study", value.time_limit, "Scores would depend on clocks."
+        )
+    return value
+
+
+def _table(value: Any) -> TableFile:
+    if isinstance(value, TableFile):
+        return value
+    if not isinstance(value, Mapping):
+        raise type_error("tables", "be tables such as {path = 'flats.csv', target = 'rent'}", value)
+    _refuse_unknown(value, [field.name for field in fields(TableFile)], "tables")
+    for name in ("path", "target"):
+        if name not in value:
+            raise argument_error("tables", f"have the key {name!r}", dict(value))
+    return TableFile(**value)
+
+
+def _texts(value: Any, name: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+        raise type_error(name, "be a list of names", value)
+    return tuple(value)
+
+
+def _refuse_repeated(name: str, entries: Collection[Any]) -> None:
+    if len(set(entries)) < len(entries):
+        raise argument_error(name, "name each once", list(entries))
+
+
+def _refuse_unknown(content: Mapping[str, Any], known: list[str], where: str) -> None:
+    for key in content:
+        if key not in known:
+            raise argument_error(f"key of {where}", f"be one of {listed(known, most=40)}", key)

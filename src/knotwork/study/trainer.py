@@ -1,0 +1,169 @@
+"""Training of a unit: members from fitted encodings, one call of the engine, rows of records."""
+
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from knotwork.encoders.methods import METHOD_TABLE
+from knotwork.nn.backbones.config import Backbone
+from knotwork.study.data import StudyData, training_table
+from knotwork.study.folds import Split
+from knotwork.study.networks import NetworkSpec
+from knotwork.study.plan import Plan
+from knotwork.study.preparation import Fitted, Wanted, fitted_as
+from knotwork.training.engine import resolve_device, train
+from knotwork.training.members import Member, TrainingTable, column_units
+from knotwork.training.metrics import evaluate
+from knotwork.training.progress import Reporter
+from knotwork.training.results import Trained
+from knotwork.training.stack import build_network
+
+__all__ = ["UnitTrainer"]
+
+
+@dataclass(frozen=True, eq=False)
+class UnitTrainer:
+    """Trains networks of one data set and one backbone, and says what came out of each.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan, for training, categories and NRMSE.
+    data : StudyData
+        The data set.
+    splits : sequence of Split
+        Its folds.
+    device : str, default="auto"
+        Where to train.
+    report : Reporter, optional
+        Is called after every epoch.
+    """
+
+    plan: Plan
+    data: StudyData
+    splits: Sequence[Split]
+    device: str = "auto"
+    report: Reporter | None = None
+
+    def rows(self, networks: Sequence[NetworkSpec], fitted: Mapping[Wanted, Fitted | str]) -> list[dict[str, Any]]:
+        """Return a row for each network.
+
+        A network whose encoding could not be fitted has a failure row. If training raises an error, networks are
+        trained one by one, and those that raise it again have failure rows.
+        """
+        found = {each: fitted[Wanted(fitted_as(each.method), each.size, each.fold)] for each in networks}
+        rows = {each: failure(result) for each, result in found.items() if isinstance(result, str)}
+        good = {each: result for each, result in found.items() if isinstance(result, Fitted)}
+        rows |= self._train(good)
+        return [rows[each] for each in networks]
+
+    def _train(self, fitted: Mapping[NetworkSpec, Fitted]) -> dict[NetworkSpec, dict[str, Any]]:
+        """Train networks together; one by one if that raises an error."""
+        if not fitted:
+            return {}
+        try:
+            return self._train_stack(fitted)
+        except Exception:  # whatever it is, it becomes a failure record
+            if len(fitted) == 1:
+                return dict.fromkeys(fitted, failure(traceback.format_exc()))
+        out: dict[NetworkSpec, dict[str, Any]] = {}
+        for network, own in fitted.items():
+            out |= self._train({network: own})
+        return out
+
+    def _train_stack(self, fitted: Mapping[NetworkSpec, Fitted]) -> dict[NetworkSpec, dict[str, Any]]:
+        networks = list(fitted)
+        choice = networks[0].backbone
+        used = {network.fold for network in networks}
+        by_fold = {split.fold: split for split in self.splits if split.fold in used}
+        table, starts = training_table(self.data, list(by_fold.values()))
+        members = [
+            Member(
+                by_fold[each.fold].train + starts[each.fold],
+                by_fold[each.fold].valid + starts[each.fold],
+                fitted[each].blocks,
+                METHOD_TABLE[each.method].learnable,
+                each.seed,
+            )
+            for each in networks
+        ]
+        config = replace(self.plan.config, batch_size=self.plan.config.batch_size_for(len(self.data.target)))
+        trained = train(
+            table,
+            members,
+            choice.config,
+            config,
+            device=self.device,
+            categories=self.plan.categories,
+            report=self.report,
+        )
+        if trained.interrupted:
+            raise KeyboardInterrupt
+        tests = [by_fold[each.fold].test + starts[each.fold] for each in networks]
+        outputs = trained.outputs(table.numbers, table.codes, tests)
+        moved = knots_moved(trained, members)
+        counts = self._count_parameters(table, members, choice.config)
+        return {
+            each: {
+                **self._scores(output, table.target[test]),
+                "n_parameters": counts[member.kinds, member.sizes],
+                "device": str(resolve_device(self.device)),
+                "prepare_seconds": fitted[each].seconds,
+                "train_seconds": history.seconds,
+                "epochs": history.epochs,
+                "best_epoch": history.best_epoch,
+                "knots_moved": own_moved,
+            }
+            for each, member, output, test, history, own_moved in zip(
+                networks, members, outputs, tests, trained.histories, moved, strict=True
+            )
+        }
+
+    def _scores(self, output: npt.NDArray[np.float64], target: npt.NDArray[Any]) -> dict[str, Any]:
+        """Return the metrics on test rows; a network that does not predict numbers has failed."""
+        if not np.isfinite(output).all():
+            return failure("training diverged: there are predictions that are no numbers")
+        scores = evaluate(self.data.task, torch.from_numpy(output)[None], torch.from_numpy(target)[None])
+        row: dict[str, Any] = {"status": "ok", **{name: float(values[0]) for name, values in scores.items()}}
+        if self.data.task == "regression":
+            deviation, spread = float(np.std(target)), float(np.ptp(target))
+            row |= {"target_mean": float(np.mean(target)), "target_std": deviation, "target_range": spread}
+            divisor = deviation if self.plan.nrmse_by == "std" else spread
+            row["nrmse"] = row["rmse"] / divisor if divisor > 0 else None
+        return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in row.items()}
+
+    def _count_parameters(
+        self, table: TrainingTable, members: Sequence[Member], backbone: Backbone
+    ) -> dict[tuple[Any, ...], int]:
+        """Return the parameters of members on their own, by kinds and sizes: in a stack they may be padded."""
+        counts: dict[tuple[Any, ...], int] = {}
+        for member in members:
+            if (member.kinds, member.sizes) not in counts:
+                units = column_units(table.numbers[:1])
+                alone = build_network(table, [member], backbone, units=units, categories=self.plan.categories)
+                counts[member.kinds, member.sizes] = sum(parameter.numel() for parameter in alone.parameters())
+        return counts
+
+
+def failure(error: str) -> dict[str, Any]:
+    """Return the columns of a network that failed."""
+    return {"status": "failed", "error": error}
+
+
+def knots_moved(trained: Trained, members: Sequence[Member]) -> list[bool]:
+    """Return for each member whether its knots are learned and no longer where they started."""
+    out = [False] * len(members)
+    for piece in trained.pieces:
+        encoding = piece.network.encoding
+        if encoding.logits is None:
+            continue
+        now = encoding.spacings()[0].detach()
+        away = (now - encoding.breaks).abs().flatten(1).amax(dim=1) > 1e-5
+        for place, own, learned in zip(piece.places, away.tolist(), encoding.learned.tolist(), strict=True):
+            out[place] = bool(own and learned)
+    return out

@@ -1,0 +1,214 @@
+"""The work on one unit: claim it, see what is still missing, fit, train, record."""
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, final
+
+import torch
+
+import knotwork
+from knotwork.errors import ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError
+from knotwork.study.data import DataIdentity, StudyData, load_data
+from knotwork.study.files import process_home
+from knotwork.study.folds import Split, make_splits
+from knotwork.study.locks import claim
+from knotwork.study.networks import NetworkSpec, Unit
+from knotwork.study.plan import Plan
+from knotwork.study.preparation import Fitted, Wanted, fitted_as, prepare
+from knotwork.study.records import RecordIndex, write_records
+from knotwork.study.trainer import UnitTrainer
+from knotwork.training.progress import Reporter
+
+__all__ = ["DATA_ERRORS", "Outcome", "Prepared", "Worker", "finish_rows"]
+
+DATA_ERRORS = (ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError)
+"""What makes a data set unusable; it is left out, and the rest goes on."""
+
+Progress = Callable[[], AbstractContextManager[Reporter]]
+"""Makes a display for the training of one unit."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a unit.
+
+    Parameters
+    ----------
+    is_busy : bool, default=False
+        Whether another process works on it.
+    n_ok, n_failed : int, default=0
+        Networks recorded now.
+    """
+
+    is_busy: bool = False
+    n_ok: int = 0
+    n_failed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A data set ready for training.
+
+    Parameters
+    ----------
+    data : StudyData
+        The table.
+    splits : list of Split
+        Its folds.
+    fitted : dict of Wanted to Fitted or str
+        Encodings, or tracebacks.
+    """
+
+    data: StudyData
+    splits: list[Split]
+    fitted: dict[Wanted, Fitted | str]
+
+
+@final
+@dataclass(eq=False)
+class Worker:
+    """Works on units of a plan in a folder.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    out : Path
+        The folder.
+    device : str
+        Where to train.
+    retry_failed : bool
+        Whether networks that failed before are missing, too.
+    n_jobs : int, optional
+        Processes for the fitting of encodings.
+    """
+
+    plan: Plan
+    out: Path
+    device: str = "auto"
+    retry_failed: bool = False
+    n_jobs: int | None = None
+    started: float = field(default_factory=time.time)
+
+    def __post_init__(self) -> None:
+        self.index = RecordIndex(self.out)
+        self.prepared: Prepared | None = None
+        self.identities: dict[str, DataIdentity] = {}
+
+    def load(self, name: str) -> Prepared:
+        """Load a data set and split it; the last one is kept, and of all what they were when first loaded."""
+        if self.prepared is None or self.prepared.data.name != name:
+            self.prepared = None
+            data = load_data(self.plan, name)
+            splits = make_splits(
+                data.target, data.task, folds=self.plan.folds, seed=self.plan.seed, split=self.plan.split
+            )
+            self.prepared = Prepared(data, splits, {})
+            self.identities.setdefault(name, data.identity)
+        return self.prepared
+
+    def missing(self, networks: Iterable[NetworkSpec]) -> list[NetworkSpec]:
+        """Return those of the networks that are to be trained, by what is recorded now."""
+        states = self.index.refresh().states()
+        return [each for each in networks if self._is_missing(states.get(each.key))]
+
+    def _is_missing(self, state: tuple[str, float] | None) -> bool:
+        if state is None:
+            return True
+        status, recorded_at = state
+        return self.retry_failed and status == "failed" and recorded_at < self.started
+
+    def prepare(self, name: str, networks: Iterable[NetworkSpec]) -> Prepared:
+        """Return a data set with the encodings of networks, which are fitted unless they have been."""
+        prepared = self.load(name)
+        if prepared.data.identity != self.identities[name]:
+            raise DatasetMismatchError(
+                f"data set {name!r} has changed while the plan was running. Run again: the networks on it are new ones."
+            )
+        wanted = {Wanted(fitted_as(each.method), each.size, each.fold) for each in networks}
+        new = sorted((each for each in wanted if each not in prepared.fitted), key=repr)
+        folder = self.out / "prepared"
+        prepared.fitted.update(prepare(prepared.data, prepared.splits, new, folder=folder, n_jobs=self.n_jobs))
+        return prepared
+
+    def work(self, unit: Unit, *, siblings: Iterable[NetworkSpec] = (), progress: Progress | None = None) -> Outcome:
+        """Train what is missing of a unit, and record it; nothing is recorded if this is interrupted.
+
+        Parameters
+        ----------
+        unit : Unit
+            The unit.
+        siblings : iterable of NetworkSpec
+            Networks on the same data set that come later: what they need is fitted with the unit's own, which saves
+            trees.
+        progress : callable, optional
+            Makes a display for the training.
+        """
+        lock = claim(self.out / "locks", unit.slot)
+        if lock is None:
+            return Outcome(is_busy=True)
+        with lock:
+            networks = self.missing(unit.networks)
+            if not networks:
+                return Outcome()
+            started = time.time()
+            prepared = self.prepare(unit.dataset, [*networks, *siblings])
+            with nullcontext(None) if progress is None else progress() as report:
+                rows = train_rows(self.plan, prepared, networks, device=self.device, report=report)
+            return self.record(unit, networks, rows, started=started)
+
+    def record(self, unit: Unit, networks: list[NetworkSpec], rows: list[dict[str, Any]], *, started: float) -> Outcome:
+        """Record what came out of networks of a unit.
+
+        Parameters
+        ----------
+        unit : Unit
+            The unit.
+        networks : list of NetworkSpec
+            Those of its networks that were trained.
+        rows : list of dict
+            The results of each.
+        started : float
+            When the work began, in seconds since 1970.
+        """
+        name = replace(unit, networks=tuple(networks)).record_name
+        write_records(
+            self.out, name, finish_rows(self.plan, self.identities[unit.dataset], networks, rows, started=started)
+        )
+        n_ok = sum(row["status"] == "ok" for row in rows)
+        return Outcome(n_ok=n_ok, n_failed=len(rows) - n_ok)
+
+
+def train_rows(
+    plan: Plan, prepared: Prepared, networks: list[NetworkSpec], *, device: str, report: Reporter | None = None
+) -> list[dict[str, Any]]:
+    """Train networks, and return what is to be recorded of their results."""
+    return UnitTrainer(plan, prepared.data, prepared.splits, device, report).rows(networks, prepared.fitted)
+
+
+def finish_rows(
+    plan: Plan, identity: DataIdentity, networks: list[NetworkSpec], rows: list[dict[str, Any]], *, started: float
+) -> list[dict[str, Any]]:
+    """Add to results what was trained, from what, by what, and when."""
+    shared = {
+        "task": identity.task,
+        "together": plan.together,
+        "n_rows": identity.n_rows,
+        "n_features": len(identity.numerical) + len(identity.categorical),
+        "data_sha256": identity.sha256,
+        "plan": plan.name,
+        "plan_hash": plan.plan_hash,
+        "version": knotwork.__version__,
+        "torch_version": torch.__version__,
+        "host": process_home().split()[0],
+        "started_at": started,
+        "recorded_at": time.time(),
+    }
+    names = ("dataset", "backbone", "tokens", "method", "size", "fold", "seed")
+    return [
+        {"key": each.key, **dict(zip(names, each.identity, strict=True)), **shared, **row}
+        for each, row in zip(networks, rows, strict=True)
+    ]

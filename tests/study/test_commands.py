@@ -1,0 +1,94 @@
+"""The commands of studies as a user types them."""
+
+import pytest
+from typer.testing import CliRunner
+
+from knotwork.cli import app
+from knotwork.study import trainer
+
+PLAN = """
+description = "A tiny plan."
+datasets = ["sk_iris"]
+methods = ["Std"]
+backbones = [{ name = "mlp", widths = [8] }]
+folds = 2
+
+[training]
+max_epochs = 1
+"""
+
+
+@pytest.fixture
+def plan(tmp_path):
+    path = tmp_path / "tiny.toml"
+    path.write_text(PLAN)
+    return str(path)
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, ["study", *arguments])
+
+
+def test_list_and_show():
+    listed = call("list")
+    assert listed.exit_code == 0
+    for name in ("demo", "paper", "ablation", "efficiency"):
+        assert name in listed.output
+    shown = call("show", "paper")
+    assert shown.exit_code == 0
+    for word in ("14,250", "not measured yet", "BS-Grad-U", "coordinate", "abalone", "7, 15, 30"):
+        assert word in shown.output
+
+
+def test_run_twice_and_status(plan, tmp_path):
+    out = str(tmp_path / "out")
+    first = call("run", plan, "--out", out, "--device", "cpu")
+    assert first.exit_code == 0, first.output
+    assert "2 trained" in first.output
+    second = call("run", plan, "--out", out)
+    assert second.exit_code == 0
+    assert "Nothing to do" in second.output
+    status = call("status", out)
+    assert "2 of 2 networks trained, 0 failed" in status.output
+    assert "networks per hour" in status.output
+    assert "in one process" in call("show", plan, "--out", out).output
+
+
+def test_ctrl_c_exits_as_shells_expect(plan, tmp_path, monkeypatch):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trainer, "train", interrupt)
+    stopped = call("run", plan, "--out", str(tmp_path / "out"))
+    assert stopped.exit_code == 130
+    assert "run the same command again" in stopped.output
+
+
+def test_failures_show_in_the_exit_code(plan, tmp_path, monkeypatch):
+    def fail(*args, **kwargs):
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(trainer, "train", fail)
+    failed = call("run", plan, "--out", str(tmp_path / "out"))
+    assert failed.exit_code == 1
+    assert "2 FAILED" in failed.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["run", "papper", "--out", "x"], "'paper'"),
+        (["show", "papper"], "'paper'"),
+        (["status", "nowhere"], "nowhere"),
+        (["run", "demo", "--out", "x", "--engine", "slurm"], "local"),
+    ],
+)
+def test_a_wrong_argument_is_explained(arguments, word):
+    wrong = call(*arguments)
+    assert wrong.exit_code == 1
+    assert word in wrong.output
+
+
+def test_help_has_examples():
+    for command in ("list", "show", "run", "status"):
+        assert "Example" in call(command, "--help").output

@@ -1,0 +1,155 @@
+"""Plans are strict, and their keys change exactly when a result would."""
+
+from dataclasses import replace
+
+import pytest
+
+from knotwork.study import PLANS, Plan, load_plan
+from knotwork.study.data import DataIdentity
+from knotwork.study.networks import expand, group_units
+from tests.study.cases import tiny_plan
+
+DATA = DataIdentity("abc", "y", "regression", ("x",), (), 100)
+TOML = 'datasets = ["sk_iris"]\nmethods = ["Std"]\nbackbones = ["mlp"]\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "n_networks"),
+    [("paper", 14_250), ("paper-mlp", 4_750), ("ablation", 815), ("demo", 210), ("efficiency", 300)],
+)
+def test_built_in_plans_have_the_numbers_of_the_protocol(name, n_networks):
+    assert load_plan(name).n_networks == n_networks
+
+
+def test_every_built_in_plan_says_what_it_is():
+    for name in PLANS:
+        plan = load_plan(name)
+        assert plan.name == name
+        assert plan.description
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (TOML + "fold = 5", ["fold", "folds", "together"]),
+        (TOML + "[training]\nlr = 1", ["lr", "learning_rate", "preset"]),
+        (TOML + "[training]\npreset = 'papr'", ["papr", "paper"]),
+        (TOML + "[training]\ntime_limit = 3.0", ["time_limit", "clocks"]),
+        (TOML.replace("mlp", "mpl"), ["mpl", "resnet"]),
+        (TOML.replace('"mlp"', '{ name = "mlp", drop = 1 }'), ["drop", "dropout"]),
+        (TOML.replace("Std", "BS-Grad-Q"), ["BS-Grad-Q", "BS-Grad-U"]),
+        (TOML.replace("Std", "BS-Q"), ["sizes", "BS-Q"]),
+        (TOML + "sizes = [7]", ["sizes", "no method has a size"]),
+        (TOML.replace("Std", "BS-Q") + "sizes = [3]", ["sizes", "at least 4"]),
+        (TOML.replace("sk_iris", "iris"), ["iris", "sk_iris"]),
+        (TOML + "folds = 1", ["folds", "at least 2"]),
+        (TOML + "seed = 1.5", ["seed", "integer"]),
+        (TOML.replace('"Std"', '"Std", "Std"'), ["methods", "once"]),
+        (TOML + '[[tables]]\npath = "a.csv"\ntarget = "y"\nsep = ";"', ["sep", "categorical"]),
+        (TOML + '[[tables]]\npath = "a.csv"', ["target"]),
+        (TOML.replace('methods = ["Std"]', ""), ["methods"]),
+        ("datasets = [", ["TOML"]),
+    ],
+)
+def test_what_a_plan_does_not_know_is_refused(tmp_path, text, words):
+    path = tmp_path / "own.toml"
+    path.write_text(text)
+    with pytest.raises((ValueError, TypeError)) as caught:
+        load_plan(path)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_an_unknown_plan_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match="'paper'"):
+        load_plan("papper")
+
+
+def test_paths_of_tables_are_relative_to_the_plan(tmp_path):
+    (tmp_path / "own.toml").write_text(
+        'methods = ["Std"]\nbackbones = ["mlp"]\n[[tables]]\npath = "flats.csv"\ntarget = "rent"\n'
+    )
+    plan = load_plan(tmp_path / "own.toml")
+    assert plan.tables[0].path == str(tmp_path / "flats.csv")
+    assert plan.names == ("flats",)
+
+
+def keys(plan, data=DATA):
+    return {each.identity: each.key for each in expand(plan, "d", data)}
+
+
+BASE = tiny_plan()
+
+
+@pytest.mark.parametrize(
+    ("changed", "which"),
+    [
+        (replace(BASE, description="other"), "none"),
+        (replace(BASE, name="other"), "none"),
+        (replace(BASE, methods=(*BASE.methods, "PLE")), "none"),
+        (replace(BASE, sizes=(5, 7)), "none"),
+        (replace(BASE, categories="embedding"), "none"),
+        (replace(BASE, datasets=("sk_iris", "sk_wine")), "none"),
+        (replace(BASE, training=replace(BASE.config, knot_rate=1.0)), "learned"),
+        (replace(BASE, training=replace(BASE.config, knot_warmup=9)), "learned"),
+        (replace(BASE, training=replace(BASE.config, spacing_weight=0.5)), "learned"),
+        (replace(BASE, training=replace(BASE.config, learning_rate=1.0)), "all"),
+        (replace(BASE, training=replace(BASE.config, max_epochs=4)), "all"),
+        (replace(BASE, backbones=({"name": "mlp", "widths": [9]},)), "all"),
+        (replace(BASE, folds=3), "all"),
+        (replace(BASE, split="holdout"), "all"),
+        (replace(BASE, nrmse_by="range"), "all"),
+        (replace(BASE, together=False), "all"),
+    ],
+)
+def test_keys_change_exactly_when_results_may(changed, which):
+    before, after = keys(BASE), keys(changed)
+    differ = {name[3] for name, key in before.items() if after[name] != key}
+    assert differ == {"none": set(), "learned": {"IS-Grad-U"}, "all": set(BASE.methods)}[which]
+
+
+@pytest.mark.parametrize(
+    "change", [{"sha256": "other"}, {"target": "z"}, {"numerical": ("w",)}, {"n_rows": 99}, {"task": "classification"}]
+)
+def test_keys_change_with_the_data(change):
+    assert not set(keys(BASE).values()) & set(keys(BASE, replace(DATA, **change)).values())
+
+
+def test_keys_depend_on_categories_only_where_there_are_any():
+    with_category = replace(DATA, categorical=("c",))
+    assert set(keys(BASE, with_category).values()).isdisjoint(
+        keys(replace(BASE, categories="embedding"), with_category).values()
+    )
+
+
+def test_no_two_networks_share_a_key():
+    plan = load_plan("paper")
+    every = [each.key for each in expand(plan, "abalone", DATA)]
+    assert len(set(every)) == len(every) == plan.n_networks // len(plan.names)
+
+
+def test_plan_hash_says_what_the_plan_says():
+    assert replace(BASE, description="other").plan_hash == BASE.plan_hash
+    assert replace(BASE, seed=1).plan_hash != BASE.plan_hash
+    assert Plan.from_mapping({"name": "tiny", "datasets": ["sk_iris"], "methods": ["Std"], "backbones": ["mlp"]}) == (
+        Plan(name="tiny", datasets=["sk_iris"], methods=["Std"], backbones=["mlp"])
+    )
+
+
+def test_units_are_backbone_by_size_and_those_without_size_join_the_smallest():
+    plan = replace(BASE, sizes=(7, 5), backbones=("mlp", "resnet"))
+    units = group_units(expand(plan, "d", DATA), sizes=plan.sizes)
+    assert sorted((unit.backbone.label, unit.size) for unit in units) == [
+        ("mlp", 5), ("mlp", 7), ("resnet", 5), ("resnet", 7)
+    ]  # fmt: skip
+    for unit in units:
+        assert ("Std" in {each.method for each in unit.networks}) == (unit.size == 5)
+    alone = group_units(expand(plan, "d", DATA), sizes=plan.sizes, together=False)
+    assert len(alone) == plan.n_networks == len({unit.slot for unit in alone})
+
+
+def test_a_slot_is_the_same_whatever_is_missing_of_it():
+    networks = expand(BASE, "d", DATA)
+    whole, rest = (group_units(some, sizes=BASE.sizes)[0] for some in (networks, networks[-1:]))
+    assert whole.slot == rest.slot
+    assert whole.record_name != rest.record_name

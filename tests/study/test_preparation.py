@@ -1,0 +1,157 @@
+"""Nothing but training rows is looked at; what is fitted is what encoders fit, once."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from knotwork.datasets import Dataset, load_dataset
+from knotwork.encoders import METHODS, make_encoder
+from knotwork.encoders.methods import METHOD_TABLE
+from knotwork.knots.trees import LightGBMPlacement
+from knotwork.nn.backbones.config import MLPConfig
+from knotwork.study.data import from_dataset, training_table
+from knotwork.study.folds import make_splits
+from knotwork.study.preparation import Fitted, Wanted, fitted_as, prepare
+from knotwork.training import Member, TrainingConfig, train
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    data = from_dataset(load_dataset("sk_diabetes"), "sk_diabetes")
+    return data, make_splits(data.target, data.task, folds=2)
+
+
+def everything(sizes=(7,), folds=(0,)):
+    return [
+        Wanted(method, size, fold)
+        for method in METHODS
+        for size in (sizes if METHOD_TABLE[method].has_size else (None,))
+        for fold in folds
+    ]
+
+
+def assert_same(first, second):
+    assert first.keys() == second.keys()
+    for key, fitted in first.items():
+        assert isinstance(fitted, Fitted), fitted
+        for ours, theirs in zip(fitted.blocks, second[key].blocks, strict=True):
+            assert type(ours) is type(theirs)
+            assert ours.size == theirs.size
+            if hasattr(ours, "basis"):
+                assert ours.basis.domain == theirs.basis.domain
+                np.testing.assert_array_equal(ours.basis.knots, theirs.basis.knots)
+            else:
+                assert (ours.shift, ours.scale) == (theirs.shift, theirs.scale)
+
+
+def test_blocks_are_those_of_the_encoders(diabetes, tmp_path):
+    data, splits = diabetes
+    fitted = prepare(data, splits, everything(sizes=(5, 12)), folder=tmp_path)
+    rows = splits[0].train
+    for wanted in everything(sizes=(5, 12)):
+        name = fitted_as(wanted.method)
+        options = {"task": data.task} if METHOD_TABLE[name].placement else {}
+        encoder = make_encoder(name, wanted.size, **options).fit(data.numbers[rows], data.target[rows])
+        blocks = fitted[wanted._replace(method=name)].blocks
+        for block, knots in zip(blocks, encoder.knots_, strict=True):
+            np.testing.assert_array_equal(block.basis.knots if hasattr(block, "basis") else [], knots)
+
+
+def test_test_and_validation_rows_change_nothing_that_is_fitted(diabetes, tmp_path):
+    data, splits = diabetes
+    random = np.random.default_rng(1)
+    others = np.concatenate([splits[0].valid, splits[0].test])
+    numbers, target = data.numbers.copy(), data.target.copy()
+    numbers[others] = random.normal(scale=50.0, size=numbers[others].shape)
+    target[others] = random.normal(scale=1e4, size=len(others))
+    changed = replace(data, numbers=numbers, target=target)
+    before = prepare(data, splits, everything(), folder=tmp_path / "a")
+    assert_same(before, prepare(changed, splits, everything(), folder=tmp_path / "b"))
+    names = [sorted(path.name for path in (tmp_path / folder).iterdir()) for folder in "ab"]
+    assert names[0] == names[1]
+    scales = []
+    for each in (data, changed):
+        table, _ = training_table(each, splits[:1])
+        member = Member(splits[0].train, splits[0].valid, before[Wanted("BS-Q", 7, 0)].blocks)
+        piece = train(table, [member], MLPConfig(widths=(4,)), TrainingConfig(max_epochs=1), device="cpu").pieces[0]
+        scales.append((float(piece.shift[0]), float(piece.scale[0])))
+    assert scales[0] == scales[1]
+    np.testing.assert_allclose(scales[0][0], data.target[splits[0].train].mean(), rtol=1e-12)
+
+
+def test_training_rows_do_change_what_is_fitted(diabetes, tmp_path):
+    data, splits = diabetes
+    numbers = data.numbers.copy()
+    numbers[splits[0].train] *= 2.0
+    before = prepare(data, splits, [Wanted("BS-Q", 7, 0)], folder=tmp_path)
+    after = prepare(replace(data, numbers=numbers), splits, [Wanted("BS-Q", 7, 0)], folder=tmp_path)
+    with pytest.raises(AssertionError):
+        assert_same(before, after)
+
+
+def test_what_is_kept_is_not_fitted_again_and_needs_no_lightgbm(diabetes, tmp_path, monkeypatch):
+    data, splits = diabetes
+    wanted = everything(folds=(0, 1))
+    before = prepare(data, splits, wanted, folder=tmp_path)
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("fitted again")
+
+    monkeypatch.setattr("knotwork.study.preparation._fit_column", refuse)
+    assert_same(before, prepare(data, splits, wanted, folder=tmp_path))
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[: len(b) // 2], lambda b: b.replace(b"1", b"2"), lambda b: b"", lambda b: b"[]"]
+)
+def test_a_damaged_file_is_fitted_again(diabetes, tmp_path, damage):
+    data, splits = diabetes
+    wanted = [Wanted("IS-CART", 6, 1)]
+    before = prepare(data, splits, wanted, folder=tmp_path)
+    path = next(tmp_path.iterdir())
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    assert_same(before, prepare(data, splits, wanted, folder=tmp_path))
+    assert len(path.read_bytes()) > len(whole) // 2
+
+
+def test_trees_are_grown_once_for_all_sizes_and_families(diabetes, tmp_path, monkeypatch):
+    data, splits = diabetes
+    grown = []
+    original = LightGBMPlacement.thresholds
+
+    def counted(self, column, target, seed):
+        grown.append(seed)
+        return original(self, column, target, seed)
+
+    monkeypatch.setattr(LightGBMPlacement, "thresholds", counted)
+    wanted = [Wanted(method, size, 0) for method in ("BS-LGBM", "IS-LGBM") for size in (5, 7, 9)]
+    prepare(data, splits, wanted, folder=tmp_path)
+    assert len(grown) == data.numbers.shape[1]
+
+
+def test_processes_fit_the_same(diabetes, tmp_path):
+    data, splits = diabetes
+    data = replace(data, numbers=data.numbers[:, :2], identity=replace(data.identity, numerical=("a", "b")))
+    one = prepare(data, splits, everything(), folder=tmp_path / "one", n_jobs=1)
+    assert_same(one, prepare(data, splits, everything(), folder=tmp_path / "two", n_jobs=2))
+
+
+def test_categories_are_coded_by_training_rows_alone():
+    import pandas as pd
+
+    frame = pd.DataFrame({"c": list("abcabcadab"), "x": np.arange(10.0), "y": np.arange(10.0)})
+    data = from_dataset(
+        Dataset("t", frame, target="y", task="regression", numerical=("x",), categorical=("c",), sha256=""), "t"
+    )
+    train = np.array([0, 2, 3, 5])
+    np.testing.assert_array_equal(data.codes(train)[:, 0], [1, 0, 2, 1, 0, 2, 1, 0, 1, 0])
+    assert data.cardinalities == (5,)
+    splits = make_splits(data.target, data.task, folds=3)
+    table, starts = training_table(data, splits)
+    for split in splits:
+        rows = np.arange(10) + starts[split.fold]
+        np.testing.assert_array_equal(table.codes[rows], data.codes(split.train))
+        np.testing.assert_array_equal(table.numbers[rows], data.numbers)
+        np.testing.assert_array_equal(table.target[rows], data.target)

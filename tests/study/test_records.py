@@ -1,0 +1,92 @@
+"""Records of a whole study load as one table; of what was trained more than once, the right one counts."""
+
+import pandas as pd
+import pytest
+
+from knotwork.study import load_results
+from knotwork.study.records import COLUMNS, RecordIndex, consolidate, write_records
+
+DESIGN = {
+    *("dataset", "task", "backbone", "tokens", "method", "size", "fold", "seed", "status"),
+    *("nrmse", "rmse", "mae", "r2", "auc", "log_loss", "accuracy"),
+    *("prepare_seconds", "train_seconds", "epochs", "best_epoch", "n_parameters", "knots_moved"),
+    *("data_sha256", "plan_hash", "version", "device", "error"),
+}
+
+
+def row(key, **columns):
+    base = {"key": key, "dataset": "d", "backbone": "mlp", "method": key, "fold": 0, "seed": 42, "together": True}
+    return base | {"status": "ok", "recorded_at": 1.0, "nrmse": 0.5} | columns
+
+
+def test_the_columns_of_the_design_are_there(tmp_path):
+    write_records(tmp_path, "a", [row("k")])
+    frame = load_results(tmp_path)
+    assert list(frame.columns) == list(COLUMNS)
+    assert set(frame.columns) >= DESIGN
+
+
+def test_a_whole_study_loads_and_aggregates(tmp_path):
+    methods, sizes, folds = [f"m{i}" for i in range(14)], (7, 15, 30), range(5)
+    n_units = 225
+    for unit in range(n_units):
+        rows = [
+            row(f"{unit} {method} {fold}", dataset=f"d{unit // 9}", backbone=f"b{unit % 9 // 3}", method=method,
+                size=sizes[unit % 3], fold=fold, nrmse=float(unit))
+            for method in methods for fold in folds
+        ]  # fmt: skip
+        write_records(tmp_path, f"unit-{unit}", rows)
+    many = load_results(tmp_path)
+    assert len(many) == n_units * 70
+    consolidate(tmp_path)
+    index = RecordIndex(tmp_path).refresh()
+    assert len(index.tables) == n_units
+    pd.testing.assert_frame_equal(load_results(tmp_path), many)
+    means = many.groupby(["dataset", "backbone", "size"])["nrmse"].mean()
+    assert sorted(means) == [float(unit) for unit in range(n_units)]
+
+
+def test_the_consolidated_file_is_only_a_copy(tmp_path):
+    for name in "abc":
+        write_records(tmp_path, name, [row(name)])
+    consolidate(tmp_path)
+    (tmp_path / "records" / "a.parquet").unlink()
+    write_records(tmp_path, "b", [row("b", nrmse=0.25)])
+    write_records(tmp_path, "d", [row("d")])
+    frame = load_results(tmp_path).set_index("key")
+    assert sorted(frame.index) == ["b", "c", "d"]
+    assert frame.loc["b", "nrmse"] == 0.25
+    (tmp_path / "records.parquet").write_bytes(b"nonsense")
+    assert len(load_results(tmp_path)) == 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([("failed", 2.0, None), ("ok", 1.0, 0.1)], ("ok", 0.1)),
+        ([("ok", 1.0, 0.1), ("ok", 2.0, 0.2)], ("ok", 0.2)),
+        ([("ok", 2.0, 0.2), ("ok", 1.0, 0.1)], ("ok", 0.2)),
+        ([("failed", 1.0, None), ("failed", 2.0, None)], ("failed", None)),
+    ],
+)
+def test_of_rows_with_one_key_the_best_and_latest_counts(tmp_path, rows, expected):
+    for place, (status, recorded_at, nrmse) in enumerate(rows):
+        write_records(tmp_path, str(place), [row("k", status=status, recorded_at=recorded_at, nrmse=nrmse)])
+    frame = load_results(tmp_path)
+    assert len(frame) == 1
+    assert frame.loc[0, "status"] == expected[0]
+    assert pd.isna(frame.loc[0, "nrmse"]) if expected[1] is None else frame.loc[0, "nrmse"] == expected[1]
+    assert RecordIndex(tmp_path).refresh().states()["k"][0] == expected[0]
+
+
+def test_half_written_files_are_not_seen(tmp_path):
+    write_records(tmp_path, "a", [row("a")])
+    (tmp_path / "records" / ".b.parquet.123.tmp").write_bytes(b"PAR1")
+    assert len(load_results(tmp_path)) == 1
+
+
+def test_an_empty_or_missing_folder(tmp_path):
+    assert load_results(tmp_path).empty
+    assert list(load_results(tmp_path).columns) == list(COLUMNS)
+    with pytest.raises(ValueError, match="study run"):
+        load_results(tmp_path / "none")

@@ -1,0 +1,264 @@
+"""A run records every network once, the same each time, and whatever fails leaves the rest alone."""
+
+import errno
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import KFold
+
+from knotwork.datasets import load_dataset
+from knotwork.study import load_results, run
+from knotwork.study.records import RecordWarning
+from knotwork.study.status import study_status
+from knotwork.study.trainer import UnitTrainer
+from tests.study.cases import comparable, many_units, tiny_plan
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder in which the tiny plan was run, not to be changed."""
+    out = tmp_path_factory.mktemp("finished")
+    return out, run(tiny_plan(), out, device="cpu")
+
+
+def n_rows_on_disk(out):
+    return sum(len(pd.read_parquet(path)) for path in (out / "records").glob("*.parquet"))
+
+
+def test_every_network_has_a_row(finished):
+    out, summary = finished
+    frame = load_results(out)
+    assert (summary.n_ok, summary.n_failed, summary.n_before) == (6, 0, 0)
+    assert len(frame) == 6
+    assert set(frame["status"]) == {"ok"}
+    assert set(zip(frame["method"], frame["fold"], strict=True)) == {
+        (method, fold) for method in ("Std", "BS-Q", "IS-Grad-U") for fold in (0, 1)
+    }
+    assert frame.loc[frame["method"] == "Std", "size"].isna().all()
+    assert (frame["seed"] == 42 + frame["fold"]).all()
+    assert frame[["auc", "log_loss", "accuracy", "brier"]].notna().all(axis=None)
+    assert frame[["nrmse", "rmse", "mae", "r2", "tokens", "error"]].isna().all(axis=None)
+    assert frame.groupby("method")["knots_moved"].all().to_dict() == {"Std": False, "BS-Q": False, "IS-Grad-U": True}
+
+
+def test_parameters_are_those_of_the_network_alone(finished):
+    frame = load_results(finished[0]).drop_duplicates("method").set_index("method")
+    flat = {"Std": 4, "BS-Q": 20, "IS-Grad-U": 20}
+    knots = {"Std": 0, "BS-Q": 0, "IS-Grad-U": 4 * (5 - 3)}
+    for method, width in flat.items():
+        assert frame.loc[method, "n_parameters"] == (width * 8 + 8) + (8 * 3 + 3) + knots[method]
+
+
+def test_nrmse_is_rmse_over_the_deviation_of_the_test_target(tmp_path):
+    plan = tiny_plan(datasets=["sk_diabetes"], methods=["Std"], sizes=[])
+    run(plan, tmp_path, device="cpu")
+    frame = load_results(tmp_path).set_index("fold")
+    y = load_dataset("sk_diabetes").target_values()
+    for fold, (_, test) in enumerate(KFold(2, shuffle=True, random_state=42).split(y)):
+        row = frame.loc[fold]
+        np.testing.assert_allclose(row["nrmse"] * np.std(y[test]), row["rmse"], rtol=1e-12)
+        np.testing.assert_allclose(1.0 - row["nrmse"] ** 2, row["r2"], rtol=1e-9)
+        np.testing.assert_allclose([row["target_mean"], row["target_range"]], [y[test].mean(), np.ptp(y[test])])
+    by_range = tmp_path / "range"
+    run(replace(plan, nrmse_by="range"), by_range, device="cpu")
+    other = load_results(by_range).set_index("fold")
+    np.testing.assert_allclose(other["nrmse"], frame["rmse"] / frame["target_range"])
+
+
+def test_the_same_plan_gives_the_same_scores(finished, tmp_path):
+    run(tiny_plan(), tmp_path, device="cpu")
+    pd.testing.assert_frame_equal(comparable(load_results(tmp_path)), comparable(load_results(finished[0])))
+
+
+def test_a_second_run_does_nothing_and_says_so(finished, monkeypatch):
+    out, _ = finished
+    monkeypatch.setattr(UnitTrainer, "rows", lambda *args: pytest.fail("trained again"))
+    said = []
+    summary = run(tiny_plan(), out, report=said.append)
+    assert (summary.n_ok, summary.n_failed, summary.n_before) == (0, 0, 6)
+    assert any("Nothing to do" in sentence for sentence in said)
+
+
+def test_another_method_is_all_that_is_trained(finished, tmp_path):
+    run(tiny_plan(), tmp_path, device="cpu")
+    more = tiny_plan(methods=["Std", "BS-Q", "IS-Grad-U", "PLE"])
+    assert run(more, tmp_path, device="cpu").n_ok == 2
+    frame = load_results(tmp_path)
+    assert len(frame) == 8
+    kept = comparable(frame[frame["method"] != "PLE"])
+    pd.testing.assert_frame_equal(kept, comparable(load_results(finished[0])))
+    assert len(load_results(tmp_path, tiny_plan().plan_hash)) == 6
+
+
+def test_what_was_trained_otherwise_is_superseded(tmp_path):
+    plan = tiny_plan(methods=["Std"], sizes=[])
+    run(plan, tmp_path, device="cpu")
+    longer = replace(plan, training=replace(plan.config, max_epochs=5))
+    assert run(longer, tmp_path, device="cpu").n_ok == 2
+    frame = load_results(tmp_path)
+    assert list(frame["epochs"]) == [5, 5]
+    assert list(load_results(tmp_path, plan.plan_hash)["epochs"]) == [3, 3]
+
+
+def test_networks_trained_alone_score_as_those_trained_together(tmp_path):
+    quiet = {"name": "mlp", "widths": [8], "dropout": 0.0}
+    plan = tiny_plan(backbones=[quiet])
+    run(plan, tmp_path, device="cpu")
+    run(replace(plan, together=False), tmp_path, device="cpu")
+    frame = load_results(tmp_path).sort_values(["method", "fold"])
+    assert len(frame) == 12
+    alone, together = frame[~frame["together"]], frame[frame["together"]]
+    np.testing.assert_allclose(alone["log_loss"], together["log_loss"], rtol=1e-4)
+    assert len(list((tmp_path / "records").glob("*.parquet"))) == 7
+
+
+def test_categories_of_a_users_table(tmp_path):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": random.normal(size=60), "c": ["rare", *random.choice(list("ab"), 59)]})
+    frame["y"] = frame["x"] + (frame["c"] == "a")
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    table = {"path": str(tmp_path / "own.csv"), "target": "y"}
+    backbones = [{"name": "mlp", "widths": [8]}, {"name": "ft", "d_token": 8, "n_blocks": 1, "n_heads": 2}]
+    plan = tiny_plan(datasets=[], tables=[table], backbones=backbones, methods=["BS-Q"])
+    assert run(plan, tmp_path / "out", device="cpu").n_ok == 4
+    said = []
+    frame.assign(x=frame["x"] * 2).to_csv(tmp_path / "own.csv", index=False)
+    assert run(plan, tmp_path / "out", device="cpu", report=said.append).n_ok == 4
+    assert any("has changed" in sentence for sentence in said)
+    assert load_results(tmp_path / "out")["data_sha256"].nunique() == 1
+
+
+def test_a_method_that_raises_fails_alone_and_is_retried_on_request(finished, tmp_path, monkeypatch):
+    from knotwork.study import preparation
+
+    original = preparation.encoder_from_spec
+
+    def broken(name, size, options):
+        if name == "BS-Q":
+            raise RuntimeError("no knots today")
+        return original(name, size, options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(preparation, "encoder_from_spec", broken)
+        summary = run(tiny_plan(), tmp_path, device="cpu")
+        assert (summary.n_ok, summary.n_failed) == (4, 2)
+        again = run(tiny_plan(), tmp_path, device="cpu", retry_failed=True)
+        assert (again.n_ok, again.n_failed) == (0, 2)
+    failed = load_results(tmp_path).query("status == 'failed'")
+    assert list(failed["method"]) == ["BS-Q"] * 2
+    assert failed["error"].str.contains("RuntimeError: no knots today").all()
+    assert failed["log_loss"].isna().all()
+    assert run(tiny_plan(), tmp_path, device="cpu").n_ok == 0
+    assert run(tiny_plan(), tmp_path, device="cpu", retry_failed=True).n_ok == 2
+    ours, theirs = comparable(load_results(tmp_path)), comparable(load_results(finished[0]))
+    np.testing.assert_allclose(ours["log_loss"], theirs["log_loss"], rtol=1e-4)
+    assert set(ours["status"]) == {"ok"}
+
+
+def test_training_that_raises_fails_for_the_culprit_only(tmp_path, monkeypatch):
+    from knotwork.study import trainer
+
+    original = trainer.train
+
+    def broken(table, members, *args, **kwargs):
+        if any(member.learnable for member in members):
+            raise RuntimeError("kernel refused")
+        return original(table, members, *args, **kwargs)
+
+    monkeypatch.setattr(trainer, "train", broken)
+    summary = run(tiny_plan(), tmp_path, device="cpu")
+    assert (summary.n_ok, summary.n_failed) == (4, 2)
+    frame = load_results(tmp_path).set_index("method")
+    assert set(frame.loc["IS-Grad-U", "status"]) == {"failed"}
+    assert frame.loc["IS-Grad-U", "error"].str.contains("kernel refused").all()
+
+
+def test_an_unavailable_data_set_does_not_stop_the_others(tmp_path):
+    missing = {"path": str(tmp_path / "gone.csv"), "target": "y"}
+    said = []
+    summary = run(tiny_plan(tables=[missing]), tmp_path / "out", device="cpu", report=said.append)
+    assert summary.n_ok == 6
+    assert list(summary.unavailable) == ["gone"]
+    assert any("gone" in sentence for sentence in said)
+
+
+@pytest.mark.parametrize("where", ["record", "prepared"])
+def test_a_full_disk_is_said_and_nothing_is_torn(tmp_path, monkeypatch, where):
+    from knotwork.study import files, records
+
+    def full(table, file, **kwargs):
+        file.write(b"PAR1 and then no more")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        if where == "record":
+            patch.setattr(records.pq, "write_table", full)
+        else:
+            patch.setattr(files.os, "fsync", lambda number: full(None, io.BytesIO()))
+        with pytest.raises(OSError, match="No space left") as caught:
+            run(tiny_plan(), tmp_path, device="cpu")
+    assert caught.value.errno == errno.ENOSPC
+    assert "run again" in str(caught.value)
+    assert not [path for path in tmp_path.rglob("*") if path.suffix in (".tmp", ".lock", ".parquet")]
+    assert run(tiny_plan(), tmp_path, device="cpu").n_ok == 6
+
+
+@pytest.mark.parametrize("damage", ["truncated", "altered", "empty", "foreign"])
+def test_a_damaged_record_is_reported_and_made_again(tmp_path, damage):
+    run(many_units(), tmp_path, device="cpu")
+    whole = comparable(load_results(tmp_path))
+    path = sorted((tmp_path / "records").glob("*.parquet"))[2]
+    content = path.read_bytes()
+    if damage == "foreign":
+        pd.DataFrame({"a": [1]}).to_parquet(path)
+    else:
+        middle = len(content) // 3
+        torn = {"truncated": content[:-20], "empty": b""}
+        altered = (
+            content[:middle] + bytes(255 - byte for byte in content[middle : middle + 40]) + content[middle + 40 :]
+        )
+        path.write_bytes(torn.get(damage, altered))
+    with pytest.warns(RecordWarning, match=path.name):
+        assert len(load_results(tmp_path)) < len(whole)
+    said = []
+    summary = run(many_units(), tmp_path, device="cpu", report=said.append)
+    assert summary.n_ok == 4 + 2 * ("-4-" in path.name)
+    assert any(path.name in sentence for sentence in said)
+    pd.testing.assert_frame_equal(comparable(load_results(tmp_path)), whole)
+
+
+def test_ctrl_c_records_nothing_of_the_unit(tmp_path, monkeypatch):
+    from knotwork.study import trainer
+
+    original = trainer.train
+
+    def interrupted(*args, **kwargs):
+        return replace(original(*args, **kwargs), interrupted=True)
+
+    monkeypatch.setattr(trainer, "train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny_plan(), tmp_path, device="cpu")
+    assert not list((tmp_path / "records").glob("*"))
+    assert not list((tmp_path / "locks").glob("*.lock"))
+
+
+def test_status_counts_and_estimates(tmp_path):
+    run(many_units(), tmp_path, device="cpu")
+    status = study_status(tmp_path)[-1]
+    assert (status.n_networks, status.n_ok, status.n_failed, status.remaining) == (20, 20, 0, 0.0)
+    frame = load_results(tmp_path)
+    victim = frame.query("backbone == 'narrow' and size == 5")
+    for path in (tmp_path / "records").glob("*-narrow-5-*"):
+        path.unlink()
+    (tmp_path / "records.parquet").unlink()
+    status = study_status(tmp_path)[-1]
+    assert status.n_ok == 20 - len(victim) == 16
+    rest = frame.drop(victim.index).query("backbone == 'narrow'")
+    per_row = (rest["train_seconds"] + rest["prepare_seconds"]).sum() / rest["n_rows"].sum()
+    np.testing.assert_allclose(status.remaining, 4 * 150 * per_row)
+    plans = json.loads(next((tmp_path / "plans").glob("*.json")).read_text())
+    assert plans["plan_hash"] == many_units().plan_hash
