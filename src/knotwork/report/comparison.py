@@ -1,0 +1,90 @@
+"""Our average ranks beside those of the paper."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from knotwork.errors import ArgumentError
+from knotwork.report.aggregate import RankTable
+from knotwork.report.tables import Cell, Table
+from knotwork.stats import spearman
+
+__all__ = ["Comparison", "compare_ranks"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Our ranks of one task and size beside the paper's.
+
+    Parameters
+    ----------
+    table : Table
+        Method, ours, theirs and the difference.
+    sentences : list of str
+        How far they agree.
+    """
+
+    table: Table
+    sentences: list[str]
+
+
+def compare_ranks(tables: Sequence[RankTable], paper: Mapping[str, pd.DataFrame]) -> list[Comparison]:
+    """Compare average ranks with the paper's, for every task and size that both have.
+
+    Parameters
+    ----------
+    tables : sequence of RankTable
+        Ours.
+    paper : mapping of str to DataFrame
+        By task, the paper's average ranks: a column `method`, and a column ``m{size}`` for each size.
+    """
+    found = []
+    for table in tables:
+        column = f"m{table.size}"
+        if not table.has_ranks or table.task not in paper or column not in paper[table.task].columns:
+            continue
+        theirs = paper[table.task].set_index("method")[column].astype(float)
+        ours = pd.Series(table.ranks, index=table.methods)
+        both = [method for method in table.methods if method in theirs.index]
+        if both:
+            found.append(_compare(table, ours[both], theirs[both], n_theirs=len(theirs)))
+    return found
+
+
+def _compare(table: RankTable, ours: pd.Series, theirs: pd.Series, *, n_theirs: int) -> Comparison:
+    differences = ours - theirs
+    rows = [
+        [
+            Cell(str(method)),
+            Cell(value=float(ours[method]), digits=2, best=bool(ours[method] == ours.min())),
+            Cell(value=float(theirs[method]), digits=2, best=bool(theirs[method] == theirs.min())),
+            Cell(value=float(differences[method]), digits=2),
+        ]
+        for method in ours.sort_values(kind="stable").index
+    ]
+    widest = str(differences.abs().idxmax())
+    said = [
+        _agreement(ours, theirs),
+        f"The mean absolute difference is {differences.abs().mean():.2f} ranks, the largest {differences[widest]:+.2f} "
+        f"({widest}).",
+    ]
+    if len(ours) != len(table.methods) or len(ours) != n_theirs:
+        said.append(f"Ours are ranks among {len(table.methods)} methods, theirs among {n_theirs}, so that differences "
+                    "mean little; the rank correlation is over the methods that both have.")  # fmt: skip
+    title = f"Average ranks beside the paper's, {table.label[0].lower()}{table.label[1:]}"
+    name = f"paper_{table.task}_size{table.size}"
+    caption = f"Over our {len(table.blocks)} blocks; the best of each in bold."
+    return Comparison(Table(name, title, caption, ["method", "ours", "paper", "difference"], rows), said)
+
+
+def _agreement(ours: pd.Series, theirs: pd.Series) -> str:
+    try:
+        found = spearman(np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float))
+    except ArgumentError:
+        return f"Spearman's rank correlation cannot be computed from {len(ours)} methods with these ranks."
+    return (
+        f"Spearman's rank correlation of the {found.n} methods is {found.rho:.2f} "
+        f"(95 % interval {found.low:.2f} to {found.high:.2f})."
+    )

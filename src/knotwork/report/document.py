@@ -1,0 +1,259 @@
+"""The report: tables, figures and one HTML page from records, and the reading of records from a folder."""
+
+import json
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from knotwork.checks import argument_error
+from knotwork.report.aggregate import TASKS, RankTable, rank_table, read_records, sizes_of, summarise_folds
+from knotwork.report.comparison import Comparison, compare_ranks
+from knotwork.report.cost_tables import complexity_table, overhead_table, time_table
+from knotwork.report.pictures import (
+    Picture,
+    cd_picture,
+    cost_picture,
+    grid_picture,
+    heatmap_picture,
+    size_picture,
+    time_picture,
+)
+from knotwork.report.provenance import checksum_table, list_failures, list_sources
+from knotwork.report.result_tables import (
+    average_rank_table,
+    browse_table,
+    dataset_table,
+    detail_table,
+    grid_table,
+    suited_table,
+    win_table,
+)
+from knotwork.report.style import DARK, LIGHT, dark_svg, inline_svg, svg_text
+from knotwork.report.tables import Table
+from knotwork.report.words import describe_costs, describe_gaps, describe_ranks, describe_records
+
+__all__ = ["load_records", "make_report"]
+
+_GRID_SIZES = 4
+"""Sizes from which a data set and network has a grid and curves of its own."""
+
+_MOST_GRIDS = 4
+
+
+def load_records(folder: Path) -> pd.DataFrame:
+    """Read the records of a study: all Parquet files in ``folder/records``.
+
+    Parameters
+    ----------
+    folder : Path
+        What ``knotwork study run --out`` was given.
+
+    Returns
+    -------
+    DataFrame
+        One row per trained network.
+    """
+    files = sorted((Path(folder) / "records").rglob("*.parquet"))
+    if not files:
+        raise argument_error(
+            "folder", "have Parquet files in its folder 'records'", str(folder), "Run 'knotwork study run' first."
+        )
+    return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
+
+
+def make_report(
+    records: pd.DataFrame,
+    out: Path,
+    *,
+    plan: Mapping[str, Any] | None = None,
+    paper: Path | None = None,
+) -> Path:
+    """Write tables, figures and a page that shows them, from records alone.
+
+    Whatever is missing (methods, folds, a task, times), the report is made, and says what it could not compute. Only
+    an empty frame, or one without the columns that tell networks apart, is refused.
+
+    Parameters
+    ----------
+    records : DataFrame
+        One row per trained network, as from `knotwork.study.load_results`.
+    out : Path
+        The page to write; ``tables/`` and ``figures/`` are written beside it.
+    plan : mapping, optional
+        The plan of the study, shown as it is.
+    paper : Path, optional
+        A folder with the paper's average ranks, ``average_ranks_{task}.csv``; without it they are not compared.
+
+    Returns
+    -------
+    Path
+        The page.
+    """
+    if len(records) == 0:
+        raise argument_error("records", "have at least one row", records.shape)
+    frame = read_records(records)
+    summary = summarise_folds(frame)
+    tables = [
+        rank_table(summary, task, size=size) for task in TASKS for size in sizes_of(summary[summary["task"] == task])
+    ]
+    out = Path(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    files = _Files(out.parent)
+    page = _template().render(
+        _findings(frame, tables)
+        | _ranks(summary, tables, files)
+        | _sizes(summary, tables, files)
+        | _scores(summary, files)
+        | _costs(summary, tables, files)
+        | _comparison(tables, paper, files)
+        | _sources(frame, plan, files)
+        | {"light": LIGHT, "dark": DARK, "knotwork_version": version("knotwork")}
+    )
+    out.write_text(page, encoding="utf-8")
+    return out
+
+
+class _Files:
+    """Writes tables and figures beside the page, and gives back what the page shows of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tables, self.figures = folder / "tables", folder / "figures"
+        for path in (self.tables, self.figures):
+            path.mkdir(exist_ok=True)
+
+    def table(self, table: Table) -> Table:
+        """Write a table as Markdown, LaTeX and CSV."""
+        for ending, text in (("md", table.to_markdown()), ("tex", table.to_latex()), ("csv", table.to_csv())):
+            (self.tables / f"{_safe(table.name)}.{ending}").write_text(text, encoding="utf-8")
+        return table
+
+    def picture(self, picture: Picture | None) -> dict[str, Any] | None:
+        """Write a figure as SVG, light and dark, and as PDF."""
+        if picture is None:
+            return None
+        name = _safe(picture.name)
+        text = svg_text(picture.figure)
+        (self.figures / f"{name}.svg").write_text(text, encoding="utf-8")
+        (self.figures / f"{name}_dark.svg").write_text(dark_svg(text), encoding="utf-8")
+        picture.figure.savefig(self.figures / f"{name}.pdf", metadata={"CreationDate": None})
+        svg = inline_svg(text, name, label=picture.label, titles=picture.titles)
+        return {"name": name, "svg": Markup(svg), "caption": picture.caption, "label": picture.label}  # noqa: S704 - our own figure
+
+    def pictures(self, pictures: Iterable[Picture | None]) -> list[dict[str, Any]]:
+        """Write the figures that there are."""
+        return [shown for picture in pictures if (shown := self.picture(picture))]
+
+
+def _safe(name: str) -> str:
+    """Return a name that can be a file's and an id."""
+    return "".join(
+        character if character.isascii() and character.isalnum() or character in "_-" else "_" for character in name
+    )
+
+
+def _template() -> Any:
+    loader = PackageLoader("knotwork.report", "templates")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("report.html.j2")
+
+
+def _findings(frame: pd.DataFrame, tables: list[RankTable]) -> dict[str, Any]:
+    """Return the summary in words."""
+    return {
+        "numbers": describe_records(frame),
+        "findings": [describe_ranks(table) for table in tables],
+        "gaps": describe_gaps(tables, frame),
+    }
+
+
+def _ranks(summary: pd.DataFrame, tables: list[RankTable], files: _Files) -> dict[str, Any]:
+    """Return ranks by task: average ranks, diagrams, details, wins, heatmaps."""
+    tasks = []
+    for task in TASKS:
+        own = [table for table in tables if table.task == task and table.has_ranks]
+        sections = [
+            {
+                "table": table,
+                "diagram": files.picture(cd_picture(table)) if table.has_tests else None,
+                "detail": files.table(detail_table(table)),
+                "wins": files.table(win_table(table)),
+            }
+            for table in own
+        ]
+        if own:
+            tasks.append({
+                "task": task,
+                "average": files.table(average_rank_table(own)),
+                "sections": sections,
+                "heatmap": files.picture(heatmap_picture(summary, task)),
+            })  # fmt: skip
+    return {"tasks": tasks, "suited": files.table(suited_table(summary))}
+
+
+def _sizes(summary: pd.DataFrame, tables: list[RankTable], files: _Files) -> dict[str, Any]:
+    """Return curves over sizes, and grids where a data set and network has many sizes."""
+    curves = files.pictures(size_picture([table for table in tables if table.task == task]) for task in TASKS)
+    counts = summary.groupby(["dataset", "network"])["size"].nunique()
+    wide = [(str(dataset), str(network)) for dataset, network in counts[counts >= _GRID_SIZES].index]
+    grids = []
+    for place, (dataset, network) in enumerate(wide):
+        table = files.table(grid_table(summary, dataset, network=network))
+        if place < _MOST_GRIDS:
+            grids.append((table, files.picture(grid_picture(summary, dataset, network=network))))
+    return {"curves": curves, "grids": grids, "n_more_grids": max(0, len(wide) - _MOST_GRIDS)}
+
+
+def _scores(summary: pd.DataFrame, files: _Files) -> dict[str, Any]:
+    """Return the table of all scores; those of each task and size are written to files."""
+    for task in TASKS:
+        for size in sizes_of(summary[summary["task"] == task]):
+            files.table(dataset_table(summary, task, size=size))
+    return {"scores": files.table(browse_table(summary))}
+
+
+def _costs(summary: pd.DataFrame, tables: list[RankTable], files: _Files) -> dict[str, Any]:
+    """Return what methods cost, and what they give for it."""
+    return {
+        "cost_words": describe_costs(summary),
+        "cost_pictures": files.pictures(cost_picture(summary, table) for table in tables if table.has_ranks),
+        "times": files.table(time_table(summary)),
+        "times_picture": files.picture(time_picture(summary)),
+        "overhead": files.table(overhead_table(summary)),
+        "complexity": files.table(complexity_table()),
+    }
+
+
+def _comparison(tables: list[RankTable], paper: Path | None, files: _Files) -> dict[str, Any]:
+    """Return our ranks beside the paper's."""
+    theirs = {}
+    for task in TASKS:
+        path = None if paper is None else Path(paper) / f"average_ranks_{task}.csv"
+        if path is not None and path.exists():
+            theirs[task] = pd.read_csv(path)
+    found: list[Comparison] = compare_ranks(tables, theirs)
+    for comparison in found:
+        files.table(comparison.table)
+    if found:
+        why = ""
+    elif theirs:
+        why = "No task and size of these records is among the paper's average ranks."
+    else:
+        why = "The paper's average ranks were not given, so nothing is compared with them."
+    return {"comparisons": found, "no_comparison": why}
+
+
+def _sources(frame: pd.DataFrame, plan: Mapping[str, Any] | None, files: _Files) -> dict[str, Any]:
+    """Return where the numbers come from."""
+    return {
+        "sources": list_sources(frame),
+        "plan": None if plan is None else json.dumps(plan, indent=2, default=str, ensure_ascii=False),
+        "checksums": files.table(checksum_table(frame)),
+        "failures": list_failures(frame),
+    }
