@@ -51,6 +51,21 @@ def _row(random, task, dataset, backbone, method, size, fold, value, d):
         "prepare_seconds": 0.05, "train_seconds": epochs * (0.01 + 1e-5 * width) * (2 if learned else 1),
         "epochs": epochs, "best_epoch": epochs - 15,
         "n_parameters": 66_000 + 256 * width + (d * (int(size) - 3) if learned else 0),
-        "knots_moved": 0.01 if learned else np.nan, "data_sha256": f"{abs(hash(dataset)) % 16**8:08x}" * 8,
+        "knots_moved": learned, "data_sha256": f"{d:08x}" * 8,
         "plan_hash": "0123456789abcdef", "version": "0.1.0", "device": "cpu", "error": None,
     }  # fmt: skip
+
+
+def write_study(folder, records):
+    """Write records as a study does."""
+    try:
+        from knotwork.study.records import write_records
+    except ImportError:
+        (folder / "records").mkdir(parents=True)
+        records.to_parquet(folder / "records" / "all.parquet")
+        return
+    whole = records.assign(
+        key=[f"{i}" for i in range(len(records))], together=True, recorded_at=np.arange(len(records)) * 1.0
+    )
+    (folder / "records").mkdir(parents=True)
+    write_records(folder, "all", whole.astype(object).where(whole.notna(), None).to_dict("records"))

@@ -19,7 +19,7 @@ REQUIRED = ("dataset", "task", "backbone", "method", "size", "fold")
 """Columns without which records cannot be told apart."""
 
 OPTIONAL = {
-    "tokens": None, "seed": 0, "status": "ok", "nrmse": np.nan, "rmse": np.nan, "mae": np.nan, "r2": np.nan,
+    "tokens": None, "together": None, "seed": 0, "status": "ok", "nrmse": np.nan, "rmse": np.nan, "mae": np.nan, "r2": np.nan,
     "auc": np.nan, "log_loss": np.nan, "accuracy": np.nan, "prepare_seconds": np.nan, "train_seconds": np.nan,
     "epochs": np.nan, "best_epoch": np.nan, "n_parameters": np.nan, "knots_moved": np.nan, "data_sha256": None,
     "plan_hash": None, "version": None, "device": None, "error": None,
@@ -68,8 +68,8 @@ def read_records(records: pd.DataFrame) -> pd.DataFrame:
     """Return records with every column that a report reads, and with `network` and `score`.
 
     Tasks named ``binary`` or ``multiclass`` count as classification. Where a backbone occurs with several kinds of
-    tokens, each kind is a network of its own. A network recorded twice counts once, as recorded last; a failed one, or
-    one whose score is not finite, has no score.
+    tokens, or trained alone and in a stack, each kind is a network of its own. A network recorded twice counts once: the
+    last that went well, otherwise the last failure. A failed one, or one whose score is not finite, has no score.
 
     Parameters
     ----------
@@ -94,18 +94,22 @@ def read_records(records: pd.DataFrame) -> pd.DataFrame:
     unknown = sorted(set(frame["task"]) - set(TASKS))
     if unknown:
         raise argument_error("records", f"have a task of {listed(TASKS)} in each row", unknown)
-    frame["size"] = pd.to_numeric(frame["size"], errors="coerce").astype(float)
+    frame["size"] = pd.to_numeric(frame["size"], errors="coerce").astype("Float64").to_numpy(float, na_value=np.nan)
     frame["network"] = _networks(frame)
     frame["score"] = _scores(frame)
-    return frame.drop_duplicates(RUN, keep="last").reset_index(drop=True)
+    by_success = frame.assign(_good=frame["status"] == "ok").sort_values("_good", kind="stable").drop(columns="_good")
+    return by_success.drop_duplicates(RUN, keep="last").sort_index().reset_index(drop=True)
 
 
 def _networks(frame: pd.DataFrame) -> pd.Series:
-    """Return the names of networks: the backbone, with its tokens where it occurs with several kinds of them."""
-    tokens = frame["tokens"].astype(object).where(frame["tokens"].notna(), "")
-    kinds = tokens.groupby(frame["backbone"]).transform("nunique")
-    named = frame["backbone"] + " (" + tokens.astype(str) + " tokens)"
-    return frame["backbone"].where((kinds < 2) | (tokens == ""), named)
+    """Return the names of networks: the backbone, with its tokens or its way of training where there are several."""
+    tokens = frame["tokens"].astype(object).where(frame["tokens"].notna(), "").astype(str)
+    together = frame["together"].astype(object).map({True: "stacked", False: "alone"}).fillna("").astype(str)
+    names = frame["backbone"]
+    for words, kind in ((tokens, " tokens"), (together, "")):
+        n_kinds = words.groupby(frame["backbone"]).transform("nunique")
+        names = names.where((n_kinds < 2) | (words == ""), names + " (" + words + kind + ")")
+    return names
 
 
 def _scores(frame: pd.DataFrame) -> pd.Series:

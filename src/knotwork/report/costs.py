@@ -101,6 +101,7 @@ def draw_cost_quality(cost: npt.ArrayLike, ranks: npt.ArrayLike, *, names: Seque
     spread = max(high / low, 1.5) ** 0.12
     axes.set_xlim(low / spread, high * spread**1.8)
     axes.margins(y=0.1)
+    axes.autoscale_view()
     axes.invert_yaxis()
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5]))
     axes.xaxis.set_minor_locator(MaxNLocator(1))
@@ -114,7 +115,9 @@ def draw_cost_quality(cost: npt.ArrayLike, ranks: npt.ArrayLike, *, names: Seque
 def _label_points(figure: Figure, names: list[str]) -> None:
     """Write each name beside its point, where it hides no other name or point."""
     axes = figure.axes[0]
-    figure.draw_without_rendering()
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
     points = {line.get_gid(): line for line in axes.lines if (line.get_gid() or "").startswith("point-")}
     centres = [axes.transData.transform(points[f"point-{i}"].get_xydata()[0]) for i in range(len(names))]
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in centres]

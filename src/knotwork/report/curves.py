@@ -7,11 +7,15 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from knotwork.checks import argument_error
 from knotwork.report.style import Theme, clean_axes, method_colour, method_marker, theme_of
 
 __all__ = ["SizeCurve", "draw_knot_trajectories", "draw_learning_curves", "draw_size_curves"]
+
+_LEVEL = ("Std", "MinMax", "PLE-Adaptive")
+"""Methods without a size, or whose size is not chosen."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -70,25 +74,37 @@ def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str, dark: bool = F
         axes.set_title(f"knots: {name}" if name else "", fontsize=9.5, loc="left", color=theme.ink)
         for curve in [*everywhere, *panels.get(name, [])]:
             _draw_curve(axes, curve, theme)
-        legend = axes.legend(fontsize=7.5, frameon=False, labelcolor=theme.ink, ncols=2, loc="best")
-        legend.set_zorder(5)
     for place in range(len(names), grid.size):
         grid.flat[place].set_visible(False)
         grid.flat[place - n_columns].tick_params(labelbottom=True)
+    handles = {_family(curve): _line(curve.method, theme) for curve in [*everywhere, *curves]}
+    figure.legend(handles.values(), handles.keys(), loc="outside upper right", ncols=len(handles), fontsize=8.5,
+                  frameon=False, labelcolor=theme.ink)  # fmt: skip
     figure.supxlabel("size", fontsize=9.5, color=theme.ink)
     figure.supylabel(ylabel, fontsize=9.5, color=theme.ink)
     return figure
 
 
+def _family(curve: SizeCurve) -> str:
+    """Return the name of a curve beside the name of its panel."""
+    return curve.method.split("-")[0] if len(curve.sizes) else curve.method
+
+
+def _line(method: str, theme: Theme) -> Line2D:
+    """Return a line as methods of this family have it."""
+    style = {"Std": "--", "MinMax": ":"}.get(method, "-.") if method in _LEVEL else "-"
+    return Line2D([], [], color=method_colour(method, theme), linewidth=1.6, linestyle=style)
+
+
 def _draw_curve(axes: Axes, curve: SizeCurve, theme: Theme) -> None:
-    colour = method_colour(curve.method, theme)
+    line = _line(curve.method, theme)
+    colour, style = line.get_color(), line.get_linestyle()
     if len(curve.sizes) == 0:
-        style = ":" if curve.method == "MinMax" else "--"
-        axes.axhline(float(curve.mean[0]), color=colour, linewidth=1.1, linestyle=style, label=curve.method)
+        axes.axhline(float(curve.mean[0]), color=colour, linewidth=1.2, linestyle=style)
         return
     axes.fill_between(curve.sizes, curve.low, curve.high, color=colour, alpha=0.16, linewidth=0)
-    axes.plot(curve.sizes, curve.mean, color=colour, linewidth=1.6, marker=method_marker(curve.method), markersize=4,
-              label=curve.method)  # fmt: skip
+    axes.plot(curve.sizes, curve.mean, color=colour, linewidth=1.6, linestyle=style, marker=method_marker(curve.method),
+              markersize=4)  # fmt: skip
     axes.set_xticks(curve.sizes if len(curve.sizes) <= 6 else curve.sizes[1::2])
 
 

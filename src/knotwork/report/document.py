@@ -1,14 +1,16 @@
 """The report: tables, figures and one HTML page from records, and the reading of records from a folder."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from knotwork.checks import argument_error
 from knotwork.report.aggregate import TASKS, RankTable, rank_table, read_records, sizes_of, summarise_folds
@@ -37,7 +39,7 @@ from knotwork.report.style import DARK, LIGHT, dark_svg, inline_svg, svg_text
 from knotwork.report.tables import Table
 from knotwork.report.words import describe_costs, describe_gaps, describe_ranks, describe_records
 
-__all__ = ["load_records", "make_report"]
+__all__ = ["load_plans", "load_records", "make_report"]
 
 _GRID_SIZES = 4
 """Sizes from which a data set and network has a grid and curves of its own."""
@@ -46,24 +48,43 @@ _MOST_GRIDS = 4
 
 
 def load_records(folder: Path) -> pd.DataFrame:
-    """Read the records of a study: all Parquet files in ``folder/records``.
+    """Read the records of a study: through `knotwork.study.load_results` where there is one, or file by file.
 
     Parameters
     ----------
     folder : Path
-        What ``knotwork study run --out`` was given.
+        What ``knotwork study run --out`` was given; its records are the Parquet files in ``folder/records``.
 
     Returns
     -------
     DataFrame
         One row per trained network.
     """
-    files = sorted((Path(folder) / "records").rglob("*.parquet"))
+    files = sorted((Path(folder) / "records").glob("*.parquet"))
     if not files:
         raise argument_error(
             "folder", "have Parquet files in its folder 'records'", str(folder), "Run 'knotwork study run' first."
         )
+    study = vars(import_module("knotwork.study"))
+    if "load_results" in study:
+        records: pd.DataFrame = study["load_results"](folder)
+        return records
     return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
+
+
+def load_plans(folder: Path) -> dict[str, Any] | None:
+    """Read what a study wrote of its plans into ``folder/plans``, without the lists of networks; None if nothing.
+
+    Parameters
+    ----------
+    folder : Path
+        As in `load_records`.
+    """
+    plans = {}
+    for path in sorted((Path(folder) / "plans").glob("*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        plans[path.stem] = {name: value for name, value in content.items() if name != "networks"}
+    return plans or None
 
 
 def make_report(
@@ -156,11 +177,17 @@ def _safe(name: str) -> str:
     )
 
 
+def _whole(text: str) -> Markup:
+    """Return text in which names with hyphens are not broken over lines."""
+    return Markup(re.sub(r"[\w.]+(?:-\w+)+", r'<i class="w">\g<0></i>', str(escape(text))))  # noqa: S704 - escaped
+
+
 def _template() -> Any:
     loader = PackageLoader("knotwork.report", "templates")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["whole"] = _whole
     return environment.get_template("report.html.j2")
 
 

@@ -89,8 +89,15 @@ def clean_axes(axes: Axes, theme: Theme) -> None:
 
 
 def svg_text(figure: Figure) -> str:
-    """Return a figure as the text of an SVG file, with text as text, the same for the same figure."""
+    """Return a figure as the text of an SVG file, with text as text, the same for the same figure.
+
+    The layout is computed once: whatever is saved of the figure later has the same one.
+    """
     buffer = io.StringIO()
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine("none")
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "knotwork"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", buffer.getvalue(), flags=re.DOTALL)

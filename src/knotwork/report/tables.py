@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -83,7 +84,7 @@ class Table:
     columns: list[str]
     rows: list[list[Cell]]
 
-    @property
+    @cached_property
     def numeric(self) -> list[bool]:
         """Which columns hold numbers, and are set flush right."""
         return [any(row[i].has_value for row in self.rows) for i in range(len(self.columns))]
