@@ -29,16 +29,17 @@ def make_records(
             for method in methods:
                 for size in [np.nan] if method in ("Std", "MinMax") else sizes:
                     value = base * (1 + effect[method] + random.normal(0, 0.03))
-                    for fold in range(n_folds):
-                        rows.append(_row(random, task, dataset, backbone, method, size, fold, value, d))
+                    names = {"task": task, "dataset": dataset, "backbone": backbone, "method": method, "size": size}
+                    rows.extend(_row(random, names | {"fold": fold, "seed": fold}, value, d) for fold in range(n_folds))
     return pd.DataFrame(rows)
 
 
-def _row(random, task, dataset, backbone, method, size, fold, value, d):
+def _row(random, names, value, d):
+    method, size, backbone = names["method"], names["size"], names["backbone"]
     error = value * (1 + random.normal(0, 0.01))
     width = d * (1 if np.isnan(size) else size)
     learned = "Grad" in method
-    regression = task == "regression"
+    regression = names["task"] == "regression"
     metrics = dict.fromkeys(METRICS, np.nan)
     if regression:
         metrics |= {"nrmse": error, "rmse": 3 * error, "mae": 2 * error, "r2": 1 - error**2}
@@ -46,8 +47,7 @@ def _row(random, task, dataset, backbone, method, size, fold, value, d):
         metrics |= {"auc": 1 - error / 4, "log_loss": error / 2, "accuracy": 1 - error / 3}
     epochs = int(random.integers(40, 200))
     return {
-        "dataset": dataset, "task": task, "backbone": backbone, "tokens": "feature" if backbone == "ftt" else None,
-        "method": method, "size": size, "fold": fold, "seed": fold, "status": "ok", **metrics,
+        **names, "tokens": "feature" if backbone == "ftt" else None, "status": "ok", **metrics,
         "prepare_seconds": 0.05, "train_seconds": epochs * (0.01 + 1e-5 * width) * (2 if learned else 1),
         "epochs": epochs, "best_epoch": epochs - 15,
         "n_parameters": 66_000 + 256 * width + (d * (int(size) - 3) if learned else 0),

@@ -19,10 +19,9 @@ REQUIRED = ("dataset", "task", "backbone", "method", "size", "fold")
 """Columns without which records cannot be told apart."""
 
 OPTIONAL = {
-    "tokens": None, "together": None, "seed": 0, "status": "ok", "nrmse": np.nan, "rmse": np.nan, "mae": np.nan, "r2": np.nan,
-    "auc": np.nan, "log_loss": np.nan, "accuracy": np.nan, "prepare_seconds": np.nan, "train_seconds": np.nan,
-    "epochs": np.nan, "best_epoch": np.nan, "n_parameters": np.nan, "knots_moved": np.nan, "data_sha256": None,
-    "plan_hash": None, "version": None, "device": None, "error": None,
+    "tokens": None, "together": None, "seed": 0, "status": "ok",
+    **dict.fromkeys(("nrmse", "auc", "prepare_seconds", "train_seconds", "n_parameters"), np.nan),
+    "data_sha256": None, "plan_hash": None, "version": None, "device": None, "error": None,
 }  # fmt: skip
 """Columns that a report can do without, and what stands in for each."""
 
@@ -68,8 +67,8 @@ def read_records(records: pd.DataFrame) -> pd.DataFrame:
     """Return records with every column that a report reads, and with `network` and `score`.
 
     Tasks named ``binary`` or ``multiclass`` count as classification. Where a backbone occurs with several kinds of
-    tokens, or trained alone and in a stack, each kind is a network of its own. A network recorded twice counts once: the
-    last that went well, otherwise the last failure. A failed one, or one whose score is not finite, has no score.
+    tokens, or trained alone and in a stack, each kind is a network of its own. A network recorded twice counts once:
+    the last that went well, otherwise the last failure. A failed one, or one whose score is not finite, has no score.
 
     Parameters
     ----------
@@ -298,24 +297,27 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
     if network is not None:
         chosen &= summary["network"] == network
     part = summary[chosen]
-    wide = part.assign(mean=part["mean"].where(part["complete"])).pivot_table(
-        index=["dataset", "network"], columns="method", values="mean", aggfunc="last", dropna=False, sort=True
+    wide = (
+        part.assign(mean=part["mean"].where(part["complete"]))
+        .drop_duplicates(["dataset", "network", "method"], keep="last")
+        .pivot(index=["network", "dataset"], columns="method", values="mean")
+        .sort_index()
+        .reindex(columns=in_order(part["method"].unique()))
     )
-    wide = wide.reindex(part[["dataset", "network"]].drop_duplicates().sort_values(["network", "dataset"]))
-    wide = wide.reindex(columns=in_order(part["method"].unique()))
     present = wide.notna()
     taking = (2 * present.sum() >= len(wide)) & present.any()
     absent = [str(method) for method in wide.columns[~taking]]
     wide, present = wide.loc[:, taking], present.loc[:, taking]
     whole = present.all(axis=1)
-    left_out = {
-        (str(block[0]), str(block[1])): [str(method) for method in wide.columns[~row.to_numpy()]]
-        for block, row in present[~whole].iterrows()
-    }
-    kept = wide[whole]
-    blocks = [(str(dataset), str(name)) for dataset, name in kept.index]
+    blocks = [(str(dataset), str(name)) for name, dataset in wide.index]
     methods = [str(method) for method in wide.columns]
-    return RankTable(task, size, methods, blocks, kept.to_numpy(dtype=float), left_out, absent)
+    left_out = {
+        block: [method for method, there in zip(methods, row, strict=True) if not there]
+        for block, row, complete in zip(blocks, present.to_numpy(), whole, strict=True)
+        if not complete
+    }
+    kept = [block for block in blocks if block not in left_out]
+    return RankTable(task, size, methods, kept, wide[whole].to_numpy(dtype=float), left_out, absent)
 
 
 def in_order(methods: npt.ArrayLike) -> list[str]:

@@ -5,7 +5,7 @@ import pandas as pd
 
 from knotwork.encoders.methods import METHOD_TABLE
 from knotwork.report.aggregate import in_order, sizes_of
-from knotwork.report.tables import Cell, Table
+from knotwork.report.tables import MISSING, Cell, Table
 
 __all__ = ["complexity_table", "fixed_counterpart", "overhead_table", "time_table"]
 
@@ -14,10 +14,10 @@ def complexity_table() -> Table:
     """Return the order of the work per batch, as the paper gives it; formulas, not measurements."""
     whole = "O(d B m p)"
     rows = [
-        ["Std, MinMax", "O(d B)", "–", "–"],
-        ["PLE", "O(d B m)", "–", "–"],
-        ["fixed knots", whole, "–", "–"],
-        ["learned knots", "–", f"{whole} + O(d K)", f"{whole} + O(d B K)"],
+        ["Std, MinMax", "O(d B)", MISSING, MISSING],
+        ["PLE", "O(d B m)", MISSING, MISSING],
+        ["fixed knots", whole, MISSING, MISSING],
+        ["learned knots", MISSING, f"{whole} + O(d K)", f"{whole} + O(d B K)"],
     ]
     return Table(
         "complexity",
@@ -57,14 +57,14 @@ def overhead_table(summary: pd.DataFrame) -> Table:
             added = (part["parameters"] - part["parameters_fixed"]).to_numpy()
             share = 100 * added / part["parameters_fixed"].to_numpy()
             ratio = (part["seconds"] / part["seconds_fixed"]).median()
-            rows.append([Cell(method), Cell(str(network)), Cell(value=float(size), digits=0),
+            rows.append([Cell(method), Cell(str(network)), Cell(value=float(str(size)), digits=0),
                          Cell(value=float(len(part)), digits=0), Cell(value=float(added.min()), digits=0),
                          Cell(value=float(np.median(added)), digits=0), Cell(value=float(added.max()), digits=0),
                          Cell(value=float(share.max()), digits=2), Cell(value=float(ratio), digits=2)])  # fmt: skip
     return Table(
         "overhead",
         "What learned knots cost",
-        "Parameters that a network with learned knots has more than the same network with fixed ones (least, median and "
+        "Parameters that a network with learned knots has more than the same one with fixed knots (least, median and "
         "most over data sets; the most in percent of the network), and the median ratio of their times.",
         ["method", "backbone", "size", "data sets", "least", "median", "most", "most, %", "time, ratio"],
         rows,
@@ -72,7 +72,7 @@ def overhead_table(summary: pd.DataFrame) -> Table:
 
 
 def time_table(summary: pd.DataFrame) -> Table:
-    """Return the median over data sets of the seconds for all folds: a row per network and method, a column per size."""
+    """Return the median over data sets of the seconds for all folds, by network and method (rows) and size."""
     sizes = sizes_of(summary)
     part = summary[summary["complete"]]
     rows = []
@@ -87,8 +87,8 @@ def time_table(summary: pd.DataFrame) -> Table:
     return Table(
         "times",
         "Training times",
-        "Seconds of preparation and training, summed over folds; median over data sets. Networks trained together share "
-        "their time, so these compare methods only if all were trained in the same way.",
+        "Seconds of preparation and training, summed over folds; median over data sets. Networks trained together "
+        "share their time, so these compare methods only if all were trained in the same way.",
         ["backbone", "method", *("no size" if size is None else f"size {size}" for size in sizes)],
         rows,
     )

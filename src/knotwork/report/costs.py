@@ -118,11 +118,12 @@ def _label_points(figure: Figure, names: list[str]) -> None:
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
-    points = {line.get_gid(): line for line in axes.lines if (line.get_gid() or "").startswith("point-")}
-    centres = [axes.transData.transform(points[f"point-{i}"].get_xydata()[0]) for i in range(len(names))]
+    points = [line for line in axes.lines if (line.get_gid() or "").startswith("point-")]
+    data = [(float(line.get_xydata()[0, 0]), float(line.get_xydata()[0, 1])) for line in points]
+    centres = [axes.transData.transform(at) for at in data]
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in centres]
     scale = figure.dpi / 72
-    for name, (x, y) in zip(names, centres, strict=True):
+    for name, at, (x, y) in zip(names, data, centres, strict=True):
         width, height = 5.2 * len(name) * scale, 9 * scale
         spots = [(dx, dy, align) for dy in (0, 9, -9, 16, -16, 24, -24) for dx, align in ((7, "left"), (-7, "right"))]
         boxes = [
@@ -132,7 +133,7 @@ def _label_points(figure: Figure, names: list[str]) -> None:
         taken.append(boxes[best])
         dx, dy, align = spots[best]
         colour = axes.xaxis.label.get_color()
-        axes.annotate(name, axes.transData.inverted().transform((x, y)), xytext=(dx, dy), textcoords="offset points",
+        axes.annotate(name, at, xytext=(dx, dy), textcoords="offset points",
                       ha=align, va="center", fontsize=8, color=colour, annotation_clip=False)  # fmt: skip
 
 

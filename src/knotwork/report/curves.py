@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +15,8 @@ from knotwork.report.style import Theme, clean_axes, method_colour, method_marke
 
 __all__ = ["SizeCurve", "draw_knot_trajectories", "draw_learning_curves", "draw_size_curves"]
 
-_LEVEL = ("Std", "MinMax", "PLE-Adaptive")
-"""Methods without a size, or whose size is not chosen."""
+_STYLES: dict[str, Literal["--", ":", "-."]] = {"Std": "--", "MinMax": ":", "PLE-Adaptive": "-."}
+"""Lines of methods without a size, or whose size is not chosen."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -87,18 +88,19 @@ def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str, dark: bool = F
 
 def _family(curve: SizeCurve) -> str:
     """Return the name of a curve beside the name of its panel."""
-    return curve.method.split("-")[0] if len(curve.sizes) else curve.method
+    return curve.method.partition("-")[0] if len(curve.sizes) else curve.method
 
 
 def _line(method: str, theme: Theme) -> Line2D:
     """Return a line as methods of this family have it."""
-    style = {"Std": "--", "MinMax": ":"}.get(method, "-.") if method in _LEVEL else "-"
-    return Line2D([], [], color=method_colour(method, theme), linewidth=1.6, linestyle=style)
+    line = Line2D([], [], color=method_colour(method, theme), linewidth=1.6)
+    line.set_linestyle(_STYLES.get(method, "-"))
+    return line
 
 
 def _draw_curve(axes: Axes, curve: SizeCurve, theme: Theme) -> None:
     line = _line(curve.method, theme)
-    colour, style = line.get_color(), line.get_linestyle()
+    colour, style = line.get_color(), _STYLES.get(curve.method, "-")
     if len(curve.sizes) == 0:
         axes.axhline(float(curve.mean[0]), color=colour, linewidth=1.2, linestyle=style)
         return

@@ -163,7 +163,7 @@ class _Files:
         (self.figures / f"{name}_dark.svg").write_text(dark_svg(text), encoding="utf-8")
         picture.figure.savefig(self.figures / f"{name}.pdf", metadata={"CreationDate": None})
         svg = inline_svg(text, name, label=picture.label, titles=picture.titles)
-        return {"name": name, "svg": Markup(svg), "caption": picture.caption, "label": picture.label}  # noqa: S704 - our own figure
+        return {"name": name, "svg": Markup(svg), "caption": picture.caption, "label": picture.label}
 
     def pictures(self, pictures: Iterable[Picture | None]) -> list[dict[str, Any]]:
         """Write the figures that there are."""
@@ -172,14 +172,12 @@ class _Files:
 
 def _safe(name: str) -> str:
     """Return a name that can be a file's and an id."""
-    return "".join(
-        character if character.isascii() and character.isalnum() or character in "_-" else "_" for character in name
-    )
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)
 
 
 def _whole(text: str) -> Markup:
     """Return text in which names with hyphens are not broken over lines."""
-    return Markup(re.sub(r"[\w.]+(?:-\w+)+", r'<i class="w">\g<0></i>', str(escape(text))))  # noqa: S704 - escaped
+    return Markup(re.sub(r"[\w.]+(?:-\w+)+", r'<i class="w">\g<0></i>', str(escape(text))))
 
 
 def _template() -> Any:

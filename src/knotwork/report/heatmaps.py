@@ -11,6 +11,7 @@ from matplotlib.patches import Rectangle
 
 from knotwork.checks import argument_error
 from knotwork.report.style import clean_axes, theme_of
+from knotwork.report.tables import MISSING
 
 __all__ = ["draw_heatmap"]
 
@@ -70,7 +71,7 @@ def draw_heatmap(
             gid = f"cell-{i}-{j}"
             axes.add_patch(Rectangle((j, y), 0.97, 0.94, facecolor=fill, edgecolor="none", gid=gid))
             ink = _ink(fill) if np.isfinite(table[i, j]) else theme.muted
-            text = f"{table[i, j]:.{digits}f}" if np.isfinite(table[i, j]) else "–"
+            text = f"{table[i, j]:.{digits}f}" if np.isfinite(table[i, j]) else MISSING
             axes.text(j + 0.485, y + 0.5, text, ha="center", va="center", fontsize=8.5, color=ink, gid=f"{gid}-text")
     for y, head in heads:
         axes.text(0, y + 0.6, head, ha="left", va="center", fontsize=9, color=theme.ink, fontweight="bold")
@@ -99,7 +100,7 @@ def _shares(table: npt.NDArray[np.float64], lower_is_better: bool) -> npt.NDArra
     finite = table[np.isfinite(table)]
     if finite.size == 0 or np.ptp(finite) == 0:
         return np.full(table.shape, 0.5)
-    shares = (table - finite.min()) / np.ptp(finite)
+    shares: npt.NDArray[np.float64] = (table - finite.min()) / np.ptp(finite)
     return 1 - shares if lower_is_better else shares
 
 

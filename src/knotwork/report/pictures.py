@@ -78,7 +78,7 @@ def heatmap_picture(summary: pd.DataFrame, task: str) -> Picture | None:
         return None
     methods = in_order([method for _, table in tables for method in table.methods])
     values = np.full((len(tables), len(methods)), np.nan)
-    titles = {}
+    titles: dict[str, str] = {}
     for i, (network, table) in enumerate(tables):
         for method, rank in zip(table.methods, table.ranks.tolist(), strict=True):
             j = methods.index(method)
@@ -105,16 +105,18 @@ def size_picture(tables: Sequence[RankTable]) -> Picture | None:
     curves = []
     for method in in_order([method for table in tables for method in table.methods]):
         held = [(table, table.methods.index(method)) for table in tables if method in table.methods]
-        ends = [np.array([values(table)[i] for table, i in held]) for values in
-                (lambda t: t.ranks, lambda t: t.intervals.low, lambda t: t.intervals.high)]  # fmt: skip
-        curves.append(SizeCurve(method, np.array([float(table.size or 0) for table, _ in held]), *ends))
+        sizes = np.array([float(table.size or 0) for table, _ in held])
+        mean, low, high = np.array(
+            [[values[i] for values in (table.ranks, table.intervals.low, table.intervals.high)] for table, i in held]
+        ).T
+        curves.append(SizeCurve(method, sizes, mean, low, high))
     figure = draw_size_curves(curves, ylabel="average rank (lower is better)")
     task = tables[0].task
     words = "; ".join(f"{c.method}: " + _listed([f"{s:.0f}" for s in c.sizes], c.mean.tolist()) for c in curves)
     return Picture(
         f"sizes_{task}", figure,
-        f"{task.capitalize()}: average rank by size, with bootstrap intervals of 95 %. Ranks compare methods of one size; "
-        "a method whose scores stay the same changes its rank when others improve.",
+        f"{task.capitalize()}: average rank by size, with bootstrap intervals of 95 %. Ranks compare methods of one "
+        "size; a method whose scores stay the same changes its rank when others improve.",
         f"Average rank by size, {task}. {words}.",
     )  # fmt: skip
 
@@ -147,21 +149,34 @@ def time_picture(summary: pd.DataFrame) -> Picture | None:
         return None
     networks, methods, sizes = sorted(part["network"].unique()), in_order(part["method"].unique()), sizes_of(part)
     seconds = np.full((len(networks), len(methods), len(sizes)), np.nan)
-    titles = {}
+    titles: dict[str, str] = {}
     for s, size in enumerate(sizes):
-        medians = part[part["size"].isna() | (part["size"] == size)].groupby(["network", "method"])["seconds"].median()
-        for (network, method), value in medians.items():  # type: ignore[misc]
+        medians = _medians(part[part["size"].isna() | (part["size"] == size)])
+        for (network, method), value in medians.items():
             p, m = networks.index(network), methods.index(method)
             seconds[p, m, s] = value
-            titles[f"bar-{p}-{m}-{s}"] = f"{method}, {network}, size {size}: {value:.1f} s"
+            titles[f"bar-{p}-{m}-{s}"] = f"{method}, {network}{_of_size(size)}: {value:.1f} s"
     names = ["no size" if size is None else f"size {size}" for size in sizes]
-    fastest = [f"{network}: fastest {methods[int(np.nanargmin(np.nanmedian(seconds[p], axis=1)))]}"
-               for p, network in enumerate(networks)]  # fmt: skip
+    overall = _medians(part)
+    fastest = []
+    for network in networks:
+        value, method = min((value, method) for (name, method), value in overall.items() if name == network)
+        fastest.append(f"{network}: fastest over all sizes {method}, {value:.1f} s")
     return Picture(
         "times", draw_training_times(seconds, panels=networks, methods=methods, sizes=names),
         "Seconds of preparation and training, summed over folds; median over data sets.",
         f"Training times by backbone, method and size. {'; '.join(fastest)}.", titles,
     )  # fmt: skip
+
+
+def _medians(part: pd.DataFrame) -> dict[tuple[str, str], float]:
+    """Return the median seconds by network and method."""
+    found = part.groupby(["network", "method"], as_index=False)["seconds"].median()
+    return {(str(row.network), str(row.method)): float(row.seconds) for row in found.itertuples()}
+
+
+def _of_size(size: int | None) -> str:
+    return "" if size is None else f", size {size}"
 
 
 def cost_picture(summary: pd.DataFrame, table: RankTable) -> Picture | None:
@@ -179,8 +194,8 @@ def cost_picture(summary: pd.DataFrame, table: RankTable) -> Picture | None:
     return Picture(
         f"cost_{table.task}{_ending(table.size)}",
         draw_cost_quality(cost, ranks, names=[str(name) for name in names]),
-        f"{table.label}: average rank against the seconds for all folds. The dashed line joins the methods that no other "
-        "beats in both.",
+        f"{table.label}: average rank against the seconds for all folds. The dashed line joins the methods that no "
+        "other beats in both.",
         f"Cost against quality, {table.label}. " + "; ".join(titles.values()) + ".",
         titles,
     )

@@ -1,6 +1,8 @@
 """Where the numbers come from: plans, versions, machines, data, failures."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -66,13 +68,14 @@ def list_failures(frame: pd.DataFrame) -> list[Failure]:
     ]
     found = []
     for reason, part in failed.groupby("reason", sort=False):
-        runs = [
-            f"{row.dataset}, {row.network}, {row.method}" + ("" if pd.isna(row.size) else f", size {row.size:.0f}")  # type: ignore[arg-type, call-overload, str-format]
-            + f", fold {row.fold}"
-            for row in part.head(_MOST_RUNS).itertuples()
-        ]  # fmt: skip
+        runs = [_named(row) for row in part.head(_MOST_RUNS).to_dict("records")]
         details = part["error"].iloc[0]
         if len(details) > _MOST_CHARACTERS:
             details = f"… {len(details) - _MOST_CHARACTERS:,} characters left out …\n{details[-_MOST_CHARACTERS:]}"
         found.append(Failure(str(reason), len(part), runs, details))
     return sorted(found, key=lambda failure: -failure.count)
+
+
+def _named(row: Mapping[Any, Any]) -> str:
+    size = "" if pd.isna(row["size"]) else f", size {row['size']:.0f}"
+    return f"{row['dataset']}, {row['network']}, {row['method']}{size}, fold {row['fold']}"

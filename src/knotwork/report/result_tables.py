@@ -139,12 +139,12 @@ def win_table(table: RankTable) -> Table:
     counts = wins(table.scores, lower_is_better=table.metric.lower_is_better)
     rows = []
     for i in table.order:
-        cells = [Cell("·") if i == j else Cell("–".join(map(str, counts[i, j].tolist()))) for j in table.order]
+        cells = [Cell("·") if i == j else Cell("/".join(map(str, counts[i, j].tolist()))) for j in table.order]
         rows.append([Cell(table.methods[i]), *cells])
     return Table(
         f"wins_{table.task}" + ("" if table.size is None else f"_size{table.size}"),
         f"Wins, {table.label[0].lower()}{table.label[1:]}",
-        f"Wins–ties–losses of the row against the column over {len(table.blocks)} blocks.",
+        f"Wins/ties/losses of the row against the column over {len(table.blocks)} blocks.",
         ["method", *(table.methods[j] for j in table.order)],
         rows,
     )
@@ -160,7 +160,7 @@ def grid_table(summary: pd.DataFrame, dataset: str, *, network: str) -> Table:
     sizes: list[int | None] = [None] if part["size"].isna().any() else []
     sizes += [size for size in sizes_of(part) if size is not None]
     methods = in_order(part["method"].unique())
-    found = {(row.method, None if np.isnan(row.size) else int(row.size)): row for row in part.itertuples()}  # type: ignore[arg-type, call-overload]
+    found = {(row.method, None if np.isnan(row.size) else int(row.size)): row for row in part.itertuples()}  # type: ignore[arg-type]
     flat = [_score_cell(found.get((method, size))) for method in methods for size in sizes]
     flat = mark_best(flat, lower_is_better=METRICS[task].lower_is_better)
     n = len(sizes)

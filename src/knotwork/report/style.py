@@ -67,7 +67,7 @@ def theme_of(dark: bool) -> Theme:
 def method_colour(method: str, theme: Theme) -> str:
     """Return the colour of a method's family; methods of no family are grey."""
     colours = {"blue": theme.blue, "orange": theme.orange, "pink": theme.pink, "green": theme.green}
-    family = method.split("-")[0]
+    family = method.partition("-")[0]
     return colours[_FAMILIES[family]] if family in _FAMILIES else theme.grey
 
 

@@ -8,12 +8,15 @@ from functools import cached_property
 
 import numpy as np
 
-__all__ = ["Cell", "Table", "format_number", "mark_best"]
+__all__ = ["MISSING", "Cell", "Table", "format_number", "mark_best"]
+
+MISSING = "\N{EN DASH}"
+"""What stands for a number that is not there."""
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "–": "--", "²": "$^2$", "<": "$<$",
-    ">": "$>$", "α": r"$\alpha$", "ρ": r"$\rho$", "×": r"$\times$", "−": "$-$",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "\N{EN DASH}": "--", "²": "$^2$", "<": "$<$",
+    ">": "$>$", "…": r"\ldots{}", "·": r"$\cdot$",
 }  # fmt: skip
 
 
@@ -53,7 +56,7 @@ class Cell:
     def shown(self) -> str:
         """What a reader sees."""
         if not self.has_value:
-            return self.text or "–"
+            return self.text or MISSING
         star = "*" if self.note else ""
         if self.sd is None or not np.isfinite(self.sd):
             return format_number(self.value, self.digits) + star
@@ -93,8 +96,10 @@ class Table:
         """Return the table in Markdown, the best in bold."""
         ends = ["---:" if numeric else "---" for numeric in self.numeric]
         lines = [f"**{self.title}.** {self.caption}", "", _pipes([_plain(name) for name in self.columns]), _pipes(ends)]
-        for row in self.rows:
-            lines.append(_pipes([f"**{_plain(cell.shown)}**" if cell.best else _plain(cell.shown) for cell in row]))
+        lines += [
+            _pipes([f"**{_plain(cell.shown)}**" if cell.best else _plain(cell.shown) for cell in row])
+            for row in self.rows
+        ]
         return "\n".join([*lines, *self._footnote(), ""])
 
     def to_latex(self) -> str:
@@ -132,10 +137,10 @@ def format_number(value: float | None, digits: int = 4) -> str:
     Examples
     --------
     >>> format_number(0.12345), format_number(12345.6, 0), format_number(None)
-    ('0.1235', '12,346', '–')
+    ('0.1235', '12,346', '\u2013')
     """
     if value is None or not np.isfinite(value):
-        return "–"
+        return MISSING
     return f"{value:,.{digits}f}"
 
 

@@ -141,8 +141,9 @@ def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]
         if table.why_not:
             said.append(f"{table.label}: {table.why_not}")
         if table.absent:
-            said.append(f"{table.label}: {enumerate_words(table.absent)} {'is' if len(table.absent) == 1 else 'are'} not "
-                        "ranked, with complete scores in less than half of the blocks.")  # fmt: skip
+            verb = "is" if len(table.absent) == 1 else "are"
+            said.append(f"{table.label}: {enumerate_words(table.absent)} {verb} not ranked, with complete scores "
+                        "in less than half of the blocks.")  # fmt: skip
         if table.left_out:
             blocks = [f"{dataset} with {network} (for want of {enumerate_words(methods)})"
                       for (dataset, network), methods in list(table.left_out.items())[:5]]  # fmt: skip
@@ -165,6 +166,7 @@ def describe_costs(summary: pd.DataFrame) -> list[str]:
     said = []
     for network, part in pairs.groupby("network"):
         ratios = part["seconds"] / part["seconds_fixed"]
-        said.append(f"With {network}, learned knots take {format_number(float(ratios.median()), 2)} times as long as the "
-                    f"same knots fixed (median of {_count(len(part), 'pair')}).")  # fmt: skip
+        times = format_number(float(ratios.median()), 2)
+        said.append(f"With {network}, learned knots take {times} times as long as the same knots fixed "
+                    f"(median of {_count(len(part), 'pair')}).")  # fmt: skip
     return said
