@@ -108,18 +108,16 @@ def draw_cost_quality(cost: npt.ArrayLike, ranks: npt.ArrayLike, *, names: Seque
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xlabel("seconds for all folds, median over data sets and backbones", fontsize=9)
     axes.set_ylabel("average rank (best on top)", fontsize=9)
-    _label_points(figure, list(names))
+    _label_points(figure, list(names), list(zip(x.tolist(), y.tolist(), strict=True)))
     return figure
 
 
-def _label_points(figure: Figure, names: list[str]) -> None:
+def _label_points(figure: Figure, names: list[str], data: list[tuple[float, float]]) -> None:
     """Write each name beside its point, where it hides no other name or point."""
     axes = figure.axes[0]
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
-    points = [line for line in axes.lines if (line.get_gid() or "").startswith("point-")]
-    data = [(float(line.get_xydata()[0, 0]), float(line.get_xydata()[0, 1])) for line in points]
     centres = [axes.transData.transform(at) for at in data]
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in centres]
     scale = figure.dpi / 72

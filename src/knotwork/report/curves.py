@@ -57,7 +57,7 @@ def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str, dark: bool = F
     if not curves:
         raise argument_error("curves", "hold at least one curve", list(curves))
     theme = theme_of(dark)
-    everywhere = [curve for curve in curves if "-" not in curve.method or len(curve.sizes) == 0]
+    everywhere = [curve for curve in curves if _is_level(curve) or "-" not in curve.method]
     panels: dict[str, list[SizeCurve]] = {}
     for curve in curves:
         if curve not in everywhere:
@@ -88,7 +88,12 @@ def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str, dark: bool = F
 
 def _family(curve: SizeCurve) -> str:
     """Return the name of a curve beside the name of its panel."""
-    return curve.method.partition("-")[0] if len(curve.sizes) else curve.method
+    return curve.method if _is_level(curve) else curve.method.partition("-")[0]
+
+
+def _is_level(curve: SizeCurve) -> bool:
+    """Return whether the size of a method is not chosen, so that it stands in every panel."""
+    return curve.method in _STYLES or len(curve.sizes) == 0
 
 
 def _line(method: str, theme: Theme) -> Line2D:

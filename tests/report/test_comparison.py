@@ -1,0 +1,51 @@
+"""Our ranks beside the paper's."""
+
+import pandas as pd
+import pytest
+from scipy.stats import spearmanr
+
+from knotwork.report.aggregate import rank_table, read_records, summarise_folds
+from knotwork.report.comparison import compare_ranks
+from tests.report.cases import MAIN, make_records
+
+
+@pytest.fixture(scope="module")
+def tables():
+    summary = summarise_folds(read_records(make_records(4, 0, n_folds=2)))
+    return [rank_table(summary, "regression", size=size) for size in (7, 15, 30)]
+
+
+def paper(**columns):
+    return {"regression": pd.DataFrame({"method": MAIN, **columns})}
+
+
+def test_differences_and_correlation(tables):
+    theirs = [float(i) for i in range(14)]
+    (found,) = compare_ranks(tables, paper(m15=theirs))
+    ours = dict(zip(tables[1].methods, tables[1].ranks, strict=True))
+    rho = spearmanr([ours[method] for method in MAIN], theirs).statistic
+    assert f"is {rho:.2f} (95 % interval" in found.sentences[0]
+    for method, mine, their, difference in found.table.rows:
+        assert mine.value == pytest.approx(ours[method.text])
+        assert their.value == MAIN.index(method.text)
+        assert difference.value == pytest.approx(mine.value - their.value)
+    assert len(found.sentences) == 2
+
+
+def test_our_own_ranks_agree_with_themselves(tables):
+    ours = dict(zip(tables[0].methods, tables[0].ranks, strict=True))
+    (found,) = compare_ranks(tables, paper(m7=[ours[method] for method in MAIN]))
+    assert "is 1.00" in found.sentences[0]
+    assert "mean absolute difference is 0.00" in found.sentences[1]
+
+
+def test_other_sets_of_methods_are_said(tables):
+    few = {"regression": pd.DataFrame({"method": MAIN[:2], "m7": [1.0, 2.0]})}
+    (found,) = compare_ranks(tables, few)
+    assert "cannot be computed from 2 methods" in found.sentences[0]
+    assert "ranks among 14 methods, theirs among 2" in found.sentences[2]
+
+
+def test_nothing_to_compare(tables):
+    assert compare_ranks(tables, {}) == []
+    assert compare_ranks(tables, paper(m99=[1.0] * 14)) == []
