@@ -1,0 +1,118 @@
+"""The page in a real browser: no errors, sorting, filtering, links, and nothing wider than a phone."""
+
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from knotwork.report.document import make_report
+from tests.report.cases import make_records
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page was not opened in a browser")
+
+PROBE = """
+<script>
+(async function () {
+  const rows = () => Array.from(document.querySelectorAll("#score-table tbody tr"));
+  const shown = () => rows().filter(row => !row.hidden);
+  const heads = Array.from(document.querySelectorAll("#score-table thead th"));
+  const column = i => shown().map(row => row.cells[i].dataset.v === undefined ? row.cells[i].textContent : Number(row.cells[i].dataset.v));
+  const press = async i => { heads[i].querySelector("button").click(); return [heads[i].getAttribute("aria-sort"), column(i)]; };
+  const found = {before: rows().length};
+  found.up = await press(5);
+  found.down = await press(5);
+  found.names = await press(0);
+  const choose = (id, value) => { const e = document.getElementById(id); e.value = value; e.dispatchEvent(new Event(e.tagName === "INPUT" ? "input" : "change")); };
+  choose("filter-1", "regression");
+  found.regression = column(1);
+  choose("filter-3", "15");
+  choose("filter-text", "REG01");
+  found.filtered = shown().map(row => [0, 1, 2, 3].map(i => row.cells[i].textContent));
+  found.count = document.getElementById("shown").textContent;
+  document.querySelector("#filters button[type=reset]").click();
+  await new Promise(done => setTimeout(done, 50));
+  found.reset = shown().length;
+  found.links = [];
+  for (const link of document.querySelectorAll("a[href^='#']")) {
+    link.click();
+    found.links.push([link.getAttribute("href"), location.hash, document.querySelector(":target") !== null]);
+  }
+  found.width = [document.documentElement.scrollWidth, innerWidth];
+  const out = document.createElement("output");
+  out.id = "probe";
+  out.textContent = JSON.stringify(found);
+  document.body.append(out);
+}());
+</script>
+"""
+
+
+def browse(page, *options, size="1400,900"):
+    """Open a page, and return its document as it is after its scripts, and what the console says."""
+    command = [
+        CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--window-size={size}",
+        f"--user-data-dir={page.parent / 'profile'}", "--virtual-time-budget=4000", *options, "--dump-dom", page.as_uri(),
+    ]  # fmt: skip
+    environment = {**os.environ, "HOME": str(page.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("browser")
+    records = make_records(3, 2, backbones=["mlp", "ftt"], methods=["Std", "PLE", "BS-U"], sizes=(7, 15), n_folds=2)
+    return make_report(records, folder / "report.html")
+
+
+def probe(page, size):
+    copy = page.with_name("probe.html")
+    copy.write_text(page.read_text(encoding="utf-8").replace("</body>", PROBE + "</body>"), encoding="utf-8")
+    document, console = browse(copy, size=size)
+    assert console == []
+    text = re.search(r'<output id="probe">(.*?)</output>', document, flags=re.DOTALL).group(1)
+    return json.loads(html.unescape(text))
+
+
+def test_an_error_would_be_seen(tmp_path):
+    broken = tmp_path / "broken.html"
+    broken.write_text("<!DOCTYPE html><script>nothing.there()</script>")
+    assert browse(broken)[1]
+
+
+@pytest.mark.parametrize("mode", [[], ["--force-dark-mode"]])
+def test_no_errors_on_the_console(page, mode):
+    document, console = browse(page, *mode)
+    assert console == []
+    assert "Encodings compared" in document
+
+
+def test_sorting_filtering_and_links(page):
+    found = probe(page, "1400,900")
+    assert found["before"] == (3 + 2) * 2 * 2
+    order, values = found["up"]
+    assert order == "ascending"
+    assert values == sorted(values)
+    order, values = found["down"]
+    assert order == "descending"
+    assert values == sorted(values, reverse=True)
+    assert found["names"][1] == sorted(found["names"][1])
+    assert set(found["regression"]) == {"regression"}
+    assert len(found["regression"]) == 3 * 2 * 2
+    assert sorted(found["filtered"]) == [["reg01", "regression", name, "15"] for name in ("ftt", "mlp")]
+    assert found["count"] == "2 of 20 rows"
+    assert found["reset"] == 20
+    assert len(found["links"]) > 8
+    for link, place, reached in found["links"]:
+        assert link == place
+        assert reached
+
+
+def test_a_phone_does_not_scroll_sideways(page):
+    scroll, width = probe(page, "500,900")["width"]  # headless Chromium has no narrower window
+    assert scroll <= width
