@@ -39,7 +39,9 @@ def test_ranks(records, task, n_blocks, size):
 
 def test_mean_and_deviation(records):
     summary = summarise_folds(read_records(records))
-    row = summary[(summary["dataset"] == "reg01") & (summary["network"] == "mlp") & (summary["method"] == "PLE")].iloc[0]
+    row = summary[(summary["dataset"] == "reg01") & (summary["network"] == "mlp") & (summary["method"] == "PLE")].iloc[
+        0
+    ]
     values = records.query("dataset == 'reg01' and backbone == 'mlp' and method == 'PLE' and size == @row['size']")
     assert row["mean"] == pytest.approx(np.mean(values["nrmse"]))
     assert row["sd"] == pytest.approx(np.std(values["nrmse"], ddof=1))
@@ -48,7 +50,9 @@ def test_mean_and_deviation(records):
 
 def test_a_failed_fold_takes_its_block_out_and_is_named(records):
     broken = records.copy()
-    chosen = broken.query("dataset == 'reg00' and backbone == 'mlp' and method == 'BS-Q' and size == 7 and fold == 1").index
+    chosen = broken.query(
+        "dataset == 'reg00' and backbone == 'mlp' and method == 'BS-Q' and size == 7 and fold == 1"
+    ).index
     broken.loc[chosen, ["status", "nrmse"]] = ["failed", np.nan]
     summary = summarise_folds(read_records(broken))
     table = rank_table(summary, "regression", size=7)
@@ -60,7 +64,9 @@ def test_a_failed_fold_takes_its_block_out_and_is_named(records):
 
 def test_an_infinite_score_is_no_score(records):
     broken = records.copy()
-    broken.loc[broken.query("dataset == 'reg02' and backbone == 'ftt' and method == 'Std' and fold == 0").index, "nrmse"] = np.inf
+    broken.loc[
+        broken.query("dataset == 'reg02' and backbone == 'ftt' and method == 'Std' and fold == 0").index, "nrmse"
+    ] = np.inf
     table = rank_table(summarise_folds(read_records(broken)), "regression", size=7)
     assert table.left_out == {("reg02", "ftt"): ["Std"]}
 
@@ -78,7 +84,9 @@ def test_kinds_of_one_backbone_are_told_apart(records):
     both = read_records(pd.concat([records, other]))
     assert set(both["network"]) == {"mlp", "resnet", "ftt (feature tokens)", "ftt (coordinate tokens)"}
     ways = read_records(pd.concat([records.assign(together=True), records.assign(together=False)]))
-    assert set(ways["network"]) == {f"{name} ({way})" for name in ("mlp", "resnet", "ftt") for way in ("alone", "stacked")}
+    assert set(ways["network"]) == {
+        f"{name} ({way})" for name in ("mlp", "resnet", "ftt") for way in ("alone", "stacked")
+    }
 
 
 def test_a_network_recorded_twice_counts_once_and_success_wins(records):

@@ -85,7 +85,7 @@ def test_an_error_would_be_seen(tmp_path):
     assert browse(broken)[1]
 
 
-@pytest.mark.parametrize("mode", [[], ["--force-dark-mode"]])
+@pytest.mark.parametrize("mode", [[], ["--blink-settings=preferredColorScheme=0"]])
 def test_no_errors_on_the_console(page, mode):
     document, console = browse(page, *mode)
     assert console == []

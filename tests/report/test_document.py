@@ -77,7 +77,10 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     records = few()
     broken = records.query("dataset == 'reg00' and backbone == 'mlp' and method == 'PLE' and size == 7").index[:1]
-    records.loc[broken, ["status", "error"]] = ["failed", "Traceback (most recent call last):\n  <b>\nValueError: a < b & c"]
+    records.loc[broken, ["status", "error"]] = [
+        "failed",
+        "Traceback (most recent call last):\n  <b>\nValueError: a < b & c",
+    ]
     paper = folder / "paper"
     paper.mkdir()
     ranks = pd.DataFrame({"method": ["Std", "PLE", "BS-U", "BS-Grad-U"], "m7": [4.0, 1.0, 2.0, 3.0]})
@@ -98,7 +101,13 @@ def test_what_is_on_the_page(whole):
 
 def test_files_beside_the_page(whole):
     folder, _ = whole
-    for name in ("cd_regression_size7", "heatmap_classification", "sizes_regression", "times", "cost_regression_size15"):
+    for name in (
+        "cd_regression_size7",
+        "heatmap_classification",
+        "sizes_regression",
+        "times",
+        "cost_regression_size15",
+    ):
         for ending in (".svg", "_dark.svg", ".pdf"):
             assert (folder / "figures" / f"{name}{ending}").stat().st_size > 1000
     for name in ("scores_regression_size7", "average_ranks_classification", "wins_regression_size15", "overhead"):
@@ -110,7 +119,9 @@ def test_hover_tells_values(whole):
     folder, _ = whole
     text = (folder / "report.html").read_text(encoding="utf-8")
     titles = re.findall(r"<title>([^<]*)</title>", text)
-    assert any(re.fullmatch(r"PLE, ftt, Regression, size 7: average rank \d\.\d\d over 3 data sets", title) for title in titles)
+    assert any(
+        re.fullmatch(r"PLE, ftt, Regression, size 7: average rank \d\.\d\d over 3 data sets", title) for title in titles
+    )
     assert any(re.fullmatch(r"BS-U, mlp, size 15: [\d.]+ s", title) for title in titles)
     assert any(re.fullmatch(r"Std: average rank [\d.]+, [\d.]+ s", title) for title in titles)
 

@@ -81,13 +81,26 @@ def test_heatmap_shows_its_numbers_with_contrast():
 
 def luminance(colour):
     channels = np.array(to_rgb(colour))
-    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4) @ [
+        0.2126,
+        0.7152,
+        0.0722,
+    ]
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 def test_colours_can_be_seen(theme):
     ground = luminance(theme.background)
-    for name, least in [("ink", 7), ("muted", 4.5), ("blue", 3), ("orange", 3), ("green", 3), ("pink", 3), ("grey", 3), ("red", 3)]:
+    for name, least in [
+        ("ink", 7),
+        ("muted", 4.5),
+        ("blue", 3),
+        ("orange", 3),
+        ("green", 3),
+        ("pink", 3),
+        ("grey", 3),
+        ("red", 3),
+    ]:
         low, high = sorted([luminance(getattr(theme, name)), ground])
         assert (high + 0.05) / (low + 0.05) >= least, name
 

@@ -37,7 +37,9 @@ TABLES = {
     "complexity": complexity_table(),
     "overhead": overhead_table(SUMMARY),
     "times": time_table(SUMMARY),
-    "hostile": Table("a_b", "50 % of {x}", "a & b_c ~ ^ # $ \\ | < >", ["a|b", "c_d"], [[Cell("x&y", best=True), Cell()]]),
+    "hostile": Table(
+        "a_b", "50 % of {x}", "a & b_c ~ ^ # $ \\ | < >", ["a|b", "c_d"], [[Cell("x&y", best=True), Cell()]]
+    ),
 }
 
 
@@ -94,7 +96,9 @@ def test_markdown_has_a_cell_for_each_column(name):
         assert len(re.findall(r"(?<!\\)\|", line)) == len(table.columns) + 1
 
 
-@pytest.mark.parametrize(("task", "column", "best"), [("regression", "nrmse", "idxmin"), ("classification", "auc", "idxmax")])
+@pytest.mark.parametrize(
+    ("task", "column", "best"), [("regression", "nrmse", "idxmin"), ("classification", "auc", "idxmax")]
+)
 @pytest.mark.parametrize("size", [7, 30])
 def test_bold_marks_the_best(task, column, best, size):
     part = RECORDS[(RECORDS["task"] == task) & (RECORDS["size"].isna() | (RECORDS["size"] == size))]

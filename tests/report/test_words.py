@@ -17,7 +17,9 @@ METHODS = ["Std", "PLE", "BS-Q", "BS-U", "BS-Grad-U"]
 
 def tables_of(records):
     summary = summarise_folds(read_records(records))
-    return [rank_table(summary, task, size=size) for task in TASKS for size in sizes_of(summary[summary["task"] == task])]
+    return [
+        rank_table(summary, task, size=size) for task in TASKS for size in sizes_of(summary[summary["task"] == task])
+    ]
 
 
 def findings(records):
@@ -118,7 +120,9 @@ def test_counts_of_records():
 
 def test_gaps_are_named():
     records = make_records(3, 0, n_folds=2, sizes=(7,))
-    records.loc[records.query("dataset == 'reg01' and backbone == 'mlp' and method == 'PLE'").index, "status"] = "failed"
+    records.loc[records.query("dataset == 'reg01' and backbone == 'mlp' and method == 'PLE'").index, "status"] = (
+        "failed"
+    )
     said = describe_gaps(tables_of(records), read_records(records))
     assert said[0] == "There are no records of classification."
     assert "1 block left out of the ranks, incomplete: reg01 with mlp (for want of PLE)." in said[1]
@@ -131,4 +135,6 @@ def test_ratio_of_times(factor):
     records["prepare_seconds"], records["train_seconds"] = 0.0, 2.0
     records.loc[learned, "train_seconds"] = 2.0 * factor
     (said,) = describe_costs(summarise_folds(read_records(records)))
-    assert said == f"With mlp, learned knots take {factor:.2f} times as long as the same knots fixed (median of 8 pairs)."
+    assert (
+        said == f"With mlp, learned knots take {factor:.2f} times as long as the same knots fixed (median of 8 pairs)."
+    )

@@ -164,7 +164,8 @@ def time_picture(summary: pd.DataFrame) -> Picture | None:
         fastest.append(f"{network}: fastest over all sizes {method}, {value:.1f} s")
     return Picture(
         "times", draw_training_times(seconds, panels=networks, methods=methods, sizes=names),
-        "Seconds of preparation and training, summed over folds; median over data sets.",
+        "Seconds of preparation and training, summed over folds; median over data sets. Networks trained together share "
+        "their time.",
         f"Training times by backbone, method and size. {'; '.join(fastest)}.", titles,
     )  # fmt: skip
 
