@@ -21,13 +21,21 @@ PROBE = """
   const rows = () => Array.from(document.querySelectorAll("#score-table tbody tr"));
   const shown = () => rows().filter(row => !row.hidden);
   const heads = Array.from(document.querySelectorAll("#score-table thead th"));
-  const column = i => shown().map(row => row.cells[i].dataset.v === undefined ? row.cells[i].textContent : Number(row.cells[i].dataset.v));
-  const press = async i => { heads[i].querySelector("button").click(); return [heads[i].getAttribute("aria-sort"), column(i)]; };
+  const value = cell => cell.dataset.v === undefined ? cell.textContent : Number(cell.dataset.v);
+  const column = i => shown().map(row => value(row.cells[i]));
+  const press = i => {
+    heads[i].querySelector("button").click();
+    return [heads[i].getAttribute("aria-sort"), column(i)];
+  };
   const found = {before: rows().length};
-  found.up = await press(5);
-  found.down = await press(5);
-  found.names = await press(0);
-  const choose = (id, value) => { const e = document.getElementById(id); e.value = value; e.dispatchEvent(new Event(e.tagName === "INPUT" ? "input" : "change")); };
+  found.up = press(5);
+  found.down = press(5);
+  found.names = press(0);
+  const choose = (id, wanted) => {
+    const field = document.getElementById(id);
+    field.value = wanted;
+    field.dispatchEvent(new Event(field.tagName === "INPUT" ? "input" : "change"));
+  };
   choose("filter-1", "regression");
   found.regression = column(1);
   choose("filter-3", "15");
@@ -56,7 +64,8 @@ def browse(page, *options, size="1400,900"):
     """Open a page, and return its document as it is after its scripts, and what the console says."""
     command = [
         CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--window-size={size}",
-        f"--user-data-dir={page.parent / 'profile'}", "--virtual-time-budget=4000", *options, "--dump-dom", page.as_uri(),
+        f"--user-data-dir={page.parent / 'profile'}", "--virtual-time-budget=4000", *options, "--dump-dom",
+        page.as_uri(),
     ]  # fmt: skip
     environment = {**os.environ, "HOME": str(page.parent)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)

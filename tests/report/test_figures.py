@@ -71,9 +71,8 @@ def test_heatmap_shows_its_numbers_with_contrast():
     for i in range(2):
         for j in range(14):
             assert texts[f"cell-{i}-{j}-text"].get_text() == f"{values[i, j]:.1f}"
-            low, high = sorted([
-                luminance(texts[f"cell-{i}-{j}-text"].get_color()), luminance(patches[f"cell-{i}-{j}"].get_facecolor()[:3])
-            ])  # fmt: skip
+            ink, fill = texts[f"cell-{i}-{j}-text"].get_color(), patches[f"cell-{i}-{j}"].get_facecolor()[:3]
+            low, high = sorted([luminance(ink), luminance(fill)])
             assert (high + 0.05) / (low + 0.05) >= 4.5
     shades = [luminance(patches[f"cell-0-{j}"].get_facecolor()[:3]) for j in range(14)]
     assert shades == sorted(shades), "better is darker"

@@ -128,6 +128,12 @@ def test_gaps_are_named():
     assert "1 block left out of the ranks, incomplete: reg01 with mlp (for want of PLE)." in said[1]
 
 
+def test_sizes_that_lack_the_same_are_named_together():
+    records = make_records(1, 0, backbones=["mlp"], n_folds=2)
+    said = describe_gaps(tables_of(records), read_records(records))
+    assert said[1:] == ["Regression, sizes 7, 15 and 30: Tests and critical differences need two blocks; there is one."]
+
+
 @pytest.mark.parametrize("factor", [1.0, 3.0])
 def test_ratio_of_times(factor):
     records = small({})

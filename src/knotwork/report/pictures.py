@@ -137,7 +137,8 @@ def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Pictur
     return Picture(
         f"grid_{dataset}_{network}".replace(" ", "_").replace("(", "").replace(")", ""),
         draw_size_curves(curves, ylabel=f"{metric.label} ({metric.direction})"),
-        f"{dataset}, {network}: {metric.label} by size, mean and one standard deviation over folds and seeds.",
+        f"{dataset}, {network}: {metric.label} by size, mean and one standard deviation over folds and seeds. "
+        f"Best mean: {best['method']}{size}, {best['mean']:.4f}.",
         f"{metric.label} by size on {dataset} with {network}. Best: {best['method']}{size}, {best['mean']:.4f}.",
     )
 
@@ -164,8 +165,8 @@ def time_picture(summary: pd.DataFrame) -> Picture | None:
         fastest.append(f"{network}: fastest over all sizes {method}, {value:.1f} s")
     return Picture(
         "times", draw_training_times(seconds, panels=networks, methods=methods, sizes=names),
-        "Seconds of preparation and training, summed over folds; median over data sets. Networks trained together share "
-        "their time.",
+        "Seconds of preparation and training, summed over folds; median over data sets. Networks trained together "
+        "share their time.",
         f"Training times by backbone, method and size. {'; '.join(fastest)}.", titles,
     )  # fmt: skip
 

@@ -137,9 +137,15 @@ def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]
     """Say what could not be computed, and what was left out."""
     said = [f"There are no records of {task}." for task in ("regression", "classification")
             if task not in set(frame["task"])]  # fmt: skip
+    reasons: dict[tuple[str, str], list[RankTable]] = {}
     for table in tables:
         if table.why_not:
-            said.append(f"{table.label}: {table.why_not}")
+            reasons.setdefault((table.task, table.why_not), []).append(table)
+    for (task, why), alike in reasons.items():
+        sizes = enumerate_words([str(table.size) for table in alike])
+        label = f"{task.capitalize()}, sizes {sizes}" if len(alike) > 1 else alike[0].label
+        said.append(f"{label}: {why}")
+    for table in tables:
         if table.absent:
             verb = "is" if len(table.absent) == 1 else "are"
             said.append(f"{table.label}: {enumerate_words(table.absent)} {verb} not ranked, with complete scores "
