@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from knotwork.report.aggregate import rank_table, read_records, summarise_folds
-from knotwork.report.comparison import compare_ranks
+from knotwork.report.comparison import compare_ablation, compare_ranks
 from tests.report.cases import MAIN, make_records
 
 
@@ -44,6 +44,26 @@ def test_other_sets_of_methods_are_said(tables):
     (found,) = compare_ranks(tables, few)
     assert "cannot be computed from 2 methods" in found.sentences[0]
     assert "ranks among 14 methods, theirs among 2" in found.sentences[2]
+
+
+def test_ablation():
+    records = make_records(1, 0, backbones=["mlp"], methods=["Std", "PLE-Adaptive", "PLE"], sizes=(5, 10), n_folds=2)
+    records["dataset"] = "ablation"
+    records.loc[records["method"] == "PLE-Adaptive", "size"] = float("nan")
+    records = records.drop_duplicates(["method", "size", "fold"])
+    summary = summarise_folds(read_records(records))
+    ours = summary.set_index(["method", "size"])["mean"]
+    paper = pd.DataFrame({
+        "method": ["Std", "PLE-adaptive-50", "PLE", "PLE", "PLE"],
+        "size": [None, None, 5, 10, 15],
+        "nrmse_mean": [value - 0.01 for value in ours] + [9.0],
+        "nrmse_std": 0.001,
+    })  # fmt: skip
+    (found,) = compare_ablation(summary, paper)
+    assert "of the 4 methods and sizes is 1.00" in found.sentences[0]
+    assert "difference is 0.0100; ours are +0.0100 above" in found.sentences[1]
+    assert [row[2].value for row in found.table.rows] == sorted(ours)
+    assert compare_ablation(summary.assign(dataset="other"), paper) == []
 
 
 def test_nothing_to_compare(tables):

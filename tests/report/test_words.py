@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import f as f_distribution
 from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
-from knotwork.report.aggregate import TASKS, rank_table, read_records, sizes_of, summarise_folds
-from knotwork.report.words import describe_costs, describe_gaps, describe_ranks, describe_records
+from knotwork.report.aggregate import TASKS, rank_table, read_records, sizes_of, summarise_folds, wide_blocks
+from knotwork.report.words import describe_costs, describe_gaps, describe_grids, describe_ranks, describe_records
 from tests.report.cases import make_records
 
 METHODS = ["Std", "PLE", "BS-Q", "BS-U", "BS-Grad-U"]
@@ -132,6 +132,20 @@ def test_sizes_that_lack_the_same_are_named_together():
     records = make_records(1, 0, backbones=["mlp"], n_folds=2)
     said = describe_gaps(tables_of(records), read_records(records))
     assert said[1:] == ["Regression, sizes 7, 15 and 30: Tests and critical differences need two blocks; there is one."]
+
+
+def test_best_of_a_grid():
+    records = make_records(1, 0, backbones=["mlp"], methods=["Std", "PLE"], sizes=(5, 10, 15, 20), n_folds=3)
+    chosen = records.query("method == 'PLE' and size == 15").index
+    records.loc[chosen, "nrmse"] = [0.01, 0.02, 0.03]
+    summary = summarise_folds(read_records(records))
+    (finding,) = describe_grids(summary, wide_blocks(summary))
+    std = records.query("method == 'Std'")["nrmse"]
+    assert finding.sentences[:2] == [
+        "PLE at size 15 has the best mean NRMSE of 5 methods and sizes, 0.0200 ± 0.0100 over 3 runs.",
+        f"Without a size: Std {std.mean():.4f} ± {std.std():.4f}.",
+    ]
+    assert wide_blocks(summary, 5) == []
 
 
 @pytest.mark.parametrize("factor", [1.0, 3.0])

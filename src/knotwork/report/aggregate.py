@@ -11,7 +11,17 @@ from knotwork.checks import argument_error, listed
 from knotwork.encoders import METHODS
 from knotwork.stats import FriedmanResult, RankIntervals, average_ranks, bootstrap_ranks, critical_difference, friedman
 
-__all__ = ["METRICS", "TASKS", "Metric", "RankTable", "rank_table", "read_records", "sizes_of", "summarise_folds"]
+__all__ = [
+    "METRICS",
+    "TASKS",
+    "Metric",
+    "RankTable",
+    "rank_table",
+    "read_records",
+    "sizes_of",
+    "summarise_folds",
+    "wide_blocks",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -163,6 +173,12 @@ def sizes_of(summary: pd.DataFrame) -> list[int | None]:
     """Return the sizes that occur, in order; ``[None]`` if no method has one, and nothing if there are no rows."""
     sizes: list[int | None] = [int(size) for size in sorted(summary["size"].dropna().unique())]
     return sizes or ([None] if len(summary) else [])
+
+
+def wide_blocks(summary: pd.DataFrame, n_sizes: int = 4) -> list[tuple[str, str]]:
+    """Return the data sets and networks run with at least `n_sizes` sizes, which so have a grid of their own."""
+    counts = summary.groupby(["dataset", "network"])["size"].nunique()
+    return [(str(dataset), str(network)) for dataset, network in counts[counts >= n_sizes].index]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Our average ranks beside those of the paper."""
+"""Our average ranks and our ablation beside those of the paper."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,17 +11,23 @@ from knotwork.report.aggregate import RankTable
 from knotwork.report.tables import Cell, Table
 from knotwork.stats import spearman
 
-__all__ = ["Comparison", "compare_ranks"]
+__all__ = ["Comparison", "compare_ablation", "compare_ranks"]
+
+ABLATION = "ablation"
+"""The data set of the ablation."""
+
+_NAMES = {"PLE-adaptive-50": "PLE-Adaptive"}
+"""Methods that the paper's ablation names otherwise."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Our ranks of one task and size beside the paper's.
+    """Our numbers beside the paper's.
 
     Parameters
     ----------
     table : Table
-        Method, ours, theirs and the difference.
+        What is compared, ours, theirs and the difference.
     sentences : list of str
         How far they agree.
     """
@@ -53,6 +59,46 @@ def compare_ranks(tables: Sequence[RankTable], paper: Mapping[str, pd.DataFrame]
     return found
 
 
+def compare_ablation(summary: pd.DataFrame, paper: pd.DataFrame) -> list[Comparison]:
+    """Compare the scores of the ablation with the paper's, method by method and size by size.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        As from `summarise_folds`; only complete scores on the data set ``ablation`` are compared.
+    paper : DataFrame
+        Columns `method size nrmse_mean nrmse_std`; `size` is missing for methods without one.
+    """
+    keys = ["method", "size"]
+    ours = summary[(summary["dataset"] == ABLATION) & summary["complete"]]
+    theirs = paper.assign(method=paper["method"].replace(_NAMES), size=paper["size"].astype(float))
+    return [
+        _compare_scores(str(network), part.merge(theirs, on=keys))
+        for network, part in ours.groupby("network")
+        if part[keys].merge(theirs[keys], on=keys).shape[0]
+    ]
+
+
+def _compare_scores(network: str, both: pd.DataFrame) -> Comparison:
+    """Compare scores that stand side by side: `mean` and `sd` are ours, `nrmse_mean` and `nrmse_std` theirs."""
+    differences = both["mean"] - both["nrmse_mean"]
+    rows = [
+        [Cell(row["method"]), Cell("no size") if pd.isna(row["size"]) else Cell(value=float(row["size"]), digits=0),
+         Cell(value=row["mean"], sd=row["sd"]), Cell(value=row["nrmse_mean"], sd=row["nrmse_std"]),
+         Cell(value=row["mean"] - row["nrmse_mean"])]
+        for row in both.sort_values("mean").to_dict("records")
+    ]  # fmt: skip
+    said = [
+        _agreement(both["mean"], both["nrmse_mean"], "methods and sizes"),
+        f"The mean absolute difference is {differences.abs().mean():.4f}; ours are {differences.mean():+.4f} above "
+        "theirs on average.",
+    ]
+    title = f"NRMSE of the ablation beside the paper's, {network}"
+    caption = "Mean ± standard deviation over seeds, the best of ours first."
+    name = f"paper_ablation_{network}"
+    return Comparison(Table(name, title, caption, ["method", "size", "ours", "paper", "difference"], rows), said)
+
+
 def _compare(table: RankTable, ours: pd.Series, theirs: pd.Series, *, n_theirs: int) -> Comparison:
     differences = ours - theirs
     rows = [
@@ -66,7 +112,7 @@ def _compare(table: RankTable, ours: pd.Series, theirs: pd.Series, *, n_theirs: 
     ]
     widest = str(differences.abs().idxmax())
     said = [
-        _agreement(ours, theirs),
+        _agreement(ours, theirs, "methods"),
         f"The mean absolute difference is {differences.abs().mean():.2f} ranks, the largest {differences[widest]:+.2f} "
         f"({widest}).",
     ]
@@ -79,12 +125,12 @@ def _compare(table: RankTable, ours: pd.Series, theirs: pd.Series, *, n_theirs: 
     return Comparison(Table(name, title, caption, ["method", "ours", "paper", "difference"], rows), said)
 
 
-def _agreement(ours: pd.Series, theirs: pd.Series) -> str:
+def _agreement(ours: pd.Series, theirs: pd.Series, what: str) -> str:
     try:
         found = spearman(np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float))
     except ArgumentError:
-        return f"Spearman's rank correlation cannot be computed from {len(ours)} methods with these ranks."
+        return f"Spearman's rank correlation cannot be computed from {len(ours)} {what} with these values."
     return (
-        f"Spearman's rank correlation of the {found.n} methods is {found.rho:.2f} "
+        f"Spearman's rank correlation of the {found.n} {what} is {found.rho:.2f} "
         f"(95 % interval {found.low:.2f} to {found.high:.2f})."
     )

@@ -13,8 +13,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from knotwork.checks import argument_error
-from knotwork.report.aggregate import TASKS, RankTable, rank_table, read_records, sizes_of, summarise_folds
-from knotwork.report.comparison import Comparison, compare_ranks
+from knotwork.report.aggregate import (
+    TASKS,
+    RankTable,
+    rank_table,
+    read_records,
+    sizes_of,
+    summarise_folds,
+    wide_blocks,
+)
+from knotwork.report.comparison import compare_ablation, compare_ranks
 from knotwork.report.cost_tables import complexity_table, overhead_table, time_table
 from knotwork.report.pictures import (
     Picture,
@@ -37,14 +45,12 @@ from knotwork.report.result_tables import (
 )
 from knotwork.report.style import DARK, LIGHT, dark_svg, inline_svg, svg_text
 from knotwork.report.tables import Table
-from knotwork.report.words import describe_costs, describe_gaps, describe_ranks, describe_records
+from knotwork.report.words import describe_costs, describe_gaps, describe_grids, describe_ranks, describe_records
 
 __all__ = ["load_plans", "load_records", "make_report"]
 
-_GRID_SIZES = 4
-"""Sizes from which a data set and network has a grid and curves of its own."""
-
 _MOST_GRIDS = 4
+"""Data sets with many sizes that the page shows; all of them are in the tables."""
 
 
 def load_records(folder: Path) -> pd.DataFrame:
@@ -108,7 +114,8 @@ def make_report(
     plan : mapping, optional
         The plan of the study, shown as it is.
     paper : Path, optional
-        A folder with the paper's average ranks, ``average_ranks_{task}.csv``; without it they are not compared.
+        A folder with the paper's numbers, ``average_ranks_{task}.csv`` and ``ablation_nrmse.csv``; without it nothing
+        is compared with them.
 
     Returns
     -------
@@ -126,12 +133,12 @@ def make_report(
     out.parent.mkdir(parents=True, exist_ok=True)
     files = _Files(out.parent)
     page = _template().render(
-        _findings(frame, tables)
+        _findings(frame, summary, tables)
         | _ranks(summary, tables, files)
         | _sizes(summary, tables, files)
         | _scores(summary, files)
         | _costs(summary, tables, files)
-        | _comparison(tables, paper, files)
+        | _comparison(summary, tables, files, paper=paper)
         | _sources(frame, plan, files)
         | {"light": LIGHT, "dark": DARK, "knotwork_version": version("knotwork")}
     )
@@ -189,11 +196,11 @@ def _template() -> Any:
     return environment.get_template("report.html.j2")
 
 
-def _findings(frame: pd.DataFrame, tables: list[RankTable]) -> dict[str, Any]:
+def _findings(frame: pd.DataFrame, summary: pd.DataFrame, tables: list[RankTable]) -> dict[str, Any]:
     """Return the summary in words."""
     return {
         "numbers": describe_records(frame),
-        "findings": [describe_ranks(table) for table in tables],
+        "findings": [*describe_grids(summary, wide_blocks(summary)[:_MOST_GRIDS]), *map(describe_ranks, tables)],
         "gaps": describe_gaps(tables, frame),
     }
 
@@ -225,8 +232,7 @@ def _ranks(summary: pd.DataFrame, tables: list[RankTable], files: _Files) -> dic
 def _sizes(summary: pd.DataFrame, tables: list[RankTable], files: _Files) -> dict[str, Any]:
     """Return curves over sizes, and grids where a data set and network has many sizes."""
     curves = files.pictures(size_picture([table for table in tables if table.task == task]) for task in TASKS)
-    counts = summary.groupby(["dataset", "network"])["size"].nunique()
-    wide = [(str(dataset), str(network)) for dataset, network in counts[counts >= _GRID_SIZES].index]
+    wide = wide_blocks(summary)
     grids = []
     for place, (dataset, network) in enumerate(wide):
         table = files.table(grid_table(summary, dataset, network=network))
@@ -255,22 +261,22 @@ def _costs(summary: pd.DataFrame, tables: list[RankTable], files: _Files) -> dic
     }
 
 
-def _comparison(tables: list[RankTable], paper: Path | None, files: _Files) -> dict[str, Any]:
-    """Return our ranks beside the paper's."""
-    theirs = {}
-    for task in TASKS:
-        path = None if paper is None else Path(paper) / f"average_ranks_{task}.csv"
-        if path is not None and path.exists():
-            theirs[task] = pd.read_csv(path)
-    found: list[Comparison] = compare_ranks(tables, theirs)
+def _comparison(summary: pd.DataFrame, tables: list[RankTable], files: _Files, *, paper: Path | None) -> dict[str, Any]:
+    """Return our numbers beside the paper's."""
+    names = {**{task: f"average_ranks_{task}.csv" for task in TASKS}, "ablation": "ablation_nrmse.csv"}
+    paths = {} if paper is None else {name: Path(paper) / file for name, file in names.items()}
+    theirs = {name: pd.read_csv(path) for name, path in paths.items() if path.exists()}
+    found = compare_ranks(tables, theirs)
+    if "ablation" in theirs:
+        found += compare_ablation(summary, theirs["ablation"])
     for comparison in found:
         files.table(comparison.table)
     if found:
         why = ""
     elif theirs:
-        why = "No task and size of these records is among the paper's average ranks."
+        why = "Nothing in these records has a counterpart among the paper's numbers."
     else:
-        why = "The paper's average ranks were not given, so nothing is compared with them."
+        why = "The paper's numbers were not given, so nothing is compared with them."
     return {"comparisons": found, "no_comparison": why}
 
 

@@ -2,14 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
-from knotwork.report.aggregate import RankTable
+from knotwork.report.aggregate import METRICS, RankTable
 from knotwork.report.cost_tables import fixed_counterpart
 from knotwork.report.tables import format_number
 
-__all__ = ["Finding", "describe_costs", "describe_gaps", "describe_ranks", "describe_records", "enumerate_words"]
+__all__ = [
+    "Finding",
+    "describe_costs",
+    "describe_gaps",
+    "describe_grids",
+    "describe_ranks",
+    "describe_records",
+    "enumerate_words",
+]
 
 
 @dataclass(frozen=True)
@@ -158,6 +167,35 @@ def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]
             said.append(f"{table.label}: {_count(len(table.left_out), 'block')} left out of the ranks, incomplete: "
                         f"{'; '.join(blocks)}{more}.")  # fmt: skip
     return said
+
+
+def describe_grids(summary: pd.DataFrame, blocks: Sequence[tuple[str, str]]) -> list[Finding]:
+    """Say for data sets and networks with many sizes which method has the best mean score, and how it is without one."""
+    found = []
+    for dataset, network in blocks:
+        part = summary[(summary["dataset"] == dataset) & (summary["network"] == network) & summary["complete"]]
+        if not len(part):
+            continue
+        metric = METRICS[str(part["task"].iloc[0])]
+        ordered = part.sort_values("mean", ascending=metric.lower_is_better, kind="stable")
+        best = ordered.iloc[0]
+        said = [f"{_configuration(best)} has the best mean {metric.label} of {len(part)} methods and sizes, "
+                f"{_score(best)} over {_count(int(best['n']), 'run')}."]  # fmt: skip
+        unsized = ordered[ordered["size"].isna() & (ordered["method"] != best["method"])]
+        if len(unsized):
+            said.append("Without a size: " + enumerate_words([f"{row['method']} {_score(row)}"
+                                                              for _, row in unsized.iterrows()]) + ".")  # fmt: skip
+        said.append("One data set allows no test between methods: differences as small as the deviations mean little.")
+        found.append(Finding(f"{dataset}, {network}, by size", said, f"best by mean: {_configuration(best)}"))
+    return found
+
+
+def _configuration(row: "pd.Series[Any]") -> str:
+    return str(row["method"]) + ("" if pd.isna(row["size"]) else f" at size {row['size']:.0f}")
+
+
+def _score(row: "pd.Series[Any]") -> str:
+    return format_number(float(row["mean"])) + ("" if pd.isna(row["sd"]) else f" ± {format_number(float(row['sd']))}")
 
 
 def describe_costs(summary: pd.DataFrame) -> list[str]:
