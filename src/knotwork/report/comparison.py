@@ -13,6 +13,9 @@ from knotwork.stats import spearman
 
 __all__ = ["Comparison", "compare_ablation", "compare_ranks"]
 
+PAPER_BLOCKS = {"regression": 39, "classification": 36}
+"""Blocks behind the paper's average ranks: 13 and 12 data sets with 3 backbones."""
+
 ABLATION = "ablation"
 """The data set of the ablation."""
 
@@ -37,7 +40,7 @@ class Comparison:
 
 
 def compare_ranks(tables: Sequence[RankTable], paper: Mapping[str, pd.DataFrame]) -> list[Comparison]:
-    """Compare average ranks with the paper's, for every task and size that both have.
+    """Compare average ranks with the paper's, for every task and size that both have, and we on two blocks or more.
 
     Parameters
     ----------
@@ -49,7 +52,7 @@ def compare_ranks(tables: Sequence[RankTable], paper: Mapping[str, pd.DataFrame]
     found = []
     for table in tables:
         column = f"m{table.size}"
-        if not table.has_ranks or table.task not in paper or column not in paper[table.task].columns:
+        if not table.has_tests or table.task not in paper or column not in paper[table.task].columns:
             continue
         theirs = paper[table.task].set_index("method")[column].astype(float)
         ours = pd.Series(table.ranks, index=table.methods)
@@ -119,6 +122,8 @@ def _compare(table: RankTable, ours: pd.Series, theirs: pd.Series, *, n_theirs: 
     if len(ours) != len(table.methods) or len(ours) != n_theirs:
         said.append(f"Ours are ranks among {len(table.methods)} methods, theirs among {n_theirs}, so that differences "
                     "mean little; the rank correlation is over the methods that both have.")  # fmt: skip
+    if len(table.blocks) != PAPER_BLOCKS[table.task]:
+        said.append(f"Ours are averages over {len(table.blocks)} blocks, theirs over {PAPER_BLOCKS[table.task]}.")
     title = f"Average ranks beside the paper's, {table.label[0].lower()}{table.label[1:]}"
     name = f"paper_{table.task}_size{table.size}"
     caption = f"Over our {len(table.blocks)} blocks; the best of each in bold."

@@ -170,7 +170,7 @@ def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]
 
 
 def describe_grids(summary: pd.DataFrame, blocks: Sequence[tuple[str, str]]) -> list[Finding]:
-    """Say for data sets and networks with many sizes which method has the best mean score, and how it is without one."""
+    """Say for data sets with many sizes which method has the best mean score, and what there is without a size."""
     found = []
     for dataset, network in blocks:
         part = summary[(summary["dataset"] == dataset) & (summary["network"] == network) & summary["complete"]]
