@@ -6,6 +6,7 @@ from scipy.stats import spearmanr
 
 from knotwork.report.aggregate import rank_table, read_records, summarise_folds
 from knotwork.report.comparison import compare_ablation, compare_ranks
+from knotwork.report.pictures import paper_picture
 from tests.report.cases import MAIN, make_records
 
 
@@ -64,6 +65,18 @@ def test_ablation():
     assert "difference is 0.0100; ours are +0.0100 above" in found.sentences[1]
     assert [row[2].value for row in found.table.rows] == sorted(ours)
     assert compare_ablation(summary.assign(dataset="other"), paper) == []
+
+
+@pytest.mark.parametrize(("task", "n"), [("regression", 39), ("classification", 36)])
+def test_diagram_of_the_papers_ranks(task, n):
+    values = [1.0, 1.5, 9.0, 9.5]
+    frame = pd.DataFrame({"method": ["a", "b", "c", "d"], "m7": values})
+    picture = paper_picture(frame, task, size=7)
+    bars = [line for line in picture.figure.axes[0].lines if line.get_gid() == "clique"]
+    assert [tuple(bar.get_xdata()) for bar in bars] == [(1.0, 1.5), (9.0, 9.5)]
+    # q of Demsar's table for 4 methods is 2.569.
+    assert f"Critical difference {2.569 * (4 * 5 / (6 * n)) ** 0.5:.2f}" in picture.label
+    assert paper_picture(frame, task, size=15) is None
 
 
 def test_a_single_block_is_not_compared():

@@ -11,7 +11,7 @@ from knotwork.report.aggregate import RankTable
 from knotwork.report.tables import Cell, Table
 from knotwork.stats import spearman
 
-__all__ = ["Comparison", "compare_ablation", "compare_ranks"]
+__all__ = ["PAPER_BLOCKS", "Comparison", "compare_ablation", "compare_ranks"]
 
 PAPER_BLOCKS = {"regression": 39, "classification": 36}
 """Blocks behind the paper's average ranks: 13 and 12 data sets with 3 backbones."""

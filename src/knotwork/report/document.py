@@ -30,6 +30,7 @@ from knotwork.report.pictures import (
     cost_picture,
     grid_picture,
     heatmap_picture,
+    paper_picture,
     size_picture,
     time_picture,
 )
@@ -277,7 +278,12 @@ def _comparison(summary: pd.DataFrame, tables: list[RankTable], files: _Files, *
         why = "Nothing in these records has a counterpart among the paper's numbers."
     else:
         why = "The paper's numbers were not given, so nothing is compared with them."
-    return {"comparisons": found, "no_comparison": why}
+    diagrams = files.pictures(
+        paper_picture(theirs[table.task], table.task, size=table.size)
+        for table in tables
+        if table.task in theirs and table.has_tests and table.size is not None
+    )
+    return {"comparisons": found, "no_comparison": why, "paper_pictures": diagrams}
 
 
 def _sources(frame: pd.DataFrame, plan: Mapping[str, Any] | None, files: _Files) -> dict[str, Any]:

@@ -9,11 +9,22 @@ from matplotlib.figure import Figure
 
 from knotwork.report.aggregate import METRICS, RankTable, in_order, rank_table, sizes_of
 from knotwork.report.cd_diagram import draw_cd_diagram
+from knotwork.report.comparison import PAPER_BLOCKS
 from knotwork.report.costs import draw_cost_quality, draw_training_times
 from knotwork.report.curves import SizeCurve, draw_size_curves
 from knotwork.report.heatmaps import draw_heatmap
+from knotwork.stats import critical_difference
 
-__all__ = ["Picture", "cd_picture", "cost_picture", "grid_picture", "heatmap_picture", "size_picture", "time_picture"]
+__all__ = [
+    "Picture",
+    "cd_picture",
+    "cost_picture",
+    "grid_picture",
+    "heatmap_picture",
+    "paper_picture",
+    "size_picture",
+    "time_picture",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +73,35 @@ def cd_picture(table: RankTable) -> Picture:
         figure,  # type: ignore[arg-type]
         f"{table.label}: average ranks over {len(table.blocks)} blocks. {bars}",
         f"Critical difference diagram, {table.label}. Critical difference {table.cd:.2f}. Average ranks: {ranks}.",
+    )
+
+
+def paper_picture(paper: pd.DataFrame, task: str, *, size: int) -> Picture | None:
+    """Return the critical difference diagram of the paper's own ranks; None if it has fewer than two of this size.
+
+    Parameters
+    ----------
+    paper : DataFrame
+        A column `method`, and a column ``m{size}`` for each size.
+    task : str
+        A key of `METRICS`, which says over how many blocks the ranks are.
+    size : int
+        The size.
+    """
+    column = f"m{size}"
+    if column not in paper.columns or paper[column].notna().sum() < 2:
+        return None
+    ranks = paper.dropna(subset=[column]).set_index("method")[column].astype(float).sort_values(kind="stable")
+    names, values, n = [str(name) for name in ranks.index], ranks.to_numpy(), PAPER_BLOCKS[task]
+    cd = critical_difference(len(ranks), n)
+    label = f"{task.capitalize()}, size {size}"
+    return Picture(
+        f"paper_cd_{task}_size{size}",
+        draw_cd_diagram(names, values, cd).get_figure(root=True),  # type: ignore[arg-type]
+        f"{label}, the paper's numbers: average ranks over {n} blocks. Bars join methods that do not differ "
+        "significantly (Nemenyi, 0.05).",
+        f"Critical difference diagram of the paper's ranks, {label}. Critical difference {cd:.2f}. Average ranks: "
+        f"{_listed(names, values.tolist())}.",
     )
 
 
