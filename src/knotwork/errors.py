@@ -8,6 +8,7 @@ __all__ = [
     "DatasetMismatchError",
     "DatasetUnavailableError",
     "MissingPackageError",
+    "PersistenceError",
 ]
 
 
@@ -37,3 +38,7 @@ class DatasetMismatchError(ValueError):
 
 class DatasetUnavailableError(OSError):
     """A data set is not on this machine and cannot be fetched; the message says why, and what to do."""
+
+
+class PersistenceError(ValueError):
+    """A file cannot be read as a saved estimator, or an estimator not be saved; the message says what to do."""

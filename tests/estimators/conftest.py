@@ -1,4 +1,6 @@
-"""Where the paper's tables are, and a loud word when they are not there."""
+"""Where the paper's tables are, and a loud word when they, or optional packages, are not there."""
+
+from importlib.util import find_spec
 
 import pytest
 
@@ -19,3 +21,7 @@ def pytest_terminal_summary(terminalreporter):
     if not (PAPER / "average_ranks_regression.csv").exists():
         terminalreporter.section("THE PAPER'S TABLES ARE MISSING", red=True, bold=True)
         terminalreporter.line(f"Recommendations were not compared with the paper: {MISSING}.")
+    absent = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
+    if absent:
+        terminalreporter.section("ONNX IS NOT INSTALLED", red=True, bold=True)
+        terminalreporter.line(f"Exported models were not run: {', '.join(absent)} missing. pip install knotwork[onnx]")

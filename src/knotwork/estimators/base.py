@@ -24,6 +24,9 @@ from knotwork.training.results import Trained
 
 __all__ = ["TabularEstimator"]
 
+BACKBONE_SETTINGS: dict[str, dict[str, Any]] = {"mlp": {"dropout": 0.15}}
+"""What the estimators take where a backbone is named, and is not the paper's; see `benchmarks/README.md`."""
+
 MOST_HELD = 1000
 """Validation rows that are kept for `feature_importances_`."""
 
@@ -109,7 +112,7 @@ class TabularEstimator(BaseEstimator, ABC):
         config: TrainingConfig,
     ) -> None:
         """Train on what was read."""
-        random = check_random_state(self.random_state)
+        random = self._random()
         seeds = random.randint(2**31 - 1, size=self.n_members)
         share = self.validation_share
         rows, held = hold_out(target, task=self._task, share=share, random=random)
@@ -137,12 +140,17 @@ class TabularEstimator(BaseEstimator, ABC):
         learnable = any(choice.learnable for choice in self.choices_)
         members = [Member(rows, held, blocks, learnable, int(seed)) for seed in seeds]
         with ProgressBar() if self.verbose else nullcontext() as bar:
-            self.trained_ = train(
+            trained = train(
                 whole, members, backbone, config, device=self.device, categories=self.categories, report=bar
             )
+        self._check_trained(trained)
+        self.trained_ = trained
+        if hasattr(self, "_importances"):
+            del self._importances
         self.config_ = config
         self.backbone_ = backbone
-        self._check_trained()
+        if hasattr(self, "_importances"):
+            del self._importances
         self._held = Table(table.numbers[held[:MOST_HELD]], table.codes[held[:MOST_HELD]]), target[held[:MOST_HELD]]
 
     def _settings(self) -> tuple[Backbone, TrainingConfig]:
@@ -158,10 +166,21 @@ class TabularEstimator(BaseEstimator, ABC):
                 "training", "be a TrainingConfig", config, "Write TrainingConfig(max_epochs=50), for example."
             )
         config.metric_for(self._task)
-        return make_backbone(self.backbone), config
+        settings = BACKBONE_SETTINGS.get(self.backbone) if isinstance(self.backbone, str) else None
+        return make_backbone(self.backbone, settings), config
 
-    def _check_trained(self) -> None:
-        for history in self.trained_.histories:
+    def _random(self) -> np.random.RandomState:
+        try:
+            random: np.random.RandomState = check_random_state(self.random_state)
+        except ValueError as error:
+            wanted = "be None, an integer from 0 to 2**32 - 1 or a numpy.random.RandomState"
+            raise argument_error("random_state", wanted, self.random_state) from error
+        return random
+
+    def _check_trained(self, trained: Trained) -> None:
+        for history in trained.histories:
+            if not history.epochs:
+                raise KeyboardInterrupt("Training was stopped before its first epoch had ended: there is no model yet.")
             if history.best_epoch < 0 and history.epochs:
                 raise argument_error(
                     "training",
@@ -227,7 +246,7 @@ class TabularEstimator(BaseEstimator, ABC):
             knots = piece.network.encoding.interior_knots().double().cpu().numpy()
             for place, own in zip(piece.places, knots, strict=True):
                 out[place] = {
-                    name: units[0, index] + units[1, index] * own[index][~np.isnan(own[index])]
+                    name: _from_units(own[index][~np.isnan(own[index])], units[:, index])
                     for index, name in enumerate(names)
                 }
         return out
@@ -293,3 +312,11 @@ class TabularEstimator(BaseEstimator, ABC):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "trained_")
+
+
+def _from_units(values: npt.NDArray[np.float64], units: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return values of a column in the units of the table."""
+    half = 0.5 * units[0] + 0.5 * units[1] * values  # the whole of a range may overflow
+    most = 0.5 * np.finfo(np.float64).max
+    whole: npt.NDArray[np.float64] = 2.0 * np.clip(half, -most, most)
+    return whole

@@ -148,9 +148,10 @@ class Columns:
         """Read a table that has these columns.
 
         The columns of a frame are found by their names, in whatever order; those of a table without names, by their
-        order. A row is read alike whatever the other rows are. Infinite numbers become the largest finite ones, and
-        in numerical columns text is parsed. Categories are matched by value: the type of the column does not matter,
-        1 and 1.0 are the same, and in a column that held text when fitting 1 is ``"1"``. X is not changed.
+        order. A row is read alike whatever the other rows are. Infinite numbers become the largest finite ones. In
+        numerical columns text is parsed; in a column in which all was missing when fitting it stays missing. Categories
+        are matched by value: the type of the column does not matter, 1 and 1.0 are the same, and in a column that held
+        text when fitting 1 is ``"1"``. X is not changed.
 
         Parameters
         ----------
@@ -178,7 +179,9 @@ class Columns:
         for source, role, kind in zip(order, self.roles, self.kinds, strict=True):
             label = _label(names, source)
             cells, index = Cells.from_column(columns[source], label), n_read[role]
-            if role == "numerical":
+            if role == "numerical" and kind == "missing" and cells.kind in ("text", "mixed"):
+                numbers[:, index] = np.nan
+            elif role == "numerical":
                 numbers[:, index] = np.clip(cells.numbers(label), -LARGEST, LARGEST)
             else:
                 codes[:, index] = cells.codes(self.categories[index], as_text=kind in ("text", "mixed"))
@@ -223,7 +226,7 @@ def _check_counts(columns: Columns) -> None:
     for name, things in (("names", columns.names), ("warnings", columns.warnings)):
         if things is not None and not all(isinstance(each, str) for each in things):
             raise type_error(name, "be text", things)
-    if columns.names is not None and len(set(columns.names)) != n_columns:
+    if columns.names is not None and not len(set(columns.names)) == len(columns.names) == n_columns:
         raise argument_error("names", f"be {n_columns} distinct names, one for each role", columns.names)
     if len(columns.kinds) != n_columns or not n_columns:
         raise argument_error("kinds", f"be one for each of {n_columns} roles, of which one is needed", columns.kinds)

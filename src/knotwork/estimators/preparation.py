@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork.basis.blocks import Block
-from knotwork.checks import argument_error, check_int, type_error
+from knotwork.checks import argument_error, check_choice, check_int, type_error
 from knotwork.encoders.methods import METHOD_TABLE, encoder_from_spec, parse_spec
 from knotwork.estimators.columns import Table
 from knotwork.estimators.recommend import recommend
@@ -76,6 +76,7 @@ def _choice(spec: Any, size: int | None, task: str, backbone: str) -> Choice:
     if spec == "auto":
         found = recommend(task, backbone, budget=BUDGET)
         return Choice(found.method, found.size if size is None or found.size is None else size)
+    check_choice(spec.partition("@")[0], "encoding", METHOD_TABLE)
     name, own = parse_spec(spec)
     if own is not None and size is not None and own != size:
         raise argument_error("size", f"agree with the encoding {spec!r}", size)

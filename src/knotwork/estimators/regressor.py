@@ -30,7 +30,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         A method such as ``"BS-Q"`` or ``"PLE@30"`` (`knotwork.METHODS`), or a mapping from columns to methods.
         ``"auto"`` is what the paper recommends for the task and the backbone (`knotwork.recommend`).
     backbone : {"mlp", "resnet", "ft"} or configuration, default="mlp"
-        The network: a name, or a configuration such as ``knotwork.nn.MLPConfig(widths=(512, 512))``.
+        The network: a name, or a configuration such as ``knotwork.nn.MLPConfig(widths=(512, 512))``. By name the MLP
+        has a dropout of 0.15, which predicts better than the paper's 0.3; ``MLPConfig()`` is the paper's.
     size : int, optional
         Columns per feature, for methods that name none; by default 15, or what is recommended.
     n_members : int, default=1
@@ -106,8 +107,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
             The columns of the fit, in any order if they have names.
         """
         table = self._read(X)
-        out: npt.NDArray[np.float64] = self._outputs(table)[..., 0].mean(axis=0)
-        return out
+        return _mean_of_members(self._outputs(table))
 
     @property
     def _task(self) -> str:
@@ -120,4 +120,12 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         return check_weights(sample_weight, len(target))
 
     def _loss(self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any]) -> float:
-        return float(np.sqrt(np.mean((outputs[..., 0].mean(axis=0) - target) ** 2)))
+        errors = 0.5 * _mean_of_members(outputs) - 0.5 * target  # the whole of an error, and its square, may overflow
+        largest = max(float(np.abs(errors).max()), 1e-300)
+        return min(2.0 * float(np.sqrt(np.mean((errors / largest) ** 2))) * largest, float(np.finfo(np.float64).max))
+
+
+def _mean_of_members(outputs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the mean of outputs of shape (n_members, n, 1), whose sum may overflow."""
+    mean: npt.NDArray[np.float64] = (outputs[..., 0] / len(outputs)).sum(axis=0)
+    return mean

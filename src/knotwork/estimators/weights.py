@@ -55,7 +55,10 @@ def class_weights(
     unknown = [label for label in class_weight if label not in labels]
     if unknown:
         raise argument_error("class_weight", f"name classes of y: {listed(labels)}", listed(unknown))
-    weights = np.array([float(class_weight.get(label, 1.0)) for label in labels])
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise argument_error("class_weight", "be finite and non-negative", class_weight)
+    try:
+        weights = np.array([float(class_weight.get(label, 1.0)) for label in labels])
+    except (TypeError, ValueError) as error:
+        raise type_error("class_weight", "be 'balanced' or a mapping from labels to numbers", class_weight) from error
+    if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
+        raise argument_error("class_weight", "be finite and non-negative, and not all zero", class_weight)
     return weights

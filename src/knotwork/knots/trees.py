@@ -1,5 +1,6 @@
 """Placements at the splits of trees that predict the target from one column."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -154,7 +155,9 @@ def cart_thresholds(
         return np.empty(0), np.empty(0)
     assert target is not None
     kind = DecisionTreeRegressor if target.task == "regression" else DecisionTreeClassifier
-    fitted = kind(random_state=seed, **limits).fit(codes[:, None], y, sample_weight=weights)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The number of unique classes")  # that there are many is no mistake
+        fitted = kind(random_state=seed, **limits).fit(codes[:, None], y, sample_weight=weights)
     tree = fitted.tree_
     node = np.flatnonzero(tree.children_left != -1)
     left, right = tree.children_left[node], tree.children_right[node]

@@ -18,7 +18,13 @@ from knotwork.nn.parts import AFFINE, Part, encode_parts
 from knotwork.nn.spacings import logits_from_knots
 from knotwork.nn.start import scaled_knots_of, separated
 
-__all__ = ["StackEncoding", "StackLayout", "kind_of"]
+__all__ = ["FARTHEST", "StackEncoding", "StackLayout", "kind_of"]
+
+LARGEST = 1e30
+"""Largest range of a feature in the units of the table, and one over the smallest: float32 holds what comes of it."""
+
+FARTHEST = 1e15
+"""Values farther from the range of a feature, in its units, are moved here: networks square what is only scaled."""
 
 
 def kind_of(block: Block, learnable: bool) -> tuple[int, int]:
@@ -151,7 +157,7 @@ class StackEncoding(nn.Module):
         penalty : Tensor of shape (n_members,)
             The spacing penalty of members with learned knots, 0 for the others.
         """
-        values = (x - self.low[:, None]) / self.scale[:, None]
+        values = ((x - self.low[:, None]) / self.scale[:, None]).clamp_(-FARTHEST, FARTHEST)
         breaks, penalty = self.spacings(epsilon)
         return encode_parts(
             values, breaks, self.n_knots, self.layout.parts, size=self.layout.size, dtype=dtype
@@ -213,11 +219,21 @@ def _scaled(block: Block) -> npt.NDArray[np.float64]:
 
 
 def _range(block: Block, units: npt.NDArray[np.float64] | None) -> tuple[float, float]:
-    """Return what is subtracted from a feature and what it is divided by, in the given units."""
-    if isinstance(block, AffineBlock):
-        low, scale = block.shift, block.scale
-        return (low, scale) if units is None else ((low - units[0]) / units[1], scale / units[1])
-    low, high = block.basis.domain
+    """Return what is subtracted from a feature and what it is divided by, in the given units.
+
+    Of ranges that float32 does not hold, large ones are made smaller about the origin of the units, and small ones
+    wider: beside them all values of the table are one.
+    """
     if units is None:
+        if isinstance(block, AffineBlock):
+            return block.shift, block.scale
+        low, high = block.basis.domain
         return low, high - low
-    return (0.5 * low - 0.5 * units[0]) / (0.5 * units[1]), high / units[1] - low / units[1]
+    if isinstance(block, AffineBlock):
+        low, half = block.shift, 0.5 * block.scale / units[1]
+    else:
+        low, high = block.basis.domain
+        half = (0.5 * high - 0.5 * low) / units[1]  # the whole of a range may overflow
+    origin = (0.5 * low - 0.5 * units[0]) / units[1]
+    shrunk = min(LARGEST / max(half, abs(origin), 1.0), 2.0)
+    return float(origin * shrunk), float(max(half * shrunk, 1.0 / LARGEST))

@@ -120,11 +120,11 @@ class TrainingConfig:
     def batch_size_for(self, n_rows: int) -> int:
         """Return the batch size for a table of a number of rows.
 
-        Without a given one it is the power of two nearest to a fortieth of the rows, between 64 and 512.
+        Without a given one it is the power of two nearest to an eightieth of the rows, between 64 and 512.
         """
         if self.batch_size is not None:
             return self.batch_size
-        return int(2 ** np.clip(np.round(np.log2(max(n_rows, 1) / 40)), 6, 9))
+        return int(2 ** np.clip(np.round(np.log2(max(n_rows, 1) / 80)), 6, 9))
 
     def metric_for(self, task: str) -> Metric:
         """Return the metric of the validation score for a task."""

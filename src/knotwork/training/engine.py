@@ -222,9 +222,17 @@ def resolve_device(device: str | torch.device) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return torch.device(device)
+        found = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise argument_error("device", "be 'auto' or a device of torch such as 'cpu' or 'cuda'", device) from error
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise argument_error(
+            "device",
+            f"be one that is there, where torch finds {torch.cuda.device_count()} GPUs",
+            device,
+            "Choose 'cpu', or leave it at 'auto'.",
+        )
+    return found
 
 
 @contextmanager

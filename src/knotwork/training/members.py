@@ -17,6 +17,9 @@ __all__ = ["Member", "TrainingTable", "column_units"]
 
 TASKS = ("regression", "classification")
 
+SMALLEST_UNIT = 1e-290
+"""Smallest unit of a column: its half and one over it are ordinary numbers."""
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingTable:
@@ -111,7 +114,8 @@ class Member:
 def column_units(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return origin and unit of each column, of shape (2, d): with them float32 tells its values apart.
 
-    The origin is the smallest value, the unit the range; columns without a range have the unit 1.
+    The origin is the smallest value, the unit the range, or `SMALLEST_UNIT` if that is larger; columns without a range
+    have the unit 1.
     """
     units = np.zeros((2, numbers.shape[1]))
     units[1] = 1.0
@@ -121,7 +125,7 @@ def column_units(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
             low, high = present.min(), present.max()
             with np.errstate(over="ignore"):
                 spread = min(high - low, np.finfo(np.float64).max)
-            units[:, index] = low, spread if spread > 0 else 1.0
+            units[:, index] = low, max(spread, SMALLEST_UNIT) if spread > 0 else 1.0
     return units
 
 

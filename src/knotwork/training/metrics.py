@@ -45,7 +45,11 @@ def rmse(outputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Ten
     tensor([2.8284], dtype=torch.float64)
     """
     predicted, actual, weights = _regression(outputs, targets, weights)
-    return _mean((predicted - actual).square(), weights).sqrt()
+    error = (predicted - actual).abs()
+    largest = (
+        torch.where(weights > 0, error, 0.0).amax(dim=1, keepdim=True).clamp(min=1e-150, max=1e300)
+    )  # so that no square overflows
+    return _mean((error / largest).square(), weights).sqrt() * largest[:, 0]
 
 
 def mae(outputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:

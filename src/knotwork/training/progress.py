@@ -30,6 +30,8 @@ Reporter = Callable[[EpochReport], None]
 class ProgressBar:
     """A line for each stack at the bottom of the terminal: members, epoch, network steps per second, time left at most.
 
+    The lines go away at the end; where standard error is no terminal, they are written once, at the end.
+
     Parameters
     ----------
     console : Console, optional
@@ -37,6 +39,8 @@ class ProgressBar:
     """
 
     def __init__(self, console: Console | None = None) -> None:
+        console = Console(stderr=True) if console is None else console
+        self._lasting = not console.is_terminal  # a file has the last lines only
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -45,8 +49,8 @@ class ProgressBar:
             TimeElapsedColumn(),
             TextColumn("at most"),
             TimeRemainingColumn(),
-            console=Console(stderr=True) if console is None else console,
-            transient=True,
+            console=console,
+            transient=not self._lasting,
         )
         self._tasks: dict[int, TaskID] = {}
         self._steps: dict[int, int] = {}
@@ -76,5 +80,5 @@ class ProgressBar:
             completed=report.epoch,
             description=f"{report.n_alive} of {report.n_members} networks{of}",
             rate=f"{self._steps[report.stack] / elapsed:,.0f}",
-            visible=report.n_alive > 0,
+            visible=report.n_alive > 0 or self._lasting,
         )

@@ -15,6 +15,9 @@ from knotwork.training.stack import predict_stack
 
 __all__ = ["History", "Piece", "Trained"]
 
+LARGEST = np.finfo(np.float64).max
+"""Predictions of targets near it are not larger."""
+
 
 @dataclass(frozen=True)
 class History:
@@ -127,6 +130,7 @@ class Trained:
             outputs = predict_stack(piece.network, there, torch.from_numpy(padded).to(device)).double()
             if self.task == "regression":
                 outputs = outputs * piece.scale[:, None, None] + piece.shift[:, None, None]
+                outputs = outputs.clamp(-LARGEST, LARGEST)
             for place, each, values in zip(piece.places, own, outputs.cpu().numpy(), strict=True):
                 out[place] = values[: len(each)]
         return out

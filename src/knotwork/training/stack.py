@@ -143,7 +143,11 @@ class TrainingStack:
         target = torch.where(known, target / largest[:, None], 0.0)
         mean = target.sum(dim=1) / self.n_train
         spread = (torch.where(known, target - mean[:, None], 0.0).square().sum(dim=1) / self.n_train).sqrt()
-        return mean * largest, torch.where(spread > 1e-12, spread * largest, 1.0)
+        return mean * largest, torch.where(spread > 1e-15, spread * largest, 1.0)
+
+    def _scaled(self, target: Tensor) -> Tensor:
+        """Return targets of shape (n_members, n) less their mean, over their spread; by halves, so none overflows."""
+        return (0.5 * target - 0.5 * self.shift[:, None]) / (0.5 * self.scale[:, None])
 
     def _weight_unit(self) -> Tensor:
         """Return by what weights are multiplied so that their mean over each member's training rows is 1."""
@@ -188,8 +192,7 @@ class TrainingStack:
         """Return the loss of every row, of shape (n_members, batch)."""
         target = self.there.target[rows]
         if self.table.task == "regression":
-            scaled = (target - self.shift[:, None]) / self.scale[:, None]
-            return (outputs[..., 0] - scaled.to(outputs.dtype)).square()
+            return (outputs[..., 0] - self._scaled(target).to(outputs.dtype)).square()
         losses = nn.functional.cross_entropy(outputs.flatten(0, 1), target.flatten(), reduction="none")
         return losses.view_as(target)
 
@@ -215,7 +218,7 @@ class TrainingStack:
         if self.there.weights is not None:
             weights = weights * self.there.weights[self.valid_rows]
         if self.table.task == "regression":
-            target = (target - self.shift[:, None]) / self.scale[:, None]
+            target = self._scaled(target)
         scores = _score(self.config, self.table.task, outputs, target, weights)
         return torch.where(self.n_valid > 0, scores, -(self.schedule.epoch + 1).double())
 

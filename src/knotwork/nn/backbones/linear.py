@@ -132,6 +132,8 @@ def initialise(module: nn.Module, seeds: Tensor) -> None:
     seeds : Tensor of shape (n_members,)
         A seed for every member, int64, between 0 and 2**31 - 1. What a member gets depends on its seed alone.
     """
+    if seeds.is_meta:
+        return  # nothing to set; making random numbers of nothing is slow
     noise, stream = Noise(seeds, torch.zeros_like(seeds)), FIRST_STREAM
 
     def draw(n: int) -> Tensor:

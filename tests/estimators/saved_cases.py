@@ -1,0 +1,75 @@
+"""Small estimators to save, and files that were tampered with."""
+
+import json
+
+import numpy as np
+import pandas as pd
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
+from knotwork.estimators.persistence import _checksum
+from knotwork.nn.backbones.config import FTTransformerConfig, MLPConfig, ResNetConfig
+
+BACKBONES = {
+    "mlp": MLPConfig(widths=(8, 4)),
+    "resnet": ResNetConfig(width=8, n_blocks=2, hidden=6),
+    "ft": FTTransformerConfig(d_token=8, n_heads=2, n_blocks=2),
+    "coordinate": FTTransformerConfig(tokens="coordinate", d_token=8, n_heads=2, n_blocks=1),
+}
+SHORT = TrainingConfig(max_epochs=2)
+
+
+def table(n=240, seed=0):
+    """Numbers, one column of which has missing values and one a single value, text, codes and truth values."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {
+            "age": rng.normal(50.0, 20.0, n),
+            "income": np.exp(rng.normal(8.0, 2.0, n)),
+            "flat": np.full(n, 3.0),
+            "town": rng.choice(["Ulm", "Bonn", "Köln"], n),
+            "code": rng.integers(0, 4, n),
+            "owns": rng.random(n) < 0.5,
+        }
+    )
+    X.loc[rng.random(n) < 0.1, "age"] = np.nan
+    X.loc[rng.random(n) < 0.1, "town"] = None
+    return X
+
+
+def target(X, kind="number"):
+    y = 100.0 * np.sin(X["age"].fillna(0.0) / 10.0) + 30.0 * X["code"] + 7.0
+    if kind == "number":
+        return y.to_numpy()
+    codes = np.searchsorted([0.0, 60.0], y.to_numpy())
+    return {"text": np.array(["low", "mid", "high"], dtype=object), "int": np.array([-1, 4, 9])}[kind][codes]
+
+
+def fitted(encoding="BS-Q@6", backbone="mlp", *, kind="number", n_members=1, **settings):
+    X = table()
+    made = TabularRegressor if kind == "number" else TabularClassifier
+    model = made(
+        encoding,
+        BACKBONES[backbone],
+        n_members=n_members,
+        categorical=["code"],
+        training=SHORT,
+        device="cpu",
+        random_state=3,
+        **settings,
+    )
+    return model.fit(X, target(X, kind))
+
+
+def read_file(path):
+    with safe_open(path, framework="pt") as file:
+        return json.loads(file.metadata()["knotwork"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def write_file(path, content, tensors):
+    """Write a file as one who knows the format would, with a checksum that agrees."""
+    if isinstance(content, dict) and "checksum" in content:
+        content["checksum"] = _checksum(tensors)
+    text = content if isinstance(content, str) else json.dumps(content)
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, {"knotwork": text})

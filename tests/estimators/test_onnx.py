@@ -1,0 +1,192 @@
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import knotwork
+from knotwork import TabularClassifier, TabularRegressor
+from knotwork.errors import MissingPackageError
+from knotwork.nn.backbones.config import MLPConfig
+from tests.estimators.saved_cases import BACKBONES, SHORT, fitted, table, target
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install knotwork[onnx]")
+runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install knotwork[onnx]")
+
+ENCODINGS = ["BS-Q@6", "IS-Q@6", "MS-Q@6", "PLE@6", "Std", "BS-Grad-U@6", "IS-Grad-U@6", "MS-Grad-U@6"]
+MAPPING = {"income": "IS-U@5", "age": "PLE-Adaptive", "flat": "Std", "owns": "BS-U@4"}
+
+
+def exported(model, path):
+    model.export_onnx(path)
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+    return runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def feeds(model, X, texts=("town",)):
+    """Return what the model takes, by its own description of its inputs."""
+    columns = model.columns_
+    numerical = [name for name, role in zip(columns.names, columns.roles, strict=True) if role == "numerical"]
+    given = {"numbers": X[numerical].to_numpy(dtype=np.float64)} if numerical else {}
+    for name, role in zip(columns.names, columns.roles, strict=True):
+        if role == "categorical":
+            text = name in texts
+            own = X[[name]].astype(object)
+            given[name] = own.where(own.notna(), "" if text else np.nan).to_numpy(dtype=object if text else np.float64)
+    return given
+
+
+FAR = (-1e6, 1e6, -1e308, 1e308, -np.inf, np.inf)
+
+
+def hard_rows(model, n=1000, far=FAR):
+    """Return rows with unseen categories, values at and beyond the ends, at knots, and missing."""
+    X = table(n, seed=5)
+    X["code"] = X["code"].astype(float)
+    X.loc[:20, "town"] = "Rome"
+    X.loc[10:30, "code"] = 77.0
+    X.loc[25:35, "code"] = np.nan
+    known = table()
+    for name in ("age", "income"):
+        ends = [known[name].min(), known[name].max(), *far, np.nan, 0.0]
+        values = np.array([*ends, *model.knots_[0][name]])
+        X.loc[40 : 39 + len(values), name] = values
+    X.loc[70:80, "flat"] = np.nan
+    return X
+
+
+def assert_equal(session, model, X, **options):
+    for rows in (X[:1], X[:7], X):
+        given = session.run(None, feeds(model, rows, **options))
+        if isinstance(model, TabularRegressor):
+            assert len(given) == 1
+            wanted, scale = model.predict(rows), np.std(target(table()))
+            assert given[0].shape == wanted.shape
+            np.testing.assert_allclose(given[0] / scale, wanted / scale, rtol=1e-5, atol=1e-5)
+        else:
+            wanted = model.predict_proba(rows)
+            np.testing.assert_allclose(given[0], wanted, rtol=0, atol=1e-5)
+            sure = np.abs(np.diff(np.sort(wanted, axis=1)[:, -2:], axis=1)[:, 0]) > 1e-4
+            assert sure.any()
+            assert given[1].shape == (len(rows),)
+            assert given[1][sure].tolist() == model.predict(rows)[sure].tolist()
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_predictions_are_those_of_the_estimator(tmp_path, backbone, encoding):
+    place = ENCODINGS.index(encoding)
+    kind = ("number", "text", "int")[(place + list(BACKBONES).index(backbone)) % 3]
+    model = fitted(encoding, backbone, kind=kind, n_members=1 + 2 * (place % 2))
+    X = hard_rows(model, far=FAR)
+    assert np.ptp(model._outputs(model._read(X))[0], axis=0).min() > 1e-3, "all predictions are the same"
+    assert_equal(exported(model, tmp_path / "model.onnx"), model, X)
+
+
+@pytest.mark.parametrize("categories", ["embedding", "code"])
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_columns_of_different_encodings(tmp_path, backbone, categories):
+    model = fitted(MAPPING, backbone, categories=categories, n_members=3)
+    assert_equal(exported(model, tmp_path / "model.onnx"), model, hard_rows(model))
+
+
+def test_the_standard_says_the_same(tmp_path):
+    from onnx.reference import ReferenceEvaluator
+
+    model = fitted("MS-Grad-U@6", "ft")
+    model.export_onnx(tmp_path / "model.onnx")
+    X = hard_rows(model)[:100]
+    with np.errstate(all="ignore"):
+        given = ReferenceEvaluator(str(tmp_path / "model.onnx")).run(None, feeds(model, X))[0]
+    np.testing.assert_allclose(given, model.predict(X), rtol=1e-5, atol=1e-5 * np.std(target(table())))
+
+
+@pytest.mark.parametrize("backbone", ["mlp", "ft"])
+@pytest.mark.parametrize("columns", [["town", "code"], ["income", "flat"], ["age"]])
+def test_tables_of_one_kind_of_columns(tmp_path, backbone, columns):
+    X = table()
+    X["code"] = X["code"].astype("category")
+    model = TabularRegressor("IS-Q@5", BACKBONES[backbone], training=SHORT, device="cpu", random_state=0)
+    model.fit(X[columns], target(table()))
+    assert_equal(exported(model, tmp_path / "model.onnx"), model, X[columns])
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        np.array([False, True]),
+        np.array([-2.0, 5.0]),
+        np.array([3], dtype=np.uint8),
+        np.array([1, 2**64 - 1], dtype=np.uint64),
+        np.array(["", "é", "zz"]),
+    ],
+    ids=str,
+)
+def test_labels_of_every_type(tmp_path, classes):
+    X = table()
+    y = classes[np.arange(len(X)) % len(classes)]
+    model = TabularClassifier("BS-U@5", BACKBONES["mlp"], training=SHORT, device="cpu", random_state=0).fit(X, y)
+    session = exported(model, tmp_path / "model.onnx")
+    probabilities, labels = session.run(None, feeds(model, X))
+    wanted = model.predict_proba(X)
+    np.testing.assert_allclose(probabilities, wanted, atol=1e-6)
+    sure = np.ones(len(X), dtype=bool) if wanted.shape[1] == 1 else np.ptp(np.sort(wanted)[:, -2:], axis=1) > 1e-4
+    assert sure.any()
+    assert labels[sure].tolist() == model.predict(X)[sure].tolist()
+
+
+def test_categories_of_every_type(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 200
+    X = pd.DataFrame(
+        {
+            "label": rng.choice(["", "a", "b"], n),
+            "numbers": rng.choice([-0.5, 0.0, 1e300], n),
+            "/x": rng.random(n) < 0.5,
+            "large": rng.choice([2**60, 2**60 + 1], n),
+            "nothing": np.full(n, np.nan),
+            "mixed": np.array([1, "1x", 2.5], dtype=object)[rng.integers(0, 3, n)],
+        }
+    )
+    y = 3.0 * (X["label"] == "a") + 2.0 * (X["numbers"] == 0) + (X["large"] == 2**60) + X["/x"] * 0.5
+    model = TabularRegressor(
+        backbone=MLPConfig((16,)), categorical=list(X.columns), training=SHORT, device="cpu", random_state=0
+    ).fit(X, y)
+    session = exported(model, tmp_path / "model.onnx")
+    told = json.loads(session.get_modelmeta().custom_metadata_map["knotwork"])
+    assert told == {"numbers": [], "categories": ["column_0", "column_1", "column_2", "large", "nothing", "mixed"]}
+    X.loc[:9, "numbers"] = -0.0
+    X.loc[10:19, "numbers"] = np.nan
+    given = {
+        "column_0": X[["label"]].to_numpy(dtype=object),
+        "column_1": X[["numbers"]].to_numpy(dtype=np.float64),
+        "column_2": X[["/x"]].to_numpy(dtype=np.float64),
+        "large": X[["large"]].to_numpy(dtype=np.int64),
+        "nothing": X[["nothing"]].to_numpy(dtype=np.float64),
+        "mixed": X[["mixed"]].astype(str).to_numpy(dtype=object),
+    }
+    wanted = model.predict(X)
+    assert np.ptp(wanted) > 0.01
+    np.testing.assert_allclose(session.run(None, given)[0], wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_arrays_have_places_for_names_and_files_are_repeatable(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=80), rng.integers(0, 3, 80), rng.normal(size=80)])
+    model = TabularRegressor("PLE@5", BACKBONES["mlp"], categorical=[1], training=SHORT, device="cpu", random_state=0)
+    model.fit(X, X[:, 0] + X[:, 1])
+    session = exported(model, tmp_path / "model.onnx")
+    given = session.run(None, {"numbers": X[:, [0, 2]], "column_1": X[:, [1]]})[0]
+    np.testing.assert_allclose(given, model.predict(X), atol=1e-5)
+    model.save(tmp_path / "model")
+    knotwork.load(tmp_path / "model").export_onnx(tmp_path / "again.onnx")
+    assert (tmp_path / "again.onnx").read_bytes() == (tmp_path / "model.onnx").read_bytes()
+
+
+def test_without_the_package(tmp_path, monkeypatch):
+    model = fitted()
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingPackageError, match=r"pip install knotwork\[onnx\]"):
+        model.export_onnx(tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,149 @@
+"""What a user sees: progress, Ctrl-C, time limits, and messages that name what is wrong and what to do."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import knotwork as kw
+from knotwork.errors import ArgumentError, ArgumentTypeError, ColumnTypeError
+from knotwork.nn import MLPConfig
+
+SHORT = kw.TrainingConfig(max_epochs=2, batch_size=32)
+X = np.random.default_rng(0).normal(size=(40, 2))
+y = (X[:, 0] > 0).astype(int)
+
+LONG = """
+import sys
+import numpy as np
+import knotwork as kw
+from knotwork.errors import ArgumentError, ArgumentTypeError, ColumnTypeError
+from knotwork.nn import MLPConfig
+
+X = np.random.default_rng(0).normal(size=(500, 3))
+training = kw.TrainingConfig(max_epochs=1_000_000, patience=1_000_000, batch_size=64)
+model = kw.TabularRegressor("BS-Q", MLPConfig(widths=(16,)), training=training, random_state=0)
+print("begins", flush=True)
+model.fit(X, X[:, 0])
+history = model.history_[0]
+print("epochs", len(history["loss"]), "best", history["best_epoch"], model.trained_.interrupted)
+print("r2", model.score(X, X[:, 0]))
+"""
+
+
+def test_after_ctrl_c_the_model_is_the_best_so_far(tmp_path):
+    (tmp_path / "long.py").write_text(LONG)
+    process = subprocess.Popen(
+        [sys.executable, tmp_path / "long.py"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ,
+    )
+    try:
+        assert process.stdout.readline() == "begins\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=10)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0, err
+    assert "Traceback" not in err
+    _, epochs, _, best, interrupted = out.splitlines()[0].split()
+    assert interrupted == "True"
+    assert 0 <= int(best) < int(epochs)
+    assert float(out.splitlines()[1].split()[1]) > 0.5
+
+
+@pytest.mark.parametrize("kind", [kw.TabularRegressor, kw.TabularClassifier])
+def test_progress_is_shown_on_standard_error_if_asked_for(kind, capfd):
+    for verbose in (False, True):
+        kind(backbone=MLPConfig(widths=(8,)), training=SHORT, verbose=verbose).fit(X, y)
+        out, err = capfd.readouterr()
+        assert out == ""
+        assert ("epoch" in err) == verbose
+
+
+def test_a_time_limit_stops_after_an_epoch():
+    training = kw.TrainingConfig(max_epochs=1_000_000, patience=1_000_000, time_limit=1e-6)
+    model = kw.TabularRegressor(backbone=MLPConfig(widths=(8,)), training=training, random_state=0).fit(X, y)
+    assert len(model.history_[0]["loss"]) == 1
+    assert model.trained_.interrupted
+
+
+@pytest.mark.parametrize("kind", [kw.TabularRegressor, kw.TabularClassifier])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"encoding": "BS"}, "encoding.*BS-Q"),
+        ({"encoding": 3}, "encoding must be 'auto', the name of a method"),
+        ({"encoding": {"a": "PLE"}}, "encoding must name numerical columns.*numerical columns are"),
+        ({"encoding": {0: "BS-Grad-U", 1: "BS-U"}}, "encoding must have learned knots for all columns or for none"),
+        ({"encoding": "BS-Q@7", "size": 9}, "size must agree with the encoding 'BS-Q@7'"),
+        ({"backbone": "cnn"}, "backbone must be one of 'mlp', 'resnet', 'ft'"),
+        ({"backbone": 3}, "backbone must be one of 'mlp', 'resnet', 'ft' or the configuration of one"),
+        ({"size": 1}, "size must be an integer of at least 2"),
+        ({"size": 7.0}, "size must be an integer of at least 2"),
+        ({"n_members": 0}, "n_members must be an integer of at least 1"),
+        ({"categories": "onehot"}, "categories must be one of 'embedding', 'code'"),
+        ({"categorical": [5]}, "categorical must be a list of positions.*Known are: 0, 1"),
+        ({"categorical": "town"}, "categorical must be a list"),
+        ({"validation_share": 1.0}, "validation_share must be a number between 0 and 1"),
+        ({"validation_share": "0.1"}, "validation_share must be a number between 0 and 1"),
+        ({"training": {"max_epochs": 3}}, "training must be a TrainingConfig.*Write TrainingConfig"),
+        ({"device": "gpu"}, "device must be 'auto' or a device of torch"),
+        ({"device": "cuda:7"}, "device must be one that is there"),
+        ({"device": None}, "device must be 'auto' or a device of torch"),
+        ({"random_state": "seed"}, "random_state must be"),
+        ({"random_state": -1}, "random_state must be"),
+        ({"verbose": 1}, "verbose must be True or False"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_named(kind, arguments, message):
+    with pytest.raises((ArgumentError, ArgumentTypeError), match=message):
+        kind(**{"training": SHORT, **arguments}).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "message"),
+    [
+        ("even", "class_weight must be 'balanced' or a mapping"),
+        ({2: 1.0}, "class_weight must name classes of y: 0, 1"),
+        ({0: -1.0}, "class_weight must be finite and non-negative"),
+        ({0: "heavy"}, "class_weight must be"),
+        ({0: 0.0, 1: 0.0}, "class_weight must"),
+    ],
+)
+def test_wrong_class_weights_are_named(class_weight, message):
+    with pytest.raises((ArgumentError, ArgumentTypeError), match=message):
+        kw.TabularClassifier(training=SHORT, class_weight=class_weight).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(3), "sample_weight must be one-dimensional, with as many values as X has rows, 40"),
+        (-np.ones(40), "sample_weight must be finite and non-negative"),
+        (["a"] * 40, "sample_weight must be numbers"),
+    ],
+)
+def test_wrong_sample_weights_are_named(weights, message):
+    with pytest.raises((ArgumentError, ArgumentTypeError), match=message):
+        kw.TabularRegressor(training=SHORT).fit(X, y, sample_weight=weights)
+
+
+def test_metrics_of_the_other_task_are_refused():
+    with pytest.raises(ArgumentError, match="metric must be one for regression"):
+        kw.TabularRegressor(training=kw.TrainingConfig(metric="auc")).fit(X, y)
+
+
+def test_dates_are_refused_with_advice():
+    frame = pd.DataFrame({"a": np.arange(40.0), "when": pd.date_range("2020-01-01", periods=40)})
+    with pytest.raises(ColumnTypeError, match="column 'when'.*days since"):
+        kw.TabularRegressor(training=SHORT).fit(frame, y)

@@ -1,0 +1,91 @@
+"""The encodings of a stack against the encoders that they come from."""
+
+import numpy as np
+import torch
+
+import knotwork as kw
+from knotwork.encoders.methods import METHOD_TABLE
+from knotwork.nn.stack import StackEncoding
+from knotwork.training.members import column_units, in_units
+
+FIXED = [name for name, method in METHOD_TABLE.items() if not method.learnable]
+
+
+def table(n=200, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 3)) * [1.0, 1e6, 1e-4] + [0.0, -3e7, 5.0]
+    X[::17, 1] = np.nan
+    return X, np.sin(X[:, 0]) + (X[:, 2] > 5)
+
+
+def fitted(method, X, y, size=7):
+    kind = METHOD_TABLE[method]
+    return kw.make_encoder(method.replace("Grad-", ""), size if kind.has_size else None).fit(X, y)
+
+
+def expected(encoder, X, size):
+    out = np.zeros((*X.shape, size), dtype=np.float32)
+    columns = np.split(encoder.transform(X), np.cumsum([block.size for block in encoder.blocks_])[:-1], axis=1)
+    for feature, block in enumerate(columns):
+        out[:, feature, : block.shape[1]] = block
+    return out
+
+
+def test_a_stack_of_all_methods_equals_their_encoders():
+    X, y = table()
+    encoders = [fitted(method, X[fold::2], y[fold::2]) for method in FIXED for fold in range(2)]
+    order = sorted(range(len(encoders)), key=lambda place: str([type(b) for b in encoders[place].blocks_]))
+    encoders = [encoders[place] for place in order]
+    units = column_units(X)  # without them float32 does not tell the values of the third column apart
+    stack = StackEncoding.from_blocks([e.blocks_ for e in encoders], [False] * len(encoders), units=units)
+    out, penalty = stack(torch.from_numpy(in_units(X, units))[None].repeat(len(encoders), 1, 1))
+    assert bool((penalty == 0).all())
+    for member, encoder in enumerate(encoders):
+        scale = 1.0 if encoder.__class__.__name__ != "SplineEncoder" or encoder.family != "mspline" else 30.0
+        np.testing.assert_allclose(out[member].numpy(), expected(encoder, X, stack.layout.size), atol=3e-4 * scale)
+
+
+def test_a_mapping_gives_every_feature_its_own_kind():
+    X, y = table()
+    encoder = kw.make_encoder({0: "BS-Q@9", 1: "Std", 2: "IS-CART@7"}).fit(X, y)
+    stack = StackEncoding.from_blocks([encoder.blocks_] * 2, [False] * 2, units=column_units(X))
+    assert stack.layout.sizes == (9, 1, 7)
+    out, _ = stack(torch.from_numpy(in_units(X, column_units(X)))[None].repeat(2, 1, 1))
+    for member in range(2):
+        np.testing.assert_allclose(out[member].numpy(), expected(encoder, X, 9), atol=3e-4)
+
+
+def test_gradients_reach_the_knots_of_members_that_learn_and_no_others():
+    X, y = table()
+    fixed, learned = fitted("BS-Q", X, y), fitted("BS-Grad-U", X, y)
+    stack = StackEncoding.from_blocks([fixed.blocks_, learned.blocks_], [False, True])
+    out, penalty = stack(torch.from_numpy(X.astype(np.float32))[None].repeat(2, 1, 1))
+    assert penalty[0] == 0
+    assert penalty[1] > 0
+    (grad,) = torch.autograd.grad((out**2).sum() + penalty.sum(), [stack.logits])
+    assert bool((grad[0] == 0).all())
+    assert bool((grad[1] != 0).any())
+
+
+def test_members_that_leave_take_their_parts_along():
+    X, y = table()
+    methods = ["Std", "BS-Q", "BS-U", "PLE", "IS-Q"]
+    encoders = [fitted(method, X, y) for method in methods]
+    stack = StackEncoding.from_blocks([encoder.blocks_ for encoder in encoders], [False] * 5)
+    before, _ = stack(torch.from_numpy(X.astype(np.float32))[None].repeat(5, 1, 1))
+    index = torch.tensor([2, 4])
+    for name in ("breaks", "n_knots", "low", "scale", "learned"):
+        setattr(stack, name, getattr(stack, name)[index])
+    stack.keep(index)
+    after, _ = stack(torch.from_numpy(X.astype(np.float32))[None].repeat(2, 1, 1))
+    torch.testing.assert_close(after, before[index])
+
+
+def test_knots_come_back_in_the_units_of_the_input():
+    X, y = table()
+    encoder = fitted("BS-Q", X, y)
+    stack = StackEncoding.from_blocks([encoder.blocks_], [True])
+    knots = stack.interior_knots()[0].numpy()
+    for feature, own in enumerate(encoder.knots_):
+        spread = np.ptp(X[~np.isnan(X[:, feature]), feature])
+        np.testing.assert_allclose(knots[feature], own, atol=1e-4 * spread)
