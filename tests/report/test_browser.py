@@ -50,7 +50,6 @@ PROBE = """
     link.click();
     found.links.push([link.getAttribute("href"), location.hash, document.querySelector(":target") !== null]);
   }
-  found.width = [document.documentElement.scrollWidth, innerWidth];
   const out = document.createElement("output");
   out.id = "probe";
   out.textContent = JSON.stringify(found);
@@ -60,11 +59,13 @@ PROBE = """
 """
 
 
-def browse(page, *options, size="1400,900"):
+def browse(page, *options):
     """Open a page, and return its document as it is after its scripts, and what the console says."""
     command = [
-        CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--window-size={size}",
-        f"--user-data-dir={page.parent / 'profile'}", "--virtual-time-budget=4000", *options, "--dump-dom",
+        CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+        "--window-size=1400,900",
+        f"--user-data-dir={page.parent / 'profile'}", "--virtual-time-budget=4000",
+        *options, "--dump-dom",
         page.as_uri(),
     ]  # fmt: skip
     environment = {**os.environ, "HOME": str(page.parent)}
@@ -79,10 +80,10 @@ def page(tmp_path_factory):
     return make_report(records, folder / "report.html")
 
 
-def probe(page, size):
+def probe(page):
     copy = page.with_name("probe.html")
     copy.write_text(page.read_text(encoding="utf-8").replace("</body>", PROBE + "</body>"), encoding="utf-8")
-    document, console = browse(copy, size=size)
+    document, console = browse(copy)
     assert console == []
     text = re.search(r'<output id="probe">(.*?)</output>', document, flags=re.DOTALL).group(1)
     return json.loads(html.unescape(text))
@@ -102,7 +103,7 @@ def test_no_errors_on_the_console(page, mode):
 
 
 def test_sorting_filtering_and_links(page):
-    found = probe(page, "1400,900")
+    found = probe(page)
     assert found["before"] == (3 + 2) * 2 * 2
     order, values = found["up"]
     assert order == "ascending"
@@ -122,6 +123,25 @@ def test_sorting_filtering_and_links(page):
         assert reached
 
 
+FRAME = """<!DOCTYPE html><title>frame</title><iframe src="narrow.html" style="width: 390px; height: 900px; border: 0">
+</iframe><script>
+addEventListener("message", event => {
+  const out = document.createElement("output");
+  out.id = "probe";
+  out.textContent = event.data;
+  document.body.append(out);
+});
+</script>"""
+
+
 def test_a_phone_does_not_scroll_sideways(page):
-    scroll, width = probe(page, "500,900")["width"]  # headless Chromium has no narrower window
+    # A window of headless Chromium is at least 500 pixels wide, so that a frame stands for the phone.
+    say = "<script>parent.postMessage(JSON.stringify([document.documentElement.scrollWidth, innerWidth]), '*')</script>"
+    narrow = page.read_text(encoding="utf-8").replace("<details", "<details open").replace("</body>", say + "</body>")
+    page.with_name("narrow.html").write_text(narrow, encoding="utf-8")
+    page.with_name("frame.html").write_text(FRAME, encoding="utf-8")
+    document, console = browse(page.with_name("frame.html"))
+    assert console == []
+    scroll, width = json.loads(re.search(r'<output id="probe">(.*?)</output>', document).group(1))
+    assert width == 390
     assert scroll <= width
