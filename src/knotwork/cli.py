@@ -60,6 +60,25 @@ def demo(
     console.print(f"Picture of the bases: [bold]{picture}[/bold]", soft_wrap=True)
 
 
+@app.command(epilog="Example: knotwork report results, then open results/report.html")
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a study.")],
+    out: Annotated[Path | None, typer.Option(help="The page; by default report.html in the folder.")] = None,
+    paper: Annotated[Path | None, typer.Option(help="Folder with average_ranks_*.csv to compare with.")] = None,
+) -> None:
+    """Write tables, figures and one page, report.html, from the records of a study. Nothing is trained."""
+    from knotwork.errors import ArgumentError  # noqa: PLC0415
+    from knotwork.report.document import load_plans, load_records, make_report  # noqa: PLC0415
+
+    page = out or folder / "report.html"
+    try:
+        make_report(load_records(folder), page, plan=load_plans(folder), paper=paper)
+    except ArgumentError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+    typer.echo(f"Report: {page}\nTables: {page.parent / 'tables'}\nFigures: {page.parent / 'figures'}")
+
+
 datasets_app = typer.Typer(no_args_is_help=True, help="The data sets of the study: list, fetch and check them.")
 app.add_typer(datasets_app, name="datasets")
 

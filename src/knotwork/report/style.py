@@ -1,0 +1,151 @@
+"""Colours of figures, and figures as text: SVG for files, and for pages that follow the reader's light or dark mode."""
+
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "Theme",
+    "clean_axes",
+    "dark_svg",
+    "inline_svg",
+    "method_colour",
+    "method_marker",
+    "svg_text",
+]
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours of one mode; the six of the families remain apart for colour-blind readers (Okabe and Ito, 2008).
+
+    Parameters
+    ----------
+    background, ink, muted, line : str
+        Behind everything, text, lesser text, and grid lines.
+    blue, orange, green, pink, grey, red : str
+        Colours of data.
+    """
+
+    background: str
+    ink: str
+    muted: str
+    line: str
+    blue: str
+    orange: str
+    green: str
+    pink: str
+    grey: str
+    red: str
+
+
+LIGHT = Theme(
+    "#FFFFFF", "#1F2328", "#6A7178", "#D9DDE1", "#0072B2", "#B86E00", "#00805E", "#A8467F", "#5F6770", "#C04A00"
+)
+DARK = Theme(
+    "#15181C", "#E8EAED", "#9AA2AB", "#343A41", "#56B4E9", "#F0A830", "#2BC79A", "#E391BE", "#AEB6BF", "#FF7F45"
+)
+
+_FAMILIES = {"BS": "blue", "IS": "orange", "MS": "pink", "PLE": "green"}
+_MARKERS = {"U": "o", "Q": "s", "CART": "^", "LGBM": "D", "Grad-U": "P", "Adaptive": "v"}
+_FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', system-ui, sans-serif"
+
+
+def theme_of(dark: bool) -> Theme:
+    """Return the colours of dark or of light figures."""
+    return DARK if dark else LIGHT
+
+
+def method_colour(method: str, theme: Theme) -> str:
+    """Return the colour of a method's family; methods of no family are grey."""
+    colours = {"blue": theme.blue, "orange": theme.orange, "pink": theme.pink, "green": theme.green}
+    family = method.partition("-")[0]
+    return colours[_FAMILIES[family]] if family in _FAMILIES else theme.grey
+
+
+def method_marker(method: str) -> str:
+    """Return the marker of a method's placement, which tells methods of one family apart without colour."""
+    placement = method.partition("-")[2]
+    return _MARKERS.get(placement, "X" if method == "MinMax" else "o")
+
+
+def clean_axes(axes: Axes, theme: Theme) -> None:
+    """Set the colours of axes, and take away what is not needed."""
+    axes.set_facecolor(theme.background)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(theme.muted)
+    axes.tick_params(colors=theme.muted, labelcolor=theme.ink, labelsize=9)
+    for text in (axes.xaxis.label, axes.yaxis.label, axes.title):
+        text.set_color(theme.ink)
+    axes.set_axisbelow(True)
+
+
+def svg_text(figure: Figure) -> str:
+    """Return a figure as the text of an SVG file, with text as text, the same for the same figure.
+
+    The layout is computed once: whatever is saved of the figure later has the same one.
+    """
+    buffer = io.StringIO()
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine("none")
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "knotwork"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", buffer.getvalue(), flags=re.DOTALL)
+    text = re.sub(r"(font: [^;\"]*?px) [^;\"]*", rf"\1 {_FONTS}", text)
+    return re.sub(r"font-family: [^;\"]*", f"font-family: {_FONTS}", text)
+
+
+def dark_svg(text: str) -> str:
+    """Return the SVG of a light figure with the colours of dark ones."""
+    return _recoloured(text, {getattr(LIGHT, name): getattr(DARK, name) for name in Theme.__annotations__})
+
+
+def inline_svg(text: str, name: str, *, label: str, titles: Mapping[str, str] | None = None) -> str:
+    """Return the SVG of a light figure for a page: colours follow the page, ids are its own, parts say what they are.
+
+    Parameters
+    ----------
+    text : str
+        As from `svg_text`, of a light figure.
+    name : str
+        Prefix of the ids, unique on the page.
+    label : str
+        What is seen, for readers who do not see it.
+    titles : mapping of str to str, optional
+        What is shown on hover over a part, by the group id that the part was drawn with.
+
+    Returns
+    -------
+    str
+        An ``svg`` element.
+    """
+    text = text[text.index("<svg") :]
+    head, _, body = text.partition(">")
+    box = re.search(r'viewBox="[^"]*"', head)
+    width = re.search(r'width="([\d.]+)pt"', head)
+    for gid, title in (titles or {}).items():
+        body = body.replace(f'<g id="{gid}">', f'<g class="hover"><title>{escape(title)}</title>')
+    body = re.sub(r'<g id="[^"]*"', "<g", body)
+    body = re.sub(r'\bid="([^"]*)"', rf'id="{name}-\1"', body)
+    body = re.sub(r'(?:xlink:)?href="#([^"]*)"', rf'href="#{name}-\1"', body)
+    body = re.sub(r"url\(#([^)]*)\)", rf"url(#{name}-\1)", body)
+    body = re.sub(r"<!--.*?-->\s*", "", body, flags=re.DOTALL)
+    names = {getattr(LIGHT, colour): f"var(--{colour})" for colour in Theme.__annotations__}
+    body = _recoloured(re.sub(r"\n\s*", "\n", body), names)
+    wide = f' style="--natural: {float(width.group(1)) * 4 / 3:.0f}px"' if width else ""
+    return f'<svg role="img" aria-label="{escape(label)}" {box.group(0) if box else ""}{wide}>{body}'
+
+
+def _recoloured(text: str, colours: Mapping[str, str]) -> str:
+    lower = {old.lower(): new for old, new in colours.items()}
+    return re.sub(r"#[0-9a-fA-F]{6}\b", lambda found: lower.get(found.group(0).lower(), found.group(0)), text)

@@ -1,0 +1,216 @@
+"""What the records say, in sentences; every number in them is computed from the records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from knotwork.report.aggregate import METRICS, RankTable
+from knotwork.report.cost_tables import fixed_counterpart
+from knotwork.report.tables import format_number
+
+__all__ = [
+    "Finding",
+    "describe_costs",
+    "describe_gaps",
+    "describe_grids",
+    "describe_ranks",
+    "describe_records",
+    "enumerate_words",
+]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Sentences under a heading.
+
+    Parameters
+    ----------
+    heading : str
+        What they are about.
+    sentences : list of str
+        What was found.
+    verdict : str
+        The outcome in a few words.
+    """
+
+    heading: str
+    sentences: list[str]
+    verdict: str = ""
+
+
+def enumerate_words(items: Sequence[str]) -> str:
+    """Write items as in a sentence.
+
+    Examples
+    --------
+    >>> enumerate_words(["a"]), enumerate_words(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def describe_ranks(table: RankTable) -> Finding:
+    """Say which method has the best average rank, whether methods differ at all, and which are not worse than it."""
+    if not table.has_ranks:
+        return Finding(table.label, [table.why_not], "cannot be ranked")
+    if len(table.best) == len(table.methods):
+        text = f"All {len(table.methods)} methods have the same average rank, {table.ranks.min():.2f}, {_over(table)}."
+        return Finding(table.label, [text, *_tests(table)], "no difference")
+    low = f"{table.ranks.min():.2f}"
+    if len(table.best) > 1:
+        first = f"{enumerate_words(table.best)} share the best average rank, {low}, {_over(table)}."
+    else:
+        first = f"{table.best[0]} has the best average rank, {low}{_interval(table)}, {_over(table)}."
+    verdict = f"best by rank: {', '.join(table.best)}"
+    if table.has_tests and not table.not_worse() and table.rejects:
+        verdict += ", significantly better than the rest"
+    elif table.has_tests and table.rejects:
+        verdict += "; " + _count(len(table.not_worse()), "method") + " not significantly worse"
+    elif table.has_tests:
+        verdict += "; no significant difference"
+    return Finding(table.label, [first, *_tests(table)], verdict)
+
+
+def _over(table: RankTable) -> str:
+    return f"among {len(table.methods)} methods over {_count(len(table.blocks), 'block')}"
+
+
+def _count(n: int, word: str) -> str:
+    return f"{n:,} {word}" + ("" if n == 1 else "s")
+
+
+def _interval(table: RankTable) -> str:
+    if not table.has_tests:
+        return ""
+    best = table.order[0]
+    return f" (95 % interval {table.intervals.low[best]:.2f} to {table.intervals.high[best]:.2f})"
+
+
+def _tests(table: RankTable) -> list[str]:
+    """Say what Friedman's and Nemenyi's tests say."""
+    if not table.has_tests:
+        return [table.why_not]
+    test = table.test
+    if not test.defined:
+        return ["All methods tie in every block, so there is nothing to test: no significant difference."]
+    numbers = f"Friedman chi² = {test.chi2:.1f}, Iman-Davenport F = {test.F:.2f}, p {_p(test.p_F)}"
+    if not table.rejects:
+        return [f"No significant difference: the test does not reject that all methods are alike ({numbers})."]
+    best = enumerate_words(table.best)
+    said = [f"The test rejects that all methods are alike ({numbers})."]
+    rule = f"Nemenyi, critical difference {table.cd:.2f} at 0.05"
+    near, far = table.not_worse(), table.worse()
+    if near:
+        said.append(f"No significant difference between {best} and {_with_ranks(table, near)} ({rule}).")
+    if far:
+        said.append(f"Significantly worse than {best}: {_with_ranks(table, far)}" + ("." if near else f" ({rule})."))
+    else:
+        said.append(f"No method is significantly worse than {best}.")
+    return said
+
+
+def _with_ranks(table: RankTable, methods: list[str]) -> str:
+    ranks = dict(zip(table.methods, table.ranks.tolist(), strict=True))
+    return enumerate_words([f"{method} ({ranks[method]:.2f})" for method in methods])
+
+
+def _p(value: float | None) -> str:
+    return "< 0.0001" if value is not None and value < 1e-4 else f"= {value:.4f}"
+
+
+def describe_records(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return what was run, as numbers with their words."""
+    failed = int((frame["status"] != "ok").sum())
+    unscored = int((frame["score"].isna() & (frame["status"] == "ok")).sum())
+    seconds = pd.to_numeric(frame["train_seconds"], errors="coerce").sum()
+    numbers = [
+        (f"{len(frame):,}", "networks"),
+        (f"{failed:,}", "failed"),
+        (f"{frame['dataset'].nunique():,}", "data sets"),
+        (f"{frame['network'].nunique():,}", "backbones"),
+        (f"{frame['method'].nunique():,}", "methods"),
+        (_duration(float(seconds)), "of training"),
+    ]
+    return [*numbers, (f"{unscored:,}", "without a finite score")] if unscored else numbers
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]:
+    """Say what could not be computed, and what was left out."""
+    said = [f"There are no records of {task}." for task in ("regression", "classification")
+            if task not in set(frame["task"])]  # fmt: skip
+    reasons: dict[tuple[str, str], list[RankTable]] = {}
+    for table in tables:
+        if table.why_not:
+            reasons.setdefault((table.task, table.why_not), []).append(table)
+    for (task, why), alike in reasons.items():
+        sizes = enumerate_words([str(table.size) for table in alike])
+        label = f"{task.capitalize()}, sizes {sizes}" if len(alike) > 1 else alike[0].label
+        said.append(f"{label}: {why}")
+    for table in tables:
+        if table.absent:
+            verb = "is" if len(table.absent) == 1 else "are"
+            said.append(f"{table.label}: {enumerate_words(table.absent)} {verb} not ranked, with complete scores "
+                        "in less than half of the blocks.")  # fmt: skip
+        if table.left_out:
+            blocks = [f"{dataset} with {network} (for want of {enumerate_words(methods)})"
+                      for (dataset, network), methods in list(table.left_out.items())[:5]]  # fmt: skip
+            rest = len(table.left_out) - len(blocks)
+            more = f", and {rest} more" if rest else ""
+            said.append(f"{table.label}: {_count(len(table.left_out), 'block')} left out of the ranks, incomplete: "
+                        f"{'; '.join(blocks)}{more}.")  # fmt: skip
+    return said
+
+
+def describe_grids(summary: pd.DataFrame, blocks: Sequence[tuple[str, str]]) -> list[Finding]:
+    """Say for data sets with many sizes which method has the best mean score, and what there is without a size."""
+    found = []
+    for dataset, network in blocks:
+        part = summary[(summary["dataset"] == dataset) & (summary["network"] == network) & summary["complete"]]
+        if not len(part):
+            continue
+        metric = METRICS[str(part["task"].iloc[0])]
+        ordered = part.sort_values("mean", ascending=metric.lower_is_better, kind="stable")
+        best = ordered.iloc[0]
+        said = [f"{_configuration(best)} has the best mean {metric.label} of {len(part)} methods and sizes, "
+                f"{_score(best)} over {_count(int(best['n']), 'run')}."]  # fmt: skip
+        unsized = ordered[ordered["size"].isna() & (ordered["method"] != best["method"])]
+        if len(unsized):
+            said.append("Without a size: " + enumerate_words([f"{row['method']} {_score(row)}"
+                                                              for _, row in unsized.iterrows()]) + ".")  # fmt: skip
+        said.append("One data set allows no test between methods: differences as small as the deviations mean little.")
+        found.append(Finding(f"{dataset}, {network}, by size", said, f"best by mean: {_configuration(best)}"))
+    return found
+
+
+def _configuration(row: "pd.Series[Any]") -> str:
+    return str(row["method"]) + ("" if pd.isna(row["size"]) else f" at size {row['size']:.0f}")
+
+
+def _score(row: "pd.Series[Any]") -> str:
+    return format_number(float(row["mean"])) + ("" if pd.isna(row["sd"]) else f" ± {format_number(float(row['sd']))}")
+
+
+def describe_costs(summary: pd.DataFrame) -> list[str]:
+    """Say how much longer learned knots take than fixed ones, by backbone, where both were trained."""
+    keys = ["dataset", "network", "size"]
+    whole = summary[summary["complete"]]
+    learned = whole.assign(fixed=whole["method"].map(fixed_counterpart)).dropna(subset=["fixed"])
+    pairs = learned.merge(whole, left_on=[*keys, "fixed"], right_on=[*keys, "method"], suffixes=("", "_fixed"))
+    pairs = pairs.dropna(subset=["seconds", "seconds_fixed"])
+    if not len(pairs):
+        return ["No network with learned knots has a counterpart with fixed knots to compare times with."]
+    said = []
+    for network, part in pairs.groupby("network"):
+        ratios = part["seconds"] / part["seconds_fixed"]
+        times = format_number(float(ratios.median()), 2)
+        said.append(f"With {network}, learned knots take {times} times as long as the same knots fixed "
+                    f"(median of {_count(len(part), 'pair')}).")  # fmt: skip
+    return said

@@ -1,0 +1,206 @@
+"""The page: well formed, self-contained, and made whatever is missing."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from knotwork.cli import app
+from knotwork.report.document import load_records, make_report
+from tests.report.cases import make_records, write_study
+
+LEAST = ("dataset", "task", "backbone", "method", "size", "fold", "nrmse", "auc")
+VOID = {"meta", "link", "br", "input", "img", "hr"}
+
+
+class Page(HTMLParser):
+    """Checks that elements are closed in order, and gathers ids, links, addresses and text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.stack, self.ids, self.links, self.words, self.tags = [], [], [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.stack
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        found = dict(attributes)
+        self.ids += [found["id"]] if "id" in found else []
+        self.links += [found[name] for name in ("href", "src", "xlink:href") if name in found]
+        if tag not in VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.stack.pop()
+
+    def handle_endtag(self, tag):
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data):
+        if not self.stack or self.stack[-1] not in ("style", "script"):
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return re.sub(r"\s+", " ", "".join(self.words))
+
+
+def report(records, folder, **options):
+    path = make_report(records, folder / "report.html", **options)
+    text = path.read_text(encoding="utf-8")
+    page = Page(text)
+    assert len(page.ids) == len(set(page.ids))
+    for link in page.links:
+        assert link.startswith(("#", "data:")), "no address outside the page"
+        assert not link.startswith("#") or link[1:] in page.ids
+    for target in re.findall(r"url\(#([^)]*)\)", text):
+        assert target in page.ids
+    assert not re.search(r"https?://|//[a-z]+\.|@import|url\((?!#)", text)
+    assert "nan" not in re.findall(r"\w+", page.text.lower())
+    assert page.tags.count("svg") == text.count('role="img" aria-label="')
+    return page
+
+
+def few(**options):
+    usual = {"n_regression": 3, "n_classification": 2, "backbones": ["mlp", "ftt"], "sizes": (7, 15), "n_folds": 2}
+    return make_records(**(usual | {"methods": ["Std", "PLE", "BS-U", "BS-Grad-U"]} | options))
+
+
+def alone(**options):
+    return few(n_regression=1, n_classification=0, backbones=["mlp"], **options)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    records = few()
+    broken = records.query("dataset == 'reg00' and backbone == 'mlp' and method == 'PLE' and size == 7").index[:1]
+    records.loc[broken, ["status", "error"]] = [
+        "failed",
+        "Traceback (most recent call last):\n  <b>\nValueError: a < b & c",
+    ]
+    paper = folder / "paper"
+    paper.mkdir()
+    ranks = pd.DataFrame({"method": ["Std", "PLE", "BS-U", "BS-Grad-U"], "m7": [4.0, 1.0, 2.0, 3.0]})
+    ranks.to_csv(paper / "average_ranks_regression.csv", index=False)
+    return folder, report(records, folder, plan={"name": "a <plan>"}, paper=paper)
+
+
+def test_what_is_on_the_page(whole):
+    folder, page = whole
+    for words in ("Regression, size 7", "Classification, size 15", "ValueError: a < b & c", "a <plan>",
+                  "0123456789abcdef",
+                  "Spearman's rank correlation of the 4 methods", "reg00 with mlp (for want of PLE)"):  # fmt: skip
+        assert words in page.text
+    assert 'title="1 of 2 folds"' in (folder / "report.html").read_text(encoding="utf-8")
+    for name in ("summary", "ranks", "heatmaps", "sizes", "scores", "costs", "paper", "provenance", "failures"):
+        assert name in page.ids
+        assert f"#{name}" in page.links
+
+
+def test_files_beside_the_page(whole):
+    folder, _ = whole
+    for name in (
+        "cd_regression_size7",
+        "heatmap_classification",
+        "sizes_regression",
+        "times",
+        "cost_regression_size15",
+    ):
+        for ending in (".svg", "_dark.svg", ".pdf"):
+            assert (folder / "figures" / f"{name}{ending}").stat().st_size > 1000
+    for name in ("scores_regression_size7", "average_ranks_classification", "wins_regression_size15", "overhead"):
+        for ending in ("md", "tex", "csv"):
+            assert (folder / "tables" / f"{name}.{ending}").stat().st_size > 50
+
+
+def test_hover_tells_values(whole):
+    folder, _ = whole
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    titles = re.findall(r"<title>([^<]*)</title>", text)
+    assert any(
+        re.fullmatch(r"PLE, ftt, Regression, size 7: average rank \d\.\d\d over 3 data sets", title) for title in titles
+    )
+    assert any(re.fullmatch(r"BS-U, mlp, size 15: [\d.]+ s", title) for title in titles)
+    assert any(re.fullmatch(r"Std: average rank [\d.]+, [\d.]+ s", title) for title in titles)
+
+
+def test_readable_without_scripts(whole):
+    folder, page = whole
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert 'id="filters" hidden' in text
+    assert "reg02" in page.text
+
+
+def test_the_page_follows_the_records(tmp_path):
+    records = few(n_classification=0, sizes=(7,))
+    records.loc[records["method"] == "Std", "nrmse"] = 0.001
+    assert "Std has the best average rank, 1.00" in report(records, tmp_path).text
+    records.loc[records["method"] == "Std", "nrmse"] = 99.0
+    page = report(records, tmp_path)
+    assert "Std has the best" not in page.text
+    assert "99.0000" in page.text
+
+
+def all_failed(records):
+    return records.assign(status="failed", nrmse=np.nan, auc=np.nan, error=None)
+
+
+HARD = {
+    "one data set": (lambda: alone(sizes=(7,)), "need two blocks; there is one"),
+    "one method": (lambda: few(methods=["PLE"], sizes=(7,)), "Ranks need two methods"),
+    "only methods without size": (lambda: few(methods=["Std", "MinMax"]), "Regression"),
+    "no regression": (lambda: few(n_regression=0, sizes=(7,)), "There are no records of regression"),
+    "all tied": (lambda: few(sizes=(7,)).assign(nrmse=0.5, auc=0.5), "All methods tie in every block"),
+    "all failed": (lambda: all_failed(few(sizes=(7,))), "Ranks need two methods with scores; there are none"),
+    "one fold": (lambda: few(n_folds=1, sizes=(7,)), "Regression, size 7"),
+    "one row": (lambda: few().iloc[:1], "There are no records of classification"),
+    "no times": (lambda: few(sizes=(7,)).assign(train_seconds=np.nan, prepare_seconds=np.nan), "No times are recorded"),
+    "few columns": (lambda: few(sizes=(7,))[list(LEAST)], "not recorded"),
+    "unknown methods": (lambda: few(sizes=(7,)).replace({"method": {"PLE": "My <method>"}}), "My <method>"),
+    "many sizes": (lambda: alone(sizes=(5, 10, 15, 20, 25)), "Scores by size"),
+    "sizes differ by backbone": (lambda: few().query("backbone == 'mlp' or size == 7"), "size 15"),
+    "strange names": (lambda: few(sizes=(7,)).replace({"dataset": {"reg00": "a/b <c> & 'd' |"}}), "a/b <c> & 'd' |"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_hard_cases_are_still_made_and_say_what_is_missing(name, tmp_path):
+    make, words = HARD[name]
+    assert words in report(make(), tmp_path).text
+
+
+def test_nothing_at_all_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="records must have at least one row"):
+        make_report(few().iloc[:0], tmp_path / "report.html")
+
+
+def test_command(tmp_path):
+    write_study(tmp_path, few(n_classification=0, sizes=(7,)))
+    result = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert f"Report: {tmp_path / 'report.html'}" in result.output
+    assert (tmp_path / "report.html").exists()
+    assert (tmp_path / "tables").is_dir()
+    assert len(load_records(tmp_path)) == 3 * 2 * 4 * 2
+    elsewhere = tmp_path / "else" / "page.html"
+    assert CliRunner().invoke(app, ["report", str(tmp_path), "--out", str(elsewhere)]).exit_code == 0
+    assert elsewhere.exists()
+
+
+def test_command_without_records(tmp_path):
+    result = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "folder must have Parquet files" in result.output
+
+
+def test_the_template_is_part_of_the_package():
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    assert "report/templates/*.j2" in text

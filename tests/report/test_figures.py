@@ -1,0 +1,147 @@
+"""Figures show the numbers they are given, light and dark, and are the same each time."""
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from knotwork.report.costs import draw_cost_quality, draw_training_times, pareto_front
+from knotwork.report.curves import SizeCurve, draw_knot_trajectories, draw_learning_curves, draw_size_curves
+from knotwork.report.heatmaps import draw_heatmap
+from knotwork.report.style import DARK, LIGHT, dark_svg, inline_svg, method_colour, method_marker, svg_text
+from tests.report.cases import MAIN
+
+SIZES = np.array([7.0, 15.0, 30.0])
+
+
+def curves():
+    level = [SizeCurve("Std", np.array([]), np.array([0.5]), np.array([0.4]), np.array([0.6]))]
+    return level + [SizeCurve(m, SIZES, SIZES / 30, SIZES / 40, SIZES / 20) for m in ("PLE", "BS-U", "BS-Q", "IS-Q")]
+
+
+FIGURES = {
+    "heatmap": lambda dark: draw_heatmap([[1, 2.5], [np.nan, 4]], ["a", "b"], columns=["c", "d"], label="x", dark=dark),
+    "curves": lambda dark: draw_size_curves(curves(), ylabel="y", dark=dark),
+    "times": lambda dark: draw_training_times(
+        [[[1.0, 2.0], [3.0, np.nan]]], panels=["mlp"], methods=["Std", "PLE"], sizes=["7", "15"], dark=dark
+    ),
+    "cost": lambda dark: draw_cost_quality([1, 2, 3], [3, 2, 1], names=["Std", "PLE", "BS-U"], dark=dark),
+    "learning": lambda dark: draw_learning_curves(
+        [[3.0, 3.0], [2.0, np.nan]], [[4.0, 3.5], [3.0, np.nan]], names=["a", "b"], dark=dark
+    ),
+    "knots": lambda dark: draw_knot_trajectories({"1e-4": [[0.1, 0.5], [0.2, 0.4]]}, warm_up=1, dark=dark),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_light_and_dark(name):
+    for dark, theme in ((False, LIGHT), (True, DARK)):
+        figure = FIGURES[name](dark)
+        np.testing.assert_allclose(figure.get_facecolor()[:3], to_rgb(theme.background))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_svg_is_well_formed_the_same_each_time_and_without_addresses(name):
+    texts = [svg_text(FIGURES[name](False)) for _ in range(2)]
+    assert texts[0] == texts[1]
+    ElementTree.fromstring(texts[0])
+    page = inline_svg(texts[0], name, label='a "label" & more')
+    ElementTree.fromstring(page)
+    assert "http" not in page
+    assert LIGHT.ink.lower() not in page.lower(), "colours of a page follow its mode"
+    assert "var(--ink)" in page
+    recoloured = dark_svg(texts[0])
+    assert DARK.ink.lower() in recoloured.lower()
+    assert LIGHT.ink.lower() not in recoloured.lower()
+
+
+def test_pdf(tmp_path):
+    figure = FIGURES["cost"](False)
+    figure.savefig(tmp_path / "cost.pdf")
+    assert (tmp_path / "cost.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_heatmap_shows_its_numbers_with_contrast():
+    values = np.linspace(1, 14, 28).reshape(2, 14)
+    figure = draw_heatmap(values, ["a", "b"], columns=MAIN, label="rank", groups=["size 7", "size 15"])
+    axes = figure.axes[0]
+    patches = {patch.get_gid(): patch for patch in axes.patches}
+    texts = {text.get_gid(): text for text in axes.texts if text.get_gid()}
+    for i in range(2):
+        for j in range(14):
+            assert texts[f"cell-{i}-{j}-text"].get_text() == f"{values[i, j]:.1f}"
+            ink, fill = texts[f"cell-{i}-{j}-text"].get_color(), patches[f"cell-{i}-{j}"].get_facecolor()[:3]
+            low, high = sorted([luminance(ink), luminance(fill)])
+            assert (high + 0.05) / (low + 0.05) >= 4.5
+    shades = [luminance(patches[f"cell-0-{j}"].get_facecolor()[:3]) for j in range(14)]
+    assert shades == sorted(shades), "better is darker"
+
+
+def luminance(colour):
+    channels = np.array(to_rgb(colour))
+    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4) @ [
+        0.2126,
+        0.7152,
+        0.0722,
+    ]
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_colours_can_be_seen(theme):
+    ground = luminance(theme.background)
+    for name, least in [
+        ("ink", 7),
+        ("muted", 4.5),
+        ("blue", 3),
+        ("orange", 3),
+        ("green", 3),
+        ("pink", 3),
+        ("grey", 3),
+        ("red", 3),
+    ]:
+        low, high = sorted([luminance(getattr(theme, name)), ground])
+        assert (high + 0.05) / (low + 0.05) >= least, name
+
+
+def test_methods_can_be_told_apart():
+    looks = {(method_colour(method, LIGHT), method_marker(method)) for method in MAIN}
+    assert len(looks) == len(MAIN)
+
+
+def test_titles_reach_the_cells():
+    text = svg_text(FIGURES["heatmap"](False))
+    page = inline_svg(text, "x", label="l", titles={"cell-0-1": "a < b"})
+    assert page.count("<title>a &lt; b</title>") == 1
+
+
+def test_bars_are_as_high_as_the_times():
+    axes = FIGURES["times"](False).axes[0]
+    heights = {bar.get_gid(): bar.get_height() for container in axes.containers for bar in container}
+    assert heights == {"bar-0-0-0": 1.0, "bar-0-1-0": 3.0, "bar-0-0-1": 2.0, "bar-0-1-1": 0.0}
+
+
+def test_pareto_front():
+    assert pareto_front([3, 1, 2, 1], [1, 5, 6, 4]) == [3, 0]
+
+
+def test_best_epochs_are_marked():
+    axes = FIGURES["learning"](False).axes[0]
+    dots = [tuple(map(float, line.get_xydata()[0])) for line in axes.lines if line.get_gid() == "best"]
+    assert dots == [(2.0, 3.0), (1.0, 3.5)]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: draw_heatmap([[1]], ["a", "b"], columns=["c"], label="x"), "values must have the shape"),
+        (lambda: draw_size_curves([], ylabel="y"), "curves must hold at least one curve"),
+        (lambda: draw_learning_curves([[1.0]], [[1.0, 2.0]], names=["a"]), "train must have the shape"),
+        (lambda: draw_knot_trajectories({}), "knots must hold at least one setting"),
+        (lambda: draw_cost_quality([1], [1], names=[]), "names must have a name"),
+        (lambda: draw_training_times([[1]], panels=[], methods=[], sizes=[]), "seconds must have the shape"),
+    ],
+)
+def test_wrong_arguments(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,159 @@
+"""Tables: bold marks the best, LaTeX is balanced, CSV gives the numbers back."""
+
+import csv
+import io
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from knotwork.report.aggregate import rank_table, read_records, sizes_of, summarise_folds
+from knotwork.report.cost_tables import complexity_table, fixed_counterpart, overhead_table, time_table
+from knotwork.report.result_tables import (
+    average_rank_table,
+    browse_table,
+    dataset_table,
+    detail_table,
+    grid_table,
+    suited_table,
+    win_table,
+)
+from knotwork.report.tables import Cell, Table
+from tests.report.cases import make_records
+
+RECORDS = make_records(3, 2, n_folds=3)
+SUMMARY = summarise_folds(read_records(RECORDS))
+RANKS = [rank_table(SUMMARY, "regression", size=size) for size in (7, 15, 30)]
+TABLES = {
+    "scores": dataset_table(SUMMARY, "regression", size=7),
+    "classes": dataset_table(SUMMARY, "classification", size=7),
+    "browse": browse_table(SUMMARY),
+    "average": average_rank_table(RANKS),
+    "detail": detail_table(RANKS[0]),
+    "wins": win_table(RANKS[0]),
+    "grid": grid_table(SUMMARY, "reg00", network="mlp"),
+    "suited": suited_table(SUMMARY),
+    "complexity": complexity_table(),
+    "overhead": overhead_table(SUMMARY),
+    "times": time_table(SUMMARY),
+    "hostile": Table(
+        "a_b", "50 % of {x}", "a & b_c ~ ^ # $ \\ | < >", ["a|b", "c_d"], [[Cell("x&y", best=True), Cell()]]
+    ),
+}
+
+
+def check_latex(text):
+    """Check that braces and environments are balanced, and that every row has as many cells as there are columns."""
+    depth = 0
+    for token in re.findall(r"\\[\\{}&%$#_]|[{}]", text):
+        depth += {"{": 1, "}": -1}.get(token, 0)
+        assert depth >= 0
+    assert depth == 0
+    stack = []
+    for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+        if kind == "begin":
+            stack.append(name)
+        else:
+            assert stack.pop() == name
+    assert not stack
+    n_columns = len(re.search(r"\\begin\{tabular\}\{([lr]+)\}", text).group(1))
+    rows = [line for line in text.splitlines() if line.endswith(r" \\")]
+    assert rows
+    for row in rows:
+        assert len(re.findall(r"(?<!\\)&", row)) == n_columns - 1
+    dollars = re.sub(r"\\\$", "", text).count("$")
+    assert dollars % 2 == 0
+    assert text.isascii()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_latex_is_balanced(name):
+    check_latex(TABLES[name].to_latex())
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_csv_gives_the_numbers_back(name):
+    table = TABLES[name]
+    rows = list(csv.DictReader(io.StringIO(table.to_csv())))
+    assert len(rows) == len(table.rows)
+    for i, column in enumerate(table.columns):
+        cells = [row[i] for row in table.rows]
+        if all(cell.has_value for cell in cells):
+            assert [float(row[column]) for row in rows] == [cell.value for cell in cells]
+        elif not any(cell.has_value for cell in cells):
+            assert [row[column] for row in rows] == [cell.text for cell in cells]
+        if all(cell.sd is not None for cell in cells):
+            assert [float(row[f"{column} sd"]) for row in rows] == [cell.sd for cell in cells]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_markdown_has_a_cell_for_each_column(name):
+    table = TABLES[name]
+    lines = [line for line in table.to_markdown().splitlines() if line.startswith("|")]
+    assert len(lines) == len(table.rows) + 2
+    for line in lines:
+        assert len(re.findall(r"(?<!\\)\|", line)) == len(table.columns) + 1
+
+
+@pytest.mark.parametrize(
+    ("task", "column", "best"), [("regression", "nrmse", "idxmin"), ("classification", "auc", "idxmax")]
+)
+@pytest.mark.parametrize("size", [7, 30])
+def test_bold_marks_the_best(task, column, best, size):
+    part = RECORDS[(RECORDS["task"] == task) & (RECORDS["size"].isna() | (RECORDS["size"] == size))]
+    means = part.groupby(["dataset", "backbone", "method"])[column].mean().unstack()
+    expected = getattr(means, best)(axis=1)
+    table = dataset_table(SUMMARY, task, size=size)
+    assert len(table.rows) == len(means)
+    for row in table.rows:
+        bold = [name for name, cell in zip(table.columns, row, strict=True) if cell.best]
+        assert bold == [expected[row[0].text, row[1].text]]
+    assert table.to_markdown().count("**") == 2 * len(means) + 2  # and the title
+    assert table.to_latex().count(r"\textbf{") == len(means)
+
+
+def test_ties_are_all_bold_and_incomplete_scores_never():
+    records = make_records(1, 0, backbones=["mlp"], methods=["Std", "MinMax", "PLE", "BS-U"], sizes=(7,), n_folds=2)
+    records["nrmse"] = records["method"].map({"Std": 0.5, "MinMax": 0.5, "PLE": 0.6, "BS-U": 0.1})
+    records.loc[records.query("method == 'BS-U' and fold == 1").index, "status"] = "failed"
+    table = dataset_table(summarise_folds(read_records(records)), "regression", size=7)
+    cells = dict(zip(table.columns, table.rows[0], strict=True))
+    assert [name for name, cell in cells.items() if cell.best] == ["Std", "MinMax"]
+    assert cells["BS-U"].note == "1 of 2 folds"
+    assert cells["BS-U"].shown == "0.1000*"
+    assert "Not all folds" in table.to_markdown()
+
+
+def test_wins_and_first_places():
+    table, scores = win_table(RANKS[0]), RANKS[0].scores
+    i, j = RANKS[0].order[:2]
+    won, lost = np.sum(scores[:, i] < scores[:, j]), np.sum(scores[:, i] > scores[:, j])
+    assert table.rows[0][2].text == f"{won}/{len(scores) - won - lost}/{lost}"
+    detail = TABLES["detail"]
+    first = {row[0].text: row[4].value for row in detail.rows}
+    winners = pd.Series(np.array(RANKS[0].methods)[scores.argmin(axis=1)]).value_counts()
+    assert {name: count for name, count in first.items() if count} == winners.to_dict()
+
+
+def test_overhead_is_what_the_formula_says():
+    table = TABLES["overhead"]
+    found = {(row[0].text, row[2].value): [row[i].value for i in (4, 6)] for row in table.rows if row[1].text == "mlp"}
+    # Learned knots add d (m - 3) parameters; the data sets have 4 to 8 features.
+    assert found["BS-Grad-U", 7.0] == [4 * 4, 8 * 4]
+    assert found["IS-Grad-U", 30.0] == [4 * 27, 8 * 27]
+    assert not any(name == "MS-Grad-U" for name, _ in found), "there is no MS-U to compare with"
+
+
+def test_counterparts():
+    assert fixed_counterpart("IS-Grad-U") == "IS-U"
+    assert fixed_counterpart("Std") is None
+    assert fixed_counterpart("something else") is None
+
+
+def test_times():
+    rows = {(row[0].text, row[1].text): row[2].value for row in TABLES["times"].rows}
+    part = RECORDS.query("backbone == 'resnet' and method == 'IS-Q' and size == 7")
+    totals = (part["train_seconds"] + part["prepare_seconds"]).groupby(part["dataset"]).sum()
+    assert rows["resnet", "IS-Q"] == pytest.approx(totals.median())
+    assert len(sizes_of(SUMMARY)) == len(TABLES["times"].columns) - 2

@@ -1,0 +1,160 @@
+"""The summary: every number in it can be computed again from the records, and words follow the records."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import f as f_distribution
+from scipy.stats import friedmanchisquare, rankdata, studentized_range
+
+from knotwork.report.aggregate import TASKS, rank_table, read_records, sizes_of, summarise_folds, wide_blocks
+from knotwork.report.words import describe_costs, describe_gaps, describe_grids, describe_ranks, describe_records
+from tests.report.cases import make_records
+
+METHODS = ["Std", "PLE", "BS-Q", "BS-U", "BS-Grad-U"]
+
+
+def tables_of(records):
+    summary = summarise_folds(read_records(records))
+    return [
+        rank_table(summary, task, size=size) for task in TASKS for size in sizes_of(summary[summary["task"] == task])
+    ]
+
+
+def findings(records):
+    return {table.label: describe_ranks(table) for table in tables_of(records)}
+
+
+def small(effects, n=8, spread=0.001, seed=0):
+    """Return regression records of one size in which methods have these errors, and a little noise."""
+    records = make_records(n, 0, backbones=["mlp"], methods=METHODS, sizes=(7,), n_folds=2, seed=seed)
+    noise = np.random.default_rng(seed).normal(0, spread, len(records))
+    records["nrmse"] = 0.5 + records["method"].map(effects).fillna(0.0) + noise
+    return records
+
+
+def test_every_number_of_the_summary_can_be_computed_again():
+    records = make_records(5, 4, n_folds=2, seed=3)
+    for label, finding in findings(records).items():
+        task, size = label.split(", size ")
+        column, sign = ("nrmse", 1) if task == "Regression" else ("auc", -1)
+        part = records[(records["task"] == task.lower()) & (records["size"].isna() | (records["size"] == int(size)))]
+        scores = part.groupby(["dataset", "backbone", "method"])[column].mean().unstack()
+        n, k = scores.shape
+        ranks = pd.Series(rankdata(sign * scores.to_numpy(), axis=1).mean(axis=0), scores.columns)
+        chi2 = friedmanchisquare(*scores.to_numpy().T).statistic
+        statistic = (n - 1) * chi2 / (n * (k - 1) - chi2)
+        p = f_distribution.sf(statistic, k - 1, (k - 1) * (n - 1))
+        cd = studentized_range.ppf(0.95, k, np.inf) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * n))
+        best = ranks.idxmin()
+        first, test, *rest = finding.sentences
+        assert first.startswith(f"{best} has the best average rank, {ranks[best]:.2f} (95 % interval ")
+        assert first.endswith(f"among {k} methods over {n} blocks.")
+        low, high = map(float, re.search(r"interval ([\d.]+) to ([\d.]+)", first).groups())
+        assert low <= ranks[best] <= high
+        assert p < 0.05
+        p_words = "p < 0.0001" if p < 1e-4 else f"p = {p:.4f}"
+        assert test == (f"The test rejects that all methods are alike (Friedman chi² = {chi2:.1f}, "
+                        f"Iman-Davenport F = {statistic:.2f}, {p_words}).")  # fmt: skip
+        said = " ".join(rest)
+        assert f"critical difference {cd:.2f} at 0.05" in said
+        near, _, far = said.partition("Significantly worse than")
+        for method in ranks.index.drop(best):
+            words = f"{method} ({ranks[method]:.2f})"
+            assert words in (near if ranks[method] - ranks[best] <= cd else far)
+        n_near = int(sum(ranks.drop(best) - ranks[best] <= cd))
+        assert f"{n_near} method" in finding.verdict
+
+
+def test_words_change_with_a_record():
+    records = small({"PLE": -0.1})
+    before = findings(records)["Regression, size 7"]
+    assert before.sentences[0].startswith("PLE has the best average rank, 1.00")
+    records.loc[records["method"] == "BS-Q", "nrmse"] -= 0.3
+    after = findings(records)["Regression, size 7"]
+    assert after.sentences[0].startswith("BS-Q has the best average rank, 1.00")
+    assert "BS-Q" in after.verdict
+    # One record alone is enough for one number to change.
+    one = small({"PLE": -0.1})
+    one.loc[one.query("method == 'PLE' and dataset == 'reg00'").index[0], "nrmse"] += 10
+    changed = findings(one)["Regression, size 7"]
+    assert changed.sentences[0].startswith(f"PLE has the best average rank, {(7 + 5) / 8:.2f}")
+
+
+def test_no_significant_difference_is_said_plainly():
+    records = small({}, spread=0.01, seed=2)
+    finding = findings(records)["Regression, size 7"]
+    (table,) = tables_of(records)
+    assert not table.rejects
+    assert finding.sentences[1].startswith("No significant difference: the test does not reject")
+    assert finding.verdict.endswith("no significant difference")
+    assert "worse" not in " ".join(finding.sentences)
+    assert set(table.not_worse()) == set(METHODS) - set(table.best)
+
+
+def test_ties_for_the_best_share_it():
+    records = small({"PLE": -0.1, "BS-Q": -0.1}, spread=0)
+    finding = findings(records)["Regression, size 7"]
+    assert finding.sentences[0].startswith("PLE and BS-Q share the best average rank, 1.50")
+
+
+def test_all_tied():
+    finding = findings(small({}, spread=0))["Regression, size 7"]
+    assert finding.sentences[0] == "All 5 methods have the same average rank, 3.00, among 5 methods over 8 blocks."
+    assert "no significant difference" in finding.sentences[1]
+
+
+def test_counts_of_records():
+    records = make_records(2, 1, n_folds=2)
+    records.loc[:2, "status"] = "failed"
+    records.loc[5, "nrmse"] = np.nan
+    numbers = {word: number for number, word in describe_records(read_records(records))}
+    assert numbers["networks"] == f"{len(records):,}"
+    assert numbers["failed"] == "3"
+    assert numbers["without a finite score"] == "1"
+    assert numbers["data sets"] == "3"
+    seconds = records["train_seconds"].sum()
+    assert numbers["of training"] == f"{seconds / 60:.1f} min"
+
+
+def test_gaps_are_named():
+    records = make_records(3, 0, n_folds=2, sizes=(7,))
+    records.loc[records.query("dataset == 'reg01' and backbone == 'mlp' and method == 'PLE'").index, "status"] = (
+        "failed"
+    )
+    said = describe_gaps(tables_of(records), read_records(records))
+    assert said[0] == "There are no records of classification."
+    assert "1 block left out of the ranks, incomplete: reg01 with mlp (for want of PLE)." in said[1]
+
+
+def test_sizes_that_lack_the_same_are_named_together():
+    records = make_records(1, 0, backbones=["mlp"], n_folds=2)
+    said = describe_gaps(tables_of(records), read_records(records))
+    assert said[1:] == ["Regression, sizes 7, 15 and 30: Tests and critical differences need two blocks; there is one."]
+
+
+def test_best_of_a_grid():
+    records = make_records(1, 0, backbones=["mlp"], methods=["Std", "PLE"], sizes=(5, 10, 15, 20), n_folds=3)
+    chosen = records.query("method == 'PLE' and size == 15").index
+    records.loc[chosen, "nrmse"] = [0.01, 0.02, 0.03]
+    summary = summarise_folds(read_records(records))
+    (finding,) = describe_grids(summary, wide_blocks(summary))
+    std = records.query("method == 'Std'")["nrmse"]
+    assert finding.sentences[:2] == [
+        "PLE at size 15 has the best mean NRMSE of 5 methods and sizes, 0.0200 ± 0.0100 over 3 runs.",
+        f"Without a size: Std {std.mean():.4f} ± {std.std():.4f}.",
+    ]
+    assert wide_blocks(summary, 5) == []
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+def test_ratio_of_times(factor):
+    records = small({})
+    learned = records["method"] == "BS-Grad-U"
+    records["prepare_seconds"], records["train_seconds"] = 0.0, 2.0
+    records.loc[learned, "train_seconds"] = 2.0 * factor
+    (said,) = describe_costs(summarise_folds(read_records(records)))
+    assert (
+        said == f"With mlp, learned knots take {factor:.2f} times as long as the same knots fixed (median of 8 pairs)."
+    )
