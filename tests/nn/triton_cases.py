@@ -11,7 +11,7 @@ from knotwork.nn.spacings import breaks_from_widths, spacing_penalty, widths_fro
 from tests.nn.test_paths import CASES, GPU, make_case, make_layout
 
 DEVICE = "cuda" if GPU else "cpu"
-ROWS = 20_000 if GPU else 150
+ROWS = 20_000 if GPU else 70
 
 
 def close(got, expected, tolerance):
