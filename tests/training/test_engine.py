@@ -298,3 +298,16 @@ def test_members_that_leave_change_nothing_for_the_others(name, monkeypatch):
         same(one, other)
     for one, other in zip(*(trained.outputs(table.numbers, table.codes) for trained in results), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: that it trains as the CPU does is not tested here")
+@pytest.mark.parametrize("name", ["mlp", "resnet"])
+def test_a_gpu_trains_as_the_cpu_does(name):
+    table = make_table()
+    members = [make_member(table, method, seed=place, fold=place % 5) for place, method in enumerate(MIXED)]
+    config = replace(FAST, precision="float32")
+    results = [
+        train(table, members, replace(SMALL[name], dropout=0.3), config, device=where) for where in ("cpu", "cuda")
+    ]
+    for one, other in zip(*(trained.histories for trained in results), strict=True):
+        same(one, other)

@@ -16,6 +16,7 @@ from knotwork.basis.base import EXTRAPOLATIONS, FloatArray
 from knotwork.basis.blocks import BasisBlock, Block, make_table
 from knotwork.checks import argument_error, check_bool, check_choice, type_error
 from knotwork.encoders.tables import column_labels, header, is_batches, read_numbers, refuse
+from knotwork.encoders.weights import check_weights
 from knotwork.knots import Column, QuantileSketch, Target
 from knotwork.knots.target import TASKS
 
@@ -128,7 +129,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             return self._fit_batches(X, y, sample_weight)
         values = self._read(X, reset=True)
         self._refuse_unusable(values)
-        weights = _check_weights(sample_weight, len(values))
+        weights = check_weights(sample_weight, len(values))
         target = self._target(y, len(values))
         seeds = self._seeds(values.shape[1])
 
@@ -283,21 +284,3 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
 def _domain(block: Block) -> tuple[float, float]:
     return block.basis.domain if isinstance(block, BasisBlock) else block.domain
-
-
-def _check_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
-    if sample_weight is None:
-        return None
-    try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise type_error("sample_weight", "be numbers", sample_weight) from error
-    if weights.ndim == 0:
-        weights = np.full(n_rows, float(weights))
-    if weights.shape != (n_rows,):
-        raise argument_error(
-            "sample_weight", f"be one-dimensional, with as many values as X has rows, {n_rows}", weights.shape
-        )
-    if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
-        raise argument_error("sample_weight", "be finite and non-negative, and not all zero", weights)
-    return weights

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 
 from knotwork.estimators.base import TabularEstimator
 from knotwork.estimators.labels import Labels
-from knotwork.estimators.weights import check_weights, class_weights
+from knotwork.estimators.weights import class_weights, row_weights
 from knotwork.nn.backbones.config import Backbone
 from knotwork.training.config import TrainingConfig
 
@@ -128,11 +128,11 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         return codes
 
     def _row_weights(self, target: npt.NDArray[Any], sample_weight: Any) -> npt.NDArray[np.float64] | None:
-        weights = check_weights(sample_weight, len(target))
+        weights = row_weights(sample_weight, len(target))
         if self.class_weight is None:
             return weights
         own = class_weights(self.class_weight, self.classes_, target)[target]
-        return check_weights(own if weights is None else own * weights, len(target))
+        return row_weights(own if weights is None else own * weights, len(target))
 
     def _probabilities(self, outputs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         shares: npt.NDArray[np.float64] = softmax(outputs[..., : self._n_classes], axis=-1).mean(axis=0)

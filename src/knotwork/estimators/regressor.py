@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 
 from knotwork.estimators.base import TabularEstimator
 from knotwork.estimators.labels import check_target
-from knotwork.estimators.weights import check_weights
+from knotwork.estimators.weights import row_weights
 from knotwork.nn.backbones.config import Backbone
 from knotwork.training.config import TrainingConfig
 
@@ -117,7 +117,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         return check_target(y)
 
     def _row_weights(self, target: npt.NDArray[Any], sample_weight: Any) -> npt.NDArray[np.float64] | None:
-        return check_weights(sample_weight, len(target))
+        return row_weights(sample_weight, len(target))
 
     def _loss(self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any]) -> float:
         errors = 0.5 * _mean_of_members(outputs) - 0.5 * target  # the whole of an error, and its square, may overflow

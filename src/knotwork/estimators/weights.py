@@ -7,27 +7,18 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork.checks import argument_error, listed, type_error
+from knotwork.encoders.weights import check_weights
 
-__all__ = ["check_weights", "class_weights"]
+__all__ = ["class_weights", "row_weights"]
 
 
-def check_weights(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
-    """Return weights of rows as numbers, or None if there are none or all are alike."""
-    if sample_weight is None:
+def row_weights(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
+    """Return weights of rows that are at most 1, or None if there are none or all are alike."""
+    weights = check_weights(sample_weight, n_rows)
+    if weights is None or (weights == weights[0]).all():
         return None
-    try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise type_error("sample_weight", "be numbers", sample_weight) from error
-    if weights.ndim == 0:
-        weights = np.full(n_rows, float(weights))
-    if weights.shape != (n_rows,):
-        raise argument_error(
-            "sample_weight", f"be one-dimensional, with as many values as X has rows, {n_rows}", weights.shape
-        )
-    if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
-        raise argument_error("sample_weight", "be finite and non-negative, and not all zero", weights)
-    return None if (weights == weights[0]).all() else weights / weights.max()
+    scaled: npt.NDArray[np.float64] = weights / weights.max()
+    return scaled
 
 
 def class_weights(

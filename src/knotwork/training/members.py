@@ -1,7 +1,7 @@
 """What is trained: a table, and members that each have rows, an encoding and a seed of their own."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,6 @@ class Member:
     learnable: bool = False
     seed: int = 0
     learning_rate: float | None = None
-    key: Any = field(default=None)
 
     def __post_init__(self) -> None:
         if not len(self.train):
