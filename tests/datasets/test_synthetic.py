@@ -11,6 +11,7 @@ from knotwork.datasets import (
     illustration_curve,
     illustration_probability,
     load_dataset,
+    synthetic,
     synthetic_ablation,
     synthetic_classification,
     synthetic_regression,
