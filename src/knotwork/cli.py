@@ -204,8 +204,10 @@ def show_plan(
 def run_study(
     name: Annotated[str, typer.Argument(help=PLAN_HELP)],
     out: Annotated[Path, typer.Option(help="Folder for the results.")],
+    *,
     engine: Annotated[str, typer.Option(help="Where units are trained: local or ray.")] = "local",
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, for --engine ray.")] = None,
+    units_per_gpu: Annotated[int, typer.Option(min=1, help="Units that share a GPU, for --engine ray.")] = 2,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Train again what has failed.")] = False,
 ) -> None:
@@ -224,6 +226,7 @@ def run_study(
             report=typer.echo,
             progress=ProgressBar if sys.stderr.isatty() else None,
             address=address,
+            units_per_gpu=units_per_gpu,
         )
     except KeyboardInterrupt as error:
         typer.echo("Interrupted. What is recorded stays; run the same command again for the rest.", err=True)

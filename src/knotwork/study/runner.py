@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from knotwork.checks import check_bool, check_choice, type_error
+from knotwork.checks import check_bool, check_choice, check_int, type_error
 from knotwork.study.data import DataIdentity
 from knotwork.study.files import remove_leftovers
 from knotwork.study.manifest import write_manifest
@@ -69,6 +70,7 @@ def run(
     progress: Progress | None = None,
     n_jobs: int | None = None,
     address: str | None = None,
+    units_per_gpu: int = 2,
 ) -> RunSummary:
     """Train the networks of a plan that are not recorded in a folder yet.
 
@@ -95,7 +97,9 @@ def run(
     n_jobs : int, optional
         Processes for the fitting of encodings; by default all cores.
     address : str, optional
-        Address of a Ray cluster; by default one is started on this machine.
+        Address of a Ray cluster; by default that of the variable RAY_ADDRESS, or else one is started on this machine.
+    units_per_gpu : int
+        Units that share a GPU of a Ray cluster.
 
     Returns
     -------
@@ -120,16 +124,22 @@ def run(
     for name in ("records", "prepared", "locks", "plans"):
         remove_leftovers(folder / name)
     worker = Worker(plan, folder, device, retry_failed, n_jobs)
-    ray = None
-    if engine == "ray":
-        from knotwork.study.ray_engine import connect  # noqa: PLC0415 - only this engine needs it
-
-        ray = connect(address)
-    return _Run(plan, worker, report or _say_nothing, progress, ray).run()
+    check_int(units_per_gpu, "units_per_gpu", minimum=1)
+    with _cluster(engine, address) as ray:
+        return _Run(plan, worker, report or _say_nothing, progress, ray, units_per_gpu).run()
 
 
 def _say_nothing(sentence: str) -> None:
     del sentence
+
+
+def _cluster(engine: str, address: str | None) -> AbstractContextManager[Any]:
+    """Return a context that gives Ray, or None."""
+    if engine == "local":
+        return nullcontext()
+    from knotwork.study.ray_engine import connected  # noqa: PLC0415 - only this engine needs it
+
+    return connected(address)
 
 
 @dataclass(eq=False)
@@ -141,6 +151,7 @@ class _Run:
     say: Say
     progress: Progress | None
     ray: Any
+    units_per_gpu: int
     summary: RunSummary = field(default_factory=RunSummary)
 
     def run(self) -> RunSummary:
@@ -223,7 +234,7 @@ class _Run:
         """Work on units by a Ray cluster, and return those that another process has."""
         from knotwork.study.ray_engine import Cluster  # noqa: PLC0415 - only this engine needs it
 
-        return Cluster(self.ray, self.worker, self._tell, self._leave_out).work(pending)
+        return Cluster(self.ray, self.worker, self._tell, self._leave_out, self.units_per_gpu).work(pending)
 
     def _tell(self, unit: Unit, outcome: Outcome) -> None:
         """Count a unit that is done, and say so."""

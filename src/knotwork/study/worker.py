@@ -22,7 +22,7 @@ from knotwork.study.records import RecordIndex, write_records
 from knotwork.study.trainer import UnitTrainer
 from knotwork.training.progress import Reporter
 
-__all__ = ["DATA_ERRORS", "Outcome", "Prepared", "Worker", "finish_rows"]
+__all__ = ["DATA_ERRORS", "Outcome", "Prepared", "Worker", "finish_rows", "origin", "train_rows"]
 
 DATA_ERRORS = (ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError)
 """What makes a data set unusable; it is left out, and the rest goes on."""
@@ -189,10 +189,19 @@ def train_rows(
     return UnitTrainer(plan, prepared.data, prepared.splits, device, report).rows(networks, prepared.fitted)
 
 
+def origin() -> dict[str, Any]:
+    """Return what is recorded of the place where networks are trained."""
+    return {
+        "version": knotwork.__version__,
+        "torch_version": torch.__version__,
+        "host": process_home().split()[0],
+    }
+
+
 def finish_rows(
     plan: Plan, identity: DataIdentity, networks: list[NetworkSpec], rows: list[dict[str, Any]], *, started: float
 ) -> list[dict[str, Any]]:
-    """Add to results what was trained, from what, by what, and when."""
+    """Add to results what was trained, from what, where and when; a result that says where and when is right."""
     shared = {
         "task": identity.task,
         "together": plan.together,
@@ -201,9 +210,7 @@ def finish_rows(
         "data_sha256": identity.sha256,
         "plan": plan.name,
         "plan_hash": plan.plan_hash,
-        "version": knotwork.__version__,
-        "torch_version": torch.__version__,
-        "host": process_home().split()[0],
+        **origin(),
         "started_at": started,
         "recorded_at": time.time(),
     }
