@@ -194,6 +194,8 @@ def show_plan(
     typer.echo(f"methods ({len(plan.methods)}): {', '.join(plan.methods)}")
     typer.echo(f"sizes: {', '.join(map(str, plan.sizes)) or 'none'}; {plan.folds} {plan.split}, seed {plan.seed}")
     typer.echo(f"training: {plan.config}")
+    for variant in plan.variants:
+        typer.echo(f"variant {variant.name}: {', '.join(f'{name}={value}' for name, value in variant.training)}")
     for line in lines:
         time = "not measured yet" if line.seconds is None else f"about {written(line.seconds)} in one process"
         typer.echo(f"{line.backbone}: {line.n_networks:,} networks, {time}")

@@ -10,7 +10,8 @@ import pytest
 
 from knotwork.errors import ArgumentError, MissingPackageError
 from knotwork.study import load_results, ray_engine, run
-from knotwork.study.worker import Prepared, train_rows
+from knotwork.study.traces import Result
+from knotwork.study.worker import Prepared, train_networks
 from tests.study.cases import comparable, many_units, tiny_plan
 
 pytestmark = [
@@ -56,7 +57,7 @@ def watched(folder, victim=None):
             if first and unit_of(networks) == victim and report.epoch == 2:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        return train_rows(plan, Prepared(*table, fitted), networks, device=device, report=die)
+        return train_networks(plan, Prepared(*table, fitted), networks, device=device, report=die)
 
     return task
 
@@ -107,7 +108,7 @@ def test_units_ask_for_their_share_of_a_gpu(ray, tmp_path, monkeypatch, device, 
         import ray
 
         got = ray.get_runtime_context().get_assigned_resources().get("GPU", 0.0)
-        return [{"status": "ok", "device": str(got)} for _ in networks]
+        return [Result({"status": "ok", "device": str(got)}) for _ in networks]
 
     monkeypatch.setattr(ray_engine, "_train_unit", task)
     run(tiny_plan(), tmp_path, "ray", device=device, units_per_gpu=units_per_gpu)

@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, final
 
 from knotwork.checks import argument_error, check_choice
@@ -15,9 +15,10 @@ from knotwork.study.folds import Split
 from knotwork.study.locks import Lock, claim
 from knotwork.study.networks import NetworkSpec, Unit
 from knotwork.study.plan import Plan
-from knotwork.study.preparation import Fitted, Wanted, fitted_as
+from knotwork.study.preparation import Fitted, Wanted, wanted_by
+from knotwork.study.traces import Result
 from knotwork.study.trainer import failure
-from knotwork.study.worker import DATA_ERRORS, Outcome, Prepared, Worker, origin, train_rows
+from knotwork.study.worker import DATA_ERRORS, Outcome, Prepared, Worker, origin, train_networks
 
 __all__ = ["Cluster", "connected"]
 
@@ -173,7 +174,7 @@ class Cluster:
                 return True
             siblings = [each for other in later if other.dataset == unit.dataset for each in other.networks]
             prepared = self.worker.prepare(unit.dataset, [*networks, *siblings])
-            wanted = {Wanted(fitted_as(each.method), each.size, each.fold) for each in networks}
+            wanted = {wanted_by(each, self.worker.plan.bins) for each in networks}
             fitted = {each: prepared.fitted[each] for each in wanted}
             handed = task.remote(self.worker.plan, self._stored(prepared), fitted, networks, self.worker.device)
         except BaseException:
@@ -195,24 +196,24 @@ class Cluster:
         done, _ = self.ray.wait(list(self._flights), num_returns=1, timeout=None if wait else 0)
         while done:
             flight = self._flights[done[0]]
-            rows = self._result(done[0], len(flight.networks))
+            results = self._results(done[0], len(flight.networks))
             del self._flights[done[0]]
             with flight.lock:
-                outcome = self.worker.record(flight.unit, flight.networks, rows, started=flight.started)
+                outcome = self.worker.record(flight.unit, flight.networks, results, started=flight.started)
             self.tell(flight.unit, outcome)
             if not self._flights:
                 return
             done, _ = self.ray.wait(list(self._flights), num_returns=1, timeout=0)
 
-    def _result(self, handed: Any, n_networks: int) -> list[dict[str, Any]]:
+    def _results(self, handed: Any, n_networks: int) -> list[Result]:
         """Return what a worker found; failures if worker after worker has died of it."""
         errors = self.ray.exceptions
         try:
-            rows: list[dict[str, Any]] = self.ray.get(handed)
+            results: list[Result] = self.ray.get(handed)
         except (errors.WorkerCrashedError, errors.NodeDiedError, errors.OutOfMemoryError) as error:
             text = f"{MAX_RETRIES + 1} workers died, one after the other, while they trained this. Ray says: {error}"
             return [failure(text) for _ in range(n_networks)]
-        return rows
+        return results
 
 
 def _train_unit(
@@ -221,8 +222,8 @@ def _train_unit(
     fitted: dict[Wanted, Fitted | str],
     networks: list[NetworkSpec],
     device: str,
-) -> list[dict[str, Any]]:
+) -> list[Result]:
     """Train a unit, in a worker; its clock starts here, for it may have waited."""
     started = time.time()
-    rows = train_rows(plan, Prepared(*table, fitted), networks, device=device)
-    return [{**row, **origin(), "started_at": started} for row in rows]
+    results = train_networks(plan, Prepared(*table, fitted), networks, device=device)
+    return [replace(each, row={**each.row, **origin(), "started_at": started}) for each in results]

@@ -14,8 +14,9 @@ from knotwork.study.files import remove_leftovers
 from knotwork.study.manifest import write_manifest
 from knotwork.study.networks import NetworkSpec, Unit, expand, group_units
 from knotwork.study.plan import Plan, load_plan
-from knotwork.study.preparation import Wanted, fitted_as
+from knotwork.study.preparation import wanted_by
 from knotwork.study.records import consolidate
+from knotwork.study.traces import TRACES
 from knotwork.study.worker import DATA_ERRORS, Outcome, Progress, Worker
 
 __all__ = ["ENGINES", "RunSummary", "prepare_plan", "run"]
@@ -122,7 +123,7 @@ def run(
     check_choice(engine, "engine", ENGINES)
     check_bool(retry_failed, "retry_failed")
     folder = Path(out).expanduser()
-    for name in ("records", "prepared", "locks", "plans"):
+    for name in ("records", *TRACES, "prepared", "locks", "plans"):
         remove_leftovers(folder / name)
     worker = Worker(plan, folder, device, retry_failed, n_jobs)
     check_int(units_per_gpu, "units_per_gpu", minimum=1)
@@ -180,7 +181,7 @@ def prepare_plan(
             summary.unavailable[name] = str(error)
             say(f"Data set {name!r} is left out: {error}")
             continue
-        wanted = [fitted[Wanted(fitted_as(each.method), each.size, each.fold)] for each in networks]
+        wanted = [fitted[wanted_by(each, plan.bins)] for each in networks]
         failed = sum(isinstance(result, str) for result in wanted)
         summary.add(Outcome(n_ok=len(wanted) - failed, n_failed=failed))
         summary.n_networks += len(networks)
