@@ -19,6 +19,9 @@ TOML = 'datasets = ["sk_iris"]\nmethods = ["Std"]\nbackbones = ["mlp"]\n'
     [
         ("paper", 14_250),
         ("paper-mlp", 4_750),
+        ("paper-resnet", 4_750),
+        ("paper-ft", 4_750),
+        ("paper-ft-coordinate", 700),
         ("ablation", 815),
         ("demo", 210),
         ("efficiency", 300),

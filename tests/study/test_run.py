@@ -188,7 +188,8 @@ def test_an_unavailable_data_set_does_not_stop_the_others(tmp_path):
 
 @pytest.mark.parametrize("where", ["record", "prepared"])
 def test_a_full_disk_is_said_and_nothing_is_torn(tmp_path, monkeypatch, where):
-    from knotwork.study import files, records
+    from knotwork import files
+    from knotwork.study import records
 
     def full(table, file, **kwargs):
         file.write(b"PAR1 and then no more")

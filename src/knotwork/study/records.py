@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from knotwork.checks import argument_error
-from knotwork.study.files import write_atomically
+from knotwork.study.files import write_file
 from knotwork.study.manifest import read_manifest
 
 __all__ = ["COLUMNS", "IDENTITY", "RecordIndex", "RecordWarning", "consolidate", "load_results", "write_records"]
@@ -72,7 +72,7 @@ def write_records(out: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> Pa
     """
     path = out / "records" / f"{name}.parquet"
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMA)
-    write_atomically(path, lambda file: pq.write_table(table, file, write_page_checksum=True))
+    write_file(path, lambda file: pq.write_table(table, file, write_page_checksum=True))
     return path
 
 
@@ -237,4 +237,4 @@ def consolidate(out: Path) -> None:
         return
     parts = [[name, *index._seen[name], table.num_rows] for name, table in index.tables.items()]
     table = pa.concat_tables(index.tables.values()).replace_schema_metadata({"parts": json.dumps(parts)})
-    write_atomically(out / CONSOLIDATED, lambda file: pq.write_table(table, file, write_page_checksum=True))
+    write_file(out / CONSOLIDATED, lambda file: pq.write_table(table, file, write_page_checksum=True))

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from knotwork.study.files import write_atomically
+from knotwork.study.files import write_file
 from knotwork.study.networks import NetworkSpec
 from knotwork.study.records import RecordIndex, load_results
 from knotwork.training.results import History
@@ -102,7 +102,7 @@ def _write(
             tables.append(pa.table([pa.array(full[field.name], field.type) for field in schema], schema=schema))
     if tables:
         table = pa.concat_tables(tables).unify_dictionaries()
-        write_atomically(path, lambda file: pq.write_table(table, file, write_page_checksum=True))
+        write_file(path, lambda file: pq.write_table(table, file, write_page_checksum=True))
 
 
 def _history_columns(history: History | None) -> dict[str, Any]:
