@@ -99,8 +99,8 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
             f"The estimator cannot be saved: its columns have too many categories, {len(text) / 1e6:.0f} MB of text. "
             "Leave out columns that are identifiers."
         )
-    content: bytes = to_bytes(tensors, {KEY: text})
-    write_atomically(path, lambda file: file.write(content))
+    file_content = to_bytes(tensors, {KEY: text})
+    write_atomically(path, lambda file: file.write(file_content))
 
 
 def load(path: str | Path, *, device: Any = "auto") -> Any:
