@@ -1,5 +1,6 @@
 """The commands of studies as a user types them."""
 
+import os
 import re
 from pathlib import Path
 
@@ -55,6 +56,16 @@ def test_run_twice_and_status(plan, tmp_path):
     assert "2 of 2 networks trained, 0 failed" in status.output
     assert "networks per hour" in status.output
     assert "in one process" in call("show", plan, "--out", out).output
+
+
+def test_threads_rest_unless_the_user_says_otherwise(plan, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "")
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    call("run", plan, "--out", str(tmp_path / "out"), "--device", "cpu")
+    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    call("run", plan, "--out", str(tmp_path / "out"))
+    assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"
 
 
 def test_ctrl_c_exits_as_shells_expect(plan, tmp_path, monkeypatch):
