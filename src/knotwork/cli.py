@@ -1,5 +1,6 @@
 """The command line."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -194,6 +195,8 @@ def show_plan(
     typer.echo(f"methods ({len(plan.methods)}): {', '.join(plan.methods)}")
     typer.echo(f"sizes: {', '.join(map(str, plan.sizes)) or 'none'}; {plan.folds} {plan.split}, seed {plan.seed}")
     typer.echo(f"training: {plan.config}")
+    for variant in plan.variants:
+        typer.echo(f"variant {variant.name}: {', '.join(f'{name}={value}' for name, value in variant.training)}")
     for line in lines:
         time = "not measured yet" if line.seconds is None else f"about {written(line.seconds)} in one process"
         typer.echo(f"{line.backbone}: {line.n_networks:,} networks, {time}")
@@ -225,12 +228,15 @@ def prepare_study(
 def run_study(
     name: Annotated[str, typer.Argument(help=PLAN_HELP)],
     out: Annotated[Path, typer.Option(help="Folder for the results.")],
+    *,
     engine: Annotated[str, typer.Option(help="Where units are trained: local or ray.")] = "local",
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, for --engine ray.")] = None,
+    units_per_gpu: Annotated[int, typer.Option(min=1, help="Units that share a GPU, for --engine ray.")] = 2,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Train again what has failed.")] = False,
 ) -> None:
     """Train what is missing of a plan. It may be killed and run again, and run by several processes at once."""
+    _rest_between_loops()
     from knotwork.errors import ArgumentError, ArgumentTypeError, MissingPackageError  # noqa: PLC0415
     from knotwork.study import run  # noqa: PLC0415
     from knotwork.training.progress import ProgressBar  # noqa: PLC0415
@@ -245,6 +251,7 @@ def run_study(
             report=typer.echo,
             progress=ProgressBar if sys.stderr.isatty() else None,
             address=address,
+            units_per_gpu=units_per_gpu,
         )
     except KeyboardInterrupt as error:
         typer.echo("Interrupted. What is recorded stays; run the same command again for the rest.", err=True)
@@ -257,6 +264,14 @@ def run_study(
         f"{summary.seconds:.0f} s. Results: {out}"
     )
     raise typer.Exit(int(bool(summary.n_failed or summary.unavailable)))
+
+
+def _rest_between_loops() -> None:
+    """Let torch's threads sleep when they have nothing to do; they would keep the cores from the compiled loops.
+
+    This is read when torch is loaded. A value that the user has set stays.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @study_app.command("status", epilog="Example: knotwork study status results")

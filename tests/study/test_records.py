@@ -1,10 +1,11 @@
 """Records of a whole study load as one table; of what was trained more than once, the right one counts."""
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from knotwork.study import load_results
-from knotwork.study.records import COLUMNS, RecordIndex, consolidate, write_records
+from knotwork.study.records import COLUMNS, RecordIndex, RecordWarning, consolidate, write_records
 
 DESIGN = {
     *("dataset", "task", "backbone", "tokens", "method", "size", "fold", "seed", "status"),
@@ -46,6 +47,27 @@ def test_a_whole_study_loads_and_aggregates(tmp_path):
     assert sorted(means) == [float(unit) for unit in range(n_units)]
 
 
+def test_looking_again_reads_only_what_is_new_or_replaced(tmp_path, monkeypatch):
+    from knotwork.study import records
+
+    for name in "abc":
+        write_records(tmp_path, name, [row(name)])
+    index = RecordIndex(tmp_path).refresh()
+    read = []
+    original = records._read_file
+    monkeypatch.setattr(records, "_read_file", lambda path: read.append(path.name) or original(path))
+    assert len(index.refresh().frame()) == 3
+    assert not read
+    write_records(tmp_path, "b", [row("b", nrmse=0.25)])
+    write_records(tmp_path, "d", [row("d")])
+    (tmp_path / "records" / "c.parquet").unlink()
+    frame = index.refresh().frame().set_index("key")
+    assert sorted(read) == ["b.parquet", "d.parquet"]
+    assert sorted(frame.index) == ["a", "b", "d"]
+    assert frame.loc["b", "nrmse"] == 0.25
+    assert index.sources() == {name: f"{name}.parquet" for name in "abd"}
+
+
 def test_the_consolidated_file_is_only_a_copy(tmp_path):
     for name in "abc":
         write_records(tmp_path, name, [row(name)])
@@ -77,6 +99,28 @@ def test_of_rows_with_one_key_the_best_and_latest_counts(tmp_path, rows, expecte
     assert frame.loc[0, "status"] == expected[0]
     assert pd.isna(frame.loc[0, "nrmse"]) if expected[1] is None else frame.loc[0, "nrmse"] == expected[1]
     assert RecordIndex(tmp_path).refresh().states()["k"][0] == expected[0]
+
+
+def test_records_from_before_a_column_was_added_count(tmp_path):
+    path = write_records(tmp_path, "a", [row("a", variant="v", knot_shift=0.5), row("b")])
+    table = pq.read_table(path)
+    pq.write_table(table.drop_columns(["variant", "knot_shift"]), path)
+    write_records(tmp_path, "c", [row("c", variant="v")])
+    frame = load_results(tmp_path).set_index("key")
+    assert list(load_results(tmp_path).columns) == list(COLUMNS)
+    assert sorted(frame.index) == ["a", "b", "c"]
+    assert frame["variant"].isna().to_dict() == {"a": True, "b": True, "c": False}
+
+
+def test_a_record_of_another_version_is_named(tmp_path):
+    path = write_records(tmp_path, "a", [row("a")])
+    table = pq.read_table(path)
+    pq.write_table(table.drop_columns(["nrmse"]), path)
+    with pytest.warns(RecordWarning, match="lacks: \\['nrmse'\\]"):
+        assert load_results(tmp_path).empty
+    pq.write_table(table.append_column("temperature", table["nrmse"]), path)
+    with pytest.warns(RecordWarning, match="no record of this version"):
+        assert load_results(tmp_path).empty
 
 
 def test_half_written_files_are_not_seen(tmp_path):
