@@ -274,6 +274,25 @@ def _rest_between_loops() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
+@study_app.command("pack", epilog="Example: knotwork study pack study --out results")
+def pack_study(
+    folder: Annotated[Path, typer.Argument(help="Folder that plans were run in.")],
+    out: Annotated[Path, typer.Option(help="Folder for the copy.")],
+    histories: Annotated[bool, typer.Option("--histories", help="Take along losses and scores of all epochs.")] = False,
+) -> None:
+    """Copy what counts of a study into a few small files, to publish or to keep."""
+    from knotwork.errors import ArgumentError  # noqa: PLC0415
+    from knotwork.study import pack  # noqa: PLC0415
+
+    try:
+        written = pack(folder, out, histories=histories)
+    except (ArgumentError, OSError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+    for plan, n_networks in written.items():
+        typer.echo(f"{plan}: {n_networks:,} networks")
+
+
 @study_app.command("status", epilog="Example: knotwork study status results")
 def show_status(out: Annotated[Path, typer.Argument(help="Folder that a plan was run in.")]) -> None:
     """Show how far the plans in a folder are, and how long the rest may take."""

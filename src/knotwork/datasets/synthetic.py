@@ -196,7 +196,7 @@ def _generator(n_rows: int, seed: int) -> np.random.Generator:
 
 
 def _dataset(name: str, frame: pd.DataFrame, task: str, seed: int) -> Dataset:
-    """Return a table, its numbers rounded to float32: sines and exponentials differ in the last bit between machines."""
+    """Return a table, its numbers rounded to float32: the last bit of a sine is not the same on every machine."""
     numbers = frame.select_dtypes("float64").columns
     frame = frame.astype(dict.fromkeys(numbers, np.float32)).astype(dict.fromkeys(numbers, np.float64))
     return Dataset(

@@ -1,5 +1,6 @@
 """Studies: plans of networks to train, run in a folder that keeps every result."""
 
+from knotwork.study.packing import pack
 from knotwork.study.plan import PLANS, Plan, load_plan
 from knotwork.study.records import load_results
 from knotwork.study.runner import RunSummary, prepare_plan, run
@@ -14,6 +15,7 @@ __all__ = [
     "load_knot_paths",
     "load_plan",
     "load_results",
+    "pack",
     "prepare_plan",
     "run",
 ]

@@ -17,7 +17,7 @@ from knotwork.study.networks import NetworkSpec
 from knotwork.study.records import RecordIndex, load_results
 from knotwork.training.results import History
 
-__all__ = ["TRACES", "Result", "load_curves", "load_histories", "load_knot_paths", "write_traces"]
+__all__ = ["TRACES", "Result", "load_curves", "load_histories", "load_knot_paths", "load_traces", "write_traces"]
 
 KEY = pa.dictionary(pa.int32(), pa.string())
 TRACES: dict[str, dict[str, pa.DataType]] = {
@@ -193,7 +193,22 @@ def load_curves(out: str | PathLike[str], plan_hash: str | None = None) -> pd.Da
 
 
 def _load(kind: str, out: str | PathLike[str], plan_hash: str | None) -> pd.DataFrame:
-    """Load what is kept beside the records that count; records from before it was kept have nothing."""
+    frame: pd.DataFrame = load_traces(kind, out, plan_hash).to_pandas()
+    return frame
+
+
+def load_traces(kind: str, out: str | PathLike[str], plan_hash: str | None = None) -> pa.Table:
+    """Load what is kept beside the records that count; records from before it was kept have nothing.
+
+    Parameters
+    ----------
+    kind : str
+        A key of `TRACES`.
+    out : str or path
+        Folder of the study.
+    plan_hash : str, optional
+        Load what belongs to the plan of this `Plan.plan_hash`.
+    """
     keys = load_results(out, plan_hash)["key"]
     sources = RecordIndex(Path(out)).refresh().sources()
     by_record: dict[str, list[str]] = {}
@@ -206,5 +221,4 @@ def _load(kind: str, out: str | PathLike[str], plan_hash: str | None) -> pd.Data
         if path.is_file():
             table = pq.read_table(path, schema=schema)
             tables.append(table.filter(pa.compute.is_in(table["key"].cast(pa.string()), value_set=pa.array(own))))
-    frame: pd.DataFrame = pa.concat_tables(tables).unify_dictionaries().to_pandas()
-    return frame
+    return pa.concat_tables(tables).unify_dictionaries()
