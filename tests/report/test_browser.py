@@ -76,7 +76,7 @@ def browse(page, *options):
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("browser")
-    records = make_records(3, 2, backbones=["mlp", "ftt"], methods=["Std", "PLE", "BS-U"], sizes=(7, 15), n_folds=2)
+    records = make_records(3, 2, backbones=["mlp", "ft"], methods=["Std", "PLE", "BS-U"], sizes=(7, 15), n_folds=2)
     return make_report(records, folder / "report.html")
 
 
@@ -114,7 +114,7 @@ def test_sorting_filtering_and_links(page):
     assert found["names"][1] == sorted(found["names"][1])
     assert set(found["regression"]) == {"regression"}
     assert len(found["regression"]) == 3 * 2 * 2
-    assert sorted(found["filtered"]) == [["reg01", "regression", name, "15"] for name in ("ftt", "mlp")]
+    assert sorted(found["filtered"]) == [["reg01", "regression", name, "15"] for name in ("ft feature", "mlp")]
     assert found["count"] == "2 of 20 rows"
     assert found["reset"] == 20
     assert len(found["links"]) > 8

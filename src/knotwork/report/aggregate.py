@@ -30,7 +30,7 @@ REQUIRED = ("dataset", "task", "backbone", "method", "size", "fold")
 
 OPTIONAL = {
     "tokens": None, "together": None, "seed": 0, "status": "ok",
-    **dict.fromkeys(("nrmse", "auc", "prepare_seconds", "train_seconds", "n_parameters"), np.nan),
+    **dict.fromkeys(("nrmse", "auc", "prepare_seconds", "train_seconds", "n_parameters", "epochs"), np.nan),
     "data_sha256": None, "plan_hash": None, "version": None, "device": None, "error": None,
 }  # fmt: skip
 """Columns that a report can do without, and what stands in for each."""
@@ -76,9 +76,10 @@ TASKS = tuple(METRICS)
 def read_records(records: pd.DataFrame) -> pd.DataFrame:
     """Return records with every column that a report reads, and with `network` and `score`.
 
-    Tasks named ``binary`` or ``multiclass`` count as classification. Where a backbone occurs with several kinds of
-    tokens, or trained alone and in a stack, each kind is a network of its own. A network recorded twice counts once:
-    the last that went well, otherwise the last failure. A failed one, or one whose score is not finite, has no score.
+    Tasks named ``binary`` or ``multiclass`` count as classification. Each kind of tokens of a backbone is a network of
+    its own, and so is each way of training, alone or in a stack, where a backbone has both. A network recorded twice
+    counts once: the last that went well, otherwise the last failure. A failed one, or one whose score is not finite,
+    has no score.
 
     Parameters
     ----------
@@ -111,14 +112,12 @@ def read_records(records: pd.DataFrame) -> pd.DataFrame:
 
 
 def _networks(frame: pd.DataFrame) -> pd.Series:
-    """Return the names of networks: the backbone, with its tokens or its way of training where there are several."""
+    """Return the names of networks: backbone and tokens, and the way of training where a backbone has several."""
     tokens = frame["tokens"].astype(object).where(frame["tokens"].notna(), "").astype(str)
     together = frame["together"].astype(object).map({True: "stacked", False: "alone"}).fillna("").astype(str)
-    names = frame["backbone"]
-    for words, kind in ((tokens, " tokens"), (together, "")):
-        n_kinds = words.groupby(frame["backbone"]).transform("nunique")
-        names = names.where((n_kinds < 2) | (words == ""), names + " (" + words + kind + ")")
-    return names
+    names = frame["backbone"].where(tokens == "", frame["backbone"] + " " + tokens)
+    n_ways = together.groupby(names).transform("nunique")
+    return names.where((n_ways < 2) | (together == ""), names + " (" + together + ")")
 
 
 def _scores(frame: pd.DataFrame) -> pd.Series:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from knotwork.checks import argument_error
+from knotwork.report.labels import label_points
 from knotwork.report.style import clean_axes, method_colour, method_marker, theme_of
 
 __all__ = ["draw_cost_quality", "draw_training_times", "pareto_front"]
@@ -87,7 +88,7 @@ def draw_cost_quality(cost: npt.ArrayLike, ranks: npt.ArrayLike, *, names: Seque
     if not len(x) == len(y) == len(names):
         raise argument_error("names", f"have a name for each of the {len(x)} points", list(names))
     theme = theme_of(dark)
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained", facecolor=theme.background)
+    figure = Figure(figsize=(6.2, 3.9), layout="constrained", facecolor=theme.background)
     axes = figure.subplots()
     clean_axes(axes, theme)
     axes.grid(color=theme.line, linewidth=0.6)
@@ -104,44 +105,9 @@ def draw_cost_quality(cost: npt.ArrayLike, ranks: npt.ArrayLike, *, names: Seque
     axes.autoscale_view()
     axes.invert_yaxis()
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5]))
-    axes.xaxis.set_minor_locator(MaxNLocator(1))
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xlabel("seconds for all folds, median over data sets and backbones", fontsize=9)
     axes.set_ylabel("average rank (best on top)", fontsize=9)
-    _label_points(figure, list(names), list(zip(x.tolist(), y.tolist(), strict=True)))
+    label_points(axes, list(names), points=list(zip(x.tolist(), y.tolist(), strict=True)))
     return figure
-
-
-def _label_points(figure: Figure, names: list[str], data: list[tuple[float, float]]) -> None:
-    """Write each name beside its point, where it hides no other name or point."""
-    axes = figure.axes[0]
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
-    centres = [axes.transData.transform(at) for at in data]
-    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in centres]
-    scale = figure.dpi / 72
-    for name, at, (x, y) in zip(names, data, centres, strict=True):
-        width, height = 5.2 * len(name) * scale, 9 * scale
-        spots = [(dx, dy, align) for dy in (0, 9, -9, 16, -16, 24, -24) for dx, align in ((7, "left"), (-7, "right"))]
-        boxes = [
-            _box(x + dx * scale, y + dy * scale, width=width, height=height, align=align) for dx, dy, align in spots
-        ]
-        best = min(range(len(spots)), key=lambda k: (_overlaps(boxes[k], taken), k))
-        taken.append(boxes[best])
-        dx, dy, align = spots[best]
-        colour = axes.xaxis.label.get_color()
-        axes.annotate(name, at, xytext=(dx, dy), textcoords="offset points",
-                      ha=align, va="center", fontsize=8, color=colour, annotation_clip=False)  # fmt: skip
-
-
-Box = tuple[float, float, float, float]
-
-
-def _box(x: float, y: float, *, width: float, height: float, align: str) -> Box:
-    left = x if align == "left" else x - width
-    return left, y - height / 2, left + width, y + height / 2
-
-
-def _overlaps(box: Box, others: list[Box]) -> int:
-    return sum(box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in others)

@@ -7,8 +7,14 @@ from dataclasses import dataclass
 from html import escape
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.collections import Collection
+from matplotlib.colors import to_rgb, to_rgba_array
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.text import Text
 
 __all__ = [
     "DARK",
@@ -16,10 +22,12 @@ __all__ = [
     "Theme",
     "clean_axes",
     "dark_svg",
+    "darken",
     "inline_svg",
     "method_colour",
     "method_marker",
     "svg_text",
+    "theme_of",
 ]
 
 
@@ -56,6 +64,12 @@ DARK = Theme(
 
 _FAMILIES = {"BS": "blue", "IS": "orange", "MS": "pink", "PLE": "green"}
 _MARKERS = {"U": "o", "Q": "s", "CART": "^", "LGBM": "D", "Grad-U": "P", "Adaptive": "v"}
+_COLOURED: dict[type[Artist], tuple[str, ...]] = {
+    Text: ("color",),
+    Line2D: ("color", "markerfacecolor", "markeredgecolor"),
+    Patch: ("facecolor", "edgecolor"),
+    Collection: ("facecolor", "edgecolor"),
+}
 _FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', system-ui, sans-serif"
 
 
@@ -106,8 +120,21 @@ def svg_text(figure: Figure) -> str:
 
 
 def dark_svg(text: str) -> str:
-    """Return the SVG of a light figure with the colours of dark ones."""
+    """Return the SVG of a light figure with the colours of dark ones; images in it stay as they are."""
     return _recoloured(text, {getattr(LIGHT, name): getattr(DARK, name) for name in Theme.__annotations__})
+
+
+def darken(figure: Figure) -> Figure:
+    """Give a light figure the colours of dark ones, and return it; colours that are no theme's stay as they are."""
+    swap = {to_rgb(getattr(LIGHT, name)): to_rgb(getattr(DARK, name)) for name in Theme.__annotations__}
+    for artist in figure.findobj():
+        for kind, parts in _COLOURED.items():
+            for part in parts if isinstance(artist, kind) else ():
+                colours = to_rgba_array(getattr(artist, f"get_{part}")()).tolist()
+                dark = [(*swap.get(tuple(colour[:3]), colour[:3]), colour[3]) for colour in colours]
+                if dark:
+                    getattr(artist, f"set_{part}")(dark[0] if len(dark) == 1 else dark)
+    return figure
 
 
 def inline_svg(text: str, name: str, *, label: str, titles: Mapping[str, str] | None = None) -> str:
