@@ -195,6 +195,27 @@ def show_plan(
     typer.echo(f"networks in all: {plan.n_networks:,}")
 
 
+@study_app.command("prepare", epilog="Example: knotwork study prepare paper --out results")
+def prepare_study(
+    name: Annotated[str, typer.Argument(help=PLAN_HELP)],
+    out: Annotated[Path, typer.Option(help="Folder for the results.")],
+) -> None:
+    """Fit the encodings of a plan and keep them, so that the machine that trains needs no LightGBM."""
+    from knotwork.errors import ArgumentError, ArgumentTypeError  # noqa: PLC0415
+    from knotwork.study import prepare_plan  # noqa: PLC0415
+
+    try:
+        summary = prepare_plan(name, out, report=typer.echo)
+    except KeyboardInterrupt as error:
+        typer.echo("Interrupted. What is fitted stays; run the same command again for the rest.", err=True)
+        raise typer.Exit(130) from error
+    except (ArgumentError, ArgumentTypeError, OSError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+    typer.echo(f"{summary.n_ok:,} of {summary.n_networks:,} networks are prepared, in {summary.seconds:.0f} s: {out}")
+    raise typer.Exit(int(bool(summary.n_failed or summary.unavailable)))
+
+
 @study_app.command("run", epilog="Example: knotwork study run demo --out results. Run again, it does what is missing.")
 def run_study(
     name: Annotated[str, typer.Argument(help=PLAN_HELP)],

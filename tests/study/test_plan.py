@@ -15,7 +15,16 @@ TOML = 'datasets = ["sk_iris"]\nmethods = ["Std"]\nbackbones = ["mlp"]\n'
 
 @pytest.mark.parametrize(
     ("name", "n_networks"),
-    [("paper", 14_250), ("paper-mlp", 4_750), ("ablation", 815), ("demo", 210), ("efficiency", 300)],
+    [
+        ("paper", 14_250),
+        ("paper-mlp", 4_750),
+        ("paper-resnet", 4_750),
+        ("paper-ft", 4_750),
+        ("paper-ft-coordinate", 700),
+        ("ablation", 815),
+        ("demo", 210),
+        ("efficiency", 300),
+    ],
 )
 def test_built_in_plans_have_the_numbers_of_the_protocol(name, n_networks):
     assert load_plan(name).n_networks == n_networks

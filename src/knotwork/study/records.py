@@ -31,6 +31,7 @@ COLUMNS: dict[str, pa.DataType] = {
     **{name: pa.float64() for name in ("prepare_seconds", "train_seconds")},
     **{name: pa.int64() for name in ("epochs", "best_epoch", "n_parameters")},
     "knots_moved": pa.bool_(),
+    "knot_shift": pa.float64(),
     **{name: pa.int64() for name in ("n_rows", "n_features")},
     **{name: pa.string() for name in ("data_sha256", "plan", "plan_hash", "version", "torch_version", "device")},
     "host": pa.string(),

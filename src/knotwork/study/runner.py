@@ -13,10 +13,11 @@ from knotwork.study.files import remove_leftovers
 from knotwork.study.manifest import write_manifest
 from knotwork.study.networks import NetworkSpec, Unit, expand, group_units
 from knotwork.study.plan import Plan, load_plan
+from knotwork.study.preparation import Wanted, fitted_as
 from knotwork.study.records import consolidate
 from knotwork.study.worker import DATA_ERRORS, Outcome, Progress, Worker
 
-__all__ = ["ENGINES", "RunSummary", "run"]
+__all__ = ["ENGINES", "RunSummary", "prepare_plan", "run"]
 
 ENGINES = ("local", "ray")
 """Where units are trained."""
@@ -126,6 +127,65 @@ def run(
 
         ray = connect(address)
     return _Run(plan, worker, report or _say_nothing, progress, ray).run()
+
+
+def prepare_plan(
+    plan: Plan | str | PathLike[str],
+    out: str | PathLike[str],
+    *,
+    report: Say | None = None,
+    n_jobs: int | None = None,
+) -> RunSummary:
+    """Fit the encodings of a plan and keep them in a folder, without training anything.
+
+    A machine that trains the plan in this folder, or in a copy of it, then fits nothing, and needs no LightGBM.
+
+    Parameters
+    ----------
+    plan : Plan, str or path
+        The plan, its name, or its file.
+    out : str or path
+        The folder; it is made.
+    report : callable, optional
+        Is called with a sentence for every data set.
+    n_jobs : int, optional
+        Processes; by default all cores.
+
+    Returns
+    -------
+    RunSummary
+        With the number of networks whose encoding is there as `n_ok`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> plan = Plan(name="tiny", datasets=["sk_iris"], methods=["BS-Q"], sizes=[7], backbones=["mlp"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     prepare_plan(plan, folder).n_ok
+    5
+    """
+    if not isinstance(plan, Plan):
+        plan = load_plan(plan)
+    if not isinstance(out, str | PathLike):
+        raise type_error("out", "be the path of a folder", out)
+    say = report or _say_nothing
+    worker = Worker(plan, Path(out).expanduser(), n_jobs=n_jobs)
+    started, summary = time.perf_counter(), RunSummary()
+    for name in plan.names:
+        try:
+            networks = expand(plan, name, worker.load(name).data.identity)
+            fitted = worker.prepare(name, networks).fitted
+        except DATA_ERRORS as error:
+            summary.unavailable[name] = str(error)
+            say(f"Data set {name!r} is left out: {error}")
+            continue
+        wanted = [fitted[Wanted(fitted_as(each.method), each.size, each.fold)] for each in networks]
+        failed = sum(isinstance(result, str) for result in wanted)
+        summary.add(Outcome(n_ok=len(wanted) - failed, n_failed=failed))
+        summary.n_networks += len(networks)
+        say(f"{name}: {len(wanted) - failed} networks can be trained" + (f", {failed} FAILED" if failed else ""))
+    summary.seconds = time.perf_counter() - started
+    return summary
 
 
 def _say_nothing(sentence: str) -> None:

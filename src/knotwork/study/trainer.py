@@ -25,6 +25,9 @@ from knotwork.training.stack import build_network
 
 __all__ = ["UnitTrainer"]
 
+LEAST_SHIFT = 1e-5
+"""A knot that is nearer to where it started, as a share of the training range, has not moved: that is rounding."""
+
 
 @dataclass(frozen=True, eq=False)
 class UnitTrainer:
@@ -106,7 +109,7 @@ class UnitTrainer:
             raise KeyboardInterrupt
         tests = [by_fold[each.fold].test + starts[each.fold] for each in networks]
         outputs = trained.outputs(table.numbers, table.codes, tests)
-        moved = knots_moved(trained, members)
+        shifts = knot_shifts(trained, members)
         counts = self._count_parameters(table, members, choice.config)
         return {
             each: {
@@ -117,10 +120,11 @@ class UnitTrainer:
                 "train_seconds": history.seconds,
                 "epochs": history.epochs,
                 "best_epoch": history.best_epoch,
-                "knots_moved": own_moved,
+                "knots_moved": shift is not None and shift[1] > LEAST_SHIFT,
+                "knot_shift": None if shift is None else shift[0],
             }
-            for each, member, output, test, history, own_moved in zip(
-                networks, members, outputs, tests, trained.histories, moved, strict=True
+            for each, member, output, test, history, shift in zip(
+                networks, members, outputs, tests, trained.histories, shifts, strict=True
             )
         }
 
@@ -155,15 +159,23 @@ def failure(error: str) -> dict[str, Any]:
     return {"status": "failed", "error": error}
 
 
-def knots_moved(trained: Trained, members: Sequence[Member]) -> list[bool]:
-    """Return for each member whether its knots are learned and no longer where they started."""
-    out = [False] * len(members)
+def knot_shifts(trained: Trained, members: Sequence[Member]) -> list[tuple[float, float] | None]:
+    """Return how far each member's knots have gone, on average and at the most, as shares of the training range.
+
+    None stands for knots that are not learned. The best weights count, not the last ones: knots that begin to move
+    after the best epoch have not moved.
+    """
+    out: list[tuple[float, float] | None] = [None] * len(members)
     for piece in trained.pieces:
         encoding = piece.network.encoding
         if encoding.logits is None:
             continue
-        now = encoding.spacings()[0].detach()
-        away = (now - encoding.breaks).abs().flatten(1).amax(dim=1) > 1e-5
-        for place, own, learned in zip(piece.places, away.tolist(), encoding.learned.tolist(), strict=True):
-            out[place] = bool(own and learned)
+        away = (encoding.spacings()[0].detach() - encoding.breaks).abs()
+        used = torch.arange(away.shape[-1], device=away.device) <= encoding.n_knots[..., None]
+        used[..., 0] = False
+        away = torch.where(used, away, 0.0).flatten(1)
+        means = away.sum(dim=1) / used.flatten(1).sum(dim=1).clamp(min=1)
+        rows = zip(piece.places, means.tolist(), away.amax(dim=1).tolist(), encoding.learned.tolist(), strict=True)
+        for place, mean, most, learned in rows:
+            out[place] = (mean, most) if learned else None
     return out

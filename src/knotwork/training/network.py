@@ -103,7 +103,7 @@ class Network(nn.Module):
         if self.has_tokens:
             outputs = self.backbone.forward_stack(blocks, codes if self.cardinalities else None, noise=noise)
         else:
-            hidden = self.backbone.first(self._with_categories(blocks.flatten(-2), codes))
+            hidden = self.backbone.enter(self._with_categories(blocks.flatten(-2), codes))
             outputs = self.backbone.rest(hidden, counts=counts, noise=noise)
         return outputs if outputs.dtype == torch.float64 else outputs.float(), penalty
 

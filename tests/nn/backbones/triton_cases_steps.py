@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from knotwork.nn.backbones import batch_norm as batch_norm_module
+from knotwork.nn.backbones import bias_relu as bias_relu_module
 from knotwork.nn.backbones import dropout as dropout_module
 from knotwork.nn.backbones.batch_norm import batch_norm
-from knotwork.nn.backbones.dropout import dropout, relu_dropout
+from knotwork.nn.backbones.bias_relu import bias_relu_dropout
+from knotwork.nn.backbones.dropout import dropout
 from knotwork.nn.backbones.noise import Noise, row_order
 from knotwork.training import adamw as adamw_module
 from knotwork.training.adamw import AdamW
@@ -25,7 +27,7 @@ class Case:
     def __init__(self, device, dtype):
         torch.manual_seed(0)
         self.weights = [(torch.randn(MEMBERS, WIDTH, WIDTH) / 3).to(device, dtype).requires_grad_() for _ in range(2)]
-        self.scales = [torch.rand(MEMBERS, WIDTH).to(device, dtype).requires_grad_() for _ in range(4)]
+        self.scales = [torch.rand(MEMBERS, WIDTH).to(device, dtype).requires_grad_() for _ in range(5)]
         self.buffers = [(torch.zeros(MEMBERS, WIDTH) + shift).to(device, dtype) for shift in (0, 1, 0, 1)]
         self.noise = Noise(torch.tensor([3, 2**31 - 1], device=device), torch.tensor([0, 9], device=device))
         self.counts = torch.tensor([ROWS, 11], device=device)
@@ -33,7 +35,7 @@ class Case:
         self.rates = torch.tensor([[1e-2, 1e-3], [0.0, 1e-2]], device=device)
         self.active = torch.ones(MEMBERS, dtype=torch.bool, device=device)
         self.parameters = [*self.weights, *self.scales]
-        self.optimiser = AdamW(self.parameters, decays=[0.1] * 6, groups=[0, 0, 0, 0, 1, 1])
+        self.optimiser = AdamW(self.parameters, decays=[0.1] * 7, groups=[0, 0, 0, 0, 1, 1, 0])
 
     def step(self):
         """Take one step, without a word to the host, and return the loss of each member."""
@@ -42,9 +44,9 @@ class Case:
         hidden = x @ self.weights[0]
         options = {"noise": self.noise, "p": 0.25}
         hidden = batch_norm(hidden, *self.scales[:2], *self.buffers[:2], self.counts, relu=True, stream=0, **options)
-        hidden = relu_dropout(hidden @ self.weights[1] + 0.5, 0.25, self.noise, 1)
+        hidden = bias_relu_dropout(hidden @ self.weights[1], self.scales[4], 0.25, self.noise, 1)
         hidden = dropout(hidden, 0.25, self.noise, 2)
-        y = batch_norm(hidden, *self.scales[2:], *self.buffers[2:], self.counts, residual=x, stream=3, **options)
+        y = batch_norm(hidden, *self.scales[2:4], *self.buffers[2:], self.counts, residual=x, stream=3, **options)
         used = (torch.arange(ROWS, device=y.device) < self.counts[:, None])[..., None]
         losses = torch.where(used, y, 0.0).square().sum(dim=(1, 2)) / self.counts
         grads = torch.autograd.grad(losses.sum(), self.parameters)
@@ -69,6 +71,7 @@ def test_steps_are_those_of_float64_on_the_cpu(monkeypatch):
         for module, name in (
             (dropout_module, "on_triton"),
             (batch_norm_module, "on_triton"),
+            (bias_relu_module, "on_triton"),
             (adamw_module, "_on_triton"),
         ):
             monkeypatch.setattr(module, name, lambda tensor: True)

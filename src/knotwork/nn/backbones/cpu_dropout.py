@@ -10,7 +10,7 @@ from knotwork.nn.backbones.dropout import keep_threshold
 from knotwork.nn.backbones.noise import Noise
 from knotwork.nn.threads import over_chunks
 
-__all__ = ["ZERO", "compiled_keys", "forward", "keep", "relu_backward"]
+__all__ = ["VALUES_PER_CHUNK", "ZERO", "compiled_keys", "forward", "keep"]
 
 VALUES_PER_CHUNK = 1 << 16
 """Values that a thread takes at a time."""
@@ -42,18 +42,10 @@ def _keys(seeds, steps, stream, keys):
 
 
 @compiled()
-def _dropout(x, start, key, threshold, scale, relu, out):
+def _dropout(x, start, key, threshold, scale, out):
     """Fill `out`; x begins with the member's element `start`."""
     for i in range(x.shape[0]):
-        value = x[i] * scale
-        value = ZERO if relu and x[i] <= ZERO else value
-        out[i] = value if keep(start + i, key, threshold) else ZERO
-
-
-@compiled()
-def _relu_backward(grad, y, scale, out):
-    for i in range(y.shape[0]):
-        out[i] = grad[i] * scale if y[i] > ZERO else ZERO
+        out[i] = x[i] * scale if keep(start + i, key, threshold) else ZERO
 
 
 def compiled_keys(noise: Noise, stream: int) -> npt.NDArray[np.uint32]:
@@ -63,8 +55,8 @@ def compiled_keys(noise: Noise, stream: int) -> npt.NDArray[np.uint32]:
     return keys
 
 
-def forward(x: Tensor, p: float, noise: Noise, stream: int, *, relu: bool) -> Tensor:
-    """Return dropout of x, or of ``relu(x)``, for float32; the definition is in `dropout`."""
+def forward(x: Tensor, p: float, noise: Noise, stream: int) -> Tensor:
+    """Return dropout of x for float32; the definition is in `dropout`."""
     out = torch.empty(x.shape, dtype=x.dtype)
     members = x.shape[0]
     keys = compiled_keys(noise, stream)
@@ -72,20 +64,7 @@ def forward(x: Tensor, p: float, noise: Noise, stream: int, *, relu: bool) -> Te
     threshold, scale = np.uint32(keep_threshold(p)), np.float32(1.0 / (1.0 - p))
 
     def work(member: int, part: slice) -> None:
-        _dropout(source[member, part], part.start, keys[member], threshold, scale, relu, target[member, part])
+        _dropout(source[member, part], part.start, keys[member], threshold, scale, target[member, part])
 
     over_chunks(work, members, source.shape[1], rows_per_chunk=VALUES_PER_CHUNK)
-    return out
-
-
-def relu_backward(grad: Tensor, y: Tensor, p: float) -> Tensor:
-    """Return the gradient of x from that of ``y = dropout(relu(x))``."""
-    out = torch.empty(y.shape, dtype=y.dtype)
-    slopes, result, target = (tensor.detach().contiguous().view(-1).numpy() for tensor in (grad, y, out))
-    scale = np.float32(1.0 / (1.0 - p))
-
-    def work(_: int, part: slice) -> None:
-        _relu_backward(slopes[part], result[part], scale, target[part])
-
-    over_chunks(work, 1, y.numel(), rows_per_chunk=VALUES_PER_CHUNK)
     return out

@@ -11,17 +11,7 @@ from torch.nn import functional
 from knotwork.checks import argument_error
 from knotwork.nn.backbones.noise import Noise, random_bits
 
-__all__ = ["check_rate", "dropout", "keep_mask", "keep_threshold", "on_triton", "relu_dropout"]
-
-
-def relu_dropout(x: Tensor, p: float, noise: Noise | None, stream: int = 0) -> Tensor:
-    """Return ``dropout(relu(x))``; parameters as in `dropout`. Backward keeps the result and nothing else."""
-    check_rate(p)
-    if noise is None:
-        return functional.dropout(functional.relu(x), p)
-    if p == 0.0 or x.numel() == 0:
-        return functional.relu(x)
-    return _ReluDropout.apply(x, p, noise.seeds, noise.step, stream)  # type: ignore[no-any-return, no-untyped-call]
+__all__ = ["check_rate", "dropout", "keep_mask", "keep_threshold", "on_triton"]
 
 
 def dropout(x: Tensor, p: float, noise: Noise | None, stream: int = 0) -> Tensor:
@@ -81,42 +71,6 @@ def _compiled(x: Tensor) -> bool:
     return x.device.type == "cpu" and x.dtype == torch.float32
 
 
-class _ReluDropout(torch.autograd.Function):
-    """Where the result is positive, the value was positive and kept."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, p: float, seeds: Tensor, step: Tensor, stream: int) -> Tensor:
-        ctx.p = p
-        noise = Noise(seeds, step)
-        if on_triton(x):
-            from knotwork.nn.backbones import triton_dropout  # noqa: PLC0415 - only where there is a GPU
-
-            y, _ = triton_dropout.forward(x, p, noise, stream, relu=True)
-        elif _compiled(x):
-            from knotwork.nn.backbones import cpu_dropout  # noqa: PLC0415 - importing the compiler takes half a second
-
-            y = cpu_dropout.forward(x, p, noise, stream, relu=True)
-        else:
-            y = torch.where(keep_mask(x, p, noise, stream), functional.relu(x) * (1.0 / (1.0 - p)), 0.0)
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (y,) = ctx.saved_tensors
-        if on_triton(y):
-            from knotwork.nn.backbones import triton_dropout  # noqa: PLC0415
-
-            x_grad = triton_dropout.relu_backward(grad, y, ctx.p)
-        elif _compiled(y):
-            from knotwork.nn.backbones import cpu_dropout  # noqa: PLC0415
-
-            x_grad = cpu_dropout.relu_backward(grad, y, ctx.p)
-        else:
-            x_grad = torch.where(y > 0, grad * (1.0 / (1.0 - ctx.p)), 0.0)
-        return x_grad, None, None, None, None
-
-
 class _Dropout(torch.autograd.Function):
     """Draw again for the gradient, from what the counters were."""
 
@@ -126,7 +80,7 @@ class _Dropout(torch.autograd.Function):
         if ctx.on_triton:
             from knotwork.nn.backbones import triton_dropout  # noqa: PLC0415
 
-            y, keys = triton_dropout.forward(x, p, Noise(seeds, step), stream, relu=False)
+            y, keys = triton_dropout.forward(x, p, Noise(seeds, step), stream)
             ctx.save_for_backward(keys)
             return y
         noise = Noise(seeds, step.clone())  # the counter moves on in place
@@ -148,5 +102,5 @@ def _drop(x: Tensor, p: float, noise: Noise, stream: int) -> Tensor:
     if _compiled(x):
         from knotwork.nn.backbones import cpu_dropout  # noqa: PLC0415
 
-        return cpu_dropout.forward(x, p, noise, stream, relu=False)
+        return cpu_dropout.forward(x, p, noise, stream)
     return torch.where(keep_mask(x, p, noise, stream), x * (1.0 / (1.0 - p)), 0.0)

@@ -89,11 +89,15 @@ class Linear(Initial):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map inputs of shape (n_members, ..., d_in) to (n_members, ..., d_out)."""
-        rows = x.flatten(1, -2).to(self.weight.dtype)
         if self.bias is None:
-            out = torch.bmm(rows, self.weight)
-        else:
-            out = torch.baddbmm(self.bias.to(self.weight.dtype)[:, None], rows, self.weight)
+            return self.product(x)
+        rows = x.flatten(1, -2).to(self.weight.dtype)
+        out = torch.baddbmm(self.bias.to(self.weight.dtype)[:, None], rows, self.weight)
+        return out.view(*x.shape[:-1], out.shape[-1])
+
+    def product(self, x: Tensor) -> Tensor:
+        """Return the product with the weight alone, for one who adds the bias with what follows."""
+        out = torch.bmm(x.flatten(1, -2).to(self.weight.dtype), self.weight)
         return out.view(*x.shape[:-1], out.shape[-1])
 
 

@@ -1,13 +1,13 @@
 """The multilayer perceptron."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import final
+from typing import Any, final
 
 from torch import Tensor, nn
 
 from knotwork.checks import check_int
-from knotwork.nn.backbones.dropout import relu_dropout
+from knotwork.nn.backbones.bias_relu import bias_relu_dropout
 from knotwork.nn.backbones.linear import Linear, initialise, member_seeds
 from knotwork.nn.backbones.noise import Noise
 from knotwork.nn.backbones.shapes import check_dropout, flat_rows
@@ -66,15 +66,19 @@ class MLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map inputs of shape (..., d_in) to outputs of shape (..., d_out), members first if there are any."""
         rows = flat_rows(x, self.n_members)
-        return self.rest(self.first(rows)).reshape(*x.shape[:-1], -1)
+        return self.rest(self.enter(rows)).reshape(*x.shape[:-1], -1)
+
+    def enter(self, rows: Tensor) -> Tensor:
+        """Map inputs of shape (n_members, batch, d_in) to what `rest` takes: the first layer, without its bias."""
+        return self.first.product(rows)
 
     def rest(self, hidden: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None) -> Tensor:
-        """Map what the first layer gives, of shape (n_members, batch, width), to outputs.
+        """Map what `enter` gives, of shape (n_members, batch, width), to outputs.
 
         Parameters
         ----------
         hidden : Tensor of shape (n_members, batch, width)
-            Output of the layer `first`.
+            What `enter` gives.
         counts : Tensor of shape (n_members,), optional
             Not used here: rows do not depend on each other.
         noise : Noise, optional
@@ -82,6 +86,8 @@ class MLP(nn.Module):
         """
         del counts
         p = self.dropout if self.training else 0.0
-        for stream, layer in enumerate(self.layers):
-            hidden = layer(relu_dropout(hidden, p, noise, stream))
-        return hidden
+        bias: Any = self.first.bias
+        layers: Iterable[Any] = self.layers
+        for stream, layer in enumerate(layers):
+            hidden, bias = layer.product(bias_relu_dropout(hidden, bias, p, noise, stream)), layer.bias
+        return hidden + bias[:, None]  # type: ignore[no-any-return]

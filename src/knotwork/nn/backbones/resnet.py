@@ -120,15 +120,20 @@ class ResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map inputs of shape (..., d_in) to outputs of shape (..., d_out), members first if there are any."""
         rows = flat_rows(x, self.n_members)
-        return self.rest(self.first(rows)).reshape(*x.shape[:-1], -1)
+        return self.rest(self.enter(rows)).reshape(*x.shape[:-1], -1)
+
+    def enter(self, rows: Tensor) -> Tensor:
+        """Map inputs of shape (n_members, batch, d_in) to what `rest` takes: the first layer."""
+        out: Tensor = self.first(rows)
+        return out
 
     def rest(self, hidden: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None) -> Tensor:
-        """Map what the first layer gives to outputs.
+        """Map what `enter` gives to outputs.
 
         Parameters
         ----------
         hidden : Tensor of shape (n_members, batch, width)
-            Output of the layer `first`.
+            What `enter` gives.
         counts : Tensor of shape (n_members,), optional
             How many of each member's rows count, from the first on; by default all.
         noise : Noise, optional

@@ -8,7 +8,7 @@ from torch import Tensor
 from knotwork.nn.backbones.dropout import keep_threshold
 from knotwork.nn.backbones.noise import Noise
 
-__all__ = ["backward", "element_bits", "forward", "member_key", "relu_backward"]
+__all__ = ["backward", "element_bits", "forward", "member_key"]
 
 BLOCK = 2048
 """Elements of a program."""
@@ -48,7 +48,6 @@ def _forward(
     threshold,
     scale,
     stream,
-    RELU: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     member = tl.program_id(1).to(tl.int64)
@@ -58,8 +57,6 @@ def _forward(
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_pointer + member * size + i, mask=i < size, other=0.0).to(tl.float32)
     y = x * scale
-    if RELU:
-        y = tl.where(x <= 0.0, 0.0, y)  # not a maximum: NaN stays NaN
     y = tl.where(element_bits(i, key) >= threshold.to(tl.uint32), y, 0.0)
     tl.store(y_pointer + member * size + i, y.to(y_pointer.dtype.element_ty), mask=i < size)
 
@@ -74,17 +71,8 @@ def _backward(grad_pointer, keys_pointer, out_pointer, size, threshold, scale, B
     tl.store(out_pointer + member * size + i, grad.to(out_pointer.dtype.element_ty), mask=i < size)
 
 
-@triton.jit
-def _relu_backward(grad_pointer, y_pointer, out_pointer, size, scale, BLOCK: tl.constexpr):
-    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    grad = tl.load(grad_pointer + i, mask=i < size, other=0.0).to(tl.float32)
-    y = tl.load(y_pointer + i, mask=i < size, other=0.0).to(tl.float32)
-    grad = tl.where(y > 0.0, grad * scale, 0.0)
-    tl.store(out_pointer + i, grad.to(out_pointer.dtype.element_ty), mask=i < size)
-
-
-def forward(x: Tensor, p: float, noise: Noise, stream: int, *, relu: bool) -> tuple[Tensor, Tensor]:
-    """Return dropout of x, or of ``relu(x)``, and the members' keys, which are all that `backward` needs."""
+def forward(x: Tensor, p: float, noise: Noise, stream: int) -> tuple[Tensor, Tensor]:
+    """Return dropout of x and the members' keys, which are all that `backward` needs."""
     x = x.contiguous()
     y, keys = torch.empty_like(x), torch.empty_like(noise.seeds)
     members, size = x.shape[0], x[0].numel()
@@ -98,7 +86,6 @@ def forward(x: Tensor, p: float, noise: Noise, stream: int, *, relu: bool) -> tu
         keep_threshold(p),
         1.0 / (1.0 - p),
         stream,
-        RELU=relu,
         BLOCK=BLOCK,
         num_warps=8,
     )
@@ -112,13 +99,4 @@ def backward(grad: Tensor, p: float, keys: Tensor) -> Tensor:
     members, size = grad.shape[0], grad[0].numel()
     grid = (triton.cdiv(size, BLOCK), members)
     _backward[grid](grad, keys, out, size, keep_threshold(p), 1.0 / (1.0 - p), BLOCK=BLOCK, num_warps=8)
-    return out
-
-
-def relu_backward(grad: Tensor, y: Tensor, p: float) -> Tensor:
-    """Return the gradient of x from that of ``y = dropout(relu(x))``."""
-    grad, y = grad.contiguous(), y.contiguous()
-    out = torch.empty_like(y)
-    grid = (triton.cdiv(y.numel(), BLOCK),)
-    _relu_backward[grid](grad, y, out, y.numel(), 1.0 / (1.0 - p), BLOCK=BLOCK, num_warps=8)
     return out
