@@ -17,6 +17,7 @@ SOURCE = Path(knotwork.__file__).parent
 LAYERS = [
     "errors",
     "checks",
+    "files",
     "basis",
     "stats",
     "knots",
@@ -58,6 +59,12 @@ def test_imports_go_downwards(path):
         if module.startswith("knotwork.") and layer_of(module) != own:
             assert LAYERS.index(layer_of(module)) < LAYERS.index(own), f"{module_of(path)} imports {module}"
             assert (layer_of(module), own) != ("encoders", "nn"), "encoders and nn do not see each other"
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_only_layers_that_keep_something_write_files(path):
+    if "knotwork.files" in set(imported(path)):
+        assert layer_of(module_of(path)) in {"estimators", "datasets", "study", "report"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)

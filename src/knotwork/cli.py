@@ -189,6 +189,8 @@ def show_plan(
     typer.echo(f"methods ({len(plan.methods)}): {', '.join(plan.methods)}")
     typer.echo(f"sizes: {', '.join(map(str, plan.sizes)) or 'none'}; {plan.folds} {plan.split}, seed {plan.seed}")
     typer.echo(f"training: {plan.config}")
+    for variant in plan.variants:
+        typer.echo(f"variant {variant.name}: {', '.join(f'{name}={value}' for name, value in variant.training)}")
     for line in lines:
         time = "not measured yet" if line.seconds is None else f"about {written(line.seconds)} in one process"
         typer.echo(f"{line.backbone}: {line.n_networks:,} networks, {time}")
@@ -220,8 +222,10 @@ def prepare_study(
 def run_study(
     name: Annotated[str, typer.Argument(help=PLAN_HELP)],
     out: Annotated[Path, typer.Option(help="Folder for the results.")],
+    *,
     engine: Annotated[str, typer.Option(help="Where units are trained: local or ray.")] = "local",
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, for --engine ray.")] = None,
+    units_per_gpu: Annotated[int, typer.Option(min=1, help="Units that share a GPU, for --engine ray.")] = 2,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Train again what has failed.")] = False,
 ) -> None:
@@ -239,6 +243,7 @@ def run_study(
             report=typer.echo,
             progress=_progress(),
             address=address,
+            units_per_gpu=units_per_gpu,
         )
     except KeyboardInterrupt as error:
         typer.echo(INTERRUPTED, err=True)

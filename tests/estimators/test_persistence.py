@@ -165,7 +165,7 @@ def test_a_failed_write_keeps_what_was_there(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("knotwork.estimators.writing.os.fsync", fail)
+    monkeypatch.setattr("knotwork.files.os.fsync", fail)
     with pytest.raises(OSError, match="No space left"):
         model.save(tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

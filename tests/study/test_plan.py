@@ -1,5 +1,6 @@
 """Plans are strict, and their keys change exactly when a result would."""
 
+import hashlib
 from dataclasses import replace
 
 import pytest
@@ -24,6 +25,8 @@ TOML = 'datasets = ["sk_iris"]\nmethods = ["Std"]\nbackbones = ["mlp"]\n'
         ("ablation", 815),
         ("demo", 210),
         ("efficiency", 300),
+        ("illustration", 4),
+        ("knot-relocation", 12),
     ],
 )
 def test_built_in_plans_have_the_numbers_of_the_protocol(name, n_networks):
@@ -57,6 +60,15 @@ def test_every_built_in_plan_says_what_it_is():
         (TOML + '[[tables]]\npath = "a.csv"\ntarget = "y"\nsep = ";"', ["sep", "categorical"]),
         (TOML + '[[tables]]\npath = "a.csv"', ["target"]),
         (TOML.replace('methods = ["Std"]', ""), ["methods"]),
+        (TOML + '[[variants]]\nname = "a"', ["variants", "training"]),
+        (TOML + '[[variants]]\nname = "a"\ntraining = { lr = 1.0 }', ["lr", "learning_rate"]),
+        (TOML + '[[variants]]\nname = "a"\ntraining = { learning_rate = -1.0 }', ["learning_rate", "-1.0"]),
+        (TOML + '[[variants]]\nname = "a"\ntraining = { time_limit = 1.0 }', ["time_limit", "clocks"]),
+        (TOML + "[[variants]]\ntraining = { max_epochs = 1 }", ["name of a variant"]),
+        (TOML + 2 * '[[variants]]\nname = "a"\ntraining = { max_epochs = 1 }\n', ["variants", "once"]),
+        (TOML + 'bins = "lgbm"', ["bins", "quantile"]),
+        (TOML.replace("Std", "PLE-Adaptive") + 'bins = "uniform"', ["bins", "PLE-Adaptive"]),
+        (TOML + "keep_knots = 1", ["keep_knots"]),
         ("datasets = [", ["TOML"]),
     ],
 )
@@ -98,6 +110,8 @@ BASE = tiny_plan()
         (replace(BASE, methods=(*BASE.methods, "PLE")), "none"),
         (replace(BASE, sizes=(5, 7)), "none"),
         (replace(BASE, categories="embedding"), "none"),
+        (replace(BASE, bins="uniform"), "none"),
+        (replace(BASE, keep_knots=True), "learned"),
         (replace(BASE, datasets=("sk_iris", "sk_wine")), "none"),
         (replace(BASE, training=replace(BASE.config, knot_rate=1.0)), "learned"),
         (replace(BASE, training=replace(BASE.config, knot_warmup=9)), "learned"),
@@ -129,6 +143,35 @@ def test_keys_depend_on_categories_only_where_there_are_any():
     assert set(keys(BASE, with_category).values()).isdisjoint(
         keys(replace(BASE, categories="embedding"), with_category).values()
     )
+
+
+def test_keys_depend_on_bins_only_where_there_are_any():
+    plan = tiny_plan(methods=["BS-Q", "PLE", "PLE-Adaptive"])
+    before, after = keys(plan), keys(replace(plan, methods=("BS-Q", "PLE"), bins="uniform"))
+    assert {name[3] for name, key in after.items() if before[name] != key} == {"PLE"}
+
+
+def test_variants_have_keys_of_their_own_and_leave_those_of_plans_without():
+    slow = {"name": "slow", "training": {"knot_rate": 0.1}}
+    same = {"name": "same", "training": {}}
+    plan = replace(BASE, variants=(slow, same))
+    assert plan.n_networks == 2 * BASE.n_networks
+    own = [each.key for each in expand(plan, "d", DATA)]
+    assert len(set(own)) == plan.n_networks
+    assert set(own).isdisjoint(keys(BASE).values())
+    assert plan.plan_hash != BASE.plan_hash
+    units = group_units(expand(plan, "d", DATA), sizes=plan.sizes)
+    assert [unit.variant for unit in units] == ["slow", "same"]
+    assert len({unit.slot for unit in units} | {unit.record_name for unit in units}) == 4
+    assert "slow" in units[0].name
+
+
+def test_keys_of_what_is_recorded_already_stay():
+    """Results of months hang on these: only a new `RECORD_VERSION` may change them, knowingly."""
+    plan = load_plan("paper")
+    digest = hashlib.sha256("".join(each.key for each in expand(plan, "abalone", DATA)).encode()).hexdigest()
+    assert digest == "7931c8c252ed51972414b1da5a2b9acbfe76c51516e0b0ef41600e8a458f4616"
+    assert plan.plan_hash == "b88cea32f3648d9176f7803ff805a0a1a2c042255d2b18174eda790b0dee0f9a"
 
 
 def test_no_two_networks_share_a_key():

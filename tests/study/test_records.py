@@ -1,10 +1,11 @@
 """Records of a whole study load as one table; of what was trained more than once, the right one counts."""
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from knotwork.study import load_results
-from knotwork.study.records import COLUMNS, RecordIndex, consolidate, write_records
+from knotwork.study.records import COLUMNS, RecordIndex, RecordWarning, consolidate, write_records
 
 DESIGN = {
     *("dataset", "task", "backbone", "tokens", "method", "size", "fold", "seed", "status"),
@@ -77,6 +78,28 @@ def test_of_rows_with_one_key_the_best_and_latest_counts(tmp_path, rows, expecte
     assert frame.loc[0, "status"] == expected[0]
     assert pd.isna(frame.loc[0, "nrmse"]) if expected[1] is None else frame.loc[0, "nrmse"] == expected[1]
     assert RecordIndex(tmp_path).refresh().states()["k"][0] == expected[0]
+
+
+def test_records_from_before_a_column_was_added_count(tmp_path):
+    path = write_records(tmp_path, "a", [row("a", variant="v", knot_shift=0.5), row("b")])
+    table = pq.read_table(path)
+    pq.write_table(table.drop_columns(["variant", "knot_shift"]), path)
+    write_records(tmp_path, "c", [row("c", variant="v")])
+    frame = load_results(tmp_path).set_index("key")
+    assert list(load_results(tmp_path).columns) == list(COLUMNS)
+    assert sorted(frame.index) == ["a", "b", "c"]
+    assert frame["variant"].isna().to_dict() == {"a": True, "b": True, "c": False}
+
+
+def test_a_record_of_another_version_is_named(tmp_path):
+    path = write_records(tmp_path, "a", [row("a")])
+    table = pq.read_table(path)
+    pq.write_table(table.drop_columns(["nrmse"]), path)
+    with pytest.warns(RecordWarning, match="lacks: \\['nrmse'\\]"):
+        assert load_results(tmp_path).empty
+    pq.write_table(table.append_column("temperature", table["nrmse"]), path)
+    with pytest.warns(RecordWarning, match="no record of this version"):
+        assert load_results(tmp_path).empty
 
 
 def test_half_written_files_are_not_seen(tmp_path):

@@ -76,7 +76,7 @@ def test_the_same_plan_gives_the_same_scores(finished, tmp_path):
 
 def test_a_second_run_does_nothing_and_says_so(finished, monkeypatch):
     out, _ = finished
-    monkeypatch.setattr(UnitTrainer, "rows", lambda *args: pytest.fail("trained again"))
+    monkeypatch.setattr(UnitTrainer, "results", lambda *args: pytest.fail("trained again"))
     said = []
     summary = run(tiny_plan(), out, report=said.append)
     assert (summary.n_ok, summary.n_failed, summary.n_before) == (0, 0, 6)
@@ -188,7 +188,8 @@ def test_an_unavailable_data_set_does_not_stop_the_others(tmp_path):
 
 @pytest.mark.parametrize("where", ["record", "prepared"])
 def test_a_full_disk_is_said_and_nothing_is_torn(tmp_path, monkeypatch, where):
-    from knotwork.study import files, records
+    from knotwork import files
+    from knotwork.study import records
 
     def full(table, file, **kwargs):
         file.write(b"PAR1 and then no more")

@@ -2,9 +2,7 @@
 
 import contextlib
 import io
-import os
 import socket
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from http.client import HTTPException
@@ -21,6 +19,7 @@ from knotwork.datasets.registry import DatasetSpec, get_spec
 from knotwork.datasets.sources import SOURCES, ByHand, OpenML, UCIArchive
 from knotwork.datasets.verify import check_dataset, frame_problems
 from knotwork.errors import DatasetMismatchError, DatasetUnavailableError
+from knotwork.files import write_atomically
 
 __all__ = ["fetch_dataset"]
 
@@ -130,16 +129,9 @@ def _as_text(column: "pd.Series[str]") -> "pd.Series[str]":
 
 
 def _write(frame: pd.DataFrame, path: Path) -> Path:
-    """Write a table beside its place and then move it there: whoever reads finds all of it or nothing."""
+    """Write a table, of which whoever reads finds all or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".part")
-    os.close(handle)
-    try:
-        frame.to_parquet(name, index=False)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_atomically(path, lambda file: frame.to_parquet(file, index=False))
     return path
 
 

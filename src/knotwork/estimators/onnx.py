@@ -14,7 +14,7 @@ from knotwork.estimators.columns import LARGEST
 from knotwork.estimators.labels import Labels
 from knotwork.estimators.onnx_graph import Graph, encode_member
 from knotwork.estimators.onnx_networks import run_member
-from knotwork.estimators.writing import write_whole
+from knotwork.files import write_atomically
 from knotwork.training.results import Piece
 
 __all__ = ["export_onnx"]
@@ -68,7 +68,8 @@ def export_onnx(estimator: TabularEstimator, path: str | Path) -> None:
     model = onnx.helper.make_model(whole, opset_imports=opsets, ir_version=IR_VERSION, producer_name="knotwork")
     onnx.helper.set_model_props(model, {"knotwork": json.dumps(_description(estimator))})
     onnx.checker.check_model(model)
-    write_whole(path, model.SerializeToString())
+    content = model.SerializeToString()
+    write_atomically(path, lambda file: file.write(content))
 
 
 def _description(estimator: TabularEstimator) -> dict[str, Any]:

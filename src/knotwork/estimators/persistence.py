@@ -41,7 +41,7 @@ from knotwork.estimators.saved_settings import (
     parameters_from_json,
     parameters_to_json,
 )
-from knotwork.estimators.writing import write_whole
+from knotwork.files import write_atomically
 from knotwork.training.engine import resolve_device
 from knotwork.training.network import CATEGORIES
 from knotwork.training.results import History, Piece, Trained
@@ -99,7 +99,8 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
             f"The estimator cannot be saved: its columns have too many categories, {len(text) / 1e6:.0f} MB of text. "
             "Leave out columns that are identifiers."
         )
-    write_whole(path, to_bytes(tensors, {KEY: text}))
+    file_content = to_bytes(tensors, {KEY: text})
+    write_atomically(path, lambda file: file.write(file_content))
 
 
 def load(path: str | Path, *, device: Any = "auto") -> Any:

@@ -1,24 +1,22 @@
-"""Files that are there whole or not at all."""
+"""Files in the folder of a study, and which process wrote them."""
 
 import os
 import socket
 import time
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["process_home", "remove_leftovers", "write_atomically", "write_bytes"]
+from knotwork.files import UNFINISHED, write_atomically
+
+__all__ = ["process_home", "remove_leftovers", "write_bytes", "write_file"]
 
 LEFTOVER_SECONDS = 3600.0
 
 
-def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file under another name, and give it its own only when all of it is on the disk.
-
-    Whoever reads the folder sees the old file, or none, until the new one is whole. If writing fails, on a full disk
-    for one, nothing is left behind, and the error says where it was and that what is there is whole.
+def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file of a study as `write_atomically` does; an error says what is whole and what to do.
 
     Parameters
     ----------
@@ -27,37 +25,26 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     write : callable
         Is called with the open file.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:
-        with temporary.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, write)
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         reason = error.strerror or str(error)
         raise OSError(
             error.errno,
             f"{path} could not be written: {reason}. What was recorded before is whole. Make room, then run again: "
             "only what is missing is done",
         ) from error
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write bytes as `write_atomically` does."""
-    write_atomically(path, lambda file: file.write(content))
+    """Write bytes as `write_file` does."""
+    write_file(path, lambda file: file.write(content))
 
 
 def remove_leftovers(folder: Path) -> None:
     """Remove what killed processes left half written, if it is an hour old."""
-    for path in folder.glob(".*.tmp"):
+    for path in folder.glob(UNFINISHED):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > LEFTOVER_SECONDS:
                 path.unlink()

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, final
 
-from knotwork.study.files import process_home
+from knotwork.study.files import process_home, write_bytes
 
 __all__ = ["Lock", "claim"]
 
@@ -98,7 +98,7 @@ def _create(path: Path, token: str) -> Lock | None:
     holder = {"token": token, "home": process_home(), "pid": os.getpid(), "since": time.time()}
     # The lock appears with its content: a link to a whole file, which fails where the name is taken.
     temporary = path.with_name(f".{path.name}.{token}.tmp")
-    temporary.write_text(json.dumps(holder), encoding="utf-8")
+    write_bytes(temporary, json.dumps(holder).encode())
     try:
         _link(temporary, path)
     except FileExistsError:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from knotwork.encoders.methods import METHOD_TABLE
+from knotwork.study.choices import BackboneChoice
 from knotwork.study.data import DataIdentity
-from knotwork.study.plan import BackboneChoice, Plan
+from knotwork.study.plan import Plan
 
 __all__ = ["RECORD_VERSION", "NetworkSpec", "Unit", "expand", "group_units"]
 
@@ -36,6 +37,8 @@ class NetworkSpec:
         Number of the fold, and its seed.
     key : str
         SHA-256 of everything that the result depends on.
+    variant : str, optional
+        Name of the variant of training.
     """
 
     dataset: str
@@ -45,12 +48,13 @@ class NetworkSpec:
     fold: int
     seed: int
     key: str
+    variant: str | None = None
 
     @property
-    def identity(self) -> tuple[str, str, str | None, str, int | None, int, int]:
+    def identity(self) -> tuple[str, str, str | None, str, int | None, int, int, str | None]:
         """What a reader of the records tells networks apart by."""
         choice = self.backbone
-        return self.dataset, choice.label, choice.tokens, self.method, self.size, self.fold, self.seed
+        return self.dataset, choice.label, choice.tokens, self.method, self.size, self.fold, self.seed, self.variant
 
 
 @dataclass(frozen=True)
@@ -78,18 +82,25 @@ class Unit:
     alone: bool = False
 
     @property
+    def variant(self) -> str | None:
+        """Name of the variant of training of all its networks."""
+        return self.networks[0].variant
+
+    @property
     def name(self) -> str:
         """What it is called in messages."""
         tokens = f" ({self.backbone.tokens} tokens)" if self.backbone.tokens else ""
         size = "" if self.size is None else f", size {self.size}"
         own = f", {self.networks[0].method}, fold {self.networks[0].fold}" if self.alone else ""
-        return f"{self.dataset}, {self.backbone.label}{tokens}{size}{own}"
+        variant = "" if self.variant is None else f", {self.variant}"
+        return f"{self.dataset}, {self.backbone.label}{tokens}{size}{own}{variant}"
 
     @property
     def slot(self) -> str:
         """What two processes must not work on at once, whatever each still has to do in it."""
-        own = self.networks[0].identity if self.alone else None
-        return _digest([self.dataset, self.backbone.label, self.backbone.settings, self.size, own])[:20]
+        own = self.networks[0].identity[:-1] if self.alone else None
+        parts = [self.dataset, self.backbone.label, self.backbone.settings, self.size, own]
+        return _digest(parts if self.variant is None else [*parts, self.variant])[:20]
 
     @property
     def record_name(self) -> str:
@@ -115,35 +126,42 @@ def expand(plan: Plan, name: str, identity: DataIdentity) -> list[NetworkSpec]:
     plan: a method that is added, or changed, leaves the keys of the others as they are.
     """
     return [
-        NetworkSpec(
-            name, choice, method, size, fold, plan.seed + fold, _key(plan, identity, choice, (method, size), fold)
-        )
+        NetworkSpec(name, choice, method, size, fold, plan.seed + fold, key, variant)
         for choice in plan.backbones
+        for variant in plan.variant_names
         for method, size in plan.encodings
         for fold in range(plan.folds)
+        for key in [_digest(_parts(plan, identity, choice, (method, size, variant), fold))]
     ]
 
 
-def _key(
-    plan: Plan, identity: DataIdentity, choice: BackboneChoice, encoding: tuple[str, int | None], fold: int
-) -> str:
-    method, size = encoding
-    training = asdict(plan.config)
-    if not METHOD_TABLE[method].learnable:
+def _parts(
+    plan: Plan, data: DataIdentity, choice: BackboneChoice, kind: tuple[str, int | None, str | None], fold: int
+) -> dict[str, object]:
+    """Return what a key covers; what plans did not have at first is there only where a plan has it."""
+    method, size, variant = kind
+    training = asdict(plan.config_of(variant))
+    spec = METHOD_TABLE[method]
+    if not spec.learnable:
         training = {name: value for name, value in training.items() if name not in KNOT_SETTINGS}
     parts = {
         "version": RECORD_VERSION,
-        "data": asdict(identity),
+        "data": asdict(data),
         "split": [plan.split, plan.seed, plan.folds if plan.split == "folds" else None, fold],
         "method": method,
         "size": size,
         "backbone": choice.settings,
         "training": training,
-        "categories": plan.categories if identity.categorical and choice.config.name != "ft" else None,
-        "nrmse_by": plan.nrmse_by if identity.task == "regression" else None,
+        "categories": plan.categories if data.categorical and choice.config.name != "ft" else None,
+        "nrmse_by": plan.nrmse_by if data.task == "regression" else None,
         "together": plan.together,
     }
-    return _digest(parts)
+    later = {
+        "variant": variant,
+        "keep_knots": True if plan.keep_knots and spec.learnable else None,
+        "bins": plan.bins if plan.bins != "cart" and spec.family == "ple" else None,
+    }
+    return parts | {name: value for name, value in later.items() if value is not None}
 
 
 def _digest(content: object) -> str:
@@ -151,7 +169,7 @@ def _digest(content: object) -> str:
 
 
 def group_units(networks: Iterable[NetworkSpec], *, sizes: tuple[int, ...], together: bool = True) -> list[Unit]:
-    """Put networks of one data set into units: one for each backbone and size.
+    """Put networks of one data set into units: one for each backbone, variant and size.
 
     Parameters
     ----------
@@ -166,7 +184,7 @@ def group_units(networks: Iterable[NetworkSpec], *, sizes: tuple[int, ...], toge
     units: dict[object, list[NetworkSpec]] = {}
     for network in networks:
         size = network.size if network.size is not None else smallest
-        place = (network.dataset, network.backbone, size) if together else network
+        place = (network.dataset, network.backbone, network.variant, size) if together else network
         units.setdefault(place, []).append(network)
     return [
         Unit(

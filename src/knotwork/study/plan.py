@@ -12,96 +12,33 @@ from typing import Any
 from knotwork.checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork.datasets import KEYS
 from knotwork.encoders.methods import METHOD_TABLE, METHODS
-from knotwork.knots.target import TASKS
-from knotwork.nn.backbones.config import BACKBONES, Backbone, make_backbone
+from knotwork.study.choices import (
+    BackboneChoice,
+    LinearConfig,
+    TableFile,
+    Variant,
+    read_table_file,
+    read_texts,
+    read_training,
+    refuse_unknown,
+)
 from knotwork.study.folds import SPLITS
 from knotwork.training.config import TrainingConfig
 from knotwork.training.network import CATEGORIES
 
-__all__ = ["DIVISORS", "PLANS", "PRESETS", "BackboneChoice", "Plan", "TableFile", "load_plan"]
+__all__ = ["BINS", "DIVISORS", "PLANS", "Plan", "load_plan"]
 
 PLANS: dict[str, Path] = {path.stem: path for path in sorted((Path(__file__).parent / "plans").glob("*.toml"))}
 """The built-in plans by name."""
 
-PRESETS = {"paper": TrainingConfig.paper, "default": TrainingConfig}
-"""What the key `preset` of the table `training` starts from."""
-
 DIVISORS = {"std": "the standard deviation of the test target", "range": "the range of the test target"}
 """What RMSE is divided by to give NRMSE."""
 
+BINS = ("cart", "uniform", "quantile")
+"""How the bins of PLE may be placed."""
 
-@dataclass(frozen=True, kw_only=True)
-class TableFile:
-    """A user's own file as a data set of a plan.
-
-    Parameters
-    ----------
-    path : str
-        The file, relative to that of the plan.
-    target : str
-        Name of the target column.
-    task : {"regression", "classification"}, optional
-        What is predicted; otherwise inferred from the target.
-    categorical : tuple of str, default=()
-        Columns to take as categories though they are numbers.
-    """
-
-    path: str
-    target: str
-    task: str | None = None
-    categorical: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("path", "target"):
-            if not isinstance(getattr(self, name), str):
-                raise type_error(name, "be text", getattr(self, name))
-        if self.task is not None:
-            check_choice(self.task, "task", TASKS)
-        object.__setattr__(self, "categorical", _texts(self.categorical, "categorical"))
-
-    @property
-    def name(self) -> str:
-        """Name of the data set: the file's, without its suffix."""
-        return Path(self.path).stem
-
-
-@dataclass(frozen=True)
-class BackboneChoice:
-    """A backbone of a plan, and the name it has in the records.
-
-    Parameters
-    ----------
-    label : str
-        The name.
-    config : Backbone
-        The configuration.
-    """
-
-    label: str
-    config: Backbone
-
-    @classmethod
-    def from_value(cls, value: Any) -> "BackboneChoice":
-        """Read a backbone as a plan writes it: a name, or a table with `name`, settings, and perhaps a `label`."""
-        if isinstance(value, BackboneChoice):
-            return value
-        if isinstance(value, str):
-            return cls(value, make_backbone(value))
-        if isinstance(value, Mapping):
-            settings = {name: each for name, each in value.items() if name not in ("name", "label")}
-            kind = check_choice(value.get("name"), "name of a backbone", BACKBONES)
-            return cls(str(value.get("label", kind)), make_backbone(kind, settings))
-        raise type_error("backbones", "be names, or tables such as {name = 'ft', tokens = 'coordinate'}", value)
-
-    @property
-    def tokens(self) -> str | None:
-        """What a token is, for an FT-Transformer."""
-        return asdict(self.config).get("tokens")  # type: ignore[call-overload, no-any-return]
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Kind and settings, as they enter keys."""
-        return {"name": self.config.name, **asdict(self.config)}  # type: ignore[call-overload]
+LATER: dict[str, Any] = {"variants": [], "keep_knots": False, "bins": "cart"}
+"""Fields that plans did not have at first, with their defaults."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +54,7 @@ class Plan:
     methods : tuple of str
         Names of `knotwork.METHODS`.
     backbones : tuple of BackboneChoice
-        The networks; also names, or mappings as in a TOML file.
+        The networks, or linear models (``"linear"``); also names, or mappings as in a TOML file.
     datasets : tuple of str, default=()
         Keys of `knotwork.datasets.KEYS`.
     tables : tuple of TableFile, default=()
@@ -138,6 +75,12 @@ class Plan:
         What RMSE is divided by.
     together : bool, default=True
         Train many networks in one stack. If not, each is trained alone, so that its time means something.
+    variants : tuple of Variant, default=()
+        Ways of training, each for all networks; by default there is one, `training`.
+    keep_knots : bool, default=False
+        Keep where learned knots are after every epoch, for `load_knot_paths`.
+    bins : {"cart", "uniform", "quantile"}, default="cart"
+        How the bins of PLE are placed.
     description : str, default=""
         A sentence for `knotwork study list`.
 
@@ -161,6 +104,9 @@ class Plan:
     categories: str = "code"
     nrmse_by: str = "std"
     together: bool = True
+    variants: tuple[Variant, ...] = ()
+    keep_knots: bool = False
+    bins: str = "cart"
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -180,15 +126,23 @@ class Plan:
             ("sizes", self.sizes),
             ("datasets and tables", self.names),
             ("backbones", [(choice.label, choice.tokens) for choice in self.backbones]),
+            ("variants", [variant.name for variant in self.variants]),
         ):
             _refuse_repeated(what, entries)
         self._check_sizes()
+        self._check_linear()
         check_int(self.folds, "folds", minimum=2 if self.split == "folds" else 1)
         check_int(self.seed, "seed", minimum=0)
         check_choice(self.split, "split", SPLITS)
         check_choice(self.categories, "categories", CATEGORIES)
         check_choice(self.nrmse_by, "nrmse_by", DIVISORS)
+        check_choice(self.bins, "bins", BINS)
+        if self.bins != "cart" and "PLE-Adaptive" in self.methods:
+            raise argument_error("bins", "be 'cart' for PLE-Adaptive", self.bins)
         check_bool(self.together, "together")
+        check_bool(self.keep_knots, "keep_knots")
+        for variant in self.variants:
+            self.config_of(variant.name)
 
     def _convert(self) -> None:
         """Bring what the user wrote into the types of the fields."""
@@ -196,14 +150,15 @@ class Plan:
             if not isinstance(getattr(self, name), str):
                 raise type_error(name, "be text", getattr(self, name))
         for name in ("methods", "datasets"):
-            object.__setattr__(self, name, _texts(getattr(self, name), name))
-        for name in ("sizes", "tables", "backbones"):
+            object.__setattr__(self, name, read_texts(getattr(self, name), name))
+        for name in ("sizes", "tables", "backbones", "variants"):
             if not isinstance(getattr(self, name), list | tuple):
                 raise type_error(name, "be a list", getattr(self, name))
         object.__setattr__(self, "sizes", tuple(self.sizes))
         object.__setattr__(self, "backbones", tuple(BackboneChoice.from_value(each) for each in self.backbones))
-        object.__setattr__(self, "tables", tuple(_table(each) for each in self.tables))
-        object.__setattr__(self, "training", _training({} if self.training is None else self.training))
+        object.__setattr__(self, "variants", tuple(Variant.from_value(each) for each in self.variants))
+        object.__setattr__(self, "tables", tuple(read_table_file(each) for each in self.tables))
+        object.__setattr__(self, "training", read_training({} if self.training is None else self.training))
 
     def _check_sizes(self) -> None:
         """Check that sizes suit the methods."""
@@ -214,6 +169,12 @@ class Plan:
         splines = [name for name in sized if METHOD_TABLE[name].family != "ple"]
         for size in self.sizes:
             check_int(size, "sizes", minimum=4 if splines else 2, hint="Cubic splines have 4 columns or more.")
+
+    def _check_linear(self) -> None:
+        """Check that no linear model is to learn knots."""
+        learned = [name for name in self.methods if METHOD_TABLE[name].learnable]
+        if learned and any(isinstance(choice.config, LinearConfig) for choice in self.backbones):
+            raise argument_error("methods", "have fixed knots in front of a linear model", learned)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -227,9 +188,19 @@ class Plan:
         return self.training
 
     @property
+    def variant_names(self) -> tuple[str | None, ...]:
+        """Names of the variants; None alone if there are none."""
+        return tuple(variant.name for variant in self.variants) or (None,)
+
+    def config_of(self, variant: str | None) -> TrainingConfig:
+        """Return how the networks of a variant are trained."""
+        changed = {each.name: each for each in self.variants}
+        return self.config if variant is None else changed[variant].applied_to(self.config)
+
+    @property
     def n_networks(self) -> int:
         """Number of networks."""
-        return len(self.names) * len(self.backbones) * len(self.encodings) * self.folds
+        return len(self.names) * len(self.backbones) * len(self.encodings) * len(self.variant_names) * self.folds
 
     @property
     def encodings(self) -> tuple[tuple[str, int | None], ...]:
@@ -247,13 +218,17 @@ class Plan:
         content["backbones"] = [{"label": choice.label, **choice.settings} for choice in self.backbones]
         content["tables"] = [{**asdict(table), "path": table.name} for table in self.tables]
         content["training"] = asdict(self.config)
+        content["variants"] = [asdict(variant) for variant in self.variants]
+        for name, default in LATER.items():  # so that plans that say nothing of them keep their hash
+            if content[name] == default:
+                del content[name]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     @classmethod
     def from_mapping(cls, content: Mapping[str, Any], folder: Path | None = None) -> "Plan":
         """Make a plan from what a TOML file holds; unknown keys are refused with the list of known ones."""
         known = [field.name for field in fields(cls)]
-        _refuse_unknown(content, known, "a plan")
+        refuse_unknown(content, known, "a plan")
         for name in ("name", "methods", "backbones"):
             if name not in content:
                 raise argument_error("plan", f"have the key {name!r}", sorted(content))
@@ -288,46 +263,6 @@ def load_plan(name_or_path: str | PathLike[str]) -> Plan:
     return Plan.from_mapping({"name": path.stem, **content}, path.parent)
 
 
-def _training(value: Any) -> TrainingConfig:
-    """Read the table `training`: a preset, and what differs from it."""
-    if isinstance(value, Mapping):
-        preset = PRESETS[check_choice(value.get("preset", "paper"), "preset", PRESETS)]()
-        changes = {name: each for name, each in value.items() if name != "preset"}
-        _refuse_unknown(changes, ["preset", *(field.name for field in fields(TrainingConfig))], "training")
-        value = replace(preset, **changes)
-    if not isinstance(value, TrainingConfig):
-        raise type_error("training", "be a table or a TrainingConfig", value)
-    if value.time_limit is not None:
-        raise argument_error(
-            "time_limit", "not be given in a study", value.time_limit, "Scores would depend on clocks."
-        )
-    return value
-
-
-def _table(value: Any) -> TableFile:
-    if isinstance(value, TableFile):
-        return value
-    if not isinstance(value, Mapping):
-        raise type_error("tables", "be tables such as {path = 'flats.csv', target = 'rent'}", value)
-    _refuse_unknown(value, [field.name for field in fields(TableFile)], "tables")
-    for name in ("path", "target"):
-        if name not in value:
-            raise argument_error("tables", f"have the key {name!r}", dict(value))
-    return TableFile(**value)
-
-
-def _texts(value: Any, name: str) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
-        raise type_error(name, "be a list of names", value)
-    return tuple(value)
-
-
 def _refuse_repeated(name: str, entries: Collection[Any]) -> None:
     if len(set(entries)) < len(entries):
         raise argument_error(name, "name each once", list(entries))
-
-
-def _refuse_unknown(content: Mapping[str, Any], known: list[str], where: str) -> None:
-    for key in content:
-        if key not in known:
-            raise argument_error(f"key of {where}", f"be one of {listed(known, most=40)}", key)

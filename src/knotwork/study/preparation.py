@@ -24,8 +24,9 @@ from knotwork.knots.trees import CartPlacement, LightGBMPlacement
 from knotwork.study.data import StudyData
 from knotwork.study.files import write_bytes
 from knotwork.study.folds import Split
+from knotwork.study.networks import NetworkSpec
 
-__all__ = ["PREPARED_VERSION", "Fitted", "Wanted", "fitted_as", "prepare"]
+__all__ = ["PREPARED_VERSION", "Fitted", "Wanted", "fitted_as", "prepare", "wanted_by"]
 
 PREPARED_VERSION = 1
 """Part of every name: it grows when a change of the library changes what is fitted."""
@@ -42,6 +43,7 @@ class Wanted(NamedTuple):
     method: str
     size: int | None
     fold: int
+    bins: str = "cart"  # where the method is PLE
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +86,20 @@ class _SharedTrees:
 def fitted_as(method: str) -> str:
     """Return the method whose encoding a method starts from: itself, unless its knots are learned."""
     return method.replace("Grad-", "")
+
+
+def wanted_by(network: NetworkSpec, bins: str = "cart") -> Wanted:
+    """Return the encoding that a network starts from.
+
+    Parameters
+    ----------
+    network : NetworkSpec
+        The network.
+    bins : str
+        How its plan places the bins of PLE.
+    """
+    own = bins if METHOD_TABLE[network.method].family == "ple" else "cart"
+    return Wanted(fitted_as(network.method), network.size, network.fold, own)
 
 
 def prepare(
@@ -138,7 +154,8 @@ def _content(data: StudyData, split: Split) -> str:
 
 def _name(content: str, wanted: Wanted) -> str:
     constants = [repr(CartPlacement()), repr(LightGBMPlacement()), repr(METHOD_TABLE[wanted.method])]
-    text = json.dumps([content, wanted.method, wanted.size, constants])
+    parts = [content, wanted.method, wanted.size, constants]
+    text = json.dumps(parts if wanted.bins == "cart" else [*parts, wanted.bins])
     return f"{wanted.method}-{wanted.size}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
@@ -147,7 +164,7 @@ def _fit_all(
 ) -> dict[Wanted, Fitted | str]:
     """Fit encodings column by column, so that trees are grown once for all methods and sizes."""
     folds = sorted({each.fold for each in missing})
-    encodings = {fold: [(each.method, each.size) for each in missing if each.fold == fold] for fold in folds}
+    encodings = {fold: [each for each in missing if each.fold == fold] for fold in folds}
     n_columns = data.numbers.shape[1]
     cells = sum(len(splits[fold].train) for fold in folds) * n_columns
     jobs = 1 if cells < LEAST_CELLS and n_jobs is None else count_threads(n_jobs)
@@ -164,7 +181,7 @@ def _fit_all(
         for index in range(n_columns)
     )
     columns = {fold: results[place * n_columns : (place + 1) * n_columns] for place, fold in enumerate(folds)}
-    return {each: _joined([column[each.method, each.size] for column in columns[each.fold]]) for each in missing}
+    return {each: _joined([column[each] for column in columns[each.fold]]) for each in missing}
 
 
 def _joined(parts: list["tuple[Block, float] | str"]) -> Fitted | str:
@@ -182,32 +199,33 @@ def _fit_column(
     values: npt.NDArray[np.float64],
     target: npt.NDArray[Any],
     task: str,
-    encodings: list[tuple[str, int | None]],
+    encodings: list[Wanted],
     *,
     seed: int,
-) -> dict[tuple[str, int | None], "tuple[Block, float] | str"]:
+) -> dict[Wanted, "tuple[Block, float] | str"]:
     """Fit the encodings of one column; for each the block and its seconds, or a traceback."""
     goal = Target.from_values(target, task)
     column = Column.from_values(np.ascontiguousarray(values))
     trees = {"cart": _SharedTrees(CartPlacement()), "lgbm": _SharedTrees(LightGBMPlacement())}
-    out: dict[tuple[str, int | None], tuple[Block, float] | str] = {}
-    for method, size in encodings:
+    out: dict[Wanted, tuple[Block, float] | str] = {}
+    for wanted in encodings:
         started = time.perf_counter()
         try:
-            encoder, shared = _encoder(method, size, trees)
+            encoder, shared = _encoder(wanted, trees)
             before = shared.seconds if shared is not None and shared.found is not None else 0.0
             block = encoder._fit_column(0, column, goal, seed)
-            out[method, size] = block, time.perf_counter() - started + before
+            out[wanted] = block, time.perf_counter() - started + before
         except Exception:  # whatever it is, it becomes a failure record
-            out[method, size] = traceback.format_exc()
+            out[wanted] = traceback.format_exc()
     return out
 
 
-def _encoder(method: str, size: int | None, trees: dict[str, _SharedTrees]) -> tuple[Encoder, _SharedTrees | None]:
+def _encoder(wanted: Wanted, trees: dict[str, _SharedTrees]) -> tuple[Encoder, _SharedTrees | None]:
     """Return the encoder of a method, and the trees it shares with others."""
-    placement = METHOD_TABLE[method].placement
-    shared = trees.get(placement or "") if METHOD_TABLE[method].family != "ple" else None
-    encoder = encoder_from_spec(method, size, {})
+    method = METHOD_TABLE[wanted.method]
+    shared = trees.get(method.placement or "") if method.family != "ple" else None
+    options = {} if wanted.bins == "cart" else {"placement": wanted.bins}
+    encoder = encoder_from_spec(wanted.method, wanted.size, options)
     if shared is not None:
         encoder.set_params(placement=shared)
     encoder._check_settings()

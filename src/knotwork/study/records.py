@@ -10,12 +10,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from knotwork.checks import argument_error
-from knotwork.study.files import write_atomically
+from knotwork.study.files import write_file
 from knotwork.study.manifest import read_manifest
 
 __all__ = ["COLUMNS", "IDENTITY", "RecordIndex", "RecordWarning", "consolidate", "load_results", "write_records"]
@@ -24,6 +25,7 @@ COLUMNS: dict[str, pa.DataType] = {
     "key": pa.string(),
     **{name: pa.string() for name in ("dataset", "task", "backbone", "tokens", "method")},
     **{name: pa.int64() for name in ("size", "fold", "seed")},
+    "variant": pa.string(),
     "together": pa.bool_(),
     "status": pa.string(),
     **{name: pa.float64() for name in ("nrmse", "rmse", "mae", "r2", "auc", "log_loss", "accuracy", "brier")},
@@ -41,8 +43,11 @@ COLUMNS: dict[str, pa.DataType] = {
 }
 """The columns of a record and their types. A metric that does not apply is missing, as is `size` of Std and MinMax."""
 
-IDENTITY = ("dataset", "backbone", "tokens", "method", "size", "fold", "seed", "together")
+IDENTITY = ("dataset", "backbone", "tokens", "method", "size", "fold", "seed", "variant", "together")
 """What tells networks of a study apart for a reader."""
+
+LATER = ("variant", "knot_shift")
+"""Columns that records did not have at first; in those from before they are missing."""
 
 SCHEMA = pa.schema(list(COLUMNS.items()))
 CONSOLIDATED = "records.parquet"
@@ -67,7 +72,7 @@ def write_records(out: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> Pa
     """
     path = out / "records" / f"{name}.parquet"
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMA)
-    write_atomically(path, lambda file: pq.write_table(table, file, write_page_checksum=True))
+    write_file(path, lambda file: pq.write_table(table, file, write_page_checksum=True))
     return path
 
 
@@ -132,12 +137,22 @@ class RecordIndex:
 
     def frame(self) -> pd.DataFrame:
         """Return one row for every key: one that went well rather than a failure, and of those the latest."""
+        return self._chosen().reset_index(drop=True)
+
+    def sources(self) -> dict[str, str]:
+        """Return for every key the name of the file with its row."""
+        files = np.repeat(list(self.tables), [table.num_rows for table in self.tables.values()])
+        chosen = self._chosen()
+        return dict(zip(chosen["key"], files[chosen.index].tolist(), strict=True))
+
+    def _chosen(self) -> pd.DataFrame:
+        """Return the rows that count, numbered as they stand in the files one after the other."""
         if not self.tables:
             return pd.DataFrame({name: [] for name in COLUMNS})
         frame: pd.DataFrame = pa.concat_tables(self.tables.values()).to_pandas()
         frame["size"] = frame["size"].astype("Int64")
         order = frame.assign(_ok=frame["status"] == "ok").sort_values(["_ok", "recorded_at"], kind="stable")
-        return order.drop_duplicates("key", keep="last").drop(columns="_ok").sort_index().reset_index(drop=True)
+        return order.drop_duplicates("key", keep="last").drop(columns="_ok").sort_index()
 
     def states(self) -> dict[str, tuple[str, float]]:
         """Return the status of every recorded key, and when it was recorded."""
@@ -169,6 +184,11 @@ def _read_file(path: Path) -> "pa.Table | str":
         table = pq.ParquetFile(source, page_checksum_verification=True).read(use_threads=False)
     except (OSError, pa.ArrowException) as error:
         return f"cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+    for name in LATER:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(len(table), COLUMNS[name]))
+    if set(table.column_names) == set(COLUMNS):
+        table = table.select(list(COLUMNS))
     if not table.schema.remove_metadata().equals(SCHEMA):
         lacking = [name for name in COLUMNS if name not in table.column_names]
         return f"is no record of this version of the library; columns that it lacks: {lacking or 'none'}"
@@ -217,4 +237,4 @@ def consolidate(out: Path) -> None:
         return
     parts = [[name, *index._seen[name], table.num_rows] for name, table in index.tables.items()]
     table = pa.concat_tables(index.tables.values()).replace_schema_metadata({"parts": json.dumps(parts)})
-    write_atomically(out / CONSOLIDATED, lambda file: pq.write_table(table, file, write_page_checksum=True))
+    write_file(out / CONSOLIDATED, lambda file: pq.write_table(table, file, write_page_checksum=True))

@@ -2,19 +2,21 @@
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from knotwork.checks import check_bool, check_choice, type_error
+from knotwork.checks import check_bool, check_choice, check_int, type_error
 from knotwork.study.data import DataIdentity
 from knotwork.study.files import remove_leftovers
 from knotwork.study.manifest import write_manifest
 from knotwork.study.networks import NetworkSpec, Unit, expand, group_units
 from knotwork.study.plan import Plan, load_plan
-from knotwork.study.preparation import Wanted, fitted_as
+from knotwork.study.preparation import wanted_by
 from knotwork.study.records import consolidate
+from knotwork.study.traces import TRACES
 from knotwork.study.worker import DATA_ERRORS, Outcome, Progress, Worker
 
 __all__ = ["ENGINES", "RunSummary", "prepare_plan", "run"]
@@ -70,6 +72,7 @@ def run(
     progress: Progress | None = None,
     n_jobs: int | None = None,
     address: str | None = None,
+    units_per_gpu: int = 2,
 ) -> RunSummary:
     """Train the networks of a plan that are not recorded in a folder yet.
 
@@ -96,7 +99,9 @@ def run(
     n_jobs : int, optional
         Processes for the fitting of encodings; by default all cores.
     address : str, optional
-        Address of a Ray cluster; by default one is started on this machine.
+        Address of a Ray cluster; by default that of the variable RAY_ADDRESS, or else one is started on this machine.
+    units_per_gpu : int
+        Units that share a GPU of a Ray cluster.
 
     Returns
     -------
@@ -118,15 +123,12 @@ def run(
     check_choice(engine, "engine", ENGINES)
     check_bool(retry_failed, "retry_failed")
     folder = Path(out).expanduser()
-    for name in ("records", "prepared", "locks", "plans"):
+    for name in ("records", *TRACES, "prepared", "locks", "plans"):
         remove_leftovers(folder / name)
     worker = Worker(plan, folder, device, retry_failed, n_jobs)
-    ray = None
-    if engine == "ray":
-        from knotwork.study.ray_engine import connect  # noqa: PLC0415 - only this engine needs it
-
-        ray = connect(address)
-    return _Run(plan, worker, report or _say_nothing, progress, ray).run()
+    check_int(units_per_gpu, "units_per_gpu", minimum=1)
+    with _cluster(engine, address) as ray:
+        return _Run(plan, worker, report or _say_nothing, progress, ray, units_per_gpu).run()
 
 
 def prepare_plan(
@@ -179,7 +181,7 @@ def prepare_plan(
             summary.unavailable[name] = str(error)
             say(f"Data set {name!r} is left out: {error}")
             continue
-        wanted = [fitted[Wanted(fitted_as(each.method), each.size, each.fold)] for each in networks]
+        wanted = [fitted[wanted_by(each, plan.bins)] for each in networks]
         failed = sum(isinstance(result, str) for result in wanted)
         summary.add(Outcome(n_ok=len(wanted) - failed, n_failed=failed))
         summary.n_networks += len(networks)
@@ -192,6 +194,15 @@ def _say_nothing(sentence: str) -> None:
     del sentence
 
 
+def _cluster(engine: str, address: str | None) -> AbstractContextManager[Any]:
+    """Return a context that gives Ray, or None."""
+    if engine == "local":
+        return nullcontext()
+    from knotwork.study.ray_engine import connected  # noqa: PLC0415 - only this engine needs it
+
+    return connected(address)
+
+
 @dataclass(eq=False)
 class _Run:
     """One call of `run`."""
@@ -201,6 +212,7 @@ class _Run:
     say: Say
     progress: Progress | None
     ray: Any
+    units_per_gpu: int
     summary: RunSummary = field(default_factory=RunSummary)
 
     def run(self) -> RunSummary:
@@ -283,7 +295,7 @@ class _Run:
         """Work on units by a Ray cluster, and return those that another process has."""
         from knotwork.study.ray_engine import Cluster  # noqa: PLC0415 - only this engine needs it
 
-        return Cluster(self.ray, self.worker, self._tell, self._leave_out).work(pending)
+        return Cluster(self.ray, self.worker, self._tell, self._leave_out, self.units_per_gpu).work(pending)
 
     def _tell(self, unit: Unit, outcome: Outcome) -> None:
         """Count a unit that is done, and say so."""

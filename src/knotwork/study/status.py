@@ -177,7 +177,7 @@ def plan_lines(plan: Plan, out: str | PathLike[str] | None = None) -> list[Line]
                 for n_rows in rows
                 if n_rows is not None
                 for _, size in plan.encodings
-                for _ in range(plan.folds)
+                for _ in range(plan.folds * len(plan.variant_names))
             ]
             seconds = estimate_seconds(places, frame) if None not in rows else None
         tokens = f" ({choice.tokens} tokens)" if choice.tokens else ""

@@ -11,11 +11,14 @@ import torch
 
 from knotwork.encoders.methods import METHOD_TABLE
 from knotwork.nn.backbones.config import Backbone
+from knotwork.study.choices import LinearConfig
 from knotwork.study.data import StudyData, training_table
 from knotwork.study.folds import Split
+from knotwork.study.linear_models import fit_linear
 from knotwork.study.networks import NetworkSpec
 from knotwork.study.plan import Plan
-from knotwork.study.preparation import Fitted, Wanted, fitted_as
+from knotwork.study.preparation import Fitted, Wanted, wanted_by
+from knotwork.study.traces import Result
 from knotwork.training.engine import resolve_device, train
 from knotwork.training.members import Member, TrainingTable, column_units
 from knotwork.training.metrics import evaluate
@@ -23,7 +26,7 @@ from knotwork.training.progress import Reporter
 from knotwork.training.results import Trained
 from knotwork.training.stack import build_network
 
-__all__ = ["UnitTrainer"]
+__all__ = ["UnitTrainer", "failure"]
 
 LEAST_SHIFT = 1e-5
 """A knot that is nearer to where it started, as a share of the training range, has not moved: that is rounding."""
@@ -53,35 +56,50 @@ class UnitTrainer:
     device: str = "auto"
     report: Reporter | None = None
 
-    def rows(self, networks: Sequence[NetworkSpec], fitted: Mapping[Wanted, Fitted | str]) -> list[dict[str, Any]]:
-        """Return a row for each network.
+    def results(self, networks: Sequence[NetworkSpec], fitted: Mapping[Wanted, Fitted | str]) -> list[Result]:
+        """Return what came out of each network.
 
-        A network whose encoding could not be fitted has a failure row. If training raises an error, networks are
-        trained one by one, and those that raise it again have failure rows.
+        A network whose encoding could not be fitted has failed. If training raises an error, networks are trained one
+        by one, and those that raise it again have failed.
         """
-        found = {each: fitted[Wanted(fitted_as(each.method), each.size, each.fold)] for each in networks}
-        rows = {each: failure(result) for each, result in found.items() if isinstance(result, str)}
-        good = {each: result for each, result in found.items() if isinstance(result, Fitted)}
-        rows |= self._train(good)
-        return [rows[each] for each in networks]
+        found = {each: fitted[wanted_by(each, self.plan.bins)] for each in networks}
+        results = {each: failure(own) for each, own in found.items() if isinstance(own, str)}
+        good = {each: own for each, own in found.items() if isinstance(own, Fitted)}
+        results |= self._train(good)
+        return [results[each] for each in networks]
 
-    def _train(self, fitted: Mapping[NetworkSpec, Fitted]) -> dict[NetworkSpec, dict[str, Any]]:
+    def _train(self, fitted: Mapping[NetworkSpec, Fitted]) -> dict[NetworkSpec, Result]:
         """Train networks together; one by one if that raises an error."""
         if not fitted:
             return {}
+        config = next(iter(fitted)).backbone.config
         try:
-            return self._train_stack(fitted)
+            if isinstance(config, LinearConfig):
+                return {each: self._fit_linear(config, each, own) for each, own in fitted.items()}
+            return self._train_stack(fitted, config)
         except Exception:  # whatever it is, it becomes a failure record
             if len(fitted) == 1:
                 return dict.fromkeys(fitted, failure(traceback.format_exc()))
-        out: dict[NetworkSpec, dict[str, Any]] = {}
+        out: dict[NetworkSpec, Result] = {}
         for network, own in fitted.items():
             out |= self._train({network: own})
         return out
 
-    def _train_stack(self, fitted: Mapping[NetworkSpec, Fitted]) -> dict[NetworkSpec, dict[str, Any]]:
+    def _fit_linear(self, config: LinearConfig, network: NetworkSpec, fitted: Fitted) -> Result:
+        split = next(each for each in self.splits if each.fold == network.fold)
+        fit = fit_linear(config, self.data, split, fitted)
+        row = {
+            **self._scores(fit.outputs, self.data.target[split.test]),
+            "n_parameters": fit.n_parameters,
+            "device": "cpu",
+            "prepare_seconds": fitted.seconds,
+            "train_seconds": fit.seconds,
+            "knots_moved": False,
+        }
+        return Result(row, curve=fit.curve)
+
+    def _train_stack(self, fitted: Mapping[NetworkSpec, Fitted], backbone: Backbone) -> dict[NetworkSpec, Result]:
         networks = list(fitted)
-        choice = networks[0].backbone
         used = {network.fold for network in networks}
         by_fold = {split.fold: split for split in self.splits if split.fold in used}
         table, starts = training_table(self.data, list(by_fold.values()))
@@ -95,43 +113,50 @@ class UnitTrainer:
             )
             for each in networks
         ]
-        config = replace(self.plan.config, batch_size=self.plan.config.batch_size_for(len(self.data.target)))
+        config = self.plan.config_of(networks[0].variant)
         trained = train(
             table,
             members,
-            choice.config,
-            config,
+            backbone,
+            replace(config, batch_size=config.batch_size_for(len(self.data.target))),
             device=self.device,
             categories=self.plan.categories,
             report=self.report,
+            keep_knots=self.plan.keep_knots,
         )
         if trained.interrupted:
             raise KeyboardInterrupt
         tests = [by_fold[each.fold].test + starts[each.fold] for each in networks]
         outputs = trained.outputs(table.numbers, table.codes, tests)
-        shifts = knot_shifts(trained, members)
-        counts = self._count_parameters(table, members, choice.config)
-        return {
-            each: {
-                **self._scores(output, table.target[test]),
-                "n_parameters": counts[member.kinds, member.sizes],
+        rows = [
+            {**self._scores(output, table.target[test]), "prepare_seconds": fitted[each].seconds}
+            for each, output, test in zip(networks, outputs, tests, strict=True)
+        ]
+        counts = self._count_parameters(table, members, backbone)
+        for row, member in zip(rows, members, strict=True):
+            row["n_parameters"] = counts[member.kinds, member.sizes]
+        return dict(zip(networks, self._finished(trained, rows), strict=True))
+
+    def _finished(self, trained: Trained, rows: Sequence[dict[str, Any]]) -> list[Result]:
+        """Add to rows how networks were trained, and return them with what is kept beside them."""
+        paths = trained.knot_paths or [None] * len(rows)
+        results = []
+        for row, history, shift, path in zip(rows, trained.histories, knot_shifts(trained), paths, strict=True):
+            how = {
                 "device": str(resolve_device(self.device)),
-                "prepare_seconds": fitted[each].seconds,
                 "train_seconds": history.seconds,
                 "epochs": history.epochs,
                 "best_epoch": history.best_epoch,
                 "knots_moved": shift is not None and shift[1] > LEAST_SHIFT,
                 "knot_shift": None if shift is None else shift[0],
             }
-            for each, member, output, test, history, shift in zip(
-                networks, members, outputs, tests, trained.histories, shifts, strict=True
-            )
-        }
+            results.append(Result({**row, **how}, history, path))
+        return results
 
     def _scores(self, output: npt.NDArray[np.float64], target: npt.NDArray[Any]) -> dict[str, Any]:
         """Return the metrics on test rows; a network that does not predict numbers has failed."""
         if not np.isfinite(output).all():
-            return failure("training diverged: there are predictions that are no numbers")
+            return failure("training diverged: there are predictions that are no numbers").row
         scores = evaluate(self.data.task, torch.from_numpy(output)[None], torch.from_numpy(target)[None])
         row: dict[str, Any] = {"status": "ok", **{name: float(values[0]) for name, values in scores.items()}}
         if self.data.task == "regression":
@@ -154,18 +179,18 @@ class UnitTrainer:
         return counts
 
 
-def failure(error: str) -> dict[str, Any]:
-    """Return the columns of a network that failed."""
-    return {"status": "failed", "error": error}
+def failure(error: str) -> Result:
+    """Return the result of a network that failed."""
+    return Result({"status": "failed", "error": error})
 
 
-def knot_shifts(trained: Trained, members: Sequence[Member]) -> list[tuple[float, float] | None]:
+def knot_shifts(trained: Trained) -> list[tuple[float, float] | None]:
     """Return how far each member's knots have gone, on average and at the most, as shares of the training range.
 
     None stands for knots that are not learned. The best weights count, not the last ones: knots that begin to move
     after the best epoch have not moved.
     """
-    out: list[tuple[float, float] | None] = [None] * len(members)
+    out: list[tuple[float, float] | None] = [None] * len(trained.histories)
     for piece in trained.pieces:
         encoding = piece.network.encoding
         if encoding.logits is None:

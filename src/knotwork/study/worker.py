@@ -17,12 +17,13 @@ from knotwork.study.folds import Split, make_splits
 from knotwork.study.locks import claim
 from knotwork.study.networks import NetworkSpec, Unit
 from knotwork.study.plan import Plan
-from knotwork.study.preparation import Fitted, Wanted, fitted_as, prepare
+from knotwork.study.preparation import Fitted, Wanted, prepare, wanted_by
 from knotwork.study.records import RecordIndex, write_records
+from knotwork.study.traces import Result, write_traces
 from knotwork.study.trainer import UnitTrainer
 from knotwork.training.progress import Reporter
 
-__all__ = ["DATA_ERRORS", "Outcome", "Prepared", "Worker", "finish_rows"]
+__all__ = ["DATA_ERRORS", "Outcome", "Prepared", "Worker", "finish_rows", "origin", "train_networks"]
 
 DATA_ERRORS = (ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError)
 """What makes a data set unusable; it is left out, and the rest goes on."""
@@ -128,7 +129,7 @@ class Worker:
             raise DatasetMismatchError(
                 f"data set {name!r} has changed while the plan was running. Run again: the networks on it are new ones."
             )
-        wanted = {Wanted(fitted_as(each.method), each.size, each.fold) for each in networks}
+        wanted = {wanted_by(each, self.plan.bins) for each in networks}
         new = sorted((each for each in wanted if each not in prepared.fitted), key=repr)
         folder = self.out / "prepared"
         prepared.fitted.update(prepare(prepared.data, prepared.splits, new, folder=folder, n_jobs=self.n_jobs))
@@ -157,11 +158,11 @@ class Worker:
             started = time.time()
             prepared = self.prepare(unit.dataset, [*networks, *siblings])
             with nullcontext(None) if progress is None else progress() as report:
-                rows = train_rows(self.plan, prepared, networks, device=self.device, report=report)
-            return self.record(unit, networks, rows, started=started)
+                results = train_networks(self.plan, prepared, networks, device=self.device, report=report)
+            return self.record(unit, networks, results, started=started)
 
-    def record(self, unit: Unit, networks: list[NetworkSpec], rows: list[dict[str, Any]], *, started: float) -> Outcome:
-        """Record what came out of networks of a unit.
+    def record(self, unit: Unit, networks: list[NetworkSpec], results: list[Result], *, started: float) -> Outcome:
+        """Record what came out of networks of a unit; what is kept beside the record comes first.
 
         Parameters
         ----------
@@ -169,30 +170,40 @@ class Worker:
             The unit.
         networks : list of NetworkSpec
             Those of its networks that were trained.
-        rows : list of dict
-            The results of each.
+        results : list of Result
+            What came out of each.
         started : float
             When the work began, in seconds since 1970.
         """
         name = replace(unit, networks=tuple(networks)).record_name
-        write_records(
-            self.out, name, finish_rows(self.plan, self.identities[unit.dataset], networks, rows, started=started)
-        )
+        identity = self.identities[unit.dataset]
+        write_traces(self.out, name, networks, results, features=identity.numerical)
+        rows = [result.row for result in results]
+        write_records(self.out, name, finish_rows(self.plan, identity, networks, rows, started=started))
         n_ok = sum(row["status"] == "ok" for row in rows)
         return Outcome(n_ok=n_ok, n_failed=len(rows) - n_ok)
 
 
-def train_rows(
+def train_networks(
     plan: Plan, prepared: Prepared, networks: list[NetworkSpec], *, device: str, report: Reporter | None = None
-) -> list[dict[str, Any]]:
-    """Train networks, and return what is to be recorded of their results."""
-    return UnitTrainer(plan, prepared.data, prepared.splits, device, report).rows(networks, prepared.fitted)
+) -> list[Result]:
+    """Train networks, and return what came out of each."""
+    return UnitTrainer(plan, prepared.data, prepared.splits, device, report).results(networks, prepared.fitted)
+
+
+def origin() -> dict[str, Any]:
+    """Return what is recorded of the place where networks are trained."""
+    return {
+        "version": knotwork.__version__,
+        "torch_version": torch.__version__,
+        "host": process_home().split()[0],
+    }
 
 
 def finish_rows(
     plan: Plan, identity: DataIdentity, networks: list[NetworkSpec], rows: list[dict[str, Any]], *, started: float
 ) -> list[dict[str, Any]]:
-    """Add to results what was trained, from what, by what, and when."""
+    """Add to results what was trained, from what, where and when; a result that says where and when is right."""
     shared = {
         "task": identity.task,
         "together": plan.together,
@@ -201,13 +212,11 @@ def finish_rows(
         "data_sha256": identity.sha256,
         "plan": plan.name,
         "plan_hash": plan.plan_hash,
-        "version": knotwork.__version__,
-        "torch_version": torch.__version__,
-        "host": process_home().split()[0],
+        **origin(),
         "started_at": started,
         "recorded_at": time.time(),
     }
-    names = ("dataset", "backbone", "tokens", "method", "size", "fold", "seed")
+    names = ("dataset", "backbone", "tokens", "method", "size", "fold", "seed", "variant")
     return [
         {"key": each.key, **dict(zip(names, each.identity, strict=True)), **shared, **row}
         for each, row in zip(networks, rows, strict=True)

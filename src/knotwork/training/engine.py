@@ -14,6 +14,7 @@ from torch import Tensor
 from knotwork.checks import argument_error
 from knotwork.nn.backbones.config import Backbone
 from knotwork.training.config import TrainingConfig
+from knotwork.training.knot_paths import KnotPaths
 from knotwork.training.members import DeviceTable, Member, TrainingTable
 from knotwork.training.progress import EpochReport, Reporter
 from knotwork.training.results import History, Piece, Trained
@@ -35,6 +36,7 @@ def train(
     device: str | torch.device = "auto",
     categories: str = "embedding",
     report: Reporter | None = None,
+    keep_knots: bool = False,
 ) -> Trained:
     """Train members together.
 
@@ -56,6 +58,8 @@ def train(
         Whether a category is a learned vector or its code taken as a number.
     report : Reporter, optional
         Is called after every epoch.
+    keep_knots : bool, default=False
+        Keep where learned knots are after every epoch, as `Trained.knot_paths`.
 
     Returns
     -------
@@ -72,12 +76,13 @@ def train(
     device = resolve_device(device)
     there = DeviceTable.from_table(table, device)
     waiting = plan_stacks(table, members, backbone, config, device)
-    run = _Run(table, there, members, backbone, config, categories, report, n_stacks=len(waiting))
+    run = _Run(table, there, members, backbone, config, categories, report, keep_knots, n_stacks=len(waiting))
     with matrix_precision(config, device):
         run.train(waiting)
     pieces = sorted(run.pieces, key=lambda piece: piece.places)
     histories = [run.histories[place] for place in range(len(members))]
-    return Trained(pieces, histories, there.units, table.task, run.interrupted)
+    paths = [run.paths[place] for place in range(len(members))] if keep_knots else None
+    return Trained(pieces, histories, there.units, table.task, run.interrupted, paths)
 
 
 @dataclass
@@ -91,12 +96,14 @@ class _Run:
     config: TrainingConfig
     categories: str
     report: Reporter | None
+    keep_knots: bool
     n_stacks: int
     interrupted: bool = False
 
     def __post_init__(self) -> None:
         self.pieces: list[Piece] = []
         self.histories: dict[int, History] = {}
+        self.paths: dict[int, npt.NDArray[np.float64] | None] = {}
         self.started = self.last_word = time.perf_counter()
         self.out_of_time = False
 
@@ -122,10 +129,12 @@ class _Run:
         members = [self.members[place] for place in places]
         stack = TrainingStack(self.table, self.there, members, self.backbone, self.config, categories=self.categories)
         shift, scale = stack.shift.clone(), stack.scale.clone()
-        log = _Log(len(places))
+        log, knots = _Log(len(places)), KnotPaths()
         try:
+            self._see_knots(stack, knots)
             while not self._stop(log.n_epochs):
                 alive = log.add(_run_epoch(stack), self._seconds())
+                self._see_knots(stack, knots)
                 self._tell_progress(number, stack, log.n_epochs, alive, len(places))
                 if not alive.any():
                     break
@@ -136,8 +145,15 @@ class _Run:
         finally:
             stack.release()
         self.pieces.append(self._piece(stack, members, places, shift, scale))
-        for place, history in zip(places, log.histories(), strict=True):
-            self.histories[place] = history
+        histories = log.histories()
+        self.histories.update(zip(places, histories, strict=True))
+        if self.keep_knots:
+            paths = knots.paths(members, [history.epochs for history in histories])
+            self.paths.update(zip(places, paths, strict=True))
+
+    def _see_knots(self, stack: TrainingStack, knots: KnotPaths) -> None:
+        if self.keep_knots:
+            knots.add(stack.ids, stack.network.encoding)
 
     def _seconds(self) -> float:
         """Return the time since the last word from a stack."""

@@ -82,6 +82,9 @@ class Trained:
         What they predict.
     interrupted : bool
         Whether training was stopped from the keyboard or by the time limit.
+    knot_paths : list of ndarray of shape (epochs + 1, n_features, K) or None, optional
+        If they were kept, the learned knots of each member at the start and after every epoch, in the units of the
+        data, padded with NaN; None for a member whose knots are not learned.
     """
 
     pieces: list[Piece]
@@ -89,6 +92,7 @@ class Trained:
     units: npt.NDArray[np.float64]
     task: str
     interrupted: bool
+    knot_paths: list[npt.NDArray[np.float64] | None] | None = None
 
     def outputs(
         self,

@@ -1,0 +1,49 @@
+"""Files that are there whole or not at all; for the modules that touch the disk."""
+
+import os
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+__all__ = ["UNFINISHED", "write_atomically"]
+
+UNFINISHED = ".*.tmp"
+"""Pattern of the names of files that are being written; of a killed process they stay."""
+
+
+def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
+    """Write a file under another name, and give it its own only when all of it is on the disk.
+
+    Whoever reads the folder sees the old file, or none, until the new one is whole. If anything fails, on a full disk
+    for one, the old file stays as it is, and nothing is left behind. Where the path is a link, what it leads to is
+    replaced.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; its folder must exist.
+    write : callable
+        Is called with the open file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_atomically(f"{folder}/note.txt", lambda file: file.write(b"all of it"))
+    ...     Path(folder, "note.txt").read_text()
+    'all of it'
+    """
+    target = Path(os.path.realpath(path))
+    beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with beside.open("xb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, target)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink()
+        raise

@@ -1,0 +1,136 @@
+"""Units on a real Ray cluster of two workers give the records of a local run, whoever dies."""
+
+import os
+import signal
+import uuid
+from collections import Counter
+
+import pandas as pd
+import pytest
+
+from knotwork.errors import ArgumentError, MissingPackageError
+from knotwork.study import load_results, ray_engine, run
+from knotwork.study.traces import Result
+from knotwork.study.worker import Prepared, train_networks
+from tests.study.cases import comparable, many_units, tiny_plan
+
+pytestmark = [
+    pytest.mark.xdist_group("ray"),
+]
+
+
+@pytest.fixture(scope="module")
+def ray():
+    """A cluster on this machine; its GPU is one to Ray's book-keeping only."""
+    ray = pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: units on a real cluster were not tested")
+    ray.init(
+        num_cpus=2,
+        num_gpus=1,
+        object_store_memory=80 * 2**20,
+        include_dashboard=False,
+        log_to_driver=False,
+        configure_logging=False,
+    )
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    out = tmp_path_factory.mktemp("local")
+    run(many_units(), out, device="cpu")
+    return comparable(load_results(out))
+
+
+def unit_of(networks):
+    return f"{networks[0].backbone.label}-{networks[-1].size}"
+
+
+def watched(folder, victim=None):
+    """Return a task that notes every unit that is begun, and at the victim's first is killed in the second epoch."""
+
+    def task(plan, table, fitted, networks, device):
+        (folder / f"{unit_of(networks)}+{uuid.uuid4()}").touch()
+        first = len(list(folder.glob(f"{unit_of(networks)}+*"))) == 1
+
+        def die(report):
+            if first and unit_of(networks) == victim and report.epoch == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return train_networks(plan, Prepared(*table, fitted), networks, device=device, report=die)
+
+    return task
+
+
+def begun(folder):
+    return Counter(path.name.split("+")[0] for path in folder.iterdir())
+
+
+def test_a_cluster_gives_the_records_of_a_local_run(ray, expected, tmp_path):
+    summary = run(many_units(), tmp_path, "ray", device="cpu")
+    assert (summary.n_ok, summary.n_failed) == (20, 0)
+    frame = load_results(tmp_path)
+    pd.testing.assert_frame_equal(comparable(frame), expected)
+    assert (frame["started_at"] < frame["recorded_at"]).all()
+    assert run(many_units(), tmp_path, "ray", device="cpu").n_ok == 0
+    assert not list((tmp_path / "locks").iterdir())
+    assert ray.is_initialized(), "a connection that was there before must stay"
+
+
+def test_a_killed_worker_costs_one_unit_its_time(ray, expected, tmp_path, monkeypatch):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    monkeypatch.setattr(ray_engine, "_train_unit", watched(notes, victim="narrow-4"))
+    summary = run(many_units(), tmp_path / "out", "ray", device="cpu")
+    assert (summary.n_ok, summary.n_failed) == (20, 0)
+    assert begun(notes) == {"mlp-4": 1, "mlp-5": 1, "narrow-4": 2, "narrow-5": 1}
+    pd.testing.assert_frame_equal(comparable(load_results(tmp_path / "out")), expected)
+
+
+def test_a_unit_that_kills_every_worker_fails_alone(ray, expected, tmp_path, monkeypatch):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(ray_engine, "MAX_RETRIES", 0)
+        patch.setattr(ray_engine, "_train_unit", watched(notes, victim="mlp-5"))
+        summary = run(many_units(), tmp_path / "out", "ray", device="cpu")
+    assert (summary.n_ok, summary.n_failed) == (16, 4)
+    failed = load_results(tmp_path / "out").query("status == 'failed'")
+    assert set(zip(failed["backbone"], failed["size"], strict=True)) == {("mlp", 5)}
+    assert failed["error"].str.contains("workers died").all()
+    assert run(many_units(), tmp_path / "out", "ray", device="cpu", retry_failed=True).n_ok == 4
+    pd.testing.assert_frame_equal(comparable(load_results(tmp_path / "out")), expected)
+
+
+@pytest.mark.parametrize(("device", "units_per_gpu", "share"), [("auto", 4, 0.25), ("cpu", 4, 0.0)])
+def test_units_ask_for_their_share_of_a_gpu(ray, tmp_path, monkeypatch, device, units_per_gpu, share):
+    def task(plan, table, fitted, networks, device):
+        import ray
+
+        got = ray.get_runtime_context().get_assigned_resources().get("GPU", 0.0)
+        return [Result({"status": "ok", "device": str(got)}) for _ in networks]
+
+    monkeypatch.setattr(ray_engine, "_train_unit", task)
+    run(tiny_plan(), tmp_path, "ray", device=device, units_per_gpu=units_per_gpu)
+    assert set(load_results(tmp_path)["device"].astype(float)) == {share}
+
+
+def test_an_error_of_the_cluster_gives_all_locks_back(ray, tmp_path, monkeypatch):
+    def task(*arguments):
+        raise ImportError("no knotwork on this machine")
+
+    monkeypatch.setattr(ray_engine, "_train_unit", task)
+    with pytest.raises(ImportError, match="no knotwork on this machine"):
+        run(many_units(), tmp_path, "ray", device="cpu")
+    assert not list((tmp_path / "locks").iterdir())
+
+
+def test_a_device_that_ray_does_not_give_is_refused(ray, tmp_path):
+    with pytest.raises(ArgumentError, match="cuda:1"):
+        run(tiny_plan(), tmp_path, "ray", device="cuda:1")
+
+
+def test_without_ray_the_error_says_how_to_install_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(MissingPackageError, match=r"knotwork\[ray\]"):
+        run(many_units(), tmp_path, "ray")

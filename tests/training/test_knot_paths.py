@@ -1,0 +1,69 @@
+"""Paths of learned knots begin at the fitted ones, and pass through those of the best network."""
+
+import numpy as np
+
+from knotwork.nn.backbones.config import MLPConfig
+from knotwork.training import TrainingConfig, train
+from tests.training.cases import make_member, make_table
+
+NETWORK = MLPConfig(widths=(8,), dropout=0.0)
+WARMUP = 2
+CONFIG = TrainingConfig(
+    max_epochs=9, batch_size=64, learning_rate=3e-2, knot_warmup=WARMUP, knot_rate=1.0, patience=2, metric="reported"
+)
+METHODS = [("BS-Grad-U", 7), ("Std", None), ("IS-Grad-U", 9), ("BS-Q", 7), ("MS-Grad-U", 7)]
+
+
+def trained(keep_knots):
+    table = make_table()
+    members = [
+        make_member(table, method, size or 7, seed=seed)
+        for seed, (method, size) in enumerate(METHODS)
+        for _ in range(2)
+    ]
+    return members, train(table, members, NETWORK, CONFIG, device="cpu", keep_knots=keep_knots)
+
+
+def best_knots(result, place):
+    """Return the knots of a member's best network in the units of the data."""
+    piece = next(piece for piece in result.pieces if place in piece.places)
+    knots = piece.network.encoding.interior_knots()[piece.places.index(place)].double().numpy()
+    return result.units[0][:, None] + result.units[1][:, None] * knots
+
+
+def test_paths_begin_at_the_fitted_knots_and_pass_through_the_best():
+    members, result = trained(keep_knots=True)
+    lengths = set()
+    for place, (member, history) in enumerate(zip(members, result.histories, strict=True)):
+        path = result.knot_paths[place]
+        if not member.learnable:
+            assert path is None
+            continue
+        lengths.add(len(path))
+        assert len(path) == history.epochs + 1
+        start = np.stack([block.basis.knots for block in member.blocks])
+        np.testing.assert_allclose(path[0], start, rtol=1e-5)
+        for still in path[1 : WARMUP + 1]:
+            np.testing.assert_array_equal(still, path[0])
+        if history.epochs > WARMUP:
+            assert np.abs(path[-1] - path[0]).max() > 0
+        np.testing.assert_allclose(path[history.best_epoch + 1], best_knots(result, place), rtol=1e-5)
+    assert len(lengths) > 1, "no member has left before the others"
+
+
+def test_nothing_is_kept_unless_asked_for_and_training_is_the_same():
+    _, without = trained(keep_knots=False)
+    _, with_paths = trained(keep_knots=True)
+    assert without.knot_paths is None
+    for one, other in zip(without.histories, with_paths.histories, strict=True):
+        np.testing.assert_array_equal(one.loss, other.loss)
+        np.testing.assert_array_equal(one.score, other.score)
+
+
+def test_features_with_fewer_knots_are_padded():
+    table = make_table()
+    wide, narrow = (make_member(table, "BS-Grad-U", size) for size in (9, 6))
+    mixed = type(wide)(wide.train, wide.valid, [*wide.blocks[:-1], narrow.blocks[-1]], learnable=True)
+    path = train(table, [mixed], NETWORK, CONFIG, device="cpu", keep_knots=True).knot_paths[0]
+    assert path.shape[1:] == (len(wide.blocks), 5)
+    np.testing.assert_array_equal(np.isnan(path[0]).sum(axis=1), [0] * (len(wide.blocks) - 1) + [3])
