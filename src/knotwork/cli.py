@@ -30,12 +30,12 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for records and report."
     """Train 210 small networks on three real tables in a minute or two, and write a report of what was found."""
     # Each command imports what it needs: `knotwork --help` answers at once.
     from knotwork.errors import ArgumentError  # noqa: PLC0415
-    from knotwork.report.document import load_plans, load_records, make_report  # noqa: PLC0415
+    from knotwork.report.document import report_folder  # noqa: PLC0415
     from knotwork.study import run  # noqa: PLC0415
 
     try:
         summary = run("demo", out, report=typer.echo, progress=_progress())
-        page = make_report(load_records(out), out / "report.html", plan=load_plans(out))
+        page = report_folder(out, out / "report.html")
     except KeyboardInterrupt as error:
         typer.echo(INTERRUPTED, err=True)
         raise typer.Exit(130) from error
@@ -63,11 +63,11 @@ def report(
 ) -> None:
     """Write tables, figures and one page, report.html, from the records of a study. Nothing is trained."""
     from knotwork.errors import ArgumentError  # noqa: PLC0415
-    from knotwork.report.document import load_plans, load_records, make_report  # noqa: PLC0415
+    from knotwork.report.document import report_folder  # noqa: PLC0415
 
     page = out or folder / "report.html"
     try:
-        make_report(load_records(folder), page, plan=load_plans(folder), paper=paper)
+        report_folder(folder, page, paper=paper)
     except ArgumentError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error

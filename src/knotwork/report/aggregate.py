@@ -29,7 +29,7 @@ REQUIRED = ("dataset", "task", "backbone", "method", "size", "fold")
 """Columns without which records cannot be told apart."""
 
 OPTIONAL = {
-    "tokens": None, "together": None, "seed": 0, "status": "ok",
+    "key": None, "tokens": None, "variant": None, "together": None, "seed": 0, "status": "ok",
     **dict.fromkeys(("nrmse", "auc", "prepare_seconds", "train_seconds", "n_parameters", "epochs"), np.nan),
     "data_sha256": None, "plan_hash": None, "version": None, "device": None, "error": None,
 }  # fmt: skip
@@ -76,10 +76,10 @@ TASKS = tuple(METRICS)
 def read_records(records: pd.DataFrame) -> pd.DataFrame:
     """Return records with every column that a report reads, and with `network` and `score`.
 
-    Tasks named ``binary`` or ``multiclass`` count as classification. Each kind of tokens of a backbone is a network of
-    its own, and so is each way of training, alone or in a stack, where a backbone has both. A network recorded twice
-    counts once: the last that went well, otherwise the last failure. A failed one, or one whose score is not finite,
-    has no score.
+    Tasks named ``binary`` or ``multiclass`` count as classification. Each kind of tokens of a backbone, and each
+    variant of training, is a network of its own, and so is training alone and in a stack, where a backbone has both. A
+    network recorded twice counts once: the last that went well, otherwise the last failure. A failed one, or one whose
+    score is not finite, has no score.
 
     Parameters
     ----------
@@ -112,10 +112,12 @@ def read_records(records: pd.DataFrame) -> pd.DataFrame:
 
 
 def _networks(frame: pd.DataFrame) -> pd.Series:
-    """Return the names of networks: backbone and tokens, and the way of training where a backbone has several."""
-    tokens = frame["tokens"].astype(object).where(frame["tokens"].notna(), "").astype(str)
+    """Return the names of networks: backbone, tokens and variant, and whether stacked where a backbone has both."""
+    tokens, variant = (frame[name].astype(object).where(frame[name].notna(), "").astype(str)
+                       for name in ("tokens", "variant"))  # fmt: skip
     together = frame["together"].astype(object).map({True: "stacked", False: "alone"}).fillna("").astype(str)
     names = frame["backbone"].where(tokens == "", frame["backbone"] + " " + tokens)
+    names = names.where(variant == "", names + ", " + variant)
     n_ways = together.groupby(names).transform("nunique")
     return names.where((n_ways < 2) | (together == ""), names + " (" + together + ")")
 

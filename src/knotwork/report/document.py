@@ -21,13 +21,15 @@ from knotwork.report.sections import (
     grid_section,
     source_section,
     time_section,
+    trace_section,
 )
 from knotwork.report.style import DARK, LIGHT
+from knotwork.report.traces import Traces, load_traces
 from knotwork.report.words import describe_records
 from knotwork.study import load_results
 from knotwork.study.manifest import read_manifests
 
-__all__ = ["load_plans", "load_records", "make_report"]
+__all__ = ["load_plans", "load_records", "make_report", "report_folder"]
 
 
 def load_records(folder: Path) -> pd.DataFrame:
@@ -70,12 +72,29 @@ def load_plans(folder: Path) -> dict[str, Any] | None:
     return plans or None
 
 
+def report_folder(folder: Path, out: Path, *, paper: Path | None = None) -> Path:
+    """Write the report of a study, from all that its folder holds; parameters and result as in `make_report`.
+
+    Parameters
+    ----------
+    folder : Path
+        What ``knotwork study run --out`` was given.
+    out : Path
+        The page to write.
+    paper : Path, optional
+        A folder with the paper's numbers.
+    """
+    records = load_records(folder)
+    return make_report(records, out, plan=load_plans(folder), paper=paper, traces=load_traces(folder))
+
+
 def make_report(
     records: pd.DataFrame,
     out: Path,
     *,
     plan: Mapping[str, Any] | None = None,
     paper: Path | None = None,
+    traces: Traces | None = None,
 ) -> Path:
     """Write tables, figures and a page that shows them, from records alone.
 
@@ -94,6 +113,8 @@ def make_report(
     paper : Path, optional
         A folder with the paper's numbers, ``average_ranks_{task}.csv``, ``quoted_averages.csv`` and
         ``ablation_nrmse.csv``; without it nothing is compared with them.
+    traces : Traces, optional
+        What the study has kept beside its records, as from `knotwork.report.traces.load_traces`.
 
     Returns
     -------
@@ -102,9 +123,10 @@ def make_report(
     """
     if len(records) == 0:
         raise argument_error("records", "have at least one row", records.shape)
-    parts = split_records(records)
-    benchmarks, grids, times = (
-        [part for part in parts if part.kind == kind] for kind in ("benchmark", "grid", "times")
+    traced = set() if traces is None else {*traces.knots["key"].unique(), *traces.curves["key"].unique()}
+    parts = split_records(records, traced)
+    benchmarks, grids, times, traced_parts = (
+        [part for part in parts if part.kind == kind] for kind in ("benchmark", "grid", "times", "traces")
     )
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -112,10 +134,11 @@ def make_report(
     frame = _once([part.frame for part in parts])
     page = _template().render(
         numbers=describe_records(frame),
-        main=benchmark_section(benchmarks[0], files) if benchmarks else None,
+        main=benchmark_section(benchmarks[0], files, traces) if benchmarks else None,
         grids=[grid_section(part, files) for part in grids],
         times=[time_section(part, ReportFiles(out.parent, f"{part.title}_")) for part in times],
         extras=[extra_section(part, ReportFiles(out.parent, f"{part.title}_")) for part in benchmarks[1:]],
+        traces=[trace_section(part, traces, files) for part in traced_parts if traces is not None],
         paper=comparison_section(parts, files, paper=paper),
         provenance=source_section(frame, plan, files),
         light=LIGHT,
@@ -129,8 +152,6 @@ def make_report(
 def _once(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """Return the rows of all parts, a network that several plans share only once."""
     frame = pd.concat(frames, ignore_index=True)
-    if "key" not in frame.columns:
-        return frame
     return frame[frame["key"].isna() | ~frame["key"].duplicated()].reset_index(drop=True)
 
 

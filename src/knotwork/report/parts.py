@@ -1,6 +1,6 @@
 """The parts of a folder of records that are shown apart: benchmarks, grids of sizes, and times."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +13,7 @@ __all__ = ["TIMES", "Part", "split_records"]
 TIMES = "efficiency"
 """First word of the names of plans whose networks are trained for their times."""
 
-_IDENTITY = ["dataset", "backbone", "tokens", "together", "method", "size", "fold", "seed"]
+_IDENTITY = ["dataset", "backbone", "tokens", "variant", "together", "method", "size", "fold", "seed"]
 _FEWEST_SIZES = 4
 
 
@@ -23,8 +23,9 @@ class Part:
 
     Parameters
     ----------
-    kind : {"benchmark", "grid", "times"}
-        Methods on data sets, one data set with many sizes, or networks trained for their times.
+    kind : {"benchmark", "grid", "times", "traces"}
+        Methods on data sets, one data set with many sizes, networks trained for their times, or for what is kept of
+        them beside the records: paths of knots, fitted curves.
     plans : tuple of str
         The plans that they belong to; empty if the records do not say.
     frame : DataFrame
@@ -55,22 +56,24 @@ class Part:
         return ", ".join(self.plans) or "these records"
 
 
-def split_records(records: pd.DataFrame) -> list[Part]:
+def split_records(records: pd.DataFrame, traced: Collection[str] = ()) -> list[Part]:
     """Split records by their plans into parts, benchmarks first, the one with most networks at the head.
 
     Plans whose names begin with the same word before a hyphen, as ``paper-mlp`` and ``paper-ft``, are one part, unless
     one has methods that the other lacks, or both have trained the same network in different ways. Networks of plans
-    whose names begin with ``efficiency`` are there for their times; a single data set with four sizes or more is a
-    grid; the others are benchmarks.
+    whose names begin with ``efficiency`` are there for their times, those with `traced` networks for what was kept of
+    them; a single data set with four sizes or more is a grid; the others are benchmarks.
 
     Parameters
     ----------
     records : DataFrame
         As `read_records` takes them; a column `plan` has the name of a plan in each row, and a network that belongs to
         two plans is there twice. Without that column all records are one plan.
+    traced : collection of str, default=()
+        Keys of networks that were trained for what is kept beside their records.
     """
     if "plan" not in records.columns:
-        return [_part((), records)]
+        return [_part((), records, traced)]
     names = records["plan"].astype(object).where(records["plan"].notna(), "").astype(str)
     by_plan = sorted(records.groupby(names), key=lambda each: -len(each[1]))
     groups: list[tuple[list[str], pd.DataFrame]] = []
@@ -81,7 +84,7 @@ def split_records(records: pd.DataFrame) -> list[Part]:
                 break
         else:
             groups.append(([str(name)], rows))
-    parts = [_part([name for name in members if name], held) for members, held in groups]
+    parts = [_part([name for name in members if name], held, traced) for members, held in groups]
     return sorted(parts, key=lambda part: (part.kind != "benchmark", -len(part.frame)))
 
 
@@ -99,9 +102,11 @@ def _belong_together(members: Sequence[str], held: pd.DataFrame, name: str, rows
     return not both.duplicated([name for name in _IDENTITY if name in both.columns]).any()
 
 
-def _part(plans: Sequence[str], records: pd.DataFrame) -> Part:
+def _part(plans: Sequence[str], records: pd.DataFrame, traced: Collection[str]) -> Part:
     frame = read_records(records)
-    if any(name.partition("-")[0] == TIMES for name in plans):
+    if frame["key"].isin(list(traced)).any():
+        kind = "traces"
+    elif any(name.partition("-")[0] == TIMES for name in plans):
         kind = "times"
     elif frame["dataset"].nunique() == 1 and frame["size"].nunique() >= _FEWEST_SIZES:
         kind = "grid"

@@ -39,6 +39,14 @@ from knotwork.report.result_tables import (
     grid_table,
     win_table,
 )
+from knotwork.report.traces import (
+    Traces,
+    describe_knots,
+    fit_picture,
+    knot_pictures,
+    learning_picture,
+    scatter_picture,
+)
 from knotwork.report.words import describe_gaps, describe_grids, describe_ranks
 
 __all__ = [
@@ -48,6 +56,7 @@ __all__ = [
     "grid_section",
     "source_section",
     "time_section",
+    "trace_section",
 ]
 
 _MOST_GRIDS = 4
@@ -56,7 +65,7 @@ _MOST_GRIDS = 4
 Shown = dict[str, Any]
 
 
-def benchmark_section(part: Part, files: ReportFiles) -> Shown:
+def benchmark_section(part: Part, files: ReportFiles, traces: Traces | None) -> Shown:
     """Return the main benchmark: ranks, heatmaps, sizes, scores, costs, and what to start with."""
     summary, tables = part.summary, part.tables
     stacked = part.frame["together"].astype(object).eq(True)
@@ -68,6 +77,9 @@ def benchmark_section(part: Part, files: ReportFiles) -> Shown:
         "advice": files.table(advice_table(advise(summary))),
         "curves": files.pictures(size_picture([table for table in tables if table.task == task]) for task in TASKS),
         "grids": _grids(summary, files),
+        "learning": files.pictures(
+            learning_picture(part.frame, traces.histories, task) for task in TASKS if traces is not None
+        ),
         "scores": _scores(summary, files),
         "stacked": bool(stacked.any()),
         "cost_words": [] if stacked.all() else describe_ratios(ratios_of(part.frame)),
@@ -120,7 +132,19 @@ def _scores(summary: pd.DataFrame, files: ReportFiles) -> Any:
 def grid_section(part: Part, files: ReportFiles) -> Shown:
     """Return one data set with many sizes: its curves and its table."""
     findings = describe_grids(part.summary, wide_blocks(part.summary))
-    return {"title": part.title, "findings": findings, "grids": _grids(part.summary, files)}
+    data = files.picture(scatter_picture(part.frame))
+    return {"title": part.title, "findings": findings, "data": data, "grids": _grids(part.summary, files)}
+
+
+def trace_section(part: Part, traces: Traces, files: ReportFiles) -> Shown:
+    """Return networks that were trained for what is kept of them: fitted curves, and the paths of knots."""
+    fits = fit_picture(part.frame, traces.curves)
+    return {
+        "title": part.title,
+        "words": describe_knots(part.frame, traces.knots),
+        "pictures": files.pictures([fits, *knot_pictures(part.frame, traces.knots)]),
+        "scores": _scores(part.summary, files),
+    }
 
 
 def time_section(part: Part, files: ReportFiles) -> Shown:

@@ -169,11 +169,12 @@ def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
     for dataset in [name for name in TRUTHS if name in set(own["dataset"])]:
         part = own[own["dataset"] == dataset].drop_duplicates("method").set_index("method")
         task = str(part["task"].iloc[0])
+        scores = dict(zip(part.index, part["score"].tolist(), strict=True))
         fits, grid = [], np.array([])
         for method in in_order(part.index):
             curve = curves[curves["key"] == part.loc[method, "key"]].sort_values("x")
             grid = curve["x"].to_numpy(dtype=float)
-            note = f"{METRICS[task].label} {part.loc[method, 'score']:.4f}"
+            note = f"{METRICS[task].label} {scores[method]:.4f}"
             fits.append(Fit(method, curve["value"].to_numpy(dtype=float), note))
             said.append(f"{task}, {method}: {note}")
         table = load_dataset(dataset)
