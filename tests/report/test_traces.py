@@ -103,7 +103,8 @@ def test_a_study_that_keeps_all_of_it(tmp_path):
         methods=["PLE", "BS-U"], backbones=["linear"], bins="uniform", split="holdout",
     )  # fmt: skip
     knots = Plan(
-        name="moving", datasets=["sk_diabetes"], methods=["BS-Grad-U"], sizes=[6], folds=1, split="holdout", keep_knots=True,
+        name="moving", datasets=["sk_diabetes"], methods=["BS-Grad-U"], sizes=[6], folds=1, split="holdout",
+        keep_knots=True,
         backbones=[{"name": "mlp", "widths": [8]}], training={"max_epochs": 3, "knot_warmup": 0},
     )  # fmt: skip
     for plan in (fits, knots):

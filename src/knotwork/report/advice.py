@@ -141,13 +141,12 @@ def advice_table(found: list[Advice]) -> Table:
             Cell(_named(each.configurations[0])), Cell(value=float(means[0])), Cell(verdict),
             Cell() if best == 0 else Cell(value=each.p),
         ])  # fmt: skip
-    budgets = "; ".join(f"{name}: {words}" for name, words in BUDGETS.items())
     return Table(
         "recommendations",
         "What to start with",
-        f"The method and size with the best average rank over data sets within a budget, of how many, with a bootstrap "
+        "The method and size with the best average rank over data sets within a budget, of how many, with a bootstrap "
         "interval of 95 %; its mean score; and whether it is better than the cheapest, the one with the fewest "
-        f"parameters (Wilcoxon, Holm over all comparisons with the cheapest, 0.05). Budgets: {budgets}.",
+        "parameters (Wilcoxon, Holm over all comparisons with the cheapest, 0.05).",
         ["task", "backbone", "budget", "best", "rank", "low", "high", "of", "data sets", "score", "cheapest",
          "its score", "better", "p"],
         rows,

@@ -3,6 +3,8 @@
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from knotwork.report.style import settle_layout
+
 __all__ = ["label_points"]
 
 Box = tuple[float, float, float, float]
@@ -27,9 +29,7 @@ def label_points(axes: Axes, names: list[str], *, points: list[tuple[float, floa
         Size of the text in points.
     """
     figure: Figure = axes.get_figure(root=True)  # type: ignore[assignment]
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
+    settle_layout(figure)
     scale = figure.dpi / 72
     centres = [axes.transData.transform(point) for point in points]
     taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for x, y in centres]

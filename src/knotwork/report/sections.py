@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from knotwork.report.advice import advice_table, advise
+from knotwork.report.advice import BUDGETS, advice_table, advise
 from knotwork.report.aggregate import TASKS, RankTable, sizes_of, wide_blocks
 from knotwork.report.comparison import (
     agreement_table,
@@ -75,6 +75,7 @@ def benchmark_section(part: Part, files: ReportFiles, traces: Traces | None) -> 
         "gaps": describe_gaps(tables, part.frame),
         "tasks": _ranks(summary, tables, files),
         "advice": files.table(advice_table(advise(summary))),
+        "budgets": BUDGETS,
         "curves": files.pictures(size_picture([table for table in tables if table.task == task]) for task in TASKS),
         "grids": _grids(summary, files),
         "learning": files.pictures(

@@ -26,6 +26,7 @@ __all__ = [
     "inline_svg",
     "method_colour",
     "method_marker",
+    "settle_layout",
     "svg_text",
     "theme_of",
 ]
@@ -102,16 +103,21 @@ def clean_axes(axes: Axes, theme: Theme) -> None:
     axes.set_axisbelow(True)
 
 
+def settle_layout(figure: Figure) -> None:
+    """Compute the layout of a figure, and keep it from then on, whatever is drawn or saved."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine(None)
+
+
 def svg_text(figure: Figure) -> str:
     """Return a figure as the text of an SVG file, with text as text, the same for the same figure.
 
     The layout is computed once: whatever is saved of the figure later has the same one.
     """
     buffer = io.StringIO()
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
-        figure.set_layout_engine("none")
+    settle_layout(figure)
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "knotwork"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", buffer.getvalue(), flags=re.DOTALL)
