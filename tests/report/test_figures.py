@@ -14,6 +14,7 @@ from knotwork.report.curves import (
     draw_learning_curves,
     draw_size_curves,
 )
+from knotwork.report.dots import ScorePanel, draw_score_dots
 from knotwork.report.heatmaps import draw_heatmap
 from knotwork.report.style import DARK, LIGHT, dark_svg, darken, inline_svg, method_colour, method_marker, svg_text
 from tests.report.cases import MAIN
@@ -40,6 +41,9 @@ FIGURES = {
         ],
         ylabel="NRMSE",
         dark=dark,
+    ),
+    "dots": lambda dark: draw_score_dots(
+        [ScorePanel("a", "AUC", ["Std", "PLE"], np.array([0.8, 0.9]), np.array([0.1, 0.05]), False)], dark=dark
     ),
     "knots": lambda dark: draw_knot_trajectories({"1e-4": [[0.1, 0.5], [0.2, 0.4]]}, warm_up=1, dark=dark),
 }
@@ -155,6 +159,14 @@ def test_bars_are_as_high_as_the_times():
     assert heights == {"bar-0-0-0": 1.0, "bar-0-1-0": 3.0, "bar-0-0-1": 2.0, "bar-0-1-1": 0.0}
 
 
+def test_dots_are_the_scores_and_the_best_is_filled():
+    axes = FIGURES["dots"](False).axes[0]
+    dots = [line for line in axes.lines if line.get_gid() == "dot"]
+    assert [line.get_xydata()[0].tolist() for line in dots] == [[0.8, 0.0], [0.9, 1.0]]
+    filled = [line.get_markerfacecolor() == line.get_color() for line in dots]
+    assert filled == [False, True], "high AUC is good"
+
+
 def test_pareto_front():
     assert pareto_front([3, 1, 2, 1], [1, 5, 6, 4]) == [3, 0]
 
@@ -171,6 +183,7 @@ def test_best_epochs_are_marked():
         (lambda: draw_heatmap([[1]], ["a", "b"], columns=["c"]), "values must have the shape"),
         (lambda: draw_size_curves([], ylabel="y"), "curves must hold at least one curve"),
         (lambda: draw_learning_curves([], ylabel="y"), "curves must hold at least one curve"),
+        (lambda: draw_score_dots([]), "panels must hold at least one panel"),
         (lambda: draw_knot_trajectories({}), "knots must hold at least one setting"),
         (lambda: draw_cost_quality([1], [1], names=[]), "names must have a name"),
         (lambda: draw_training_times([[1]], panels=[], methods=[], sizes=[]), "seconds must have the shape"),

@@ -101,9 +101,9 @@ def draw_cost_quality(cost: npt.ArrayLike, ranks: npt.ArrayLike, *, names: Seque
     low, high = x.min(), x.max()
     spread = max(high / low, 1.5) ** 0.12
     axes.set_xlim(low / spread, high * spread**1.8)
-    axes.margins(y=0.1)
-    axes.autoscale_view()
-    axes.invert_yaxis()
+    margin = 0.08 * max(1.0, float(np.ptp(y)))
+    axes.set_ylim(y.max() + margin, max(0.0, y.min() - margin))
+    axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5], prune="upper" if y.min() - margin < 0.5 else None))
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from knotwork.checks import argument_error
 from knotwork.report.style import Theme, clean_axes, method_colour, method_marker, theme_of
@@ -164,7 +164,9 @@ def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str, dark: 
         axes.set_title(name, fontsize=9.5, loc="left", color=theme.ink)
         axes.set_xlabel("epoch", fontsize=9)
     left.set_yscale("log")
-    left.yaxis.set_minor_formatter(NullFormatter())
+    left.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5]))
+    left.yaxis.set_minor_locator(NullLocator())
+    left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     for curve in curves:
         colour, epochs = method_colour(curve.method, theme), np.arange(1, len(curve.score) + 1)
         style = _STYLES.get(curve.method, "-")

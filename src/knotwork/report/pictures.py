@@ -13,6 +13,7 @@ from knotwork.report.cd_diagram import draw_cd_diagram
 from knotwork.report.comparison import PAPER_BLOCKS, RankComparison
 from knotwork.report.costs import draw_cost_quality, draw_training_times
 from knotwork.report.curves import SizeCurve, draw_size_curves
+from knotwork.report.dots import ScorePanel, draw_score_dots
 from knotwork.report.heatmaps import draw_heatmap
 from knotwork.stats import critical_difference
 
@@ -24,9 +25,14 @@ __all__ = [
     "grid_picture",
     "heatmap_picture",
     "paper_picture",
+    "score_picture",
     "size_picture",
     "time_picture",
 ]
+
+
+_MOST_PANELS = 6
+"""Data sets, networks and sizes up to which scores are drawn one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +114,7 @@ def paper_picture(paper: pd.DataFrame, task: str, *, size: int) -> Picture | Non
 
 
 def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Picture | None:
-    """Return average ranks or mean scores within each backbone and size, against methods; None if there are none.
+    """Return average ranks or mean scores within each backbone and size, against methods; None for a single row.
 
     Parameters
     ----------
@@ -126,7 +132,7 @@ def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Pi
         for network in sorted(part["network"].unique())
         if (table := rank_table(summary, task, size=size, network=network)).has_ranks
     ]
-    if not tables:
+    if len(tables) < 2:
         return None
     what, digits = ("average rank", 1) if of == "rank" else (f"mean {metric.label}", 3)
     lower = of == "rank" or metric.lower_is_better
@@ -223,6 +229,33 @@ def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Pictur
         f"Best mean: {best['method']}{size}, {best['mean']:.4f}.",
         f"{metric.label} by size on {dataset} with {network}. Best: {best['method']}{size}, {best['mean']:.4f}.",
     )
+
+
+def score_picture(summary: pd.DataFrame) -> Picture | None:
+    """Return the scores of each data set, network and size with their deviations, if there are few of these.
+
+    None if there are more than `_MOST_PANELS`, which a table shows better.
+    """
+    part = summary[summary["n"] > 0]
+    panels = []
+    for task, metric in METRICS.items():
+        own = part[part["task"] == task]
+        for (dataset, network), block in own.groupby(["dataset", "network"]):
+            for size in sizes_of(block):
+                rows = block[block["size"].isna() | (block["size"] == size)].drop_duplicates("method", keep="last")
+                rows = rows.set_index("method").loc[in_order(rows["method"])]
+                title = f"{dataset}, {network}{_of_size(size)}"
+                mean, sd = rows["mean"].to_numpy(dtype=float), rows["sd"].fillna(0).to_numpy(dtype=float)
+                panels.append(ScorePanel(title, metric.label, list(rows.index), mean, sd, metric.lower_is_better))
+    if not 0 < len(panels) <= _MOST_PANELS:
+        return None
+    said = [f"{panel.title}: best mean {panel.label} {panel.methods[panel.best]}, {panel.mean[panel.best]:.4f}"
+            for panel in panels]  # fmt: skip
+    return Picture(
+        "score_dots", draw_score_dots(panels),
+        "Mean over folds and one standard deviation; the best mean is filled.",
+        f"Scores by data set. {'; '.join(said)}.",
+    )  # fmt: skip
 
 
 def time_picture(summary: pd.DataFrame) -> Picture | None:

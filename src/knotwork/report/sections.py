@@ -27,6 +27,7 @@ from knotwork.report.pictures import (
     grid_picture,
     heatmap_picture,
     paper_picture,
+    score_picture,
     size_picture,
     time_picture,
 )
@@ -81,6 +82,7 @@ def benchmark_section(part: Part, files: ReportFiles, traces: Traces | None) -> 
         "learning": files.pictures(
             learning_picture(part.frame, traces.histories, task) for task in TASKS if traces is not None
         ),
+        "dots": files.picture(score_picture(summary)),
         "scores": _scores(summary, files),
         "stacked": bool(stacked.any()),
         "cost_words": [] if stacked.all() else describe_ratios(ratios_of(part.frame)),
