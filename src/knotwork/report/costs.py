@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from knotwork.checks import argument_error
@@ -22,7 +23,8 @@ def draw_training_times(
     Parameters
     ----------
     seconds : array-like of shape (n_panels, n_methods, n_sizes)
-        Times; NaN where there is none. Bars have the group id ``bar-PANEL-METHOD-SIZE``.
+        Times; NaN where there is none. Bars have the group id ``bar-PANEL-METHOD-SIZE``; those of a method stand
+        together in the middle of its place.
     panels, methods, sizes : sequence of str
         Names.
     dark : bool, default=False
@@ -34,20 +36,23 @@ def draw_training_times(
     theme = theme_of(dark)
     figure = Figure(figsize=(9.6, 0.8 + 1.75 * len(panels)), layout="constrained", facecolor=theme.background)
     grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
-    colours = [theme.blue, theme.orange, theme.green, theme.pink, theme.red, theme.grey]
+    colours = [theme.grey, theme.blue, theme.orange, theme.green, theme.pink, theme.red]
+    colours = colours if sizes[:1] == ["no size"] else colours[1:]
     width = 0.8 / len(sizes)
     for p, axes in enumerate(grid):
         clean_axes(axes, theme)
         axes.grid(axis="y", color=theme.line, linewidth=0.6)
         axes.set_title(panels[p], fontsize=9.5, loc="left", color=theme.ink)
-        for s, name in enumerate(sizes):
-            bars = axes.bar(np.arange(len(methods)) + (s - (len(sizes) - 1) / 2) * width, np.nan_to_num(table[p, :, s]),
-                            width * 0.92, color=colours[s % len(colours)], label=name)  # fmt: skip
-            for m, bar in enumerate(bars):
-                bar.set_gid(f"bar-{p}-{m}-{s}")
+        for m, row in enumerate(table[p]):
+            held = np.flatnonzero(np.isfinite(row))
+            for place, s in enumerate(held):
+                shift = (place - (len(held) - 1) / 2) * width
+                axes.bar(m + shift, row[s], width * 0.92, color=colours[s % len(colours)], gid=f"bar-{p}-{m}-{s}")
         axes.set_ylabel("seconds", fontsize=9)
-    handles = grid[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside upper right", fontsize=8, frameon=False, labelcolor=theme.ink, ncols=5)
+    handles = [Patch(color=colours[s % len(colours)]) for s in range(len(sizes))]
+    figure.legend(
+        handles, sizes, loc="outside upper right", fontsize=8, frameon=False, labelcolor=theme.ink, ncols=len(sizes)
+    )
     grid[-1].set_xticks(np.arange(len(methods)), methods, rotation=30, ha="right", rotation_mode="anchor")
     return figure
 

@@ -263,11 +263,12 @@ def time_picture(summary: pd.DataFrame) -> Picture | None:
     part = summary[summary["complete"] & summary["seconds"].notna()]
     if not len(part):
         return None
-    networks, methods, sizes = sorted(part["network"].unique()), in_order(part["method"].unique()), sizes_of(part)
+    networks, methods = sorted(part["network"].unique()), in_order(part["method"].unique())
+    sizes = [*([None] if part["size"].isna().any() else []), *(size for size in sizes_of(part) if size is not None)]
     seconds = np.full((len(networks), len(methods), len(sizes)), np.nan)
     titles: dict[str, str] = {}
     for s, size in enumerate(sizes):
-        medians = _medians(part[part["size"].isna() | (part["size"] == size)])
+        medians = _medians(part[part["size"].isna() if size is None else part["size"] == size])
         for (network, method), value in medians.items():
             p, m = networks.index(network), methods.index(method)
             seconds[p, m, s] = value

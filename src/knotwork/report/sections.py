@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from knotwork.report.advice import BUDGETS, advice_table, advise
-from knotwork.report.aggregate import TASKS, RankTable, sizes_of, wide_blocks
+from knotwork.report.aggregate import TASKS, RankTable, sizes_of, summarise_folds, wide_blocks
 from knotwork.report.comparison import (
     agreement_table,
     compare_ablation,
@@ -153,12 +153,14 @@ def trace_section(part: Part, traces: Traces, files: ReportFiles) -> Shown:
 def time_section(part: Part, files: ReportFiles) -> Shown:
     """Return networks that were trained for their times."""
     pairs = ratios_of(part.frame)
+    alone = part.frame[part.frame["together"].astype(object).ne(True)]
+    summary = summarise_folds(alone) if len(alone) else part.summary
     words = [*describe_ratios(pairs), *describe_stacks(part.frame)]
     return {
         "title": part.title,
         "datasets": sorted(part.frame["dataset"].unique()),
         "words": words,
-        "picture": files.picture(time_picture(part.summary)),
+        "picture": files.picture(time_picture(summary)),
         "ratios": files.table(ratio_table(pairs)),
         "stacks": files.table(stack_table(part.frame)),
         "times": files.table(time_table(part.summary)),
