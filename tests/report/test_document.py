@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from knotwork.cli import app
+from knotwork.datasets import DATASETS
 from knotwork.report.document import load_records, make_report
 from tests.report.cases import make_records, write_study
 
@@ -179,6 +180,11 @@ HARD = {
 def test_hard_cases_are_still_made_and_say_what_is_missing(name, tmp_path):
     make, words = HARD[name]
     assert words in report(make(), tmp_path).text
+
+
+def test_departures_of_the_data_are_said(tmp_path):
+    records = few(n_classification=0, sizes=(7,)).replace({"dataset": {"reg00": "sgemm"}})
+    assert DATASETS["sgemm"].deviation in report(records, tmp_path).text
 
 
 def test_nothing_at_all_is_refused(tmp_path):

@@ -26,7 +26,7 @@ class ReportFiles:
     """
 
     def __init__(self, folder: Path, prefix: str = "") -> None:
-        self.folder, self.prefix = folder, prefix
+        self.prefix = prefix
         self.tables, self.figures = folder / "tables", folder / "figures"
         for path in (self.tables, self.figures):
             path.mkdir(exist_ok=True)
