@@ -80,6 +80,16 @@ def test_a_method_run_on_few_blocks_does_not_take_all_blocks_out(records):
     assert not table.left_out
 
 
+def test_blocks_that_were_not_run_at_a_size_are_not_missing_from_it(records):
+    part = records[(records["backbone"] != "ft") | records["size"].isna() | (records["size"] == 7)]
+    summary = summarise_folds(read_records(part))
+    assert len(rank_table(summary, "regression", size=7).blocks) == 9
+    table = rank_table(summary, "regression", size=15)
+    assert len(table.blocks) == 6
+    assert not table.left_out
+    assert not rank_table(summary, "regression", size=15, network="ft feature").has_ranks
+
+
 def test_kinds_of_one_backbone_are_told_apart(records):
     other = records[records["backbone"] == "ft"].assign(tokens="coordinate")
     both = read_records(pd.concat([records, other]))

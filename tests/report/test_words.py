@@ -127,6 +127,15 @@ def test_gaps_are_named():
     assert "1 block left out of the ranks, incomplete: reg01 with mlp (for want of PLE)." in said[1]
 
 
+def test_blocks_that_lack_the_same_are_named_together():
+    records = make_records(12, 0, n_folds=2, sizes=(7,), backbones=["mlp"])
+    lost = records.query("dataset > 'reg05' and method == 'PLE' and fold == 1").index
+    records.loc[lost, "status"] = "failed"
+    said = describe_gaps(tables_of(records), read_records(records))
+    named = ", ".join(f"reg{i:02d} with mlp" for i in range(6, 11))
+    assert said[1].endswith(f"6 blocks left out of the ranks, incomplete: {named} and 1 more (for want of PLE).")
+
+
 def test_sizes_that_lack_the_same_are_named_together():
     records = make_records(1, 0, backbones=["mlp"], n_folds=2)
     said = describe_gaps(tables_of(records), read_records(records))

@@ -297,6 +297,8 @@ class RankTable:
 def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: str | None = None) -> RankTable:
     """Return the scores that are ranked for one task and size; methods without a size take part in every size.
 
+    Blocks are the data sets and networks that were run at this size.
+
     A method with complete scores in less than half of the blocks is left out; then every block in which a method lacks
     a fold is left out. Both are named in the result.
 
@@ -315,6 +317,9 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
     if network is not None:
         chosen &= summary["network"] == network
     part = summary[chosen]
+    if size is not None:  # blocks that were not run at this size have methods without one, but are none of it
+        blocks_of_size = part[part["size"] == size].set_index(["dataset", "network"]).index
+        part = part[part.set_index(["dataset", "network"]).index.isin(blocks_of_size)]
     wide = (
         part.assign(mean=part["mean"].where(part["complete"]))
         .drop_duplicates(["dataset", "network", "method"], keep="last")

@@ -136,7 +136,7 @@ def describe_records(frame: pd.DataFrame) -> list[tuple[str, str]]:
         (f"{len(frame):,}", "networks"),
         (f"{failed:,}", "failed"),
         (f"{frame['dataset'].nunique():,}", "data sets"),
-        (f"{frame['network'].nunique():,}", "backbones"),
+        (f"{len(frame[['backbone', 'tokens']].drop_duplicates()):,}", "backbones"),
         (f"{frame['method'].nunique():,}", "methods"),
         (_duration(float(seconds)), "of training"),
     ]
@@ -167,13 +167,22 @@ def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]
             said.append(f"{table.label}: {enumerate_words(table.absent)} {verb} not ranked, with complete scores "
                         "in less than half of the blocks.")  # fmt: skip
         if table.left_out:
-            blocks = [f"{dataset} with {network} (for want of {enumerate_words(methods)})"
-                      for (dataset, network), methods in list(table.left_out.items())[:5]]  # fmt: skip
-            rest = len(table.left_out) - len(blocks)
-            more = f", and {rest} more" if rest else ""
             said.append(f"{table.label}: {_count(len(table.left_out), 'block')} left out of the ranks, incomplete: "
-                        f"{'; '.join(blocks)}{more}.")  # fmt: skip
+                        f"{_left_out(table)}.")  # fmt: skip
     return said
+
+
+def _left_out(table: RankTable, most: int = 5) -> str:
+    """Name blocks that are left out, those that lack the same methods together, and a few of many."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for (dataset, network), lacked in table.left_out.items():
+        alike.setdefault(tuple(lacked), []).append(f"{dataset} with {network}")
+    said = []
+    for methods, blocks in alike.items():
+        more = [] if len(blocks) <= most else [f"{len(blocks) - most} more"]
+        lacking = enumerate_words(list(methods)) if len(methods) <= most else f"{len(methods)} methods"
+        said.append(f"{enumerate_words([*blocks[:most], *more])} (for want of {lacking})")
+    return "; ".join(said[:most]) + (f"; and {len(said) - most} more" if len(said) > most else "")
 
 
 def describe_grids(summary: pd.DataFrame, blocks: Sequence[tuple[str, str]]) -> list[Finding]:
