@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # otherwise scikit-learn skips a check in silence
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # tests share the cores: threads that wait must not spin
 
 import pytest
 

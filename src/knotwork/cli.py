@@ -1,5 +1,6 @@
 """The command line."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -230,6 +231,7 @@ def run_study(
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Train again what has failed.")] = False,
 ) -> None:
     """Train what is missing of a plan. It may be killed and run again, and run by several processes at once."""
+    _rest_between_loops()
     from knotwork.errors import ArgumentError, ArgumentTypeError, MissingPackageError  # noqa: PLC0415
     from knotwork.study import run  # noqa: PLC0415
 
@@ -256,6 +258,14 @@ def run_study(
         f"{summary.seconds:.0f} s. Results: {out}"
     )
     raise typer.Exit(int(bool(summary.n_failed or summary.unavailable)))
+
+
+def _rest_between_loops() -> None:
+    """Let torch's threads sleep when they have nothing to do; they would keep the cores from the compiled loops.
+
+    This is read when torch is loaded. A value that the user has set stays.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @study_app.command("status", epilog="Example: knotwork study status results")

@@ -1,5 +1,9 @@
 """The commands of studies as a user types them."""
 
+import os
+import re
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -54,6 +58,16 @@ def test_run_twice_and_status(plan, tmp_path):
     assert "in one process" in call("show", plan, "--out", out).output
 
 
+def test_threads_rest_unless_the_user_says_otherwise(plan, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "")
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    call("run", plan, "--out", str(tmp_path / "out"), "--device", "cpu")
+    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    call("run", plan, "--out", str(tmp_path / "out"))
+    assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"
+
+
 def test_ctrl_c_exits_as_shells_expect(plan, tmp_path, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
@@ -90,5 +104,26 @@ def test_a_wrong_argument_is_explained(arguments, word):
 
 
 def test_help_has_examples():
-    for command in ("list", "show", "run", "status"):
+    for command in ("list", "show", "prepare", "run", "status"):
         assert "Example" in call(command, "--help").output
+
+
+def test_prepare_then_run(plan, tmp_path):
+    out = str(tmp_path / "out")
+    prepared = call("prepare", plan, "--out", out)
+    assert prepared.exit_code == 0, prepared.output
+    assert "2 of 2 networks are prepared" in prepared.output
+    assert "2 trained" in call("run", plan, "--out", out, "--device", "cpu").output
+    assert call("prepare", "papper", "--out", out).exit_code == 1
+
+
+def test_commands_of_the_page_on_clusters_exist():
+    page = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text()
+    commands = re.findall(r"knotwork study (\w+)([^\n`#&]*)", page)
+    assert len(commands) >= 6
+    for command, options in commands:
+        shown = call(command, "--help")
+        assert shown.exit_code == 0, command
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.output)
+        for option in re.findall(r"--[a-z-]+", options):
+            assert option in plain, f"{command} has no {option}"

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from knotwork.study import load_results, run
+from knotwork.study import load_histories, load_results, run
 from knotwork.study.locks import claim
 from tests.study.cases import MANY_UNITS, comparable, run_in_child
 
@@ -67,6 +67,7 @@ def test_killed_at_random_moments_nothing_is_lost_torn_or_duplicated(tmp_path, s
             assert summary.n_failed == 0
             pd.testing.assert_frame_equal(comparable(load_results(out)), expected)
             assert files_whole(out) == len(expected), "a network was recorded twice"
+            assert set(load_histories(out)["key"]) == set(expected["key"]), "a history was lost"
             folder, recorded = folder + 1, 0
 
 

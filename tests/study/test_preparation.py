@@ -12,6 +12,7 @@ from knotwork.knots.trees import LightGBMPlacement
 from knotwork.nn.backbones.config import MLPConfig
 from knotwork.study.data import from_dataset, training_table
 from knotwork.study.folds import make_splits
+from knotwork.study.networks import expand
 from knotwork.study.preparation import Fitted, Wanted, fitted_as, prepare
 from knotwork.training import Member, TrainingConfig, train
 
@@ -155,3 +156,47 @@ def test_categories_are_coded_by_training_rows_alone():
         np.testing.assert_array_equal(table.codes[rows], data.codes(split.train))
         np.testing.assert_array_equal(table.numbers[rows], data.numbers)
         np.testing.assert_array_equal(table.target[rows], data.target)
+
+
+def test_a_process_takes_what_another_fits_meanwhile(tmp_path, monkeypatch):
+    """While the lock is held nothing is fitted; then what was kept is read."""
+    from knotwork.study import preparation, worker
+    from tests.study.cases import tiny_plan
+
+    first, second = (worker.Worker(tiny_plan(methods=["BS-Q"]), tmp_path) for _ in range(2))
+    networks = expand(first.plan, "sk_iris", first.load("sk_iris").data.identity)
+    second.load("sk_iris")
+    lock = first._claim_preparation("sk_iris")
+    assert second.is_being_prepared("sk_iris")
+    waited = []
+
+    def sleep(seconds):
+        waited.append(seconds)
+        splits, wanted = first.prepared.splits, [preparation.wanted_by(each) for each in networks]
+        prepare(first.prepared.data, splits, wanted, folder=tmp_path / "prepared")
+        monkeypatch.setattr(preparation, "_fit_column", lambda *args, **kwargs: pytest.fail("fitted twice"))
+        lock.release()
+
+    monkeypatch.setattr(worker.time, "sleep", sleep)
+    assert len(second.prepare("sk_iris", networks).fitted) == len(networks) == 2
+    assert waited == [worker.POLL]
+    assert not list((tmp_path / "locks").iterdir())
+
+
+def test_a_plan_is_prepared_and_then_trained_without_fitting(tmp_path, monkeypatch):
+    from knotwork.study import Plan, preparation, prepare_plan, run, worker
+    from tests.study.cases import SMALL_MLP, TRAINING
+
+    plan = Plan(
+        name="two", datasets=["sk_iris", "sk_wine"], methods=["Std", "BS-LGBM"], sizes=[5], backbones=[SMALL_MLP],
+        folds=2, training=TRAINING,
+    )  # fmt: skip
+    order = []
+    with monkeypatch.context() as patch:
+        busy = {"sk_iris"}  # another process is at it until the other data set is done
+        patch.setattr(worker.Worker, "is_being_prepared", lambda self, name: name in busy - set(order))
+        summary = prepare_plan(plan, tmp_path, report=order.append)
+    assert [said.split(":")[0] for said in order] == ["sk_wine", "sk_iris"]
+    assert (summary.n_ok, summary.n_failed, summary.n_networks) == (8, 0, 8)
+    monkeypatch.setattr(preparation, "_fit_column", lambda *args, **kwargs: pytest.fail("fitted again"))
+    assert run(plan, tmp_path, device="cpu").n_ok == 8

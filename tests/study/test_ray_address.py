@@ -35,6 +35,11 @@ def test_a_wrong_address_is_explained(tmp_path, form):
     assert address in str(caught.value)
 
 
+def test_a_gpu_is_shared_by_one_unit_or_more(tmp_path):
+    with pytest.raises(ArgumentError, match="units_per_gpu"):
+        run(tiny_plan(), tmp_path, "ray", units_per_gpu=0)
+
+
 def test_the_variable_of_the_environment_is_an_address(tmp_path, monkeypatch):
     address = f"127.0.0.1:{unused_port()}"
     monkeypatch.setenv("RAY_ADDRESS", address)

@@ -47,6 +47,27 @@ def test_a_whole_study_loads_and_aggregates(tmp_path):
     assert sorted(means) == [float(unit) for unit in range(n_units)]
 
 
+def test_looking_again_reads_only_what_is_new_or_replaced(tmp_path, monkeypatch):
+    from knotwork.study import records
+
+    for name in "abc":
+        write_records(tmp_path, name, [row(name)])
+    index = RecordIndex(tmp_path).refresh()
+    read = []
+    original = records._read_file
+    monkeypatch.setattr(records, "_read_file", lambda path: read.append(path.name) or original(path))
+    assert len(index.refresh().frame()) == 3
+    assert not read
+    write_records(tmp_path, "b", [row("b", nrmse=0.25)])
+    write_records(tmp_path, "d", [row("d")])
+    (tmp_path / "records" / "c.parquet").unlink()
+    frame = index.refresh().frame().set_index("key")
+    assert sorted(read) == ["b.parquet", "d.parquet"]
+    assert sorted(frame.index) == ["a", "b", "d"]
+    assert frame.loc["b", "nrmse"] == 0.25
+    assert index.sources() == {name: f"{name}.parquet" for name in "abd"}
+
+
 def test_the_consolidated_file_is_only_a_copy(tmp_path):
     for name in "abc":
         write_records(tmp_path, name, [row(name)])

@@ -159,6 +159,71 @@ def test_a_method_that_raises_fails_alone_and_is_retried_on_request(finished, tm
     assert set(ours["status"]) == {"ok"}
 
 
+def test_a_method_that_raises_in_one_fold_fails_there_alone(tmp_path, monkeypatch):
+    from knotwork.encoders import SplineEncoder
+
+    original = SplineEncoder._fit_column
+
+    def broken(self, index, column, target, seed):
+        if self.family == "bspline" and seed == 43 + 3:  # the fourth column of the second fold
+            raise RuntimeError("no knots here")
+        return original(self, index, column, target, seed)
+
+    monkeypatch.setattr(SplineEncoder, "_fit_column", broken)
+    summary = run(tiny_plan(), tmp_path, device="cpu")
+    assert (summary.n_ok, summary.n_failed) == (5, 1)
+    failed = load_results(tmp_path).query("status == 'failed'")
+    assert list(zip(failed["method"], failed["fold"], strict=True)) == [("BS-Q", 1)]
+
+
+def write_tables(folder):
+    """Write two tables, and return a plan with both."""
+    random = np.random.default_rng(0)
+    for name in ("one", "two"):
+        x = random.normal(size=60)
+        pd.DataFrame({"x": x, "y": x + random.normal(size=60)}).to_csv(folder / f"{name}.csv", index=False)
+    tables = [{"path": str(folder / f"{name}.csv"), "target": "y"} for name in ("one", "two")]
+    return tiny_plan(datasets=[], tables=tables, methods=["Std", "BS-Q"])
+
+
+def test_a_file_that_changes_while_the_plan_runs_is_left_out_and_the_rest_goes_on(tmp_path):
+    plan = write_tables(tmp_path)
+    said = []
+
+    def change(sentence):
+        said.append(sentence)
+        if "are to be trained" in sentence:
+            frame = pd.read_csv(tmp_path / "one.csv")
+            frame.assign(x=frame["x"] * 2).to_csv(tmp_path / "one.csv", index=False)
+
+    summary = run(plan, tmp_path / "out", device="cpu", report=change)
+    assert (summary.n_ok, summary.n_failed) == (4, 0)
+    assert "has changed while the plan was running" in summary.unavailable["one"]
+    assert sum("left out" in sentence for sentence in said) == 1
+    assert set(load_results(tmp_path / "out")["dataset"]) == {"two"}
+    assert run(plan, tmp_path / "out", device="cpu").n_ok == 4
+    assert not list((tmp_path / "out" / "locks").iterdir())
+
+
+def test_results_of_an_older_version_are_trained_again_and_kept(finished, tmp_path, monkeypatch):
+    run(tiny_plan(), tmp_path, device="cpu")
+    monkeypatch.setattr("knotwork.study.networks.RECORD_VERSION", 99)
+    assert run(tiny_plan(), tmp_path, device="cpu").n_ok == 6
+    assert n_rows_on_disk(tmp_path) == 12
+    ours, theirs = (comparable(load_results(out)).drop(columns="key") for out in (tmp_path, finished[0]))
+    order = ["method", "fold"]
+    pd.testing.assert_frame_equal(
+        ours.sort_values(order, ignore_index=True), theirs.sort_values(order, ignore_index=True)
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"plan": "old"}', b"\xff"])
+def test_status_leaves_out_what_is_no_list_of_networks(tmp_path, content):
+    run(tiny_plan(methods=["Std"], sizes=[]), tmp_path, device="cpu")
+    (tmp_path / "plans" / "other.json").write_bytes(content)
+    assert [status.plan for status in study_status(tmp_path)] == ["tiny"]
+
+
 def test_training_that_raises_fails_for_the_culprit_only(tmp_path, monkeypatch):
     from knotwork.study import trainer
 

@@ -9,7 +9,6 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from knotwork.basis.blocks import make_table
-from knotwork.basis.compiled import encode_dense
 from knotwork.study.choices import LinearConfig
 from knotwork.study.data import StudyData
 from knotwork.study.folds import Split
@@ -65,6 +64,8 @@ def fit_linear(config: LinearConfig, data: StudyData, split: Split, fitted: Fitt
     fitted : Fitted
         The encoding of the numerical features.
     """
+    from knotwork.basis.compiled import encode_dense  # noqa: PLC0415 - numba takes a while to load
+
     started = time.perf_counter()
     table = make_table(tuple(fitted.blocks), extrapolation="clip", indicator=False)
     codes = data.codes(split.train)

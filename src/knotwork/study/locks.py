@@ -12,7 +12,10 @@ from typing import Self, final
 
 from knotwork.study.files import process_home, write_bytes
 
-__all__ = ["Lock", "claim"]
+__all__ = ["PREPARING", "Lock", "claim"]
+
+PREPARING = "prepare-"
+"""How slots begin that stand for the fitting of encodings; the others stand for units."""
 
 HEARTBEAT = 10.0
 """Seconds between two signs of life."""

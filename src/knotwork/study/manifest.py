@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,10 @@ from knotwork.study.networks import NetworkSpec
 from knotwork.study.plan import Plan
 
 __all__ = ["read_manifest", "read_manifests", "write_manifest"]
+
+
+KEYS = {"plan", "plan_hash", "run_at", "n_rows", "networks"}
+"""What every list of networks has."""
 
 
 def _path(out: Path, plan_hash: str) -> Path:
@@ -54,6 +59,14 @@ def read_manifest(out: Path, plan_hash: str) -> dict[str, Any]:
 
 
 def read_manifests(out: Path) -> list[dict[str, Any]]:
-    """Return all plans that were run in a folder, the latest last."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in (out / "plans").glob("*.json")]
+    """Return all plans that were run in a folder, the latest last.
+
+    What `write_manifest` has not written is left out; if it was a plan, running it again writes it anew.
+    """
+    found = []
+    for path in (out / "plans").glob("*.json"):
+        with suppress(ValueError):
+            content = json.loads(path.read_bytes())
+            if isinstance(content, dict) and content.keys() >= KEYS:
+                found.append(content)
     return sorted(found, key=lambda content: float(content["run_at"]))

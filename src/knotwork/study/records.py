@@ -1,6 +1,7 @@
 """Records: one row per trained network, in Parquet files that appear whole."""
 
 import json
+import os
 import warnings
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -91,10 +92,11 @@ class RecordIndex:
     tables: dict[str, pa.Table] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict)
 
     def refresh(self) -> "RecordIndex":
-        """Read files that are new or have changed, and forget those that are gone."""
-        stamps = _stamps(self.out)
+        """Read files that are new or have been replaced, and forget those that are gone."""
+        stamps = self._stamps()
         for name in [name for name in self._seen if name not in stamps]:
             self._forget(name)
         new = [name for name, stamp in stamps.items() if self._seen.get(name) != stamp]
@@ -110,6 +112,26 @@ class RecordIndex:
                 else:
                     self.tables[name] = found
         return self
+
+    def _stamps(self) -> dict[str, tuple[int, int]]:
+        """Return size and time of every record file.
+
+        A file that replaces another has another number. So of those seen before only the list of the folder is read:
+        before every unit each of thousands would be asked for its size, over a network perhaps.
+        """
+        stamps = {}
+        with suppress(FileNotFoundError), os.scandir(self.out / "records") as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if not entry.name.endswith(".parquet") or entry.name.startswith("."):
+                    continue
+                if entry.name in self._seen and self._numbers.get(entry.name) == entry.inode():
+                    stamps[entry.name] = self._seen[entry.name]
+                    continue
+                with suppress(FileNotFoundError):
+                    stat = os.stat(entry.path)
+                    stamps[entry.name] = (stat.st_size, stat.st_mtime_ns)
+                    self._numbers[entry.name] = stat.st_ino
+        return stamps
 
     def _path(self, name: str) -> Path:
         return self.out / "records" / name
@@ -164,17 +186,6 @@ class RecordIndex:
                 if known[0] != "ok" and (status == "ok" or recorded_at >= known[1]):
                     best[key] = status, recorded_at
         return best
-
-
-def _stamps(out: Path) -> dict[str, tuple[int, int]]:
-    """Return size and time of every record file."""
-    stamps = {}
-    for path in sorted((out / "records").glob("*.parquet")):
-        with suppress(FileNotFoundError):
-            if not path.name.startswith("."):
-                stat = path.stat()
-                stamps[path.name] = (stat.st_size, stat.st_mtime_ns)
-    return stamps
 
 
 def _read_file(path: Path) -> "pa.Table | str":

@@ -17,15 +17,12 @@ from knotwork.study.plan import Plan, load_plan
 from knotwork.study.preparation import wanted_by
 from knotwork.study.records import consolidate
 from knotwork.study.traces import TRACES
-from knotwork.study.worker import DATA_ERRORS, Outcome, Progress, Worker
+from knotwork.study.worker import DATA_ERRORS, POLL, Outcome, Progress, Worker
 
 __all__ = ["ENGINES", "RunSummary", "prepare_plan", "run"]
 
 ENGINES = ("local", "ray")
 """Where units are trained."""
-
-POLL = 0.5
-"""Seconds between two looks at units that another process works on."""
 
 Say = Callable[[str], None]
 
@@ -140,7 +137,8 @@ def prepare_plan(
 ) -> RunSummary:
     """Fit the encodings of a plan and keep them in a folder, without training anything.
 
-    A machine that trains the plan in this folder, or in a copy of it, then fits nothing, and needs no LightGBM.
+    A machine that trains the plan in this folder, or in a copy of it, then fits nothing, and needs no LightGBM. Several
+    processes may do this at once: each takes data sets that no other is at.
 
     Parameters
     ----------
@@ -173,7 +171,10 @@ def prepare_plan(
     say = report or _say_nothing
     worker = Worker(plan, Path(out).expanduser(), n_jobs=n_jobs)
     started, summary = time.perf_counter(), RunSummary()
-    for name in plan.names:
+    waiting = list(plan.names)
+    while waiting:
+        name = next((each for each in waiting if not worker.is_being_prepared(each)), waiting[0])
+        waiting.remove(name)
         try:
             networks = expand(plan, name, worker.load(name).data.identity)
             fitted = worker.prepare(name, networks).fitted

@@ -9,6 +9,7 @@ import pandas as pd
 
 from knotwork.checks import argument_error
 from knotwork.datasets import DATASETS, load_dataset
+from knotwork.study.locks import PREPARING
 from knotwork.study.manifest import read_manifests
 from knotwork.study.plan import Plan
 from knotwork.study.records import RecordIndex
@@ -63,7 +64,7 @@ def study_status(out: str | PathLike[str]) -> list[StudyStatus]:
         raise argument_error("out", "be a folder that a plan was run in", str(out))
     index = RecordIndex(folder).refresh()
     frame, states = index.frame(), index.states()
-    n_working = len(list((folder / "locks").glob("*.lock")))
+    n_working = sum(not path.name.startswith(PREPARING) for path in (folder / "locks").glob("*.lock"))
     found = []
     for manifest in manifests:
         networks = manifest["networks"]

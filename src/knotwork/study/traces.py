@@ -194,15 +194,17 @@ def load_curves(out: str | PathLike[str], plan_hash: str | None = None) -> pd.Da
 
 def _load(kind: str, out: str | PathLike[str], plan_hash: str | None) -> pd.DataFrame:
     """Load what is kept beside the records that count; records from before it was kept have nothing."""
-    keys = set(load_results(out, plan_hash)["key"])
+    keys = load_results(out, plan_hash)["key"]
     sources = RecordIndex(Path(out)).refresh().sources()
+    by_record: dict[str, list[str]] = {}
+    for key in keys:
+        by_record.setdefault(sources[key], []).append(key)
     schema = pa.schema(list(TRACES[kind].items()))
     tables = [schema.empty_table()]
-    for record in sorted({sources[key] for key in keys}):
+    for record, own in sorted(by_record.items()):
         path = Path(out) / kind / record
         if path.is_file():
-            own = pa.array([key for key in keys if sources[key] == record])
             table = pq.read_table(path, schema=schema)
-            tables.append(table.filter(pa.compute.is_in(table["key"].cast(pa.string()), value_set=own)))
+            tables.append(table.filter(pa.compute.is_in(table["key"].cast(pa.string()), value_set=pa.array(own))))
     frame: pd.DataFrame = pa.concat_tables(tables).unify_dictionaries().to_pandas()
     return frame

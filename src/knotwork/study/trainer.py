@@ -34,7 +34,7 @@ LEAST_SHIFT = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class UnitTrainer:
-    """Trains networks of one data set and one backbone, and says what came out of each.
+    """Trains networks of one data set, one backbone and one variant, and says what came out of each.
 
     Parameters
     ----------

@@ -1,5 +1,6 @@
 """The work on one unit: claim it, see what is still missing, fit, train, record."""
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -14,7 +15,7 @@ from knotwork.errors import ArgumentError, ColumnError, DatasetMismatchError, Da
 from knotwork.study.data import DataIdentity, StudyData, load_data
 from knotwork.study.files import process_home
 from knotwork.study.folds import Split, make_splits
-from knotwork.study.locks import claim
+from knotwork.study.locks import PREPARING, Lock, claim
 from knotwork.study.networks import NetworkSpec, Unit
 from knotwork.study.plan import Plan
 from knotwork.study.preparation import Fitted, Wanted, prepare, wanted_by
@@ -23,10 +24,13 @@ from knotwork.study.traces import Result, write_traces
 from knotwork.study.trainer import UnitTrainer
 from knotwork.training.progress import Reporter
 
-__all__ = ["DATA_ERRORS", "Outcome", "Prepared", "Worker", "finish_rows", "origin", "train_networks"]
+__all__ = ["DATA_ERRORS", "POLL", "Outcome", "Prepared", "Worker", "finish_rows", "origin", "train_networks"]
 
 DATA_ERRORS = (ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError)
 """What makes a data set unusable; it is left out, and the rest goes on."""
+
+POLL = 0.5
+"""Seconds between two looks at what another process works on."""
 
 Progress = Callable[[], AbstractContextManager[Reporter]]
 """Makes a display for the training of one unit."""
@@ -123,7 +127,10 @@ class Worker:
         return self.retry_failed and status == "failed" and recorded_at < self.started
 
     def prepare(self, name: str, networks: Iterable[NetworkSpec]) -> Prepared:
-        """Return a data set with the encodings of networks, which are fitted unless they have been."""
+        """Return a data set with the encodings of networks, which are fitted unless they have been.
+
+        While another process fits encodings of this data set, this one waits, and takes what it has kept.
+        """
         prepared = self.load(name)
         if prepared.data.identity != self.identities[name]:
             raise DatasetMismatchError(
@@ -131,9 +138,22 @@ class Worker:
             )
         wanted = {wanted_by(each, self.plan.bins) for each in networks}
         new = sorted((each for each in wanted if each not in prepared.fitted), key=repr)
-        folder = self.out / "prepared"
-        prepared.fitted.update(prepare(prepared.data, prepared.splits, new, folder=folder, n_jobs=self.n_jobs))
+        if new:
+            folder = self.out / "prepared"
+            with self._claim_preparation(name):
+                found = prepare(prepared.data, prepared.splits, new, folder=folder, n_jobs=self.n_jobs)
+            prepared.fitted.update(found)
         return prepared
+
+    def is_being_prepared(self, name: str) -> bool:
+        """Return whether a process fits encodings of a data set."""
+        return (self.out / "locks" / f"{_preparation_slot(name)}.lock").exists()
+
+    def _claim_preparation(self, name: str) -> Lock:
+        """Wait until no other process fits encodings of a data set, and keep others from it."""
+        while (lock := claim(self.out / "locks", _preparation_slot(name))) is None:
+            time.sleep(POLL)
+        return lock
 
     def work(self, unit: Unit, *, siblings: Iterable[NetworkSpec] = (), progress: Progress | None = None) -> Outcome:
         """Train what is missing of a unit, and record it; nothing is recorded if this is interrupted.
@@ -182,6 +202,10 @@ class Worker:
         write_records(self.out, name, finish_rows(self.plan, identity, networks, rows, started=started))
         n_ok = sum(row["status"] == "ok" for row in rows)
         return Outcome(n_ok=n_ok, n_failed=len(rows) - n_ok)
+
+
+def _preparation_slot(name: str) -> str:
+    return f"{PREPARING}{hashlib.sha256(name.encode()).hexdigest()[:20]}"
 
 
 def train_networks(
