@@ -1,24 +1,83 @@
 """The command line as a user types it."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from knotwork.cli import app
+from knotwork.study import PLANS, load_plan, load_results, trainer
+
+SMALL = """
+description = "The demo, smaller."
+datasets = ["sk_diabetes", "sk_iris", "sk_wine"]
+methods = ["Std", "PLE", "BS-Grad-U"]
+sizes = [5]
+backbones = [{ name = "mlp", widths = [8] }]
+folds = 2
+
+[training]
+max_epochs = 2
+"""
 
 
-def test_demo_prints_a_table_and_saves_a_picture(tmp_path):
-    result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "deep" / "demo")])
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """Put a smaller plan in the place of the demo's, which is trained in a minute."""
+    path = tmp_path / "demo.toml"
+    path.write_text(SMALL)
+    monkeypatch.setitem(PLANS, "demo", path)
+    return tmp_path / "deep" / "demo"
+
+
+def demo(out):
+    return CliRunner().invoke(app, ["demo", "--out", str(out)])
+
+
+def test_demo_is_a_study_that_ends_in_a_report(small):
+    result = demo(small)
     assert result.exit_code == 0, result.output
-    for word in ("diabetes", "breast_cancer", "R2", "AUC", "Std", "PLE", "BS-Q", "IS-Q", "bases.png"):
-        assert word in result.output
-    picture = tmp_path / "deep" / "demo" / "bases.png"
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    page = Path(re.search(r"^Report: (.*)$", result.output, flags=re.MULTILINE).group(1))
+    assert page == small / "report.html"
+    text = page.read_text(encoding="utf-8")
+    for word in ("sk_diabetes", "BS-Grad-U", "18"):
+        assert word in text
+    assert len(load_results(small)) == 3 * 3 * 2
+    again = demo(small)
+    assert again.exit_code == 0
+    assert "Nothing to do" in again.output
 
 
-@pytest.mark.parametrize(("arguments", "word"), [(["demo", "--size", "2"], "size"), (["dmeo"], "No such command")])
+def test_ctrl_c_in_the_demo_leaves_a_message_and_the_rest_can_be_run(small, monkeypatch):
+    whole, calls = trainer.train, []
+
+    def interrupt(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return whole(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer, "train", interrupt)
+        stopped = demo(small)
+    assert stopped.exit_code == 130
+    assert "run the same command again" in stopped.output
+    assert "Traceback" not in stopped.output
+    assert 0 < len(load_results(small)) < 18
+    assert not (small / "report.html").exists()
+    assert demo(small).exit_code == 0
+    assert len(load_results(small)) == 18
+
+
+def test_the_plan_of_the_demo_needs_no_files():
+    assert load_plan("demo").n_networks == 210
+    assert all(name.startswith("sk_") for name in load_plan("demo").names)
+
+
+@pytest.mark.parametrize(("arguments", "word"), [(["demo", "--size", "2"], "--size"), (["dmeo"], "No such command")])
 def test_a_wrong_argument_is_explained(arguments, word):
     done = subprocess.run(
         [sys.executable, "-m", "knotwork.cli", *arguments], capture_output=True, text=True, check=False

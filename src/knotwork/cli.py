@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -23,42 +23,37 @@ def main() -> None:
     """Spline and piecewise-linear encodings of numerical columns for tabular deep learning."""
 
 
-@app.command(epilog="Example: knotwork demo --out demo --size 15")
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("demo"),
-    size: Annotated[int, typer.Option(min=4, help="Columns per feature.")] = 7,
-) -> None:
-    """Compare four encodings on two real tables in a few seconds, and draw their functions."""
+INTERRUPTED = "Interrupted. What is recorded stays; run the same command again for the rest."
+
+
+@app.command(epilog="Example: knotwork demo --out demo, then open demo/report.html")
+def demo(out: Annotated[Path, typer.Option(help="Folder for records and report.")] = Path("demo")) -> None:
+    """Train 210 small networks on three real tables in a minute or two, and write a report of what was found."""
     # Each command imports what it needs: `knotwork --help` answers at once.
-    from sklearn.datasets import load_diabetes  # noqa: PLC0415
+    from knotwork.errors import ArgumentError  # noqa: PLC0415
+    from knotwork.report.document import report_folder  # noqa: PLC0415
+    from knotwork.study import run  # noqa: PLC0415
 
-    from knotwork.report.bases import draw_bases  # noqa: PLC0415
-    from knotwork.study.linear import compare_linear  # noqa: PLC0415
-
-    console = Console()
-    table = Table(title=f"Five-fold cross-validation, linear model, {size} columns per feature", title_justify="left")
-    for heading in ("data set", "metric", "method", "mean", "std over folds"):
-        table.add_column(heading, justify="right" if heading in ("mean", "std over folds") else "left")
-    scores = compare_linear(["Std", "PLE", "BS-Q", "IS-Q"], size=size)
-    best = {score.dataset: max(s.mean for s in scores if s.dataset == score.dataset) for score in scores}
-    for score in scores:
-        mean = f"{score.mean:.4f}"
-        table.add_row(
-            score.dataset,
-            f"{score.metric} (higher is better)",
-            score.method,
-            f"[bold]{mean}[/bold]" if score.mean == best[score.dataset] else mean,
-            f"{score.deviation:.4f}",
-            end_section=score.method == "IS-Q",
-        )
-    console.print(table)
-    data = load_diabetes(as_frame=True, scaled=False)
-    out.mkdir(parents=True, exist_ok=True)
-    picture = out / "bases.png"
-    draw_bases(data.data["bmi"].to_numpy(), data.target.to_numpy(), name="body mass index", size=size).savefig(
-        picture, dpi=150
+    try:
+        summary = run("demo", out, report=typer.echo, progress=_progress())
+        page = report_folder(out, out / "report.html")
+    except KeyboardInterrupt as error:
+        typer.echo(INTERRUPTED, err=True)
+        raise typer.Exit(130) from error
+    except (ArgumentError, OSError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+    typer.echo(
+        f"{summary.n_ok + summary.n_before:,} networks, {summary.n_failed:,} failed, in {summary.seconds:.0f} s."
     )
-    console.print(f"Picture of the bases: [bold]{picture}[/bold]", soft_wrap=True)
+    typer.echo(f"Report: {page.resolve()}\nOpen it in a browser: {page.resolve().as_uri()}")
+
+
+def _progress() -> Any:
+    """Return the display of training for a terminal; nothing where output goes to a file."""
+    from knotwork.training.progress import ProgressBar  # noqa: PLC0415
+
+    return ProgressBar if sys.stderr.isatty() else None
 
 
 @app.command(epilog="Example: knotwork report results, then open results/report.html")
@@ -69,11 +64,11 @@ def report(
 ) -> None:
     """Write tables, figures and one page, report.html, from the records of a study. Nothing is trained."""
     from knotwork.errors import ArgumentError  # noqa: PLC0415
-    from knotwork.report.document import load_plans, load_records, make_report  # noqa: PLC0415
+    from knotwork.report.document import report_folder  # noqa: PLC0415
 
     page = out or folder / "report.html"
     try:
-        make_report(load_records(folder), page, plan=load_plans(folder), paper=paper)
+        report_folder(folder, page, paper=paper)
     except ArgumentError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
@@ -239,7 +234,6 @@ def run_study(
     _rest_between_loops()
     from knotwork.errors import ArgumentError, ArgumentTypeError, MissingPackageError  # noqa: PLC0415
     from knotwork.study import run  # noqa: PLC0415
-    from knotwork.training.progress import ProgressBar  # noqa: PLC0415
 
     try:
         summary = run(
@@ -249,12 +243,12 @@ def run_study(
             device=device,
             retry_failed=retry_failed,
             report=typer.echo,
-            progress=ProgressBar if sys.stderr.isatty() else None,
+            progress=_progress(),
             address=address,
             units_per_gpu=units_per_gpu,
         )
     except KeyboardInterrupt as error:
-        typer.echo("Interrupted. What is recorded stays; run the same command again for the rest.", err=True)
+        typer.echo(INTERRUPTED, err=True)
         raise typer.Exit(130) from error
     except (ArgumentError, ArgumentTypeError, MissingPackageError, OSError) as error:
         typer.echo(str(error), err=True)

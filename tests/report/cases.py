@@ -10,7 +10,7 @@ MAIN = [
     *(f"{f}-{p}" for f in ("BS", "IS") for p in ("U", "Q", "CART", "LGBM", "Grad-U")),
     "MS-Grad-U",
 ]
-BACKBONES = ["mlp", "resnet", "ftt"]
+BACKBONES = ["mlp", "resnet", "ft"]
 METRICS = ["nrmse", "rmse", "mae", "r2", "auc", "log_loss", "accuracy"]
 
 
@@ -47,7 +47,7 @@ def _row(random, names, value, d):
         metrics |= {"auc": 1 - error / 4, "log_loss": error / 2, "accuracy": 1 - error / 3}
     epochs = int(random.integers(40, 200))
     return {
-        **names, "tokens": "feature" if backbone == "ftt" else None, "status": "ok", **metrics,
+        **names, "tokens": "feature" if backbone == "ft" else None, "status": "ok", **metrics,
         "prepare_seconds": 0.05, "train_seconds": epochs * (0.01 + 1e-5 * width) * (2 if learned else 1),
         "epochs": epochs, "best_epoch": epochs - 15,
         "n_parameters": 66_000 + 256 * width + (d * (int(size) - 3) if learned else 0),

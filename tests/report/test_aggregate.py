@@ -16,6 +16,7 @@ def records():
 
 def plain_ranks(records, task, size):
     part = records[(records["task"] == task) & (records["size"].isna() | (records["size"] == size))]
+    part = part.replace({"backbone": {"ft": "ft feature"}})
     column, sign = ("nrmse", 1) if task == "regression" else ("auc", -1)
     scores = part.groupby(["dataset", "backbone", "method"])[column].mean().unstack()
     ranks = scores.apply(lambda row: pd.Series(rankdata(sign * row), row.index), axis=1)
@@ -65,10 +66,10 @@ def test_a_failed_fold_takes_its_block_out_and_is_named(records):
 def test_an_infinite_score_is_no_score(records):
     broken = records.copy()
     broken.loc[
-        broken.query("dataset == 'reg02' and backbone == 'ftt' and method == 'Std' and fold == 0").index, "nrmse"
+        broken.query("dataset == 'reg02' and backbone == 'ft' and method == 'Std' and fold == 0").index, "nrmse"
     ] = np.inf
     table = rank_table(summarise_folds(read_records(broken)), "regression", size=7)
-    assert table.left_out == {("reg02", "ftt"): ["Std"]}
+    assert table.left_out == {("reg02", "ft feature"): ["Std"]}
 
 
 def test_a_method_run_on_few_blocks_does_not_take_all_blocks_out(records):
@@ -79,13 +80,23 @@ def test_a_method_run_on_few_blocks_does_not_take_all_blocks_out(records):
     assert not table.left_out
 
 
+def test_blocks_that_were_not_run_at_a_size_are_not_missing_from_it(records):
+    part = records[(records["backbone"] != "ft") | records["size"].isna() | (records["size"] == 7)]
+    summary = summarise_folds(read_records(part))
+    assert len(rank_table(summary, "regression", size=7).blocks) == 9
+    table = rank_table(summary, "regression", size=15)
+    assert len(table.blocks) == 6
+    assert not table.left_out
+    assert not rank_table(summary, "regression", size=15, network="ft feature").has_ranks
+
+
 def test_kinds_of_one_backbone_are_told_apart(records):
-    other = records[records["backbone"] == "ftt"].assign(tokens="coordinate")
+    other = records[records["backbone"] == "ft"].assign(tokens="coordinate")
     both = read_records(pd.concat([records, other]))
-    assert set(both["network"]) == {"mlp", "resnet", "ftt (feature tokens)", "ftt (coordinate tokens)"}
+    assert set(both["network"]) == {"mlp", "resnet", "ft feature", "ft coordinate"}
     ways = read_records(pd.concat([records.assign(together=True), records.assign(together=False)]))
     assert set(ways["network"]) == {
-        f"{name} ({way})" for name in ("mlp", "resnet", "ftt") for way in ("alone", "stacked")
+        f"{name} ({way})" for name in ("mlp", "resnet", "ft feature") for way in ("alone", "stacked")
     }
 
 

@@ -1,147 +1,106 @@
-"""The page in a real browser: no errors, sorting, filtering, links, and nothing wider than a phone."""
-
-import html
-import json
-import os
-import re
-import shutil
-import subprocess
+"""The page in a real browser, with real clicks: no errors, sorting, filtering, links, nothing wider than a phone."""
 
 import pytest
 
 from knotwork.report.document import make_report
 from tests.report.cases import make_records
+from tests.report.chromium import CHROMIUM, Browser
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page was not opened in a browser")
 
-PROBE = """
-<script>
-(async function () {
-  const rows = () => Array.from(document.querySelectorAll("#score-table tbody tr"));
-  const shown = () => rows().filter(row => !row.hidden);
-  const heads = Array.from(document.querySelectorAll("#score-table thead th"));
-  const value = cell => cell.dataset.v === undefined ? cell.textContent : Number(cell.dataset.v);
-  const column = i => shown().map(row => value(row.cells[i]));
-  const press = i => {
-    heads[i].querySelector("button").click();
-    return [heads[i].getAttribute("aria-sort"), column(i)];
-  };
-  const found = {before: rows().length};
-  found.up = press(5);
-  found.down = press(5);
-  found.names = press(0);
-  const choose = (id, wanted) => {
-    const field = document.getElementById(id);
-    field.value = wanted;
-    field.dispatchEvent(new Event(field.tagName === "INPUT" ? "input" : "change"));
-  };
-  choose("filter-1", "regression");
-  found.regression = column(1);
-  choose("filter-3", "15");
-  choose("filter-text", "REG01");
-  found.filtered = shown().map(row => [0, 1, 2, 3].map(i => row.cells[i].textContent));
-  found.count = document.getElementById("shown").textContent;
-  document.querySelector("#filters button[type=reset]").click();
-  await new Promise(done => setTimeout(done, 50));
-  found.reset = shown().length;
-  found.links = [];
-  for (const link of document.querySelectorAll("a[href^='#']")) {
-    link.click();
-    found.links.push([link.getAttribute("href"), location.hash, document.querySelector(":target") !== null]);
-  }
-  const out = document.createElement("output");
-  out.id = "probe";
-  out.textContent = JSON.stringify(found);
-  document.body.append(out);
-}());
-</script>
-"""
-
-
-def browse(page, *options):
-    """Open a page, and return its document as it is after its scripts, and what the console says."""
-    command = [
-        CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-        "--window-size=1400,900",
-        f"--user-data-dir={page.parent / 'profile'}", "--virtual-time-budget=4000",
-        *options, "--dump-dom",
-        page.as_uri(),
-    ]  # fmt: skip
-    environment = {**os.environ, "HOME": str(page.parent)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
-    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+SHOWN = """Array.from(document.querySelectorAll("#score-table tbody tr")).filter(row => !row.hidden)
+    .map(row => Array.from(row.cells).map(cell => cell.dataset.v === undefined ? cell.textContent
+                                                                               : Number(cell.dataset.v)))"""
+WIDTHS = "[document.documentElement.scrollWidth, innerWidth]"
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("browser")
-    records = make_records(3, 2, backbones=["mlp", "ftt"], methods=["Std", "PLE", "BS-U"], sizes=(7, 15), n_folds=2)
+    records = make_records(3, 2, backbones=["mlp", "ft"], methods=["Std", "PLE", "BS-U"], sizes=(7, 15), n_folds=2)
     return make_report(records, folder / "report.html")
 
 
-def probe(page):
-    copy = page.with_name("probe.html")
-    copy.write_text(page.read_text(encoding="utf-8").replace("</body>", PROBE + "</body>"), encoding="utf-8")
-    document, console = browse(copy)
-    assert console == []
-    text = re.search(r'<output id="probe">(.*?)</output>', document, flags=re.DOTALL).group(1)
-    return json.loads(html.unescape(text))
+@pytest.fixture(scope="module")
+def browser(page):
+    with Browser(page) as opened:
+        yield opened
+
+
+def column(browser, i):
+    return [row[i] for row in browser.evaluate(SHOWN)]
+
+
+def order(browser, i):
+    return browser.evaluate(f'document.querySelectorAll("#score-table th[scope=col]")[{i}].getAttribute("aria-sort")')
+
+
+def head(i):
+    return f"#score-table thead th:nth-child({i + 1}) button"
 
 
 def test_an_error_would_be_seen(tmp_path):
     broken = tmp_path / "broken.html"
     broken.write_text("<!DOCTYPE html><script>nothing.there()</script>")
-    assert browse(broken)[1]
+    with Browser(broken) as opened:
+        assert opened.problems
 
 
-@pytest.mark.parametrize("mode", [[], ["--blink-settings=preferredColorScheme=0"]])
-def test_no_errors_on_the_console(page, mode):
-    document, console = browse(page, *mode)
-    assert console == []
-    assert "Encodings compared" in document
+@pytest.mark.parametrize("i", [0, 5])
+def test_a_click_sorts_and_another_turns_round(browser, i):
+    before = column(browser, i)
+    browser.click(head(i))
+    assert order(browser, i) == "ascending"
+    assert column(browser, i) == sorted(before)
+    browser.click(head(i))
+    assert order(browser, i) == "descending"
+    assert column(browser, i) == sorted(before, reverse=True)
+    assert sum(order(browser, j) is not None for j in range(7)) == 1
 
 
-def test_sorting_filtering_and_links(page):
-    found = probe(page)
-    assert found["before"] == (3 + 2) * 2 * 2
-    order, values = found["up"]
-    assert order == "ascending"
-    assert values == sorted(values)
-    order, values = found["down"]
-    assert order == "descending"
-    assert values == sorted(values, reverse=True)
-    assert found["names"][1] == sorted(found["names"][1])
-    assert set(found["regression"]) == {"regression"}
-    assert len(found["regression"]) == 3 * 2 * 2
-    assert sorted(found["filtered"]) == [["reg01", "regression", name, "15"] for name in ("ftt", "mlp")]
-    assert found["count"] == "2 of 20 rows"
-    assert found["reset"] == 20
-    assert len(found["links"]) > 8
-    for link, place, reached in found["links"]:
-        assert link == place
-        assert reached
+def test_filters_narrow_the_table_and_reset_brings_it_back(browser):
+    assert len(browser.evaluate(SHOWN)) == (3 + 2) * 2 * 2
+    browser.click("#filter-text")
+    browser.type("REG01")
+    assert set(column(browser, 0)) == {"reg01"}
+    assert browser.evaluate('document.getElementById("shown").textContent') == "4 of 20 rows"
+    # A list of choices is no part of the page, so the keyboard opens and moves in it.
+    browser.evaluate('document.getElementById("filter-3").focus()')
+    browser.press("ArrowDown")
+    assert column(browser, 3) == [7, 7]
+    browser.press("ArrowDown")
+    assert sorted(row[:4] for row in browser.evaluate(SHOWN)) == [
+        ["reg01", "regression", name, 15] for name in ("ft feature", "mlp")
+    ]
+    browser.click("#filters button[type=reset]")
+    assert len(browser.evaluate("new Promise(done => setTimeout(done, 50))") or browser.evaluate(SHOWN)) == 20
 
 
-FRAME = """<!DOCTYPE html><title>frame</title><iframe src="narrow.html" style="width: 390px; height: 900px; border: 0">
-</iframe><script>
-addEventListener("message", event => {
-  const out = document.createElement("output");
-  out.id = "probe";
-  out.textContent = event.data;
-  document.body.append(out);
-});
-</script>"""
+def test_every_link_leads_somewhere(browser):
+    links = browser.evaluate("Array.from(document.querySelectorAll('nav a, main a')).map(a => a.getAttribute('href'))")
+    assert len(links) > 8
+    for link in links:
+        browser.click(f'nav a[href="{link}"], main a[href="{link}"]')
+        assert browser.evaluate("location.hash") == link
+        assert browser.evaluate('document.querySelector(":target") !== null')
 
 
-def test_a_phone_does_not_scroll_sideways(page):
-    # A window of headless Chromium is at least 500 pixels wide, so that a frame stands for the phone.
-    say = "<script>parent.postMessage(JSON.stringify([document.documentElement.scrollWidth, innerWidth]), '*')</script>"
-    narrow = page.read_text(encoding="utf-8").replace("<details", "<details open").replace("</body>", say + "</body>")
-    page.with_name("narrow.html").write_text(narrow, encoding="utf-8")
-    page.with_name("frame.html").write_text(FRAME, encoding="utf-8")
-    document, console = browse(page.with_name("frame.html"))
-    assert console == []
-    scroll, width = json.loads(re.search(r'<output id="probe">(.*?)</output>', document).group(1))
-    assert width == 390
-    assert scroll <= width
+def test_details_open(browser):
+    browser.click(".finding details summary")
+    assert browser.evaluate('document.querySelector(".finding details").open')
+
+
+def test_nothing_was_said_on_the_console(browser):
+    assert browser.problems == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_phone_does_not_scroll_sideways(page, dark):
+    with Browser(page, width=390, height=844, dark=dark) as phone:
+        phone.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        scroll, width = phone.evaluate(WIDTHS)
+        assert width == 390
+        assert scroll <= width
+        ground = phone.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert ground == ("rgb(21, 24, 28)" if dark else "rgb(255, 255, 255)")
+        assert phone.problems == []

@@ -1,18 +1,28 @@
-"""Our ranks beside the paper's."""
+"""Our ranks, averages and ablation beside the paper's."""
 
 import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
 from knotwork.report.aggregate import rank_table, read_records, summarise_folds
-from knotwork.report.comparison import compare_ablation, compare_ranks
+from knotwork.report.comparison import (
+    agreement_table,
+    compare_ablation,
+    compare_averages,
+    compare_ranks,
+    describe_agreement,
+)
 from knotwork.report.pictures import paper_picture
 from tests.report.cases import MAIN, make_records
 
 
 @pytest.fixture(scope="module")
-def tables():
-    summary = summarise_folds(read_records(make_records(4, 0, n_folds=2)))
+def summary():
+    return summarise_folds(read_records(make_records(4, 0, n_folds=2)))
+
+
+@pytest.fixture(scope="module")
+def tables(summary):
     return [rank_table(summary, "regression", size=size) for size in (7, 15, 30)]
 
 
@@ -20,31 +30,69 @@ def paper(**columns):
     return {"regression": pd.DataFrame({"method": MAIN, **columns})}
 
 
-def test_differences_and_correlation(tables):
+def test_differences_and_correlation(summary, tables):
     theirs = [float(i) for i in range(14)]
-    (found,) = compare_ranks(tables, paper(m15=theirs))
+    found = compare_ranks(summary, tables, paper(m15=theirs))
+    assert [each.network for each in found] == [None, "ft feature", "mlp", "resnet"]
     ours = dict(zip(tables[1].methods, tables[1].ranks, strict=True))
     rho = spearmanr([ours[method] for method in MAIN], theirs).statistic
-    assert f"is {rho:.2f} (95 % interval" in found.sentences[0]
-    for method, mine, their, difference in found.table.rows:
+    assert found[0].correlation.rho == pytest.approx(rho)
+    table = found[0].as_table()
+    for method, mine, their, difference in table.rows:
         assert mine.value == pytest.approx(ours[method.text])
         assert their.value == MAIN.index(method.text)
         assert difference.value == pytest.approx(mine.value - their.value)
-    assert found.sentences[2:] == ["Ours are averages over 12 blocks, theirs over 39."]
+    assert "our 12 blocks and the paper's 39" in table.caption
+    (said,) = describe_agreement(found)
+    assert f": {rho:.2f} over all backbones; " in said
 
 
-def test_our_own_ranks_agree_with_themselves(tables):
+def test_networks_are_compared_apart(summary, tables):
+    found = compare_ranks(summary, tables, paper(m7=[float(i) for i in range(14)]))
+    part = rank_table(summary, "regression", size=7, network="mlp")
+    ours = dict(zip(part.methods, part.ranks, strict=True))
+    mlp = next(each for each in found if each.network == "mlp")
+    assert mlp.correlation.rho == pytest.approx(spearmanr([ours[method] for method in MAIN], range(14)).statistic)
+
+
+def test_what_became_of_the_papers_best_and_worst(summary, tables):
+    table = tables[0]
+    best, last = table.methods[table.order[0]], table.methods[table.order[-1]]
+    theirs = [1.0 if method == last else 14.0 if method == best else 7.0 for method in MAIN]
+    row = agreement_table(compare_ranks(summary, tables, paper(m7=theirs))).rows[0]
+    assert [cell.text for cell in row[8:]] == [last, "", "yes", best, ""]
+    assert [row[9].value, row[12].value] == [14, 1]
+
+
+def test_our_own_ranks_agree_with_themselves(summary, tables):
     ours = dict(zip(tables[0].methods, tables[0].ranks, strict=True))
-    (found,) = compare_ranks(tables, paper(m7=[ours[method] for method in MAIN]))
-    assert "is 1.00" in found.sentences[0]
-    assert "mean absolute difference is 0.00" in found.sentences[1]
+    found = compare_ranks(summary, tables, paper(m7=[ours[method] for method in MAIN]))
+    assert found[0].correlation.rho == pytest.approx(1)
+    assert found[0].both["difference"].abs().max() == 0
 
 
-def test_other_sets_of_methods_are_said(tables):
+def test_other_sets_of_methods_are_said(summary, tables):
     few = {"regression": pd.DataFrame({"method": MAIN[:2], "m7": [1.0, 2.0]})}
-    (found,) = compare_ranks(tables, few)
-    assert "cannot be computed from 2 methods" in found.sentences[0]
-    assert "ranks among 14 methods, theirs among 2" in found.sentences[2]
+    found = compare_ranks(summary, tables, few)
+    assert found[0].correlation is None
+    assert "ranks among 14 methods, theirs among 2" in found[0].as_table().caption
+    assert describe_agreement(found) == []
+
+
+def test_quoted_averages(summary):
+    quoted = pd.DataFrame({
+        "task": "regression", "metric": "NRMSE", "backbone": ["mlp", "ftt", "mlp", "mlp"],
+        "method": ["PLE", "BS-Q", "Std", "unknown"], "size": [7, 15, None, 7], "value": [0.1, 0.2, 0.3, 0.4],
+    })  # fmt: skip
+    (found,) = compare_averages(summary, quoted)
+    rows = {(row[0].text, row[1].text): row for row in found.table.rows}
+    assert set(rows) == {("mlp", "PLE"), ("ft feature", "BS-Q"), ("mlp", "Std")}
+    means = summary[summary["network"] == "ft feature"].query("method == 'BS-Q' and size == 15")["mean"]
+    assert rows["ft feature", "BS-Q"][4].value == pytest.approx(means.mean())
+    assert rows["ft feature", "BS-Q"][6].value == pytest.approx(means.mean() - 0.2)
+    plain = summary[summary["network"] == "mlp"].query("method == 'Std'")["mean"]
+    assert rows["mlp", "Std"][4].value == pytest.approx(plain.mean())
+    assert "of the 3 quoted averages is" in found.sentences[0]
 
 
 def test_ablation():
@@ -62,7 +110,7 @@ def test_ablation():
     })  # fmt: skip
     (found,) = compare_ablation(summary, paper)
     assert "of the 4 methods and sizes is 1.00" in found.sentences[0]
-    assert "difference is 0.0100; ours are +0.0100 above" in found.sentences[1]
+    assert "difference is 0.0100; ours are 0.0100 above" in found.sentences[1]
     assert [row[2].value for row in found.table.rows] == sorted(ours)
     assert compare_ablation(summary.assign(dataset="other"), paper) == []
 
@@ -81,9 +129,9 @@ def test_diagram_of_the_papers_ranks(task, n):
 
 def test_a_single_block_is_not_compared():
     summary = summarise_folds(read_records(make_records(1, 0, backbones=["mlp"], n_folds=2)))
-    assert compare_ranks([rank_table(summary, "regression", size=7)], paper(m7=[1.0] * 14)) == []
+    assert compare_ranks(summary, [rank_table(summary, "regression", size=7)], paper(m7=[1.0] * 14)) == []
 
 
-def test_nothing_to_compare(tables):
-    assert compare_ranks(tables, {}) == []
-    assert compare_ranks(tables, paper(m99=[1.0] * 14)) == []
+def test_nothing_to_compare(summary, tables):
+    assert compare_ranks(summary, tables, {}) == []
+    assert compare_ranks(summary, tables, paper(m99=[1.0] * 14)) == []

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from knotwork.cli import app
+from knotwork.datasets import DATASETS
 from knotwork.report.document import load_records, make_report
 from tests.report.cases import make_records, write_study
 
@@ -69,7 +70,7 @@ def report(records, folder, **options):
 
 
 def few(**options):
-    usual = {"n_regression": 3, "n_classification": 2, "backbones": ["mlp", "ftt"], "sizes": (7, 15), "n_folds": 2}
+    usual = {"n_regression": 3, "n_classification": 2, "backbones": ["mlp", "ft"], "sizes": (7, 15), "n_folds": 2}
     return make_records(**(usual | {"methods": ["Std", "PLE", "BS-U", "BS-Grad-U"]} | options))
 
 
@@ -97,7 +98,8 @@ def test_what_is_on_the_page(whole):
     folder, page = whole
     for words in ("Regression, size 7", "Classification, size 15", "ValueError: a < b & c", "a <plan>",
                   "0123456789abcdef",
-                  "Spearman's rank correlation of the 4 methods", "reg00 with mlp (for want of PLE)"):  # fmt: skip
+                  "Rank correlation of our average ranks with the paper's",
+                  "reg00 with mlp (for want of PLE)"):  # fmt: skip
         assert words in page.text
     assert 'title="1 of 2 folds"' in (folder / "report.html").read_text(encoding="utf-8")
     for name in ("summary", "ranks", "heatmaps", "sizes", "scores", "costs", "paper", "provenance", "failures"):
@@ -110,11 +112,13 @@ def test_files_beside_the_page(whole):
     for name in (
         "cd_regression_size7",
         "heatmap_classification",
+        "heatmap_scores_regression",
+        "paper_agreement",
         "sizes_regression",
         "times",
         "cost_regression_size15",
     ):
-        for ending in (".svg", "_dark.svg", ".pdf"):
+        for ending in (".svg", "_dark.svg", ".pdf", "_dark.pdf"):
             assert (folder / "figures" / f"{name}{ending}").stat().st_size > 1000
     for name in ("scores_regression_size7", "average_ranks_classification", "wins_regression_size15", "overhead"):
         for ending in ("md", "tex", "csv"):
@@ -126,7 +130,8 @@ def test_hover_tells_values(whole):
     text = (folder / "report.html").read_text(encoding="utf-8")
     titles = re.findall(r"<title>([^<]*)</title>", text)
     assert any(
-        re.fullmatch(r"PLE, ftt, Regression, size 7: average rank \d\.\d\d over 3 data sets", title) for title in titles
+        re.fullmatch(r"PLE, ft feature, Regression, size 7: average rank \d\.\d\d over 3 data sets", title)
+        for title in titles
     )
     assert any(re.fullmatch(r"BS-U, mlp, size 15: [\d.]+ s", title) for title in titles)
     assert any(re.fullmatch(r"Std: average rank [\d.]+, [\d.]+ s", title) for title in titles)
@@ -175,6 +180,11 @@ HARD = {
 def test_hard_cases_are_still_made_and_say_what_is_missing(name, tmp_path):
     make, words = HARD[name]
     assert words in report(make(), tmp_path).text
+
+
+def test_departures_of_the_data_are_said(tmp_path):
+    records = few(n_classification=0, sizes=(7,)).replace({"dataset": {"reg00": "sgemm"}})
+    assert DATASETS["sgemm"].deviation in report(records, tmp_path).text
 
 
 def test_nothing_at_all_is_refused(tmp_path):

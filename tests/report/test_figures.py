@@ -4,12 +4,19 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb, to_rgba_array
 
 from knotwork.report.costs import draw_cost_quality, draw_training_times, pareto_front
-from knotwork.report.curves import SizeCurve, draw_knot_trajectories, draw_learning_curves, draw_size_curves
+from knotwork.report.curves import (
+    LearningCurve,
+    SizeCurve,
+    draw_knot_trajectories,
+    draw_learning_curves,
+    draw_size_curves,
+)
+from knotwork.report.dots import ScorePanel, draw_score_dots
 from knotwork.report.heatmaps import draw_heatmap
-from knotwork.report.style import DARK, LIGHT, dark_svg, inline_svg, method_colour, method_marker, svg_text
+from knotwork.report.style import DARK, LIGHT, dark_svg, darken, inline_svg, method_colour, method_marker, svg_text
 from tests.report.cases import MAIN
 
 SIZES = np.array([7.0, 15.0, 30.0])
@@ -21,14 +28,22 @@ def curves():
 
 
 FIGURES = {
-    "heatmap": lambda dark: draw_heatmap([[1, 2.5], [np.nan, 4]], ["a", "b"], columns=["c", "d"], label="x", dark=dark),
+    "heatmap": lambda dark: draw_heatmap([[1, 2.5], [np.nan, 4]], ["a", "b"], columns=["c", "d"], dark=dark),
     "curves": lambda dark: draw_size_curves(curves(), ylabel="y", dark=dark),
     "times": lambda dark: draw_training_times(
         [[[1.0, 2.0], [3.0, np.nan]]], panels=["mlp"], methods=["Std", "PLE"], sizes=["7", "15"], dark=dark
     ),
     "cost": lambda dark: draw_cost_quality([1, 2, 3], [3, 2, 1], names=["Std", "PLE", "BS-U"], dark=dark),
     "learning": lambda dark: draw_learning_curves(
-        [[3.0, 3.0], [2.0, np.nan]], [[4.0, 3.5], [3.0, np.nan]], names=["a", "b"], dark=dark
+        [
+            LearningCurve("PLE", np.array([3.0, 2.0]), np.array([4.0, 3.0]), 2),
+            LearningCurve("Std", np.array([3.0]), np.array([3.5]), 1),
+        ],
+        ylabel="NRMSE",
+        dark=dark,
+    ),
+    "dots": lambda dark: draw_score_dots(
+        [ScorePanel("a", "AUC", ["Std", "PLE"], np.array([0.8, 0.9]), np.array([0.1, 0.05]), False)], dark=dark
     ),
     "knots": lambda dark: draw_knot_trajectories({"1e-4": [[0.1, 0.5], [0.2, 0.4]]}, warm_up=1, dark=dark),
 }
@@ -56,6 +71,29 @@ def test_svg_is_well_formed_the_same_each_time_and_without_addresses(name):
     assert LIGHT.ink.lower() not in recoloured.lower()
 
 
+def colours_of(figure):
+    """Return the colours of everything in a figure that can be seen."""
+    return {
+        to_hex(colour[:3])
+        for artist in figure.findobj(lambda each: each.get_visible())
+        for part in ("color", "facecolor", "edgecolor")
+        if hasattr(artist, f"get_{part}")
+        for colour in to_rgba_array(getattr(artist, f"get_{part}")())
+        if colour[3] > 0
+    }
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_light_figure_can_be_made_dark(name):
+    light = FIGURES[name](False)
+    svg_text(light)  # ticks are there once it is drawn
+    names = [colour.lower() for colour in vars(LIGHT).values()]
+    assert colours_of(light) & set(names)
+    left = colours_of(darken(light)) & set(names)
+    assert not left - {colour.lower() for colour in vars(DARK).values()} - {"#ffffff"}
+    assert to_hex(light.get_facecolor()) == DARK.background.lower()
+
+
 def test_pdf(tmp_path):
     figure = FIGURES["cost"](False)
     figure.savefig(tmp_path / "cost.pdf")
@@ -64,7 +102,7 @@ def test_pdf(tmp_path):
 
 def test_heatmap_shows_its_numbers_with_contrast():
     values = np.linspace(1, 14, 28).reshape(2, 14)
-    figure = draw_heatmap(values, ["a", "b"], columns=MAIN, label="rank", groups=["size 7", "size 15"])
+    figure = draw_heatmap(values, ["a", "b"], columns=MAIN, groups=["size 7", "size 15"])
     axes = figure.axes[0]
     patches = {patch.get_gid(): patch for patch in axes.patches}
     texts = {text.get_gid(): text for text in axes.texts if text.get_gid()}
@@ -118,7 +156,15 @@ def test_titles_reach_the_cells():
 def test_bars_are_as_high_as_the_times():
     axes = FIGURES["times"](False).axes[0]
     heights = {bar.get_gid(): bar.get_height() for container in axes.containers for bar in container}
-    assert heights == {"bar-0-0-0": 1.0, "bar-0-1-0": 3.0, "bar-0-0-1": 2.0, "bar-0-1-1": 0.0}
+    assert heights == {"bar-0-0-0": 1.0, "bar-0-1-0": 3.0, "bar-0-0-1": 2.0}
+
+
+def test_dots_are_the_scores_and_the_best_is_filled():
+    axes = FIGURES["dots"](False).axes[0]
+    dots = [line for line in axes.lines if line.get_gid() == "dot"]
+    assert [line.get_xydata()[0].tolist() for line in dots] == [[0.8, 0.0], [0.9, 1.0]]
+    filled = [line.get_markerfacecolor() == line.get_color() for line in dots]
+    assert filled == [False, True], "high AUC is good"
 
 
 def test_pareto_front():
@@ -126,7 +172,7 @@ def test_pareto_front():
 
 
 def test_best_epochs_are_marked():
-    axes = FIGURES["learning"](False).axes[0]
+    axes = FIGURES["learning"](False).axes[1]
     dots = [tuple(map(float, line.get_xydata()[0])) for line in axes.lines if line.get_gid() == "best"]
     assert dots == [(2.0, 3.0), (1.0, 3.5)]
 
@@ -134,9 +180,10 @@ def test_best_epochs_are_marked():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: draw_heatmap([[1]], ["a", "b"], columns=["c"], label="x"), "values must have the shape"),
+        (lambda: draw_heatmap([[1]], ["a", "b"], columns=["c"]), "values must have the shape"),
         (lambda: draw_size_curves([], ylabel="y"), "curves must hold at least one curve"),
-        (lambda: draw_learning_curves([[1.0]], [[1.0, 2.0]], names=["a"]), "train must have the shape"),
+        (lambda: draw_learning_curves([], ylabel="y"), "curves must hold at least one curve"),
+        (lambda: draw_score_dots([]), "panels must hold at least one panel"),
         (lambda: draw_knot_trajectories({}), "knots must hold at least one setting"),
         (lambda: draw_cost_quality([1], [1], names=[]), "names must have a name"),
         (lambda: draw_training_times([[1]], panels=[], methods=[], sizes=[]), "seconds must have the shape"),

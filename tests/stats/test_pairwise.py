@@ -98,3 +98,22 @@ def test_wins_by_counting(scores, lower_is_better, tolerance):
 def test_tolerance_is_not_negative(tolerance):
     with pytest.raises(ValueError, match="tolerance must be finite and at least 0"):
         kw.stats.wins([[1, 2]], tolerance=tolerance)
+
+
+def test_comparisons_with_a_control_are_corrected_for_their_own_number():
+    scores = np.random.default_rng(1).normal(size=(12, 4)) + np.array([0, 0.5, 1.0, 2.0])
+    found = kw.stats.wilcoxon_holm(scores, control=0)
+    p = np.array([stats.wilcoxon(scores[:, 0], scores[:, j]).pvalue for j in (1, 2, 3)])
+    low, middle, high = np.sort(p)
+    by_rule = np.minimum(1, np.maximum.accumulate([3 * low, 2 * middle, high]))
+    np.testing.assert_allclose(np.sort(found.adjusted[0, 1:]), by_rule, rtol=1e-10)
+    assert found.adjusted[1, 2] == found.p[2, 3] == 1
+    whole = kw.stats.wilcoxon_holm(scores)
+    np.testing.assert_array_equal(found.p[0], whole.p[0])
+    np.testing.assert_array_equal(found.direction[0], whole.direction[0])
+
+
+@pytest.mark.parametrize("control", [-1, 2])
+def test_a_control_must_be_a_method(control):
+    with pytest.raises(ValueError, match="control must"):
+        kw.stats.wilcoxon_holm([[1, 2], [3, 4]], control=control)

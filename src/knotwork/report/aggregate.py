@@ -29,9 +29,10 @@ REQUIRED = ("dataset", "task", "backbone", "method", "size", "fold")
 """Columns without which records cannot be told apart."""
 
 OPTIONAL = {
-    "tokens": None, "together": None, "seed": 0, "status": "ok",
-    **dict.fromkeys(("nrmse", "auc", "prepare_seconds", "train_seconds", "n_parameters"), np.nan),
-    "data_sha256": None, "plan_hash": None, "version": None, "device": None, "error": None,
+    "key": None, "tokens": None, "variant": None, "together": None, "seed": 0, "status": "ok",
+    **dict.fromkeys(("nrmse", "auc", "prepare_seconds", "train_seconds", "n_parameters", "epochs"), np.nan),
+    "data_sha256": None, "plan": None, "plan_hash": None, "version": None, "torch_version": None, "host": None,
+    "device": None, "error": None,
 }  # fmt: skip
 """Columns that a report can do without, and what stands in for each."""
 
@@ -76,9 +77,10 @@ TASKS = tuple(METRICS)
 def read_records(records: pd.DataFrame) -> pd.DataFrame:
     """Return records with every column that a report reads, and with `network` and `score`.
 
-    Tasks named ``binary`` or ``multiclass`` count as classification. Where a backbone occurs with several kinds of
-    tokens, or trained alone and in a stack, each kind is a network of its own. A network recorded twice counts once:
-    the last that went well, otherwise the last failure. A failed one, or one whose score is not finite, has no score.
+    Tasks named ``binary`` or ``multiclass`` count as classification. Each kind of tokens of a backbone, and each
+    variant of training, is a network of its own, and so is training alone and in a stack, where a backbone has both. A
+    network recorded twice counts once: the last that went well, otherwise the last failure. A failed one, or one whose
+    score is not finite, has no score.
 
     Parameters
     ----------
@@ -111,14 +113,14 @@ def read_records(records: pd.DataFrame) -> pd.DataFrame:
 
 
 def _networks(frame: pd.DataFrame) -> pd.Series:
-    """Return the names of networks: the backbone, with its tokens or its way of training where there are several."""
-    tokens = frame["tokens"].astype(object).where(frame["tokens"].notna(), "").astype(str)
+    """Return the names of networks: backbone, tokens and variant, and whether stacked where a backbone has both."""
+    tokens, variant = (frame[name].astype(object).where(frame[name].notna(), "").astype(str)
+                       for name in ("tokens", "variant"))  # fmt: skip
     together = frame["together"].astype(object).map({True: "stacked", False: "alone"}).fillna("").astype(str)
-    names = frame["backbone"]
-    for words, kind in ((tokens, " tokens"), (together, "")):
-        n_kinds = words.groupby(frame["backbone"]).transform("nunique")
-        names = names.where((n_kinds < 2) | (words == ""), names + " (" + words + kind + ")")
-    return names
+    names = frame["backbone"].where(tokens == "", frame["backbone"] + " " + tokens)
+    names = names.where(variant == "", names + ", " + variant)
+    n_ways = together.groupby(names).transform("nunique")
+    return names.where((n_ways < 2) | (together == ""), names + " (" + together + ")")
 
 
 def _scores(frame: pd.DataFrame) -> pd.Series:
@@ -295,6 +297,8 @@ class RankTable:
 def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: str | None = None) -> RankTable:
     """Return the scores that are ranked for one task and size; methods without a size take part in every size.
 
+    Blocks are the data sets and networks that were run at this size.
+
     A method with complete scores in less than half of the blocks is left out; then every block in which a method lacks
     a fold is left out. Both are named in the result.
 
@@ -313,6 +317,9 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
     if network is not None:
         chosen &= summary["network"] == network
     part = summary[chosen]
+    if size is not None:  # blocks that were not run at this size have methods without one, but are none of it
+        blocks_of_size = part[part["size"] == size].set_index(["dataset", "network"]).index
+        part = part[part.set_index(["dataset", "network"]).index.isin(blocks_of_size)]
     wide = (
         part.assign(mean=part["mean"].where(part["complete"]))
         .drop_duplicates(["dataset", "network", "method"], keep="last")

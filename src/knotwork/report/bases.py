@@ -1,13 +1,17 @@
-"""A picture of the bases on the data of one column."""
+"""Pictures of the functions of an encoding, their knots, and the data that they are fitted to."""
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from knotwork.checks import argument_error
 from knotwork.encoders import make_encoder
+from knotwork.report.style import Theme, clean_axes, theme_of
 
-__all__ = ["draw_bases"]
+__all__ = ["draw_bases", "draw_features"]
 
 PANELS = {
     "PLE": "piecewise-linear ramps, edges at splits of a tree",
@@ -15,14 +19,13 @@ PANELS = {
     "MS-U": "M-splines, knots at equal distances",
     "IS-CART": "I-splines, knots at splits of a tree",
 }
-"""Methods shown, and what a reader sees there."""
+"""Methods shown by `draw_bases`, and what a reader sees there."""
 
-COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999"]
-"""Colours that remain apart for colour-blind readers (Okabe and Ito, 2008)."""
+Floats = npt.NDArray[np.float64]
 
 
-def draw_bases(values: npt.NDArray[np.float64], target: npt.NDArray[np.float64], *, name: str, size: int = 7) -> Figure:
-    """Draw the functions of four encodings, their knots, and the data that they are fitted to.
+def draw_bases(values: Floats, target: Floats, *, name: str, size: int = 7, dark: bool = False) -> Figure:
+    """Draw the functions of four encodings of one column, their knots, and the histogram of the column.
 
     Parameters
     ----------
@@ -32,38 +35,77 @@ def draw_bases(values: npt.NDArray[np.float64], target: npt.NDArray[np.float64],
         The target, which decides where trees split.
     name : str
         Name of the column, for the axis.
-    size : int
+    size : int, default=7
         Functions per encoding.
+    dark : bool, default=False
+        Whether to draw for a dark background.
 
     Returns
     -------
     Figure
         A figure of matplotlib's, not shown and not saved.
     """
-    figure = Figure(figsize=(10, 6.2), layout="constrained")
+    theme = theme_of(dark)
+    figure = Figure(figsize=(10, 6.2), layout="constrained", facecolor=theme.background)
     for axes, (method, title) in zip(figure.subplots(2, 2).flat, PANELS.items(), strict=True):
-        _draw_basis(axes, values, target, method=method, size=size)
-        axes.set_title(f"{method}: {title}", loc="left", fontsize=10)
+        encoder = make_encoder(method, size, dtype=np.float64).fit(values[:, None], target)
+        _draw_feature(axes, encoder, values[:, None], feature=0, theme=theme)
+        axes.set_title(f"{method}: {title}", loc="left", fontsize=10, color=theme.ink)
         axes.set_xlabel(name)
-    figure.suptitle(f"{size} columns for one feature", x=0.01, ha="left", fontsize=13, fontweight="bold")
     return figure
 
 
-def _draw_basis(
-    axes: Axes, values: npt.NDArray[np.float64], target: npt.NDArray[np.float64], *, method: str, size: int
-) -> None:
-    encoder = make_encoder(method, size, dtype=np.float64).fit(values[:, None], target)
-    low, high = encoder.domain_[0]
-    grid = np.linspace(low, high, 601)
-    curves = encoder.transform(grid[:, None])
-    for index in range(size):
-        axes.plot(grid, curves[:, index], color=COLOURS[index % len(COLOURS)], linewidth=1.8)
-    for knot in encoder.knots_[0]:
-        axes.axvline(knot, color="0.75", linewidth=0.8, zorder=0)
-    rug = axes.get_xaxis_transform()
-    axes.plot(
-        values, np.full(len(values), -0.04), "|", color="0.35", markersize=5, alpha=0.4, transform=rug, clip_on=False
-    )
-    axes.tick_params(axis="x", pad=9)
+def draw_features(encoder: Any, values: npt.ArrayLike, *, names: list[str], dark: bool = False) -> Figure:
+    """Draw the functions and knots of a fitted encoder over the histogram of each column, three panels in a row.
+
+    Parameters
+    ----------
+    encoder : SplineEncoder or PiecewiseLinearEncoder
+        A fitted encoder whose columns all have the same size.
+    values : array-like of shape (n, n_features)
+        The data, complete.
+    names : list of str of length n_features
+        Names of the columns.
+    dark : bool, default=False
+        Whether to draw for a dark background.
+
+    Returns
+    -------
+    Figure
+        A figure of matplotlib's, not shown and not saved. Lines have the group ids ``function`` and ``knot``.
+    """
+    table = np.asarray(values, dtype=float)
+    if table.ndim != 2 or table.shape[1] != len(names):
+        raise argument_error("values", f"have the shape (n, {len(names)})", table.shape)
+    theme = theme_of(dark)
+    n_columns = min(3, len(names))
+    n_rows = -(-len(names) // n_columns)
+    figure = Figure(figsize=(3.4 * n_columns, 2.3 * n_rows), layout="constrained", facecolor=theme.background)
+    grid = figure.subplots(n_rows, n_columns, squeeze=False)
+    for feature, axes in enumerate(grid.flat):
+        if feature < len(names):
+            _draw_feature(axes, encoder, table, feature=feature, theme=theme)
+            axes.set_xlabel(names[feature])
+        else:
+            axes.set_visible(False)
+    return figure
+
+
+def _draw_feature(axes: Axes, encoder: Any, values: Floats, *, feature: int, theme: Theme) -> None:
+    """Draw the functions of one feature, with its knots and the histogram of its values."""
+    low, high = encoder.domain_[feature]
+    grid = np.tile(np.nanmean(values, axis=0), (601, 1))
+    grid[:, feature] = np.linspace(low, high, 601)
+    encoded = np.asarray(encoder.transform(grid), dtype=float)
+    curves = encoded.reshape(601, values.shape[1], -1)[:, feature]
+    clean_axes(axes, theme)
+    counts, edges = np.histogram(values[:, feature], bins=40, range=(low, high))
+    heights = 0.55 * np.nanmax(curves) * counts / counts.max()
+    axes.stairs(heights, edges, fill=True, color=theme.line, zorder=0, gid="histogram")
+    for knot in encoder.knots_[feature]:
+        axes.axvline(knot, color=theme.muted, linewidth=0.8, linestyle=(0, (3, 3)), zorder=1, gid="knot")
+    colours = [theme.blue, theme.orange, theme.green, theme.pink, theme.red, theme.grey]
+    for index, curve in enumerate(curves.T):
+        axes.plot(grid[:, feature], curve, color=colours[index % len(colours)], linewidth=1.6, gid="function")
     axes.set_xlim(low, high)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_ylim(0, None)

@@ -13,6 +13,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from knotwork.checks import argument_error, check_bool
+from knotwork.report.style import Theme, theme_of
 from knotwork.stats import cliques
 from knotwork.stats.scores import check_not_negative, read_numbers
 
@@ -20,19 +21,6 @@ __all__ = ["draw_cd_diagram"]
 
 Floats = npt.NDArray[np.float64]
 
-
-@dataclass(frozen=True)
-class _Colours:
-    """Colours of a diagram; blue and grey remain apart for colour-blind readers (Okabe and Ito, 2008)."""
-
-    background: str
-    ink: str
-    muted: str
-    bar: str
-
-
-_LIGHT = _Colours(background="#FFFFFF", ink="#1F2328", muted="#6A7178", bar="#0072B2")
-_DARK = _Colours(background="#15181C", ink="#E8EAED", muted="#9AA2AB", bar="#56B4E9")
 
 _FONT = 10.0  # points; all lengths below are inches at this size
 _TITLE = 1.2  # times the natural size
@@ -97,18 +85,18 @@ def draw_cd_diagram(
     labels = [" ".join(str(name).split()) for name in names]
     if len(labels) != len(values):
         raise argument_error("names", f"have a name for each of the {len(values)} ranks", list(names))
-    colours = _DARK if check_bool(dark, "dark") else _LIGHT
+    theme = theme_of(check_bool(dark, "dark"))
     plan = _plan(labels, values, cd)
     if axes is None:
-        axes = _own_axes(plan, colours, title)
+        axes = _own_axes(plan, theme, title)
     scale = _fit(axes, plan)
     if title is not None:
         size = _TITLE * _FONT * scale
-        axes.set_title(title, loc="left", x=0.01, color=colours.ink, fontsize=size, fontweight="bold", parse_math=False)
-    _draw_scale(axes, plan, colours, scale=scale)
-    _draw_difference(axes, plan, colours, scale=scale)
-    _draw_cliques(axes, plan, colours, scale=scale)
-    _draw_methods(axes, plan, colours, scale=scale)
+        axes.set_title(title, loc="left", x=0.01, color=theme.ink, fontsize=size, fontweight="bold", parse_math=False)
+    _draw_scale(axes, plan, theme, scale=scale)
+    _draw_difference(axes, plan, theme, scale=scale)
+    _draw_cliques(axes, plan, theme, scale=scale)
+    _draw_methods(axes, plan, theme, scale=scale)
     return axes
 
 
@@ -181,11 +169,11 @@ def _levels(spans: list[tuple[float, float]], gap: float) -> list[tuple[float, f
     return placed
 
 
-def _own_axes(plan: _Plan, colours: _Colours, title: str | None) -> Axes:
+def _own_axes(plan: _Plan, theme: Theme, title: str | None) -> Axes:
     width, height = plan.left + _LINE + plan.right, plan.height
     if title is not None:
         width, height = max(width, 1.25 * _TITLE * _width(title)), height + 0.35
-    figure = Figure(figsize=(width, height), facecolor=colours.background)
+    figure = Figure(figsize=(width, height), facecolor=theme.background)
     return figure.add_axes((0.0, 0.0, 1.0, plan.height / height))
 
 
@@ -202,10 +190,10 @@ def _fit(axes: Axes, plan: _Plan) -> float:
     return float(scale)
 
 
-def _draw_scale(axes: Axes, plan: _Plan, colours: _Colours, *, scale: float) -> None:
+def _draw_scale(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:
     """Draw the line of ranks with its ticks and numbers."""
     style: dict[str, Any] = {
-        "color": colours.ink,
+        "color": theme.ink,
         "linewidth": 1.1 * scale,
         "gid": "scale",
         "solid_capstyle": "projecting",
@@ -216,41 +204,41 @@ def _draw_scale(axes: Axes, plan: _Plan, colours: _Colours, *, scale: float) -> 
         whole = (tick - plan.low) % step == 0
         axes.plot([tick, tick], [_AXIS_Y - (0.09 if whole else 0.05), _AXIS_Y], **style)
         if whole:
-            _write(axes, (tick, _AXIS_Y - 0.11), f"{tick:g}", gid="tick", size=scale * 0.9, color=colours.ink,
+            _write(axes, (tick, _AXIS_Y - 0.11), f"{tick:g}", gid="tick", size=scale * 0.9, color=theme.ink,
                    align=("center", "bottom"))  # fmt: skip
 
 
-def _draw_difference(axes: Axes, plan: _Plan, colours: _Colours, *, scale: float) -> None:
+def _draw_difference(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:
     """Draw the critical difference to scale, from the left end of the line."""
     end = plan.low + plan.cd
-    style: dict[str, Any] = {"color": colours.ink, "linewidth": 1.6 * scale, "solid_capstyle": "butt"}
+    style: dict[str, Any] = {"color": theme.ink, "linewidth": 1.6 * scale, "solid_capstyle": "butt"}
     axes.plot([plan.low, end], [_CD_Y, _CD_Y], gid="cd", **style)
     for x in (plan.low, end):
         axes.plot([x, x], [_CD_Y - 0.05, _CD_Y + 0.05], gid="cd end", **style)
     _write(axes, (plan.low + plan.cd / 2, _CD_Y - 0.07), f"CD = {plan.cd:.2f}", gid="cd text", size=scale,
-           color=colours.ink, align=("center", "bottom"))  # fmt: skip
+           color=theme.ink, align=("center", "bottom"))  # fmt: skip
 
 
-def _draw_cliques(axes: Axes, plan: _Plan, colours: _Colours, *, scale: float) -> None:
+def _draw_cliques(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:
     """Draw a bar from the best to the worst method of each group; its round ends show a bar over ties too."""
     for start, end, level in plan.bars:
         y = _AXIS_Y + 0.12 + _LEVEL * level
-        axes.plot([start, end], [y, y], color=colours.bar, linewidth=4 * scale, solid_capstyle="butt", marker="o",
+        axes.plot([start, end], [y, y], color=theme.blue, linewidth=4 * scale, solid_capstyle="butt", marker="o",
                   markersize=4 * scale, markeredgewidth=0, gid="clique", zorder=3)  # fmt: skip
 
 
-def _draw_methods(axes: Axes, plan: _Plan, colours: _Colours, *, scale: float) -> None:
+def _draw_methods(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:
     """Draw the lines from ranks to names: at the left the best on top, at the right the worst, so that none cross."""
     left, right = plan.order[: plan.n_left], plan.order[plan.n_left :][::-1]
     for side, x_end, align, sign in ((left, plan.start, "right", -1), (right, plan.end, "left", 1)):
         for row, index in enumerate(side):
             x, y = float(plan.ranks[index]), plan.first_row + _ROW * row
-            axes.plot([x, x, x_end], [_AXIS_Y, y, y], color=colours.muted, linewidth=0.8 * scale, gid="leader",
+            axes.plot([x, x, x_end], [_AXIS_Y, y, y], color=theme.muted, linewidth=0.8 * scale, gid="leader",
                       solid_joinstyle="miter")  # fmt: skip
             number = f"{x:.2f}"
-            _write(axes, (x_end, y), number, gid="rank", size=scale, color=colours.muted,
+            _write(axes, (x_end, y), number, gid="rank", size=scale, color=theme.muted,
                    align=(align, "center_baseline"), shift=sign * _MARGIN)  # fmt: skip
-            _write(axes, (x_end, y), plan.labels[index], gid="name", size=scale, color=colours.ink,
+            _write(axes, (x_end, y), plan.labels[index], gid="name", size=scale, color=theme.ink,
                    align=(align, "center_baseline"), shift=sign * (_NUMBER + _MARGIN))  # fmt: skip
 
 

@@ -41,7 +41,7 @@ def fixed_counterpart(method: str) -> str | None:
 
 
 def overhead_table(summary: pd.DataFrame) -> Table:
-    """Return what learned knots add to the network with fixed ones: parameters and time, by network and size.
+    """Return the parameters that learned knots add to the network with fixed ones, by network and size.
 
     Only pairs of which both were trained, on the same data set, are compared.
     """
@@ -56,17 +56,16 @@ def overhead_table(summary: pd.DataFrame) -> Table:
         for (network, size), part in pairs.groupby(["network", "size"]):
             added = (part["parameters"] - part["parameters_fixed"]).to_numpy()
             share = 100 * added / part["parameters_fixed"].to_numpy()
-            ratio = (part["seconds"] / part["seconds_fixed"]).median()
             rows.append([Cell(method), Cell(str(network)), Cell(value=float(str(size)), digits=0),
                          Cell(value=float(len(part)), digits=0), Cell(value=float(added.min()), digits=0),
                          Cell(value=float(np.median(added)), digits=0), Cell(value=float(added.max()), digits=0),
-                         Cell(value=float(share.max()), digits=2), Cell(value=float(ratio), digits=2)])  # fmt: skip
+                         Cell(value=float(share.max()), digits=2)])  # fmt: skip
     return Table(
         "overhead",
-        "What learned knots cost",
+        "Parameters of learned knots",
         "Parameters that a network with learned knots has more than the same one with fixed knots (least, median and "
-        "most over data sets; the most in percent of the network), and the median ratio of their times.",
-        ["method", "backbone", "size", "data sets", "least", "median", "most", "most, %", "time, ratio"],
+        "most over data sets; the most in percent of the network).",
+        ["method", "backbone", "size", "data sets", "least", "median", "most", "most, %"],
         rows,
     )
 

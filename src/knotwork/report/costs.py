@@ -5,9 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from knotwork.checks import argument_error
+from knotwork.report.labels import label_points
 from knotwork.report.style import clean_axes, method_colour, method_marker, theme_of
 
 __all__ = ["draw_cost_quality", "draw_training_times", "pareto_front"]
@@ -21,7 +23,8 @@ def draw_training_times(
     Parameters
     ----------
     seconds : array-like of shape (n_panels, n_methods, n_sizes)
-        Times; NaN where there is none. Bars have the group id ``bar-PANEL-METHOD-SIZE``.
+        Times; NaN where there is none. Bars have the group id ``bar-PANEL-METHOD-SIZE``; those of a method stand
+        together in the middle of its place.
     panels, methods, sizes : sequence of str
         Names.
     dark : bool, default=False
@@ -33,20 +36,23 @@ def draw_training_times(
     theme = theme_of(dark)
     figure = Figure(figsize=(9.6, 0.8 + 1.75 * len(panels)), layout="constrained", facecolor=theme.background)
     grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
-    colours = [theme.blue, theme.orange, theme.green, theme.pink, theme.red, theme.grey]
+    colours = [theme.grey, theme.blue, theme.orange, theme.green, theme.pink, theme.red]
+    colours = colours if sizes[:1] == ["no size"] else colours[1:]
     width = 0.8 / len(sizes)
     for p, axes in enumerate(grid):
         clean_axes(axes, theme)
         axes.grid(axis="y", color=theme.line, linewidth=0.6)
         axes.set_title(panels[p], fontsize=9.5, loc="left", color=theme.ink)
-        for s, name in enumerate(sizes):
-            bars = axes.bar(np.arange(len(methods)) + (s - (len(sizes) - 1) / 2) * width, np.nan_to_num(table[p, :, s]),
-                            width * 0.92, color=colours[s % len(colours)], label=name)  # fmt: skip
-            for m, bar in enumerate(bars):
-                bar.set_gid(f"bar-{p}-{m}-{s}")
+        for m, row in enumerate(table[p]):
+            held = np.flatnonzero(np.isfinite(row))
+            for place, s in enumerate(held):
+                shift = (place - (len(held) - 1) / 2) * width
+                axes.bar(m + shift, row[s], width * 0.92, color=colours[s % len(colours)], gid=f"bar-{p}-{m}-{s}")
         axes.set_ylabel("seconds", fontsize=9)
-    handles = grid[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside upper right", fontsize=8, frameon=False, labelcolor=theme.ink, ncols=5)
+    handles = [Patch(color=colours[s % len(colours)]) for s in range(len(sizes))]
+    figure.legend(
+        handles, sizes, loc="outside upper right", fontsize=8, frameon=False, labelcolor=theme.ink, ncols=len(sizes)
+    )
     grid[-1].set_xticks(np.arange(len(methods)), methods, rotation=30, ha="right", rotation_mode="anchor")
     return figure
 
@@ -87,7 +93,7 @@ def draw_cost_quality(cost: npt.ArrayLike, ranks: npt.ArrayLike, *, names: Seque
     if not len(x) == len(y) == len(names):
         raise argument_error("names", f"have a name for each of the {len(x)} points", list(names))
     theme = theme_of(dark)
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained", facecolor=theme.background)
+    figure = Figure(figsize=(6.2, 3.9), layout="constrained", facecolor=theme.background)
     axes = figure.subplots()
     clean_axes(axes, theme)
     axes.grid(color=theme.line, linewidth=0.6)
@@ -100,48 +106,13 @@ def draw_cost_quality(cost: npt.ArrayLike, ranks: npt.ArrayLike, *, names: Seque
     low, high = x.min(), x.max()
     spread = max(high / low, 1.5) ** 0.12
     axes.set_xlim(low / spread, high * spread**1.8)
-    axes.margins(y=0.1)
-    axes.autoscale_view()
-    axes.invert_yaxis()
+    margin = 0.08 * max(1.0, float(np.ptp(y)))
+    axes.set_ylim(y.max() + margin, max(0.0, y.min() - margin))
+    axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5], prune="upper" if y.min() - margin < 0.5 else None))
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5]))
-    axes.xaxis.set_minor_locator(MaxNLocator(1))
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xlabel("seconds for all folds, median over data sets and backbones", fontsize=9)
     axes.set_ylabel("average rank (best on top)", fontsize=9)
-    _label_points(figure, list(names), list(zip(x.tolist(), y.tolist(), strict=True)))
+    label_points(axes, list(names), points=list(zip(x.tolist(), y.tolist(), strict=True)))
     return figure
-
-
-def _label_points(figure: Figure, names: list[str], data: list[tuple[float, float]]) -> None:
-    """Write each name beside its point, where it hides no other name or point."""
-    axes = figure.axes[0]
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
-    centres = [axes.transData.transform(at) for at in data]
-    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in centres]
-    scale = figure.dpi / 72
-    for name, at, (x, y) in zip(names, data, centres, strict=True):
-        width, height = 5.2 * len(name) * scale, 9 * scale
-        spots = [(dx, dy, align) for dy in (0, 9, -9, 16, -16, 24, -24) for dx, align in ((7, "left"), (-7, "right"))]
-        boxes = [
-            _box(x + dx * scale, y + dy * scale, width=width, height=height, align=align) for dx, dy, align in spots
-        ]
-        best = min(range(len(spots)), key=lambda k: (_overlaps(boxes[k], taken), k))
-        taken.append(boxes[best])
-        dx, dy, align = spots[best]
-        colour = axes.xaxis.label.get_color()
-        axes.annotate(name, at, xytext=(dx, dy), textcoords="offset points",
-                      ha=align, va="center", fontsize=8, color=colour, annotation_clip=False)  # fmt: skip
-
-
-Box = tuple[float, float, float, float]
-
-
-def _box(x: float, y: float, *, width: float, height: float, align: str) -> Box:
-    left = x if align == "left" else x - width
-    return left, y - height / 2, left + width, y + height / 2
-
-
-def _overlaps(box: Box, others: list[Box]) -> int:
-    return sum(box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in others)

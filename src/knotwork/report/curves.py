@@ -9,14 +9,19 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from knotwork.checks import argument_error
 from knotwork.report.style import Theme, clean_axes, method_colour, method_marker, theme_of
 
-__all__ = ["SizeCurve", "draw_knot_trajectories", "draw_learning_curves", "draw_size_curves"]
+__all__ = ["LearningCurve", "SizeCurve", "draw_knot_trajectories", "draw_learning_curves", "draw_size_curves"]
 
 _STYLES: dict[str, Literal["--", ":", "-."]] = {"Std": "--", "MinMax": ":", "PLE-Adaptive": "-."}
 """Lines of methods without a size, or whose size is not chosen."""
+
+_PLACEMENTS = {"U": "equal distances", "Q": "quantiles", "CART": "a tree", "LGBM": "boosted trees",
+               "Grad-U": "learned"}  # fmt: skip
+"""What the endings of methods say of their knots."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -72,13 +77,14 @@ def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str, dark: bool = F
     for axes, name in zip(grid.flat, names, strict=False):
         clean_axes(axes, theme)
         axes.grid(axis="y", color=theme.line, linewidth=0.6)
-        axes.set_title(f"knots: {name}" if name else "", fontsize=9.5, loc="left", color=theme.ink)
+        axes.set_title(f"knots: {_PLACEMENTS.get(name, name)}" if name else "", fontsize=9.5, loc="left",
+                       color=theme.ink)  # fmt: skip
         for curve in [*everywhere, *panels.get(name, [])]:
             _draw_curve(axes, curve, theme)
     for place in range(len(names), grid.size):
         grid.flat[place].set_visible(False)
         grid.flat[place - n_columns].tick_params(labelbottom=True)
-    handles = {_family(curve): _line(curve.method, theme) for curve in [*everywhere, *curves]}
+    handles = {_name(curve.method): _line(curve.method, theme) for curve in [*everywhere, *curves]}
     figure.legend(handles.values(), handles.keys(), loc="outside upper right", ncols=len(handles), fontsize=8.5,
                   frameon=False, labelcolor=theme.ink)  # fmt: skip
     figure.supxlabel("size", fontsize=9.5, color=theme.ink)
@@ -86,9 +92,9 @@ def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str, dark: bool = F
     return figure
 
 
-def _family(curve: SizeCurve) -> str:
-    """Return the name of a curve beside the name of its panel."""
-    return curve.method if _is_level(curve) else curve.method.partition("-")[0]
+def _name(method: str) -> str:
+    """Return what a legend calls a method: its family, or its name if it has no chosen size."""
+    return method if method in _STYLES else method.partition("-")[0]
 
 
 def _is_level(curve: SizeCurve) -> bool:
@@ -115,41 +121,62 @@ def _draw_curve(axes: Axes, curve: SizeCurve, theme: Theme) -> None:
     axes.set_xticks(curve.sizes if len(curve.sizes) <= 6 else curve.sizes[1::2])
 
 
-def draw_learning_curves(
-    train: npt.ArrayLike, validation: npt.ArrayLike, *, names: Sequence[str], ylabel: str = "loss", dark: bool = False
-) -> Figure:
-    """Draw the losses of the members of a stack by epoch, and mark where each was best.
+@dataclass(frozen=True, eq=False)
+class LearningCurve:
+    """How one network learned.
 
     Parameters
     ----------
-    train, validation : array-like of shape (n_epochs, n_members)
-        Losses; NaN after a member has stopped.
-    names : sequence of str of length n_members
-        Names of the members.
-    ylabel : str, default="loss"
-        What the losses are.
+    method : str
+        Its encoding.
+    loss, score : ndarray of shape (n_epochs,)
+        Loss of training, and score on the validation rows, after each epoch.
+    best : int
+        The epoch, from 1, whose weights were kept.
+    """
+
+    method: str
+    loss: Floats
+    score: Floats
+    best: int
+
+
+def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str, dark: bool = False) -> Figure:
+    """Draw losses and validation scores of the members of a stack by epoch, and mark the epoch that each kept.
+
+    Parameters
+    ----------
+    curves : sequence of LearningCurve
+        The members; each curve ends where its member stopped.
+    ylabel : str
+        What the scores are.
     dark : bool, default=False
         Whether to draw for a dark background.
     """
-    both = [np.asarray(values, dtype=float) for values in (train, validation)]
-    if both[0].shape != both[1].shape or both[0].ndim != 2 or both[0].shape[1] != len(names):
-        raise argument_error("train", f"have the shape of validation, (n_epochs, {len(names)})", both[0].shape)
+    if not curves:
+        raise argument_error("curves", "hold at least one curve", list(curves))
     theme = theme_of(dark)
-    figure = Figure(figsize=(7.2, 3.6), layout="constrained", facecolor=theme.background)
-    axes = figure.subplots()
-    clean_axes(axes, theme)
-    epochs = np.arange(1, len(both[0]) + 1)
-    colours = [theme.blue, theme.orange, theme.green, theme.pink, theme.red, theme.grey]
-    for i, name in enumerate(names):
-        colour = colours[i % len(colours)]
-        axes.plot(epochs, both[0][:, i], color=colour, linewidth=1.0, linestyle=":")
-        axes.plot(epochs, both[1][:, i], color=colour, linewidth=1.6, label=name)
-        if np.isfinite(both[1][:, i]).any():
-            best = int(np.nanargmin(both[1][:, i]))
-            axes.plot(epochs[best], both[1][best, i], "o", color=colour, markersize=5, gid="best")
-    axes.set_xlabel("epoch (dotted: training; line: validation; dot: best)", fontsize=9)
-    axes.set_ylabel(ylabel, fontsize=9)
-    axes.legend(fontsize=8, frameon=False, labelcolor=theme.ink, ncols=2)
+    figure = Figure(figsize=(9.6, 3.7), layout="constrained", facecolor=theme.background)
+    left, right = figure.subplots(1, 2)
+    for axes, name in ((left, "training loss"), (right, ylabel)):
+        clean_axes(axes, theme)
+        axes.grid(axis="y", color=theme.line, linewidth=0.6)
+        axes.set_title(name, fontsize=9.5, loc="left", color=theme.ink)
+        axes.set_xlabel("epoch", fontsize=9)
+    left.set_yscale("log")
+    left.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5]))
+    left.yaxis.set_minor_locator(NullLocator())
+    left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    for curve in curves:
+        colour, epochs = method_colour(curve.method, theme), np.arange(1, len(curve.score) + 1)
+        style = _STYLES.get(curve.method, "-")
+        left.plot(epochs, curve.loss, color=colour, linewidth=1.1, linestyle=style, alpha=0.85)
+        right.plot(epochs, curve.score, color=colour, linewidth=1.1, linestyle=style, alpha=0.85)
+        right.plot([curve.best], [curve.score[curve.best - 1]], method_marker(curve.method), color=colour, markersize=5,
+                   gid="best")  # fmt: skip
+    handles = {_name(curve.method): _line(curve.method, theme) for curve in curves}
+    figure.legend(handles.values(), handles.keys(), loc="outside upper right", ncols=len(handles), fontsize=8.5,
+                  frameon=False, labelcolor=theme.ink)  # fmt: skip
     return figure
 
 

@@ -2,8 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from importlib import import_module
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,49 +12,28 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from knotwork.checks import argument_error
-from knotwork.report.aggregate import (
-    TASKS,
-    RankTable,
-    rank_table,
-    read_records,
-    sizes_of,
-    summarise_folds,
-    wide_blocks,
+from knotwork.report.files import ReportFiles
+from knotwork.report.parts import split_records
+from knotwork.report.sections import (
+    benchmark_section,
+    comparison_section,
+    extra_section,
+    grid_section,
+    source_section,
+    time_section,
+    trace_section,
 )
-from knotwork.report.comparison import compare_ablation, compare_ranks
-from knotwork.report.cost_tables import complexity_table, overhead_table, time_table
-from knotwork.report.pictures import (
-    Picture,
-    cd_picture,
-    cost_picture,
-    grid_picture,
-    heatmap_picture,
-    paper_picture,
-    size_picture,
-    time_picture,
-)
-from knotwork.report.provenance import checksum_table, list_failures, list_sources
-from knotwork.report.result_tables import (
-    average_rank_table,
-    browse_table,
-    dataset_table,
-    detail_table,
-    grid_table,
-    suited_table,
-    win_table,
-)
-from knotwork.report.style import DARK, LIGHT, dark_svg, inline_svg, svg_text
-from knotwork.report.tables import Table
-from knotwork.report.words import describe_costs, describe_gaps, describe_grids, describe_ranks, describe_records
+from knotwork.report.style import DARK, LIGHT
+from knotwork.report.traces import Traces, load_traces
+from knotwork.report.words import describe_records
+from knotwork.study import load_results
+from knotwork.study.manifest import read_manifests
 
-__all__ = ["load_plans", "load_records", "make_report"]
-
-_MOST_GRIDS = 4
-"""Data sets with many sizes that the page shows; all of them are in the tables."""
+__all__ = ["load_plans", "load_records", "make_report", "report_folder"]
 
 
 def load_records(folder: Path) -> pd.DataFrame:
-    """Read the records of a study: through `knotwork.study.load_results` where there is one, or file by file.
+    """Read the records of a study, and to which plans each belongs.
 
     Parameters
     ----------
@@ -65,18 +43,18 @@ def load_records(folder: Path) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per trained network.
+        One row per trained network and plan: a network that serves two plans is there twice, with the name of each in
+        the column `plan`. Of plans of the same name the latest counts. If the folder does not say which plans were run
+        in it, each network is there once, with the plan that it was trained for.
     """
-    files = sorted((Path(folder) / "records").glob("*.parquet"))
-    if not files:
+    if not any((Path(folder) / "records").glob("*.parquet")):
         raise argument_error(
             "folder", "have Parquet files in its folder 'records'", str(folder), "Run 'knotwork study run' first."
         )
-    study = vars(import_module("knotwork.study"))
-    if "load_results" in study:
-        records: pd.DataFrame = study["load_results"](folder)
-        return records
-    return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
+    hashes = {content["plan"]: content["plan_hash"] for content in read_manifests(Path(folder))}
+    if not hashes:
+        return load_results(folder)
+    return pd.concat([load_results(folder, plan_hash).assign(plan=name) for name, plan_hash in hashes.items()])
 
 
 def load_plans(folder: Path) -> dict[str, Any] | None:
@@ -94,29 +72,49 @@ def load_plans(folder: Path) -> dict[str, Any] | None:
     return plans or None
 
 
+def report_folder(folder: Path, out: Path, *, paper: Path | None = None) -> Path:
+    """Write the report of a study, from all that its folder holds; parameters and result as in `make_report`.
+
+    Parameters
+    ----------
+    folder : Path
+        What ``knotwork study run --out`` was given.
+    out : Path
+        The page to write.
+    paper : Path, optional
+        A folder with the paper's numbers.
+    """
+    records = load_records(folder)
+    return make_report(records, out, plan=load_plans(folder), paper=paper, traces=load_traces(folder))
+
+
 def make_report(
     records: pd.DataFrame,
     out: Path,
     *,
     plan: Mapping[str, Any] | None = None,
     paper: Path | None = None,
+    traces: Traces | None = None,
 ) -> Path:
     """Write tables, figures and a page that shows them, from records alone.
 
     Whatever is missing (methods, folds, a task, times), the report is made, and says what it could not compute. Only
-    an empty frame, or one without the columns that tell networks apart, is refused.
+    an empty frame, or one without the columns that tell networks apart, is refused. Records of several plans are shown
+    in parts, as `split_records` has them; only those of the largest benchmark are ranked in the main sections.
 
     Parameters
     ----------
     records : DataFrame
-        One row per trained network, as from `knotwork.study.load_results`.
+        One row per trained network, as from `load_records` or `knotwork.study.load_results`.
     out : Path
         The page to write; ``tables/`` and ``figures/`` are written beside it.
     plan : mapping, optional
         The plan of the study, shown as it is.
     paper : Path, optional
-        A folder with the paper's numbers, ``average_ranks_{task}.csv`` and ``ablation_nrmse.csv``; without it nothing
-        is compared with them.
+        A folder with the paper's numbers, ``average_ranks_{task}.csv``, ``quoted_averages.csv`` and
+        ``ablation_nrmse.csv``; without it nothing is compared with them.
+    traces : Traces, optional
+        What the study has kept beside its records, as from `knotwork.report.traces.load_traces`.
 
     Returns
     -------
@@ -125,62 +123,36 @@ def make_report(
     """
     if len(records) == 0:
         raise argument_error("records", "have at least one row", records.shape)
-    frame = read_records(records)
-    summary = summarise_folds(frame)
-    tables = [
-        rank_table(summary, task, size=size) for task in TASKS for size in sizes_of(summary[summary["task"] == task])
-    ]
+    traced = set() if traces is None else {*traces.knots["key"].unique(), *traces.curves["key"].unique()}
+    parts = split_records(records, traced)
+    benchmarks, grids, times, traced_parts = (
+        [part for part in parts if part.kind == kind] for kind in ("benchmark", "grid", "times", "traces")
+    )
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    files = _Files(out.parent)
+    files = ReportFiles(out.parent)
+    frame = _once([part.frame for part in parts])
     page = _template().render(
-        _findings(frame, summary, tables)
-        | _ranks(summary, tables, files)
-        | _sizes(summary, tables, files)
-        | _scores(summary, files)
-        | _costs(summary, tables, files)
-        | _comparison(summary, tables, files, paper=paper)
-        | _sources(frame, plan, files)
-        | {"light": LIGHT, "dark": DARK, "knotwork_version": version("knotwork")}
+        numbers=describe_records(frame),
+        main=benchmark_section(benchmarks[0], files, traces) if benchmarks else None,
+        grids=[grid_section(part, files) for part in grids],
+        times=[time_section(part, ReportFiles(out.parent, f"{part.title}_")) for part in times],
+        extras=[extra_section(part, ReportFiles(out.parent, f"{part.title}_")) for part in benchmarks[1:]],
+        traces=[trace_section(part, traces, files) for part in traced_parts if traces is not None],
+        paper=comparison_section(parts, files, paper=paper),
+        provenance=source_section(frame, plan, files),
+        light=LIGHT,
+        dark=DARK,
+        knotwork_version=version("knotwork"),
     )
     out.write_text(page, encoding="utf-8")
     return out
 
 
-class _Files:
-    """Writes tables and figures beside the page, and gives back what the page shows of them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.tables, self.figures = folder / "tables", folder / "figures"
-        for path in (self.tables, self.figures):
-            path.mkdir(exist_ok=True)
-
-    def table(self, table: Table) -> Table:
-        """Write a table as Markdown, LaTeX and CSV."""
-        for ending, text in (("md", table.to_markdown()), ("tex", table.to_latex()), ("csv", table.to_csv())):
-            (self.tables / f"{_safe(table.name)}.{ending}").write_text(text, encoding="utf-8")
-        return table
-
-    def picture(self, picture: Picture | None) -> dict[str, Any] | None:
-        """Write a figure as SVG, light and dark, and as PDF."""
-        if picture is None:
-            return None
-        name = _safe(picture.name)
-        text = svg_text(picture.figure)
-        (self.figures / f"{name}.svg").write_text(text, encoding="utf-8")
-        (self.figures / f"{name}_dark.svg").write_text(dark_svg(text), encoding="utf-8")
-        picture.figure.savefig(self.figures / f"{name}.pdf", metadata={"CreationDate": None})
-        svg = inline_svg(text, name, label=picture.label, titles=picture.titles)
-        return {"name": name, "svg": Markup(svg), "caption": picture.caption, "label": picture.label}
-
-    def pictures(self, pictures: Iterable[Picture | None]) -> list[dict[str, Any]]:
-        """Write the figures that there are."""
-        return [shown for picture in pictures if (shown := self.picture(picture))]
-
-
-def _safe(name: str) -> str:
-    """Return a name that can be a file's and an id."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)
+def _once(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of all parts, a network that several plans share only once."""
+    frame = pd.concat(frames, ignore_index=True)
+    return frame[frame["key"].isna() | ~frame["key"].duplicated()].reset_index(drop=True)
 
 
 def _whole(text: str) -> Markup:
@@ -195,102 +167,3 @@ def _template() -> Any:
     )
     environment.filters["whole"] = _whole
     return environment.get_template("report.html.j2")
-
-
-def _findings(frame: pd.DataFrame, summary: pd.DataFrame, tables: list[RankTable]) -> dict[str, Any]:
-    """Return the summary in words."""
-    return {
-        "numbers": describe_records(frame),
-        "findings": [*describe_grids(summary, wide_blocks(summary)[:_MOST_GRIDS]), *map(describe_ranks, tables)],
-        "gaps": describe_gaps(tables, frame),
-    }
-
-
-def _ranks(summary: pd.DataFrame, tables: list[RankTable], files: _Files) -> dict[str, Any]:
-    """Return ranks by task: average ranks, diagrams, details, wins, heatmaps."""
-    tasks = []
-    for task in TASKS:
-        own = [table for table in tables if table.task == task and table.has_ranks]
-        sections = [
-            {
-                "table": table,
-                "diagram": files.picture(cd_picture(table)) if table.has_tests else None,
-                "detail": files.table(detail_table(table)),
-                "wins": files.table(win_table(table)),
-            }
-            for table in own
-        ]
-        if own:
-            tasks.append({
-                "task": task,
-                "average": files.table(average_rank_table(own)),
-                "sections": sections,
-                "heatmap": files.picture(heatmap_picture(summary, task)),
-            })  # fmt: skip
-    return {"tasks": tasks, "suited": files.table(suited_table(summary))}
-
-
-def _sizes(summary: pd.DataFrame, tables: list[RankTable], files: _Files) -> dict[str, Any]:
-    """Return curves over sizes, and grids where a data set and network has many sizes."""
-    curves = files.pictures(size_picture([table for table in tables if table.task == task]) for task in TASKS)
-    wide = wide_blocks(summary)
-    grids = []
-    for place, (dataset, network) in enumerate(wide):
-        table = files.table(grid_table(summary, dataset, network=network))
-        if place < _MOST_GRIDS:
-            grids.append((table, files.picture(grid_picture(summary, dataset, network=network))))
-    return {"curves": curves, "grids": grids, "n_more_grids": max(0, len(wide) - _MOST_GRIDS)}
-
-
-def _scores(summary: pd.DataFrame, files: _Files) -> dict[str, Any]:
-    """Return the table of all scores; those of each task and size are written to files."""
-    for task in TASKS:
-        for size in sizes_of(summary[summary["task"] == task]):
-            files.table(dataset_table(summary, task, size=size))
-    return {"scores": files.table(browse_table(summary))}
-
-
-def _costs(summary: pd.DataFrame, tables: list[RankTable], files: _Files) -> dict[str, Any]:
-    """Return what methods cost, and what they give for it."""
-    return {
-        "cost_words": describe_costs(summary),
-        "cost_pictures": files.pictures(cost_picture(summary, table) for table in tables if table.has_ranks),
-        "times": files.table(time_table(summary)),
-        "times_picture": files.picture(time_picture(summary)),
-        "overhead": files.table(overhead_table(summary)),
-        "complexity": files.table(complexity_table()),
-    }
-
-
-def _comparison(summary: pd.DataFrame, tables: list[RankTable], files: _Files, *, paper: Path | None) -> dict[str, Any]:
-    """Return our numbers beside the paper's."""
-    names = {**{task: f"average_ranks_{task}.csv" for task in TASKS}, "ablation": "ablation_nrmse.csv"}
-    paths = {} if paper is None else {name: Path(paper) / file for name, file in names.items()}
-    theirs = {name: pd.read_csv(path) for name, path in paths.items() if path.exists()}
-    found = compare_ranks(tables, theirs)
-    if "ablation" in theirs:
-        found += compare_ablation(summary, theirs["ablation"])
-    for comparison in found:
-        files.table(comparison.table)
-    if found:
-        why = ""
-    elif theirs:
-        why = "Nothing in these records has a counterpart among the paper's numbers."
-    else:
-        why = "The paper's numbers were not given, so nothing is compared with them."
-    diagrams = files.pictures(
-        paper_picture(theirs[table.task], table.task, size=table.size)
-        for table in tables
-        if table.task in theirs and table.has_tests and table.size is not None
-    )
-    return {"comparisons": found, "no_comparison": why, "paper_pictures": diagrams}
-
-
-def _sources(frame: pd.DataFrame, plan: Mapping[str, Any] | None, files: _Files) -> dict[str, Any]:
-    """Return where the numbers come from."""
-    return {
-        "sources": list_sources(frame),
-        "plan": None if plan is None else json.dumps(plan, indent=2, default=str, ensure_ascii=False),
-        "checksums": files.table(checksum_table(frame)),
-        "failures": list_failures(frame),
-    }

@@ -23,13 +23,12 @@ def draw_heatmap(
     rows: Sequence[str],
     *,
     columns: Sequence[str],
-    label: str,
     lower_is_better: bool = True,
     digits: int = 1,
     groups: Sequence[str] | None = None,
     dark: bool = False,
 ) -> Figure:
-    """Draw a table of numbers as coloured cells, good ones dark blue, with the number in each.
+    """Draw a table of numbers as coloured cells, good ones dark blue, with the number in each, the best of a row bold.
 
     A missing number is a blank cell with a dash. If all numbers are equal, all cells have the same colour. Each cell
     has the group id ``cell-ROW-COLUMN``.
@@ -40,8 +39,6 @@ def draw_heatmap(
         Numbers, NaN where there is none.
     rows, columns : sequence of str
         Their names.
-    label : str
-        What the numbers are.
     lower_is_better : bool, default=True
         Which numbers are good.
     digits : int, default=1
@@ -57,14 +54,15 @@ def draw_heatmap(
     theme = theme_of(dark)
     places, heads, height = _places(list(groups or [""] * len(rows)))
     left = 0.4 + 0.085 * max(len(name) for name in rows)
-    size = (left + _CELL[0] * len(columns) + 0.65, 0.85 + _CELL[1] * height + 0.25)
+    size = (left + _CELL[0] * len(columns) + 0.65, 0.85 + _CELL[1] * height + 0.05)
     figure = Figure(figsize=size, facecolor=theme.background)
-    axes = figure.add_axes((left / size[0], 0.28 / size[1], _CELL[0] * len(columns) / size[0],
+    axes = figure.add_axes((left / size[0], 0.05 / size[1], _CELL[0] * len(columns) / size[0],
                             _CELL[1] * height / size[1]))  # fmt: skip
     clean_axes(axes, theme)
     axes.set(xlim=(0, len(columns)), ylim=(height, 0))
     axes.spines[:].set_visible(False)
     shares = _shares(table, lower_is_better)
+    best = np.max(shares, axis=1, initial=0.0, where=np.isfinite(shares))
     for i, y in enumerate(places):
         for j in range(len(columns)):
             fill = _colour(shares[i, j]) if np.isfinite(table[i, j]) else theme.background
@@ -72,14 +70,14 @@ def draw_heatmap(
             axes.add_patch(Rectangle((j, y), 0.97, 0.94, facecolor=fill, edgecolor="none", gid=gid))
             ink = _ink(fill) if np.isfinite(table[i, j]) else theme.muted
             text = f"{table[i, j]:.{digits}f}" if np.isfinite(table[i, j]) else MISSING
-            axes.text(j + 0.485, y + 0.5, text, ha="center", va="center", fontsize=8.5, color=ink, gid=f"{gid}-text")
+            axes.text(j + 0.485, y + 0.5, text, ha="center", va="center", fontsize=8.5, color=ink, gid=f"{gid}-text",
+                      fontweight="bold" if shares[i, j] == best[i] else "normal")  # fmt: skip
     for y, head in heads:
         axes.text(0, y + 0.6, head, ha="left", va="center", fontsize=9, color=theme.ink, fontweight="bold")
     axes.set_xticks(np.arange(len(columns)) + 0.485, columns, rotation=35, ha="left", rotation_mode="anchor")
     axes.xaxis.tick_top()
     axes.set_yticks(np.array(places) + 0.5, rows)
     axes.tick_params(length=0)
-    figure.text(0.01, 0.02, label, fontsize=8.5, color=theme.muted, va="bottom")
     return figure
 
 
@@ -105,7 +103,7 @@ def _shares(table: npt.NDArray[np.float64], lower_is_better: bool) -> npt.NDArra
 
 
 def _colour(share: float) -> str:
-    return to_hex(colormaps["cividis_r"](share))
+    return to_hex(colormaps["YlGnBu"](0.08 + 0.84 * share))
 
 
 def _ink(fill: str) -> str:

@@ -8,23 +8,31 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from knotwork.report.aggregate import METRICS, RankTable, in_order, rank_table, sizes_of
+from knotwork.report.agreement import RankPair, draw_agreement
 from knotwork.report.cd_diagram import draw_cd_diagram
-from knotwork.report.comparison import PAPER_BLOCKS
+from knotwork.report.comparison import PAPER_BLOCKS, RankComparison
 from knotwork.report.costs import draw_cost_quality, draw_training_times
 from knotwork.report.curves import SizeCurve, draw_size_curves
+from knotwork.report.dots import ScorePanel, draw_score_dots
 from knotwork.report.heatmaps import draw_heatmap
 from knotwork.stats import critical_difference
 
 __all__ = [
     "Picture",
+    "agreement_picture",
     "cd_picture",
     "cost_picture",
     "grid_picture",
     "heatmap_picture",
     "paper_picture",
+    "score_picture",
     "size_picture",
     "time_picture",
 ]
+
+
+_MOST_PANELS = 6
+"""Data sets, networks and sizes up to which scores are drawn one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,16 +70,16 @@ def _listed(names: Sequence[str], values: Sequence[float], digits: int = 2) -> s
 
 def cd_picture(table: RankTable) -> Picture:
     """Return the critical difference diagram of a table that has tests."""
-    figure = draw_cd_diagram(table.methods, table.ranks, table.cd).get_figure(root=True)
+    figure = draw_cd_diagram(table.methods, table.ranks, table.cd, title=table.label).get_figure(root=True)
     order = table.order
     ranks = _listed([table.methods[i] for i in order], [float(table.ranks[i]) for i in order])
-    bars = "Bars join methods that do not differ significantly (Nemenyi, 0.05)."
+    bars = ""
     if not table.rejects:
-        bars += " Friedman's test does not reject that all are alike, so nothing follows from gaps between bars."
+        bars = " Friedman's test does not reject that all are alike, so nothing follows from gaps between bars."
     return Picture(
         f"cd_{table.task}{_ending(table.size)}",
         figure,  # type: ignore[arg-type]
-        f"{table.label}: average ranks over {len(table.blocks)} blocks. {bars}",
+        f"{table.label}: average ranks over {len(table.blocks)} blocks.{bars}",
         f"Critical difference diagram, {table.label}. Critical difference {table.cd:.2f}. Average ranks: {ranks}.",
     )
 
@@ -97,7 +105,7 @@ def paper_picture(paper: pd.DataFrame, task: str, *, size: int) -> Picture | Non
     label = f"{task.capitalize()}, size {size}"
     return Picture(
         f"paper_cd_{task}_size{size}",
-        draw_cd_diagram(names, values, cd).get_figure(root=True),  # type: ignore[arg-type]
+        draw_cd_diagram(names, values, cd, title=f"{label}, the paper's ranks").get_figure(root=True),  # type: ignore[arg-type]
         f"{label}, the paper's numbers: average ranks over {n} blocks. Bars join methods that do not differ "
         "significantly (Nemenyi, 0.05).",
         f"Critical difference diagram of the paper's ranks, {label}. Critical difference {cd:.2f}. Average ranks: "
@@ -105,35 +113,75 @@ def paper_picture(paper: pd.DataFrame, task: str, *, size: int) -> Picture | Non
     )
 
 
-def heatmap_picture(summary: pd.DataFrame, task: str) -> Picture | None:
-    """Return mean ranks within each backbone, size by size, against methods; None if none can be computed."""
-    part = summary[summary["task"] == task]
+def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Picture | None:
+    """Return average ranks or mean scores within each backbone and size, against methods; None for a single row.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        As from `summarise_folds`.
+    task : str
+        A key of `METRICS`.
+    of : {"rank", "score"}
+        What the cells show.
+    """
+    part, metric = summary[summary["task"] == task], METRICS[task]
     tables = [
         (network, table)
         for size in sizes_of(part)
         for network in sorted(part["network"].unique())
         if (table := rank_table(summary, task, size=size, network=network)).has_ranks
     ]
-    if not tables:
+    if len(tables) < 2:
         return None
+    what, digits = ("average rank", 1) if of == "rank" else (f"mean {metric.label}", 3)
+    lower = of == "rank" or metric.lower_is_better
     methods = in_order([method for _, table in tables for method in table.methods])
     values = np.full((len(tables), len(methods)), np.nan)
     titles: dict[str, str] = {}
     for i, (network, table) in enumerate(tables):
-        for method, rank in zip(table.methods, table.ranks.tolist(), strict=True):
+        shown = table.ranks if of == "rank" else table.scores.mean(axis=0)
+        for method, value in zip(table.methods, shown.tolist(), strict=True):
             j = methods.index(method)
-            values[i, j] = rank
-            text = f"{method}, {network}, {table.label}: average rank {rank:.2f} over {len(table.blocks)} data sets"
+            values[i, j] = value
+            exact = f"{value:.2f}" if of == "rank" else f"{value:.4f}"
+            text = f"{method}, {network}, {table.label}: {what} {exact} over {len(table.blocks)} data sets"
             titles |= {f"cell-{i}-{j}": text, f"cell-{i}-{j}-text": text}
     groups = ["" if table.size is None else f"size {table.size}" for _, table in tables]
-    label = "average rank over data sets, within backbone and size (lower is better)"
-    figure = draw_heatmap(values, [network for network, _ in tables], columns=methods, label=label, groups=groups)
-    best = [
-        f"{network}, {table.label}: best {', '.join(table.best)} ({table.ranks.min():.2f})" for network, table in tables
-    ]
+    figure = draw_heatmap(
+        values, [network for network, _ in tables], columns=methods, lower_is_better=lower, digits=digits, groups=groups
+    )
+    best = [f"{network}, {table.label}: {methods[int((np.nanargmin if lower else np.nanargmax)(values[i]))]}"
+            for i, (network, table) in enumerate(tables)]  # fmt: skip
+    direction = "lower is better" if lower else "higher is better"
     return Picture(
-        f"heatmap_{task}", figure, f"{task.capitalize()}: {label}; dark is good.",
-        f"Heatmap of average ranks, {task}, backbone and size against method. {'; '.join(best)}.", titles,
+        f"heatmap_{task}" if of == "rank" else f"heatmap_scores_{task}", figure,
+        f"{task.capitalize()}: {what} over data sets, within backbone and size ({direction}); the best of each row in "
+        "bold.",
+        f"Heatmap of {what}, {task}, backbone and size against method. Best of each row: {'; '.join(best)}.", titles,
+    )  # fmt: skip
+
+
+def agreement_picture(found: Sequence[RankComparison]) -> Picture | None:
+    """Return our average ranks over all networks against the paper's; None if nothing is compared."""
+    whole = [each for each in found if each.network is None and len(each.both) > 1]
+    if not whole:
+        return None
+    titles: dict[str, str] = {}
+    pairs, said = [], []
+    for place, each in enumerate(whole):
+        rho = each.correlation
+        agreement = "" if rho is None else f", correlation {rho.rho:.2f}"
+        methods, ours, theirs = list(map(str, each.both.index)), each.both["ours"], each.both["theirs"]
+        pairs.append(RankPair(each.label + agreement, methods, ours.to_numpy(), theirs.to_numpy()))
+        said.append(each.label + agreement)
+        titles |= {f"point-{place}-{i}": f"{method}: {ours.iloc[i]:.2f} here, {theirs.iloc[i]:.2f} in the paper"
+                   for i, method in enumerate(methods)}  # fmt: skip
+    return Picture(
+        "paper_agreement", draw_agreement(pairs),
+        "Average ranks here against the paper's, with the rank correlation. On the dashed line both are the same; "
+        "below it a method does better here.",
+        f"Average ranks here against those of the paper. {'; '.join(said)}.", titles,
     )  # fmt: skip
 
 
@@ -183,16 +231,44 @@ def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Pictur
     )
 
 
+def score_picture(summary: pd.DataFrame) -> Picture | None:
+    """Return the scores of each data set, network and size with their deviations, if there are few of these.
+
+    None if there are more than `_MOST_PANELS`, which a table shows better.
+    """
+    part = summary[summary["n"] > 0]
+    panels = []
+    for task, metric in METRICS.items():
+        own = part[part["task"] == task]
+        for (dataset, network), block in own.groupby(["dataset", "network"]):
+            for size in sizes_of(block):
+                rows = block[block["size"].isna() | (block["size"] == size)].drop_duplicates("method", keep="last")
+                rows = rows.set_index("method").loc[in_order(rows["method"])]
+                title = f"{dataset}, {network}{_of_size(size)}"
+                mean, sd = rows["mean"].to_numpy(dtype=float), rows["sd"].fillna(0).to_numpy(dtype=float)
+                panels.append(ScorePanel(title, metric.label, list(rows.index), mean, sd, metric.lower_is_better))
+    if not 0 < len(panels) <= _MOST_PANELS:
+        return None
+    said = [f"{panel.title}: best mean {panel.label} {panel.methods[panel.best]}, {panel.mean[panel.best]:.4f}"
+            for panel in panels]  # fmt: skip
+    return Picture(
+        "score_dots", draw_score_dots(panels),
+        "Mean over folds and one standard deviation; the best mean is filled.",
+        f"Scores by data set. {'; '.join(said)}.",
+    )  # fmt: skip
+
+
 def time_picture(summary: pd.DataFrame) -> Picture | None:
     """Return training times by backbone, method and size; None if no times are recorded."""
     part = summary[summary["complete"] & summary["seconds"].notna()]
     if not len(part):
         return None
-    networks, methods, sizes = sorted(part["network"].unique()), in_order(part["method"].unique()), sizes_of(part)
+    networks, methods = sorted(part["network"].unique()), in_order(part["method"].unique())
+    sizes = [*([None] if part["size"].isna().any() else []), *(size for size in sizes_of(part) if size is not None)]
     seconds = np.full((len(networks), len(methods), len(sizes)), np.nan)
     titles: dict[str, str] = {}
     for s, size in enumerate(sizes):
-        medians = _medians(part[part["size"].isna() | (part["size"] == size)])
+        medians = _medians(part[part["size"].isna() if size is None else part["size"] == size])
         for (network, method), value in medians.items():
             p, m = networks.index(network), methods.index(method)
             seconds[p, m, s] = value
@@ -205,8 +281,8 @@ def time_picture(summary: pd.DataFrame) -> Picture | None:
         fastest.append(f"{network}: fastest over all sizes {method}, {value:.1f} s")
     return Picture(
         "times", draw_training_times(seconds, panels=networks, methods=methods, sizes=names),
-        "Seconds of preparation and training, summed over folds; median over data sets. Networks trained together "
-        "share their time.",
+        "Seconds of preparation and training, summed over folds; median over data sets. Members of a stack share its "
+        "time in equal parts.",
         f"Training times by backbone, method and size. {'; '.join(fastest)}.", titles,
     )  # fmt: skip
 
@@ -236,8 +312,7 @@ def cost_picture(summary: pd.DataFrame, table: RankTable) -> Picture | None:
     return Picture(
         f"cost_{table.task}{_ending(table.size)}",
         draw_cost_quality(cost, ranks, names=[str(name) for name in names]),
-        f"{table.label}: average rank against the seconds for all folds. The dashed line joins the methods that no "
-        "other beats in both.",
+        f"{table.label}: average rank against seconds. The dashed line joins the methods that no other beats in both.",
         f"Cost against quality, {table.label}. " + "; ".join(titles.values()) + ".",
         titles,
     )

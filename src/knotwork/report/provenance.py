@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from knotwork.datasets import DATASETS
 from knotwork.report.tables import Cell, Table
 
 __all__ = ["Failure", "checksum_table", "list_failures", "list_sources"]
@@ -38,25 +39,34 @@ class Failure:
 
 def list_sources(frame: pd.DataFrame) -> list[tuple[str, str]]:
     """Return plans, versions, devices and seeds of the records, as names with values and numbers of networks."""
-    columns = {"plan": "plan_hash", "version": "version", "device": "device"}
+    columns = {"plan": "plan", "plan hash": "plan_hash", "version": "version", "torch": "torch_version",
+               "device": "device", "host": "host"}  # fmt: skip
     found = []
     for name, column in columns.items():
         counts = frame[column].dropna().astype(str).value_counts()
         shown = [f"{value} ({count:,} networks)" for value, count in counts.items()]
-        found.append((name, "; ".join(shown) if shown else "not recorded"))
+        found.append((name, "; ".join(shown[:_MOST_RUNS]) if shown else "not recorded"))
     seeds = sorted({str(seed) for seed in frame["seed"].dropna()}, key=lambda seed: (len(seed), seed))
     more = f" and {len(seeds) - 20} more" if len(seeds) > 20 else ""
     return [*found, ("seeds", ", ".join(seeds[:20]) + more if seeds else "not recorded")]
 
 
 def checksum_table(frame: pd.DataFrame) -> Table:
-    """Return the SHA-256 of the data behind each data set; several for one data set are all listed."""
+    """Return the SHA-256 of the data behind each data set, all if there are several, and how it departs from the paper.
+
+    Departures are those of `knotwork.datasets.DATASETS`; they are given for data sets with one of its names.
+    """
     rows = []
     for (task, dataset), part in frame.groupby(["task", "dataset"]):
         sums = sorted({str(value) for value in part["data_sha256"].dropna()})
-        rows.append([Cell(str(dataset)), Cell(str(task)), Cell(", ".join(sums) or "not recorded")])
-    caption = "SHA-256 of the data as read. Several for one data set mean that not all networks saw the same data."
-    return Table("data", "Data", caption, ["data set", "task", "SHA-256"], rows)
+        deviation = DATASETS[str(dataset)].deviation if str(dataset) in DATASETS else ""
+        cells = (str(dataset), str(task), ", ".join(sums) or "not recorded", deviation or "none known")
+        rows.append([Cell(text) for text in cells])
+    caption = (
+        "SHA-256 of the data as read (several for one data set mean that not all networks saw the same data), and how "
+        "the registry says that it departs from the paper's."
+    )
+    return Table("data", "Data", caption, ["data set", "task", "SHA-256", "departure from the paper"], rows)
 
 
 def list_failures(frame: pd.DataFrame) -> list[Failure]:

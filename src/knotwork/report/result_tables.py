@@ -1,11 +1,11 @@
-"""Tables of quality: scores by data set, ranks, wins, the grid of sizes, and what suits each backbone."""
+"""Tables of quality: scores by data set, ranks, wins, and the grid of sizes."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
-from knotwork.report.aggregate import METRICS, RankTable, in_order, rank_table, sizes_of
+from knotwork.report.aggregate import METRICS, RankTable, in_order, sizes_of
 from knotwork.report.tables import Cell, Table, mark_best
 from knotwork.stats import wilcoxon_holm, wins
 
@@ -15,7 +15,6 @@ __all__ = [
     "dataset_table",
     "detail_table",
     "grid_table",
-    "suited_table",
     "win_table",
 ]
 
@@ -93,11 +92,13 @@ def average_rank_table(tables: Sequence[RankTable]) -> Table:
         found = dict(zip(table.methods, table.ranks.tolist(), strict=True))
         cells = [Cell(value=found.get(method), digits=2) for method in methods]
         columns.append(mark_best(cells, lower_is_better=True))
-    blocks = ", ".join(f"{len(table.blocks)} ({_size(table.size)})" for table in tables)
+    counts = [len(table.blocks) for table in tables]
+    blocks = ", ".join(f"{count} ({_size(table.size)})" for count, table in zip(counts, tables, strict=True))
+    blocks = blocks if len(set(counts)) > 1 else str(counts[0])
     return Table(
         f"average_ranks_{tables[0].task}",
         f"Average ranks, {tables[0].task}",
-        f"Average rank over blocks (data set and backbone; lower is better). Blocks: {blocks}.",
+        f"Lower is better. Blocks: {blocks}.",
         ["method", *(_size(table.size) for table in tables)],
         [[Cell(method), *(column[i] for column in columns)] for i, method in enumerate(methods)],
     )
@@ -172,47 +173,3 @@ def grid_table(summary: pd.DataFrame, dataset: str, *, network: str) -> Table:
         ["method", *("no size" if size is None else str(size) for size in sizes)],
         [[Cell(method), *flat[i * n : (i + 1) * n]] for i, method in enumerate(methods)],
     )
-
-
-def suited_table(summary: pd.DataFrame) -> Table:
-    """Return for each task, network and size the best method by rank, and the cheapest one that is not worse.
-
-    Cheapest is the lowest median over data sets of the seconds for all folds, among the methods that do not differ
-    significantly from the best.
-    """
-    rows = []
-    for task in METRICS:
-        part = summary[summary["task"] == task]
-        for network in sorted(part["network"].unique()):
-            for size in sizes_of(part):
-                table = rank_table(summary, task, size=size, network=network)
-                if table.has_tests:
-                    rows.append([Cell(task), Cell(network), Cell(_size(size)), *_suited(part, table, network)])
-    return Table(
-        "suited",
-        "What suits each backbone",
-        "Best average rank over the data sets of one task, with one backbone and size; how many of the other methods "
-        "do not differ significantly from it (Friedman, then Nemenyi, 0.05); and the one of these, the best included, "
-        "that trains fastest (median over data sets of the seconds for all folds).",
-        ["task", "backbone", "size", "best", "average rank", "data sets", "not worse", "of", "fastest of these",
-         "seconds"],
-        rows,
-    )  # fmt: skip
-
-
-def _suited(part: pd.DataFrame, table: RankTable, network: str) -> list[Cell]:
-    near = [*table.best, *table.not_worse()]
-    chosen = part[(part["network"] == network) & part["method"].isin(near)]
-    chosen = chosen[chosen["size"].isna() | (chosen["size"] == table.size)]
-    seconds = chosen.groupby("method")["seconds"].median().dropna()
-    fastest = (
-        [Cell(str(seconds.idxmin())), Cell(value=float(seconds.min()), digits=1)] if len(seconds) else [Cell()] * 2
-    )
-    return [
-        Cell(", ".join(table.best)),
-        Cell(value=float(table.ranks.min()), digits=2),
-        Cell(value=float(len(table.blocks)), digits=0),
-        Cell(value=float(len(near) - len(table.best)), digits=0),
-        Cell(value=float(len(table.methods) - len(table.best)), digits=0),
-        *fastest,
-    ]

@@ -7,8 +7,14 @@ from dataclasses import dataclass
 from html import escape
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.collections import Collection
+from matplotlib.colors import to_rgb, to_rgba_array
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.text import Text
 
 __all__ = [
     "DARK",
@@ -16,10 +22,13 @@ __all__ = [
     "Theme",
     "clean_axes",
     "dark_svg",
+    "darken",
     "inline_svg",
     "method_colour",
     "method_marker",
+    "settle_layout",
     "svg_text",
+    "theme_of",
 ]
 
 
@@ -56,6 +65,12 @@ DARK = Theme(
 
 _FAMILIES = {"BS": "blue", "IS": "orange", "MS": "pink", "PLE": "green"}
 _MARKERS = {"U": "o", "Q": "s", "CART": "^", "LGBM": "D", "Grad-U": "P", "Adaptive": "v"}
+_COLOURED: dict[type[Artist], tuple[str, ...]] = {
+    Text: ("color",),
+    Line2D: ("color", "markerfacecolor", "markeredgecolor"),
+    Patch: ("facecolor", "edgecolor"),
+    Collection: ("facecolor", "edgecolor"),
+}
 _FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', system-ui, sans-serif"
 
 
@@ -88,16 +103,21 @@ def clean_axes(axes: Axes, theme: Theme) -> None:
     axes.set_axisbelow(True)
 
 
+def settle_layout(figure: Figure) -> None:
+    """Compute the layout of a figure, and keep it from then on, whatever is drawn or saved."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine(None)
+
+
 def svg_text(figure: Figure) -> str:
     """Return a figure as the text of an SVG file, with text as text, the same for the same figure.
 
     The layout is computed once: whatever is saved of the figure later has the same one.
     """
     buffer = io.StringIO()
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
-        figure.set_layout_engine("none")
+    settle_layout(figure)
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "knotwork"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", buffer.getvalue(), flags=re.DOTALL)
@@ -106,8 +126,21 @@ def svg_text(figure: Figure) -> str:
 
 
 def dark_svg(text: str) -> str:
-    """Return the SVG of a light figure with the colours of dark ones."""
+    """Return the SVG of a light figure with the colours of dark ones; images in it stay as they are."""
     return _recoloured(text, {getattr(LIGHT, name): getattr(DARK, name) for name in Theme.__annotations__})
+
+
+def darken(figure: Figure) -> Figure:
+    """Give a light figure the colours of dark ones, and return it; colours that are no theme's stay as they are."""
+    swap = {to_rgb(getattr(LIGHT, name)): to_rgb(getattr(DARK, name)) for name in Theme.__annotations__}
+    for artist in figure.findobj():
+        for kind, parts in _COLOURED.items():
+            for part in parts if isinstance(artist, kind) else ():
+                colours = to_rgba_array(getattr(artist, f"get_{part}")()).tolist()
+                dark = [(*swap.get(tuple(colour[:3]), colour[:3]), colour[3]) for colour in colours]
+                if dark:
+                    getattr(artist, f"set_{part}")(dark[0] if len(dark) == 1 else dark)
+    return figure
 
 
 def inline_svg(text: str, name: str, *, label: str, titles: Mapping[str, str] | None = None) -> str:

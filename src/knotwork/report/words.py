@@ -1,18 +1,16 @@
 """What the records say, in sentences; every number in them is computed from the records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
 from knotwork.report.aggregate import METRICS, RankTable
-from knotwork.report.cost_tables import fixed_counterpart
 from knotwork.report.tables import format_number
 
 __all__ = [
     "Finding",
-    "describe_costs",
     "describe_gaps",
     "describe_grids",
     "describe_ranks",
@@ -33,11 +31,14 @@ class Finding:
         What was found.
     verdict : str
         The outcome in a few words.
+    details : list of str
+        The numbers behind it, for readers who ask.
     """
 
     heading: str
     sentences: list[str]
     verdict: str = ""
+    details: list[str] = field(default_factory=list)
 
 
 def enumerate_words(items: Sequence[str]) -> str:
@@ -57,7 +58,7 @@ def describe_ranks(table: RankTable) -> Finding:
         return Finding(table.label, [table.why_not], "cannot be ranked")
     if len(table.best) == len(table.methods):
         text = f"All {len(table.methods)} methods have the same average rank, {table.ranks.min():.2f}, {_over(table)}."
-        return Finding(table.label, [text, *_tests(table)], "no difference")
+        return Finding(table.label, [text, *_outcome(table)], "no difference")
     low = f"{table.ranks.min():.2f}"
     if len(table.best) > 1:
         first = f"{enumerate_words(table.best)} share the best average rank, {low}, {_over(table)}."
@@ -70,7 +71,7 @@ def describe_ranks(table: RankTable) -> Finding:
         verdict += "; " + _count(len(table.not_worse()), "method") + " not significantly worse"
     elif table.has_tests:
         verdict += "; no significant difference"
-    return Finding(table.label, [first, *_tests(table)], verdict)
+    return Finding(table.label, [first, *_outcome(table)], verdict, _numbers(table))
 
 
 def _over(table: RankTable) -> str:
@@ -88,27 +89,33 @@ def _interval(table: RankTable) -> str:
     return f" (95 % interval {table.intervals.low[best]:.2f} to {table.intervals.high[best]:.2f})"
 
 
-def _tests(table: RankTable) -> list[str]:
-    """Say what Friedman's and Nemenyi's tests say."""
+def _outcome(table: RankTable) -> list[str]:
+    """Say whether methods differ, and which are not told apart from the best."""
     if not table.has_tests:
         return [table.why_not]
-    test = table.test
-    if not test.defined:
+    if not table.test.defined:
         return ["All methods tie in every block, so there is nothing to test: no significant difference."]
-    numbers = f"Friedman chi² = {test.chi2:.1f}, Iman-Davenport F = {test.F:.2f}, p {_p(test.p_F)}"
     if not table.rejects:
-        return [f"No significant difference: the test does not reject that all methods are alike ({numbers})."]
-    best = enumerate_words(table.best)
-    said = [f"The test rejects that all methods are alike ({numbers})."]
-    rule = f"Nemenyi, critical difference {table.cd:.2f} at 0.05"
-    near, far = table.not_worse(), table.worse()
-    if near:
-        said.append(f"No significant difference between {best} and {_with_ranks(table, near)} ({rule}).")
-    if far:
-        said.append(f"Significantly worse than {best}: {_with_ranks(table, far)}" + ("." if near else f" ({rule})."))
-    else:
-        said.append(f"No method is significantly worse than {best}.")
-    return said
+        return ["No significant difference: the test does not reject that all methods are alike."]
+    best, near = enumerate_words(table.best), table.not_worse()
+    if not table.worse():
+        return [f"No method is significantly worse than {best}."]
+    return [f"No significant difference between {best} and {_with_ranks(table, near)}."] if near else []
+
+
+def _numbers(table: RankTable) -> list[str]:
+    """Give the numbers of Friedman's and Nemenyi's tests, and the methods that are worse than the best."""
+    if not table.has_tests or not table.test.defined:
+        return []
+    test = table.test
+    said = [f"Friedman chi² = {test.chi2:.1f}, Iman-Davenport F = {test.F:.2f}, p {_p(test.p_F)}."]
+    if not table.rejects:
+        return said
+    said.append(f"Nemenyi's critical difference is {table.cd:.2f} at 0.05.")
+    far = table.worse()
+    return (
+        [*said, f"Significantly worse than {enumerate_words(table.best)}: {_with_ranks(table, far)}."] if far else said
+    )
 
 
 def _with_ranks(table: RankTable, methods: list[str]) -> str:
@@ -129,7 +136,7 @@ def describe_records(frame: pd.DataFrame) -> list[tuple[str, str]]:
         (f"{len(frame):,}", "networks"),
         (f"{failed:,}", "failed"),
         (f"{frame['dataset'].nunique():,}", "data sets"),
-        (f"{frame['network'].nunique():,}", "backbones"),
+        (f"{len(frame[['backbone', 'tokens']].drop_duplicates()):,}", "backbones"),
         (f"{frame['method'].nunique():,}", "methods"),
         (_duration(float(seconds)), "of training"),
     ]
@@ -160,13 +167,22 @@ def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]
             said.append(f"{table.label}: {enumerate_words(table.absent)} {verb} not ranked, with complete scores "
                         "in less than half of the blocks.")  # fmt: skip
         if table.left_out:
-            blocks = [f"{dataset} with {network} (for want of {enumerate_words(methods)})"
-                      for (dataset, network), methods in list(table.left_out.items())[:5]]  # fmt: skip
-            rest = len(table.left_out) - len(blocks)
-            more = f", and {rest} more" if rest else ""
             said.append(f"{table.label}: {_count(len(table.left_out), 'block')} left out of the ranks, incomplete: "
-                        f"{'; '.join(blocks)}{more}.")  # fmt: skip
+                        f"{_left_out(table)}.")  # fmt: skip
     return said
+
+
+def _left_out(table: RankTable, most: int = 5) -> str:
+    """Name blocks that are left out, those that lack the same methods together, and a few of many."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for (dataset, network), lacked in table.left_out.items():
+        alike.setdefault(tuple(lacked), []).append(f"{dataset} with {network}")
+    said = []
+    for methods, blocks in alike.items():
+        more = [] if len(blocks) <= most else [f"{len(blocks) - most} more"]
+        lacking = enumerate_words(list(methods)) if len(methods) <= most else f"{len(methods)} methods"
+        said.append(f"{enumerate_words([*blocks[:most], *more])} (for want of {lacking})")
+    return "; ".join(said[:most]) + (f"; and {len(said) - most} more" if len(said) > most else "")
 
 
 def describe_grids(summary: pd.DataFrame, blocks: Sequence[tuple[str, str]]) -> list[Finding]:
@@ -196,21 +212,3 @@ def _configuration(row: "pd.Series[Any]") -> str:
 
 def _score(row: "pd.Series[Any]") -> str:
     return format_number(float(row["mean"])) + ("" if pd.isna(row["sd"]) else f" ± {format_number(float(row['sd']))}")
-
-
-def describe_costs(summary: pd.DataFrame) -> list[str]:
-    """Say how much longer learned knots take than fixed ones, by backbone, where both were trained."""
-    keys = ["dataset", "network", "size"]
-    whole = summary[summary["complete"]]
-    learned = whole.assign(fixed=whole["method"].map(fixed_counterpart)).dropna(subset=["fixed"])
-    pairs = learned.merge(whole, left_on=[*keys, "fixed"], right_on=[*keys, "method"], suffixes=("", "_fixed"))
-    pairs = pairs.dropna(subset=["seconds", "seconds_fixed"])
-    if not len(pairs):
-        return ["No network with learned knots has a counterpart with fixed knots to compare times with."]
-    said = []
-    for network, part in pairs.groupby("network"):
-        ratios = part["seconds"] / part["seconds_fixed"]
-        times = format_number(float(ratios.median()), 2)
-        said.append(f"With {network}, learned knots take {times} times as long as the same knots fixed "
-                    f"(median of {_count(len(part), 'pair')}).")  # fmt: skip
-    return said

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata, wilcoxon
 
-from knotwork.checks import check_bool
+from knotwork.checks import argument_error, check_bool, check_int
 from knotwork.stats.scores import check_not_negative, read_scores
 
 __all__ = ["PairwiseResult", "wilcoxon_holm", "wins"]
@@ -27,7 +27,7 @@ class PairwiseResult:
     p : ndarray of shape (k, k)
         Two-sided p-value of each pair, symmetric, with ones on the diagonal.
     adjusted : ndarray of shape (k, k)
-        The same after Holm's correction for the k (k - 1) / 2 pairs.
+        The same after Holm's correction for the pairs that were compared.
     direction : ndarray of shape (k, k)
         1 where the method of the row is better by its signed ranks, -1 where that of the column is, 0 where neither.
     """
@@ -37,8 +37,8 @@ class PairwiseResult:
     direction: npt.NDArray[np.int64]
 
 
-def wilcoxon_holm(scores: npt.ArrayLike, lower_is_better: bool = True) -> PairwiseResult:
-    """Compare all pairs of methods by Wilcoxon's signed-rank test, corrected by Holm for their number.
+def wilcoxon_holm(scores: npt.ArrayLike, lower_is_better: bool = True, *, control: int | None = None) -> PairwiseResult:
+    """Compare pairs of methods by Wilcoxon's signed-rank test, corrected by Holm for their number.
 
     Blocks in which the two methods tie are left out, as Wilcoxon did (SciPy's ``zero_method="wilcox"``); if they tie in
     all, p is 1. Missing and infinite scores are refused, and so is a single block.
@@ -49,6 +49,9 @@ def wilcoxon_holm(scores: npt.ArrayLike, lower_is_better: bool = True) -> Pairwi
         One row per block, one column per method; at least 2 of each.
     lower_is_better : bool, default=True
         Which method is the better one. The p-values do not depend on it, the directions do.
+    control : int, optional
+        Position of a method with which the others are compared. There are then n_methods - 1 pairs to correct for;
+        the p-values of all others are 1. By default, all pairs are compared.
 
     Returns
     -------
@@ -73,7 +76,10 @@ def wilcoxon_holm(scores: npt.ArrayLike, lower_is_better: bool = True) -> Pairwi
     table = read_scores(scores, min_blocks=2)
     signed = -table if check_bool(lower_is_better, "lower_is_better") else table
     k = table.shape[1]
-    first, second = np.array(list(combinations(range(k), 2))).T
+    if control is not None and not 0 <= check_int(control, "control", 0) < k:
+        raise argument_error("control", f"be the position of one of the {k} methods", control)
+    pairs = [pair for pair in combinations(range(k), 2) if control is None or control in pair]
+    first, second = np.array(pairs).T
     found = [_signed_rank(signed[:, i] - signed[:, j]) for i, j in zip(first, second, strict=True)]
     p_values = np.array([p for p, _ in found])
     p, adjusted, direction = np.ones((k, k)), np.ones((k, k)), np.zeros((k, k), dtype=np.int64)

@@ -1,0 +1,103 @@
+"""A browser that is driven as a reader does it, by the mouse and the keyboard, through Chromium's debugging pipe."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from contextlib import suppress
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+class Browser:
+    """A headless Chromium with one page; `problems` gathers what its console says of errors."""
+
+    def __init__(self, page, *, width=1400, height=900, dark=False):
+        self.problems, self._last, self._rest = [], 0, b""
+        to_read, self._to = os.pipe()
+        self._from, to_write = os.pipe()
+        options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "about:blank",
+                   f"--user-data-dir={tempfile.mkdtemp(dir=page.parent)}"]  # fmt: skip
+        command = f'exec "$0" "$@" 3<&{to_read} 4>&{to_write}'
+        self._process = subprocess.Popen(
+            ["bash", "-c", command, CHROMIUM, *options], pass_fds=(to_read, to_write), stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, env={**os.environ, "HOME": str(page.parent)},
+        )  # fmt: skip
+        os.close(to_read)
+        os.close(to_write)
+        self._session = None
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Runtime", "Log", "Page"):
+            self._call(f"{domain}.enable")
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self._call("Emulation.setEmulatedMedia", features=scheme)
+        self._call("Page.navigate", url=page.as_uri())
+        self.evaluate(
+            "new Promise(done => document.readyState === 'complete' ? done(1) : addEventListener('load', done))"
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        with suppress(BrokenPipeError):
+            os.write(self._to, b'{"id": 0, "method": "Browser.close"}\0')
+        self._process.wait(timeout=60)
+        os.close(self._to)
+        os.close(self._from)
+
+    def _call(self, method, **parameters):
+        """Send a command and wait for its answer; events on the way are looked at for problems."""
+        self._last += 1
+        message = {"id": self._last, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._read()
+            if answer.get("id") == self._last:
+                assert "error" not in answer, answer["error"]
+                return answer["result"]
+            self._look_at(answer)
+
+    def _read(self):
+        while b"\0" not in self._rest:
+            chunk = os.read(self._from, 1 << 16)
+            assert chunk, "Chromium has ended"
+            self._rest += chunk
+        message, _, self._rest = self._rest.partition(b"\0")
+        return json.loads(message)
+
+    def _look_at(self, event):
+        kind, parameters = event.get("method"), event.get("params", {})
+        wrong = kind == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert")
+        if wrong or kind in ("Runtime.exceptionThrown", "Log.entryAdded"):
+            self.problems.append(parameters)
+
+    def evaluate(self, expression):
+        """Return the value of an expression in the page, awaited."""
+        answer = self._call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def click(self, selector):
+        """Press and release the left button of the mouse in the middle of an element, as far as it can be seen."""
+        middle = """(() => { const each = document.querySelector(%s); each.scrollIntoView({block: "center",
+            inline: "center", behavior: "instant"}); const box = each.getClientRects()[0];
+            return [box.x + box.width / 2, box.y + box.height / 2]; })()"""
+        x, y = self.evaluate(middle % json.dumps(selector))
+        for kind in ("mousePressed", "mouseReleased"):
+            self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def type(self, text):
+        """Type a text into what has the focus."""
+        self._call("Input.insertText", text=text)
+
+    def press(self, key):
+        """Press a key, such as ``ArrowDown``."""
+        code = {"ArrowDown": 40, "Enter": 13, "Tab": 9}[key]
+        for kind in ("rawKeyDown", "keyUp"):
+            self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)

@@ -1,0 +1,54 @@
+"""Ratios of times are those of the clocks, and stacks are not taken for single networks."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from knotwork.report.aggregate import read_records
+from knotwork.report.efficiency import describe_ratios, describe_stacks, ratio_table, ratios_of, stack_table
+from tests.report.cases import make_records
+
+
+def records(together, *, learned=2.0, epochs=10):
+    found = make_records(
+        1, 0, backbones=["mlp"], methods=["Std", "BS-U", "BS-Grad-U", "MS-Grad-U"], sizes=(7, 30), n_folds=3
+    )
+    is_learned = found["method"] == "BS-Grad-U"
+    return found.assign(
+        together=together, prepare_seconds=0.0, epochs=np.where(is_learned, 2 * epochs, epochs),
+        train_seconds=np.where(is_learned, 4.0 * learned, 4.0),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+def test_ratio_of_times(factor):
+    pairs = ratios_of(read_records(records(False, learned=factor)))
+    assert len(pairs) == 2 * 3, "one for each size and fold; there is no MS-U"
+    (said,) = describe_ratios(pairs)
+    assert said == (
+        f"With mlp, training with learned knots takes {factor:.2f} times as long as with the same knots fixed, and "
+        f"{factor / 2:.2f} times per epoch (median of 6 pairs)."
+    )
+    for row in ratio_table(pairs).rows:
+        assert [cell.text for cell in row[:3]] == ["BS-Grad-U", "BS-U", "mlp"]
+        times = [12 * factor, 12, factor, factor / 2, factor / 2, factor / 2]
+        assert [cell.value for cell in row[4:]] == pytest.approx(times)
+
+
+def test_members_of_a_stack_share_its_time_so_nothing_is_said_of_them():
+    pairs = ratios_of(read_records(records(True)))
+    assert not len(pairs)
+    assert describe_ratios(pairs)[0].startswith("What learned knots cost in time cannot be said")
+    assert ratio_table(pairs).rows == []
+
+
+def test_alone_against_stacked():
+    both = pd.concat([records(False), records(True).assign(train_seconds=0.5)], ignore_index=True)
+    frame = read_records(both)
+    rows = {row[1].shown: [cell.value for cell in row[2:]] for row in stack_table(frame).rows}
+    # Three folds of three methods at 4 s, of which one takes twice as long.
+    assert rows["7"] == [9, 3 * (4 + 4 + 8), 4.5, 3 * 16 / 4.5]
+    assert rows["no size"] == [3, 12, 1.5, 8]
+    (said,) = describe_stacks(frame)
+    assert said == "In stacks, 21 networks of mlp took 10 s of training; one after the other 108 s, 10.3 times that."
+    assert stack_table(read_records(records(True))).rows == []

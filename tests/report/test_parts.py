@@ -1,0 +1,116 @@
+"""Records of several plans: what is ranked together, and what stays apart."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from knotwork.report.document import make_report
+from knotwork.report.parts import split_records
+from tests.report.cases import make_records
+
+SMALL = {"methods": ["Std", "PLE", "BS-U", "BS-Grad-U"], "sizes": (7,), "n_folds": 2}
+
+
+def plan_of(name, *, tokens=None, together=True, salt="", **options):
+    """Return records of a plan, with keys that say what was trained."""
+    records = make_records(**(SMALL | {"n_regression": 3, "n_classification": 0, "backbones": ["mlp"]} | options))
+    if tokens is not None:
+        records["tokens"] = tokens
+    names = ["dataset", "backbone", "tokens", "method", "size", "fold"]
+    keys = ["-".join(map(str, row)) + salt + str(together) for row in records[names].to_numpy()]
+    return records.assign(plan=name, together=together, key=keys)
+
+
+def grid(name="ablation"):
+    records = plan_of(name, n_regression=1, sizes=(5, 10, 15, 20)).assign(dataset="ablation")
+    return records.assign(key=records["key"] + name)
+
+
+def efficiency(name, together):
+    records = plan_of(name, n_regression=1, sizes=(7, 15), together=together).assign(dataset="sgemm")
+    return records.assign(key=records["key"] + name)
+
+
+def split(*plans):
+    return split_records(pd.concat(plans, ignore_index=True))
+
+
+def test_plans_of_one_name_are_ranked_together_and_others_are_not():
+    parts = split(
+        plan_of("paper-mlp"), grid(), efficiency("efficiency", False), plan_of("paper-resnet", backbones=["resnet"]),
+        efficiency("efficiency-stacked", True), plan_of("paper-ft", backbones=["ft"], tokens="coordinate"),
+        plan_of("paper", backbones=["ft"], tokens="feature"),
+    )  # fmt: skip
+    assert [(part.kind, part.plans) for part in parts] == [
+        ("benchmark", ("paper", "paper-ft", "paper-mlp", "paper-resnet")),
+        ("times", ("efficiency", "efficiency-stacked")),
+        ("grid", ("ablation",)),
+    ]
+    assert set(parts[0].frame["network"]) == {"mlp", "resnet", "ft feature", "ft coordinate"}
+    assert set(parts[1].frame["network"]) == {"mlp (alone)", "mlp (stacked)"}
+    assert set(parts[0].frame["dataset"]) == {"reg00", "reg01", "reg02"}
+
+
+def test_a_network_of_two_plans_counts_once():
+    (part,) = split(plan_of("paper-mlp"), plan_of("paper"))
+    assert len(part.frame) == len(plan_of("paper"))
+
+
+def test_plans_that_trained_the_same_network_differently_stay_apart():
+    parts = split(plan_of("paper", n_regression=4), plan_of("paper-rates", salt="faster"))
+    assert [part.plans for part in parts] == [("paper",), ("paper-rates",)]
+
+
+def test_plans_with_methods_of_their_own_stay_apart():
+    parts = split(plan_of("paper", n_regression=4), plan_of("paper-starts", methods=["BS-U", "BS-Q"]))
+    assert [part.plans for part in parts] == [("paper",), ("paper-starts",)]
+
+
+def test_records_without_plans_are_one_part():
+    (part,) = split_records(make_records(2, 0, backbones=["mlp"], **SMALL))
+    assert (part.kind, part.plans) == ("benchmark", ())
+    assert split_records(grid().drop(columns=["plan", "key"]))[0].kind == "grid"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parts")
+    records = pd.concat(
+        [plan_of("paper-mlp", n_regression=4), grid(), efficiency("efficiency", False),
+         efficiency("efficiency-stacked", True), plan_of("starts", methods=["BS-U", "BS-Q"])],
+        ignore_index=True,
+    )  # fmt: skip
+    return folder, make_report(records, folder / "report.html").read_text(encoding="utf-8"), records
+
+
+def test_each_part_has_its_section(page):
+    folder, text, records = page
+    for head in ("Sizes: ablation", "Times: efficiency, efficiency-stacked", "Plan: starts"):
+        assert f">{head}</h2>" in text
+    assert "among 4 methods over 4 blocks" in text, "the ablation and SGEMM are no blocks of the benchmark"
+    assert f"<dd>{records['key'].nunique():,}</dd>" in text, "a network of two plans counts once"
+    for name in ("efficiency__efficiency-stacked_learned_to_fixed", "starts_average_ranks_regression"):
+        assert (folder / "tables" / f"{name}.csv").exists()
+
+
+def test_ratio_of_times_is_that_of_the_records_trained_alone(page):
+    _, text, records = page
+    alone = records[(records["plan"] == "efficiency")].groupby("method")["train_seconds"].sum()
+    by_size = records[records["plan"] == "efficiency"].groupby(["method", "size"])["train_seconds"].sum()
+    ratios = [by_size["BS-Grad-U", size] / by_size["BS-U", size] for size in (7.0, 15.0)]
+    assert f"takes {min(ratios):.2f} to {max(ratios):.2f} times as long" in text
+    stacked = records[records["plan"] == "efficiency-stacked"]["train_seconds"].sum()
+    assert f"{alone.sum() / stacked:.1f} times that" in text
+
+
+def test_only_an_ablation(tmp_path):
+    text = make_report(grid(), tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "nothing is ranked" in text
+    assert ">Sizes: ablation</h2>" in text
+    assert 'id="score-table"' not in text
+
+
+def test_only_times(tmp_path):
+    records = efficiency("efficiency", False).assign(train_seconds=np.nan, prepare_seconds=np.nan)
+    text = make_report(records, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "No times are recorded" in text

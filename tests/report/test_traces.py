@@ -1,0 +1,131 @@
+"""Learning curves, paths of knots and fitted curves: figures show what was kept."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from knotwork.datasets import load_dataset
+from knotwork.report.aggregate import read_records
+from knotwork.report.document import make_report, report_folder
+from knotwork.report.traces import (
+    Traces,
+    describe_knots,
+    fit_picture,
+    knot_pictures,
+    learning_picture,
+    scatter_picture,
+)
+from knotwork.study import Plan, run
+from tests.report.cases import make_records
+
+NOTHING = {
+    "histories": pd.DataFrame({"key": [], "epoch": [], "loss": [], "score": [], "rate": []}),
+    "knots": pd.DataFrame({"key": [], "epoch": [], "feature": [], "knot": [], "position": []}),
+    "curves": pd.DataFrame({"key": [], "x": [], "value": []}),
+}
+
+
+def keyed(records, plan="plan"):
+    return records.assign(key=[f"{plan}-{i}" for i in range(len(records))], plan=plan)
+
+
+def benchmark():
+    return keyed(make_records(2, 0, backbones=["mlp"], methods=["Std", "PLE"], sizes=(7,), n_folds=2))
+
+
+def histories(records):
+    scores = {"Std": [3.0, 1.0, 2.0], "PLE": [4.0, 3.0]}
+    rows = [
+        {"key": row["key"], "epoch": epoch, "loss": 2 * score, "score": score, "rate": 0.1}
+        for row in records.to_dict("records")
+        for epoch, score in enumerate(scores[row["method"]])
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_learning_curves_are_those_of_one_fold():
+    records = benchmark()
+    picture = learning_picture(read_records(records), histories(records), "regression")
+    lines = picture.figure.axes[1].lines
+    assert [line.get_ydata().tolist() for line in lines if line.get_gid() != "best"] == [[3, 1, 2], [4, 3]]
+    assert [line.get_xydata()[0].tolist() for line in lines if line.get_gid() == "best"] == [[2, 1], [2, 3]]
+    assert picture.label.endswith("Best epoch of those trained: Std 2 of 3, PLE 2 of 2.")
+    assert learning_picture(read_records(records), NOTHING["histories"], "regression") is None
+
+
+def moving():
+    """Return records of two variants, and knots of which the second moves by 0.3 or 0.1 after two still epochs."""
+    records = keyed(make_records(1, 0, backbones=["mlp"], methods=["BS-Grad-U"], sizes=(7,), n_folds=2), "knots")
+    records = records.assign(fold=0, variant=["1e-5", "1e-4"])
+    rows = [
+        {"key": key, "epoch": epoch, "feature": feature, "knot": knot, "position": 0.25 * (knot + 1) + moved}
+        for key, far in zip(records["key"], (0.1, 0.3), strict=True)
+        for epoch, moved_now in enumerate([0.0, 0.0, 0.0, far])
+        for feature in ("x0", "x1")
+        for knot, moved in enumerate([0.0, moved_now])
+    ]
+    return records, pd.DataFrame(rows)
+
+
+def test_paths_of_knots():
+    records, knots = moving()
+    frame = read_records(records)
+    (picture,) = knot_pictures(frame, knots)
+    panels = picture.figure.axes
+    assert [axes.get_title(loc="left") for axes in panels] == ["1e-5", "1e-4"]
+    np.testing.assert_allclose(panels[1].lines[1].get_ydata(), [0.5, 0.5, 0.5, 0.8])
+    np.testing.assert_allclose(panels[1].lines[0].get_ydata(), [0.25] * 4)
+    assert describe_knots(frame, knots) == [
+        "BS-Grad-U: the knot that ends farthest from its start is 0.100 (1e-5), 0.300 (1e-4) away from it."
+    ]
+
+
+def test_traced_plans_are_not_ranked(tmp_path):
+    records, knots = moving()
+    both = pd.concat([benchmark(), records], ignore_index=True)
+    traces = Traces(**(NOTHING | {"knots": knots}))
+    text = make_report(both, tmp_path / "report.html", traces=traces).read_text(encoding="utf-8")
+    assert ">Traces: knots</h2>" in text
+    assert 'id="figure-knots_BS-Grad-U"' in text
+    assert "among 2 methods over 2 blocks" in text
+
+
+def test_scatter_only_of_the_data_that_was_used():
+    records = make_records(1, 0, backbones=["mlp"], methods=["Std"], n_folds=1).assign(dataset="ablation")
+    assert scatter_picture(read_records(records)) is None
+    sha = load_dataset("ablation").sha256
+    assert scatter_picture(read_records(records.assign(data_sha256=sha))).name == "data_ablation"
+
+
+def test_a_study_that_keeps_all_of_it(tmp_path):
+    fits = Plan(
+        name="illustration", datasets=["illustration_regression", "illustration_classification"], folds=1, sizes=[10],
+        methods=["PLE", "BS-U"], backbones=["linear"], bins="uniform", split="holdout",
+    )  # fmt: skip
+    knots = Plan(
+        name="moving", datasets=["sk_diabetes"], methods=["BS-Grad-U"], sizes=[6], folds=1, split="holdout",
+        keep_knots=True,
+        backbones=[{"name": "mlp", "widths": [8]}], training={"max_epochs": 3, "knot_warmup": 0},
+    )  # fmt: skip
+    for plan in (fits, knots):
+        run(plan, tmp_path, device="cpu")
+    text = report_folder(tmp_path, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'id="figure-fits"' in text
+    assert 'id="figure-knots_BS-Grad-U"' in text
+    for name in ("fits", "fits_dark", "knots_BS-Grad-U"):
+        assert (tmp_path / "figures" / f"{name}.pdf").exists()
+
+
+@pytest.mark.parametrize("dataset", ["illustration_regression", "illustration_classification"])
+def test_fits_stand_beside_the_truth(dataset):
+    grid = np.linspace(0, 1, 5)
+    task = dataset.removeprefix("illustration_")
+    records = keyed(make_records(task == "regression", task != "regression", backbones=["linear"], methods=["PLE"],
+                                 sizes=(10,), n_folds=1)).assign(dataset=dataset)  # fmt: skip
+    curves = pd.DataFrame({"key": records["key"].iloc[0], "x": grid, "value": grid**2})
+    figure = fit_picture(read_records(records), curves).figure
+    (fit,) = [line for line in figure.axes[0].lines if line.get_gid() == "fit"]
+    np.testing.assert_array_equal(fit.get_ydata(), grid**2)
+    truth = next(line for line in figure.axes[0].lines if line.get_label() == "truth")
+    at_zero = {"regression": 0.5, "classification": 0.04}[task]
+    assert truth.get_ydata()[0] == pytest.approx(at_zero, abs=1e-3)
