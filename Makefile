@@ -4,7 +4,9 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test lint bench clean
+PLANS = ablation paper-mlp paper-resnet paper-ft paper-ft-coordinate efficiency efficiency-stacked knot-relocation illustration
+
+.PHONY: demo test lint bench paper paper-tables clean
 
 demo: $(STAMP)
 	$(BIN)/knotwork demo --out demo
@@ -16,6 +18,17 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# All of the paper: needs a GPU, and the tables in KNOTWORK_DATA. It may be stopped and started again.
+paper: $(STAMP)
+	set -e; for plan in $(PLANS); do \
+	    $(BIN)/knotwork study prepare $$plan --out study; $(BIN)/knotwork study run $$plan --out study; done
+	$(BIN)/knotwork study pack study --out results
+	$(MAKE) paper-tables
+
+# Tables, figures and report from the records in results/: no GPU, no data, nothing is trained.
+paper-tables: $(STAMP)
+	$(BIN)/knotwork report results --paper results/paper --out docs/paper
 
 # PreTab needs pandas 2, so the peers live in an environment of their own.
 bench: .venv-bench/.installed
@@ -36,4 +49,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-bench demo build dist
+	rm -rf $(VENV) .venv-bench demo study build dist

@@ -59,14 +59,17 @@ def _progress() -> Any:
 @app.command(epilog="Example: knotwork report results, then open results/report.html")
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a study.")],
-    out: Annotated[Path | None, typer.Option(help="The page; by default report.html in the folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The page, or a folder for it; by default report.html in the folder.")
+    ] = None,
     paper: Annotated[Path | None, typer.Option(help="Folder with average_ranks_*.csv to compare with.")] = None,
 ) -> None:
     """Write tables, figures and one page, report.html, from the records of a study. Nothing is trained."""
     from knotwork.errors import ArgumentError  # noqa: PLC0415
     from knotwork.report.document import report_folder  # noqa: PLC0415
 
-    page = out or folder / "report.html"
+    page = out or folder
+    page = page if page.suffix == ".html" else page / "report.html"
     try:
         report_folder(folder, page, paper=paper)
     except ArgumentError as error:
