@@ -8,7 +8,8 @@ import pytest
 from sklearn.base import clone
 
 import knotwork as kw
-from knotwork.encoders.methods import METHOD_TABLE
+from knotwork.encoders.methods import METHOD_TABLE, METHODS
+from knotwork.errors import ArgumentError
 from knotwork.knots import CartPlacement, Column
 
 RANDOM = np.random.default_rng(0)
@@ -163,3 +164,17 @@ def test_adaptive_bins_are_between_five_and_fifty():
     assert len(flat.knots_[0]) + 1 == 5
     rows = np.histogram(x, np.concatenate(([-1], wavy.knots_[0], [2])))[0]
     assert rows.min() >= 25
+
+
+def test_methods_beyond_the_paper_learn_their_knots():
+    beyond = {name: method for name, method in METHOD_TABLE.items() if name not in METHODS}
+    assert len(METHODS) == 19
+    assert set(beyond) == {"PLE-Grad", *(f"{family}-Grad-{end}" for family in ("BS", "IS", "MS")
+                                         for end in ("Q", "CART", "LGBM"))}  # fmt: skip
+    for name, method in METHOD_TABLE.items():
+        assert (method.start is not None) == method.learnable == ("Grad" in name)
+        if method.start is not None:
+            fixed = METHOD_TABLE[method.start]
+            assert (fixed.family, fixed.placement, fixed.learnable) == (method.family, method.placement, False)
+            with pytest.raises(ArgumentError, match=f"The encoder that they start from is {method.start!r}"):
+                kw.make_encoder(name)

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+import knotwork as kw
 from knotwork.datasets import load_dataset
 from knotwork.study import load_histories, load_knot_paths, load_plan, load_results, run, traces
+from knotwork.study.data import load_data
+from knotwork.study.folds import make_splits
 from tests.study.cases import CLOCKS, SMALL_MLP, TRAINING, tiny_plan
 
 RATES = {"still": 0.0, "slow": 0.5, "fast": 4.0}
@@ -142,3 +145,19 @@ def test_networks_trained_alone_keep_their_traces_too(tmp_path):
     assert load_histories(tmp_path)["key"].nunique() == 6
     epochs = load_results(tmp_path).set_index("key")["epochs"].to_dict()
     assert load_histories(tmp_path).groupby("key", observed=True).size().to_dict() == epochs
+
+
+@pytest.mark.parametrize(("method", "start"), [("PLE-Grad", "PLE"), ("BS-Grad-Q", "BS-Q"), ("IS-Grad-CART", "IS-CART")])
+def test_learned_knots_start_where_their_name_says(method, start, tmp_path):
+    plan = tiny_plan(methods=[method], sizes=[6], split="holdout", folds=1, keep_knots=True)
+    run(plan, tmp_path, device="cpu")
+    data = load_data(plan, "sk_iris")
+    (split,) = make_splits(data.target, data.task, folds=1, seed=plan.seed, split="holdout")
+    encoder = kw.make_encoder(start, size=6, task="classification").fit(
+        data.numbers[split.train], data.target[split.train]
+    )
+    paths = load_knot_paths(tmp_path)
+    first = paths[paths["epoch"] == 0]
+    for name, knots in zip(data.identity.numerical, encoder.knots_, strict=True):
+        np.testing.assert_allclose(first[first["feature"] == name]["position"], knots, atol=2e-3 * np.ptp(knots))
+    assert load_results(tmp_path)["knots_moved"].all()

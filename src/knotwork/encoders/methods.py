@@ -1,7 +1,7 @@
-"""The methods of the paper by name, and the encoder of each."""
+"""The methods by name, those of the paper and further ones with learned knots, and the encoder of each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any
 
@@ -17,7 +17,7 @@ __all__ = ["METHODS", "METHOD_TABLE", "Method", "encoder_from_spec", "make_encod
 
 @dataclass(frozen=True)
 class Method:
-    """A method of the paper.
+    """A method.
 
     Parameters
     ----------
@@ -29,12 +29,15 @@ class Method:
         Whether the knots are learned with a network.
     adaptive : bool
         Whether the size is chosen for each column.
+    start : str or None
+        Name of the method whose knots learned ones start from.
     """
 
     family: str
     placement: str | None = None
     learnable: bool = False
     adaptive: bool = False
+    start: str | None = field(default=None, repr=False)
 
     @property
     def has_size(self) -> bool:
@@ -55,11 +58,22 @@ METHOD_TABLE: dict[str, Method] = {
         for short, family in _SPLINES.items()
         for end, placement in _PLACEMENTS.items()
     },
-    **{f"{short}-Grad-U": Method(family, "uniform", learnable=True) for short, family in _SPLINES.items()},
+    **{
+        f"{short}-Grad-U": Method(family, "uniform", learnable=True, start=f"{short}-U")
+        for short, family in _SPLINES.items()
+    },
 }
 
 METHODS: tuple[str, ...] = tuple(METHOD_TABLE)
-"""Names of the 19 methods."""
+"""Names of the paper's 19 methods."""
+
+METHOD_TABLE |= {
+    f"{short}-Grad-{end}": Method(family, placement, learnable=True, start=f"{short}-{end}")
+    for short, family in _SPLINES.items()
+    for end, placement in _PLACEMENTS.items()
+    if end != "U"
+}
+METHOD_TABLE["PLE-Grad"] = Method("ple", "cart", learnable=True, start="PLE")
 
 DEFAULT_SIZE = 15
 
@@ -109,7 +123,7 @@ def parse_spec(spec: str) -> tuple[str, int | None]:
     (('BS-Q', 15), ('Std', None))
     """
     name, at, size = spec.partition("@") if isinstance(spec, str) else (spec, "", "")
-    check_choice(name, "method", METHODS)
+    check_choice(name, "method", METHOD_TABLE)
     if not at:
         return name, None
     if not size.isdecimal():
@@ -127,9 +141,8 @@ def encoder_from_spec(name: str, size: int | None, options: Mapping[str, Any]) -
             "method",
             "be one without learned knots",
             name,
-            f"The knots of {name} are learned with a network: use "
-            f"knotwork.nn.SplineEncoding(n_features, size, family={method.family!r}) in front of one. "
-            f"The encoder that they start from is {name.replace('Grad-', '')!r}.",
+            f"The knots of {name} are learned with a network: use {_layer(method)} in front of one. "
+            f"The encoder that they start from is {method.start!r}.",
         )
     size = DEFAULT_SIZE if size is None else check_int(size, "size", minimum=1)
     encoder: Encoder
@@ -141,6 +154,13 @@ def encoder_from_spec(name: str, size: int | None, options: Mapping[str, Any]) -
         settings = {"family": method.family, "size": size, "placement": method.placement}
         encoder = _build(SplineEncoder, settings, options)
     return encoder
+
+
+def _layer(method: Method) -> str:
+    """Return how the layer with learned knots is made."""
+    if method.family == "ple":
+        return "knotwork.nn.PiecewiseLinearEncoding(n_features, size)"
+    return f"knotwork.nn.SplineEncoding(n_features, size, family={method.family!r})"
 
 
 def _build(kind: type, settings: Mapping[str, Any], options: Mapping[str, Any]) -> Any:

@@ -97,7 +97,7 @@ def fit_blocks(
     goal = Target.from_values(target, task)
     blocks = []
     for index, (choice, values) in enumerate(zip(choices, numbers.T, strict=True)):
-        encoder = encoder_from_spec(choice.method.replace("Grad-", ""), choice.size, {})
+        encoder = encoder_from_spec(METHOD_TABLE[choice.method].start or choice.method, choice.size, {})
         encoder._check_settings()
         column = Column.from_values(np.ascontiguousarray(values), weights)
         blocks.append(encoder._fit_column(index, column, goal, seed + index))

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from knotwork.checks import argument_error, listed
-from knotwork.encoders import METHODS
+from knotwork.encoders import METHOD_TABLE
 from knotwork.stats import FriedmanResult, RankIntervals, average_ranks, bootstrap_ranks, critical_difference, friedman
 
 __all__ = [
@@ -345,6 +345,6 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
 
 def in_order(methods: npt.ArrayLike) -> list[str]:
     """Return methods in the order of the paper, others after them by name."""
-    places = {method: place for place, method in enumerate(METHODS)}
+    places = {method: place for place, method in enumerate(METHOD_TABLE)}
     names = sorted({str(method) for method in np.asarray(methods)})
     return sorted(names, key=lambda name: places.get(name, len(places)))

@@ -37,7 +37,7 @@ def fixed_counterpart(method: str) -> str | None:
     >>> fixed_counterpart("BS-Grad-U"), fixed_counterpart("PLE")
     ('BS-U', None)
     """
-    return method.replace("-Grad", "") if method in METHOD_TABLE and METHOD_TABLE[method].learnable else None
+    return METHOD_TABLE[method].start if method in METHOD_TABLE else None
 
 
 def overhead_table(summary: pd.DataFrame) -> Table:

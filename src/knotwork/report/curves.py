@@ -20,7 +20,8 @@ _STYLES: dict[str, Literal["--", ":", "-."]] = {"Std": "--", "MinMax": ":", "PLE
 """Lines of methods without a size, or whose size is not chosen."""
 
 _PLACEMENTS = {"U": "equal distances", "Q": "quantiles", "CART": "a tree", "LGBM": "boosted trees",
-               "Grad-U": "learned"}  # fmt: skip
+               "Grad-U": "learned", "Grad-Q": "learned from quantiles", "Grad-CART": "learned from a tree",
+               "Grad-LGBM": "learned from boosted trees", "Grad": "learned from a tree"}  # fmt: skip
 """What the endings of methods say of their knots."""
 
 Floats = npt.NDArray[np.float64]

@@ -64,7 +64,8 @@ DARK = Theme(
 )
 
 _FAMILIES = {"BS": "blue", "IS": "orange", "MS": "pink", "PLE": "green"}
-_MARKERS = {"U": "o", "Q": "s", "CART": "^", "LGBM": "D", "Grad-U": "P", "Adaptive": "v"}
+_MARKERS = {"U": "o", "Q": "s", "CART": "^", "LGBM": "D", "Grad-U": "P", "Adaptive": "v",
+            "Grad": "P", "Grad-Q": "*", "Grad-CART": "<", "Grad-LGBM": ">"}  # fmt: skip
 _COLOURED: dict[type[Artist], tuple[str, ...]] = {
     Text: ("color",),
     Line2D: ("color", "markerfacecolor", "markeredgecolor"),

@@ -11,7 +11,7 @@ from typing import Any
 
 from knotwork.checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork.datasets import KEYS
-from knotwork.encoders.methods import METHOD_TABLE, METHODS
+from knotwork.encoders.methods import METHOD_TABLE
 from knotwork.study.choices import (
     BackboneChoice,
     LinearConfig,
@@ -52,7 +52,7 @@ class Plan:
     name : str
         Its name.
     methods : tuple of str
-        Names of `knotwork.METHODS`.
+        Names of `knotwork.METHODS`, or further ones with learned knots such as ``"BS-Grad-Q"`` and ``"PLE-Grad"``.
     backbones : tuple of BackboneChoice
         The networks, or linear models (``"linear"``); also names, or mappings as in a TOML file.
     datasets : tuple of str, default=()
@@ -114,7 +114,7 @@ class Plan:
         for name in self.datasets:
             check_choice(name, "datasets", KEYS)
         for name in self.methods:
-            check_choice(name, "methods", METHODS)
+            check_choice(name, "methods", METHOD_TABLE)
         if not self.methods:
             raise argument_error("methods", "be at least one", self.methods)
         if not self.names:
@@ -255,7 +255,7 @@ def load_plan(name_or_path: str | PathLike[str]) -> Plan:
     text = str(name_or_path)
     path = PLANS[text] if text in PLANS else Path(text).expanduser()
     if text not in PLANS and (path.suffix != ".toml" or not path.is_file()):
-        raise argument_error("plan", f"be one of {listed(PLANS)}, or a .toml file that exists", text)
+        raise argument_error("plan", f"be one of {listed(PLANS, most=40)}, or a .toml file that exists", text)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -85,7 +85,7 @@ class _SharedTrees:
 
 def fitted_as(method: str) -> str:
     """Return the method whose encoding a method starts from: itself, unless its knots are learned."""
-    return method.replace("Grad-", "")
+    return METHOD_TABLE[method].start or method
 
 
 def wanted_by(network: NetworkSpec, bins: str = "cart") -> Wanted:
