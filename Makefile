@@ -4,7 +4,8 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-PLANS = ablation paper-mlp paper-resnet paper-ft paper-ft-coordinate efficiency efficiency-stacked knot-relocation illustration
+PLANS = ablation paper-mlp paper-resnet paper-ft paper-ft-coordinate efficiency efficiency-stacked knot-relocation \
+    learned-starts knot-training illustration
 
 .PHONY: demo test lint bench paper paper-tables clean
 
@@ -29,6 +30,7 @@ paper: $(STAMP)
 # Tables, figures and report from the records in results/: no GPU, no data, nothing is trained.
 paper-tables: $(STAMP)
 	$(BIN)/knotwork report results --paper results/paper --out docs/paper
+	$(BIN)/python results/findings.py
 
 # PreTab needs pandas 2, so the peers live in an environment of their own.
 bench: .venv-bench/.installed
