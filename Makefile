@@ -13,7 +13,7 @@ demo: $(STAMP)
 	$(BIN)/knotwork demo --out demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=15
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
