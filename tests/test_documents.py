@@ -1,4 +1,4 @@
-"""Examples in docstrings and in the README run, and give what they say."""
+"""Examples in docstrings, in the README and in the guide run, and give what they say."""
 
 import doctest
 import importlib
@@ -13,6 +13,7 @@ import knotwork
 
 ROOT = Path(__file__).parents[1]
 MODULES = ["knotwork", *(info.name for info in pkgutil.walk_packages(knotwork.__path__, "knotwork."))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -24,13 +25,41 @@ def test_docstring_examples(name):
 
 
 def python_blocks(path):
-    return re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    """Return the Python blocks of a page, each behind so many empty lines that errors name its true lines."""
+    text = path.read_text()
+    found = re.finditer(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    return ["\n" * text[: match.start(1)].count("\n") + match.group(1) for match in found]
 
 
-def test_readme_examples(tmp_path, monkeypatch):
+WITH_CODE = [path for path in PAGES if python_blocks(path)]
+
+
+@pytest.fixture
+def registries():
+    """Take away what a page has added to a table of names."""
+    from knotwork.basis import FAMILIES
+    from knotwork.encoders import METHOD_TABLE
+    from knotwork.knots import PLACEMENTS
+    from knotwork.nn import BACKBONES
+
+    tables = (FAMILIES, METHOD_TABLE, PLACEMENTS, BACKBONES)
+    before = [dict(table) for table in tables]
+    yield
+    for table, own in zip(tables, before, strict=True):
+        table.clear()
+        table.update(own)
+
+
+@pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_pages_run(path, tmp_path, monkeypatch, registries):
     monkeypatch.chdir(tmp_path)
-    blocks = python_blocks(ROOT / "README.md")
-    assert blocks
     names = {}
-    for block in blocks:  # in one namespace, as a reader would type them
-        exec(compile(block, "README.md", "exec"), names)
+    for block in python_blocks(path):  # in one namespace, as a reader would type them
+        exec(compile(block, str(path), "exec"), names)
+
+
+def test_every_page_of_the_guide_has_code_that_runs():
+    nav = re.findall(r"^ {6}- [^:]+: ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
+    guide = {ROOT / "docs" / name for name in nav if "/" not in name}
+    assert len(guide) == 9
+    assert guide - set(WITH_CODE) == {ROOT / "docs" / "cluster.md"}, "which is about commands"

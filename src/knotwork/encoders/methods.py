@@ -57,6 +57,7 @@ METHOD_TABLE: dict[str, Method] = {
     },
     **{f"{short}-Grad-U": Method(family, "uniform", learnable=True) for short, family in _SPLINES.items()},
 }
+"""What each of the 19 names stands for."""
 
 METHODS: tuple[str, ...] = tuple(METHOD_TABLE)
 """Names of the 19 methods."""
