@@ -1,7 +1,8 @@
 """The pictures of the guide.
 
-python examples/pictures.py docs/images     writes guide_encodings.png, guide_placements.png, guide_effect.png and
-                                            guide_knots.png, each below 100 kB
+python examples/pictures.py docs/images               writes guide_encodings.png, guide_placements.png,
+                                                      guide_effect.png and guide_knots.png
+python examples/pictures.py docs/images placements    writes one of them
 """
 
 import io
@@ -142,13 +143,10 @@ def knots_figure(curves: np.ndarray, path: np.ndarray) -> Figure:
     """Draw curves (x, truth, best fit before and after learning) above the path of the knots."""
     figure = Figure(figsize=(8, 5.4), layout="constrained", facecolor=LIGHT.background)
     above, below = new_axes(figure, 3, 4)
-    styles = (
-        ("truth", LIGHT.ink, (0, (4, 3))),
-        ("best fit, knots at equal distances", LIGHT.grey, "solid"),
-        ("best fit, learned knots", LIGHT.blue, "solid"),
-    )
-    for curve, (label, colour, style) in zip(curves.T[1:], styles, strict=True):
-        above.plot(curves[:, 0], curve, color=colour, linestyle=style, linewidth=1.8, label=label)
+    x, truth, start, end = curves.T
+    above.plot(x, start, color=LIGHT.grey, linewidth=1.8, label="best fit, knots at equal distances")
+    above.plot(x, end, color=LIGHT.blue, linewidth=2.6, label="best fit, learned knots")
+    above.plot(x, truth, color=LIGHT.ink, linewidth=1.2, linestyle=(0, (4, 3)), label="truth")
     above.legend(frameon=False, labelcolor=LIGHT.ink)
     above.set_ylabel("target")
     below.plot(path, np.arange(len(path)), color=LIGHT.blue, linewidth=1.6)
@@ -169,6 +167,7 @@ def save(figure: Figure, path: Path) -> None:
 if __name__ == "__main__":
     out = Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
-    for draw in (encodings, placements, effect, knots):
-        save(draw(), out / f"guide_{draw.__name__}.png")
-        print(out / f"guide_{draw.__name__}.png")
+    drawings = {draw.__name__: draw for draw in (encodings, placements, effect, knots)}
+    for name in sys.argv[2:] or drawings:
+        save(drawings[name](), out / f"guide_{name}.png")
+        print(out / f"guide_{name}.png")

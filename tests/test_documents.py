@@ -4,12 +4,15 @@ import doctest
 import importlib
 import pkgutil
 import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 import knotwork
+from knotwork.cli import app
 
 ROOT = Path(__file__).parents[1]
 MODULES = ["knotwork", *(info.name for info in pkgutil.walk_packages(knotwork.__path__, "knotwork."))]
@@ -24,14 +27,14 @@ def test_docstring_examples(name):
     assert result.failed == 0
 
 
-def python_blocks(path):
-    """Return the Python blocks of a page, each behind so many empty lines that errors name its true lines."""
+def blocks(path, language):
+    """Return the blocks of a page, each behind so many empty lines that errors name its true lines."""
     text = path.read_text()
-    found = re.finditer(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-    return ["\n" * text[: match.start(1)].count("\n") + match.group(1) for match in found]
+    found = re.finditer(r"^```(\w*)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    return ["\n" * text[: match.start(2)].count("\n") + match[2] for match in found if match[1] == language]
 
 
-WITH_CODE = [path for path in PAGES if python_blocks(path)]
+WITH_CODE = [path for path in PAGES if blocks(path, "python")]
 
 
 @pytest.fixture
@@ -54,8 +57,32 @@ def registries():
 def test_pages_run(path, tmp_path, monkeypatch, registries):
     monkeypatch.chdir(tmp_path)
     names = {}
-    for block in python_blocks(path):  # in one namespace, as a reader would type them
+    for block in blocks(path, "python"):  # in one namespace, as a reader would type them
         exec(compile(block, str(path), "exec"), names)
+
+
+def test_plans_on_pages_are_plans():
+    found = [tomllib.loads(block) for path in PAGES for block in blocks(path, "toml")]
+    assert found
+    for content in found:
+        assert knotwork.study.Plan.from_mapping({"name": "page", **content}).n_networks > 0
+
+
+def commands():
+    for path in PAGES:
+        for line in "\n".join(blocks(path, "")).splitlines():
+            words = re.sub(r"^\s*(\w+=\S+ )*|\s+#.*", "", line).split()
+            if words[:1] == ["knotwork"]:
+                yield pytest.param(words[1:], id=f"{path.stem}: {' '.join(words)}")
+
+
+@pytest.mark.parametrize("words", list(commands()))
+def test_commands_on_pages_are_there(words):
+    command, rest = typer.main.get_command(app), list(words)
+    while hasattr(command, "commands"):
+        command = command.commands[rest.pop(0)]
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in rest if word.startswith("--")} <= known
 
 
 def test_every_page_of_the_guide_has_code_that_runs():
