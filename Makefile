@@ -7,7 +7,7 @@ STAMP = $(VENV)/.installed
 PLANS = ablation paper-mlp paper-resnet paper-ft paper-ft-coordinate efficiency efficiency-stacked knot-relocation \
     learned-starts knot-training illustration
 
-.PHONY: demo test lint bench paper paper-tables clean
+.PHONY: demo test lint docs bench paper paper-tables clean
 
 demo: $(STAMP)
 	$(BIN)/knotwork demo --out demo
@@ -19,6 +19,10 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Guide and reference into build/docs/index.html. Modules are read, not imported; a warning is an error.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # All of the paper: needs a GPU, and the tables in KNOTWORK_DATA. It may be stopped and started again.
 paper: $(STAMP)
@@ -41,7 +45,7 @@ bench: .venv-bench/.installed
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,lint]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,lint,docs]"
 	touch $@
 
 .venv-bench/.installed: pyproject.toml benchmarks/requirements.txt

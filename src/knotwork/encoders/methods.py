@@ -63,6 +63,7 @@ METHOD_TABLE: dict[str, Method] = {
         for short, family in _SPLINES.items()
     },
 }
+"""What each of the 19 names stands for."""
 
 METHODS: tuple[str, ...] = tuple(METHOD_TABLE)
 """Names of the paper's 19 methods."""
