@@ -150,7 +150,10 @@ def encoder_from_spec(name: str, size: int | None, options: Mapping[str, Any]) -
     if method.family in SCALINGS:
         encoder = _build(ScalarEncoder, {"scaling": method.family}, options)
     elif method.family == "ple":
-        encoder = _build(PiecewiseLinearEncoder, {"adaptive": True} if method.adaptive else {"size": size}, options)
+        ple: dict[str, Any] = {"adaptive": True} if method.adaptive else {"size": size}
+        if method.placement != "cart":
+            ple["placement"] = method.placement
+        encoder = _build(PiecewiseLinearEncoder, ple, options)
     else:
         settings = {"family": method.family, "size": size, "placement": method.placement}
         encoder = _build(SplineEncoder, settings, options)
