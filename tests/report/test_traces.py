@@ -75,6 +75,8 @@ def test_paths_of_knots():
     assert [axes.get_title(loc="left") for axes in panels] == ["1e-5", "1e-4"]
     np.testing.assert_allclose(panels[1].lines[1].get_ydata(), [0.5, 0.5, 0.5, 0.8])
     np.testing.assert_allclose(panels[1].lines[0].get_ydata(), [0.25] * 4)
+    turned = read_records(records.assign(variant=["2e-4", "1e-5"]))
+    assert [axes.get_title(loc="left") for axes in knot_pictures(turned, knots)[0].figure.axes] == ["1e-5", "2e-4"]
     assert describe_knots(frame, knots) == [
         "BS-Grad-U: the knot that ends farthest from its start is 0.100 (1e-5), 0.300 (1e-4) away from it."
     ]

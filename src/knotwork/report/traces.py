@@ -151,7 +151,15 @@ def _paths(
         part = part[part["feature"] == part["feature"].iloc[0]]
         wide = part.pivot(index="epoch", columns="knot", values="position").sort_index().to_numpy(dtype=float)
         found.setdefault(str(row["method"]), {})[str(row["variant"] or row["network"])] = wide
-    return found
+    return {method: dict(sorted(paths.items(), key=lambda path: _size_of(path[0]))) for method, paths in found.items()}
+
+
+def _size_of(variant: str) -> tuple[float, str]:
+    """Return what variants are ordered by: their number, if they are named by one, otherwise their name."""
+    try:
+        return float(variant), variant
+    except ValueError:
+        return float("inf"), variant
 
 
 def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
