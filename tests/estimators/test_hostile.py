@@ -161,7 +161,7 @@ def test_columns_with_encodings_of_their_own(per_column, kind):
     frame = make_frame(["holes", "text", "outlier"], 40, np.random.default_rng(0)).set_axis(["a", "t", "b"], axis=1)
     model = kind(per_column, BACKBONES["mlp"], training=SHORT, random_state=0).fit(frame, np.arange(40) % 3)
     assert np.isfinite(model.predict(frame)).all()
-    assert [choice.method for choice in model.choices_] == [
+    assert [each.split("@")[0] for each in model.encoding_[0].values()] == [
         per_column.get(name, kw.recommend(model._task, budget="medium").method).split("@")[0] for name in ("a", "b")
     ]
 

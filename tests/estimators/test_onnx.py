@@ -91,6 +91,18 @@ def test_columns_of_different_encodings(tmp_path, backbone, categories):
     assert_equal(exported(model, tmp_path / "model.onnx"), model, hard_rows(model))
 
 
+@pytest.mark.parametrize("kind", ["number", "text"])
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_members_of_different_encodings_and_weights(tmp_path, backbone, kind):
+    model = fitted("ensemble", backbone, kind=kind, size=6 if backbone == "coordinate" else None)
+    assert len({*map(str, model.encoding_)}) > 1
+    assert len({*model.weights_}) > 1
+    assert_equal(exported(model, tmp_path / "model.onnx"), model, hard_rows(model))
+    model.save(tmp_path / "model")
+    knotwork.load(tmp_path / "model", device="cpu").export_onnx(tmp_path / "again.onnx")
+    assert (tmp_path / "again.onnx").read_bytes() == (tmp_path / "model.onnx").read_bytes()
+
+
 def test_the_standard_says_the_same(tmp_path):
     from onnx.reference import ReferenceEvaluator
 
