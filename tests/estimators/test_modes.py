@@ -128,17 +128,19 @@ def test_an_encoding_that_clearly_suits_wins():
     scores = {spec(each): each["score"] for each in chosen.candidates_}
     blind, seeing = ("Std", "BS-U@15", "BS-Grad-U@30"), ("PLE@15", "PLE@30", "IS-Q@15", "IS-Q@30", "IS-CART@30")
     assert chosen.encoding_[0][0] in seeing
-    assert min(scores[each] for each in blind) > 2 * max(scores[each] for each in seeing)
+    assert min(scores[each] for each in blind) > 1.5 * max(scores[each] for each in seeing)
     together = make(kw.TabularRegressor, "ensemble", training=training).fit(X[:1000], y[:1000])
-    for model in (chosen, together):
-        assert metrics.r2_score(y[1000:], model.predict(X[1000:])) > 0.9
+    uniform = make(kw.TabularRegressor, "BS-U@15", training=training).fit(X[:1000], y[:1000])
+    scored = [metrics.r2_score(y[1000:], model.predict(X[1000:])) for model in (uniform, chosen, together)]
+    assert scored[0] < 0.3
+    assert min(scored[1:]) > 0.7
     assert not {each[0] for each in together.encoding_} & set(blind)
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 @pytest.mark.parametrize("n_members", [1, 2])
 def test_an_ensemble_predicts_by_its_weights(kind, n_members, frame, target):
-    model = make(kind, "ensemble", n_members=n_members).fit(frame, target)
+    model = make(kind, "ensemble", n_members=n_members, validation_share=0.4).fit(frame, target)
     weights = model.weights_
     assert (weights > 0).all()
     assert weights.sum() == pytest.approx(1.0)

@@ -26,6 +26,9 @@ ENTRIES = 2**22
 """Numbers that are made at a time."""
 
 LARGEST = float(np.finfo(np.float64).max)
+FARTHEST = 1e300
+"""Predictions and targets farther from the mean, in units of the spread, are moved here: sums of them are numbers."""
+
 SMALLEST = 1e-300
 """Smallest probability, so that its logarithm is a number."""
 
@@ -65,7 +68,9 @@ class ValidationRows:
         if table.task == "classification":
             return cls(softmax(outputs, axis=-1), target, weights, table.task, config)
         shift, scale = (float(end[0]) for end in (trained.pieces[0].shift, trained.pieces[0].scale))
-        outputs, target = ((0.5 * each - 0.5 * shift) / (0.5 * scale) for each in (outputs, target))
+        with np.errstate(over="ignore"):
+            scaled = [(0.5 * each - 0.5 * shift) / (0.5 * scale) for each in (outputs, target)]
+        outputs, target = (np.clip(each, -FARTHEST, FARTHEST) for each in scaled)
         return cls(outputs, target, weights, table.task, config)
 
     def scores(self, shares: FloatArray) -> FloatArray:
