@@ -15,6 +15,7 @@ from knotwork.estimators.candidates import CANDIDATES, propose
 from knotwork.estimators.preparation import hold_out
 from knotwork.estimators.recommend import BACKBONES, RECOMMENDATIONS, TASKS
 from knotwork.nn import FTTransformerConfig, MLPConfig, ResNetConfig
+from tests.estimators.saved_cases import uneven_weights
 
 TRAINING = kw.TrainingConfig(max_epochs=4, learning_rate=0.01, batch_size=32)
 SMALL = {"backbone": MLPConfig(widths=(16,)), "training": TRAINING, "random_state": 0, "device": "cpu"}
@@ -139,18 +140,18 @@ def test_an_encoding_that_clearly_suits_wins():
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 @pytest.mark.parametrize("n_members", [1, 2])
-def test_an_ensemble_predicts_by_its_weights(kind, n_members, frame, target):
-    model = make(kind, "ensemble", n_members=n_members, validation_share=0.4).fit(frame, target)
+def test_an_ensemble_predicts_by_its_weights(monkeypatch, kind, n_members, frame, target):
+    monkeypatch.setattr("knotwork.estimators.combination.greedy_weights", uneven_weights)
+    model = make(kind, "ensemble", n_members=n_members).fit(frame, target)
+    given = uneven_weights(None, 10 * n_members)
+    kept = np.flatnonzero(given)
     weights = model.weights_
-    assert (weights > 0).all()
-    assert weights.sum() == pytest.approx(1.0)
-    assert len(set(np.round(weights, 6))) > 1
-    assert len(weights) == len(model.encoding_) == len(model.history_) == len(model.knots_)
-    assert len({tuple(each.values()) for each in model.encoding_}) > 1
-    shares = {spec(each): each["weight"] for each in model.candidates_ if each["weight"]}
-    for own, weight in shares.items():
-        of_own = [w for w, each in zip(weights, model.encoding_, strict=True) if each["signal"] == own]
-        assert sum(of_own) == pytest.approx(weight)
+    np.testing.assert_array_equal(weights, given[kept])
+    assert [each["signal"] for each in model.encoding_] == [CANDIDATES[place // n_members] for place in kept]
+    np.testing.assert_allclose(
+        [each["weight"] for each in model.candidates_], given.reshape(10, n_members).sum(axis=1), rtol=1e-12
+    )
+    assert len(weights) == len(model.history_) == len(model.knots_)
     each = model._outputs(model.columns_.read(frame))
     own = each[..., 0] if kind is kw.TabularRegressor else 1 / (1 + np.exp(each[..., 0] - each[..., 1]))
     np.testing.assert_allclose(outputs(model, frame), weights @ own, rtol=1e-9, atol=1e-12)

@@ -17,7 +17,7 @@ import knotwork
 from knotwork import TabularRegressor
 from knotwork.errors import PersistenceError
 from knotwork.estimators.persistence import save
-from tests.estimators.saved_cases import BACKBONES, SHORT, fitted, read_file, table, target, write_file
+from tests.estimators.saved_cases import BACKBONES, SHORT, fitted, mixed, read_file, table, target, write_file
 
 MAPPING = {"age": "IS-U@5", "income": "PLE@4", "flat": "Std"}
 
@@ -74,6 +74,18 @@ def test_what_is_loaded_is_what_was_saved(tmp_path, backbone, encoding, settings
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "model"]
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("kind", ["number", "int"])
+def test_members_of_different_encodings_and_weights(tmp_path, monkeypatch, backbone, kind):
+    model = mixed(monkeypatch, backbone, kind=kind, size=6 if backbone == "coordinate" else None)
+    assert len(model.trained_.pieces) > 1
+    model.save(tmp_path / "model")
+    loaded = knotwork.load(tmp_path / "model", device="cpu")
+    assert_same(loaded, model)
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
 
 
 def test_a_loaded_estimator_is_cloned_and_fitted_again(tmp_path):
