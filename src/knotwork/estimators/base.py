@@ -150,7 +150,7 @@ class TabularEstimator(BaseEstimator, ABC):
                 categories=self.categories,
                 report=bar,
             )
-        self._set_fitted(self._combined(trained, candidates, whole, held, config))
+        self._set_fitted(self._combined(trained, candidates, table=whole, held=held, config=config, seed=int(seeds[0])))
         self.indicated_, self.config_, self.backbone_ = indicated, config, backbone
         some = held[:MOST_HELD]
         self._held = Table(table.numbers[some], table.codes[some]), target[some]
@@ -159,9 +159,11 @@ class TabularEstimator(BaseEstimator, ABC):
         self,
         trained: Trained,
         candidates: list[Candidate],
+        *,
         table: TrainingTable,
         held: npt.NDArray[np.int64],
         config: TrainingConfig,
+        seed: int,
     ) -> Combination:
         """Return the members that predict, and their weights."""
         if self.encoding not in SEARCHES:
@@ -170,7 +172,7 @@ class TabularEstimator(BaseEstimator, ABC):
             return Combination(trained, candidates * n_members, np.ones(n_members) / n_members, [])
         if all(history.best_epoch < 0 for history in trained.histories):
             self._check_trained(trained)
-        return combine(self.encoding, trained, candidates, table=table, held=held, config=config)
+        return combine(self.encoding, trained, candidates, table=table, held=held, config=config, seed=seed)
 
     def _set_fitted(self, found: Combination) -> None:
         """Keep what was found."""

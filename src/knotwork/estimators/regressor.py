@@ -35,8 +35,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
 
         ``"validated"`` trains ten encodings together and keeps the one that is best on the validation rows.
 
-        ``"ensemble"`` trains the same ten and predicts by a weighted mean of them, with the weights that are best on
-        the validation rows; most are zero, and their networks are not kept.
+        ``"ensemble"`` trains the same ten and predicts by a weighted mean of those that are best together on the
+        validation rows; the others are not kept.
     backbone : {"mlp", "resnet", "ft"} or configuration, default="mlp"
         The network: a name, or a configuration such as ``knotwork.nn.MLPConfig(widths=(512, 512))``. By name the MLP
         has a dropout of 0.15, which predicts better than the paper's 0.3; ``MLPConfig()`` is the paper's.
