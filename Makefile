@@ -4,20 +4,25 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-PLANS = ablation paper-mlp paper-resnet paper-ft paper-ft-coordinate efficiency efficiency-stacked knot-relocation illustration
+PLANS = ablation paper-mlp paper-resnet paper-ft paper-ft-coordinate efficiency efficiency-stacked knot-relocation \
+    learned-starts knot-training illustration
 
-.PHONY: demo test lint bench paper paper-tables clean
+.PHONY: demo test lint docs bench paper paper-tables clean
 
 demo: $(STAMP)
 	$(BIN)/knotwork demo --out demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=15
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Guide and reference into build/docs/index.html. Modules are read, not imported; a warning is an error.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # All of the paper: needs a GPU, and the tables in KNOTWORK_DATA. It may be stopped and started again.
 paper: $(STAMP)
@@ -29,6 +34,7 @@ paper: $(STAMP)
 # Tables, figures and report from the records in results/: no GPU, no data, nothing is trained.
 paper-tables: $(STAMP)
 	$(BIN)/knotwork report results --paper results/paper --out docs/paper
+	$(BIN)/python results/findings.py
 
 # PreTab needs pandas 2, so the peers live in an environment of their own.
 bench: .venv-bench/.installed
@@ -39,7 +45,7 @@ bench: .venv-bench/.installed
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,lint]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,lint,docs]"
 	touch $@
 
 .venv-bench/.installed: pyproject.toml benchmarks/requirements.txt

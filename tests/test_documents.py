@@ -1,18 +1,22 @@
-"""Examples in docstrings and in the README run, and give what they say."""
+"""Examples in docstrings, in the README and in the guide run, and give what they say."""
 
 import doctest
 import importlib
 import pkgutil
 import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 import knotwork
+from knotwork.cli import app
 
 ROOT = Path(__file__).parents[1]
 MODULES = ["knotwork", *(info.name for info in pkgutil.walk_packages(knotwork.__path__, "knotwork."))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -23,14 +27,66 @@ def test_docstring_examples(name):
     assert result.failed == 0
 
 
-def python_blocks(path):
-    return re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+def blocks(path, language):
+    """Return the blocks of a page, each behind so many empty lines that errors name its true lines."""
+    text = path.read_text()
+    found = re.finditer(r"^```(\w*)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    return ["\n" * text[: match.start(2)].count("\n") + match[2] for match in found if match[1] == language]
 
 
-def test_readme_examples(tmp_path, monkeypatch):
+WITH_CODE = [path for path in PAGES if blocks(path, "python")]
+
+
+@pytest.fixture
+def registries():
+    """Take away what a page has added to a table of names."""
+    from knotwork.basis import FAMILIES
+    from knotwork.encoders import METHOD_TABLE
+    from knotwork.knots import PLACEMENTS
+    from knotwork.nn import BACKBONES
+
+    tables = (FAMILIES, METHOD_TABLE, PLACEMENTS, BACKBONES)
+    before = [dict(table) for table in tables]
+    yield
+    for table, own in zip(tables, before, strict=True):
+        table.clear()
+        table.update(own)
+
+
+@pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_pages_run(path, tmp_path, monkeypatch, registries):
     monkeypatch.chdir(tmp_path)
-    blocks = python_blocks(ROOT / "README.md")
-    assert blocks
     names = {}
-    for block in blocks:  # in one namespace, as a reader would type them
-        exec(compile(block, "README.md", "exec"), names)
+    for block in blocks(path, "python"):  # in one namespace, as a reader would type them
+        exec(compile(block, str(path), "exec"), names)
+
+
+def test_plans_on_pages_are_plans():
+    found = [tomllib.loads(block) for path in PAGES for block in blocks(path, "toml")]
+    assert found
+    for content in found:
+        assert knotwork.study.Plan.from_mapping({"name": "page", **content}).n_networks > 0
+
+
+def commands():
+    for path in PAGES:
+        for line in "\n".join(blocks(path, "")).splitlines():
+            words = re.sub(r"^\s*(\w+=\S+ )*|\s+#.*", "", line).split()
+            if words[:1] == ["knotwork"]:
+                yield pytest.param(words[1:], id=f"{path.stem}: {' '.join(words)}")
+
+
+@pytest.mark.parametrize("words", list(commands()))
+def test_commands_on_pages_are_there(words):
+    command, rest = typer.main.get_command(app), list(words)
+    while hasattr(command, "commands"):
+        command = command.commands[rest.pop(0)]
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in rest if word.startswith("--")} <= known
+
+
+def test_every_page_of_the_guide_has_code_that_runs():
+    nav = re.findall(r"^ {6}- [^:]+: ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
+    guide = {ROOT / "docs" / name for name in nav if "/" not in name}
+    assert len(guide) == 9
+    assert guide - set(WITH_CODE) == {ROOT / "docs" / "cluster.md"}, "which is about commands"

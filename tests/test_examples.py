@@ -23,6 +23,15 @@ def test_encodings(tmp_path):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_pictures_of_the_guide(tmp_path):
+    run_example("pictures.py", tmp_path, "encodings", "placements")
+    for name in ("encodings", "placements"):
+        assert (tmp_path / f"guide_{name}.png").read_bytes().startswith(b"\x89PNG")
+    kept = list((EXAMPLES.parent / "docs" / "images").glob("guide_*.png"))
+    assert len(kept) == 4
+    assert max(path.stat().st_size for path in kept) < 100_000
+
+
 def write_ranks(folder):
     for task in ("regression", "classification"):
         (folder / f"average_ranks_{task}.csv").write_text("method,m7\nStd,4.0\nPLE,1.0\nBS-Q,1.4\nIS-Q,3.6\n")

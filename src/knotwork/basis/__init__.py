@@ -32,6 +32,7 @@ FAMILIES: dict[str, type[Basis]] = {
     "ispline": ISpline,
     "ple": PiecewiseLinear,
 }
+"""The bases by name; `make_basis`, `evaluate` and `derivative` take an entry that is added, the encoders do not."""
 
 
 def make_basis(

@@ -27,6 +27,7 @@ EXTRAPOLATIONS = {
     "linear": "the basis continues in a straight line, with its value and slope at the end",
     "error": "a value outside the domain is refused",
 }
+"""What can happen to values outside the domain."""
 
 MIN_GAP = 1e-290
 """Smallest distance between neighbouring knots, in the unit of `binary_unit`: its reciprocal is finite."""

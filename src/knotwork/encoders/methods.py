@@ -63,6 +63,7 @@ METHOD_TABLE: dict[str, Method] = {
         for short, family in _SPLINES.items()
     },
 }
+"""What each of the 19 names stands for."""
 
 METHODS: tuple[str, ...] = tuple(METHOD_TABLE)
 """Names of the paper's 19 methods."""
@@ -149,7 +150,10 @@ def encoder_from_spec(name: str, size: int | None, options: Mapping[str, Any]) -
     if method.family in SCALINGS:
         encoder = _build(ScalarEncoder, {"scaling": method.family}, options)
     elif method.family == "ple":
-        encoder = _build(PiecewiseLinearEncoder, {"adaptive": True} if method.adaptive else {"size": size}, options)
+        ple: dict[str, Any] = {"adaptive": True} if method.adaptive else {"size": size}
+        if method.placement != "cart":
+            ple["placement"] = method.placement
+        encoder = _build(PiecewiseLinearEncoder, ple, options)
     else:
         settings = {"family": method.family, "size": size, "placement": method.placement}
         encoder = _build(SplineEncoder, settings, options)

@@ -7,8 +7,13 @@ from knotwork.checks import check_choice
 __all__ = ["BACKBONES", "BUDGETS", "RECOMMENDATIONS", "TASKS", "Recommendation", "recommend"]
 
 TASKS = ("regression", "classification")
+"""Tasks that there are recommendations for."""
+
 BACKBONES = ("mlp", "resnet", "ft")
+"""Backbones that there are recommendations for."""
+
 BUDGETS = ("low", "medium", "high")
+"""Budgets, from one training at a small size to learned knots."""
 
 
 @dataclass(frozen=True)

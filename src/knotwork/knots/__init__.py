@@ -47,3 +47,4 @@ PLACEMENTS: dict[str, Placement] = {
     "cart": CartPlacement(),
     "lgbm": LightGBMPlacement(),
 }
+"""The placements by name; an entry that is added can be named in both encoders."""

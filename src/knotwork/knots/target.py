@@ -12,6 +12,7 @@ from knotwork.checks import argument_error, check_choice
 __all__ = ["TASKS", "Target", "infer_task"]
 
 TASKS = ("regression", "classification")
+"""What a target can be."""
 
 MOST_CLASSES = 20
 """Whole numbers with more distinct values than this are taken for a regression target if no task is given."""

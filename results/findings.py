@@ -1,0 +1,244 @@
+"""Write docs/findings.md, "What we found", from the records in this folder: every number in it is computed here.
+
+    python results/findings.py
+
+Nothing is trained. `make paper-tables` runs it after the report.
+"""
+
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from knotwork.encoders import METHOD_TABLE
+from knotwork.stats import average_ranks, cliques, critical_difference
+from knotwork.study import load_results
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "findings.md"
+TASKS = {"regression": "nrmse", "classification": "auc"}
+SIZES = (7, 15, 30)
+BLOCKS = {"regression": 39, "classification": 36}
+"""Blocks behind the paper's average ranks."""
+PLAIN_STEP = {"mlp": 2077e-6, "resnet": 3740e-6, "ft feature": 10102e-6}
+"""Seconds of a step of one network in an ordinary torch loop on the H200, size 30 (table in benchmarks/README.md)."""
+
+
+def load() -> pd.DataFrame:
+    """Return the networks of the main benchmark, those of the backbones that were trained on all its data sets.
+
+    A column `network` has the name of the backbone and of its tokens, `score` NRMSE or AUC.
+    """
+    frame = load_results(HERE)
+    frame = frame[frame["plan"].str.startswith("paper") & (frame["status"] == "ok")]
+    network = (frame["backbone"] + " " + frame["tokens"].fillna("")).str.strip()
+    score = frame["nrmse"].where(frame["task"] == "regression", frame["auc"])
+    frame = frame.assign(network=network, score=score)
+    whole = frame.groupby("network")["dataset"].nunique() == frame["dataset"].nunique()
+    return frame[frame["network"].isin(whole[whole].index)]
+
+
+def ranks_by_block(frame: pd.DataFrame, task: str, size: int) -> pd.DataFrame:
+    """Return the rank of every method in every block of network and data set, 1 for the best."""
+    part = frame[(frame["task"] == task) & (frame["size"].isna() | (frame["size"] == size))]
+    wide = part.pivot_table(index=["network", "dataset"], columns="method", values="score", aggfunc="mean")
+    return wide.rank(axis=1, ascending=task == "regression")
+
+
+def correlation(ranks: pd.DataFrame, theirs: "pd.Series[float]") -> float:
+    """Return Spearman's correlation of our average ranks with the paper's."""
+    return float(stats.spearmanr(ranks.mean()[theirs.index], theirs).statistic)
+
+
+def interval(ranks: pd.DataFrame, theirs: "pd.Series[float]", repeats: int = 2000) -> tuple[float, float]:
+    """Return a 95 % bootstrap interval of the correlation: data sets are drawn, with all their networks."""
+    random = np.random.default_rng(0)
+    means = ranks.groupby(level="dataset").mean()[theirs.index].to_numpy()
+    drawn = random.integers(len(means), size=(repeats, len(means)))
+    places = stats.rankdata(means[drawn].mean(axis=1), axis=1)
+    found = np.corrcoef(np.vstack([stats.rankdata(theirs), places]))[0, 1:]
+    low, high = np.percentile(found, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def paragraph(text: str) -> str:
+    """Return text in lines of one width."""
+    return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def paper_ranks(task: str) -> pd.DataFrame:
+    """Return the paper's average ranks, one column for each size."""
+    return pd.read_csv(HERE / "paper" / f"average_ranks_{task}.csv").set_index("method")
+
+
+def agreement(frame: pd.DataFrame) -> Iterator[str]:
+    """Compare average ranks with the paper's."""
+    networks = sorted(frame["network"].unique())
+    yield "## Average ranks beside the paper's\n"
+    yield paragraph(f"""
+        Spearman's correlation of our average ranks of the 14 methods with the paper's, which are over its three
+        backbones (we have {" and ".join(networks)} on all data sets so far). Intervals: 95 %, data sets drawn with
+        replacement.""")
+    yield "| task | size | all | interval | " + " | ".join(networks) + " | best here | paper's best, its place here |"
+    yield "|---|---|---|---|" + "---|" * len(networks) + "---|---|"
+    values, alone = [], {network: [] for network in networks}
+    for task in TASKS:
+        for size in SIZES:
+            ranks, theirs = ranks_by_block(frame, task, size), paper_ranks(task)[f"m{size}"]
+            values.append(correlation(ranks, theirs))
+            low, high = interval(ranks, theirs)
+            for network in networks:
+                alone[network].append(correlation(ranks.loc[[network]], theirs))
+            order = list(ranks.mean().sort_values().index)
+            best = theirs.idxmin()
+            own = " | ".join(f"{alone[network][-1]:.2f}" for network in networks)
+            yield (
+                f"| {task} | {size} | {values[-1]:.2f} | {low:.2f} to {high:.2f} | {own} | {order[0]} "
+                f"| {best}, {order.index(best) + 1} of {len(order)} |"
+            )
+    means = ", ".join(f"{network} {np.mean(own):.2f}" for network, own in alone.items())
+    yield "\n" + paragraph(f"""
+        Mean over the six settings: **{np.mean(values):.2f}** over all backbones; {means}. Expected: 0.75 or more.""")
+
+
+def ends(frame: pd.DataFrame) -> Iterator[str]:
+    """Say whether PLE leads classification, and whether plain scaling is last."""
+    yield "**The paper's two claims that are easy to check.**\n"
+    yield "| task | size | blocks | critical difference | first clique | Std, MinMax: places |"
+    yield "|---|---|---|---|---|---|"
+    leads = []
+    for task in TASKS:
+        for size in SIZES:
+            blocks = ranks_by_block(frame, task, size)
+            ranks = average_ranks(blocks.to_numpy())
+            gap = critical_difference(len(ranks), len(blocks))
+            order = np.argsort(ranks, kind="stable")
+            names = [str(name) for name in blocks.columns[order]]
+            found = [group for group in cliques(ranks, gap) if order[0] in group]
+            first = [name for name in names if found and blocks.columns.get_loc(name) in found[0]] or names[:1]
+            if task == "classification":
+                leads.append("PLE" in first)
+            places = f"{names.index('Std') + 1}, {names.index('MinMax') + 1}"
+            yield f"| {task} | {size} | {len(blocks)} | {gap:.2f} | {', '.join(first)} | {places} |"
+    yield f"\nPLE is in the first clique of classification at {sum(leads)} of {len(leads)} sizes.\n"
+
+
+def influence(frame: pd.DataFrame) -> Iterator[str]:
+    """Say which data sets the lowest correlations hang on."""
+    yield paragraph("""
+        **Where agreement is lowest.** The setting and backbone with the lowest correlation, and what it becomes
+        without single data sets:""")
+    lowest = min(
+        (
+            correlation(ranks_by_block(frame, task, size).loc[[network]], paper_ranks(task)[f"m{size}"]),
+            task,
+            size,
+            network,
+        )
+        for task in TASKS
+        for size in SIZES
+        for network in frame["network"].unique()
+    )
+    value, task, size, network = lowest
+    ranks, theirs = ranks_by_block(frame, task, size).loc[[network]], paper_ranks(task)[f"m{size}"]
+    without = {
+        dataset: correlation(ranks.drop(index=dataset, level="dataset"), theirs)
+        for dataset in ranks.index.get_level_values("dataset")
+    }
+    most = sorted(without.items(), key=lambda item: -item[1])[:3]
+    inner = theirs.drop(["Std", "MinMax"])
+    yield paragraph(f"""
+        {task}, size {size}, {network}: {value:.2f}. Without {", ".join(f"{k}: {v:.2f}" for k, v in most)}. The paper's
+        own average ranks of the {len(inner)} encodings other than Std and MinMax lie between {inner.min():.2f} and
+        {inner.max():.2f} there, where its critical difference is
+        {critical_difference(14, BLOCKS[task]):.2f}: it cannot tell most of them apart, either.""")
+
+
+def learned(frame: pd.DataFrame) -> Iterator[str]:
+    """Say whether learned knots move, and what they gain."""
+    yield "## Learned knots: do they move, and do they pay?\n"
+    yield paragraph("""
+        Knots start to move after 50 epochs (the paper's warm-up), and the best weights are kept. So knots have moved
+        only in networks whose best epoch comes after that. Shift: how far a knot has gone on average, in percent of
+        the range of its feature, where it has moved. Gain: score with learned less score with the same knots fixed, in
+        pairs of data set and size (NRMSE: negative is better; AUC: positive is better), with a 95 % interval (t).""")
+    yield "| backbone | method | moved | shift, % | NRMSE gain | interval | AUC gain | interval |"
+    yield "|---|---|---|---|---|---|---|---|"
+    means = frame.groupby(["network", "task", "method", "dataset", "size"])["score"].mean()
+    for network in sorted(frame["network"].unique()):
+        for method in [name for name in METHOD_TABLE if METHOD_TABLE[name].learnable and name in set(frame["method"])]:
+            own = frame[(frame["network"] == network) & (frame["method"] == method)]
+            moved = own["knots_moved"].astype(bool)
+            cells = []
+            for task in TASKS:
+                fixed = METHOD_TABLE[method].start
+                if (network, task, fixed) not in means.index.droplevel([3, 4]):
+                    cells += ["not trained", ""]
+                    continue
+                gain = (means[network, task, method] - means[network, task, fixed]).dropna()
+                low, high = stats.t.interval(0.95, len(gain) - 1, gain.mean(), gain.sem())
+                cells += [f"{gain.mean():+.4f}", f"{low:+.4f} to {high:+.4f}"]
+            shift = 100 * own["knot_shift"][moved].mean()
+            yield f"| {network} | {method} | {moved.mean():.0%} | {shift:.2f} | " + " | ".join(cells) + " |"
+    yield "\nBy data set, the share of networks with learned knots that have moved, and the mean best epoch:\n"
+    rows = frame[frame["method"].map(lambda name: METHOD_TABLE[name].learnable)]
+    table = rows.assign(moved=rows["knots_moved"].astype(float)).pivot_table(
+        index="dataset", columns="network", values=["moved", "best_epoch"], aggfunc="mean"
+    )
+    networks = sorted(frame["network"].unique())
+    yield "| data set | " + " | ".join(f"{network}: moved | best epoch" for network in networks) + " |"
+    yield "|---|" + "---|---|" * len(networks)
+    for dataset, row in table.iterrows():
+        cells = [f"{row['moved', network]:.0%} | {row['best_epoch', network]:.0f}" for network in networks]
+        yield f"| {dataset} | " + " | ".join(cells) + " |"
+    yield ""
+
+
+def time(frame: pd.DataFrame) -> Iterator[str]:
+    """Say what training took, and would take one network at a time."""
+    yield "## Time\n"
+    yield paragraph("""
+        Seconds of training by the records' own clocks, on one H200, kernels compiled on the way. One at a time: the
+        steps that these networks took, times what a step takes in an ordinary torch loop on the same card, with its
+        encoding computed beforehand (`benchmarks/training.py`, size 30).""")
+    yield "| backbone | networks | seconds | steps of one network, millions | one at a time, hours | ratio |"
+    yield "|---|---|---|---|---|---|"
+    for network, part in frame.groupby("network"):
+        steps = float((part["epochs"] * np.ceil(0.72 * part["n_rows"] / 512)).sum())
+        seconds = float(part["train_seconds"].sum())
+        alone = steps * PLAIN_STEP[str(network)]
+        yield (
+            f"| {network} | {len(part):,} | {seconds:,.0f} | {steps / 1e6:.1f} "
+            f"| {alone / 3600:.1f} | {alone / seconds:.0f} |"
+        )
+    yield ""
+
+
+def page() -> str:
+    """Return the page."""
+    frame = load()
+    n_sets = frame["dataset"].nunique()
+    head = [
+        "# What we found\n",
+        "<!-- Written by results/findings.py from the records in results/. Do not edit. -->\n",
+        paragraph(f"""
+            The paper's main benchmark, trained again by this library: {len(frame):,} networks, {n_sets} data sets, 14
+            methods, sizes 7, 15 and 30, 5 folds. Tables and figures are in `docs/paper/`, records in `results/`.
+            Nothing was tuned to agree with the paper; constants that it does not give are ours and stand in the
+            plans."""),
+    ]
+    parts = [agreement(frame), ends(frame), influence(frame), learned(frame), time(frame)]
+    return "\n".join([*head, *(line for part in parts for line in part)]).rstrip() + "\n"
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(), encoding="utf-8")
+    print(PAGE)
+
+
+if __name__ == "__main__":
+    main()
