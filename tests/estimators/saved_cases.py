@@ -62,6 +62,18 @@ def fitted(encoding="BS-Q@6", backbone="mlp", *, kind="number", n_members=1, **s
     return model.fit(X, target(X, kind))
 
 
+def uneven_weights(rows, seed=0):
+    """Return weights that some members of every size have, in place of those that are best."""
+    weights = np.arange(1, len(rows.predictions) + 1) % 4
+    return weights / weights.sum()
+
+
+def mixed(monkeypatch, *given, **settings):
+    """Return an ensemble of eight of ten encodings, one of them with learned knots, of different weights."""
+    monkeypatch.setattr("knotwork.estimators.combination.bagged_weights", uneven_weights)
+    return fitted("ensemble", *given, **settings)
+
+
 def read_file(path):
     with safe_open(path, framework="pt") as file:
         return json.loads(file.metadata()["knotwork"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

@@ -206,7 +206,9 @@ def test_auto_is_what_is_recommended(kind, frame, target):
     for backbone in (MLPConfig(widths=(8,)), FTTransformerConfig(d_token=8, n_blocks=1, n_heads=2)):
         model = make(kind, backbone=backbone).fit(frame, target)
         found = kw.recommend(model._task, backbone.name, budget="medium")
-        assert {(choice.method, choice.size) for choice in model.choices_} == {(found.method, found.size)}
+        wanted = found.method if found.size is None else f"{found.method}@{found.size}"
+        assert {each for member in model.encoding_ for each in member.values()} == {wanted}
+        assert list(model.encoding_[0]) == ["signal", "noise", "holes", "grade"]
 
 
 def test_the_protocol_of_the_paper_trains(frame, target):

@@ -17,7 +17,9 @@ BACKBONES = {
 }
 SHORT = kw.TrainingConfig(max_epochs=2, batch_size=16, knot_warmup=0, learning_rate=0.01)
 EXAMPLES = 6
-"""Tables for each method and task: 228 in all."""
+"""Tables for each method and task: 252 in all."""
+
+ENCODINGS = [*kw.METHODS, "validated", "ensemble"]
 
 CASES = st.fixed_dictionaries(
     {
@@ -80,7 +82,7 @@ def readable(model, train, other):
     return [train, other]
 
 
-@pytest.mark.parametrize(("place", "method"), list(enumerate(kw.METHODS)), ids=kw.METHODS)
+@pytest.mark.parametrize(("place", "method"), list(enumerate(ENCODINGS)), ids=ENCODINGS)
 def test_regressors_predict_numbers(place, method):
     @seed(place)
     @settings(max_examples=EXAMPLES, deadline=None, database=None)
@@ -98,7 +100,7 @@ def test_regressors_predict_numbers(place, method):
     check()
 
 
-@pytest.mark.parametrize(("place", "method"), list(enumerate(kw.METHODS)), ids=kw.METHODS)
+@pytest.mark.parametrize(("place", "method"), list(enumerate(ENCODINGS)), ids=ENCODINGS)
 def test_classifiers_predict_probabilities(place, method):
     @seed(1000 + place)
     @settings(max_examples=EXAMPLES, deadline=None, database=None)
@@ -161,7 +163,7 @@ def test_columns_with_encodings_of_their_own(per_column, kind):
     frame = make_frame(["holes", "text", "outlier"], 40, np.random.default_rng(0)).set_axis(["a", "t", "b"], axis=1)
     model = kind(per_column, BACKBONES["mlp"], training=SHORT, random_state=0).fit(frame, np.arange(40) % 3)
     assert np.isfinite(model.predict(frame)).all()
-    assert [choice.method for choice in model.choices_] == [
+    assert [each.split("@")[0] for each in model.encoding_[0].values()] == [
         per_column.get(name, kw.recommend(model._task, budget="medium").method).split("@")[0] for name in ("a", "b")
     ]
 

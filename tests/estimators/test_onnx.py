@@ -9,7 +9,7 @@ import knotwork
 from knotwork import TabularClassifier, TabularRegressor
 from knotwork.errors import MissingPackageError
 from knotwork.nn.backbones.config import MLPConfig
-from tests.estimators.saved_cases import BACKBONES, SHORT, fitted, table, target
+from tests.estimators.saved_cases import BACKBONES, SHORT, fitted, mixed, table, target
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install knotwork[onnx]")
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install knotwork[onnx]")
@@ -89,6 +89,18 @@ def test_predictions_are_those_of_the_estimator(tmp_path, backbone, encoding):
 def test_columns_of_different_encodings(tmp_path, backbone, categories):
     model = fitted(MAPPING, backbone, categories=categories, n_members=3)
     assert_equal(exported(model, tmp_path / "model.onnx"), model, hard_rows(model))
+
+
+@pytest.mark.parametrize("kind", ["number", "text"])
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_members_of_different_encodings_and_weights(tmp_path, monkeypatch, backbone, kind):
+    model = mixed(monkeypatch, backbone, kind=kind, size=6 if backbone == "coordinate" else None)
+    assert len({*map(str, model.encoding_)}) == (6 if backbone == "coordinate" else 8)
+    assert len({*model.weights_}) == 3
+    assert_equal(exported(model, tmp_path / "model.onnx"), model, hard_rows(model))
+    model.save(tmp_path / "model")
+    knotwork.load(tmp_path / "model", device="cpu").export_onnx(tmp_path / "again.onnx")
+    assert (tmp_path / "again.onnx").read_bytes() == (tmp_path / "model.onnx").read_bytes()
 
 
 def test_the_standard_says_the_same(tmp_path):

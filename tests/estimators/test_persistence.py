@@ -4,8 +4,10 @@ import pickle
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -15,7 +17,7 @@ import knotwork
 from knotwork import TabularRegressor
 from knotwork.errors import PersistenceError
 from knotwork.estimators.persistence import save
-from tests.estimators.saved_cases import BACKBONES, SHORT, fitted, read_file, table, target, write_file
+from tests.estimators.saved_cases import BACKBONES, SHORT, fitted, mixed, read_file, table, target, write_file
 
 MAPPING = {"age": "IS-U@5", "income": "PLE@4", "flat": "Std"}
 
@@ -37,6 +39,9 @@ def assert_same(loaded, model):
     assert given == wanted
     np.testing.assert_array_equal(loaded.feature_importances_, model.feature_importances_)
     np.testing.assert_array_equal(loaded.feature_names_in_, model.feature_names_in_)
+    np.testing.assert_array_equal(loaded.weights_, model.weights_)
+    assert loaded.encoding_ == model.encoding_
+    assert loaded.candidates_ == model.candidates_
     for own, other in zip(loaded.history_, model.history_, strict=True):
         assert set(own) == set(other)
         for name, value in own.items():
@@ -57,6 +62,8 @@ def assert_same(loaded, model):
         (MAPPING, {"categories": "code"}),
         ("PLE-Adaptive", {"kind": "int", "class_weight": {-1: 1.0, 4: 2, 9: 0.5}}),
         ("auto", {"size": 5}),
+        ("validated", {"size": 5}),
+        ("ensemble", {"n_members": 2, "kind": "text"}),
     ],
 )
 def test_what_is_loaded_is_what_was_saved(tmp_path, backbone, encoding, settings):
@@ -67,6 +74,18 @@ def test_what_is_loaded_is_what_was_saved(tmp_path, backbone, encoding, settings
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "model"]
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("kind", ["number", "int"])
+def test_members_of_different_encodings_and_weights(tmp_path, monkeypatch, backbone, kind):
+    model = mixed(monkeypatch, backbone, kind=kind, size=6 if backbone == "coordinate" else None)
+    assert len(model.trained_.pieces) > 1
+    model.save(tmp_path / "model")
+    loaded = knotwork.load(tmp_path / "model", device="cpu")
+    assert_same(loaded, model)
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
 
 
 def test_a_loaded_estimator_is_cloned_and_fitted_again(tmp_path):
@@ -142,7 +161,25 @@ def test_a_file_of_another_process(tmp_path):
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
     loaded = knotwork.load(path, device="cpu")
     np.testing.assert_allclose(loaded.predict_proba(table(50, seed=2)), np.load(f"{path}.npy"), rtol=1e-5, atol=1e-7)
-    assert read_file(path)[0]["schema"] == 1
+    assert read_file(path)[0]["schema"] == 2
+
+
+def test_a_file_of_schema_1():
+    """The file was written before members could have different encodings, together with these numbers."""
+    loaded = knotwork.load(Path(__file__).parent / "schema1.knotwork", device="cpu")
+    rows = pd.DataFrame({"age": [1.0, 40.0, None, 200.0], "town": ["Ulm", "Bonn", "Ulm", "Rome"]})
+    np.testing.assert_allclose(loaded.predict(rows), [83.643804, 83.02298665, 85.91926445, 85.87424054], rtol=1e-5)
+    np.testing.assert_allclose(loaded.feature_importances_, [2.7751229, 0.81283663], rtol=1e-5)
+    assert loaded.encoding_ == [{"age": "BS-Q@5"}] * 2
+    assert (loaded.weights_.tolist(), loaded.candidates_) == ([0.5, 0.5], [])
+
+
+@pytest.mark.parametrize("choices", [None, [], [["BS-Q"]], [["eval", 5]], [["BS-Q", 0]], [["BS-Q", 5], ["BS-Q", 5]]])
+def test_choices_of_schema_1_that_cannot_be(tmp_path, choices):
+    content, tensors = read_file(Path(__file__).parent / "schema1.knotwork")
+    write_file(tmp_path / "edited", {**content, "choices": choices}, tensors)
+    with pytest.raises(PersistenceError, match="edited' is damaged"):
+        knotwork.load(tmp_path / "edited")
 
 
 def test_what_cannot_be_saved_leaves_no_file(tmp_path):
@@ -241,6 +278,8 @@ def change(content, where, value):
     content[last] = value
 
 
+CANDIDATE = {"method": "BS-Q", "size": 6, "score": 0.5, "metric": "rmse", "seconds": 1.0, "weight": 1.0}
+ODD = {"method": "eval", "size": 0, "score": "0", "metric": "exec", "seconds": -1.0, "weight": None}
 HUGE = 2**62
 LAYOUT = ("pieces", 0, "layout")
 PART = (*LAYOUT, "parts", 0)
@@ -267,9 +306,19 @@ EDITS = [
     (("columns", "categories", 0), []),
     (("columns", "names"), [1] * 6),
     (("columns", "names"), ["age", "income", "flat", "town", "code", "owns", "owns"]),
-    (("choices"), []),
-    (("choices", 0), ["BS-Q"]),
-    (("choices", 0, 0), "eval"),
+    (("choices",), []),
+    (("encodings",), []),
+    (("encodings",), ["BS-Q@6", "BS-Q@6"]),
+    (("encodings", 0), []),
+    (("encodings", 0, 0), "eval"),
+    (("encodings", 1, 0), 3),
+    (("weights",), [1.0]),
+    (("weights",), [0.5, 0.4]),
+    (("weights",), [1.5, -0.5]),
+    (("weights",), ["0.5", "0.5"]),
+    (("candidates",), {}),
+    (("candidates",), [{"method": "BS-Q"}]),
+    *((("candidates",), [{**CANDIDATE, name: value}]) for name, value in ODD.items()),
     (("indicated",), [5]),
     (("indicated",), [0, 0]),
     (("indicated",), [-1]),
@@ -410,7 +459,7 @@ def test_numbers_that_are_not_finite(saved, tmp_path):
 
 def test_a_newer_schema(saved, tmp_path):
     content, tensors = read_file(saved)
-    write_file(tmp_path / "newer", {**content, "schema": 2, "version": "9.1", "more": []}, tensors)
-    message = r"newer' was made by knotwork 9.1 with schema 2; this is knotwork .* up to 1. Update knotwork"
+    write_file(tmp_path / "newer", {**content, "schema": 3, "version": "9.1", "more": []}, tensors)
+    message = r"newer' was made by knotwork 9.1 with schema 3; this is knotwork .* up to 2. Update knotwork"
     with pytest.raises(PersistenceError, match=message):
         knotwork.load(tmp_path / "newer")

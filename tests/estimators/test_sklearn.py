@@ -18,6 +18,8 @@ SMALL = {
 VARIANTS = [
     kw.TabularRegressor(**SMALL),
     kw.TabularClassifier(**SMALL),
+    kw.TabularRegressor("ensemble", size=4, **SMALL),
+    kw.TabularClassifier("validated", size=4, **SMALL),
 ]
 
 OF_DEFAULTS = [

@@ -79,6 +79,48 @@ def test_time_runs_out():
     assert 1 <= trained.histories[0].epochs < 10_000
 
 
+def test_stacks_share_the_time():
+    table = make_table()
+    members = [make_member(table, "BS-Q", size) for size in (7, 15)]
+    clock = [0.0]
+
+    def tick(report):
+        clock[0] += 1.0
+
+    config = replace(CONFIG, max_epochs=40, patience=40, time_limit=20.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine.time, "perf_counter", lambda: clock[0])
+        trained = run(table, members, config, report=tick)
+        assert [history.epochs for history in trained.histories] == [11, 10]
+        assert trained.interrupted
+        clock[0] = 0.0
+        short = run(table, members, replace(config, max_epochs=4), report=tick)
+        assert [history.epochs for history in short.histories] == [4, 4]
+        assert not short.interrupted
+        clock[0] = 0.0
+        uneven = run(table, [members[0], *[replace(members[1], seed=seed) for seed in range(3)]], config, report=tick)
+        assert [history.epochs for history in uneven.histories] == [6, 15, 15, 15]
+
+
+def test_members_that_are_kept_are_as_they_were():
+    table = make_table()
+    specs = [("BS-Q", 7), ("Std", None), ("BS-Grad-U", 7), ("IS-Q", 15), ("PLE", 7)]
+    members = [make_member(table, method, size) for method, size in specs]
+    trained = run(table, members)
+    before = trained.outputs(table.numbers, table.codes)
+    for places in ([0, 4], [1], [2, 3], [0, 1, 2, 3, 4]):
+        kept = trained.keep(places)
+        for place, outputs in zip(places, kept.outputs(table.numbers, table.codes), strict=True):
+            np.testing.assert_allclose(outputs, before[place], rtol=1e-5, atol=1e-6)
+        assert [history.loss[0] for history in kept.histories] == [trained.histories[p].loss[0] for p in places]
+        assert all(
+            bool(p.network.encoding.learned.any()) == (p.network.encoding.logits is not None) for p in kept.pieces
+        )
+    after = trained.outputs(table.numbers, table.codes)
+    for own, other in zip(after, before, strict=True):
+        np.testing.assert_array_equal(own, other)
+
+
 def test_ctrl_c_keeps_the_best_so_far():
     table = make_table()
     members = [make_member(table, "BS-Q", size) for size in (7, 15)]

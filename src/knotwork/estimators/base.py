@@ -2,7 +2,9 @@
 
 from abc import ABC, abstractmethod
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
@@ -12,12 +14,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from knotwork.checks import argument_error, check_bool, check_choice, check_int, type_error
+from knotwork.estimators.candidates import Candidate, make_members, propose
 from knotwork.estimators.columns import Columns, Table
-from knotwork.estimators.preparation import add_indicators, choose_encodings, fit_blocks, hold_out
+from knotwork.estimators.combination import Combination, combine
+from knotwork.estimators.importances import shuffled_losses
+from knotwork.estimators.preparation import SEARCHES, add_indicators, hold_out
 from knotwork.nn.backbones.config import Backbone, make_backbone
 from knotwork.training.config import TrainingConfig
 from knotwork.training.engine import train
-from knotwork.training.members import Member, TrainingTable
+from knotwork.training.members import TrainingTable
 from knotwork.training.network import CATEGORIES
 from knotwork.training.progress import ProgressBar
 from knotwork.training.results import Trained
@@ -29,6 +34,9 @@ BACKBONE_SETTINGS: dict[str, dict[str, Any]] = {"mlp": {"dropout": 0.15}}
 
 MOST_HELD = 1000
 """Validation rows that are kept for `feature_importances_`."""
+
+SHORTEST = 1e-3
+"""Seconds that are left for training where placing knots took all of the time limit: every network has an epoch."""
 
 
 class TabularEstimator(BaseEstimator, ABC):
@@ -48,6 +56,9 @@ class TabularEstimator(BaseEstimator, ABC):
 
     columns_: Columns
     trained_: Trained
+    encoding_: list[dict[Any, str]]
+    weights_: npt.NDArray[np.float64]
+    candidates_: list[dict[str, Any]]
 
     @abstractmethod
     def _read_target(self, y: Any) -> npt.NDArray[Any]:
@@ -64,7 +75,7 @@ class TabularEstimator(BaseEstimator, ABC):
 
     @abstractmethod
     def _loss(self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any]) -> float:
-        """Return the loss of the members' common prediction."""
+        """Return the loss of the members' weighted mean."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on a table.
@@ -112,46 +123,66 @@ class TabularEstimator(BaseEstimator, ABC):
         config: TrainingConfig,
     ) -> None:
         """Train on what was read."""
-        random = self._random()
+        began, random = perf_counter(), self._random()
         seeds = random.randint(2**31 - 1, size=self.n_members)
-        share = self.validation_share
-        rows, held = hold_out(target, task=self._task, share=share, random=random)
-        self.choices_ = choose_encodings(
-            self.encoding, self.size, names=self._numerical_names(), task=self._task, backbone=backbone.name
-        )
-        blocks = fit_blocks(
-            self.choices_,
-            table.numbers[rows],
-            target[rows],
-            task=self._task,
-            weights=None if weights is None else weights[rows],
-            seed=int(seeds[0]) % 2**30,
-        )
-        self.indicated_ = np.flatnonzero(np.isnan(table.numbers[rows]).any(axis=0)).tolist()
+        rows, held = hold_out(target, task=self._task, share=self.validation_share, random=random)
+        names = self._numerical_names()
+        candidates = propose(self.encoding, self.size, names=names, task=self._task, backbone=backbone.name)
+        indicated = np.flatnonzero(np.isnan(table.numbers[rows]).any(axis=0)).tolist()
         whole = TrainingTable(
             table.numbers,
-            add_indicators(table, self.indicated_),
+            add_indicators(table, indicated),
             target,
             self._task,
-            (*self.columns_.cardinalities, *[3] * len(self.indicated_)),
+            (*self.columns_.cardinalities, *[3] * len(indicated)),
             self._n_classes,
             weights,
         )
-        learnable = any(choice.learnable for choice in self.choices_)
-        members = [Member(rows, held, blocks, learnable, int(seed)) for seed in seeds]
+        members = make_members(candidates, whole, rows=rows, held=held, seeds=seeds)
+        left = None if config.time_limit is None else max(config.time_limit - (perf_counter() - began), SHORTEST)
         with ProgressBar() if self.verbose else nullcontext() as bar:
             trained = train(
-                whole, members, backbone, config, device=self.device, categories=self.categories, report=bar
+                whole,
+                members,
+                backbone,
+                replace(config, time_limit=left),
+                device=self.device,
+                categories=self.categories,
+                report=bar,
             )
-        self._check_trained(trained)
-        self.trained_ = trained
+        self._set_fitted(self._combined(trained, candidates, table=whole, held=held, config=config, seed=int(seeds[0])))
+        self.indicated_, self.config_, self.backbone_ = indicated, config, backbone
+        some = held[:MOST_HELD]
+        self._held = Table(table.numbers[some], table.codes[some]), target[some]
+
+    def _combined(
+        self,
+        trained: Trained,
+        candidates: list[Candidate],
+        *,
+        table: TrainingTable,
+        held: npt.NDArray[np.int64],
+        config: TrainingConfig,
+        seed: int,
+    ) -> Combination:
+        """Return the members that predict, and their weights."""
+        if self.encoding not in SEARCHES:
+            self._check_trained(trained)
+            n_members = len(trained.histories)
+            return Combination(trained, candidates * n_members, np.ones(n_members) / n_members, [])
+        if all(history.best_epoch < 0 for history in trained.histories):
+            self._check_trained(trained)
+        return combine(self.encoding, trained, candidates, table=table, held=held, config=config, seed=seed)
+
+    def _set_fitted(self, found: Combination) -> None:
+        """Keep what was found."""
+        names = self._numerical_names()
+        self.trained_, self.weights_, self.candidates_ = found.trained, found.weights, found.table
+        self.encoding_ = [
+            {name: choice.spec for name, choice in zip(names, own.choices, strict=True)} for own in found.candidates
+        ]
         if hasattr(self, "_importances"):
             del self._importances
-        self.config_ = config
-        self.backbone_ = backbone
-        if hasattr(self, "_importances"):
-            del self._importances
-        self._held = Table(table.numbers[held[:MOST_HELD]], table.codes[held[:MOST_HELD]]), target[held[:MOST_HELD]]
 
     def _settings(self) -> tuple[Backbone, TrainingConfig]:
         """Check all parameters."""
@@ -256,26 +287,13 @@ class TabularEstimator(BaseEstimator, ABC):
         """How much the loss on up to 1,000 validation rows grows when a column is shuffled, one number for each."""
         check_is_fitted(self)
         if not hasattr(self, "_importances"):
-            self._importances = self._shuffled_losses()
+            if not hasattr(self, "_held"):
+                raise AttributeError("feature_importances_ are not there: the estimator was loaded without them.")
+            table, target = self._held
+            self._importances = shuffled_losses(
+                table, self.columns_.roles, lambda shuffled: self._loss(self._outputs(shuffled), target)
+            )
         return self._importances
-
-    def _shuffled_losses(self) -> npt.NDArray[np.float64]:
-        if not hasattr(self, "_held"):
-            raise AttributeError("feature_importances_ are not there: the estimator was loaded without them.")
-        table, target = self._held
-        before = self._loss(self._outputs(table), target)
-        order = np.random.RandomState(0).permutation(len(target))
-        gains, numerical, categorical = [], 0, 0
-        for role in self.columns_.roles:
-            numbers, codes = table.numbers.copy(), table.codes.copy()
-            if role == "numerical":
-                numbers[:, numerical] = numbers[order, numerical]
-                numerical += 1
-            else:
-                codes[:, categorical] = codes[order, categorical]
-                categorical += 1
-            gains.append(self._loss(self._outputs(Table(numbers, codes)), target) - before)
-        return np.array(gains)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted estimator to one file that `knotwork.load` reads, without pickle.

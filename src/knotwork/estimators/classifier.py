@@ -26,13 +26,16 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     Parameters
     ----------
     encoding : str or mapping, default="auto"
-        The encoding, as in `TabularRegressor`.
+        How numbers are encoded, as in `TabularRegressor`: a method, a mapping from columns to methods,
+        ``"recommended"`` (``"auto"``), ``"validated"`` or ``"ensemble"``.
     backbone : {"mlp", "resnet", "ft"} or configuration, default="mlp"
         The network.
     size : int, optional
-        Columns per feature, for methods that name none; by default 15, or what is recommended.
+        Columns per feature, for methods that name none; by default 15, or what is recommended, or for ``"validated"``
+        and ``"ensemble"`` several.
     n_members : int, default=1
-        Number of networks that are trained together from different seeds and whose probabilities are averaged.
+        Number of networks that are trained together from different seeds and whose probabilities are averaged; for
+        ``"validated"`` and ``"ensemble"`` so many of every encoding.
     class_weight : "balanced" or mapping, optional
         Weights of the classes in the loss: by one over their frequency, or as given for each label.
     categories : {"embedding", "code"}, default="embedding"
@@ -40,9 +43,9 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     categorical : sequence, optional
         Columns of numbers that are categories: names, or places in an array.
     validation_share : float, default=0.1
-        Share of the rows, of every class, that training is stopped by.
+        Share of the rows, of every class, that training is stopped by, and encodings are chosen by.
     training : TrainingConfig, optional
-        How networks are trained; by default ``TrainingConfig()``.
+        How networks are trained; by default ``TrainingConfig()``. Its ``time_limit`` holds for all of them together.
     device : str or torch.device, default="auto"
         Where they are trained and predict.
     random_state : int, RandomState or None, default=None
@@ -54,7 +57,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
-    history_, knots_, feature_importances_, n_features_in_, feature_names_in_
+    encoding_, weights_, candidates_, history_, knots_, feature_importances_, n_features_in_, feature_names_in_
         As in `TabularRegressor`.
 
     Examples
@@ -96,7 +99,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         self.verbose = verbose
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return the probability of each class, of shape (n, n_classes): the mean over members.
+        """Return the probability of each class, of shape (n, n_classes): the mean over members with their weights.
 
         Parameters
         ----------
@@ -135,8 +138,9 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         return row_weights(own if weights is None else own * weights, len(target))
 
     def _probabilities(self, outputs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        shares: npt.NDArray[np.float64] = softmax(outputs[..., : self._n_classes], axis=-1).mean(axis=0)
-        return shares
+        shares = softmax(outputs[..., : self._n_classes], axis=-1)
+        mean: npt.NDArray[np.float64] = np.tensordot(self.weights_, shares, axes=1)
+        return mean
 
     def _loss(self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any]) -> float:
         own = self._probabilities(outputs)[np.arange(len(target)), target]

@@ -59,10 +59,11 @@ def export_onnx(estimator: TabularEstimator, path: str | Path) -> None:
         for piece in estimator.trained_.pieces
         for place in range(len(piece.places))
     ]
+    weights = [float(estimator.weights_[place]) for piece in estimator.trained_.pieces for place in piece.places]
     if isinstance(estimator, TabularClassifier):
-        ends = _class_outputs(graph, outputs, estimator.labels_)
+        ends = _class_outputs(graph, outputs, weights, estimator.labels_)
     else:
-        ends = _number_output(graph, outputs)
+        ends = _number_output(graph, outputs, weights)
     whole = onnx.helper.make_graph(graph.nodes, "knotwork", infos, ends, initializer=graph.constants)
     opsets = [onnx.helper.make_opsetid(*each) for each in OPSETS.items()]
     model = onnx.helper.make_model(whole, opset_imports=opsets, ir_version=IR_VERSION, producer_name="knotwork")
@@ -159,28 +160,29 @@ def _member_outputs(
     return graph("Add", graph("Mul", outputs, scale), shift)
 
 
-def _mean(graph: Graph, values: list[str]) -> str:
-    """Add the mean over members."""
-    total = values[0]
-    for value in values[1:]:
-        total = graph("Add", total, value)
-    return graph("Div", total, np.float64(len(values)))
+def _mean(graph: Graph, values: list[str], weights: list[float]) -> str:
+    """Add the weighted mean over members."""
+    parts = [graph("Mul", value, np.float64(weight)) for value, weight in zip(values, weights, strict=True)]
+    total = parts[0]
+    for part in parts[1:]:
+        total = graph("Add", total, part)
+    return total
 
 
-def _number_output(graph: Graph, outputs: list[str]) -> list[Any]:
+def _number_output(graph: Graph, outputs: list[str], weights: list[float]) -> list[Any]:
     from onnx import TensorProto, helper  # noqa: PLC0415 - optional
 
-    graph("Reshape", _mean(graph, outputs), graph.ints(-1), name="prediction")
+    graph("Reshape", _mean(graph, outputs, weights), graph.ints(-1), name="prediction")
     return [helper.make_tensor_value_info("prediction", TensorProto.DOUBLE, ["n"])]
 
 
-def _class_outputs(graph: Graph, outputs: list[str], labels: Labels) -> list[Any]:
+def _class_outputs(graph: Graph, outputs: list[str], weights: list[float], labels: Labels) -> list[Any]:
     """Add probabilities and labels."""
     from onnx import TensorProto, helper  # noqa: PLC0415 - optional
 
     ends = graph.ints(0), graph.ints(labels.n_classes), graph.ints(1)
     shares = [graph("Softmax", graph("Slice", each, *ends), axis=1) for each in outputs]
-    graph("Identity", _mean(graph, shares), name="probabilities")
+    graph("Identity", _mean(graph, shares, weights), name="probabilities")
     best = graph("ArgMax", "probabilities", axis=1, keepdims=0)
     classes, type_ = _classes(labels)
     graph("Gather", classes, best, axis=0, name="label")

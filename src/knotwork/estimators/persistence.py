@@ -15,14 +15,19 @@ from torch import Tensor
 
 import knotwork
 from knotwork.checks import argument_error, check_bool, check_choice, check_int, type_error
-from knotwork.encoders.methods import METHOD_TABLE
 from knotwork.errors import PersistenceError
 from knotwork.estimators.base import TabularEstimator
 from knotwork.estimators.classifier import TabularClassifier
 from knotwork.estimators.columns import Columns
 from knotwork.estimators.labels import Labels
-from knotwork.estimators.preparation import Choice
 from knotwork.estimators.regressor import TabularRegressor
+from knotwork.estimators.saved_choices import (
+    candidates_from_json,
+    candidates_to_json,
+    encodings_from_json,
+    upgraded,
+    weights_from_json,
+)
 from knotwork.estimators.saved_networks import (
     NetworkShape,
     TensorFile,
@@ -48,7 +53,9 @@ from knotwork.training.results import History, Piece, Trained
 
 __all__ = ["load", "save"]
 
-SCHEMA = 1
+SCHEMA = 2
+"""Schema 1 had one encoding for all members, under ``"choices"``; it is read as well."""
+
 KEY = "knotwork"
 """Where the JSON stands in the metadata of the file."""
 
@@ -59,7 +66,9 @@ ENTRIES = (
     "parameters",
     "columns",
     "labels",
-    "choices",
+    "encodings",
+    "weights",
+    "candidates",
     "indicated",
     "task",
     "backbone",
@@ -183,7 +192,9 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
         "parameters": parameters_to_json(estimator.get_params(deep=False)),
         "columns": estimator.columns_.to_json(),
         "labels": labels,
-        "choices": [[choice.method, choice.size] for choice in estimator.choices_],
+        "encodings": [[*own.values()] for own in estimator.encoding_],
+        "weights": [float(weight) for weight in estimator.weights_],
+        "candidates": candidates_to_json(estimator.candidates_),
         "indicated": [int(index) for index in estimator.indicated_],
         "task": trained.task,
         "backbone": backbone_to_json(estimator.backbone_),
@@ -257,6 +268,8 @@ def _estimator(path: Path, content: dict[str, Any], file: TensorFile) -> Any:
 
 
 def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
+    if content["schema"] == 1:
+        content = upgraded(content)
     check_entries(content, "content", ENTRIES)
     names = file.keys()
     room = Room(len(names), sum(math.prod(file.get_slice(name).get_shape()) for name in names))
@@ -271,7 +284,6 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
         raise argument_error("labels", "be None for a regressor", content["labels"])
     check_choice(content["task"], "task", (estimator._task,))
     n_numerical = columns.roles.count("numerical")
-    estimator.choices_ = _choices(content["choices"], n_numerical)
     estimator.indicated_ = _indicated(content["indicated"], n_numerical)
     estimator.config_ = config_from_json(content["config"])
     estimator.config_.metric_for(estimator._task)
@@ -285,22 +297,14 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
     )
     estimator.trained_ = _trained(content, file, shape, task=estimator._task, room=room)
     estimator._set_names(columns)
+    n_members = len(estimator.trained_.histories)
+    estimator.encoding_ = encodings_from_json(content["encodings"], estimator._numerical_names(), n_members)
+    estimator.weights_ = weights_from_json(content["weights"], n_members)
+    estimator.candidates_ = candidates_from_json(content["candidates"])
     if check_bool(content["has_importances"], "has_importances"):
         importances = read_tensor(file, "importances", (len(columns.roles),), torch.float64)
         estimator._importances = importances.numpy()
     return estimator
-
-
-def _choices(content: Any, n_numerical: int) -> list[Choice]:
-    choices = []
-    for pair in check_list(content, "choices"):
-        if not isinstance(pair, list) or len(pair) != 2:
-            raise type_error("choices", "be pairs of a method and a size", pair)
-        size = None if pair[1] is None else check_int(pair[1], "size", minimum=1)
-        choices.append(Choice(check_choice(pair[0], "method", METHOD_TABLE), size))
-    if len(choices) != n_numerical:
-        raise argument_error("choices", f"be given for each of {n_numerical} numerical columns", len(choices))
-    return choices
 
 
 def _indicated(content: Any, n_numerical: int) -> list[int]:

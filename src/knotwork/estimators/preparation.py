@@ -8,18 +8,24 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork.basis.blocks import Block
-from knotwork.checks import argument_error, check_choice, check_int, type_error
+from knotwork.checks import argument_error, check_int, listed, type_error
 from knotwork.encoders.methods import METHOD_TABLE, encoder_from_spec, parse_spec
 from knotwork.estimators.columns import Table
 from knotwork.estimators.recommend import recommend
 from knotwork.knots.column import Column
 from knotwork.knots.target import Target
 
-__all__ = ["Choice", "add_indicators", "choose_encodings", "fit_blocks", "hold_out"]
+__all__ = ["SEARCHES", "Choice", "add_indicators", "choose_encodings", "fit_blocks", "hold_out"]
+
+RECOMMENDED = ("auto", "recommended")
+"""Words for what `recommend` says."""
+
+SEARCHES = ("validated", "ensemble")
+"""Words for what validation rows decide, of all columns at once."""
 
 DEFAULT_SIZE = 15
 BUDGET = "medium"
-"""Of `recommend`, for ``encoding="auto"``."""
+"""Of `recommend`, for ``encoding="recommended"``."""
 
 FEWEST_ROWS = 10
 """With fewer rows than this none are held out: training stops by the rows it trains on."""
@@ -37,6 +43,11 @@ class Choice:
         """Whether its knots are learned."""
         return METHOD_TABLE[self.method].learnable
 
+    @property
+    def spec(self) -> str:
+        """The method and its size, as in ``"BS-Q@15"``."""
+        return self.method if self.size is None else f"{self.method}@{self.size}"
+
 
 def choose_encodings(encoding: Any, size: int | None, *, names: list[Any], task: str, backbone: str) -> list[Choice]:
     """Return the encoding of each numerical column.
@@ -44,14 +55,14 @@ def choose_encodings(encoding: Any, size: int | None, *, names: list[Any], task:
     Parameters
     ----------
     encoding : str or mapping
-        ``"auto"``, a method with or without a size, or a mapping from column names to methods; columns that the mapping
-        does not name have what ``"auto"`` gives.
+        ``"recommended"`` or ``"auto"``, a method with or without a size, or a mapping from column names to these;
+        columns that the mapping does not name have what is recommended.
     size : int or None
         The size of methods that name none.
     names : list
         Names of the numerical columns, or their places in the table.
     task, backbone : str
-        For ``"auto"``.
+        What to recommend for.
     """
     if size is not None:
         check_int(size, "size", minimum=2)
@@ -72,11 +83,20 @@ def choose_encodings(encoding: Any, size: int | None, *, names: list[Any], task:
 
 def _choice(spec: Any, size: int | None, task: str, backbone: str) -> Choice:
     if not isinstance(spec, str):
-        raise type_error("encoding", "be 'auto', the name of a method, or a mapping from columns to methods", spec)
-    if spec == "auto":
+        wanted = (
+            f"be {', '.join(map(repr, (*RECOMMENDED, *SEARCHES)))}, the name of a method, or a mapping from columns"
+        )
+        raise type_error("encoding", wanted, spec, "Write encoding='BS-Q@15', or {'age': 'BS-Q@15'} for one column.")
+    if spec in RECOMMENDED:
         found = recommend(task, backbone, budget=BUDGET)
         return Choice(found.method, found.size if size is None or found.size is None else size)
-    check_choice(spec.partition("@")[0], "encoding", METHOD_TABLE)
+    if spec in SEARCHES:
+        raise argument_error(
+            "encoding", "name a method for each column", spec, f"Write encoding={spec!r} to choose for all columns."
+        )
+    if spec.partition("@")[0] not in METHOD_TABLE:
+        known = listed((*RECOMMENDED, *SEARCHES, *METHOD_TABLE), most=60)
+        raise argument_error("encoding", f"be one of {known}, or a method and a size as in 'BS-Q@15'", spec)
     name, own = parse_spec(spec)
     if own is not None and size is not None and own != size:
         raise argument_error("size", f"agree with the encoding {spec!r}", size)

@@ -27,24 +27,35 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     Parameters
     ----------
     encoding : str or mapping, default="auto"
-        A method such as ``"BS-Q"`` or ``"PLE@30"`` (`knotwork.METHODS`), or a mapping from columns to methods.
-        ``"auto"`` is what the paper recommends for the task and the backbone (`knotwork.recommend`).
+        How numbers are encoded. A method such as ``"BS-Q"`` or ``"PLE@30"`` (`knotwork.METHODS`), or a mapping from
+        columns to methods; or a word:
+
+        ``"recommended"``, or ``"auto"``, is what the paper recommends for the task and the backbone
+        (`knotwork.recommend`): one network.
+
+        ``"validated"`` trains ten encodings together and keeps the one that is best on the validation rows.
+
+        ``"ensemble"`` trains the same ten and predicts by a weighted mean of those that are best together on the
+        validation rows; the others are not kept.
     backbone : {"mlp", "resnet", "ft"} or configuration, default="mlp"
         The network: a name, or a configuration such as ``knotwork.nn.MLPConfig(widths=(512, 512))``. By name the MLP
         has a dropout of 0.15, which predicts better than the paper's 0.3; ``MLPConfig()`` is the paper's.
     size : int, optional
-        Columns per feature, for methods that name none; by default 15, or what is recommended.
+        Columns per feature, for methods that name none; by default 15, or what is recommended, or for ``"validated"``
+        and ``"ensemble"`` several.
     n_members : int, default=1
-        Number of networks that are trained together from different seeds and whose predictions are averaged.
+        Number of networks that are trained together from different seeds and whose predictions are averaged; for
+        ``"validated"`` and ``"ensemble"`` so many of every encoding.
     categories : {"embedding", "code"}, default="embedding"
         Whether a category is a learned vector or, as in the paper, an integer code; an FT-Transformer always learns
         vectors.
     categorical : sequence, optional
         Columns of numbers that are categories: names, or places in an array.
     validation_share : float, default=0.1
-        Share of the rows that training is stopped by.
+        Share of the rows that training is stopped by, and encodings are chosen by.
     training : TrainingConfig, optional
-        How networks are trained; by default ``TrainingConfig()``.
+        How networks are trained; by default ``TrainingConfig()``. Its ``time_limit`` holds for all of them together,
+        the placing of knots included; each has at least one epoch.
     device : str or torch.device, default="auto"
         Where they are trained and predict; by default on a GPU if there is one.
     random_state : int, RandomState or None, default=None
@@ -54,6 +65,14 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
 
     Attributes
     ----------
+    encoding_ : list of dict
+        For each member, the method and the size of each numerical column, as in ``{"age": "BS-Q@15"}``.
+    weights_ : ndarray of shape (n_members,)
+        Weights of the members in predictions, of sum one.
+    candidates_ : list of dict
+        For ``"validated"`` and ``"ensemble"``, each encoding that was tried: ``method``, ``size``, ``score`` on the
+        validation rows (the mean of its members' predictions; NaN if training failed), ``metric`` (its name),
+        ``seconds`` of training, and ``weight`` in predictions. Otherwise empty.
     history_ : list of dict
         How each member was trained.
     knots_ : list of dict
@@ -99,7 +118,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         self.verbose = verbose
 
     def predict(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return predictions, of shape (n,): the mean over members.
+        """Return predictions, of shape (n,): the mean over members with their weights.
 
         Parameters
         ----------
@@ -107,7 +126,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
             The columns of the fit, in any order if they have names.
         """
         table = self._read(X)
-        return _mean_of_members(self._outputs(table))
+        return _weighted_mean(self._outputs(table), self.weights_)
 
     @property
     def _task(self) -> str:
@@ -120,12 +139,16 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         return row_weights(sample_weight, len(target))
 
     def _loss(self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any]) -> float:
-        errors = 0.5 * _mean_of_members(outputs) - 0.5 * target  # the whole of an error, and its square, may overflow
+        errors = (
+            0.5 * _weighted_mean(outputs, self.weights_) - 0.5 * target
+        )  # the whole of an error, and its square, may overflow
         largest = max(float(np.abs(errors).max()), 1e-300)
         return min(2.0 * float(np.sqrt(np.mean((errors / largest) ** 2))) * largest, float(np.finfo(np.float64).max))
 
 
-def _mean_of_members(outputs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the mean of outputs of shape (n_members, n, 1), whose sum may overflow."""
-    mean: npt.NDArray[np.float64] = (outputs[..., 0] / len(outputs)).sum(axis=0)
+def _weighted_mean(outputs: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the mean of outputs of shape (n_members, n, 1), by halves, for the rounding of the sum may overflow."""
+    most = 0.5 * np.finfo(np.float64).max
+    halves = (weights[:, None] * (0.5 * outputs[..., 0])).sum(axis=0)
+    mean: npt.NDArray[np.float64] = 2.0 * np.clip(halves, -most, most)
     return mean

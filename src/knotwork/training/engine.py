@@ -1,5 +1,6 @@
 """The engine: every training goes through one loop that trains a stack of members."""
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -69,7 +70,8 @@ def train(
     Notes
     -----
     Members of one size go into one stack, unless that would not fit into memory. A stack
-    that runs out of memory all the same is trained as two halves.
+    that runs out of memory all the same is trained as two halves. Stacks are trained one after the other; each may take
+    a share of the time that is left by its number of members, and what it does not need is left to the others.
     """
     if not members:
         raise argument_error("members", "be at least one", members)
@@ -82,7 +84,7 @@ def train(
     pieces = sorted(run.pieces, key=lambda piece: piece.places)
     histories = [run.histories[place] for place in range(len(members))]
     paths = [run.paths[place] for place in range(len(members))] if keep_knots else None
-    return Trained(pieces, histories, there.units, table.task, run.interrupted, paths)
+    return Trained(pieces, histories, there.units, table.task, run.stopped or run.out_of_time, paths)
 
 
 @dataclass
@@ -98,20 +100,21 @@ class _Run:
     report: Reporter | None
     keep_knots: bool
     n_stacks: int
-    interrupted: bool = False
 
     def __post_init__(self) -> None:
         self.pieces: list[Piece] = []
         self.histories: dict[int, History] = {}
         self.paths: dict[int, npt.NDArray[np.float64] | None] = {}
         self.started = self.last_word = time.perf_counter()
-        self.out_of_time = False
+        self.deadline = math.inf
+        self.stopped = self.out_of_time = False
 
     def train(self, waiting: list[list[int]]) -> None:
         """Train stacks one after the other; after Ctrl-C those that are left stay as they start."""
         done = 0
         while waiting:
             places = waiting.pop(0)
+            self._set_deadline(len(places), sum(map(len, waiting)))
             try:
                 self._train_stack(places, done)
                 done += 1
@@ -141,7 +144,7 @@ class _Run:
                 if (~alive).mean() >= DROP_SHARE:
                     stack.drop()
         except KeyboardInterrupt:
-            self.interrupted = True
+            self.stopped = True
         finally:
             stack.release()
         self.pieces.append(self._piece(stack, members, places, shift, scale))
@@ -160,14 +163,19 @@ class _Run:
         before, self.last_word = self.last_word, time.perf_counter()
         return self.last_word - before
 
+    def _set_deadline(self, n_members: int, n_waiting: int) -> None:
+        """Give a stack its share of the time that is left."""
+        if self.config.time_limit is not None:
+            now = time.perf_counter()
+            left = max(self.started + self.config.time_limit - now, 0.0)
+            self.deadline = now + left * n_members / (n_members + n_waiting)
+
     def _stop(self, n_epochs: int) -> bool:
         """Return whether to stop; where time has run out, every stack still has an epoch."""
-        limit = self.config.time_limit
-        if limit is not None and time.perf_counter() - self.started > limit:
+        if n_epochs and time.perf_counter() > self.deadline:
             self.out_of_time = True
-        if self.out_of_time and n_epochs:
-            self.interrupted = True
-        return self.interrupted and (n_epochs > 0 or not self.out_of_time)
+            return True
+        return self.stopped
 
     def _tell_progress(self, number: int, stack: TrainingStack, epoch: int, alive: Any, n_members: int) -> None:
         if self.report is None:

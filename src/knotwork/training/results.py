@@ -1,7 +1,8 @@
 """What comes out of training: networks with their best weights, and how they were trained."""
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from knotwork.training.members import DeviceTable, in_units
-from knotwork.training.network import Network
+from knotwork.training.network import Network, keep_members
 from knotwork.training.stack import predict_stack
 
 __all__ = ["History", "Piece", "Trained"]
@@ -65,6 +66,19 @@ class Piece:
     shift: Tensor
     scale: Tensor
 
+    def keep(self, places: Sequence[int]) -> "Piece":
+        """Return a piece of those of its members that are among some places, increasing, with a network of its own."""
+        inside = [index for index, place in enumerate(self.places) if place in places]
+        index = torch.tensor(inside, device=self.shift.device)
+        network = copy.deepcopy(self.network)
+        keep_members(network, index)
+        encoding = network.encoding
+        if not bool(encoding.learned.any()):
+            encoding.logits = None  # nobody is left whose knots were learned
+        return Piece(
+            network, tuple(places.index(self.places[each]) for each in inside), self.shift[index], self.scale[index]
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Trained:
@@ -93,6 +107,20 @@ class Trained:
     task: str
     interrupted: bool
     knot_paths: list[npt.NDArray[np.float64] | None] | None = None
+
+    def keep(self, places: Sequence[int]) -> "Trained":
+        """Return some of the members, in their order; what is here stays as it is.
+
+        Parameters
+        ----------
+        places : sequence of int
+            Places of the members, increasing.
+        """
+        if len(places) == len(self.histories):
+            return self
+        pieces = [piece.keep(places) for piece in self.pieces if set(piece.places) & set(places)]
+        paths = None if self.knot_paths is None else [self.knot_paths[place] for place in places]
+        return replace(self, pieces=pieces, histories=[self.histories[place] for place in places], knot_paths=paths)
 
     def outputs(
         self,

@@ -19,7 +19,7 @@ from knotwork.training.network import Network, keep_members, matrices, weight_de
 from knotwork.training.replay import Replayed
 from knotwork.training.schedule import Schedule
 
-__all__ = ["TrainingStack", "build_network", "predict_stack"]
+__all__ = ["TrainingStack", "build_network", "predict_stack", "validation_scores"]
 
 ROWS_AT_ONCE = 1 << 18
 """Rows of all members together that are predicted at a time."""
@@ -219,7 +219,7 @@ class TrainingStack:
             weights = weights * self.there.weights[self.valid_rows]
         if self.table.task == "regression":
             target = self._scaled(target)
-        scores = _score(self.config, self.table.task, outputs, target, weights)
+        scores = validation_scores(self.config, self.table.task, outputs, target, weights)
         return torch.where(self.n_valid > 0, scores, -(self.schedule.epoch + 1).double())
 
     def release(self) -> None:
@@ -250,12 +250,32 @@ def predict_stack(network: Network, there: DeviceTable, rows: Tensor) -> Tensor:
     return torch.cat(parts, dim=1)
 
 
-def _score(config: TrainingConfig, task: str, outputs: Tensor, target: Tensor, weights: Tensor) -> Tensor:
+def validation_scores(
+    config: TrainingConfig, task: str, outputs: Tensor, target: Tensor, weights: Tensor | None = None
+) -> Tensor:
+    """Return the score of every member, of shape (n_members,), where smaller is better.
+
+    That is the metric of the configuration, or less it. Where all rows are of one class there is no AUC: there it is
+    the log loss.
+
+    Parameters
+    ----------
+    config : TrainingConfig
+        Names the metric.
+    task : {"regression", "classification"}
+        What is predicted.
+    outputs : Tensor of shape (n_members, n, d_out)
+        Predictions, or logits of classes.
+    target : Tensor of shape (n_members, n)
+        Numbers, or class codes.
+    weights : Tensor of shape (n_members, n), optional
+        Weights of the rows.
+    """
     metric = config.metric_for(task)
     scores = metric.function(outputs, target, weights)
     if not metric.lower_is_better:
         scores = -scores
-    if metric.name == "auc":  # not defined where all validation rows are of one class
+    if metric.name == "auc":
         scores = torch.where(scores.isnan(), METRICS["log_loss"].function(outputs, target, weights), scores)
     return scores
 

@@ -1,0 +1,72 @@
+"""What the three words for an encoding cost and gain: one fold of some of the study's tables, estimators by default.
+
+    python benchmarks/modes.py [--device cpu] [--tables abalone ...] [--rows 4000] [--seeds 0 1]
+
+The score is that of the test fold: NRMSE (smaller is better) or AUC. CPU seconds are those of all threads during `fit`,
+after a fit that compiles everything. The tables are read from KNOTWORK_DATA.
+"""
+
+import argparse
+import time
+from datetime import UTC, datetime
+
+import numpy as np
+import torch
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import KFold, StratifiedKFold
+
+import knotwork as kw
+from knotwork.datasets import load_dataset
+
+WORDS = ("recommended", "validated", "ensemble")
+TABLES = ("abalone", "cpu_small", "wine_quality", "churn", "gamma")
+
+
+def score(model: kw.TabularRegressor | kw.TabularClassifier, X: object, y: np.ndarray) -> float:
+    if isinstance(model, kw.TabularRegressor):
+        return float(np.sqrt(np.mean((model.predict(X) - y) ** 2)) / y.std())
+    shares = model.predict_proba(X)
+    if shares.shape[1] == 2:
+        return float(roc_auc_score(y, shares[:, 1]))
+    return float(roc_auc_score(y, shares, multi_class="ovr", average="weighted"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--tables", nargs="+", default=list(TABLES))
+    parser.add_argument("--rows", type=int, default=4000, help="rows of each table at most")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    arguments = parser.parse_args()
+    print(f"{datetime.now(UTC):%Y-%m-%d}, device {arguments.device}, torch {torch.__version__}\n")
+    print("| table | seed | encoding | score | CPU seconds | networks kept | chosen |\n|---|---|---|---|---|---|---|")
+    warm = np.random.default_rng(0).normal(size=(200, 2))
+    for kind in (kw.TabularRegressor, kw.TabularClassifier):
+        kind("ensemble", training=kw.TrainingConfig(max_epochs=1), device=arguments.device).fit(warm, warm[:, 0] > 0)
+    for key in arguments.tables:
+        data = load_dataset(key)
+        rows = np.random.default_rng(0).permutation(data.n_rows)[: arguments.rows]
+        X, y = data.frame[list(data.features)].iloc[rows], data.target_values()[rows]
+        regression = data.task == "regression"
+        kind = kw.TabularRegressor if regression else kw.TabularClassifier
+        folds = (KFold if regression else StratifiedKFold)(5, shuffle=True, random_state=42)
+        train, test = next(folds.split(X, y))
+        for seed in arguments.seeds:
+            for word in WORDS:
+                model = kind(word, categorical=list(data.categorical), device=arguments.device, random_state=seed)
+                begin = time.process_time()
+                model.fit(X.iloc[train], y[train])
+                seconds = time.process_time() - begin
+                chosen = [
+                    f"{weight:.2f} {next(iter(own.values()), 'none')}"
+                    for weight, own in zip(model.weights_, model.encoding_, strict=True)
+                ]
+                found = score(model, X.iloc[test], y[test])
+                print(
+                    f"| {key} | {seed} | {word} | {found:.4f} | {seconds:.1f} | {len(chosen)} | {', '.join(chosen)} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
