@@ -78,6 +78,88 @@ def report(
     typer.echo(f"Report: {page}\nTables: {page.parent / 'tables'}\nFigures: {page.parent / 'figures'}")
 
 
+@app.command(
+    epilog="Example: knotwork compare flats.csv --target rent --time-budget 300, then open comparison/report.html"
+)
+def compare(
+    table: Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow or Feather file.")],
+    target: Annotated[str, typer.Option(help="Name of the column to predict.")],
+    *,
+    task: Annotated[str | None, typer.Option(help="regression or classification; by default inferred.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Methods, as in Std,BS-Q,PLE@30; by default a choice.")] = None,
+    sizes: Annotated[
+        str | None, typer.Option(help="Columns per feature, as in 7,15; by default 15, perhaps 7.")
+    ] = None,
+    backbone: Annotated[str, typer.Option(help="mlp, resnet or ft.")] = "mlp",
+    folds: Annotated[int | None, typer.Option(help="Folds; by default 5, or 3 where time is short.")] = None,
+    time_budget: Annotated[float, typer.Option(help="Seconds for all of it; 0 leaves the time open.")] = 300.0,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for report, model and tables.")] = Path("comparison"),
+    seed: Annotated[int, typer.Option(help="Seeds all that is random.")] = 0,
+) -> None:
+    """Find out which encoding suits a table: ranking with intervals, recommendation, saved model, report."""
+    _rest_between_loops()
+    from knotwork.compare import CompareOptions, compare_table  # noqa: PLC0415
+    from knotwork.compare.options import read_sizes  # noqa: PLC0415
+    from knotwork.errors import ArgumentError, ArgumentTypeError, ColumnError  # noqa: PLC0415
+
+    try:
+        options = CompareOptions(
+            task=task,
+            methods=None if methods is None else tuple(methods.replace(",", " ").split()),
+            sizes=read_sizes(sizes),
+            backbone=backbone,
+            folds=folds,
+            time_budget=time_budget or None,
+            seed=seed,
+            drop=tuple(drop or ()),
+        )
+        found = compare_table(table, target, out=out, options=options, report=typer.echo, progress=_progress())
+    except KeyboardInterrupt as error:
+        typer.echo("Interrupted before anything was compared. Run the same command again.", err=True)
+        raise typer.Exit(130) from error
+    except (ArgumentError, ArgumentTypeError, ColumnError, OSError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+    _show_ranking(found)
+    raise typer.Exit(130 if found.interrupted else 0)
+
+
+def _show_ranking(found: Any) -> None:
+    """Print the ranking, what is recommended, and where things are."""
+    from knotwork.compare.page import ranking_table  # noqa: PLC0415
+
+    shown = ranking_table(found.ranking, found.task)
+    table = Table(title=shown.title, title_justify="left")
+    for name, numeric in zip(shown.columns, shown.numeric, strict=True):
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+    for row in shown.rows:
+        table.add_row(*(cell.shown for cell in row))
+    Console(width=max(Console().width, 150)).print(table)
+    for line in found.summary:
+        typer.echo(line)
+
+
+@app.command(epilog="Example: knotwork predict comparison/model.knotwork new_flats.csv --out rents.csv")
+def predict(
+    model: Annotated[Path, typer.Argument(help="What 'knotwork compare' or an estimator's save wrote.")],
+    table: Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow or Feather file with the model's columns.")],
+    out: Annotated[Path, typer.Option(help="CSV or Parquet file to write.")] = Path("predictions.csv"),
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
+) -> None:
+    """Predict the rows of a file with a saved model: numbers, or classes and their probabilities."""
+    _rest_between_loops()
+    from knotwork.compare import predict_table  # noqa: PLC0415
+    from knotwork.errors import ArgumentError, ColumnError, PersistenceError  # noqa: PLC0415
+
+    try:
+        rows = predict_table(model, table, out=out, drop=tuple(drop or ()))
+    except (ArgumentError, ColumnError, PersistenceError, OSError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+    typer.echo(f"{len(rows):,} rows predicted: {out}")
+
+
 datasets_app = typer.Typer(no_args_is_help=True, help="The data sets of the study: list, fetch and check them.")
 app.add_typer(datasets_app, name="datasets")
 
