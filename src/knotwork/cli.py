@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -98,6 +99,7 @@ def compare(
     seed: Annotated[int, typer.Option(help="Seeds all that is random.")] = 0,
 ) -> None:
     """Find out which encoding suits a table: ranking with intervals, recommendation, saved model, report."""
+    started = time.perf_counter()  # loading torch is part of the time that a user waits
     _rest_between_loops()
     from knotwork.compare import CompareOptions, compare_table  # noqa: PLC0415
     from knotwork.compare.options import read_sizes  # noqa: PLC0415
@@ -114,7 +116,9 @@ def compare(
             seed=seed,
             drop=tuple(drop or ()),
         )
-        found = compare_table(table, target, out=out, options=options, report=typer.echo, progress=_progress())
+        found = compare_table(
+            table, target, out=out, options=options, report=typer.echo, progress=_progress(), started=started
+        )
     except KeyboardInterrupt as error:
         typer.echo("Interrupted before anything was compared. Run the same command again.", err=True)
         raise typer.Exit(130) from error
@@ -136,8 +140,7 @@ def _show_ranking(found: Any) -> None:
     for row in shown.rows:
         table.add_row(*(cell.shown for cell in row))
     Console(width=max(Console().width, 150)).print(table)
-    for line in found.summary:
-        typer.echo(line)
+    typer.echo("\n".join(found.summary))
 
 
 @app.command(epilog="Example: knotwork predict comparison/model.knotwork new_flats.csv --out rents.csv")

@@ -80,7 +80,7 @@ def fit_final(
             "more. Give a larger --time-budget to use them."
         )
     used = source.draw(n_rows, seed=seed)
-    config = TrainingConfig(max_epochs=validation.config.max_epochs, time_limit=seconds)
+    config = TrainingConfig(time_limit=seconds)
     kind = TabularRegressor if source.task == "regression" else TabularClassifier
     model = kind(
         scored.candidate.spec,

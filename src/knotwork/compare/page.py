@@ -35,11 +35,11 @@ def ranking_table(ranking: Ranking, task: str) -> Table:
     """Return the ranking as a table: scores, differences from the best with intervals, costs."""
     name = ranking.metric_name
     further = [NAMES[metric] for metric in FURTHER[task]]
-    columns = ["encoding", f"{name} (mean ± sd)", "above the best", "95 % interval", "p (adjusted)", *further]
-    columns += ["seconds a network", "parameters", "epochs"]
+    columns = ["encoding", f"{name} (mean ± sd)", "above the best", "95 % interval", "p", *further]
+    columns += ["seconds", "parameters", "epochs"]
     caption = (
-        f"Ordered by mean {name} over folds, lower is better; the recommended one is bold. {name} without any feature: "
-        f"{significant(ranking.baseline)}."
+        f"Ordered by mean {name} over folds, lower is better; the recommended one is bold. p is adjusted for the "
+        f"number of candidates; seconds are for one network. {name} without any feature: {significant(ranking.baseline)}."
     )
     rows = [_row(line, ranking, FURTHER[task]) for line in ranking.lines]
     return Table("ranking", "Candidates", caption, columns, rows)

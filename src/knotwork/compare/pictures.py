@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from knotwork.compare.effects import MODEL_KNOTS, Effect
 from knotwork.compare.verdict import Ranking, significant
@@ -93,10 +94,12 @@ def effect_picture(
 def _draw_curves(axes: Axes, effect: Effect, target: str, *, has_classes: bool, theme: Theme) -> None:
     colours = [theme.blue, theme.orange, theme.green, theme.pink]
     dots = "o" if effect.edges is None or len(effect.values) <= 10 else ""
-    line = "" if effect.edges is None else "-"
+    line = "none" if effect.edges is None else "-"
     where = _positions(effect)
     for (label, curve), colour in zip(effect.curves.items(), colours, strict=False):
-        axes.plot(where, curve, line, marker=dots, color=colour, linewidth=1.8, markersize=4.5, label=_short(label, 20))
+        axes.plot(
+            where, curve, ls=line, marker=dots, color=colour, lw=1.8, markersize=5, label=_short(label, 20), gid="curve"
+        )
     if len(effect.curves) > 1:
         legend = axes.legend(fontsize=8, frameon=False, labelcolor=theme.ink, ncols=2)
         legend.set_zorder(3)
@@ -104,6 +107,7 @@ def _draw_curves(axes: Axes, effect: Effect, target: str, *, has_classes: bool, 
     of = f" of {_short(next(iter(effect.curves)), 20)}" if has_classes and len(effect.curves) == 1 else ""
     axes.set_ylabel(f"mean {what}{of}" if has_classes else f"mean {_short(target, 22)}", fontsize=9)
     axes.grid(axis="y", color=theme.line, linewidth=0.6)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
 
 
 def _positions(effect: Effect) -> Sequence[float]:
@@ -128,7 +132,7 @@ def _draw_counts(axes: Axes, effect: Effect, theme: Theme) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     if effect.edges is None:
-        axes.bar(np.arange(len(effect.counts)), effect.counts, color=theme.grey, width=0.7)
+        axes.bar(np.arange(len(effect.counts)), effect.counts, color=theme.grey, alpha=0.6, width=0.7)
         labels = ["\n".join(textwrap.wrap(_short(str(value), 18), 18)) for value in effect.values]
         turned = sum(map(len, labels)) > 40
         axes.set_xticks(
@@ -136,7 +140,9 @@ def _draw_counts(axes: Axes, effect: Effect, theme: Theme) -> None:
         )
         axes.set_xlim(-0.6, len(effect.counts) - 0.4)
     else:
-        axes.stairs(effect.counts, effect.edges, fill=True, color=theme.grey)
+        axes.xaxis.set_major_locator(MaxNLocator(7))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        axes.stairs(effect.counts, effect.edges, fill=True, color=theme.grey, alpha=0.6)
         span = effect.edges[-1] - effect.edges[0]
         axes.set_xlim(effect.edges[0] - 0.02 * span, effect.edges[-1] + 0.02 * span)
     axes.set_ylabel("rows", fontsize=8.5, color=theme.muted)

@@ -93,6 +93,7 @@ def compare_table(
     device: Any = "auto",
     report: Callable[[str], None] | None = None,
     progress: Progress | None = None,
+    started: float | None = None,
 ) -> Comparison:
     """Find out which encoding suits a table, with evidence, and save the model that follows from it.
 
@@ -117,13 +118,16 @@ def compare_table(
         Is called with every sentence that is said on the way.
     progress : callable, optional
         Makes a display of a training, such as `knotwork.training.progress.ProgressBar`.
+    started : float, optional
+        When the time budget began, on the clock of ``time.perf_counter``; by default now.
 
     Returns
     -------
     Comparison
         Ranking, recommendation, model and where things were written.
     """
-    run = _Run(Path(out).expanduser(), options or CompareOptions(), device, report or _say_nothing, progress)
+    began = time.perf_counter() if started is None else started
+    run = _Run(Path(out).expanduser(), options or CompareOptions(), device, report or _say_nothing, progress, began)
     return run.compare(read_source(path, target, task=run.options.task, drop=run.options.drop))
 
 
@@ -140,7 +144,7 @@ class _Run:
     device: Any
     say: Callable[[str], None]
     progress: Progress | None
-    started: float = field(default_factory=time.perf_counter)
+    started: float
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -142,8 +142,8 @@ def _read_target(labels: npt.NDArray[Any], task: str, name: str) -> tuple[npt.ND
     """Return numbers or class codes, and the classes; a target that cannot be learned is refused."""
     if len(pd.unique(pd.Series(labels))) < 2:
         raise ColumnError(
-            f"the target {name!r} has the same value in all {len(labels):,} rows, {labels[0]!r}: there is nothing to "
-            "predict. Choose another --target, or add rows with other values."
+            f"the target {name!r} has the same value in all {len(labels):,} rows, {labels.tolist()[0]!r}: there is "
+            "nothing to predict. Choose another --target, or add rows with other values."
         )
     if task == "regression":
         return check_target(labels), ()
