@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from knotwork.compare.candidates import Candidate
 from knotwork.compare.folded import VALIDATION_SHARE
 from knotwork.compare.scoring import groups_of
@@ -172,17 +174,14 @@ def _seconds(
 def _most_rows(
     speed: Speed, candidates: Sequence[Candidate], folds: int, epochs: int, between: range, seconds: float
 ) -> int | None:
-    """Return the most rows for which the epochs fit into the time; None if even the fewest do not."""
-    low, high = between.start, between.stop
-    if _seconds(speed, candidates, folds, low, epochs) > seconds:
-        return None
-    if _seconds(speed, candidates, folds, high, epochs) <= seconds:
-        return high
-    while high - low > max(0.02 * low, 1):
-        middle = (low + high) // 2
-        fits = _seconds(speed, candidates, folds, middle, epochs) <= seconds
-        low, high = (middle, high) if fits else (low, middle)
-    return low
+    """Return about the most rows for which the epochs fit into the time; None if there are none.
+
+    Time does not always grow with the rows, for larger tables have larger batches: all steps are tried.
+    """
+    for rows in np.geomspace(between.stop, between.start, 60).round().astype(int).tolist():
+        if _seconds(speed, candidates, folds, rows, epochs) <= seconds:
+            return int(rows)
+    return None
 
 
 def _refit_seconds(speed: Speed, candidates: Sequence[Candidate], n_rows: int, usable: float) -> float:

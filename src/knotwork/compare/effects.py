@@ -136,7 +136,8 @@ def _category_effect(model: Any, name: str, importance: float, averaged: pd.Data
     frequent = column.value_counts().head(MOST_CATEGORIES)
     values = np.array(frequent.index.tolist(), dtype=object)
     curves = _dependence(model, averaged, name, values)
-    return Effect(name, importance, values, curves, frequent.to_numpy(), None, {}, float(column.isna().mean()))
+    counts = frequent.to_numpy(dtype=np.int64)
+    return Effect(name, importance, values, curves, counts, None, {}, float(column.isna().mean()))
 
 
 def _dependence(model: Any, rows: pd.DataFrame, name: str, values: npt.NDArray[Any]) -> dict[str, Floats]:

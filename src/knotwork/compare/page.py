@@ -39,7 +39,8 @@ def ranking_table(ranking: Ranking, task: str) -> Table:
     columns += ["seconds", "parameters", "epochs"]
     caption = (
         f"Ordered by mean {name} over folds, lower is better; the recommended one is bold. p is adjusted for the "
-        f"number of candidates; seconds are for one network. {name} without any feature: {significant(ranking.baseline)}."
+        f"number of candidates; seconds are for one network. {name} without any feature: "
+        f"{significant(ranking.baseline)}."
     )
     rows = [_row(line, ranking, FURTHER[task]) for line in ranking.lines]
     return Table("ranking", "Candidates", caption, columns, rows)

@@ -58,7 +58,7 @@ def predict_table(
         raise argument_error("out", f"end in one of {listed(WRITERS)}", str(out), "Choose another name.")
     if not out.parent.is_dir():
         raise argument_error("out", "be in a folder that exists", str(out), f"Make the folder {str(out.parent)!r}.")
-    estimator = load(model, device=device)
+    estimator = load(Path(model).expanduser(), device=device)
     frame = read_frame(path)
     check_columns(frame, drop, "drop", Path(path))
     frame = frame.drop(columns=list(drop))
