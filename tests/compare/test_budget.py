@@ -6,16 +6,16 @@ from knotwork.compare.budget import FEWEST_EPOCHS, GOOD_EPOCHS, make_plan, refit
 from knotwork.compare.candidates import Candidate, make_candidates
 from knotwork.compare.speed import Speed
 
-CANDIDATES, N_KEPT = make_candidates(None, None, task="regression", backbone="mlp")
+CANDIDATES, COUNTS = make_candidates(None, None, task="regression", backbone="mlp")
 
 
 def speed(per_row=2e-5, prepare=1e-5):
     return Speed(dict.fromkeys((7, 15), (1e-4, per_row)), dict.fromkeys(CANDIDATES, prepare))
 
 
-def plan(n_rows, budget, *, folds=None, left=None, own=None, n_kept=N_KEPT):
+def plan(n_rows, budget, *, folds=None, left=None, own=None, counts=COUNTS):
     left = budget if left is None else left
-    return make_plan(own or speed(), CANDIDATES, n_kept, n_rows=n_rows, folds=folds, budget=budget, left=left)
+    return make_plan(own or speed(), CANDIDATES, counts, n_rows=n_rows, folds=folds, budget=budget, left=left)
 
 
 def seconds_of(found, own):
@@ -50,17 +50,18 @@ def test_a_large_table_gives_up_rows_first():
 
 
 def test_then_sizes_then_folds_then_epochs():
-    seen = [plan(1_000_000, budget) for budget in (3_000.0, 400.0, 200.0, 60.0, 25.0)]
+    seen = [plan(1_000_000, budget) for budget in (3_000.0, 400.0, 200.0, 60.0, 30.0)]
     assert [len(each.candidates) for each in seen] == sorted((len(each.candidates) for each in seen), reverse=True)
     assert [each.folds for each in seen] == sorted((each.folds for each in seen), reverse=True)
     assert len(seen[0].candidates) == len(CANDIDATES)
-    assert len(seen[-1].candidates) == N_KEPT
+    assert len(seen[-1].candidates) == 6
     assert (seen[0].folds, seen[-1].folds) == (5, 3)
-    assert [each.n_rows for each in seen] == sorted((each.n_rows for each in seen), reverse=True)
+    assert seen[0].n_rows > seen[1].n_rows > seen[-1].n_rows
+    assert seen[-1].max_epochs < GOOD_EPOCHS <= seen[0].max_epochs
 
 
 def test_what_the_user_asks_for_is_not_given_up():
-    found = plan(1_000_000, 60.0, folds=10, n_kept=len(CANDIDATES))
+    found = plan(1_000_000, 60.0, folds=10, counts=(len(CANDIDATES),))
     assert found.folds == 10
     assert found.candidates == tuple(CANDIDATES)
 
@@ -91,12 +92,13 @@ def test_rows_of_the_final_model():
 
 def test_candidates():
     assert CANDIDATES[0] == Candidate("Std", None)
-    assert Candidate("IS-Q", 15) == CANDIDATES[1]  # what is recommended for regression
+    assert CANDIDATES[1] == Candidate("IS-Q", 15)  # what is recommended for regression
     assert len(set(CANDIDATES)) == len(CANDIDATES)
-    assert all(each.size != 7 for each in CANDIDATES[:N_KEPT])
-    own, n_kept = make_candidates(["BS-Q", "PLE@30", "Std"], [7, 15], task="regression", backbone="mlp")
+    assert (len(CANDIDATES), 8, 6) == COUNTS
+    assert all(each.size != 7 for each in CANDIDATES[:8])
+    own, counts = make_candidates(["BS-Q", "PLE@30", "Std"], [7, 15], task="regression", backbone="mlp")
     assert {each.spec for each in own} == {"BS-Q@7", "BS-Q@15", "PLE@30", "Std"}
-    assert n_kept == 4
+    assert counts == (4,)
 
 
 @pytest.mark.parametrize(

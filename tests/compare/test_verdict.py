@@ -34,7 +34,7 @@ def test_no_significant_difference_takes_the_cheapest():
     assert found.lines[0].candidate.method == "PLE"
     assert found.chosen.candidate.method == "Std"
     assert found.verdict == "no significant difference: take Std, the cheapest as good"
-    assert "No significant difference between all candidates." in found.sentences
+    assert "No significant difference between the candidates." in found.sentences
 
 
 def test_a_lead_that_is_not_proven_is_kept_but_said():

@@ -51,8 +51,8 @@ def describe_plan(plan: Plan, candidates: Sequence[Candidate], *, n_rows: int, b
         return [*lines, "There is no time budget: training stops by itself."]
     refit, report = plan.refit_seconds or 0.0, plan.report_seconds or 0.0
     lines.append(
-        f"Time: at most {plan.seconds:.0f} s for the comparison, {refit:.0f} s for the recommended model on all rows, "
-        f"{report:.0f} s for the report; the rest is a margin."
+        f"Time: at most {plan.seconds:.0f} s for the comparison, {report:.0f} s for the report, and what is left, at "
+        f"least {refit:.0f} s, for the recommended model on all rows; a margin stays."
     )
     if not plan.fits:
         lines.append(

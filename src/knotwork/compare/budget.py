@@ -20,7 +20,7 @@ GOOD_EPOCHS, FEWEST_EPOCHS, MOST_EPOCHS = 30, 10, TrainingConfig().max_epochs
 """Epochs that most tables need until training stops by itself, and those below which a comparison says little."""
 
 GOOD_ROWS, SMALL_ROWS, FEWEST_ROWS = 10_000, 3_000, 500
-"""Rows to which a table is reduced to make room for folds, for epochs, and at all."""
+"""Rows to which a table is reduced to make room for candidates, for folds and epochs, and at all."""
 
 MARGIN = 0.12
 """Share of the time that is kept for what was not foreseen."""
@@ -87,7 +87,7 @@ def report_seconds(budget: float) -> float:
 def make_plan(
     speed: Speed,
     candidates: Sequence[Candidate],
-    n_kept: int,
+    counts: Sequence[int],
     *,
     n_rows: int,
     folds: int | None,
@@ -96,8 +96,9 @@ def make_plan(
 ) -> Plan:
     """Choose what fits into the time.
 
-    Rows are given up first, for many encodings are told apart on 10,000 of them; then candidates of further sizes,
-    folds, more rows, and at last epochs. What the user has asked for by name is never given up.
+    Rows are given up first, for encodings can be told apart on 10,000 of them; then the less promising candidates, more
+    rows, folds, and at last epochs. Folds come late, for without them nothing is significant. What the user has asked
+    for by name is never given up.
 
     Parameters
     ----------
@@ -105,8 +106,8 @@ def make_plan(
         What was measured.
     candidates : sequence of Candidate
         All candidates, the most promising first.
-    n_kept : int
-        How many of them are compared in any case.
+    counts : sequence of int
+        How many of them to compare: the most, and what to come down to.
     n_rows : int
         Rows of the table.
     folds : int or None
@@ -118,19 +119,19 @@ def make_plan(
     usable = max((1 - MARGIN) * left - report, 0.1)
     most = folds or DEFAULT_FOLDS
     least = folds or FEWEST_FOLDS
-    kept = candidates[:n_kept]
+    kept = candidates[: counts[-1]]
     ladder = [
         (candidates, most, n_rows, GOOD_EPOCHS),
-        (candidates, most, GOOD_ROWS, GOOD_EPOCHS),
-        (kept, most, GOOD_ROWS, GOOD_EPOCHS),
-        (kept, least, GOOD_ROWS, GOOD_EPOCHS),
+        *((candidates[:count], most, GOOD_ROWS, GOOD_EPOCHS) for count in counts),
+        (kept, most, SMALL_ROWS, GOOD_EPOCHS),
         (kept, least, SMALL_ROWS, GOOD_EPOCHS),
         (kept, least, SMALL_ROWS, FEWEST_EPOCHS),
         (kept, least, FEWEST_ROWS, FEWEST_EPOCHS),
     ]
     for some, k, floor, epochs in ladder:
         refit = _refit_seconds(speed, some, n_rows, usable)
-        rows = _most_rows(speed, some, k, epochs, range(min(floor, n_rows), n_rows), usable - refit)
+        top = n_rows if epochs == GOOD_EPOCHS else min(SMALL_ROWS, n_rows)
+        rows = _most_rows(speed, some, k, epochs, range(min(floor, top), top), usable - refit)
         if rows is not None:
             return _plan(speed, some, k, rows, seconds=usable - refit, refit=refit, report=report)
     fewest = min(FEWEST_ROWS, n_rows)

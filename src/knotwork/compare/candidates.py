@@ -10,11 +10,14 @@ from knotwork.estimators.recommend import recommend
 
 __all__ = ["Candidate", "make_candidates"]
 
-DEFAULT_METHODS = ("Std", "PLE", "BS-Q", "IS-Q", "IS-CART", "BS-CART", "IS-LGBM", "BS-Grad-U")
+DEFAULT_METHODS = ("Std", "PLE", "BS-Q", "IS-Q", "IS-LGBM", "BS-Grad-U", "IS-CART", "BS-CART")
 """Every family that does well in the paper, with knots of every kind, and plain scaling to measure them by."""
 
+N_FIRST = 6
+"""Of these, those that are compared in any case; the others where the time allows."""
+
 DEFAULT_SIZES = (15, 7)
-"""The first is what is compared in any case; the others where the time allows."""
+"""The second is compared where the time allows."""
 
 
 @dataclass(frozen=True, order=True)
@@ -45,8 +48,8 @@ class Candidate:
 
 def make_candidates(
     methods: Sequence[str] | None, sizes: Sequence[int] | None, *, task: str, backbone: str
-) -> tuple[list[Candidate], int]:
-    """Return the candidates, the most promising first, and how many of them are compared even if time is short.
+) -> tuple[list[Candidate], tuple[int, ...]]:
+    """Return the candidates, the most promising first, and how many are compared as time allows: all, or fewer.
 
     Parameters
     ----------
@@ -59,25 +62,28 @@ def make_candidates(
 
     Examples
     --------
-    >>> found, n_kept = make_candidates(["Std", "BS-Q", "PLE@30"], [7], task="regression", backbone="mlp")
-    >>> [each.spec for each in found], n_kept
-    (['Std', 'BS-Q@7', 'PLE@30'], 3)
+    >>> found, counts = make_candidates(["Std", "BS-Q", "PLE@30"], [7], task="regression", backbone="mlp")
+    >>> [each.spec for each in found], counts
+    (['Std', 'BS-Q@7', 'PLE@30'], (3,))
     """
     if methods is not None and not methods:
         raise argument_error("methods", "name at least one method", methods, "Leave it out for the usual ones.")
     if sizes is not None and not sizes:
         raise argument_error("sizes", "name at least one size", sizes, "Leave it out for the usual ones.")
     chosen = [check_int(size, "sizes", minimum=2) for size in sizes or DEFAULT_SIZES]
-    found = [_candidate(name, size) for size in chosen for name in methods or DEFAULT_METHODS]
-    kept = [each for each in found if each.size in (None, chosen[0])]
     if methods is None:
         usual = recommend(task, backbone, budget="medium")
-        kept.insert(1, Candidate(usual.method, usual.size if sizes is None or usual.size is None else chosen[0]))
-    kept = list(dict.fromkeys(kept))
-    found = list(dict.fromkeys([*kept, *found]))
+        own = Candidate(usual.method, usual.size if sizes is None or usual.size is None else chosen[0])
+        first = [_candidate(name, chosen[0]) for name in DEFAULT_METHODS]
+        found = [first[0], own, *first[1:], *(_candidate(name, size) for size in chosen for name in DEFAULT_METHODS)]
+    else:
+        found = [_candidate(name, size) for size in chosen for name in methods]
+    found = list(dict.fromkeys(found))
     for each in found:
         encoder_from_spec(each.method.replace("Grad-", ""), each.size, {})._check_settings()
-    return found, len(kept) if methods is None and sizes is None else len(found)
+    if methods is not None or sizes is not None:
+        return found, (len(found),)
+    return found, (len(found), len(DEFAULT_METHODS), N_FIRST)
 
 
 def _candidate(spec: str, size: int) -> Candidate:

@@ -193,7 +193,7 @@ class _Run:
     def _plan(self, source: Source) -> Plan:
         """Choose what is trained, and say so."""
         options, network = self.options, self.options.network
-        candidates, n_kept = make_candidates(
+        candidates, counts = make_candidates(
             options.methods, options.sizes, task=source.task, backbone=options.backbone
         )
         if options.time_budget is None:
@@ -204,7 +204,7 @@ class _Run:
             plan = make_plan(
                 speed,
                 candidates,
-                n_kept,
+                counts,
                 n_rows=source.n_rows,
                 folds=options.folds,
                 budget=options.time_budget,
@@ -244,7 +244,7 @@ class _Run:
     def _final(self, source: Source, ranking: Ranking, validation: CrossValidation) -> Final | None:
         """Fit the recommended model on all rows, and save it; None after Ctrl-C."""
         budget = self.options.time_budget
-        seconds = None if budget is None else max(self.left - report_seconds(budget) - 0.04 * budget, 0.5)
+        seconds = None if budget is None else max(self.left - report_seconds(budget) - 0.06 * budget, 0.5)
         try:
             final = fit_final(
                 source,

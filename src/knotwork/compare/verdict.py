@@ -182,7 +182,7 @@ def _words(
     if len(near) == 1:
         return f"{take}: significantly better than all others", [first, "All others are significantly worse."]
     others = enumerate_words([line.candidate.spec for line in near if line is not best])
-    alike = "all candidates" if len(near) == len(lines) else f"{best.candidate.spec} and {others}"
+    alike = "the candidates" if len(near) == len(lines) else f"{best.candidate.spec} and {others}"
     verdict = f"no significant difference between {alike}"
     said = [first, f"{verdict[0].upper()}{verdict[1:]}."]
     if len(good) == 1:
