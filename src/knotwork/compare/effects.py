@@ -118,7 +118,8 @@ def _number_effect(
     if len(own):
         knots[MODEL_KNOTS] = own
     curves = _dependence(model, averaged, name, grid)
-    return Effect(name, importance, grid, curves, counts, edges, knots, 1 - float(known.mean()))
+    rows = counts.astype(np.int64)
+    return Effect(name, importance, grid, curves, rows, edges, knots, 1 - float(known.mean()))
 
 
 def _placed(column: Floats, target: npt.NDArray[Any], task: str, size: int) -> dict[str, Floats]:
@@ -136,7 +137,7 @@ def _category_effect(model: Any, name: str, importance: float, averaged: pd.Data
     frequent = column.value_counts().head(MOST_CATEGORIES)
     values = np.array(frequent.index.tolist(), dtype=object)
     curves = _dependence(model, averaged, name, values)
-    counts = frequent.to_numpy(dtype=np.int64)
+    counts = np.array(frequent.tolist(), dtype=np.int64)
     return Effect(name, importance, values, curves, counts, None, {}, float(column.isna().mean()))
 
 

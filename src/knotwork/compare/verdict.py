@@ -188,7 +188,7 @@ def _words(
     if len(good) == 1:
         lead = near[1].mean / best.mean - 1
         said.append(
-            f"Its lead of {100 * lead:.1f} % is not proven by {n_folds} folds, yet no other is within "
+            f"Its lead of {100 * lead:.2f} % is not proven by {n_folds} folds, yet no other is within "
             f"{100 * NEAR:.0f} % of it. More folds or rows (a larger --time-budget) may tell."
         )
         return f"{take}: the best mean, though not significantly", said
