@@ -2,7 +2,7 @@
 
 import pytest
 
-from knotwork.compare.budget import FEWEST_EPOCHS, GOOD_EPOCHS, make_plan, refit_rows, whole_plan
+from knotwork.compare.budget import FEWEST_EPOCHS, GOOD_EPOCHS, STACKED, make_plan, refit_rows, whole_plan
 from knotwork.compare.candidates import Candidate, make_candidates
 from knotwork.compare.speed import Speed
 
@@ -24,7 +24,9 @@ def seconds_of(found, own):
     total = 0.0
     for each in found.candidates:
         size = 7 if each.size is None and any(c.size == 7 for c in found.candidates) else each.size or 15
-        total += found.folds * (found.max_epochs * own.epoch(size, round(0.9 * fit)) + own.prepare[each] * fit)
+        total += found.folds * (
+            STACKED * found.max_epochs * own.epoch(size, round(0.9 * fit)) + own.prepare[each] * fit
+        )
     return total
 
 

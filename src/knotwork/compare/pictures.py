@@ -86,9 +86,15 @@ def effect_picture(
     grid[-1].set_xlabel(_short(effect.name, 50), fontsize=9.5)
     return Picture(
         f"feature-{place}", figure,
-        f"{effect.name}{missing}.",
+        f"{effect.name}{missing}. {_weight(effect.importance)}",
         f"Partial dependence of {target} on {effect.name}, its knots and its distribution.",
     )  # fmt: skip
+
+
+def _weight(importance: float) -> str:
+    if importance <= 0:
+        return "Shuffling it does not raise the loss."
+    return f"Shuffling it raises the loss by {significant(importance, 3)}."
 
 
 def _draw_curves(axes: Axes, effect: Effect, target: str, *, has_classes: bool, theme: Theme) -> None:
