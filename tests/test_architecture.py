@@ -28,6 +28,7 @@ LAYERS = [
     "datasets",
     "study",
     "report",
+    "compare",
     "cli",
 ]
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -64,7 +65,7 @@ def test_imports_go_downwards(path):
 @pytest.mark.parametrize("path", FILES, ids=module_of)
 def test_only_layers_that_keep_something_write_files(path):
     if "knotwork.files" in set(imported(path)):
-        assert layer_of(module_of(path)) in {"estimators", "datasets", "study", "report"}
+        assert layer_of(module_of(path)) in {"estimators", "datasets", "study", "report", "compare"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)

@@ -25,7 +25,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_PARTS = ("datasets", "nn", "stats", "study", "training")
+_PARTS = ("compare", "datasets", "nn", "stats", "study", "training")
 _NAMES = {
     "TabularClassifier": "knotwork.estimators.classifier",
     "TabularRegressor": "knotwork.estimators.regressor",

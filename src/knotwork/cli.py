@@ -2,6 +2,9 @@
 
 import os
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,17 +68,97 @@ def report(
     paper: Annotated[Path | None, typer.Option(help="Folder with average_ranks_*.csv to compare with.")] = None,
 ) -> None:
     """Write tables, figures and one page, report.html, from the records of a study. Nothing is trained."""
-    from knotwork.errors import ArgumentError  # noqa: PLC0415
     from knotwork.report.document import report_folder  # noqa: PLC0415
 
     page = out or folder
     page = page if page.suffix == ".html" else page / "report.html"
-    try:
+    with _told():
         report_folder(folder, page, paper=paper)
-    except ArgumentError as error:
+    typer.echo(f"Report: {page}\nTables: {page.parent / 'tables'}\nFigures: {page.parent / 'figures'}")
+
+
+@app.command(epilog="Example: knotwork compare flats.csv --target rent, then open comparison/report.html")
+def compare(
+    table: Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow or Feather file.")],
+    target: Annotated[str, typer.Option(help="Name of the column to predict.")],
+    *,
+    task: Annotated[str | None, typer.Option(help="regression or classification; by default inferred.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Methods, as in Std,BS-Q,PLE@30; by default a choice.")] = None,
+    sizes: Annotated[str | None, typer.Option(help="Columns per feature, as in 7,15; by default 15.")] = None,
+    backbone: Annotated[str, typer.Option(help="mlp, resnet or ft.")] = "mlp",
+    folds: Annotated[int | None, typer.Option(help="Folds; by default 5, or 3 where time is short.")] = None,
+    time_budget: Annotated[float, typer.Option(help="Seconds for all of it; 0 leaves the time open.")] = 300.0,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for report, model and tables.")] = Path("comparison"),
+    seed: Annotated[int, typer.Option(help="Seeds all that is random.")] = 0,
+) -> None:
+    """Find out which encoding suits a table: ranking with intervals, recommendation, saved model, report."""
+    started = time.perf_counter()  # loading torch is part of the time that a user waits
+    _rest_between_loops()
+    from knotwork.compare import CompareOptions, compare_table  # noqa: PLC0415
+    from knotwork.compare.options import read_sizes  # noqa: PLC0415
+
+    with _told():
+        options = CompareOptions(
+            task=task,
+            methods=None if methods is None else tuple(methods.replace(",", " ").split()),
+            sizes=read_sizes(sizes),
+            backbone=backbone,
+            folds=folds,
+            time_budget=time_budget or None,
+            seed=seed,
+            drop=tuple(drop or ()),
+        )
+        found = compare_table(
+            table, target, out=out, options=options, report=typer.echo, progress=_progress(), started=started
+        )
+    _show_ranking(found)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Say what is wrong with an argument, a column or a file, and exit as shells expect."""
+    from knotwork.errors import ArgumentError, ArgumentTypeError, ColumnError, PersistenceError  # noqa: PLC0415
+
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        typer.echo("Interrupted before anything was finished. Run the same command again.", err=True)
+        raise typer.Exit(130) from error
+    except (ArgumentError, ArgumentTypeError, ColumnError, PersistenceError, OSError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
-    typer.echo(f"Report: {page}\nTables: {page.parent / 'tables'}\nFigures: {page.parent / 'figures'}")
+
+
+def _show_ranking(found: Any) -> None:
+    """Print the ranking, what is recommended, and where things are; exit as after Ctrl-C if it was interrupted."""
+    from knotwork.compare.page import ranking_table  # noqa: PLC0415
+
+    shown = ranking_table(found.ranking, found.task)
+    table = Table(title=shown.title, title_justify="left")
+    for name, numeric in zip(shown.columns, shown.numeric, strict=True):
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+    for row in shown.rows:
+        table.add_row(*(cell.shown for cell in row))
+    Console(width=max(Console().width, 150)).print(table)
+    typer.echo("\n".join(found.summary))
+    raise typer.Exit(130 if found.interrupted else 0)
+
+
+@app.command(epilog="Example: knotwork predict comparison/model.knotwork new_flats.csv --out rents.csv")
+def predict(
+    model: Annotated[Path, typer.Argument(help="What 'knotwork compare' or an estimator's save wrote.")],
+    table: Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow or Feather file with the model's columns.")],
+    out: Annotated[Path, typer.Option(help="CSV or Parquet file to write.")] = Path("predictions.csv"),
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
+) -> None:
+    """Predict the rows of a file with a saved model: numbers, or classes and their probabilities."""
+    _rest_between_loops()
+    from knotwork.compare import predict_table  # noqa: PLC0415
+
+    with _told():
+        rows = predict_table(model, table, out=out, drop=tuple(drop or ()))
+    typer.echo(f"{len(rows):,} rows predicted: {out}")
 
 
 datasets_app = typer.Typer(no_args_is_help=True, help="The data sets of the study: list, fetch and check them.")

@@ -21,7 +21,7 @@ from knotwork.encoders.tables import ADVICE
 from knotwork.errors import ColumnError, ColumnTypeError
 from knotwork.knots.target import TASKS, infer_task
 
-__all__ = ["READERS", "read_table"]
+__all__ = ["READERS", "check_columns", "read_frame", "read_table", "target_labels"]
 
 READERS: Mapping[str, Callable[[Path], pd.DataFrame]] = MappingProxyType(
     {
@@ -74,10 +74,10 @@ def read_table(
     check_bool(drop_missing, "drop_missing")
     if task is not None:
         check_choice(task, "task", TASKS)
-    frame = _read(path)
-    _check_columns(frame, [target], "target", path)
+    frame = read_frame(path)
+    check_columns(frame, [target], "target", path)
     listed_columns = _check_listed(categorical)
-    _check_columns(frame, listed_columns, "categorical", path)
+    check_columns(frame, listed_columns, "categorical", path)
     if target in listed_columns:
         raise argument_error("categorical", "not hold the target", target, "Pass task='classification' instead.")
     numerical, texts, empty = _roles(frame.drop(columns=target), listed_columns)
@@ -89,7 +89,7 @@ def read_table(
         name=path.stem,
         frame=frame,
         target=target,
-        task=task or infer_task(_labels(frame[target], had_missing=len(frame) < n_rows)),
+        task=task or infer_task(target_labels(frame[target], had_missing=len(frame) < n_rows)),
         numerical=tuple(numerical),
         categorical=tuple(texts),
         sha256=file_sha256(path),
@@ -111,8 +111,15 @@ def _check_path(path: str | PathLike[str]) -> Path:
     return path
 
 
-def _read(path: Path) -> pd.DataFrame:
-    """Read a file by its suffix."""
+def read_frame(path: str | PathLike[str]) -> pd.DataFrame:
+    """Read a user's file as it is, by its suffix; blanks around the names of columns are taken away.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; its suffix says what it is (`READERS`).
+    """
+    path = _check_path(path)
     try:
         frame = READERS[path.suffix.lower()](path)
     except pd.errors.EmptyDataError:
@@ -133,7 +140,8 @@ def _read(path: Path) -> pd.DataFrame:
     return frame
 
 
-def _check_columns(frame: pd.DataFrame, names: Iterable[str], argument: str, path: Path) -> None:
+def check_columns(frame: pd.DataFrame, names: Iterable[str], argument: str, path: Path) -> None:
+    """Refuse names that are not columns of a table, with the nearest that are."""
     for name in names:
         if name not in frame.columns:
             close = get_close_matches(str(name), list(frame.columns), n=3, cutoff=0.5)
@@ -163,7 +171,7 @@ def _roles(features: pd.DataFrame, chosen: list[str]) -> tuple[list[str], list[s
     return numerical, texts, empty
 
 
-def _labels(column: "pd.Series[Any]", *, had_missing: bool) -> npt.NDArray[Any]:
+def target_labels(column: "pd.Series[Any]", *, had_missing: bool) -> npt.NDArray[Any]:
     """Return the target that tells the task; whole numbers among missing values were read as floats."""
     values = column.to_numpy()
     if had_missing and values.dtype.kind == "f" and (values == np.rint(values)).all():

@@ -1,18 +1,16 @@
 """The report: tables, figures and one HTML page from records, and the reading of records from a folder."""
 
 import json
-import re
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
 
 from knotwork.checks import argument_error
 from knotwork.report.files import ReportFiles
+from knotwork.report.pages import page_template
 from knotwork.report.parts import split_records
 from knotwork.report.sections import (
     benchmark_section,
@@ -132,7 +130,7 @@ def make_report(
     out.parent.mkdir(parents=True, exist_ok=True)
     files = ReportFiles(out.parent)
     frame = _once([part.frame for part in parts])
-    page = _template().render(
+    page = page_template("report.html.j2").render(
         numbers=describe_records(frame),
         main=benchmark_section(benchmarks[0], files, traces) if benchmarks else None,
         grids=[grid_section(part, files) for part in grids],
@@ -153,17 +151,3 @@ def _once(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """Return the rows of all parts, a network that several plans share only once."""
     frame = pd.concat(frames, ignore_index=True)
     return frame[frame["key"].isna() | ~frame["key"].duplicated()].reset_index(drop=True)
-
-
-def _whole(text: str) -> Markup:
-    """Return text in which names with hyphens are not broken over lines."""
-    return Markup(re.sub(r"[\w.]+(?:-\w+)+", r'<i class="w">\g<0></i>', str(escape(text))))
-
-
-def _template() -> Any:
-    loader = PackageLoader("knotwork.report", "templates")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["whole"] = _whole
-    return environment.get_template("report.html.j2")

@@ -4,6 +4,7 @@ Arrays in, numbers out. Scores are a table with a row per block (a data set, or 
 per method. The way of Demsar (2006): `average_ranks`, then `friedman`, then `critical_difference` and `cliques`.
 """
 
+from knotwork.stats.folds import FoldComparison, compare_folds
 from knotwork.stats.nemenyi import cliques, critical_difference
 from knotwork.stats.omnibus import FriedmanResult, friedman
 from knotwork.stats.pairwise import PairwiseResult, wilcoxon_holm, wins
@@ -13,12 +14,14 @@ from knotwork.stats.scores import complete_blocks
 
 __all__ = [
     "CorrelationInterval",
+    "FoldComparison",
     "FriedmanResult",
     "PairwiseResult",
     "RankIntervals",
     "average_ranks",
     "bootstrap_ranks",
     "cliques",
+    "compare_folds",
     "complete_blocks",
     "critical_difference",
     "friedman",

@@ -1,0 +1,113 @@
+"""What fits into a budget, by speeds that are given."""
+
+import pytest
+
+from knotwork.compare.budget import FEWEST_EPOCHS, GOOD_EPOCHS, STACKED, make_plan, refit_rows, whole_plan
+from knotwork.compare.candidates import Candidate, make_candidates
+from knotwork.compare.speed import Speed
+
+CANDIDATES, COUNTS = make_candidates(None, None, task="regression", backbone="mlp")
+
+
+def speed(per_row=2e-5, prepare=1e-5):
+    return Speed(dict.fromkeys((7, 15), (1e-4, per_row)), dict.fromkeys(CANDIDATES, prepare))
+
+
+def plan(n_rows, budget, *, folds=None, left=None, own=None, counts=COUNTS):
+    left = budget if left is None else left
+    return make_plan(own or speed(), CANDIDATES, counts, n_rows=n_rows, folds=folds, budget=budget, left=left)
+
+
+def seconds_of(found, own):
+    """Count what a plan costs, network by network."""
+    fit = found.n_rows * (found.folds - 1) / found.folds
+    total = 0.0
+    for each in found.candidates:
+        size = 7 if each.size is None and any(c.size == 7 for c in found.candidates) else each.size or 15
+        total += found.folds * (
+            STACKED * found.max_epochs * own.epoch(size, round(0.9 * fit)) + own.prepare[each] * fit
+        )
+    return total
+
+
+@pytest.mark.parametrize("n_rows", [200, 5_000, 50_000, 1_000_000])
+@pytest.mark.parametrize("budget", [60.0, 300.0, 3_600.0])
+def test_the_whole_fits(n_rows, budget):
+    found = plan(n_rows, budget)
+    assert found.fits
+    assert found.seconds + found.refit_seconds + found.report_seconds <= 0.9 * budget + 1
+    assert seconds_of(found, speed()) <= found.seconds
+
+
+def test_a_small_table_is_compared_wholly():
+    found = plan(600, 300.0)
+    assert (found.n_rows, found.folds, found.candidates, found.max_epochs) == (600, 5, tuple(CANDIDATES), 200)
+
+
+def test_a_large_table_gives_up_rows_first():
+    found = plan(1_000_000, 3_600.0)
+    assert 10_000 <= found.n_rows < 1_000_000
+    assert (found.folds, found.candidates) == (5, tuple(CANDIDATES))
+    assert found.max_epochs >= GOOD_EPOCHS
+
+
+def test_then_sizes_then_folds_then_epochs():
+    seen = [plan(1_000_000, budget) for budget in (3_000.0, 400.0, 200.0, 60.0, 30.0)]
+    assert [len(each.candidates) for each in seen] == sorted((len(each.candidates) for each in seen), reverse=True)
+    assert [each.folds for each in seen] == sorted((each.folds for each in seen), reverse=True)
+    assert len(seen[0].candidates) == len(CANDIDATES)
+    assert len(seen[-1].candidates) == 6
+    assert (seen[0].folds, seen[-1].folds) == (5, 3)
+    assert seen[0].n_rows > seen[1].n_rows > seen[-1].n_rows
+    assert seen[-1].max_epochs < GOOD_EPOCHS <= seen[0].max_epochs
+
+
+def test_what_the_user_asks_for_is_not_given_up():
+    found = plan(1_000_000, 60.0, folds=10, counts=(len(CANDIDATES),))
+    assert found.folds == 10
+    assert found.candidates == tuple(CANDIDATES)
+
+
+def test_what_cannot_fit_says_so():
+    found = plan(1_000_000, 2.0)
+    assert not found.fits
+    assert found.max_epochs == FEWEST_EPOCHS
+    assert found.n_rows == 500
+
+
+def test_time_that_is_gone_is_not_spent():
+    assert plan(1_000_000, 300.0, left=150.0).n_rows < plan(1_000_000, 300.0).n_rows
+
+
+def test_without_a_budget_everything_is_trained():
+    found = whole_plan(CANDIDATES, folds=None, n_rows=10**6)
+    assert (found.n_rows, found.folds, found.max_epochs, found.n_networks) == (10**6, 5, 200, 5 * len(CANDIDATES))
+    assert set(found.costs) == {7, 15}
+
+
+def test_rows_of_the_final_model():
+    assert refit_rows(1_000, prepare=1e-6, epoch=1e-5, seconds=60.0) == 1_000
+    few = refit_rows(10**6, prepare=0.0, epoch=1e-4, seconds=69.0, epochs=4)
+    assert few == 100_000  # four epochs of 1.15 * 1.5 * 1e-4 s for every row
+    assert refit_rows(10**6, prepare=1.0, epoch=1.0, seconds=1.0) == 500
+
+
+def test_candidates():
+    assert CANDIDATES[0] == Candidate("Std", None)
+    assert CANDIDATES[1] == Candidate("IS-Q", 15)  # what is recommended for regression
+    assert len(set(CANDIDATES)) == len(CANDIDATES)
+    assert (len(CANDIDATES), 8, 6) == COUNTS
+    assert all(each.size != 7 for each in CANDIDATES[:8])
+    own, counts = make_candidates(["BS-Q", "PLE@30", "Std"], [7, 15], task="regression", backbone="mlp")
+    assert {each.spec for each in own} == {"BS-Q@7", "BS-Q@15", "PLE@30", "Std"}
+    assert counts == (4,)
+
+
+@pytest.mark.parametrize(
+    ("methods", "sizes", "message"),
+    [(["XX"], None, "method must be one of"), ([], None, "name at least one"), (None, [], "name at least one"),
+     (["BS-Q"], [1], "sizes must be an integer of at least 2"), (["BS-Q"], [3], "size must be")],
+)  # fmt: skip
+def test_candidates_that_are_none(methods, sizes, message):
+    with pytest.raises(ValueError, match=message):
+        make_candidates(methods, sizes, task="regression", backbone="mlp")

@@ -1,0 +1,88 @@
+"""What is shown of features: partial dependence in closed form, knots, histograms."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import knotwork as kw
+from knotwork.compare.effects import MODEL_KNOTS, ROWS_AVERAGED, feature_effects
+from knotwork.compare.pictures import effect_picture
+from knotwork.compare.source import read_source
+from knotwork.estimators.columns import Columns
+from tests.compare.cases import MESSY, write_flats
+
+
+class Known:
+    """A model that is known: 3 a + b**2 + 10 for the category u."""
+
+    def __init__(self, features):
+        self.columns_ = Columns.from_table(features)
+        self.feature_importances_ = np.array([1.0, 3.0, 2.0])
+        self.knots_ = [{"a": np.array([0.5]), "b": np.empty(0)}]
+
+    def predict(self, X):
+        return (3 * X["a"] + X["b"] ** 2 + 10 * (X["c"] == "u")).to_numpy()
+
+
+@pytest.fixture
+def known(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.uniform(size=500), "b": rng.normal(size=500), "c": ["u", "v", "v", "w"] * 125})
+    frame["y"] = rng.normal(size=500)
+    frame.to_parquet(tmp_path / "t.parquet")
+    return read_source(tmp_path / "t.parquet", "y")
+
+
+def test_partial_dependence_is_the_mean_over_rows(known):
+    effects = list(feature_effects(Known(known.features), known, size=9))
+    assert [each.name for each in effects] == ["b", "c", "a"]
+    b, c, a = effects
+    slope = np.diff(a.curves[""]) / np.diff(a.values)
+    np.testing.assert_allclose(slope, 3.0)
+    np.testing.assert_allclose(b.curves[""] - b.curves[""][0], b.values**2 - b.values[0] ** 2)
+    assert c.values.tolist()[0] == "v"
+    assert c.counts.tolist() == [250, 125, 125]
+    by_label = dict(zip(c.values, c.curves[""], strict=True))
+    assert by_label["u"] - by_label["v"] == pytest.approx(10.0)
+    assert by_label["v"] == pytest.approx(by_label["w"])
+    assert ROWS_AVERAGED < 500  # so that the rows are a sample
+
+
+def test_knots_of_every_placement_and_of_the_model(known):
+    effects = {each.name: each for each in feature_effects(Known(known.features), known, size=9)}
+    a = effects["a"]
+    assert set(a.knots) == {"uniform", "quantile", "CART", "LightGBM", MODEL_KNOTS}
+    values = known.features["a"].to_numpy()
+    for name, placement in (("uniform", "uniform"), ("quantile", "quantile")):
+        expected = kw.SplineEncoder(size=9, placement=placement).fit(values[:, None]).knots_[0]
+        np.testing.assert_allclose(a.knots[name], expected)
+    assert a.knots[MODEL_KNOTS].tolist() == [0.5]
+    assert MODEL_KNOTS not in effects["b"].knots
+    assert effects["c"].knots == {}
+    inside = (values >= a.edges[0]) & (values <= a.edges[-1])
+    assert a.counts.sum() == inside.sum()
+
+
+def test_a_deadline_and_a_number_end_it(known):
+    model = Known(known.features)
+    assert len(list(feature_effects(model, known, size=9, deadline=0.0))) == 1
+    assert len(list(feature_effects(model, known, size=9, most=2))) == 2
+
+
+@pytest.mark.parametrize("target", ["rent", "cheap"])
+def test_every_column_of_a_messy_table_is_drawn(tmp_path, target):
+    source = read_source(write_flats(tmp_path, target=target), target)
+    kind = kw.TabularRegressor if target == "rent" else kw.TabularClassifier
+    model = kind("BS-Q@7", training=kw.TrainingConfig(max_epochs=1), random_state=0, device="cpu")
+    model.fit(source.features, source.labels)
+    effects = list(feature_effects(model, source, size=7))
+    assert {each.name for each in effects} == set(MESSY)
+    for place, each in enumerate(effects):
+        picture = effect_picture(each, place, target=target, limits=(0.0, 1.0), has_classes=target == "cheap")
+        drawn = picture.figure.findobj(lambda artist: artist.get_gid() == "curve")
+        assert len(drawn) == 1
+        assert each.name in picture.label
+    missing = {each.name: each.missing for each in effects}
+    assert missing["empty"] == 1.0
+    assert missing["area"] == 0.0
+    assert missing["rooms"] == pytest.approx(source.features["rooms"].isna().mean())

@@ -1,0 +1,74 @@
+"""What is compared is what an estimator makes of the same rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
+from knotwork.compare.candidates import Candidate
+from knotwork.compare.folded import fold_table
+from knotwork.compare.options import CompareOptions
+from knotwork.compare.scoring import CrossValidation
+from knotwork.compare.source import read_source
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
+    frame["y"] = np.sin(2 * frame["a"]) + frame["b"] ** 2
+    frame["k"] = np.where(frame["y"] > 0.7, "high", "low")
+    frame.loc[:40, "c"] = np.nan
+    frame.to_parquet(tmp_path / "numbers.parquet")
+    return tmp_path / "numbers.parquet"
+
+
+@pytest.mark.parametrize(
+    ("target", "metric", "kind"), [("y", "rmse", TabularRegressor), ("k", "log_loss", TabularClassifier)]
+)
+@pytest.mark.parametrize("spec", ["BS-Q@7", "Std", "IS-Grad-U@6"])
+def test_a_fold_is_the_estimator_on_its_rows(numbers, target, metric, kind, spec):
+    other = "k" if target == "y" else "y"
+    source = read_source(numbers, target, drop=[other])
+    folded = fold_table(source, folds=3, seed=5)
+    config = TrainingConfig(max_epochs=4)
+    method, _, size = spec.partition("@")
+    candidate = Candidate(method, int(size) if size else None)
+    validation = CrossValidation(folded, CompareOptions().network, config, "cpu")
+    validation.run([candidate, Candidate("PLE", 7)], costs={int(size or 7): 1.0, 7: 1.0}, deadline=None)
+    own = next(each for each in validation.scored if each.candidate == candidate)
+    for place, fold in enumerate(folded.folds):
+        model = kind(spec, random_state=5 + place, training=config, device="cpu")
+        model.fit(source.features.iloc[fold.fit], source.labels[fold.fit])
+        tested, actual = source.features.iloc[fold.test], source.target[fold.test]
+        if metric == "rmse":
+            expected = np.sqrt(np.mean((model.predict(tested) - actual) ** 2))
+        else:
+            shares = model.predict_proba(tested)
+            expected = -np.log(shares[np.arange(len(actual)), actual]).mean()
+        assert own.scores[metric][place] == pytest.approx(expected, rel=2e-3)
+        assert own.n_parameters == sum(p.numel() for p in model.trained_.pieces[0].network.parameters())
+
+
+def test_every_row_is_tested_once(numbers):
+    folded = fold_table(read_source(numbers, "y"), folds=4, seed=0)
+    tested = np.concatenate([fold.test for fold in folded.folds])
+    assert sorted(tested) == list(range(300))
+    for fold in folded.folds:
+        assert not set(fold.test) & set(fold.fit)
+        assert sorted([*fold.train, *fold.valid]) == sorted(fold.fit)
+
+
+def test_categories_of_test_rows_alone_are_unseen(tmp_path):
+    frame = pd.DataFrame({"x": np.arange(90.0), "c": ["a", "b"] * 45, "y": np.arange(90) / 7})
+    frame.loc[11, "c"] = "only here"
+    frame.loc[12, "x"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    folded = fold_table(read_source(tmp_path / "t.csv", "y"), folds=3, seed=0)
+    assert folded.columns.categories == (("a", "b", "only here"),)
+    assert folded.table.codes[11, 0] == 3
+    assert folded.test_codes[11, 0] == 0
+    same = np.arange(90) != 11
+    assert (folded.test_codes[same, 0] == folded.table.codes[same, 0]).all()
+    assert folded.table.codes[12, 1] == 1  # the indicator of a missing number
+    assert folded.test_codes[12, 1] == 2  # in its fold no training row misses it: there is no indicator

@@ -1,0 +1,225 @@
+"""Comparisons from file to recommendation, as calls and as commands."""
+
+import re
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import knotwork as kw
+from knotwork.cli import app
+from knotwork.compare import CompareOptions, budget, compare_table, final, predict_table, run, scoring
+from knotwork.compare.speed import Speed
+from tests.compare.cases import MESSY, flats, write_flats
+from tests.report.chromium import CHROMIUM, Browser
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Let networks have three epochs, and pages two features."""
+    monkeypatch.setattr(run, "feature_effects", partial(run.feature_effects, most=2))
+    monkeypatch.setattr(budget, "MOST_EPOCHS", 3)
+    monkeypatch.setattr(final, "TrainingConfig", partial(final.TrainingConfig, max_epochs=3))
+
+
+OPTIONS = CompareOptions(methods=("Std", "BS-Q", "PLE"), sizes=(6, 8), folds=2, time_budget=None)
+
+
+def words(page):
+    """Return what a page says, without marks."""
+    return re.sub(r"<[^>]*>", "", page.read_text(encoding="utf-8"))
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+@pytest.mark.parametrize("target", ["rent", "cheap"])
+def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, target):
+    said = []
+    path = write_flats(tmp_path, target=target)
+    found = compare_table(path, target, out=tmp_path / "out", options=OPTIONS, device="cpu", report=said.append)
+    assert {line.candidate.spec for line in found.ranking.lines} == {"Std", "BS-Q@6", "PLE@6", "BS-Q@8", "PLE@8"}
+    assert not found.interrupted
+    text = "\n".join(said)
+    task = "regression" if target == "rent" else "classification"
+    for word in (f"Task: {task}", "240 rows", "4 numerical, 3 categorical", "10 networks"):
+        assert word in text
+    assert "looks like dates" in text
+    assert "looks like an identifier" in text
+    new = flats(20, seed=9)[list(MESSY)]
+    new["town"] = "Atlantis"
+    new.to_csv(tmp_path / "new.csv", index=False)
+    table = predict_table(found.model_path, tmp_path / "new.csv", out=tmp_path / "p.csv", device="cpu")
+    assert len(table) == 20
+    again = kw.load(found.model_path, device="cpu")
+    assert (again.predict(pd.read_csv(tmp_path / "new.csv")) == table["prediction"].to_numpy()).all()
+    assert again.encoding == found.ranking.chosen.candidate.spec
+
+
+def test_files_of_a_comparison(tmp_path, short):
+    found = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "a" / "b", options=OPTIONS, device="cpu")
+    ranking = pd.read_csv(tmp_path / "a" / "b" / "ranking.csv")
+    folds = pd.read_csv(tmp_path / "a" / "b" / "folds.csv")
+    assert ranking["rmse_mean"].is_monotonic_increasing
+    assert ranking["recommended"].sum() == 1
+    assert len(folds) == 5 * 2
+    means = folds.groupby("encoding")["rmse"].mean()
+    np.testing.assert_allclose(means[ranking["encoding"]], ranking["rmse_mean"])
+    page = words(found.page)
+    for word in ("Which encoding for flats.csv?", "corrected resampled t-test", "LightGBM", "area", "PLE@8"):
+        assert word in page
+    source = found.page.read_text(encoding="utf-8")
+    assert "http" not in re.sub(r'xmlns(:xlink)?="[^"]*"', "", source)  # nothing is fetched
+    if CHROMIUM is not None:
+        with Browser(found.page, width=390) as opened:
+            assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert not opened.problems
+
+
+def test_the_seed_decides(tmp_path, short):
+    path, means = write_flats(tmp_path), []
+    for seed in (0, 0, 1):
+        options = CompareOptions(methods=("Std",), folds=2, time_budget=None, seed=seed)
+        found = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu")
+        means.append(found.ranking.lines[0].mean)
+    assert means[0] == means[1] != means[2]
+    assert found.ranking.sentences[1] == "It is the only candidate that was compared."
+
+
+def test_a_budget_is_planned_and_said_before_it_is_spent(tmp_path, short, monkeypatch):
+    said = []
+
+    def measured(source, candidates, **_):
+        return Speed(dict.fromkeys((7, 15), (0.0, 5e-4)), dict.fromkeys(candidates, 1e-6))
+
+    monkeypatch.setattr(run, "measure_speed", measured)
+    monkeypatch.setattr(budget, "GOOD_ROWS", 300)
+    monkeypatch.setattr(budget, "SMALL_ROWS", 200)
+    monkeypatch.setattr(budget, "GOOD_EPOCHS", 3)
+    monkeypatch.setattr(budget, "FEWEST_EPOCHS", 1)
+    path = write_flats(tmp_path, n=20_000)
+    options = CompareOptions(time_budget=20.0, drop=("listing", "built"))
+    found = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu", report=said.append)
+    text = "\n".join(said)
+    assert f"on {found.plan.n_rows:,} of 20,000 rows, drawn at random" in text
+    assert found.plan.n_rows < 20_000
+    assert text.index("To be compared") < text.index("Time: at most") < text.index("Compared ")
+    assert "Left out, for the time is short" in text
+
+
+def test_the_final_model_is_trained_on_as_many_rows_as_there_is_time_for(tmp_path, short, monkeypatch):
+    monkeypatch.setattr(final, "refit_rows", lambda n_rows, **_: n_rows // 2)
+    options = CompareOptions(methods=("Std",), folds=2, time_budget=30.0)
+    said = []
+    compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, report=said.append)
+    assert any("The model is trained on 120 of 240 rows" in line for line in said)
+
+
+def interrupt_on(monkeypatch, call):
+    whole, calls = scoring.train, []
+
+    def stop(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return whole(*args, **kwargs)
+
+    monkeypatch.setattr(scoring, "train", stop)
+
+
+def test_ctrl_c_reports_what_there_is(tmp_path, short, monkeypatch):
+    interrupt_on(monkeypatch, 2)
+    path, out = write_flats(tmp_path), tmp_path / "out"
+    result = command(
+        "compare", path, "--target", "rent", "--methods", "Std,BS-Q", "--sizes", "6,8", "--folds", 2,
+        "--time-budget", 0, "--out", out,
+    )  # fmt: skip
+    assert result.exit_code == 130
+    assert "Recommendation" in result.output
+    assert "BS-Q@6" in result.output
+    assert "no model was saved" in result.output
+    assert "Traceback" not in result.output
+    assert "Ctrl-C ended" in words(out / "report.html")
+    assert not (out / "model.knotwork").exists()
+    assert set(pd.read_csv(out / "ranking.csv")["encoding"]) == {"Std", "BS-Q@6"}
+
+
+def test_ctrl_c_before_anything_was_compared(tmp_path, short, monkeypatch):
+    interrupt_on(monkeypatch, 1)
+    result = command(
+        "compare", write_flats(tmp_path), "--target", "rent", "--time-budget", 0, "--out", tmp_path / "out"
+    )
+    assert result.exit_code == 130
+    assert "before anything was finished" in result.output
+
+
+def test_commands_from_table_to_predictions(tmp_path, short):
+    path, out = write_flats(tmp_path, target="cheap"), tmp_path / "out"
+    result = command(
+        "compare", path, "--target", "cheap", "--methods", "Std,PLE@6", "--folds", 3, "--time-budget", 0, "--out", out,
+        "--drop", "listing", "--drop", "built", "--seed", 3,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    for word in ("Task: classification", "log loss", "Recommendation:", "Report:", "knotwork predict", "recommended"):
+        assert word in result.output
+    model = out / "model.knotwork"
+    wrong = command("predict", model, path, "--out", tmp_path / "p.parquet")
+    assert wrong.exit_code == 1
+    assert "--drop built --drop listing --drop cheap" in wrong.output
+    drops = [word for name in ("built", "listing", "cheap") for word in ("--drop", name)]
+    good = command("predict", model, path, "--out", tmp_path / "p.parquet", *drops)
+    assert good.exit_code == 0, good.output
+    table = pd.read_parquet(tmp_path / "p.parquet")
+    assert list(table) == ["prediction", "probability_no", "probability_yes"]
+    np.testing.assert_allclose(table[["probability_no", "probability_yes"]].sum(axis=1), 1.0)
+    assert set(table["prediction"]) <= {"no", "yes"}
+
+
+def test_columns_that_the_model_lacks_or_does_not_know(tmp_path, short):
+    options = CompareOptions(methods=("Std",), folds=2, time_budget=None)
+    model = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options).model_path
+    frame = flats(30)[list(MESSY)]
+    frame.drop(columns="area").assign(extra=1).to_csv(tmp_path / "odd.csv", index=False)
+    with pytest.raises(ValueError, match="does not know 'extra'.*--drop extra.*odd.csv lacks 'area'"):
+        predict_table(model, tmp_path / "odd.csv", out=tmp_path / "p.csv")
+    frame.to_csv(tmp_path / "good.csv", index=False)
+    with pytest.raises(ValueError, match="out must end in one of '.csv', '.parquet'"):
+        predict_table(model, tmp_path / "good.csv", out=tmp_path / "p.xlsx")
+    with pytest.raises(ValueError, match="out must be in a folder that exists"):
+        predict_table(model, tmp_path / "good.csv", out=tmp_path / "none" / "p.csv")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--target", "rnet"), "Did you mean 'rent'"),
+        (("--target", "constant"), "has the same value in all 240 rows"),
+        (("--target", "rent", "--methods", "BS"), "method must be one of"),
+        (("--target", "rent", "--sizes", "7,x"), "sizes must be whole numbers"),
+        (("--target", "rent", "--folds", 1), "folds must be an integer of at least 2"),
+        (("--target", "rent", "--backbone", "cnn"), "backbone must be one of"),
+        (("--target", "rent", "--task", "ranking"), "task must be one of"),
+        (("--target", "rent", "--time-budget", -1), "time_budget must be larger than 0"),
+        (("--target", "rent", "--drop", "aera"), "'area'"),
+    ],
+)
+def test_what_is_wrong_is_explained(tmp_path, arguments, message):
+    result = command("compare", write_flats(tmp_path), *arguments, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_model_that_is_not_there(tmp_path):
+    result = command("predict", tmp_path / "none.knotwork", write_flats(tmp_path))
+    assert result.exit_code == 1
+    assert "There is no file" in result.output
+
+
+def test_a_table_without_numbers(tmp_path):
+    pd.DataFrame({"c": ["a", "b"] * 40, "y": np.arange(80) / 3}).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match="no numerical feature"):
+        compare_table(tmp_path / "t.csv", "y", out=tmp_path / "out")

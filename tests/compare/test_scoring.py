@@ -1,0 +1,72 @@
+"""Cross-validation against the clock, and against Ctrl-C in the middle of a training."""
+
+import time
+
+import pytest
+
+from knotwork import TrainingConfig
+from knotwork.compare.candidates import Candidate
+from knotwork.compare.folded import fold_table
+from knotwork.compare.options import CompareOptions
+from knotwork.compare.scoring import CrossValidation, groups_of
+from knotwork.compare.source import read_source
+from knotwork.compare.speed import measure_speed
+from tests.compare.cases import write_flats
+
+CANDIDATES = [Candidate("Std", None), Candidate("BS-Q", 6), Candidate("PLE", 8)]
+
+
+@pytest.fixture
+def source(tmp_path):
+    return read_source(write_flats(tmp_path), "rent")
+
+
+def validation(source, *, max_epochs, progress=None):
+    folded = fold_table(source, folds=2, seed=0)
+    config = TrainingConfig(max_epochs=max_epochs)
+    return CrossValidation(folded, CompareOptions().network, config, "cpu", progress)
+
+
+def test_sizes_are_trained_apart_and_scalings_with_the_smallest():
+    assert groups_of(CANDIDATES) == {6: CANDIDATES[:2], 8: CANDIDATES[2:]}
+    assert groups_of(CANDIDATES[:1]) == {1: CANDIDATES[:1]}
+
+
+def test_the_clock_stops_every_group(source):
+    found = validation(source, max_epochs=10_000)
+    found.run(CANDIDATES, costs={6: 2.0, 8: 1.0}, deadline=time.perf_counter() + 0.3)
+    assert found.out_of_time
+    assert [each.candidate for each in found.scored] == CANDIDATES
+    assert all((each.epochs >= 1).all() and each.is_finite for each in found.scored)
+
+
+class Interrupting:
+    """A display that is interrupted after the second epoch."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def __call__(self, report):
+        if report.epoch == 2:
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_in_a_stack_keeps_what_it_has(source):
+    found = validation(source, max_epochs=50, progress=Interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        found.run(CANDIDATES, costs={6: 2.0, 8: 1.0}, deadline=time.perf_counter() + 600)
+    assert [each.candidate for each in found.scored] == CANDIDATES[:2]
+    assert all(each.epochs.tolist() == [2, 2] for each in found.scored)
+    assert not found.out_of_time
+
+
+def test_speed_is_measured_for_all_that_may_be_trained(source):
+    speed = measure_speed(source, CANDIDATES, backbone=CompareOptions().network, device="cpu")
+    assert set(speed.steps) == {6, 8}
+    assert set(speed.prepare) == set(CANDIDATES)
+    assert all(seconds > 0 for seconds in speed.prepare.values())
+    assert all(fixed >= 0 and per_row > 0 for fixed, per_row in speed.steps.values())
+    assert speed.epoch(6, 10_000) > speed.epoch(6, 1_000) > 0

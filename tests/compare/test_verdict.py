@@ -1,0 +1,59 @@
+"""What follows from scores, in words."""
+
+import numpy as np
+import pytest
+
+from knotwork.compare.candidates import Candidate
+from knotwork.compare.scoring import Scored
+from knotwork.compare.verdict import rank_candidates, significant
+
+FOLDS = np.array([1.00, 1.10, 0.95, 1.02, 1.05])
+
+
+def scored(name, values, *, n_parameters=100, seconds=1.0):
+    values = np.asarray(values, dtype=float)
+    epochs = np.full(len(values), 9)
+    return Scored(Candidate(name, None), {"rmse": values}, 0.0, seconds, epochs, epochs, n_parameters)
+
+
+def rank(*each, baseline=2.0):
+    return rank_candidates(each, task="regression", baseline=np.full(5, baseline))
+
+
+def test_a_clear_winner():
+    noise = np.array([0.001, -0.001, 0.002, -0.002, 0.0])
+    found = rank(scored("PLE", FOLDS, n_parameters=900), scored("Std", FOLDS + 0.3 + noise))
+    assert found.chosen.candidate.method == "PLE"
+    assert "significantly better than all others" in found.verdict
+    assert found.lines[1].difference == pytest.approx(0.3)
+
+
+def test_no_significant_difference_takes_the_cheapest():
+    noise = np.array([0.03, -0.03, 0.04, -0.02, -0.01])
+    found = rank(scored("PLE", FOLDS, n_parameters=900), scored("Std", FOLDS + 0.005 + noise))
+    assert found.lines[0].candidate.method == "PLE"
+    assert found.chosen.candidate.method == "Std"
+    assert found.verdict == "no significant difference: take Std, the cheapest as good"
+    assert "No significant difference between the candidates." in found.sentences
+
+
+def test_a_lead_that_is_not_proven_is_kept_but_said():
+    noise = np.array([0.2, -0.1, 0.3, -0.1, 0.1])
+    found = rank(scored("PLE", FOLDS, n_parameters=900), scored("Std", FOLDS + noise))
+    assert found.chosen.candidate.method == "PLE"
+    assert "though not significantly" in found.verdict
+    assert any("is not proven by 5 folds" in sentence for sentence in found.sentences)
+
+
+def test_equal_parameters_are_told_apart_by_seconds():
+    found = rank(scored("BS-Q", FOLDS, seconds=3.0), scored("IS-Q", FOLDS, seconds=1.0))
+    assert found.chosen.candidate.method == "IS-Q"
+
+
+def test_features_that_say_nothing():
+    found = rank(scored("PLE", FOLDS), scored("Std", FOLDS + 0.1), baseline=0.9)
+    assert any(sentence.startswith("Beware") for sentence in found.sentences)
+
+
+def test_numbers_for_people():
+    assert [significant(x) for x in (12345.6, 0.5, 1.0, -0.00123)] == ["12,346", "0.5000", "1.000", "-0.001230"]
