@@ -16,6 +16,7 @@ REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
 PUBLIC = [
     "knotwork",
     "knotwork.basis",
+    "knotwork.compare",
     "knotwork.datasets",
     "knotwork.encoders",
     "knotwork.errors",
