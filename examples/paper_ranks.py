@@ -1,6 +1,6 @@
 """The paper's own average ranks as critical difference diagrams, with the groups that its 39 and 36 blocks imply.
 
-    python examples/paper_ranks.py ../shared/paper ranks     writes six diagrams, each as SVG and PDF
+    python examples/paper_ranks.py results/paper ranks     writes six diagrams, each as SVG and PDF
 
 The first argument is a folder with average_ranks_regression.csv and average_ranks_classification.csv: a column `method`
 and a column m7, m15, ... for each size. The second is where to write.

@@ -1,4 +1,4 @@
-"""Shared settings: where real tables are, and a loud word when they are not there."""
+"""Shared settings: where real tables and the paper's numbers are, and a loud word when they are not there."""
 
 import os
 from pathlib import Path
@@ -7,6 +7,9 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")  # otherwise scikit-learn skips a 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # tests share the cores: threads that wait must not spin
 
 import pytest
+
+PAPER = Path(__file__).parents[1] / "results" / "paper"
+"""The numbers that the paper has published."""
 
 DATA = Path(os.environ.get("KNOTWORK_DATA", Path(__file__).parents[2] / "shared" / "datasets"))
 

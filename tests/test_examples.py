@@ -4,12 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from tests.conftest import DATA
+from tests.conftest import PAPER
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-PAPER = DATA.parent / "paper"
 
 
 def run_example(name, *arguments):
@@ -48,7 +45,6 @@ def test_ranks_of_a_paper(tmp_path):
         assert (tmp_path / "out" / name).stat().st_size > 1000
 
 
-@pytest.mark.skipif(not PAPER.exists(), reason=f"NO NUMBERS OF THE PAPER in {PAPER}: set KNOTWORK_DATA")
 def test_ranks_of_the_paper(tmp_path):
     said = run_example("paper_ranks.py", PAPER, tmp_path)
     # q for 14 methods is 3.354: 3.354 sqrt(14 * 15 / (6 * 39)) = 3.18 and 3.31.

@@ -33,9 +33,9 @@ INTERRUPTED = "Interrupted. What is recorded stays; run the same command again f
 def demo(out: Annotated[Path, typer.Option(help="Folder for records and report.")] = Path("demo")) -> None:
     """Train 210 small networks on three real tables in a minute or two, and write a report of what was found."""
     # Each command imports what it needs: `knotwork --help` answers at once.
-    from knotwork.errors import ArgumentError  # noqa: PLC0415
-    from knotwork.report.document import report_folder  # noqa: PLC0415
-    from knotwork.study import run  # noqa: PLC0415
+    from knotwork.errors import ArgumentError
+    from knotwork.report.document import report_folder
+    from knotwork.study import run
 
     try:
         summary = run("demo", out, report=typer.echo, progress=_progress())
@@ -54,7 +54,7 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for records and report."
 
 def _progress() -> Any:
     """Return the display of training for a terminal; nothing where output goes to a file."""
-    from knotwork.training.progress import ProgressBar  # noqa: PLC0415
+    from knotwork.training.progress import ProgressBar
 
     return ProgressBar if sys.stderr.isatty() else None
 
@@ -68,7 +68,7 @@ def report(
     paper: Annotated[Path | None, typer.Option(help="Folder with average_ranks_*.csv to compare with.")] = None,
 ) -> None:
     """Write tables, figures and one page, report.html, from the records of a study. Nothing is trained."""
-    from knotwork.report.document import report_folder  # noqa: PLC0415
+    from knotwork.report.document import report_folder
 
     page = out or folder
     page = page if page.suffix == ".html" else page / "report.html"
@@ -95,8 +95,8 @@ def compare(
     """Find out which encoding suits a table: ranking with intervals, recommendation, saved model, report."""
     started = time.perf_counter()  # loading torch is part of the time that a user waits
     _rest_between_loops()
-    from knotwork.compare import CompareOptions, compare_table  # noqa: PLC0415
-    from knotwork.compare.options import read_sizes  # noqa: PLC0415
+    from knotwork.compare import CompareOptions, compare_table
+    from knotwork.compare.options import read_sizes
 
     with _told():
         options = CompareOptions(
@@ -118,7 +118,7 @@ def compare(
 @contextmanager
 def _told() -> Iterator[None]:
     """Say what is wrong with an argument, a column or a file, and exit as shells expect."""
-    from knotwork.errors import ArgumentError, ArgumentTypeError, ColumnError, PersistenceError  # noqa: PLC0415
+    from knotwork.errors import ArgumentError, ArgumentTypeError, ColumnError, PersistenceError
 
     try:
         yield
@@ -132,7 +132,7 @@ def _told() -> Iterator[None]:
 
 def _show_ranking(found: Any) -> None:
     """Print the ranking, what is recommended, and where things are; exit as after Ctrl-C if it was interrupted."""
-    from knotwork.compare.page import ranking_table  # noqa: PLC0415
+    from knotwork.compare.page import ranking_table
 
     shown = ranking_table(found.ranking, found.task)
     table = Table(title=shown.title, title_justify="left")
@@ -154,7 +154,7 @@ def predict(
 ) -> None:
     """Predict the rows of a file with a saved model: numbers, or classes and their probabilities."""
     _rest_between_loops()
-    from knotwork.compare import predict_table  # noqa: PLC0415
+    from knotwork.compare import predict_table
 
     with _told():
         rows = predict_table(model, table, out=out, drop=tuple(drop or ()))
@@ -168,8 +168,8 @@ app.add_typer(datasets_app, name="datasets")
 @datasets_app.command("list", epilog="Example: KNOTWORK_DATA=~/tables knotwork datasets list")
 def list_datasets() -> None:
     """Show every data set: its task, its size, and where it is found."""
-    from knotwork.datasets import cache_folder, data_folder, summarise_datasets  # noqa: PLC0415
-    from knotwork.errors import ArgumentError  # noqa: PLC0415
+    from knotwork.datasets import cache_folder, data_folder, summarise_datasets
+    from knotwork.errors import ArgumentError
 
     try:
         lines = summarise_datasets()
@@ -192,8 +192,8 @@ def fetch_datasets(
     keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="Keys that 'knotwork datasets list' shows.")],
 ) -> None:
     """Fetch data sets from OpenML and UCI, check them, and keep them in the cache."""
-    from knotwork.datasets import fetch_dataset  # noqa: PLC0415
-    from knotwork.errors import ArgumentError, DatasetMismatchError, DatasetUnavailableError  # noqa: PLC0415
+    from knotwork.datasets import fetch_dataset
+    from knotwork.errors import ArgumentError, DatasetMismatchError, DatasetUnavailableError
 
     failed = False
     for key in keys:
@@ -212,8 +212,8 @@ def check_datasets(
     ] = None,
 ) -> None:
     """Compare files with the registry: checksum, columns, rows, target and classes."""
-    from knotwork.datasets import DATASETS, check_dataset  # noqa: PLC0415
-    from knotwork.errors import ArgumentError  # noqa: PLC0415
+    from knotwork.datasets import DATASETS, check_dataset
+    from knotwork.errors import ArgumentError
 
     try:
         checks = [check_dataset(key) for key in keys or DATASETS]
@@ -242,7 +242,7 @@ PLAN_HELP = "Name that 'knotwork study list' shows, or a TOML file."
 @study_app.command("list", epilog="Example: knotwork study list")
 def list_plans() -> None:
     """Show the built-in plans."""
-    from knotwork.study import PLANS, load_plan  # noqa: PLC0415
+    from knotwork.study import PLANS, load_plan
 
     table = Table(title="Plans", title_justify="left")
     for heading in ("name", "networks", "what"):
@@ -261,9 +261,9 @@ def show_plan(
     ] = None,
 ) -> None:
     """Show what a plan trains, and about how long that takes."""
-    from knotwork.errors import ArgumentError, ArgumentTypeError  # noqa: PLC0415
-    from knotwork.study import load_plan  # noqa: PLC0415
-    from knotwork.study.status import plan_lines, written  # noqa: PLC0415
+    from knotwork.errors import ArgumentError, ArgumentTypeError
+    from knotwork.study import load_plan
+    from knotwork.study.status import plan_lines, written
 
     try:
         plan = load_plan(name)
@@ -290,8 +290,8 @@ def prepare_study(
     out: Annotated[Path, typer.Option(help="Folder for the results.")],
 ) -> None:
     """Fit the encodings of a plan and keep them, so that the machine that trains needs no LightGBM."""
-    from knotwork.errors import ArgumentError, ArgumentTypeError  # noqa: PLC0415
-    from knotwork.study import prepare_plan  # noqa: PLC0415
+    from knotwork.errors import ArgumentError, ArgumentTypeError
+    from knotwork.study import prepare_plan
 
     try:
         summary = prepare_plan(name, out, report=typer.echo)
@@ -318,8 +318,8 @@ def run_study(
 ) -> None:
     """Train what is missing of a plan. It may be killed and run again, and run by several processes at once."""
     _rest_between_loops()
-    from knotwork.errors import ArgumentError, ArgumentTypeError, MissingPackageError  # noqa: PLC0415
-    from knotwork.study import run  # noqa: PLC0415
+    from knotwork.errors import ArgumentError, ArgumentTypeError, MissingPackageError
+    from knotwork.study import run
 
     try:
         summary = run(
@@ -361,8 +361,8 @@ def pack_study(
     histories: Annotated[bool, typer.Option("--histories", help="Take along losses and scores of all epochs.")] = False,
 ) -> None:
     """Copy what counts of a study into a few small files, to publish or to keep."""
-    from knotwork.errors import ArgumentError  # noqa: PLC0415
-    from knotwork.study import pack  # noqa: PLC0415
+    from knotwork.errors import ArgumentError
+    from knotwork.study import pack
 
     try:
         written = pack(folder, out, histories=histories)
@@ -376,8 +376,8 @@ def pack_study(
 @study_app.command("status", epilog="Example: knotwork study status results")
 def show_status(out: Annotated[Path, typer.Argument(help="Folder that a plan was run in.")]) -> None:
     """Show how far the plans in a folder are, and how long the rest may take."""
-    from knotwork.errors import ArgumentError  # noqa: PLC0415
-    from knotwork.study.status import study_status, written  # noqa: PLC0415
+    from knotwork.errors import ArgumentError
+    from knotwork.study.status import study_status, written
 
     try:
         found = study_status(out)

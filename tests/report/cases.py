@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from matplotlib.colors import to_rgb
 
 MAIN = [
     "Std",
@@ -69,3 +70,13 @@ def write_study(folder, records):
     )
     (folder / "records").mkdir(parents=True)
     write_records(folder, "all", whole.astype(object).where(whole.notna(), None).to_dict("records"))
+
+
+def luminance(colour):
+    """Return the relative luminance of a colour, as contrast is defined by WCAG."""
+    channels = np.array(to_rgb(colour))
+    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4) @ [
+        0.2126,
+        0.7152,
+        0.0722,
+    ]

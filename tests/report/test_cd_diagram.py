@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 import knotwork as kw
 from knotwork.report.cd_diagram import draw_cd_diagram
+from tests.report.cases import luminance
 
 
 def artists(axes, gid):
@@ -124,15 +125,6 @@ def test_a_bar_over_ties_is_seen():
     x, y = axes.transData.transform((1.5, bar.get_ydata()[0]))
     shown = np.asarray(canvas.buffer_rgba())[::-1][round(y), round(x)][:3] / 255
     np.testing.assert_allclose(shown, to_rgb(bar.get_color()), atol=0.02)
-
-
-def luminance(colour):
-    channels = np.array(to_rgb(colour))
-    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4) @ [
-        0.2126,
-        0.7152,
-        0.0722,
-    ]
 
 
 @pytest.mark.parametrize("dark", [False, True])

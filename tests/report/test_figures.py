@@ -17,7 +17,7 @@ from knotwork.report.curves import (
 from knotwork.report.dots import ScorePanel, draw_score_dots
 from knotwork.report.heatmaps import draw_heatmap
 from knotwork.report.style import DARK, LIGHT, dark_svg, darken, inline_svg, method_colour, method_marker, svg_text
-from tests.report.cases import MAIN
+from tests.report.cases import MAIN, luminance
 
 SIZES = np.array([7.0, 15.0, 30.0])
 
@@ -114,15 +114,6 @@ def test_heatmap_shows_its_numbers_with_contrast():
             assert (high + 0.05) / (low + 0.05) >= 4.5
     shades = [luminance(patches[f"cell-0-{j}"].get_facecolor()[:3]) for j in range(14)]
     assert shades == sorted(shades), "better is darker"
-
-
-def luminance(colour):
-    channels = np.array(to_rgb(colour))
-    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4) @ [
-        0.2126,
-        0.7152,
-        0.0722,
-    ]
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])

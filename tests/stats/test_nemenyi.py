@@ -11,10 +11,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import knotwork as kw
-from tests.conftest import DATA
+from tests.conftest import PAPER
 from tests.stats.cases import DEMSAR
-
-PAPER = DATA.parent / "paper"
 
 # Demsar (2006), table 5(a), for k = 2, ..., 10.
 TABLE = {
@@ -126,8 +124,6 @@ def test_wrong_arguments_of_cliques(ranks, cd, message):
 @pytest.mark.parametrize(("task", "n"), [("regression", 39), ("classification", 36)])
 def test_ranks_of_the_paper(task, n, size):
     path = PAPER / f"average_ranks_{task}.csv"
-    if not path.exists():
-        pytest.skip(f"THE PAPER'S RANKS ARE MISSING: no {path}")
     with path.open() as file:
         ranks = [float(row[size]) for row in csv.DictReader(file)]
     assert sum(ranks) == pytest.approx(14 * 15 / 2, abs=0.1)

@@ -132,7 +132,7 @@ def _check_count(n_rows: int, name: str, after_dropping: bool) -> None:
     if n_rows < FEWEST_ROWS:
         known = " whose target is known" if after_dropping else ""
         raise ColumnError(
-            f"{name} has {n_rows} rows{known}, and a comparison needs at least {FEWEST_ROWS}: with fewer, the best of "
+            f"{name} has {n_rows} {'row' if n_rows == 1 else 'rows'}{known}, and a comparison needs at least {FEWEST_ROWS}: with fewer, the best of "
             "several encodings is the luckiest. Collect more rows, or fit one model without a comparison: "
             "knotwork.TabularRegressor or TabularClassifier, whose encoding='auto' is the recommended one."
         )
