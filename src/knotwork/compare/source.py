@@ -130,9 +130,10 @@ def read_source(path: str | PathLike[str], target: str, *, task: str | None = No
 
 def _check_count(n_rows: int, name: str, after_dropping: bool) -> None:
     if n_rows < FEWEST_ROWS:
+        count = "1 row" if n_rows == 1 else f"{n_rows} rows"
         known = " whose target is known" if after_dropping else ""
         raise ColumnError(
-            f"{name} has {n_rows} {'row' if n_rows == 1 else 'rows'}{known}, and a comparison needs at least {FEWEST_ROWS}: with fewer, the best of "
+            f"{name} has {count}{known}, and a comparison needs at least {FEWEST_ROWS}: with fewer, the best of "
             "several encodings is the luckiest. Collect more rows, or fit one model without a comparison: "
             "knotwork.TabularRegressor or TabularClassifier, whose encoding='auto' is the recommended one."
         )

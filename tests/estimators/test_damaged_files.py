@@ -1,0 +1,270 @@
+"""Files that are cut short, changed or hostile give a clear error, and run nothing."""
+
+import json
+import pickle
+import resource
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import knotwork
+from knotwork.errors import PersistenceError
+from tests.estimators.saved_cases import fitted, read_file, table, write_file
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Return a file with learned knots, categories, missing values and two members."""
+    path = tmp_path_factory.mktemp("saved") / "model"
+    fitted("BS-Grad-U@6", "resnet", n_members=2).save(path)
+    return path
+
+
+def test_files_that_are_none_of_ours(tmp_path):
+    with pytest.raises(FileNotFoundError, match="There is no file .*missing"):
+        knotwork.load(tmp_path / "missing")
+    with pytest.raises(PersistenceError, match="is not a file"):
+        knotwork.load(tmp_path)
+    for name, content in {
+        "empty": b"",
+        "pickle": pickle.dumps([1]),
+        "text": b"hello" * 100,
+        "zeros": bytes(64),
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(PersistenceError, match=f"{name}' is not a file of knotwork, or was damaged or cut short"):
+            knotwork.load(tmp_path / name)
+    save_file({"a": torch.zeros(2)}, tmp_path / "other")
+    with pytest.raises(PersistenceError, match="holds tensors, but no estimator of knotwork"):
+        knotwork.load(tmp_path / "other")
+    with pytest.raises(ValueError, match="device must be 'auto' or a device"):
+        knotwork.load(tmp_path / "other", device="abacus")
+
+
+def test_files_cut_short(saved, tmp_path):
+    whole = saved.read_bytes()
+    lengths = {*range(0, 40), *np.linspace(40, len(whole) - 1, 60).astype(int).tolist(), len(whole) - 1}
+    for length in sorted(lengths):
+        (tmp_path / "cut").write_bytes(whole[:length])
+        with pytest.raises(PersistenceError, match="cut short"):
+            knotwork.load(tmp_path / "cut")
+    (tmp_path / "cut").write_bytes(whole + b"x")
+    with pytest.raises(PersistenceError, match="cut short"):
+        knotwork.load(tmp_path / "cut")
+
+
+def test_changed_bytes_are_an_error_or_change_no_tensor(saved, tmp_path):
+    whole = saved.read_bytes()
+    _, wanted = read_file(saved)
+    start = 8 + int.from_bytes(whole[:8], "little")
+    rng = np.random.default_rng(0)
+    places = [*rng.integers(0, start, 120), *rng.integers(start, len(whole), 40)]
+    for place in places:
+        changed = bytearray(whole)
+        changed[place] ^= 1 << int(rng.integers(8))
+        (tmp_path / "changed").write_bytes(changed)
+        try:
+            model = knotwork.load(tmp_path / "changed", device="cpu")
+        except PersistenceError:
+            continue
+        assert place < start, "a change of a tensor was not noticed"
+        state = model.trained_.pieces[0].network.state_dict()
+        for name, tensor in state.items():
+            assert torch.equal(tensor, wanted[f"piece0.network.{name}"])
+        model.predict(table(5).set_axis(model.feature_names_in_, axis=1))
+
+
+def change(content, where, value):
+    *path, last = where
+    for step in path:
+        content = content[step]
+    content[last] = value
+
+
+CANDIDATE = {"method": "BS-Q", "size": 6, "score": 0.5, "metric": "rmse", "seconds": 1.0, "weight": 1.0}
+ODD = {"method": "eval", "size": 0, "score": "0", "metric": "exec", "seconds": -1.0, "weight": None}
+HUGE = 2**62
+LAYOUT = ("pieces", 0, "layout")
+PART = (*LAYOUT, "parts", 0)
+EDITS = [
+    (("class",), "os.system"),
+    (("class",), ["TabularRegressor"]),
+    (("class",), "TabularClassifier"),
+    (("task",), "classification"),
+    (("labels",), {"values": [1], "dtype": "int64"}),
+    (("extra",), 1),
+    (("parameters", "extra"), 1),
+    (("parameters", "encoding"), {"a": 1}),
+    (("parameters", "encoding"), [[["a"], "BS"]]),
+    (("parameters", "categorical"), {"tuple": False, "items": [[]]}),
+    (("parameters", "n_members"), -1),
+    (("parameters", "random_state"), 0.5),
+    (("parameters", "verbose"), 1),
+    (("parameters", "validation_share"), "all"),
+    (("parameters", "training"), {"max_epochs": 1}),
+    (("parameters", "backbone"), {"name": "mlp", "settings": {"widths": [HUGE], "dropout": 0.1}}),
+    (("parameters", "backbone"), "vgg"),
+    (("columns", "roles"), ["numerical"]),
+    (("columns", "roles", 0), "categorical"),
+    (("columns", "categories", 0), []),
+    (("columns", "names"), [1] * 6),
+    (("columns", "names"), ["age", "income", "flat", "town", "code", "owns", "owns"]),
+    (("choices",), []),
+    (("encodings",), []),
+    (("encodings",), ["BS-Q@6", "BS-Q@6"]),
+    (("encodings", 0), []),
+    (("encodings", 0, 0), "eval"),
+    (("encodings", 1, 0), 3),
+    (("weights",), [1.0]),
+    (("weights",), [0.5, 0.4]),
+    (("weights",), [1.5, -0.5]),
+    (("weights",), ["0.5", "0.5"]),
+    (("candidates",), {}),
+    (("candidates",), [{"method": "BS-Q"}]),
+    *((("candidates",), [{**CANDIDATE, name: value}]) for name, value in ODD.items()),
+    (("indicated",), [5]),
+    (("indicated",), [0, 0]),
+    (("indicated",), [-1]),
+    (("indicated",), []),
+    (("backbone", "name"), "mlp"),
+    (("backbone", "settings", "width"), HUGE),
+    (("backbone", "settings", "width"), 9),
+    (("backbone", "settings", "hidden"), -1),
+    (("backbone", "settings", "n_blocks"), 10**9),
+    (("backbone", "settings", "n_blocks"), True),
+    (("backbone", "settings", "dropout"), [0.0] * 10),
+    (("config", "metric"), "auc"),
+    (("config", "max_epochs"), 0),
+    (("categories",), "both"),
+    (("categories",), "code"),
+    (("pieces",), []),
+    (("pieces",), {}),
+    (("pieces", 0, "places"), [0, 0]),
+    (("pieces", 0, "places"), [0, 2]),
+    (("pieces", 0, "places"), [0]),
+    (("pieces", 0, "places"), []),
+    ((*LAYOUT, "size"), HUGE),
+    ((*LAYOUT, "size"), 0),
+    ((*LAYOUT, "size"), 1.5),
+    ((*LAYOUT, "sizes"), [HUGE] * 4),
+    ((*LAYOUT, "sizes"), [1] * 4),
+    ((*LAYOUT, "sizes"), []),
+    ((*LAYOUT, "min_spacing"), 0.0),
+    ((*LAYOUT, "min_spacing"), 0.5),
+    ((*LAYOUT, "parts"), []),
+    ((*PART, "kind"), 4),
+    ((*PART, "kind"), -2),
+    ((*PART, "kind"), -1),
+    ((*PART, "degree"), HUGE),
+    ((*PART, "degree"), 4),
+    ((*PART, "degree"), -1),
+    ((*PART, "start"), 1),
+    ((*PART, "start"), -1),
+    ((*PART, "stop"), 1),
+    ((*PART, "stop"), HUGE),
+    ((*PART, "learned"), False),
+    ((*PART, "features"), [0, 1]),
+    ((*PART, "features"), [0, 1, 2, 3, 3]),
+    ((*PART, "features"), [0, 1, 2, HUGE]),
+    ((*PART, "features"), [-1, 0, 1, 2]),
+    ((*PART, "features"), []),
+    (("histories",), []),
+    (("histories", 0, "best_epoch"), 2),
+    (("histories", 0, "seconds"), -1),
+    (("interrupted",), None),
+    (("has_importances",), False),
+]
+
+
+@pytest.mark.parametrize(("where", "value"), EDITS, ids=str)
+def test_content_that_cannot_be(saved, tmp_path, where, value):
+    content, tensors = read_file(saved)
+    change(content, (where,) if isinstance(where, str) else where, value)
+    write_file(tmp_path / "edited", content, tensors)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(PersistenceError, match=r"edited' is damaged or was not written by knotwork: .* again\."):
+        knotwork.load(tmp_path / "edited")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000, "more than 50 MB were needed"
+
+
+ENCODING = "piece0.network.encoding."
+TENSORS = {
+    "no knots at all": (f"{ENCODING}n_knots", lambda t: t - 100),
+    "more knots than there are": (f"{ENCODING}n_knots", lambda t: t + 1),
+    "counts of another type": (f"{ENCODING}n_knots", lambda t: t.long()),
+    "breaks that fall": (f"{ENCODING}breaks", lambda t: t.flip(-1)),
+    "breaks that are equal": (f"{ENCODING}breaks", torch.zeros_like),
+    "breaks that are no numbers": (f"{ENCODING}breaks", lambda t: t * torch.nan),
+    "breaks of another shape": (f"{ENCODING}breaks", lambda t: t[..., :-1]),
+    "breaks without an axis": (f"{ENCODING}breaks", lambda t: t[0]),
+    "no breaks": (f"{ENCODING}breaks", lambda t: t[..., :0]),
+    "a range of nothing": (f"{ENCODING}scale", torch.zeros_like),
+    "nobody learns": (f"{ENCODING}learned", torch.zeros_like),
+    "infinite logits": (f"{ENCODING}logits", lambda t: t + torch.inf),
+    "weights of another shape": ("piece0.network.backbone.first.weight", lambda t: t.transpose(1, 2)),
+    "weights of half the precision": ("piece0.network.backbone.first.weight", lambda t: t.half()),
+    "weights that are no numbers": ("piece0.network.backbone.head.bias", lambda t: t * torch.nan),
+    "negative variances": ("piece0.network.backbone.blocks.0.up_norm.running_var", lambda t: -t - 1),
+    "a shift in another type": ("piece0.shift", lambda t: t.float()),
+    "a unit of nothing": ("units", torch.zeros_like),
+    "a history of four rows": ("member0.history", lambda t: torch.cat([t, t[:1]])),
+    "too few importances": ("importances", lambda t: t[1:]),
+    "one tensor more": ("other", lambda _: torch.zeros(1)),
+    "one parameter more": ("piece0.network.other", lambda _: torch.zeros(1)),
+    "no units": ("units", lambda _: None),
+    "no embeddings": ("piece0.network.embeddings.values", lambda _: None),
+}
+
+
+@pytest.mark.parametrize("case", TENSORS)
+def test_tensors_that_cannot_be(saved, tmp_path, case):
+    content, tensors = read_file(saved)
+    name, edit = TENSORS[case]
+    changed = edit(tensors.get(name))
+    tensors = {key: tensor for key, tensor in {**tensors, name: changed}.items() if tensor is not None}
+    write_file(tmp_path / "edited", content, tensors)
+    with pytest.raises(PersistenceError, match="edited' is damaged"):
+        knotwork.load(tmp_path / "edited")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"schema": 0}',
+        '{"schema": true}',
+        '{"schema": 1}',
+        '{"schema": NaN}',
+        '{"schema": 1e999}',
+        '{"schema": ' + "9" * 5000 + "}",
+        "[" * 100_000,
+        '{"a":' * 50_000,
+    ],
+    ids=lambda text: text[:20],
+)
+def test_texts_that_are_not_json_of_ours(saved, tmp_path, text):
+    write_file(tmp_path / "edited", text, read_file(saved)[1])
+    with pytest.raises(PersistenceError, match="edited' is damaged"):
+        knotwork.load(tmp_path / "edited")
+
+
+def test_numbers_that_are_not_finite(saved, tmp_path):
+    content, tensors = read_file(saved)
+    for number in ("NaN", "Infinity", "1e999"):
+        text = json.dumps(content).replace('"seconds": ', f'"seconds": {number}, "s": ', 1)
+        write_file(tmp_path / "edited", text, tensors)
+        with pytest.raises(PersistenceError, match="numbers must be finite"):
+            knotwork.load(tmp_path / "edited")
+
+
+def test_a_newer_schema(saved, tmp_path):
+    content, tensors = read_file(saved)
+    write_file(tmp_path / "newer", {**content, "schema": 3, "version": "9.1", "more": []}, tensors)
+    message = r"newer' was made by knotwork 9.1 with schema 3; this is knotwork .* up to 2. Update knotwork"
+    with pytest.raises(PersistenceError, match=message):
+        knotwork.load(tmp_path / "newer")
