@@ -57,6 +57,7 @@ def fit_lightgbm(data: Dataset, train: np.ndarray, valid: np.ndarray, seed: int,
 
     del device
     frame, target = coded(data), target_of(data)
+    frame.columns = [f"x{place}" for place in range(frame.shape[1])]  # LightGBM refuses some names of columns
     kind = lgb.LGBMRegressor if data.task == "regression" else lgb.LGBMClassifier
     model = kind(n_estimators=TREES, random_state=seed, verbose=-1)
     model.fit(

@@ -37,7 +37,7 @@ def by_head(qkv, n_heads):
 
 
 def run_plain(qkv, n_heads):
-    return attention_file._attention_plain(qkv, n_heads)
+    return attention_file._attention_plain(*attention_file._divided(qkv, None), n_heads)
 
 
 @pytest.mark.parametrize("path", [attention, run_plain])
@@ -119,10 +119,31 @@ def test_members_and_rows_do_not_see_each_other(p):
     assert bool(got[1, 2].isnan().any())
 
 
+@pytest.mark.parametrize(("p", "with_noise"), [(0.0, False), (0.3, True)])
+@pytest.mark.parametrize("most", [2**24, 1])
+def test_the_first_query_alone_gives_the_first_result(p, with_noise, most, monkeypatch):
+    monkeypatch.setattr(attention_file, "MOST_WEIGHTS", most)
+    qkv, bias = make_qkv(2, 3, 5, 36), make_qkv(2, 36)
+    noise = make_noise(2) if with_noise else None
+    expected = attention(qkv + bias[:, None, None], 2, p, noise, 4)[:, :, :1]
+    got = attention(qkv[..., 12:], 2, p, noise, 4, bias=bias, first=qkv[:, :, :1, :12])
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-14)
+    torch.testing.assert_close(attention(qkv, 2, p, noise, 4, bias=bias)[:, :, :1], expected, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("what", "shape"), [("bias", (2, 24)), ("bias", (1, 36)), ("first", (2, 3, 2, 18)), ("first", (2, 3, 1, 12))]
+)
+def test_wrong_shapes_of_bias_and_first_query(what, shape):
+    with pytest.raises(ArgumentError, match=f"{what} must be of shape"):
+        attention(make_qkv(2, 3, 5, 36), 2, **{what: torch.zeros(shape)})
+
+
 def test_chunks_change_nothing(monkeypatch):
     qkv = make_qkv(2, 7, 5, 24).requires_grad_()
     noise = make_noise(2)
-    expected = attention_file._attention_plain(qkv, 2, 0.3, member_keys(noise, 1))
+    parts = attention_file._divided(qkv, None)
+    expected = attention_file._attention_plain(*parts, 2, p=0.3, keys=member_keys(noise, 1))
     monkeypatch.setattr(attention_file, "MOST_WEIGHTS", 2 * 2 * 25 * 3)
     monkeypatch.setattr(attention_file, "MOST_ROWS", 4)
     got = attention(qkv, 2, 0.3, noise, 1)

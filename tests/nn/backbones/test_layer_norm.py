@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from knotwork.errors import ArgumentError
-from knotwork.nn.backbones.layer_norm import layer_norm
+from knotwork.nn.backbones.layer_norm import add_layer_norm, layer_norm
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 5, 12), (2, 7, 192), (2, 1), (1, 3, 1100)])
@@ -60,3 +60,15 @@ def test_empty_batches():
 def test_wrong_shapes_are_refused(shape):
     with pytest.raises(ArgumentError, match="weight must be of shape"):
         layer_norm(torch.zeros(2, 3, 6), torch.ones(shape), torch.zeros(2, 6))
+
+
+def test_a_sum_and_its_norm():
+    x, added = torch.randn(2, 3, 4, 6).double(), torch.randn(2, 3, 4, 6).double()
+    shift, weight, bias = torch.randn(3, 2, 6).double()
+    total, y = add_layer_norm(x, added, shift, weight=weight, bias=bias)
+    torch.testing.assert_close(total, x + added + shift[:, None, None])
+    torch.testing.assert_close(y, layer_norm(total, weight, bias))
+    with pytest.raises(ArgumentError, match="shift must be of shape"):
+        add_layer_norm(x, added, shift[:1], weight=weight, bias=bias)
+    with pytest.raises(ArgumentError, match="added must be of shape"):
+        add_layer_norm(x, added[:1], shift, weight=weight, bias=bias)

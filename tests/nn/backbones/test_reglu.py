@@ -63,3 +63,12 @@ def test_nan_stays_nan():
 def test_wrong_arguments_are_refused(shape, p):
     with pytest.raises(ArgumentError, match="must be"):
         reglu_dropout(torch.zeros(shape), p)
+
+
+def test_the_bias_is_added_first():
+    x, bias = torch.randn(2, 3, 4, 10).double(), torch.randn(2, 10).double()
+    noise = Noise(torch.tensor([3, 9]), torch.tensor([1, 1]))
+    expected = reglu_dropout(x + bias[:, None, None], 0.3, noise, 2)
+    assert torch.equal(reglu_dropout(x, 0.3, noise, 2, bias=bias), expected)
+    with pytest.raises(ArgumentError, match="bias must be of shape"):
+        reglu_dropout(x, bias=bias[:, :5])

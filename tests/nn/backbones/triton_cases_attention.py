@@ -9,6 +9,7 @@ import torch
 from knotwork.nn.backbones import attention as attention_file
 from knotwork.nn.backbones import layer_norm as layer_norm_file
 from knotwork.nn.backbones import reglu as reglu_file
+from knotwork.nn.backbones import tokens as tokens_file
 from knotwork.nn.backbones import triton_keys, triton_layer_norm
 from knotwork.nn.backbones.dropout import dropout
 from knotwork.nn.backbones.noise import Noise, member_keys
@@ -28,28 +29,87 @@ def make_noise(n_members):
     return Noise(torch.arange(n_members, device=DEVICE) * 977 + 3, torch.full((n_members,), 12, device=DEVICE))
 
 
+SHAPES = [(3, 2, 5, 2, 24), (2, 3, 15, 3, 24), (1, 2, 33, 2, 24), (2, 1, 16, 1, 8)]
+LONG = [(2, 1, 70, 1, 24), (1, 1, 130, 1, 8)]
+
+
+def attend(leaves, keys, n_heads, p):
+    return attention_file._ShortAttention.apply(*leaves, keys, n_heads, p, False)
+
+
+def check_attention(shape, p, dtype, *, with_bias, first):
+    """Compare with the definition, and a member alone with the same member among others."""
+    n_members, n_rows, n_tokens, n_heads, size = shape
+    torch.manual_seed(0)
+    width, n_queries = n_heads * size, 1 if first else n_tokens
+    qkv = (2 * torch.randn(n_members, n_rows, n_tokens, (2 if first else 3) * width, device=DEVICE)).to(dtype)
+    queries = torch.randn(n_members, n_rows, 1, width, device=DEVICE).to(dtype) if first else None
+    bias = torch.randn(n_members, 3 * width, device=DEVICE) if with_bias else None
+    grad = torch.randn(n_members, n_rows, n_queries, width, device=DEVICE).to(dtype)
+    keys = member_keys(make_noise(n_members), 5) if p else None
+    given = [qkv, queries, bias]
+    exact = [None if each is None else each.double().requires_grad_() for each in given]
+    expected = attention_file._attention_plain(*attention_file._with_bias(*exact), n_heads, p=p, keys=keys)
+    expected_grads = torch.autograd.grad(expected, [each for each in exact if each is not None], grad.double())
+    leaves = [None if each is None else each.clone().requires_grad_() for each in given]
+    got = attend(leaves, keys, n_heads, p)
+    got_grads = torch.autograd.grad(got, [each for each in leaves if each is not None], grad)
+    assert got.dtype == got_grads[0].dtype == dtype
+    close(got.detach(), expected.detach(), TOLERANCES[dtype])
+    for own, plain in zip(got_grads, expected_grads, strict=True):
+        close(own, plain, TOLERANCES[dtype])
+    alone = [None if each is None else each[-1:].clone().requires_grad_() for each in given]
+    once = attend(alone, None if keys is None else keys[-1:], n_heads, p)
+    assert torch.equal(once[0], got[-1]), "a member alone must give the same bits"
+    assert torch.equal(torch.autograd.grad(once, alone[0], grad[-1:])[0][0], got_grads[0][-1])
+
+
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("p", [0.0, 0.2, 0.6])
-@pytest.mark.parametrize("shape", [(3, 2, 5, 2, 24), (2, 3, 15, 3, 24), (1, 2, 33, 2, 24), (2, 1, 16, 1, 8)])
+@pytest.mark.parametrize("shape", SHAPES)
 def test_attention(shape, p, dtype):
-    n_members, n_rows, n_tokens, n_heads, width = shape
+    check_attention(shape, p, dtype, with_bias=False, first=False)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize(("p", "with_bias", "first"), [(0.2, True, False), (0.2, True, True), (0.0, False, True)])
+@pytest.mark.parametrize("shape", [SHAPES[0], SHAPES[2]])
+def test_attention_with_a_bias_or_the_first_query_alone(shape, p, with_bias, first, dtype):
+    check_attention(shape, p, dtype, with_bias=with_bias, first=first)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("shape", LONG)
+def test_attention_among_many_tokens(shape, first, dtype):
+    check_attention(shape, 0.2, dtype, with_bias=True, first=first)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("n_products", "n_categories"), [(3, 0), (2, 3), (0, 2)])
+def test_tokens(n_products, n_categories, dtype):
     torch.manual_seed(0)
-    qkv = (2 * torch.randn(n_members, n_rows, n_tokens, 3 * n_heads * width, device=DEVICE)).to(dtype)
-    grad = torch.randn(n_members, n_rows, n_tokens, n_heads * width, device=DEVICE).to(dtype)
-    keys = member_keys(make_noise(n_members), 5) if p else None
-    exact = qkv.double().requires_grad_()
-    expected = attention_file._attention_plain(exact, n_heads, p, keys)
-    (expected_grad,) = torch.autograd.grad(expected, exact, grad.double())
-    leaf = qkv.clone().requires_grad_()
-    got = attention_file._ShortAttention.apply(leaf, keys, n_heads, p, False)
-    (got_grad,) = torch.autograd.grad(got, leaf, grad)
-    assert got.dtype == got_grad.dtype == dtype
-    close(got.detach(), expected.detach(), TOLERANCES[dtype])
-    close(got_grad, expected_grad, TOLERANCES[dtype])
-    alone = qkv[-1:].clone().requires_grad_()
-    once = attention_file._ShortAttention.apply(alone, None if keys is None else keys[-1:], n_heads, p, False)
-    assert torch.equal(once[0], got[-1]), "a member alone must give the same bits"
-    assert torch.equal(torch.autograd.grad(once, alone, grad[-1:])[0][0], got_grad[-1])
+    n_members, n_rows, width = 2, 7, 24
+    given = [
+        torch.randn(n_members, n_products, n_rows, width, device=DEVICE).to(dtype),
+        torch.randn(n_members, n_rows, n_categories, width, device=DEVICE).to(dtype),
+        torch.randn(n_members, n_products + n_categories, width, device=DEVICE),
+        torch.randn(n_members, width, device=DEVICE),
+    ]
+    exact = [each.double().requires_grad_() for each in given]
+    expected = tokens_file._join_plain(*exact)
+    leaves = [each.clone().requires_grad_() for each in given]
+    got = tokens_file._JoinTokens.apply(*leaves)
+    assert got.dtype == dtype
+    tolerance = 1e-6 if dtype == torch.float32 else 8e-3
+    close(got.detach(), expected.detach(), tolerance)
+    grad = torch.randn(got.shape, device=DEVICE).to(dtype)
+    for own, plain in zip(
+        torch.autograd.grad(got, leaves, grad), torch.autograd.grad(expected, exact, grad.double()), strict=True
+    ):
+        assert own.shape == plain.shape
+        if own.numel():
+            close(own, plain, tolerance)
 
 
 def test_keys():
@@ -60,23 +120,28 @@ def test_keys():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("p", [0.0, 0.2, 0.6])
+@pytest.mark.parametrize("with_bias", [False, True])
 @pytest.mark.parametrize("shape", [(3, 7, 2, 170), (2, 40, 64), (1, 5)])
-def test_reglu(shape, p, dtype):
+def test_reglu(shape, with_bias, p, dtype):
     torch.manual_seed(0)
+    bias = torch.randn(shape[0], 2 * shape[-1], device=DEVICE) if with_bias else None
     x = torch.randn(*shape[:-1], 2 * shape[-1], device=DEVICE).to(dtype)
     x[0, ..., -1] = 0.0
     noise = make_noise(shape[0])
     exact = x.double().requires_grad_()
-    expected = dropout(reglu_file._reglu_plain(exact), p, noise, 4)
+    exact_bias = None if bias is None else bias.double().requires_grad_()
+    expected = dropout(reglu_file._reglu_plain(exact, exact_bias), p, noise, 4)
     grad = torch.randn(shape, device=DEVICE).to(dtype)
-    (expected_grad,) = torch.autograd.grad(expected, exact, grad.double())
-    leaf = x.clone().requires_grad_()
-    got = reglu_file._Reglu.apply(leaf, member_keys(noise, 4), p)
-    (got_grad,) = torch.autograd.grad(got, leaf, grad)
-    assert got.dtype == got_grad.dtype == dtype
-    tolerance = 1e-6 if dtype == torch.float32 else 8e-3
+    wanted = [exact] if bias is None else [exact, exact_bias]
+    expected_grads = torch.autograd.grad(expected, wanted, grad.double())
+    leaves = [x.clone().requires_grad_(), None if bias is None else bias.clone().requires_grad_()]
+    got = reglu_file._Reglu.apply(*leaves, member_keys(noise, 4), p)
+    got_grads = torch.autograd.grad(got, leaves[: len(wanted)], grad)
+    assert got.dtype == got_grads[0].dtype == dtype
+    tolerance = 2e-6 if dtype == torch.float32 else 8e-3
     close(got.detach(), expected.detach(), tolerance)
-    close(got_grad, expected_grad, tolerance)
+    for own, plain in zip(got_grads, expected_grads, strict=True):
+        close(own, plain, 2 * tolerance)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -101,3 +166,34 @@ def test_layer_norm(shape, dtype, monkeypatch):
     alone = [tensor[:1].detach().requires_grad_() for tensor in leaves]
     once = torch.autograd.grad(layer_norm_file._LayerNorm.apply(*alone, 1e-5), alone, grad[:1])
     assert all(torch.equal(own[:1], other) for own, other in zip(gradients, once, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("needed", ["both", "norm", "sum"])
+def test_layer_norm_of_a_sum(needed, dtype, monkeypatch):
+    monkeypatch.setattr(triton_layer_norm, "MOST_PARTS", 2)
+    torch.manual_seed(0)
+    shape, members = (2, 9, 5, 24), (2, 24)
+    given = [(3 * torch.randn(shape, device=DEVICE) + 5).to(dtype), torch.randn(shape, device=DEVICE).to(dtype)]
+    given += [torch.randn(members, device=DEVICE) for _ in range(3)]
+    grads = [torch.randn(shape, device=DEVICE).to(dtype) for _ in range(2)]
+    exact = [each.double().requires_grad_() for each in given]
+    total = exact[0] + exact[1] + exact[2][:, None, None]
+    expected = (total, layer_norm_file._layer_norm_plain(total, *exact[3:], 1e-5))
+    leaves = [each.clone().requires_grad_() for each in given]
+    got = layer_norm_file._AddLayerNorm.apply(*leaves, 1e-5)
+    tolerance = 2e-6 if dtype == torch.float32 else 2e-2
+    for own, plain in zip(got, expected, strict=True):
+        assert own.dtype == dtype
+        close(own.detach(), plain.detach(), tolerance)
+    chosen = {"both": [0, 1], "norm": [1], "sum": [0]}[needed]
+
+    def gradients(results, inputs, kind):
+        return torch.autograd.grad(
+            [results[place] for place in chosen], inputs, [kind(grads[place]) for place in chosen], allow_unused=True
+        )
+
+    plain = gradients(expected, exact, torch.Tensor.double)
+    for own, wanted, leaf in zip(gradients(got, leaves, torch.Tensor.clone), plain, leaves, strict=True):
+        assert own.dtype == leaf.dtype
+        close(own, torch.zeros_like(own) if wanted is None else wanted, tolerance)

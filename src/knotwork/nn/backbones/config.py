@@ -15,7 +15,7 @@ from knotwork.nn.backbones.resnet import ResNet
 __all__ = ["BACKBONES", "Backbone", "FTTransformerConfig", "MLPConfig", "ResNetConfig", "make_backbone"]
 
 
-LONGEST_IN_KERNEL = 64
+LONGEST_IN_KERNEL = 256
 """Tokens up to which attention weights are never written to memory on a GPU."""
 
 

@@ -9,11 +9,12 @@ from torch import Tensor, nn
 
 from knotwork.checks import argument_error, check_choice, check_int
 from knotwork.nn.backbones.attention import attention
-from knotwork.nn.backbones.layer_norm import layer_norm
+from knotwork.nn.backbones.layer_norm import add_layer_norm, layer_norm
 from knotwork.nn.backbones.linear import Draw, Initial, Linear, Uniform, first_places, initialise, look_up, member_seeds
 from knotwork.nn.backbones.noise import Noise
 from knotwork.nn.backbones.reglu import reglu_dropout
 from knotwork.nn.backbones.shapes import check_dropout, flat_rows
+from knotwork.nn.backbones.tokens import join_tokens
 
 __all__ = ["TOKENS", "FTTransformer"]
 
@@ -32,6 +33,11 @@ class LayerNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Normalise the last axis."""
         return layer_norm(x, self.weight, self.bias)
+
+    def of_sum(self, x: Tensor, layer: Linear, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Return x plus what a layer makes of z, and that normalised."""
+        assert layer.bias is not None
+        return add_layer_norm(x, layer.product(z), layer.bias, weight=self.weight, bias=self.bias)
 
 
 @final
@@ -70,19 +76,16 @@ class Tokenizer(Initial):
 
     def forward(self, blocks: Tensor, codes: Tensor | None, dtype: torch.dtype) -> Tensor:
         """Return tokens of shape (n_members, batch, n_tokens, d_token)."""
-        parts = []
-        if blocks.shape[-2]:
-            weight = self.weight.to(dtype)
-            if self.by_coordinate:
-                values = blocks.flatten(-2)[..., self.places].to(dtype)
-                parts.append(values[..., None] * weight.flatten(1, 2)[:, self.places][:, None])
-            else:
-                parts.append(torch.einsum("nbfm,nfmd->nbfd", blocks.to(dtype), weight))
+        weight = self.weight.to(dtype)
+        if self.by_coordinate:  # a value is a block of its own
+            blocks = blocks.flatten(-2)[..., self.places, None]
+            weight = weight.flatten(1, 2)[:, self.places, None]
+        products = torch.matmul(blocks.to(dtype).transpose(1, 2), weight)
         if self.categories is not None and codes is not None:
-            parts.append(look_up(self.categories.values, codes + self.category_starts).to(dtype))
-        features = torch.cat(parts, dim=2) + self.bias.to(dtype)[:, None]
-        cls = self.cls.to(dtype)[:, None, None].expand(-1, features.shape[1], 1, -1)
-        return torch.cat([cls, features], dim=2)
+            categories = look_up(self.categories.values, codes + self.category_starts).to(dtype)
+        else:
+            categories = products.new_zeros(len(products), products.shape[2], 0, products.shape[3])
+        return join_tokens(products, categories, self.bias, self.cls)
 
 
 @final
@@ -96,14 +99,25 @@ class Block(nn.Module):
         self.qkv, self.out = Linear(n_members, d_token, 3 * d_token), Linear(n_members, d_token, d_token)
         self.up, self.down = Linear(n_members, d_token, 2 * hidden), Linear(n_members, hidden, d_token)
 
-    def forward(self, x: Tensor, p: tuple[float, float], noise: Noise | None, stream: int, only_cls: bool) -> Tensor:
-        """Return tokens of the shape of x; with `only_cls` the first alone, for no other is needed any more."""
-        mixed = attention(self.qkv(self.attention_norm(x)), self.n_heads, p[0], noise, stream)
+    def forward(
+        self, x: Tensor, y: Tensor, after: LayerNorm, *, p: tuple[float, float], noise: Noise | None, stream: int,
+        only_cls: bool,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """Map tokens x to new ones; with `only_cls` the first alone, for no other is needed any more.
+
+        `y` is x normalised by `attention_norm`; the second result is the first normalised by `after`. So each sum is
+        normalised where it is made, and the biases of the linear maps are added by what reads their results.
+        """
+        bias = self.qkv.bias
         if only_cls:
-            x, mixed = x[:, :, :1], mixed[:, :, :1]
-        x = x + self.out(mixed)
-        out: Tensor = x + self.down(reglu_dropout(self.up(self.norm(x)), p[1], noise, stream + 1))
-        return out
+            width = x.shape[-1]
+            keys_values, first = self.qkv.product(y, slice(width, None)), self.qkv.product(y[:, :, :1], slice(width))
+            mixed = attention(keys_values, self.n_heads, p[0], noise, stream, bias=bias, first=first)
+            x = x[:, :, :1]
+        else:
+            mixed = attention(self.qkv.product(y), self.n_heads, p[0], noise, stream, bias=bias)
+        x, y = self.norm.of_sum(x, self.out, mixed)
+        return after.of_sum(x, self.down, reglu_dropout(self.up.product(y), p[1], noise, stream + 1, bias=self.up.bias))
 
 
 @final
@@ -208,7 +222,10 @@ class FTTransformer(nn.Module):
         """
         p = self.dropout if self.training else (0.0, 0.0)
         x = self.tokenizer(blocks, codes, self.head.weight.dtype)
-        for place, block in enumerate(self.blocks):
-            x = block(x, p, noise, 2 * place, place == len(self.blocks) - 1)
-        out: Tensor = self.head(torch.relu(self.norm(x[:, :, 0])))
+        layers = [block for block in self.blocks if isinstance(block, Block)]
+        first, *others = [block.attention_norm for block in layers]
+        y = first(x)
+        for place, (block, after) in enumerate(zip(layers, [*others, self.norm], strict=True)):
+            x, y = block(x, y, after, p=p, noise=noise, stream=2 * place, only_cls=after is self.norm)
+        out: Tensor = self.head(torch.relu(y[:, :, 0]))
         return out

@@ -95,9 +95,9 @@ class Linear(Initial):
         out = torch.baddbmm(self.bias.to(self.weight.dtype)[:, None], rows, self.weight)
         return out.view(*x.shape[:-1], out.shape[-1])
 
-    def product(self, x: Tensor) -> Tensor:
-        """Return the product with the weight alone, for one who adds the bias with what follows."""
-        out = torch.bmm(x.flatten(1, -2).to(self.weight.dtype), self.weight)
+    def product(self, x: Tensor, columns: slice = slice(None)) -> Tensor:
+        """Return the product with the weight alone, or some of its columns, for one who adds the bias later."""
+        out = torch.bmm(x.flatten(1, -2).to(self.weight.dtype), self.weight[..., columns])
         return out.view(*x.shape[:-1], out.shape[-1])
 
 

@@ -1,10 +1,11 @@
 """Attention among few tokens in Triton: a program takes one row of one member and goes through its heads.
 
-The tiles of a head, queries, keys and values, are read once; the weights stay in registers, and backward computes them
-again. Lines of memory that two heads share are read while they are still near.
+The tiles of a head, keys and values, are read once and meet the queries a block at a time; the weights stay in
+registers, and backward computes them again. Lines of memory that two heads share are read while they are still near.
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 import triton
@@ -14,7 +15,28 @@ from torch import Tensor
 from knotwork.nn.backbones.dropout import keep_threshold
 from knotwork.nn.backbones.triton_dropout import element_bits
 
-__all__ = ["backward", "forward"]
+__all__ = ["Settings", "backward", "forward"]
+
+MOST_WEIGHTS = 2**14
+"""Weights of a head that a program holds at once, where there are more than 64 tokens."""
+
+
+class Settings(NamedTuple):
+    """What the kernels are told besides tensors: heads, share that is dropped, and whether TF32 is allowed."""
+
+    n_heads: int
+    p: float
+    tf32: bool
+
+
+@triton.jit
+def _tile(pointer, bias_pointer, here, BIAS: tl.constexpr):
+    """Return a tile of queries, keys or values, with its bias."""
+    tile = tl.load(pointer, mask=here, other=0.0)
+    if BIAS:
+        bias = tl.load(bias_pointer, mask=here, other=0.0).to(tl.float32)
+        tile = (tile.to(tl.float32) + bias).to(tile.dtype)
+    return tile
 
 
 @triton.jit
@@ -29,7 +51,9 @@ def _softmax(q, k, scale, T: tl.constexpr, PRECISION: tl.constexpr):
 
 @triton.jit(do_not_specialize=["threshold"])
 def _forward(
-    qkv_pointer,
+    q_pointer,
+    kv_pointer,
+    bias_pointer,
     keys_pointer,
     out_pointer,
     n_rows,
@@ -37,150 +61,206 @@ def _forward(
     threshold,
     factor,
     T: tl.constexpr,
+    QUERIES: tl.constexpr,
     HEADS: tl.constexpr,
     D: tl.constexpr,
+    Q_STEP: tl.constexpr,
+    KV_STEP: tl.constexpr,
     TOKENS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BLOCKS: tl.constexpr,
     WIDTH: tl.constexpr,
+    BIAS: tl.constexpr,
     DROPOUT: tl.constexpr,
     PRECISION: tl.constexpr,
     STAGES: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
-    i = tl.arange(0, TOKENS)[:, None]
+    j = tl.arange(0, TOKENS)[:, None]
     d = tl.arange(0, WIDTH)[None, :]
-    here = (i < T) & (d < D)
-    inputs = qkv_pointer + row * (T * 3 * HEADS * D) + i * (3 * HEADS * D) + d
-    outputs = out_pointer + row * (T * HEADS * D) + i * (HEADS * D) + d
+    known = (j < T) & (d < D)
+    keys_here = kv_pointer + row * (T * KV_STEP) + j * KV_STEP + d
+    biases = bias_pointer + row // n_rows * (3 * HEADS * D) + j * 0 + d
+    first_bias = bias_pointer + row // n_rows * (3 * HEADS * D) + tl.arange(0, BLOCK)[:, None] * 0 + d
     if DROPOUT:
         key = tl.load(keys_pointer + row // n_rows).to(tl.uint32)
-        place = (row % n_rows * (HEADS * T * T)).to(tl.uint32) + (i * T + tl.arange(0, TOKENS)[None, :]).to(tl.uint32)
+        first = (row % n_rows * (HEADS * T * T)).to(tl.uint32)
     for head in tl.range(HEADS, num_stages=STAGES):
-        q = tl.load(inputs + head * D, mask=here, other=0.0)
-        k = tl.load(inputs + (HEADS + head) * D, mask=here, other=0.0)
-        v = tl.load(inputs + (2 * HEADS + head) * D, mask=here, other=0.0)
-        weights, sums = _softmax(q, k, scale, T, PRECISION)
-        if DROPOUT:
-            weights = tl.where(element_bits(place + head * (T * T), key) >= threshold.to(tl.uint32), weights, 0.0)
-        y = tl.dot(weights.to(v.dtype), v, input_precision=PRECISION) * (factor / sums)[:, None]
-        tl.store(outputs + head * D, y.to(v.dtype), mask=here)
+        k = _tile(keys_here + head * D, biases + (HEADS + head) * D, known, BIAS)
+        v = _tile(keys_here + (HEADS + head) * D, biases + (2 * HEADS + head) * D, known, BIAS)
+        for block in tl.static_range(BLOCKS):
+            i = block * BLOCK + tl.arange(0, BLOCK)[:, None]
+            here = (i < QUERIES) & (d < D)
+            q_here = q_pointer + row * (QUERIES * Q_STEP) + i * Q_STEP + d
+            q = _tile(q_here + head * D, first_bias + head * D, here, BIAS)
+            weights, sums = _softmax(q, k, scale, T, PRECISION)
+            if DROPOUT:
+                place = first + (i * T + tl.arange(0, TOKENS)[None, :] + head * (T * T)).to(tl.uint32)
+                weights = tl.where(element_bits(place, key) >= threshold.to(tl.uint32), weights, 0.0)
+            y = tl.dot(weights.to(v.dtype), v, input_precision=PRECISION) * (factor / sums)[:, None]
+            outputs = out_pointer + row * (QUERIES * HEADS * D) + i * (HEADS * D) + d
+            tl.store(outputs + head * D, y.to(v.dtype), mask=here)
 
 
 @triton.jit(do_not_specialize=["threshold"])
 def _backward(
     grad_pointer,
-    qkv_pointer,
+    q_pointer,
+    kv_pointer,
+    bias_pointer,
     keys_pointer,
-    out_pointer,
+    q_grad_pointer,
+    kv_grad_pointer,
     n_rows,
     scale,
     root,
     threshold,
     factor,
     T: tl.constexpr,
+    QUERIES: tl.constexpr,
     HEADS: tl.constexpr,
     D: tl.constexpr,
+    Q_STEP: tl.constexpr,
+    KV_STEP: tl.constexpr,
     TOKENS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BLOCKS: tl.constexpr,
     WIDTH: tl.constexpr,
+    BIAS: tl.constexpr,
     DROPOUT: tl.constexpr,
     PRECISION: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """Write the gradient of qkv.
+    """Write the gradients of queries, keys and values.
 
-    With weights p, dropout's factors m, e = m * (grad v^T) and ds = p * (e - sum of p * e), it is made of
+    With weights p, dropout's factors m, e = m * (grad v^T) and ds = p * (e - sum of p * e), they are
     dv = (m * p)^T grad, dq = ds k / sqrt(D) and dk = ds^T q / sqrt(D).
     """
     row = tl.program_id(0).to(tl.int64)
-    i = tl.arange(0, TOKENS)[:, None]
+    j = tl.arange(0, TOKENS)[:, None]
     d = tl.arange(0, WIDTH)[None, :]
-    here = (i < T) & (d < D)
-    at = row * (T * 3 * HEADS * D) + i * (3 * HEADS * D) + d
-    inputs = qkv_pointer + at
-    outputs = out_pointer + at
-    grads = grad_pointer + row * (T * HEADS * D) + i * (HEADS * D) + d
+    known = (j < T) & (d < D)
+    at = row * (T * KV_STEP) + j * KV_STEP + d
+    biases = bias_pointer + row // n_rows * (3 * HEADS * D) + j * 0 + d
+    first_bias = bias_pointer + row // n_rows * (3 * HEADS * D) + tl.arange(0, BLOCK)[:, None] * 0 + d
     if DROPOUT:
         key = tl.load(keys_pointer + row // n_rows).to(tl.uint32)
-        place = (row % n_rows * (HEADS * T * T)).to(tl.uint32) + (i * T + tl.arange(0, TOKENS)[None, :]).to(tl.uint32)
+        first = (row % n_rows * (HEADS * T * T)).to(tl.uint32)
     for head in tl.range(HEADS, num_stages=STAGES):
-        q = tl.load(inputs + head * D, mask=here, other=0.0)
-        k = tl.load(inputs + (HEADS + head) * D, mask=here, other=0.0)
-        v = tl.load(inputs + (2 * HEADS + head) * D, mask=here, other=0.0)
-        grad = tl.load(grads + head * D, mask=here, other=0.0)
-        weights, sums = _softmax(q, k, scale, T, PRECISION)
-        weights = weights / sums[:, None]
-        slopes = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
-        kept = weights
-        if DROPOUT:
-            keep = element_bits(place + head * (T * T), key) >= threshold.to(tl.uint32)
-            kept = tl.where(keep, weights * factor, 0.0)
-            slopes = tl.where(keep, slopes * factor, 0.0)
-        v_grad = tl.dot(tl.trans(kept.to(v.dtype)), grad, input_precision=PRECISION)
-        tl.store(outputs + (2 * HEADS + head) * D, v_grad.to(v.dtype), mask=here)
-        slopes = weights * (slopes - tl.sum(weights * slopes, axis=1)[:, None]) * root
-        slopes = slopes.to(v.dtype)
-        q_grad = tl.dot(slopes, k, input_precision=PRECISION)
-        tl.store(outputs + head * D, q_grad.to(v.dtype), mask=here)
-        k_grad = tl.dot(tl.trans(slopes), q, input_precision=PRECISION)
-        tl.store(outputs + (HEADS + head) * D, k_grad.to(v.dtype), mask=here)
+        k = _tile(kv_pointer + at + head * D, biases + (HEADS + head) * D, known, BIAS)
+        v = _tile(kv_pointer + at + (HEADS + head) * D, biases + (2 * HEADS + head) * D, known, BIAS)
+        k_grad = tl.zeros((TOKENS, WIDTH), tl.float32)
+        v_grad = tl.zeros((TOKENS, WIDTH), tl.float32)
+        for block in tl.static_range(BLOCKS):
+            i = block * BLOCK + tl.arange(0, BLOCK)[:, None]
+            here = (i < QUERIES) & (d < D)
+            q_at = row * (QUERIES * Q_STEP) + i * Q_STEP + d + head * D
+            q = _tile(q_pointer + q_at, first_bias + head * D, here, BIAS)
+            grads = grad_pointer + row * (QUERIES * HEADS * D) + i * (HEADS * D) + d
+            grad = tl.load(grads + head * D, mask=here, other=0.0)
+            weights, sums = _softmax(q, k, scale, T, PRECISION)
+            weights = weights / sums[:, None]
+            slopes = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
+            kept = weights
+            if DROPOUT:
+                place = first + (i * T + tl.arange(0, TOKENS)[None, :] + head * (T * T)).to(tl.uint32)
+                keep = element_bits(place, key) >= threshold.to(tl.uint32)
+                kept = tl.where(keep, weights * factor, 0.0)
+                slopes = tl.where(keep, slopes * factor, 0.0)
+            v_grad += tl.dot(tl.trans(kept.to(v.dtype)), grad, input_precision=PRECISION)
+            slopes = weights * (slopes - tl.sum(weights * slopes, axis=1)[:, None]) * root
+            slopes = slopes.to(v.dtype)
+            q_grad = tl.dot(slopes, k, input_precision=PRECISION)
+            tl.store(q_grad_pointer + q_at, q_grad.to(v.dtype), mask=here)
+            k_grad += tl.dot(tl.trans(slopes), q, input_precision=PRECISION)
+        tl.store(kv_grad_pointer + at + (HEADS + head) * D, v_grad.to(v.dtype), mask=known)
+        tl.store(kv_grad_pointer + at + head * D, k_grad.to(v.dtype), mask=known)
 
 
-def _constants(qkv: Tensor, n_heads: int, p: float, tf32: bool) -> dict[str, int | bool | str]:
+def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: Settings) -> dict[str, int | bool | str]:
     """Return what a kernel is compiled for.
 
-    Each warp takes 16 queries; 8 where tiles of float32 would overflow its registers. Tiles of 16-bit numbers are
-    read one head ahead, for which float32 leaves no registers.
+    Each warp takes 16 queries; 8 where tiles of float32 would overflow its registers, and fewer still where a row has
+    more than 64 tokens. Tiles of 16-bit numbers are read one head ahead, for which float32 leaves no registers.
     """
-    n_tokens, width = qkv.shape[2], qkv.shape[3] // (3 * n_heads)
+    n_tokens, n_queries, width = kv.shape[2], q.shape[2], q.shape[3] // settings.n_heads
     tokens = max(16, triton.next_power_of_2(n_tokens))
-    single = qkv.dtype == torch.float32
+    block = min(max(16, triton.next_power_of_2(n_queries)), max(64, MOST_WEIGHTS // tokens))
+    single = q.dtype == torch.float32
+    warps = tokens // 8 if single and tokens > 32 else tokens // 16
     return {
         "T": n_tokens,
-        "HEADS": n_heads,
+        "QUERIES": n_queries,
+        "HEADS": settings.n_heads,
         "D": width,
+        "Q_STEP": q.stride(2),
+        "KV_STEP": kv.stride(2),
         "TOKENS": tokens,
+        "BLOCK": block,
+        "BLOCKS": triton.cdiv(n_queries, block),
         "WIDTH": max(16, triton.next_power_of_2(width)),
-        "DROPOUT": p > 0.0,
-        "PRECISION": "tf32" if tf32 else "ieee",
-        "STAGES": 1 if single else 2,
-        "num_warps": tokens // 8 if single and tokens > 32 else tokens // 16,
+        "BIAS": with_bias,
+        "DROPOUT": settings.p > 0.0,
+        "PRECISION": "tf32" if settings.tf32 else "ieee",
+        "STAGES": 1 if single or tokens > 64 else 2,
+        "num_warps": warps if tokens <= 64 else 16,
     }
 
 
-def forward(qkv: Tensor, keys: Tensor | None, *, n_heads: int, p: float, tf32: bool) -> Tensor:
-    """Return the results, of shape (M, B, T, H * D); parameters as in `attention`, `keys` of shape (M,) where p > 0."""
-    qkv = qkv.contiguous()
-    n_members, n_rows, n_tokens, width = qkv.shape
-    out = torch.empty(n_members, n_rows, n_tokens, width // 3, dtype=qkv.dtype, device=qkv.device)
-    root = (width // (3 * n_heads)) ** -0.5
-    _forward[(n_members * n_rows,)](
-        qkv,
-        qkv if keys is None else keys,
+def _numbers(q: Tensor, settings: Settings) -> dict[str, int | float]:
+    """Return the numbers that both kernels take."""
+    root = (q.shape[3] // settings.n_heads) ** -0.5
+    return {
+        "n_rows": q.shape[1],
+        "scale": root * math.log2(math.e),
+        "threshold": keep_threshold(settings.p),
+        "factor": 1.0 / (1.0 - settings.p),
+    }
+
+
+def forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings) -> Tensor:
+    """Return the results, of shape (M, B, Q, H * D).
+
+    Parameters
+    ----------
+    q : Tensor of shape (M, B, Q, H * D)
+        Queries, of all tokens or of the first; the first axes are those of a contiguous tensor.
+    kv : Tensor of shape (M, B, T, 2 * H * D)
+        Keys and values, likewise.
+    bias : Tensor of shape (M, 3 * H * D), optional
+        What is added to queries, keys and values.
+    keys : Tensor of shape (M,), optional
+        Keys of dropout's bits, where p > 0.
+    settings : Settings
+        The rest.
+    """
+    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    _forward[(q.shape[0] * q.shape[1],)](
+        q,
+        kv,
+        q if bias is None else bias.contiguous(),
+        q if keys is None else keys,
         out,
-        n_rows,
-        root * math.log2(math.e),
-        keep_threshold(p),
-        1.0 / (1.0 - p),
-        **_constants(qkv, n_heads, p, tf32),
+        **_numbers(q, settings),
+        **_constants(q, kv, bias is not None, settings),
     )
     return out
 
 
-def backward(grad: Tensor, qkv: Tensor, keys: Tensor | None, *, n_heads: int, p: float, tf32: bool) -> Tensor:
-    """Return the gradient of qkv from that of the results."""
-    grad, qkv = grad.contiguous(), qkv.contiguous()
-    out = torch.empty_like(qkv)
-    n_members, n_rows = qkv.shape[:2]
-    root = (qkv.shape[3] // (3 * n_heads)) ** -0.5
-    _backward[(n_members * n_rows,)](
-        grad,
-        qkv,
-        qkv if keys is None else keys,
-        out,
-        n_rows,
-        root * math.log2(math.e),
-        root,
-        keep_threshold(p),
-        1.0 / (1.0 - p),
-        **_constants(qkv, n_heads, p, tf32),
+def backward(
+    grad: Tensor, q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings,
+    q_grad: Tensor, kv_grad: Tensor,
+) -> None:  # fmt: skip
+    """Write the gradients of q and kv, into tensors with the same strides, from the gradient of the results."""
+    _backward[(q.shape[0] * q.shape[1],)](
+        grad.contiguous(),
+        q,
+        kv,
+        q if bias is None else bias.contiguous(),
+        q if keys is None else keys,
+        q_grad,
+        kv_grad,
+        root=(q.shape[3] // settings.n_heads) ** -0.5,
+        **_numbers(q, settings),
+        **_constants(q, kv, bias is not None, settings),
     )
-    return out
