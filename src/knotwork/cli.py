@@ -315,6 +315,7 @@ def run_study(
     units_per_gpu: Annotated[int, typer.Option(min=1, help="Units that share a GPU, for --engine ray.")] = 2,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Train again what has failed.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="A data set to train on; repeat it for more.")] = None,
 ) -> None:
     """Train what is missing of a plan. It may be killed and run again, and run by several processes at once."""
     _rest_between_loops()
@@ -332,6 +333,7 @@ def run_study(
             progress=_progress(),
             address=address,
             units_per_gpu=units_per_gpu,
+            only=only or (),
         )
     except KeyboardInterrupt as error:
         typer.echo(INTERRUPTED, err=True)

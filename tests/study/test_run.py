@@ -11,6 +11,7 @@ import pytest
 from sklearn.model_selection import KFold
 
 from knotwork.datasets import load_dataset
+from knotwork.errors import ArgumentError
 from knotwork.study import load_results, run
 from knotwork.study.records import RecordWarning
 from knotwork.study.status import study_status
@@ -81,6 +82,16 @@ def test_a_second_run_does_nothing_and_says_so(finished, monkeypatch):
     summary = run(tiny_plan(), out, report=said.append)
     assert (summary.n_ok, summary.n_failed, summary.n_before) == (0, 0, 6)
     assert any("Nothing to do" in sentence for sentence in said)
+
+
+def test_only_some_data_sets_are_trained_in_the_order_asked_for(tmp_path):
+    plan, said = tiny_plan(datasets=["sk_iris", "sk_wine", "sk_breast_cancer"], training={"max_epochs": 1}), []
+    run(plan, tmp_path, device="cpu", report=said.append, only=["sk_wine", "sk_iris"])
+    trained = [sentence.split()[1] for sentence in said if sentence.startswith("[")]
+    assert trained == ["sk_wine,", "sk_iris,"]
+    assert set(load_results(tmp_path)["dataset"]) == {"sk_iris", "sk_wine"}
+    with pytest.raises(ArgumentError, match="only must be one of"):
+        run(plan, tmp_path, only=["iris"])
 
 
 def test_another_method_is_all_that_is_trained(finished, tmp_path):

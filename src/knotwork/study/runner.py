@@ -1,7 +1,7 @@
 """Running a plan in a folder: only what is missing, whoever else works there."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from os import PathLike
@@ -70,6 +70,7 @@ def run(
     n_jobs: int | None = None,
     address: str | None = None,
     units_per_gpu: int = 2,
+    only: Sequence[str] = (),
 ) -> RunSummary:
     """Train the networks of a plan that are not recorded in a folder yet.
 
@@ -99,6 +100,8 @@ def run(
         Address of a Ray cluster; by default that of the variable RAY_ADDRESS, or else one is started on this machine.
     units_per_gpu : int
         Units that share a GPU of a Ray cluster.
+    only : sequence of str
+        Data sets of the plan to train on, in this order; by default all of them.
 
     Returns
     -------
@@ -119,13 +122,15 @@ def run(
         raise type_error("out", "be the path of a folder", out)
     check_choice(engine, "engine", ENGINES)
     check_bool(retry_failed, "retry_failed")
+    for name in only:
+        check_choice(name, "only", plan.names)
     folder = Path(out).expanduser()
     for name in ("records", *TRACES, "prepared", "locks", "plans"):
         remove_leftovers(folder / name)
     worker = Worker(plan, folder, device, retry_failed, n_jobs)
     check_int(units_per_gpu, "units_per_gpu", minimum=1)
     with _cluster(engine, address) as ray:
-        return _Run(plan, worker, report or _say_nothing, progress, ray, units_per_gpu).run()
+        return _Run(plan, worker, report or _say_nothing, progress, ray, units_per_gpu, tuple(only)).run()
 
 
 def prepare_plan(
@@ -214,6 +219,7 @@ class _Run:
     progress: Progress | None
     ray: Any
     units_per_gpu: int
+    only: tuple[str, ...]
     summary: RunSummary = field(default_factory=RunSummary)
 
     def run(self) -> RunSummary:
@@ -226,7 +232,8 @@ class _Run:
         missing = self.worker.missing(networks)
         self.summary.n_networks, self.summary.n_before = len(networks), len(networks) - len(missing)
         self._say_what_is_there(networks, missing)
-        self._work(group_units(missing, sizes=self.plan.sizes, together=self.plan.together))
+        units = group_units(missing, sizes=self.plan.sizes, together=self.plan.together)
+        self._work([unit for name in self.only for unit in units if unit.dataset == name] if self.only else units)
         if missing:
             consolidate(self.worker.out)
         self.summary.seconds = time.perf_counter() - started
