@@ -17,8 +17,8 @@ from knotwork.nn.backbones.triton_dropout import element_bits
 
 __all__ = ["Settings", "backward", "forward"]
 
-MOST_WEIGHTS = 2**14
-"""Weights of a head that a program holds at once, where there are more than 64 tokens."""
+LONG_ROWS = {128: (64, 8), 256: (16, 4)}
+"""Queries of a block and warps, for tiles of so many tokens: what the registers hold without spilling."""
 
 
 class Settings(NamedTuple):
@@ -88,7 +88,7 @@ def _forward(
     for head in tl.range(HEADS, num_stages=STAGES):
         k = _tile(keys_here + head * D, biases + (HEADS + head) * D, known, BIAS)
         v = _tile(keys_here + (HEADS + head) * D, biases + (2 * HEADS + head) * D, known, BIAS)
-        for block in tl.static_range(BLOCKS):
+        for block in range(BLOCKS):
             i = block * BLOCK + tl.arange(0, BLOCK)[:, None]
             here = (i < QUERIES) & (d < D)
             q_here = q_pointer + row * (QUERIES * Q_STEP) + i * Q_STEP + d
@@ -151,7 +151,7 @@ def _backward(
         v = _tile(kv_pointer + at + (HEADS + head) * D, biases + (2 * HEADS + head) * D, known, BIAS)
         k_grad = tl.zeros((TOKENS, WIDTH), tl.float32)
         v_grad = tl.zeros((TOKENS, WIDTH), tl.float32)
-        for block in tl.static_range(BLOCKS):
+        for block in range(BLOCKS):
             i = block * BLOCK + tl.arange(0, BLOCK)[:, None]
             here = (i < QUERIES) & (d < D)
             q_at = row * (QUERIES * Q_STEP) + i * Q_STEP + d + head * D
@@ -180,14 +180,14 @@ def _backward(
 def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: Settings) -> dict[str, int | bool | str]:
     """Return what a kernel is compiled for.
 
-    Each warp takes 16 queries; 8 where tiles of float32 would overflow its registers, and fewer still where a row has
-    more than 64 tokens. Tiles of 16-bit numbers are read one head ahead, for which float32 leaves no registers.
+    Each warp takes 16 queries; 8 where tiles of float32 would overflow its registers. Tiles of 16-bit numbers are
+    read one head ahead, for which float32 and long rows leave no registers.
     """
     n_tokens, n_queries, width = kv.shape[2], q.shape[2], q.shape[3] // settings.n_heads
     tokens = max(16, triton.next_power_of_2(n_tokens))
-    block = min(max(16, triton.next_power_of_2(n_queries)), max(64, MOST_WEIGHTS // tokens))
     single = q.dtype == torch.float32
-    warps = tokens // 8 if single and tokens > 32 else tokens // 16
+    most, warps = LONG_ROWS.get(tokens, (64, tokens // 8 if single and tokens > 32 else tokens // 16))
+    block = min(max(16, triton.next_power_of_2(n_queries)), most)
     return {
         "T": n_tokens,
         "QUERIES": n_queries,
@@ -203,7 +203,7 @@ def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: Settings) -> di
         "DROPOUT": settings.p > 0.0,
         "PRECISION": "tf32" if settings.tf32 else "ieee",
         "STAGES": 1 if single or tokens > 64 else 2,
-        "num_warps": warps if tokens <= 64 else 16,
+        "num_warps": warps,
     }
 
 

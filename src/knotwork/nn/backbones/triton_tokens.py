@@ -39,18 +39,16 @@ def _move(
     category = place - n_products
     looked_up = categories_pointer + ((member * n_rows + row) * n_categories + category) * n_columns + column
     if JOIN:
+        value = tl.zeros((ROWS, COLUMNS), tl.float32)
         if token == 0:
-            cls = tl.load(cls_pointer + member * n_columns + column, mask=column < n_columns, other=0.0)
-            tl.store(
-                tokens, (cls + tl.zeros((ROWS, COLUMNS), cls.dtype)).to(tokens_pointer.dtype.element_ty), mask=here
-            )
+            value += tl.load(cls_pointer + member * n_columns + column, mask=column < n_columns, other=0.0)
         else:
-            value = tl.load(bias_pointer + own * n_columns + column, mask=column < n_columns, other=0.0).to(tl.float32)
+            value += tl.load(bias_pointer + own * n_columns + column, mask=column < n_columns, other=0.0)
             if token <= n_products:
-                value += tl.load(product, mask=here, other=0.0).to(tl.float32)
+                value += tl.load(product, mask=here, other=0.0)
             else:
-                value += tl.load(looked_up, mask=here, other=0.0).to(tl.float32)
-            tl.store(tokens, value.to(tokens_pointer.dtype.element_ty), mask=here)
+                value += tl.load(looked_up, mask=here, other=0.0)
+        tl.store(tokens, value.to(tokens_pointer.dtype.element_ty), mask=here)
     elif token > 0:
         value = tl.load(tokens, mask=here, other=0.0)
         if token <= n_products:
