@@ -30,26 +30,26 @@ class Settings(NamedTuple):
 
 
 @triton.jit
-def _tile(pointer, bias_pointer, here, BIAS: tl.constexpr):
-    """Return a tile of queries, keys or values, with its bias."""
+def _tile(pointer, here, bias_pointer, D: tl.constexpr, BIAS: tl.constexpr):
+    """Return a tile of queries, keys or values, with the bias of its columns."""
     tile = tl.load(pointer, mask=here, other=0.0)
     if BIAS:
-        bias = tl.load(bias_pointer, mask=here, other=0.0).to(tl.float32)
-        tile = (tile.to(tl.float32) + bias).to(tile.dtype)
+        d = tl.arange(0, tile.shape[1])
+        bias = tl.load(bias_pointer + d, mask=d < D, other=0.0).to(tl.float32)
+        tile = (tile.to(tl.float32) + bias[None, :]).to(tile.dtype)
     return tile
 
 
 @triton.jit
-def _softmax(q, k, scale, T: tl.constexpr, PRECISION: tl.constexpr):
-    """Return the powers of softmax over the first T columns, before they are divided by their sums, and the sums."""
+def _softmax(q, k, scale, n_tokens, PRECISION: tl.constexpr):
+    """Return the powers of softmax over the first columns, before they are divided by their sums, and the sums."""
     scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
-    if k.shape[0] > T:
-        scores = tl.where(tl.arange(0, k.shape[0])[None, :] < T, scores, -float("inf"))
+    scores = tl.where(tl.arange(0, k.shape[0])[None, :] < n_tokens, scores, -float("inf"))
     powers = tl.exp2(scores - tl.max(scores, axis=1)[:, None])
     return powers, tl.sum(powers, axis=1)
 
 
-@triton.jit(do_not_specialize=["threshold"])
+@triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens", "n_queries"])
 def _forward(
     q_pointer,
     kv_pointer,
@@ -60,8 +60,8 @@ def _forward(
     scale,
     threshold,
     factor,
-    T: tl.constexpr,
-    QUERIES: tl.constexpr,
+    n_tokens,
+    n_queries,
     HEADS: tl.constexpr,
     D: tl.constexpr,
     Q_STEP: tl.constexpr,
@@ -78,31 +78,32 @@ def _forward(
     row = tl.program_id(0).to(tl.int64)
     j = tl.arange(0, TOKENS)[:, None]
     d = tl.arange(0, WIDTH)[None, :]
-    known = (j < T) & (d < D)
-    keys_here = kv_pointer + row * (T * KV_STEP) + j * KV_STEP + d
-    biases = bias_pointer + row // n_rows * (3 * HEADS * D) + j * 0 + d
-    first_bias = bias_pointer + row // n_rows * (3 * HEADS * D) + tl.arange(0, BLOCK)[:, None] * 0 + d
+    known = (j < n_tokens) & (d < D)
+    keys_here = kv_pointer + row * (n_tokens * KV_STEP) + j * KV_STEP + d
+    biases = bias_pointer + row // n_rows * (3 * HEADS * D)
     if DROPOUT:
         key = tl.load(keys_pointer + row // n_rows).to(tl.uint32)
-        first = (row % n_rows * (HEADS * T * T)).to(tl.uint32)
+        first = (row % n_rows * (HEADS * n_tokens * n_tokens)).to(tl.uint32)
     for head in tl.range(HEADS, num_stages=STAGES):
-        k = _tile(keys_here + head * D, biases + (HEADS + head) * D, known, BIAS)
-        v = _tile(keys_here + (HEADS + head) * D, biases + (2 * HEADS + head) * D, known, BIAS)
+        k = _tile(keys_here + head * D, known, biases + (HEADS + head) * D, D, BIAS)
+        v = _tile(keys_here + (HEADS + head) * D, known, biases + (2 * HEADS + head) * D, D, BIAS)
         for block in range(BLOCKS):
             i = block * BLOCK + tl.arange(0, BLOCK)[:, None]
-            here = (i < QUERIES) & (d < D)
-            q_here = q_pointer + row * (QUERIES * Q_STEP) + i * Q_STEP + d
-            q = _tile(q_here + head * D, first_bias + head * D, here, BIAS)
-            weights, sums = _softmax(q, k, scale, T, PRECISION)
+            here = (i < n_queries) & (d < D)
+            q_here = q_pointer + row * (n_queries * Q_STEP) + i * Q_STEP + d
+            q = _tile(q_here + head * D, here, biases + head * D, D, BIAS)
+            weights, sums = _softmax(q, k, scale, n_tokens, PRECISION)
             if DROPOUT:
-                place = first + (i * T + tl.arange(0, TOKENS)[None, :] + head * (T * T)).to(tl.uint32)
+                place = first + (i * n_tokens + tl.arange(0, TOKENS)[None, :] + head * (n_tokens * n_tokens)).to(
+                    tl.uint32
+                )
                 weights = tl.where(element_bits(place, key) >= threshold.to(tl.uint32), weights, 0.0)
             y = tl.dot(weights.to(v.dtype), v, input_precision=PRECISION) * (factor / sums)[:, None]
-            outputs = out_pointer + row * (QUERIES * HEADS * D) + i * (HEADS * D) + d
+            outputs = out_pointer + row * (n_queries * HEADS * D) + i * (HEADS * D) + d
             tl.store(outputs + head * D, y.to(v.dtype), mask=here)
 
 
-@triton.jit(do_not_specialize=["threshold"])
+@triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens", "n_queries"])
 def _backward(
     grad_pointer,
     q_pointer,
@@ -116,8 +117,8 @@ def _backward(
     root,
     threshold,
     factor,
-    T: tl.constexpr,
-    QUERIES: tl.constexpr,
+    n_tokens,
+    n_queries,
     HEADS: tl.constexpr,
     D: tl.constexpr,
     Q_STEP: tl.constexpr,
@@ -139,31 +140,32 @@ def _backward(
     row = tl.program_id(0).to(tl.int64)
     j = tl.arange(0, TOKENS)[:, None]
     d = tl.arange(0, WIDTH)[None, :]
-    known = (j < T) & (d < D)
-    at = row * (T * KV_STEP) + j * KV_STEP + d
-    biases = bias_pointer + row // n_rows * (3 * HEADS * D) + j * 0 + d
-    first_bias = bias_pointer + row // n_rows * (3 * HEADS * D) + tl.arange(0, BLOCK)[:, None] * 0 + d
+    known = (j < n_tokens) & (d < D)
+    at = row * (n_tokens * KV_STEP) + j * KV_STEP + d
+    biases = bias_pointer + row // n_rows * (3 * HEADS * D)
     if DROPOUT:
         key = tl.load(keys_pointer + row // n_rows).to(tl.uint32)
-        first = (row % n_rows * (HEADS * T * T)).to(tl.uint32)
+        first = (row % n_rows * (HEADS * n_tokens * n_tokens)).to(tl.uint32)
     for head in tl.range(HEADS, num_stages=STAGES):
-        k = _tile(kv_pointer + at + head * D, biases + (HEADS + head) * D, known, BIAS)
-        v = _tile(kv_pointer + at + (HEADS + head) * D, biases + (2 * HEADS + head) * D, known, BIAS)
+        k = _tile(kv_pointer + at + head * D, known, biases + (HEADS + head) * D, D, BIAS)
+        v = _tile(kv_pointer + at + (HEADS + head) * D, known, biases + (2 * HEADS + head) * D, D, BIAS)
         k_grad = tl.zeros((TOKENS, WIDTH), tl.float32)
         v_grad = tl.zeros((TOKENS, WIDTH), tl.float32)
         for block in range(BLOCKS):
             i = block * BLOCK + tl.arange(0, BLOCK)[:, None]
-            here = (i < QUERIES) & (d < D)
-            q_at = row * (QUERIES * Q_STEP) + i * Q_STEP + d + head * D
-            q = _tile(q_pointer + q_at, first_bias + head * D, here, BIAS)
-            grads = grad_pointer + row * (QUERIES * HEADS * D) + i * (HEADS * D) + d
+            here = (i < n_queries) & (d < D)
+            q_at = row * (n_queries * Q_STEP) + i * Q_STEP + d + head * D
+            q = _tile(q_pointer + q_at, here, biases + head * D, D, BIAS)
+            grads = grad_pointer + row * (n_queries * HEADS * D) + i * (HEADS * D) + d
             grad = tl.load(grads + head * D, mask=here, other=0.0)
-            weights, sums = _softmax(q, k, scale, T, PRECISION)
+            weights, sums = _softmax(q, k, scale, n_tokens, PRECISION)
             weights = weights / sums[:, None]
             slopes = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
             kept = weights
             if DROPOUT:
-                place = first + (i * T + tl.arange(0, TOKENS)[None, :] + head * (T * T)).to(tl.uint32)
+                place = first + (i * n_tokens + tl.arange(0, TOKENS)[None, :] + head * (n_tokens * n_tokens)).to(
+                    tl.uint32
+                )
                 keep = element_bits(place, key) >= threshold.to(tl.uint32)
                 kept = tl.where(keep, weights * factor, 0.0)
                 slopes = tl.where(keep, slopes * factor, 0.0)
@@ -189,15 +191,15 @@ def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: Settings) -> di
     most, warps = LONG_ROWS.get(tokens, (64, tokens // 8 if single and tokens > 32 else tokens // 16))
     block = min(max(16, triton.next_power_of_2(n_queries)), most)
     return {
-        "T": n_tokens,
-        "QUERIES": n_queries,
+        "n_tokens": n_tokens,
+        "n_queries": n_queries,
         "HEADS": settings.n_heads,
         "D": width,
         "Q_STEP": q.stride(2),
         "KV_STEP": kv.stride(2),
         "TOKENS": tokens,
         "BLOCK": block,
-        "BLOCKS": triton.cdiv(n_queries, block),
+        "BLOCKS": 1 if n_queries <= block else tokens // block,
         "WIDTH": max(16, triton.next_power_of_2(width)),
         "BIAS": with_bias,
         "DROPOUT": settings.p > 0.0,

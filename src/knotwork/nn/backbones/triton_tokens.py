@@ -11,7 +11,7 @@ TILE = 1024
 """Values that a program holds at once."""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_products", "n_categories"])
 def _move(
     products_pointer,
     categories_pointer,
