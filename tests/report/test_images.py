@@ -58,16 +58,17 @@ def test_images_have_the_colours_of_their_mode(tmp_path, name):
             np.testing.assert_allclose(mean, to_rgb(vars(theme)[colour]), atol=0.02)
 
 
+SEEN = """Array.from(document.querySelectorAll("image")).filter(each => getComputedStyle(each).display != "none")
+    .map(each => [each.getAttribute("class"), each.getBoundingClientRect().width > 100])"""
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page was not opened in a browser")
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_reader_sees_the_images_of_the_mode(tmp_path, dark):
+def test_a_reader_sees_the_images_of_the_mode(tmp_path):
     style = page_template("style.html.j2").render(light=LIGHT, dark=DARK)
     page = tmp_path / "page.html"
     page.write_text(f"<!DOCTYPE html>{style}{shown(tmp_path, 'fits')}", encoding="utf-8")
-    with Browser(page, dark=dark) as opened:
-        seen = opened.evaluate(
-            "Array.from(document.querySelectorAll('image')).filter(each => getComputedStyle(each).display != 'none')"
-            ".map(each => [each.getAttribute('class'), each.getBoundingClientRect().width > 100])"
-        )
-        assert seen == [["in-dark" if dark else "in-light", True]] * 2
+    with Browser(page) as opened:
+        assert opened.evaluate(SEEN) == [["in-light", True]] * 2
+        opened.prefer(dark=True)
+        assert opened.evaluate(SEEN) == [["in-dark", True]] * 2
         assert opened.problems == []
