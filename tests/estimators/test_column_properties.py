@@ -48,7 +48,7 @@ def frames(draw):
 
 
 def wild(test):
-    return settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])(test)
+    return settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])(test)
 
 
 def assert_same(got, expected):

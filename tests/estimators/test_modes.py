@@ -121,18 +121,18 @@ def test_metrics_that_are_better_when_larger(frame, target):
 
 def test_an_encoding_that_clearly_suits_wins():
     rng = np.random.default_rng(0)
-    log = rng.normal(size=1500)
+    log = rng.normal(size=1100)
     X = np.exp(4 * log)[:, None]  # nearly all values are in the first of many uniform intervals
-    y = np.sin(4 * log) + 0.05 * rng.normal(size=1500)
-    training = kw.TrainingConfig(max_epochs=60, learning_rate=0.01, batch_size=128)
-    chosen = make(kw.TabularRegressor, "validated", training=training).fit(X[:1000], y[:1000])
+    y = np.sin(4 * log) + 0.05 * rng.normal(size=1100)
+    training = kw.TrainingConfig(max_epochs=40, learning_rate=0.02, batch_size=128)
+    chosen = make(kw.TabularRegressor, "validated", training=training).fit(X[:600], y[:600])
     scores = {spec(each): each["score"] for each in chosen.candidates_}
     blind, seeing = ("Std", "BS-U@15", "BS-Grad-U@30"), ("PLE@15", "PLE@30", "IS-Q@15", "IS-Q@30", "IS-CART@30")
     assert chosen.encoding_[0][0] in seeing
     assert min(scores[each] for each in blind) > 1.5 * max(scores[each] for each in seeing)
-    together = make(kw.TabularRegressor, "ensemble", training=training).fit(X[:1000], y[:1000])
-    uniform = make(kw.TabularRegressor, "BS-U@15", training=training).fit(X[:1000], y[:1000])
-    scored = [metrics.r2_score(y[1000:], model.predict(X[1000:])) for model in (uniform, chosen, together)]
+    together = make(kw.TabularRegressor, "ensemble", training=training).fit(X[:600], y[:600])
+    uniform = make(kw.TabularRegressor, "BS-U@15", training=training).fit(X[:600], y[:600])
+    scored = [metrics.r2_score(y[600:], model.predict(X[600:])) for model in (uniform, chosen, together)]
     assert scored[0] < 0.3
     assert min(scored[1:]) > 0.7
     assert not {each[0] for each in together.encoding_} & set(blind)

@@ -1,14 +1,20 @@
 import json
 import sys
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
+from torch import nn
 
 import knotwork
 from knotwork import TabularClassifier, TabularRegressor
-from knotwork.errors import MissingPackageError
+from knotwork.errors import ArgumentError, MissingPackageError
+from knotwork.nn.backbones.config import BACKBONES as BUILDERS
 from knotwork.nn.backbones.config import MLPConfig
+from knotwork.nn.backbones.linear import Linear, initialise, member_seeds
+from knotwork.nn.backbones.mlp import MLP
 from tests.estimators.saved_cases import BACKBONES, SHORT, fitted, mixed, table, target
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install knotwork[onnx]")
@@ -201,4 +207,54 @@ def test_without_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingPackageError, match=r"pip install knotwork\[onnx\]"):
         model.export_onnx(tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+class Doubled(MLP):
+    """A network that would be exported as the one that it derives from."""
+
+    def rest(self, hidden, **given):
+        return 2.0 * super().rest(hidden, **given)
+
+
+class Shallow(nn.Module):
+    """A network that has no more than the engine asks for."""
+
+    def __init__(self, d_in, d_out, *, n_members, blocks):
+        super().__init__()
+        self.first = Linear(n_members, d_in, d_out, blocks=blocks)
+        initialise(self, member_seeds(n_members))
+
+    def enter(self, rows):
+        return self.first(rows)
+
+    def rest(self, hidden, **given):
+        return hidden
+
+
+@dataclass(frozen=True)
+class OwnConfig:
+    name: ClassVar[str] = "own"
+    made: type
+
+    def build(self, sizes, n_extra, cardinalities, d_out, *, n_members):
+        blocks = len(sizes), max(sizes, default=0)
+        return self.made(blocks[0] * blocks[1] + n_extra, d_out, n_members=n_members, blocks=blocks)
+
+    def activations(self, sizes, n_categorical):
+        return 1000
+
+
+@pytest.mark.parametrize("made", [Doubled, Shallow])
+def test_a_network_that_is_not_known_is_refused(tmp_path, monkeypatch, made):
+    monkeypatch.setitem(BUILDERS, "own", OwnConfig)
+    X = table()
+    model = TabularRegressor("BS-Q@6", OwnConfig(made), training=SHORT, device="cpu", random_state=0)
+    model.fit(X, target(X))
+    with pytest.raises(ArgumentError) as caught:
+        model.export_onnx(tmp_path / "model.onnx")
+    told = str(caught.value)
+    assert told.startswith("backbone must build a network that ONNX export knows: MLP, ResNet or FTTransformer, got ")
+    assert "backbone=OwnConfig(" in told
+    assert f"{made.__name__} has no translation to ONNX: keep the model with save" in told
     assert not list(tmp_path.iterdir())

@@ -61,7 +61,7 @@ def assert_same(loaded, model):
         ("PLE-Adaptive", {"kind": "int", "class_weight": {-1: 1.0, 4: 2, 9: 0.5}}),
         ("auto", {"size": 5}),
         ("validated", {"size": 5}),
-        ("ensemble", {"n_members": 2, "kind": "text"}),
+        ("ensemble", {"n_members": 2, "kind": "text", "size": 5}),
     ],
 )
 def test_what_is_loaded_is_what_was_saved(tmp_path, backbone, encoding, settings):

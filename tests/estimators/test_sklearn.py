@@ -15,11 +15,14 @@ SMALL = {
     "backbone": MLPConfig(widths=(16,)),
     "training": kw.TrainingConfig(max_epochs=40, learning_rate=0.02, batch_size=32),
 }
+BRIEF = {**SMALL, "training": kw.TrainingConfig(max_epochs=12, learning_rate=0.05, batch_size=32)}
+"""Enough where ten candidates are trained, the best of which counts."""
+
 VARIANTS = [
     kw.TabularRegressor(**SMALL),
     kw.TabularClassifier(**SMALL),
-    kw.TabularRegressor("ensemble", size=4, **SMALL),
-    kw.TabularClassifier("validated", size=4, **SMALL),
+    kw.TabularRegressor("ensemble", size=4, **BRIEF),
+    kw.TabularClassifier("validated", size=4, **BRIEF),
 ]
 
 OF_DEFAULTS = [

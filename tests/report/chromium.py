@@ -32,12 +32,16 @@ class Browser:
         for domain in ("Runtime", "Log", "Page"):
             self._call(f"{domain}.enable")
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        self._call("Emulation.setEmulatedMedia", features=scheme)
+        self.prefer(dark=dark)
         self._call("Page.navigate", url=page.as_uri())
         self.evaluate(
             "new Promise(done => document.readyState === 'complete' ? done(1) : addEventListener('load', done))"
         )
+
+    def prefer(self, *, dark):
+        """Set whether the reader prefers dark pages."""
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self._call("Emulation.setEmulatedMedia", features=scheme)
 
     def __enter__(self):
         return self

@@ -103,8 +103,20 @@ def test_a_wrong_argument_is_explained(arguments, word):
     assert word in wrong.output
 
 
+@pytest.mark.parametrize("arguments", [["status"], ["pack", "--out", "copy"]], ids=lambda words: words[0])
+def test_a_folder_without_a_study_is_told_what_to_do(tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    refused = call(*arguments, "empty")
+    assert refused.exit_code == 1
+    told = " ".join(refused.output.split())
+    assert told.startswith("out must be a folder that a plan was run in, got out='empty'. ")
+    assert "'knotwork study run NAME --out DIR'" in told
+    assert not Path("copy").exists()
+
+
 def test_help_has_examples():
-    for command in ("list", "show", "prepare", "run", "status"):
+    for command in ("list", "show", "prepare", "run", "pack", "status"):
         assert "Example" in call(command, "--help").output
 
 

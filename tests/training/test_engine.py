@@ -288,7 +288,7 @@ def test_members_that_leave_change_nothing_for_the_others(name, monkeypatch):
 
     table = make_table()
     members = [make_member(table, method, seed=place, fold=place % 5) for place, method in enumerate(MIXED * 2)]
-    config = replace(FAST, max_epochs=30, learning_rate=1e-2, patience=3)
+    config = replace(FAST, max_epochs=20, learning_rate=1e-2, patience=3)
     results = []
     for share in (0.01, 2.0):
         monkeypatch.setattr(engine, "DROP_SHARE", share)

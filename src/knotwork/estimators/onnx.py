@@ -13,7 +13,7 @@ from knotwork.estimators.classifier import TabularClassifier
 from knotwork.estimators.columns import LARGEST
 from knotwork.estimators.labels import Labels
 from knotwork.estimators.onnx_graph import Graph, encode_member
-from knotwork.estimators.onnx_networks import run_member
+from knotwork.estimators.onnx_networks import NETWORKS, run_member
 from knotwork.files import write_atomically
 from knotwork.training.results import Piece
 
@@ -29,6 +29,8 @@ LARGEST_EXACT = 2**53
 
 def export_onnx(estimator: TabularEstimator, path: str | Path) -> None:
     """Write the whole predictor as an ONNX model for any number of rows.
+
+    Networks of a backbone that is not the library's own are refused.
 
     Parameters
     ----------
@@ -48,6 +50,7 @@ def export_onnx(estimator: TabularEstimator, path: str | Path) -> None:
     Outputs: ``prediction``, float64 of shape (n,); for classes ``probabilities``, float64 of shape (n, n_classes), and
     ``label`` of shape (n,): text, whole numbers, float64 or truth values.
     """
+    _check_networks(estimator)
     try:
         import onnx  # noqa: PLC0415 - optional
     except ImportError as error:
@@ -71,6 +74,20 @@ def export_onnx(estimator: TabularEstimator, path: str | Path) -> None:
     onnx.checker.check_model(model)
     content = model.SerializeToString()
     write_atomically(path, lambda file: file.write(content))
+
+
+def _check_networks(estimator: TabularEstimator) -> None:
+    """Refuse networks whose operations are not known here."""
+    for piece in estimator.trained_.pieces:
+        made = type(piece.network.backbone)
+        if made not in NETWORKS:
+            raise argument_error(
+                "backbone",
+                "build a network that ONNX export knows: MLP, ResNet or FTTransformer",
+                estimator.backbone_,
+                f"{made.__name__} has no translation to ONNX: keep the model with save and serve it with "
+                "knotwork.load, or fit with backbone='mlp', 'resnet' or 'ft'.",
+            )
 
 
 def _description(estimator: TabularEstimator) -> dict[str, Any]:

@@ -13,7 +13,10 @@ from knotwork.nn.backbones.mlp import MLP
 from knotwork.nn.backbones.resnet import ResNet
 from knotwork.training.network import Network
 
-__all__ = ["run_member"]
+__all__ = ["NETWORKS", "run_member"]
+
+NETWORKS = (MLP, ResNet, FTTransformer)
+"""The networks that `run_member` knows; one derived from them may compute something else, and is not among them."""
 
 EPSILON = 1e-5
 """What batch and layer normalisation add to the variance."""

@@ -45,10 +45,11 @@ class ReportFiles:
         name = _safe(self.prefix + picture.name)
         text = svg_text(picture.figure)
         (self.figures / f"{name}.svg").write_text(text, encoding="utf-8")
-        (self.figures / f"{name}_dark.svg").write_text(dark_svg(text), encoding="utf-8")
-        svg = inline_svg(text, name, label=picture.label, titles=picture.titles)
         picture.figure.savefig(self.figures / f"{name}.pdf", metadata={"CreationDate": None})
         darken(picture.figure).savefig(self.figures / f"{name}_dark.pdf", metadata={"CreationDate": None})
+        dark = svg_text(picture.figure) if "<image" in text else dark_svg(text)
+        (self.figures / f"{name}_dark.svg").write_text(dark, encoding="utf-8")
+        svg = inline_svg(text, name, label=picture.label, titles=picture.titles, dark=dark)
         return {"name": name, "svg": Markup(svg), "caption": picture.caption}
 
     def pictures(self, pictures: Iterable[Picture | None]) -> list[dict[str, Any]]:

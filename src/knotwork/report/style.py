@@ -72,6 +72,7 @@ _COLOURED: dict[type[Artist], tuple[str, ...]] = {
     Patch: ("facecolor", "edgecolor"),
     Collection: ("facecolor", "edgecolor"),
 }
+_IMAGE = re.compile(r"<image\b([^>]*?)/>")
 _FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', system-ui, sans-serif"
 
 
@@ -127,7 +128,7 @@ def svg_text(figure: Figure) -> str:
 
 
 def dark_svg(text: str) -> str:
-    """Return the SVG of a light figure with the colours of dark ones; images in it stay as they are."""
+    """Return the SVG of a light figure with the colours of dark ones; one with images must be drawn again instead."""
     return _recoloured(text, {getattr(LIGHT, name): getattr(DARK, name) for name in Theme.__annotations__})
 
 
@@ -144,8 +145,13 @@ def darken(figure: Figure) -> Figure:
     return figure
 
 
-def inline_svg(text: str, name: str, *, label: str, titles: Mapping[str, str] | None = None) -> str:
+def inline_svg(
+    text: str, name: str, *, label: str, titles: Mapping[str, str] | None = None, dark: str | None = None
+) -> str:
     """Return the SVG of a light figure for a page: colours follow the page, ids are its own, parts say what they are.
+
+    Images have no colours that could follow the page: those of `dark` lie beside the light ones, and the page shows
+    one of each pair, by the classes ``in-light`` and ``in-dark``.
 
     Parameters
     ----------
@@ -157,12 +163,16 @@ def inline_svg(text: str, name: str, *, label: str, titles: Mapping[str, str] | 
         What is seen, for readers who do not see it.
     titles : mapping of str to str, optional
         What is shown on hover over a part, by the group id that the part was drawn with.
+    dark : str, optional
+        The same figure made dark, as from `svg_text`; only its images are taken.
 
     Returns
     -------
     str
         An ``svg`` element.
     """
+    if dark is not None:
+        text = _in_both_modes(text, dark)
     text = text[text.index("<svg") :]
     head, _, body = text.partition(">")
     box = re.search(r'viewBox="[^"]*"', head)
@@ -172,12 +182,20 @@ def inline_svg(text: str, name: str, *, label: str, titles: Mapping[str, str] | 
     body = re.sub(r'<g id="[^"]*"', "<g", body)
     body = re.sub(r'\bid="([^"]*)"', rf'id="{name}-\1"', body)
     body = re.sub(r'(?:xlink:)?href="#([^"]*)"', rf'href="#{name}-\1"', body)
+    body = body.replace('xlink:href="data:', 'href="data:')
     body = re.sub(r"url\(#([^)]*)\)", rf"url(#{name}-\1)", body)
     body = re.sub(r"<!--.*?-->\s*", "", body, flags=re.DOTALL)
     names = {getattr(LIGHT, colour): f"var(--{colour})" for colour in Theme.__annotations__}
     body = _recoloured(re.sub(r"\n\s*", "\n", body), names)
     wide = f' style="--natural: {float(width.group(1)) * 4 / 3:.0f}px"' if width else ""
     return f'<svg role="img" aria-label="{escape(label)}" {box.group(0) if box else ""}{wide}>{body}'
+
+
+def _in_both_modes(text: str, dark: str) -> str:
+    """Put the images of a dark SVG behind those of the light one, each pair in its classes."""
+    pairs = zip(_IMAGE.findall(text), _IMAGE.findall(dark), strict=True)
+    both = iter([f'<image class="in-light"{light}/><image class="in-dark"{other}/>' for light, other in pairs])
+    return _IMAGE.sub(lambda _: next(both), text)
 
 
 def _recoloured(text: str, colours: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from knotwork.study.files import write_bytes
 from knotwork.study.networks import NetworkSpec
 from knotwork.study.plan import Plan
 
-__all__ = ["read_manifest", "read_manifests", "write_manifest"]
+__all__ = ["read_manifest", "read_manifests", "require_manifests", "write_manifest"]
 
 
 KEYS = {"plan", "plan_hash", "run_at", "n_rows", "networks"}
@@ -70,3 +70,16 @@ def read_manifests(out: Path) -> list[dict[str, Any]]:
             if isinstance(content, dict) and content.keys() >= KEYS:
                 found.append(content)
     return sorted(found, key=lambda content: float(content["run_at"]))
+
+
+def require_manifests(out: Path) -> list[dict[str, Any]]:
+    """Return what `read_manifests` does, of a folder that at least one plan was run in; other folders are refused."""
+    manifests = read_manifests(out)
+    if not manifests:
+        raise argument_error(
+            "out",
+            "be a folder that a plan was run in",
+            str(out),
+            "Name the folder that 'knotwork study run NAME --out DIR' was given, or run a plan there first.",
+        )
+    return manifests

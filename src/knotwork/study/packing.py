@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from knotwork.checks import argument_error, check_bool
 from knotwork.study.files import write_bytes, write_file
-from knotwork.study.manifest import read_manifests
+from knotwork.study.manifest import require_manifests
 from knotwork.study.records import IDENTITY, SCHEMA, RecordIndex
 from knotwork.study.traces import load_traces
 
@@ -51,11 +51,11 @@ def pack(out: str | PathLike[str], target: str | PathLike[str], *, histories: bo
     """
     check_bool(histories, "histories")
     folder, copy = Path(out), Path(target)
-    manifests = read_manifests(folder)
-    if not manifests:
-        raise argument_error("out", "be a folder that a plan was run in", str(out))
+    manifests = require_manifests(folder)
     if folder.resolve() == copy.resolve():
-        raise argument_error("target", "be another folder than that of the study", str(target))
+        raise argument_error(
+            "target", "be another folder than that of the study", str(target), "Name a new folder for the copy."
+        )
     frame = RecordIndex(folder).refresh().frame()
     table = pa.Table.from_pandas(frame, schema=SCHEMA, preserve_index=False)
     table = table.sort_by([(name, "ascending") for name in IDENTITY if name != "together"])

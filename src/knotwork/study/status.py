@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from knotwork.checks import argument_error
 from knotwork.datasets import DATASETS, load_dataset
 from knotwork.study.locks import PREPARING
-from knotwork.study.manifest import read_manifests
+from knotwork.study.manifest import require_manifests
 from knotwork.study.plan import Plan
 from knotwork.study.records import RecordIndex
 
@@ -59,9 +58,7 @@ def study_status(out: str | PathLike[str]) -> list[StudyStatus]:
         The folder.
     """
     folder = Path(out).expanduser()
-    manifests = read_manifests(folder)
-    if not manifests:
-        raise argument_error("out", "be a folder that a plan was run in", str(out))
+    manifests = require_manifests(folder)
     index = RecordIndex(folder).refresh()
     frame, states = index.frame(), index.states()
     n_working = sum(not path.name.startswith(PREPARING) for path in (folder / "locks").glob("*.lock"))

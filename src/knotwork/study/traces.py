@@ -158,12 +158,12 @@ def load_histories(out: str | PathLike[str], plan_hash: str | None = None) -> pd
 def load_knot_paths(out: str | PathLike[str], plan_hash: str | None = None) -> pd.DataFrame:
     """Load where learned knots were after every epoch, for plans with ``keep_knots = true``.
 
+    Networks are those of `load_results`.
+
     Parameters
     ----------
-    out : str or path
-        Folder of the study.
-    plan_hash : str, optional
-        Load what belongs to the plan of this `Plan.plan_hash`.
+    out, plan_hash
+        As in `load_histories`.
 
     Returns
     -------
@@ -177,12 +177,12 @@ def load_knot_paths(out: str | PathLike[str], plan_hash: str | None = None) -> p
 def load_curves(out: str | PathLike[str], plan_hash: str | None = None) -> pd.DataFrame:
     """Load the fitted curves of linear models on a single feature.
 
+    Networks are those of `load_results`.
+
     Parameters
     ----------
-    out : str or path
-        Folder of the study.
-    plan_hash : str, optional
-        Load what belongs to the plan of this `Plan.plan_hash`.
+    out, plan_hash
+        As in `load_histories`.
 
     Returns
     -------
@@ -204,10 +204,8 @@ def load_traces(kind: str, out: str | PathLike[str], plan_hash: str | None = Non
     ----------
     kind : str
         A key of `TRACES`.
-    out : str or path
-        Folder of the study.
-    plan_hash : str, optional
-        Load what belongs to the plan of this `Plan.plan_hash`.
+    out, plan_hash
+        As in `load_histories`.
     """
     keys = load_results(out, plan_hash)["key"]
     sources = RecordIndex(Path(out)).refresh().sources()
