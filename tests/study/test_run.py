@@ -113,6 +113,8 @@ def test_what_was_trained_otherwise_is_superseded(tmp_path):
     frame = load_results(tmp_path)
     assert list(frame["epochs"]) == [5, 5]
     assert list(load_results(tmp_path, plan.plan_hash)["epochs"]) == [3, 3]
+    run(replace(plan, name="other", split="holdout"), tmp_path, device="cpu")
+    assert len(load_results(tmp_path)) == 4, "another plan supersedes nothing"
 
 
 def test_networks_trained_alone_score_as_those_trained_together(tmp_path):

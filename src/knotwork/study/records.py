@@ -45,7 +45,7 @@ COLUMNS: dict[str, pa.DataType] = {
 """The columns of a record and their types. A metric that does not apply is missing, as is `size` of Std and MinMax."""
 
 IDENTITY = ("dataset", "backbone", "tokens", "method", "size", "fold", "seed", "variant", "together")
-"""What tells networks of a study apart for a reader."""
+"""What tells networks of a plan apart for a reader."""
 
 LATER = ("variant", "knot_shift")
 """Columns that records did not have at first; in those from before they are missing."""
@@ -209,9 +209,9 @@ def _read_file(path: Path) -> "pa.Table | str":
 def load_results(out: str | PathLike[str], plan_hash: str | None = None) -> pd.DataFrame:
     """Load all records of a study, one row per trained network.
 
-    A network that was trained again, after a failure or because something it depends on has changed, is there once:
-    the latest that went well, otherwise the latest failure. Files that are torn or foreign are left out, with a
-    `RecordWarning` that names them.
+    A network of a plan that was trained again, after a failure or because something it depends on has changed, is
+    there once: the latest that went well, otherwise the latest failure. Files that are torn or foreign are left out,
+    with a `RecordWarning` that names them.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def load_results(out: str | PathLike[str], plan_hash: str | None = None) -> pd.D
     if plan_hash is not None:
         keys = [network[0] for network in read_manifest(folder, plan_hash)["networks"]]
         return frame[frame["key"].isin(keys)].reset_index(drop=True)
-    latest = frame.sort_values("recorded_at", kind="stable").drop_duplicates(list(IDENTITY), keep="last")
+    latest = frame.sort_values("recorded_at", kind="stable").drop_duplicates(["plan", *IDENTITY], keep="last")
     return latest.sort_index().reset_index(drop=True)
 
 

@@ -1,0 +1,267 @@
+"""What the records say on single questions, as lines of Markdown; `findings.py` puts them together."""
+
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from knotwork.encoders import METHOD_TABLE
+from knotwork.study import load_plan, load_results
+
+HERE = Path(__file__).parent
+FAMILIES = {"BS-Grad-U": "BS-U", "IS-Grad-U": "IS-U", "MS-Grad-U": "MS-U"}
+
+
+def paragraph(text: str) -> str:
+    """Return text in lines of one width."""
+    return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def load(plan: str) -> pd.DataFrame:
+    """Return the networks of a plan that went well.
+
+    A column `network` has the name of the backbone and of its tokens, `score` NRMSE or AUC.
+    """
+    frame = load_results(HERE, load_plan(plan).plan_hash)
+    frame = frame[frame["status"] == "ok"]
+    network = (frame["backbone"] + " " + frame["tokens"].fillna("")).str.strip()
+    score = frame["nrmse"].where(frame["task"] == "regression", frame["auc"])
+    return frame.assign(network=network, score=score)
+
+
+def mean_interval(values: "pd.Series[float]") -> tuple[float, float, float]:
+    """Return the mean and its 95 % interval (t)."""
+    low, high = stats.t.interval(0.95, len(values) - 1, values.mean(), values.sem())
+    return float(values.mean()), float(low), float(high)
+
+
+def gain_cells(frame: pd.DataFrame, one: "pd.Series[bool]", other: "pd.Series[bool]") -> list[str]:
+    """Return the mean difference of two kinds of networks in pairs of data set and size, by task, with intervals.
+
+    Pairs are averages over folds. NRMSE: negative is better for the first; AUC: positive is better.
+    """
+    cells = []
+    for task in ("regression", "classification"):
+        means = [
+            frame[kind & (frame["task"] == task)].groupby(["dataset", "size"], dropna=False)["score"].mean()
+            for kind in (one, other)
+        ]
+        gain = (means[0] - means[1]).dropna()
+        mean, low, high = mean_interval(gain)
+        cells += [f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}"]
+    return cells
+
+
+def ranks_by_block(frame: pd.DataFrame, task: str, size: int) -> pd.DataFrame:
+    """Return the rank of every method in every block of network and data set, 1 for the best."""
+    part = frame[(frame["task"] == task) & (frame["size"].isna() | (frame["size"] == size))]
+    wide = part.pivot_table(index=["network", "dataset"], columns="method", values="score", aggfunc="mean")
+    return wide.rank(axis=1, ascending=task == "regression")
+
+
+def correlation(ranks: pd.DataFrame, theirs: "pd.Series[float]") -> float:
+    """Return Spearman's correlation of our average ranks with the paper's."""
+    return float(stats.spearmanr(ranks.mean()[theirs.index], theirs).statistic)
+
+
+def paper_ranks(task: str) -> pd.DataFrame:
+    """Return the paper's average ranks, one column for each size."""
+    return pd.read_csv(HERE / "paper" / f"average_ranks_{task}.csv").set_index("method")
+
+
+def ablation_grid() -> pd.DataFrame:
+    """Return the paper's grid of methods and sizes with its values, and ours as `mean`."""
+    ours = load("ablation").assign(method=lambda frame: frame["method"].replace({"PLE-Adaptive": "PLE-adaptive-50"}))
+    grid = pd.read_csv(HERE / "paper" / "ablation_nrmse.csv")
+    found = ours.groupby(["method", "size"], dropna=False)["nrmse"].mean().rename("mean").reset_index()
+    return grid.merge(found.astype({"size": float}), on=["method", "size"], how="left")
+
+
+def ablation_correlation() -> float:
+    """Return Spearman's correlation of the whole grid with the paper's."""
+    both = ablation_grid()
+    return float(stats.spearmanr(both["mean"], both["nrmse_mean"]).statistic)
+
+
+def ablation() -> Iterator[str]:
+    """Compare the grid of methods and sizes on the synthetic function with the paper's."""
+    ours, both = load("ablation"), ablation_grid()
+    random = np.random.default_rng(0)
+
+    def row(name: str, part: pd.DataFrame) -> str:
+        value = stats.spearmanr(part["mean"], part["nrmse_mean"]).statistic
+        drawn = [part.iloc[random.integers(len(part), size=len(part))] for _ in range(1000)]
+        spread = [stats.spearmanr(each["mean"], each["nrmse_mean"]).statistic for each in drawn]
+        low, high = np.percentile(spread, [2.5, 97.5])
+        best, theirs = (part.loc[part[column].idxmin()] for column in ("mean", "nrmse_mean"))
+        names = [each["method"] + ("" if pd.isna(each["size"]) else f"@{each['size']:.0f}") for each in (best, theirs)]
+        return f"| {name} | {len(part)} | {value:.2f} | {low:.2f} to {high:.2f} | {names[0]} | {names[1]} |"
+
+    learned = both["method"].map(lambda name: "Grad" in name)
+    yield "## The ablation beside the paper's\n"
+    yield paragraph(f"""
+        {len(ours)} networks: {len(both)} configurations of 19 methods on the synthetic function, five seeds each, of
+        which {len(both) - int(both["mean"].isna().sum())} are there. Spearman's correlation of their mean NRMSE with
+        the paper's values; intervals: 95 %, configurations drawn with replacement.""")
+    yield "| configurations | number | correlation | interval | best here | best in the paper |"
+    yield "|---|---|---|---|---|---|"
+    yield row("all", both)
+    yield row("fixed knots", both[~learned])
+    yield row("learned knots", both[learned])
+    yield ""
+
+
+def short_transformer(frame: pd.DataFrame) -> Iterator[str]:
+    """Compare the FT-Transformer with the paper on the data sets where it is complete, and the others there."""
+    ft = load("paper-ft")
+    sizes = ft.groupby("dataset")["size"].nunique()
+    names = sorted(sizes[sizes == 3].index)
+    n_all = frame["dataset"].nunique()
+    yield "## The FT-Transformer so far\n"
+    yield paragraph(f"""
+        One token per feature, {len(ft):,} of {load_plan("paper-ft").n_networks:,} networks: {len(names)} of {n_all}
+        data sets are complete ({", ".join(names)}). Correlation of average ranks with the paper's on these data sets
+        alone, for each backbone and over the three:""")
+    both = pd.concat([frame, ft])
+    both = both[both["dataset"].isin(names)]
+    networks = sorted(both["network"].unique())
+    yield "| task | size | data sets | " + " | ".join(networks) + " | all three | best with the FT-Transformer |"
+    yield "|---|---|---|" + "---|" * len(networks) + "---|---|"
+    for task in ("regression", "classification"):
+        for size in (7, 15, 30):
+            here, theirs = ranks_by_block(both, task, size), paper_ranks(task)[f"m{size}"]
+            own = [f"{correlation(here.loc[[network]], theirs):.2f}" for network in networks]
+            best = here.loc[["ft feature"]].mean().idxmin()
+            n_sets = here.index.get_level_values("dataset").nunique()
+            cells = " | ".join([*own, f"{correlation(here, theirs):.2f}", str(best)])
+            yield f"| {task} | {size} | {n_sets} | {cells} |"
+    yield ""
+
+
+def tokens() -> Iterator[str]:
+    """Compare one token per feature with one per encoded coordinate."""
+    coordinate, feature = load("paper-ft-coordinate"), load("paper-ft")
+    names = [name for name in coordinate["dataset"].unique() if name in set(feature["dataset"])]
+    yield "## A token per feature, or per coordinate?\n"
+    yield paragraph(f"""
+        The same networks at size 7 both ways, on {", ".join(names)} ({len(coordinate)} of
+        {load_plan("paper-ft-coordinate").n_networks} networks with a token per coordinate are trained). Score: mean
+        over the 14 methods and 5 folds. Difference: coordinate less feature in pairs of method and fold, with a 95 %
+        interval (t) over methods. Seconds: by the records' clocks, of all 70 networks; the card was shared.""")
+    head = "| data set | score | feature | coordinate | difference | interval | best | seconds |"
+    yield head
+    yield "|" + "---|" * (head.count("|") - 1)
+    for name in names:
+        parts = [
+            part[(part["dataset"] == name) & (part["size"].isna() | (part["size"] == 7))]
+            for part in (feature, coordinate)
+        ]
+        means = [part.groupby("method")["score"].mean() for part in parts]
+        mean, low, high = mean_interval((means[1] - means[0]).dropna())
+        regression = parts[0]["task"].iloc[0] == "regression"
+        best = [str(each.idxmin() if regression else each.idxmax()) for each in means]
+        yield (
+            f"| {name} | {'NRMSE' if regression else 'AUC'} | {means[0].mean():.4f} | {means[1].mean():.4f} "
+            f"| {mean:+.4f} | {low:+.4f} to {high:+.4f} | {best[0]}, {best[1]} "
+            f"| {parts[0]['train_seconds'].sum():.0f}, {parts[1]['train_seconds'].sum():.0f} |"
+        )
+    yield ""
+
+
+def starts() -> Iterator[str]:
+    """Compare learned knots by where they start."""
+    frame = load("learned-starts")
+    yield "## Where should learned knots start?\n"
+    yield paragraph(f"""
+        {len(frame):,} MLPs, 25 data sets, three sizes. Gain of learned knots over the same knots fixed, and over
+        learned knots that start at equal distances, in pairs of data set and size; 95 % intervals (t). NRMSE: negative
+        is better; AUC: positive is better.""")
+    head = "| learned | beside | moved | shift, % | NRMSE | interval | AUC | interval |"
+    yield head
+    yield "|" + "---|" * (head.count("|") - 1)
+    learnable = [name for name in METHOD_TABLE if METHOD_TABLE[name].learnable and name in set(frame["method"])]
+    for method in learnable:
+        own = frame[frame["method"] == method]
+        moved = own["knots_moved"].astype(bool)
+        uniform = method[:2] + "-Grad-U"
+        for beside in dict.fromkeys([METHOD_TABLE[method].start, uniform]):
+            if beside not in set(frame["method"]) or beside == method:
+                continue
+            cells = gain_cells(frame, frame["method"] == method, frame["method"] == beside)
+            yield (
+                f"| {method} | {beside} | {moved.mean():.0%} | {100 * own['knot_shift'][moved].mean():.2f} | "
+                + " | ".join(cells)
+                + " |"
+            )
+    yield ""
+
+
+def rates() -> Iterator[str]:
+    """Compare learning rates of knots, and training them at once."""
+    frame = load("knot-training")
+    first = load_plan("knot-training").variant_names[0]
+    yield "## The rate of the knots, and the warm-up\n"
+    yield paragraph(f"""
+        {len(frame):,} MLPs at size 15, 25 data sets. The rate is that of the knots over that of the network; the paper
+        has 2, after 50 epochs. Difference to that in pairs of data set, for both methods; 95 % intervals (t).""")
+    head = "| method | rate | moved | shift, % | NRMSE | interval | AUC | interval |"
+    yield head
+    yield "|" + "---|" * (head.count("|") - 1)
+    for method in dict.fromkeys(frame["method"]):
+        part = frame[frame["method"] == method]
+        for variant in load_plan("knot-training").variant_names:
+            own = part[part["variant"] == variant]
+            moved = own["knots_moved"].astype(bool)
+            cells = ["", "", "", ""]
+            if variant != first:
+                cells = gain_cells(part, part["variant"] == variant, part["variant"] == first)
+            shift = 100 * own["knot_shift"][moved].mean()
+            yield f"| {method} | {variant} | {moved.mean():.0%} | {shift:.2f} | " + " | ".join(cells) + " |"
+    yield ""
+
+
+def efficiency() -> Iterator[str]:
+    """Say what learned knots cost, and what a stack saves."""
+    alone, stacked = load("efficiency"), load("efficiency-stacked")
+    yield "## What learned knots cost\n"
+    yield paragraph(f"""
+        SGEMM, each network alone on the H200, one split: {len(alone)} of {load_plan("efficiency").n_networks} networks.
+        Time per epoch, in milliseconds, and its ratio; and the ratio of the whole training time, which also depends on
+        when early stopping ends it (epochs in brackets).""")
+    head = "| backbone | size | learned | fixed | ms per epoch | fixed | ratio | whole training |"
+    yield head
+    yield "|" + "---|" * (head.count("|") - 1)
+    worst = {}
+    for network in dict.fromkeys(alone["network"]):
+        for size in (7, 15, 30):
+            for learned, fixed in FAMILIES.items():
+                pair = [
+                    alone[(alone["network"] == network) & (alone["size"] == size) & (alone["method"] == name)]
+                    for name in (learned, fixed)
+                ]
+                if not all(len(each) for each in pair):
+                    continue
+                seconds, epochs = ([float(each[name].iloc[0]) for each in pair] for name in ("train_seconds", "epochs"))
+                per_epoch = [1000 * seconds[place] / epochs[place] for place in (0, 1)]
+                ratio = per_epoch[0] / per_epoch[1]
+                worst[network, size] = max(ratio, worst.get((network, size), 0.0))
+                yield (
+                    f"| {network} | {size} | {learned} | {fixed} | {per_epoch[0]:.2f} | {per_epoch[1]:.2f} "
+                    f"| {ratio:.2f} | {seconds[0] / seconds[1]:.2f} ({epochs[0]:.0f}, {epochs[1]:.0f}) |"
+                )
+    largest = max(ratio for (_, size), ratio in worst.items() if size == 30)
+    yield "\n" + paragraph(f"""
+        At size 30 the largest ratio per epoch is {largest:.2f} (the paper calls learned knots high-cost; the bar here
+        was 1.2).""")
+    both = alone.merge(stacked, on=["network", "method", "size", "fold"], suffixes=("", "_stacked"))
+    both["size"] = both["size"].astype(float)
+    rows = both.groupby("network")[["train_seconds", "train_seconds_stacked"]].sum()
+    for network, row in rows.iterrows():
+        n_pairs = int((both["network"] == network).sum())
+        yield paragraph(f"""
+            The same {n_pairs} {network} networks in stacks of 35 to 45: {row["train_seconds_stacked"]:.1f} s instead of
+            {row["train_seconds"]:.1f} s alone, a factor of
+            {row["train_seconds"] / row["train_seconds_stacked"]:.1f}.""")
