@@ -6,6 +6,7 @@ import pytest
 
 from knotwork.report.document import make_report
 from knotwork.report.parts import split_records
+from knotwork.report.pictures import heatmap_picture
 from tests.report.cases import make_records
 
 SMALL = {"methods": ["Std", "PLE", "BS-U", "BS-Grad-U"], "sizes": (7,), "n_folds": 2}
@@ -101,6 +102,18 @@ def test_ratio_of_times_is_that_of_the_records_trained_alone(page):
     assert f"takes {min(ratios):.2f} to {max(ratios):.2f} times as long" in text
     stacked = records[records["plan"] == "efficiency-stacked"]["train_seconds"].sum()
     assert f"{alone.sum() / stacked:.1f} times that" in text
+
+
+def test_a_heatmap_says_where_rows_have_other_data_sets():
+    even = split(plan_of("paper-mlp"), plan_of("paper-resnet", backbones=["resnet"]))
+    uneven = split(plan_of("paper-mlp"), plan_of("paper-resnet", backbones=["resnet"], n_regression=2))
+    assert "In brackets" not in heatmap_picture(even[0].summary, "regression").caption
+    picture = heatmap_picture(uneven[0].summary, "regression")
+    assert "In brackets" in picture.caption
+    labels = {text.get_text() for axes in picture.figure.axes for text in axes.texts}
+    labels |= {text.get_text() for text in picture.figure.texts}
+    labels |= {label.get_text() for axes in picture.figure.axes for label in axes.get_yticklabels()}
+    assert {"mlp (3)", "resnet (2)"} <= labels
 
 
 def test_only_an_ablation(tmp_path):

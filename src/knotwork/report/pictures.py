@@ -148,16 +148,16 @@ def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Pi
             text = f"{method}, {network}, {table.label}: {what} {exact} over {len(table.blocks)} data sets"
             titles |= {f"cell-{i}-{j}": text, f"cell-{i}-{j}-text": text}
     groups = ["" if table.size is None else f"size {table.size}" for _, table in tables]
-    figure = draw_heatmap(
-        values, [network for network, _ in tables], columns=methods, lower_is_better=lower, digits=digits, groups=groups
-    )
+    uneven = len({len(table.blocks) for _, table in tables}) > 1
+    rows = [f"{network} ({len(table.blocks)})" if uneven else network for network, table in tables]
+    figure = draw_heatmap(values, rows, columns=methods, lower_is_better=lower, digits=digits, groups=groups)
     best = [f"{network}, {table.label}: {methods[int((np.nanargmin if lower else np.nanargmax)(values[i]))]}"
             for i, (network, table) in enumerate(tables)]  # fmt: skip
     direction = "lower is better" if lower else "higher is better"
     return Picture(
         f"heatmap_{task}" if of == "rank" else f"heatmap_scores_{task}", figure,
         f"{task.capitalize()}: {what} over data sets, within backbone and size ({direction}); the best of each row in "
-        "bold.",
+        "bold." + (" In brackets: data sets of the row; rows with others do not compare." if uneven else ""),
         f"Heatmap of {what}, {task}, backbone and size against method. Best of each row: {'; '.join(best)}.", titles,
     )  # fmt: skip
 

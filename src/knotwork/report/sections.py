@@ -193,7 +193,8 @@ def comparison_section(parts: Sequence[Part], files: ReportFiles, *, paper: Path
     if main is not None and "averages" in theirs:
         others += compare_averages(main.summary, theirs["averages"])
     if "ablation" in theirs:
-        others += [each for part in parts for each in compare_ablation(part.summary, theirs["ablation"])]
+        grids = [part for part in parts if part.kind != "traces"]
+        others += [each for part in grids for each in compare_ablation(part.summary, theirs["ablation"])]
     if ranks or others:
         why = ""
     elif theirs:
