@@ -175,12 +175,14 @@ def test_wrong_arguments_are_refused(shape, n_heads, p):
 
 
 @pytest.mark.skipif(GPU or INTERPRETED, reason="Triton runs on the GPU, or is interpreted already")
-def test_triton_kernels_in_the_interpreter():
+@pytest.mark.parametrize(
+    ("file", "settings"),
+    [("triton_cases_attention.py", {"TRITON_INTERPRET": "1"}), ("triton_compiling.py", {})],
+    ids=["in the interpreter", "compiled for a GPU that is not there"],
+)
+def test_triton_kernels(file, settings):
     if importlib.util.find_spec("triton") is None:
         pytest.skip("Triton is not installed: its kernels are not tested here (pip install triton)")
-    cases = str(Path(__file__).with_name("triton_cases_attention.py"))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", cases]
-    done = subprocess.run(
-        command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(Path(__file__).with_name(file))]
+    done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:]

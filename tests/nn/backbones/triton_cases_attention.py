@@ -64,8 +64,7 @@ def check_attention(shape, p, dtype, *, with_bias, first):
     assert torch.equal(torch.autograd.grad(once, alone[0], grad[-1:])[0][0], got_grads[0][-1])
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-@pytest.mark.parametrize("p", [0.0, 0.2, 0.6])
+@pytest.mark.parametrize(("p", "dtype"), [*((0.2, dtype) for dtype in TOLERANCES), (0.0, torch.float32)], ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_attention(shape, p, dtype):
     check_attention(shape, p, dtype, with_bias=False, first=False)
@@ -119,7 +118,7 @@ def test_keys():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("p", [0.0, 0.2, 0.6])
+@pytest.mark.parametrize("p", [0.0, 0.6])
 @pytest.mark.parametrize("with_bias", [False, True])
 @pytest.mark.parametrize("shape", [(3, 7, 2, 170), (2, 40, 64), (1, 5)])
 def test_reglu(shape, with_bias, p, dtype):
