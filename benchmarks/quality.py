@@ -10,7 +10,7 @@ of the MLP that `TabularRegressor` has by default, trained with the same setting
 models of a table come from one training, see `quality_own.py`. The score is NRMSE (RMSE over the deviation of the test
 target) or AUC (weighted one against the rest).
 
-Every result is a line of results.jsonl, or of others.jsonl for tables that are not among the twelve. `seconds` are those
+Every result is a line of results.jsonl, or of others.jsonl where the table is none of the twelve. `seconds` are those
 of a fit with all that belongs to it; `seconds_shared`, of our models, a fold's share of training the candidates of all
 folds together, without placing knots.
 """

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ MODELS = {
 """The models, and how tables name them."""
 
 BOOSTING = ("lightgbm", "catboost")
+OURS = ("recommended", "validated", "ensemble")
 FOLDS = 5
 SURE = 0.05
 
@@ -39,7 +41,7 @@ def read(*paths: Path) -> pd.DataFrame:
 def errors_of(frame: pd.DataFrame) -> pd.DataFrame:
     """Return mean errors over folds, a row per table, regression first, and a column per model."""
     means = frame.pivot_table(index=["task", "table"], columns="model", values="error").dropna()
-    return means[[model for model in MODELS if model in means]].sort_index(level=0, ascending=[False, True])
+    return means[[model for model in MODELS if model in means]].sort_index(ascending=[False, True])
 
 
 class Ratio:
@@ -56,32 +58,40 @@ class Ratio:
     ----------
     each : Series
         By how much the errors differ on each table.
-    mean, low, high : float
-        The geometric mean of the ratio, and its 95 % t interval over tables.
+    mean, median : float
+        The geometric mean of the ratio, and its median.
+    mean_interval, median_interval : tuple of float
+        Their 95 % intervals over tables: by t of the logarithms, and by order statistics.
+    p : float
+        Of Wilcoxon's signed-rank test of the logarithms.
+    wins : int
+        Tables with less error.
     """
 
     def __init__(self, errors: pd.DataFrame, model: str, other: str) -> None:
         logs = np.log(errors[model] / errors[other])
-        ends = stats.t.interval(0.95, len(logs) - 1, logs.mean(), logs.sem())
         self.each: pd.Series = _percent(logs)
-        self.mean, self.low, self.high = (float(_percent(value)) for value in (logs.mean(), *ends))
-        self.median, self.wins = float(self.each.median()), int((self.each < 0).sum())
+        self.mean, self.median = float(_percent(logs.mean())), float(self.each.median())
+        self.mean_interval = tuple(_percent(np.array(stats.t.interval(0.95, len(logs) - 1, logs.mean(), logs.sem()))))
+        self.median_interval = tuple(stats.quantile_test(self.each, p=0.5).confidence_interval(0.95))
+        self.p, self.wins = float(stats.wilcoxon(logs).pvalue), int((self.each < 0).sum())
 
     def cells(self) -> list[str]:
         """Return the cells of a table."""
-        worst = self.each.idxmax()[1], self.each.max()
-        best = self.each.idxmin()[1], self.each.min()
-        ends = [f"{name} {value:+.1f}" for name, value in (best, worst)]
-        found = f"{self.mean:+.1f}", f"{self.low:+.1f} to {self.high:+.1f}", f"{self.median:+.1f}"
-        return [*found, f"{self.wins} of {len(self.each)}", *ends]
+        found = []
+        for middle, ends in ((self.mean, self.mean_interval), (self.median, self.median_interval)):
+            found.append(f"{middle:+.1f} ({ends[0]:+.1f} to {ends[1]:+.1f})")
+        ends = [f"{self.each[place]:+.1f} {place[1]}" for place in (self.each.idxmin(), self.each.idxmax())]
+        return [*found, f"{self.p:.1g}", f"{self.wins} of {len(self.each)}", *ends]
 
 
 def ratio(frame: pd.DataFrame, model: str, other: str) -> Ratio:
     """Return how the errors of two models compare on the tables of a frame."""
-    return Ratio(errors_of(frame), model, other)
+    return Ratio(errors_of(frame[frame["model"].isin((model, other))]), model, other)
 
 
-def _percent(logs):  # type: ignore[no-untyped-def]
+def _percent(logs: Any) -> Any:
+    """Return logarithms of ratios as changes in percent."""
     return 100 * np.expm1(logs)
 
 
@@ -148,60 +158,69 @@ def duel_table(frame: pd.DataFrame) -> str:
 
 def ratio_table(frame: pd.DataFrame, every: pd.DataFrame) -> str:
     """Return errors beside those of other models, over the tables with all models and over all tables."""
-    ours = ("recommended", "validated", "ensemble")
-    every = every[every["model"].isin(ours)]
     pairs = [(model, "recommended") for model in MODELS if model != "recommended"]
-    pairs += [("ensemble", other) for other in ("validated", *BOOSTING)]
+    pairs += [("ensemble", other) for other in ("validated", "rtdl PLE", *BOOSTING)]
     jobs = [(frame, *pair) for pair in pairs]
     if every["table"].nunique() > frame["table"].nunique():
-        jobs += [(every, *pair) for pair in (("validated", ours[0]), ("ensemble", ours[0]), ("ensemble", ours[1]))]
+        jobs += [(every, *pair) for pair in ((OURS[1], OURS[0]), (OURS[2], OURS[0]), (OURS[2], OURS[1]))]
     rows = [
         [f"{MODELS[model]} beside {MODELS[other]}", str(part["table"].nunique()), *ratio(part, model, other).cells()]
         for part, model, other in jobs
     ]
-    head = ["error, %", "tables", "mean", "95 % interval", "median", "smaller on", "most gained", "most lost"]
+    head = ["error, %", "tables", "mean (95 % interval)", "median (95 % interval)", "p", "less on", "least", "most"]
     return _markdown(head, rows)
 
 
 def seconds_table(frame: pd.DataFrame) -> str:
     """Return median seconds per fold, and on what."""
-    kinds = {"seconds": "one fit, with all that belongs to it", "seconds_shared": "ten candidates, training alone"}
-    rows = [
-        [MODELS[model], f"{found[kind].median():.1f}", f"{found[kind].max():.1f}", what, ", ".join(found["device"].unique())]
-        for model in MODELS
-        for kind, what in kinds.items()
-        if not (found := frame[frame["model"] == model].dropna(subset=[kind])).empty
-    ]  # fmt: skip
+    jobs = [(MODELS[model], [model], "seconds", "one fit, with all that belongs to it") for model in MODELS]
+    jobs.append((", ".join(MODELS[word] for word in OURS), list(OURS), "seconds_shared", "all three, training alone"))
+    rows = []
+    for name, models, kind, what in jobs:
+        found = frame[frame["model"].isin(models)]
+        if kind in found and found[kind].notna().any():
+            own = found[kind].dropna()
+            rows.append([name, f"{own.median():.1f}", f"{own.max():.1f}", what, ", ".join(found["device"].unique())])
     return _markdown(["seconds per fold", "median", "most", "of", "measured on"], rows)
 
 
+def _against(frame: pd.DataFrame, model: str, other: str) -> str:
+    """Return wins and losses in words."""
+    found = duels(frame, model, other)
+    won, lost = found[found["percent"] < 0], found[found["percent"] > 0]
+    sure = [name for name in lost.index if lost.at[name, "sure"]]
+    return (
+        f"less error than {MODELS[other]} on {len(won)} of {len(found)} tables (significantly, over folds, on "
+        f"{won['sure'].sum()}) and more on {len(lost)} (significantly on {len(sure)}: {', '.join(sure)})"
+    )
+
+
+def _beside(frame: pd.DataFrame, every: pd.DataFrame, model: str, other: str) -> str:
+    """Return a change of errors in words."""
+    few, all_of_them = ratio(frame, model, other), ratio(every, model, other)
+    low, high = few.mean_interval
+    return (
+        f"{MODELS[model]} changes the error of {MODELS[other]} by {few.mean:+.1f} % on average over {len(few.each)} "
+        f"tables (95 % interval {low:+.1f} to {high:+.1f} %{', which contains 0' if low < 0 < high else ''}) and by "
+        f"{few.median:+.1f} % in the median, with less error on {few.wins}; over {len(all_of_them.each)} tables by "
+        f"{all_of_them.median:+.1f} % in the median, with less error on {all_of_them.wins}."
+    )
+
+
 def words(frame: pd.DataFrame, every: pd.DataFrame) -> dict[str, str]:
-    """Return what the tables say, in sentences for the pages: ``boosting``, ``validated`` and ``ensemble``."""
-
-    def against(model: str, other: str) -> str:
-        found = duels(frame, model, other)
-        lost = found[found["percent"] > 0]
-        sure = found[found["sure"]]
-        return (
-            f"{MODELS[other]} on {len(found) - len(lost)} of {len(found)} tables ({(sure['percent'] < 0).sum()} "
-            f"significantly over folds) and loses on {', '.join(lost.index) or 'none'} "
-            f"({(sure['percent'] > 0).sum()} significantly)"
-        )
-
-    def gains(model: str, other: str) -> str:
-        twelve, most = ratio(frame, model, other), ratio(every, model, other)
-        return (
-            f"{-twelve.mean:.1f} % less error than {MODELS[other]} (median {-twelve.median:.1f} %, 95 % interval over "
-            f"tables {-twelve.high:.1f} to {-twelve.low:.1f} %; on all {len(most.each)} tables of the study median "
-            f"{-most.median:.1f} %, less error on {most.wins})"
-        )
-
+    """Return what the tables say, in sentences for the pages: of boosting, of the default, and of our other two."""
+    errors = errors_of(frame)
+    ranks = pd.Series(kw.stats.average_ranks(errors.to_numpy()), index=errors.columns).sort_values()
+    place = ranks.index.get_loc("recommended") + 1
+    peer = ratio(frame, "recommended", "rtdl PLE")
     return {
-        "boosting": f"{MODELS['ensemble']} beats {against('ensemble', 'lightgbm')}; it beats "
-        f"{against('ensemble', 'catboost')}.",
-        "validated": f"On twelve tables {MODELS['validated']} has {gains('validated', 'recommended')}.",
-        "ensemble": f"On twelve tables {MODELS['ensemble']} has {gains('ensemble', 'recommended')}, and "
-        f"{gains('ensemble', 'validated')}.",
+        "boosting": f"{MODELS['ensemble']} has {_against(frame, 'ensemble', 'lightgbm')}; it has "
+        f"{_against(frame, 'ensemble', 'catboost')}.",
+        "default": f"The default, {MODELS['recommended']}, is one network, and has place {place} of {len(ranks)} by "
+        f"average rank, with more error than rtdl's PLE on {len(peer.each) - peer.wins} of {len(peer.each)} tables.",
+        "validated": _beside(frame, every, "validated", "recommended"),
+        "ensemble": _beside(frame, every, "ensemble", "recommended"),
+        "both": _beside(frame, every, "ensemble", "validated"),
     }
 
 

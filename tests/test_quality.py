@@ -1,7 +1,5 @@
 """Our three models from one training are what three fits give, and pages say what the results say."""
 
-import json
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
