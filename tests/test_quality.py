@@ -70,3 +70,51 @@ def test_scores_are_those_of_scikit_learn():
     numbers, predicted = rng.normal(size=(2, 200))
     wanted = np.sqrt(1 - metrics.r2_score(numbers, predicted))
     assert score("regression", numbers, predicted) == pytest.approx(wanted)
+
+
+def test_results_are_complete():
+    from quality_data import TABLES
+    from quality_table import MODELS, OURS, read
+
+    for name, tables, models in (("results", 12, MODELS), ("others", 13, OURS)):
+        frame = read(RESULTS / f"{name}.jsonl")
+        assert not frame.duplicated(["table", "model", "fold"]).any()
+        assert len(frame) == tables * len(models) * 5
+        assert frame["table"].nunique() == tables
+        assert (set(frame["table"]) == set(TABLES)) == (name == "results")
+        assert set(frame["model"]) == set(models)
+        assert frame["device"].notna().all()
+
+
+def test_pages_say_what_the_results_say():
+    from quality_table import page, read, score_table, words
+
+    frame = read(RESULTS / "results.jsonl")
+    said = words(frame, read(RESULTS / "results.jsonl", RESULTS / "others.jsonl"))
+    wanted = {
+        "benchmarks/README.md": [*page(RESULTS).split("\n\n"), *said.values()],
+        "README.md": [score_table(frame), said["boosting"], said["default"]],
+        "docs/choosing.md": [said["validated"], said["ensemble"], said["both"]],
+    }
+    for name, parts in wanted.items():
+        text = " ".join((ROOT / name).read_text(encoding="utf-8").split())
+        for part in parts:
+            assert " ".join(part.split()) in text, f"{name}: see python benchmarks/quality.py --table"
+
+
+def test_ratios_are_what_they_should_be():
+    from quality_table import ratio
+
+    errors = {"a": (0.5, 1.0), "b": (0.2, 0.8), "c": (0.6, 0.6)}
+    lines = [
+        {"task": "regression", "table": table, "model": model, "error": error}
+        for table, own in errors.items()
+        for model, error in zip(("ensemble", "validated"), own, strict=True)
+    ]
+    found = ratio(pd.DataFrame(lines), "ensemble", "validated")
+    assert found.each.round(9).tolist() == [-50.0, -75.0, 0.0]
+    assert (found.mean, found.median, found.wins) == (pytest.approx(-50.0), pytest.approx(-50.0), 2)
+    half = (
+        4.302652730 * np.log(2) / np.sqrt(3)
+    )  # t with two degrees of freedom; logarithms are -2, -1 and 0 times log 2
+    assert found.mean_interval == pytest.approx([100 * (0.5 * np.exp(sign * half) - 1) for sign in (-1, 1)])
