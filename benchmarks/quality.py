@@ -6,278 +6,81 @@
 
 The five folds of the study, on twelve of its tables (KNOTWORK_DATA). LightGBM and CatBoost have their defaults, up to
 2,000 trees, and stop early on a tenth of the training rows, as the networks do. `rtdl_num_embeddings` stands in front
-of the MLP that `TabularRegressor` has by default, trained with the same settings in an ordinary torch loop. The score
-is NRMSE (RMSE over the deviation of the test target) or AUC (weighted one against the rest).
+of the MLP that `TabularRegressor` has by default, trained with the same settings in an ordinary torch loop. Our three
+models of a table come from one training, see `quality_own.py`. The score is NRMSE (RMSE over the deviation of the test
+target) or AUC (weighted one against the rest).
+
+Every result is a line of results.jsonl, or of others.jsonl where the table is none of the twelve. `seconds` are those
+of a fit with all that belongs to it; `seconds_shared`, of our models, a fold's share of training the candidates of all
+folds together, without placing knots.
 """
 
 import argparse
 import json
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
-from scipy import stats
-from sklearn.metrics import roc_auc_score
-from torch import nn
+from quality_data import TABLES, score, splits_of, target_of
+from quality_own import WORDS, fit_words
+from quality_peers import PEERS
+from quality_table import MODELS, page
 
-import knotwork as kw
 from knotwork.datasets import Dataset, load_dataset
-from knotwork.study.folds import make_splits
-
-TABLES = (
-    "abalone", "california", "cpu_small", "house_sales", "parkinsons", "wine_quality",
-    "adult", "churn", "eeg", "fico", "gamma", "loan_type",
-)  # fmt: skip
-TREES, STOP = 2000, 50
-Fit = Callable[[Dataset, np.ndarray, np.ndarray, int, str], Callable[[pd.DataFrame], np.ndarray]]
-"""Fits on training rows, stops by validation rows, and returns a function from rows to numbers or probabilities."""
+from knotwork.study.folds import Split
+from knotwork.training.engine import resolve_device
 
 
-def target_of(data: Dataset) -> np.ndarray:
-    values = data.target_values()
-    return values if data.task == "regression" else np.unique(values, return_inverse=True)[1]
+def machine(model: str, device: str) -> str:
+    """Return what a model is fitted on."""
+    if model in ("lightgbm", "catboost") or resolve_device(device).type == "cpu":
+        return f"{os.cpu_count()} CPU cores"
+    return torch.cuda.get_device_name()
 
 
-def coded(data: Dataset) -> pd.DataFrame:
-    """Return the features with categories as pandas has them."""
-    frame = data.frame[list(data.features)].copy()
-    for name in data.categorical:
-        frame[name] = frame[name].astype(str).astype("category")
-    return frame
+def fit_peer(model: str, data: Dataset, splits: Sequence[Split], device: str) -> Iterator[dict[str, Any]]:
+    """Yield the score of a model of others on every fold."""
+    target = target_of(data)
+    for split in splits:
+        began = time.perf_counter()
+        predict = PEERS[model][1](data, split.train, split.valid, split.seed, device)
+        seconds = round(time.perf_counter() - began, 2)
+        found = score(data.task, target[split.test], predict(data.frame.iloc[split.test]))
+        yield {"model": model, "fold": split.fold, "score": found, "seconds": seconds}
 
 
-def fit_lightgbm(data: Dataset, train: np.ndarray, valid: np.ndarray, seed: int, device: str) -> Any:
-    import lightgbm as lgb  # noqa: PLC0415 - not everywhere
-
-    del device
-    frame, target = coded(data), target_of(data)
-    frame.columns = [f"x{place}" for place in range(frame.shape[1])]  # LightGBM refuses some names of columns
-    kind = lgb.LGBMRegressor if data.task == "regression" else lgb.LGBMClassifier
-    model = kind(n_estimators=TREES, random_state=seed, verbose=-1)
-    model.fit(
-        frame.iloc[train],
-        target[train],
-        eval_set=[(frame.iloc[valid], target[valid])],
-        callbacks=[lgb.early_stopping(STOP, verbose=False)],
-    )
-    predict = model.predict if data.task == "regression" else model.predict_proba
-    return lambda rows: predict(frame.loc[rows.index])
-
-
-def fit_catboost(data: Dataset, train: np.ndarray, valid: np.ndarray, seed: int, device: str) -> Any:
-    import catboost  # noqa: PLC0415 - not everywhere
-
-    del device
-    frame, target = data.frame[list(data.features)].copy(), target_of(data)
-    for name in data.categorical:
-        frame[name] = frame[name].astype(str)
-    kind = catboost.CatBoostRegressor if data.task == "regression" else catboost.CatBoostClassifier
-    model = kind(
-        iterations=TREES, random_seed=seed, verbose=False, allow_writing_files=False,
-        cat_features=list(data.categorical), early_stopping_rounds=STOP,
-    )  # fmt: skip
-    model.fit(frame.iloc[train], target[train], eval_set=(frame.iloc[valid], target[valid]))
-    predict = model.predict if data.task == "regression" else model.predict_proba
-    return lambda rows: predict(frame.loc[rows.index])
-
-
-class Embedded(nn.Module):
-    """Embedded numbers and categories in front of the MLP that the estimators have by default."""
-
-    def __init__(self, embedding: nn.Module, width: int, cardinalities: list[int], d_out: int) -> None:
-        super().__init__()
-        self.embedding = embedding
-        self.categories = nn.ModuleList(nn.Embedding(n, 8) for n in cardinalities)
-        ends, layers = [width + 8 * len(cardinalities), 256, 128, 64], []
-        for d_in, d_hidden in pairwise(ends):
-            layers += [nn.Linear(d_in, d_hidden), nn.ReLU(), nn.Dropout(0.15)]
-        self.layers = nn.Sequential(*layers, nn.Linear(ends[-1], d_out))
-
-    def forward(self, numbers: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-        """Return outputs of shape (n, d_out)."""
-        parts = [self.embedding(numbers).flatten(1)] if numbers.shape[1] else []
-        parts += [table(codes[:, place]) for place, table in enumerate(self.categories)]
-        return self.layers(torch.cat(parts, dim=1))
-
-
-def fit_rtdl(kind: str) -> Fit:
-    """Return a fit with piecewise-linear or periodic embeddings of rtdl_num_embeddings, with its own defaults."""
-
-    def fit(data: Dataset, train: np.ndarray, valid: np.ndarray, seed: int, device: str) -> Any:
-        import rtdl_num_embeddings as rtdl  # noqa: PLC0415 - not everywhere
-
-        torch.manual_seed(seed)
-        place = torch.device(
-            "cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu")
-        )
-        numbers = data.numbers()
-        low, high = numbers[train].mean(axis=0), numbers[train].std(axis=0) + 1e-12
-        values = torch.tensor((numbers - low) / high, dtype=torch.float32)
-        codes = np.column_stack(
-            [pd.factorize(data.frame[name].astype(str), sort=True)[0] for name in data.categorical]
-            or [np.zeros((len(numbers), 0), dtype=np.int64)]
-        )
-        codes = torch.tensor(codes, dtype=torch.int64)
-        target = target_of(data)
-        shift, scale = (target[train].mean(), target[train].std()) if data.task == "regression" else (0.0, 1.0)
-        goal = torch.tensor((target - shift) / scale).float() if data.task == "regression" else torch.tensor(target)
-        if kind == "ple":
-            bins = rtdl.compute_bins(
-                values[train],
-                tree_kwargs={"min_samples_leaf": 64, "min_impurity_decrease": 1e-4},
-                y=goal[train],
-                regression=data.task == "regression",
-            )
-            embedding = rtdl.PiecewiseLinearEmbeddings(bins, 12, activation=False, version="B")
-            width = 12 * values.shape[1]
-        else:
-            embedding, width = rtdl.PeriodicEmbeddings(values.shape[1], lite=False), 24 * values.shape[1]
-        n_classes = int(target.max()) + 1 if data.task == "classification" else 1
-        cardinalities = [int(column.max()) + 1 for column in codes.T]
-        network = Embedded(embedding, width, cardinalities, n_classes).to(place)
-        tensors = [tensor.to(place) for tensor in (values, codes, goal)]
-        _train(network, tensors, train, valid, data.task)
-
-        def predict(rows: pd.DataFrame) -> np.ndarray:
-            there = torch.tensor(data.frame.index.get_indexer(rows.index), device=place)
-            with torch.no_grad():
-                out = network(tensors[0][there], tensors[1][there])
-            if data.task == "regression":
-                return out[:, 0].cpu().double().numpy() * scale + shift
-            return out.softmax(dim=1).cpu().double().numpy()
-
-        return predict
-
-    return fit
-
-
-def _train(network: nn.Module, tensors: list[torch.Tensor], train: np.ndarray, valid: np.ndarray, task: str) -> None:
-    """Train with the settings of `TrainingConfig`: rate, decay, batch, patience and plateau."""
-    config = kw.TrainingConfig()
-    values, codes, goal = tensors
-    optimiser = torch.optim.AdamW(network.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
-        optimiser, factor=config.plateau_factor, patience=config.plateau_patience
-    )
-    loss_of = nn.functional.mse_loss if task == "regression" else nn.functional.cross_entropy
-    rows, held = (torch.tensor(part, device=values.device) for part in (train, valid))
-    batch = config.batch_size_for(len(train) + len(valid))
-
-    def loss(part: torch.Tensor) -> torch.Tensor:
-        out = network(values[part], codes[part])
-        return loss_of(out[:, 0] if task == "regression" else out, goal[part])
-
-    best, since, state = np.inf, 0, None
-    for _ in range(config.max_epochs):
-        network.train()
-        for part in rows[torch.randperm(len(rows), device=rows.device)].split(batch):
-            optimiser.zero_grad()
-            loss(part).backward()
-            optimiser.step()
-        network.eval()
-        with torch.no_grad():
-            score = float(loss(held))
-        plateau.step(score)
-        since += 1
-        if score < best:
-            best, since = score, 0
-            state = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-        if since >= config.patience:
-            break
-    network.load_state_dict(state)
-
-
-def fit_own(encoding: str) -> Fit:
-    """Return a fit of the estimators."""
-
-    def fit(data: Dataset, train: np.ndarray, valid: np.ndarray, seed: int, device: str) -> Any:
-        kind = kw.TabularRegressor if data.task == "regression" else kw.TabularClassifier
-        model = kind(encoding=encoding, random_state=seed, device=device)
-        rows = np.concatenate([train, valid])
-        frame = coded(data)
-        model.fit(frame.iloc[rows], target_of(data)[rows])
-        predict = model.predict if data.task == "regression" else model.predict_proba
-        return lambda part: predict(frame.loc[part.index])
-
-    return fit
-
-
-MODELS: dict[str, tuple[str, Fit]] = {
-    "lightgbm": ("lightgbm", fit_lightgbm),
-    "catboost": ("catboost", fit_catboost),
-    "rtdl PLE": ("rtdl_num_embeddings", fit_rtdl("ple")),
-    "rtdl periodic": ("rtdl_num_embeddings", fit_rtdl("periodic")),
-    "recommended": ("knotwork", fit_own("recommended")),
-    "validated": ("knotwork", fit_own("validated")),
-    "ensemble": ("knotwork", fit_own("ensemble")),
-}
-"""The package that a model needs, and how it is fitted."""
-
-
-def score(task: str, target: np.ndarray, predicted: np.ndarray) -> float:
-    if task == "regression":
-        return float(np.sqrt(np.mean((predicted - target) ** 2)) / np.std(target))
-    if predicted.shape[1] == 2:
-        return float(roc_auc_score(target, predicted[:, 1]))
-    shares = predicted / predicted.sum(axis=1, keepdims=True)
-    return float(roc_auc_score(target, shares, multi_class="ovr", average="weighted", labels=range(shares.shape[1])))
-
-
-def run(out: Path, tables: list[str], models: list[str], device: str) -> None:
-    """Fit what is missing; every result is a line of the file results.jsonl."""
-    path = out / "results.jsonl"
+def run(out: Path, tables: Sequence[str], models: Sequence[str], device: str) -> None:
+    """Fit what is missing."""
     out.mkdir(parents=True, exist_ok=True)
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    done = {(line["table"], line["model"], line["fold"]) for line in lines}
     for name in tables:
+        path = out / ("results.jsonl" if name in TABLES else "others.jsonl")
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        done = {(line["model"], line["fold"]) for line in lines if line["table"] == name}
         data = load_dataset(name)
-        target = target_of(data)
-        for split in make_splits(target, data.task, folds=5, seed=42, split="folds"):
-            for model in models:
-                if (name, model, split.fold) in done or find_spec(MODELS[model][0]) is None:
-                    continue
-                began = time.perf_counter()
-                predict = MODELS[model][1](data, split.train, split.valid, split.seed, device)
-                seconds = time.perf_counter() - began
-                found = score(data.task, target[split.test], predict(data.frame.iloc[split.test]))
-                line = {"table": name, "task": data.task, "model": model, "fold": split.fold, "score": found,
-                        "seconds": round(seconds, 2)}  # fmt: skip
+        splits = splits_of(data)
+
+        def left(model: str, done: Any = done, splits: Any = splits) -> list[Split]:
+            return [split for split in splits if (model, split.fold) not in done]
+
+        jobs = [
+            fit_peer(model, data, left(model), device)
+            for model in models
+            if model in PEERS and find_spec(PEERS[model][0]) is not None
+        ]
+        own = [model for model in models if model in WORDS]
+        if own:
+            missing = {split.fold: split for model in own for split in left(model)}
+            jobs.append(fit_words(data, list(missing.values()), device))
+        for line in (line for job in jobs for line in job):
+            if line["model"] in models and (line["model"], line["fold"]) not in done:
+                whole = {"table": name, "task": data.task, **line, "device": machine(line["model"], device)}
                 with path.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
-                print(name, model, split.fold, f"{found:.4f} {seconds:.1f} s", flush=True)
-
-
-def table(out: Path) -> str:
-    """Return mean scores by table and model, average ranks, and differences to "recommended" with intervals."""
-    frame = pd.DataFrame([json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()])
-    models = [name for name in MODELS if name in set(frame["model"])]
-    means = frame.pivot_table(index=["task", "table"], columns="model", values="score")[models]
-    lines = ["| table | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
-    for (task, name), row in means.iterrows():
-        best = row.min() if task == "regression" else row.max()
-        cells = [f"**{value:.4f}**" if value == best else f"{value:.4f}" for value in row]
-        lines.append(f"| {name} ({'NRMSE' if task == 'regression' else 'AUC'}) | " + " | ".join(cells) + " |")
-    whole = means.dropna()
-    ranks = pd.concat([whole.loc[[task]].rank(axis=1, ascending=task == "regression")
-                       for task in whole.index.get_level_values(0).unique()])  # fmt: skip
-    lines.append(f"| average rank ({len(whole)} tables) | " + " | ".join(f"{each:.2f}" for each in ranks.mean()) + " |")
-    seconds = frame.groupby("model")["seconds"].median()[models]
-    lines.append("| seconds per fit, median | " + " | ".join(f"{each:.1f}" for each in seconds) + " |")
-    lines += ["", "| | error beside that of recommended, % | 95 % interval over tables |", "|---|---|---|"]
-    errors = pd.concat([whole.loc[["regression"]], 1 - whole.loc[["classification"]]])
-    for model in models:
-        if model == "recommended" or "recommended" not in models:
-            continue
-        ratio = 100 * np.log(errors[model] / errors["recommended"])
-        low, high = stats.t.interval(0.95, len(ratio) - 1, ratio.mean(), ratio.sem())
-        lines.append(f"| {model} | {ratio.mean():+.1f} | {low:+.1f} to {high:+.1f} |")
-    return "\n".join(lines)
+                    file.write(json.dumps(whole) + "\n")
+                print(*whole.values(), flush=True)
 
 
 def main() -> None:
@@ -290,7 +93,7 @@ def main() -> None:
     options = parser.parse_args()
     if not options.table:
         run(options.out, options.tables, options.models, options.device)
-    print(table(options.out))
+    print(page(options.out))
 
 
 if __name__ == "__main__":
