@@ -309,6 +309,16 @@ def test_large_integers_that_are_listed_are_told_apart():
     assert columns.read(X).codes[:, 0].tolist() == [1, 2, 0]
 
 
+def test_large_integers_among_floats_stay_what_they_are():
+    values = [0, 0.5, None, 2**70, 2**53 + 1, 0.0, float(2**53)]
+    X = pd.DataFrame({"code": pd.Series(values, dtype=object)})
+    columns = Columns.from_table(X, ["code"])
+    assert columns.categories == ((0, 0.5, 2**53, 2**53 + 1, float(2**70)),)
+    together = columns.read(X).codes[:, 0]
+    assert together.tolist() == [1, 2, 0, 5, 4, 1, 3]
+    assert [int(columns.read(X.iloc[[row]]).codes[0, 0]) for row in range(len(X))] == together.tolist()
+
+
 def test_numbers_in_a_column_of_text_are_matched_by_their_text():
     columns = Columns.from_table(pd.DataFrame({"code": ["1", "2.5", "True", "x"]}))
     for values, codes in (([1, 2, 7], [1, 0, 0]), ([1.0, 2.5, NAN], [1, 2, 0]), ([True, False, True], [3, 0, 3])):

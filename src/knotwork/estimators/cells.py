@@ -202,7 +202,7 @@ def _from_objects(values: npt.NDArray[Any], label: str, other: Callable[[Any], s
     if _all(types, BOOLEANS):
         return Cells("boolean", np.array(present, dtype=bool), where)
     if _all(types, NUMBERS) and not any(issubclass(each, BOOLEANS) for each in types):
-        return Cells("number", _numeric(present, types, label), where)
+        return _spread(_from_numbers(present, types, label), where)
     return _spread(_from_mixed(present, label, other), where)
 
 
@@ -223,14 +223,22 @@ def _all(types: set[type], kinds: Any) -> bool:
     return all(issubclass(each, kinds) for each in types)
 
 
-def _numeric(values: list[Any], types: set[type], label: str) -> npt.NDArray[Any]:
-    """Return numbers as integers if all are, and fit, else as floats."""
+def _from_numbers(values: list[Any], types: set[type], label: str) -> Cells:
+    """Read numbers as integers if all are, and fit, else as floats, but for integers that no float is equal to."""
+    everywhere = np.arange(len(values))
     if _all(types, Integral):
         try:
-            return np.array(values, dtype=np.int64)
+            return Cells("number", np.array(values, dtype=np.int64), everywhere)
         except OverflowError:
             pass
-    return floats(np.array(values, dtype=object), label)
+    numbers = floats(np.array(values, dtype=object), label)
+    exact = [isinstance(value, Integral) and 2**53 < abs(int(value)) < 2**63 for value in values]
+    if _all(types, Integral) or not any(exact):
+        return Cells("number", numbers, everywhere)
+    labels = np.empty(len(values), dtype=object)
+    labels[:] = [int(value) if own else float(n) for value, n, own in zip(values, numbers, exact, strict=True)]
+    where, distinct = pd.factorize(labels)
+    return Cells("number", distinct, where.astype(np.int64, copy=False))
 
 
 def _plain(value: Any, label: str, other: Callable[[Any], str] | None) -> Label:

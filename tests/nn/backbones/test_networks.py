@@ -139,3 +139,11 @@ def test_unknown_backbones_are_refused():
         make_backbone(torch.nn.Linear(2, 2))
     with pytest.raises(ArgumentError, match="leading axis of 4 members"):
         make("mlp", n_members=4)(torch.rand(3, 5, 12))
+
+
+def test_an_ft_transformer_of_categories_alone():
+    network = knn.FTTransformer([], 2, cardinalities=[3, 4], d_token=16, n_heads=2, n_members=2)
+    codes = torch.tensor([[0, 0], [2, 3], [1, 2]]).expand(2, -1, -1)
+    out = network(torch.zeros(2, 3, 0, 0), codes)
+    assert out.shape == (2, 3, 2)
+    assert bool((out[:, 0] != out[:, 1]).all())

@@ -80,7 +80,10 @@ class Tokenizer(Initial):
         if self.by_coordinate:  # a value is a block of its own
             blocks = blocks.flatten(-2)[..., self.places, None]
             weight = weight.flatten(1, 2)[:, self.places, None]
-        products = torch.matmul(blocks.to(dtype).transpose(1, 2), weight)
+        if blocks.shape[2]:
+            products = torch.matmul(blocks.to(dtype).transpose(1, 2), weight)
+        else:
+            products = weight.new_zeros(len(weight), 0, blocks.shape[1], weight.shape[-1])
         if self.categories is not None and codes is not None:
             categories = look_up(self.categories.values, codes + self.category_starts).to(dtype)
         else:

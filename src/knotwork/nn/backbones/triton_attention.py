@@ -50,7 +50,7 @@ def _softmax(q, k, scale, n_tokens, PRECISION: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens", "n_queries"])
-def _forward(
+def _attention_forward(
     q_pointer,
     kv_pointer,
     bias_pointer,
@@ -104,7 +104,7 @@ def _forward(
 
 
 @triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens", "n_queries"])
-def _backward(
+def _attention_backward(
     grad_pointer,
     q_pointer,
     kv_pointer,
@@ -237,7 +237,7 @@ def forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, 
         The rest.
     """
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    _forward[(q.shape[0] * q.shape[1],)](
+    _attention_forward[(q.shape[0] * q.shape[1],)](
         q,
         kv,
         q if bias is None else bias.contiguous(),
@@ -254,7 +254,7 @@ def backward(
     q_grad: Tensor, kv_grad: Tensor,
 ) -> None:  # fmt: skip
     """Write the gradients of q and kv, into tensors with the same strides, from the gradient of the results."""
-    _backward[(q.shape[0] * q.shape[1],)](
+    _attention_backward[(q.shape[0] * q.shape[1],)](
         grad.contiguous(),
         q,
         kv,

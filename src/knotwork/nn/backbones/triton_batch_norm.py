@@ -50,7 +50,7 @@ def _statistics(x_pointer, count, width, columns, TILES: tl.constexpr, ROWS: tl.
 
 
 @triton.jit(do_not_specialize=["threshold", "stream"])
-def _forward(
+def _batch_norm_forward(
     x_pointer,
     weight_pointer,
     bias_pointer,
@@ -136,7 +136,7 @@ def _slopes(grad_pointer, y_pointer, i, used, key, threshold, scale, RELU: tl.co
 
 
 @triton.jit(do_not_specialize=["threshold"])
-def _backward(
+def _batch_norm_backward(
     grad_pointer,
     x_pointer,
     y_pointer,
@@ -222,7 +222,7 @@ def forward(
     keys = torch.empty(members, dtype=torch.int64, device=x.device)
     drop = settings.p > 0.0 and noise is not None
     shape = _shape(x)
-    _forward[(triton.cdiv(width, shape["COLUMNS"]), members)](
+    _batch_norm_forward[(triton.cdiv(width, shape["COLUMNS"]), members)](
         x,
         *(parameter.contiguous() for parameter in parameters),
         *buffers,
@@ -255,7 +255,7 @@ def backward(
     weight = weight.contiguous()
     x_grad, weight_grad, bias_grad = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
     shape = _shape(x)
-    _backward[(triton.cdiv(x.shape[2], shape["COLUMNS"]), x.shape[0])](
+    _batch_norm_backward[(triton.cdiv(x.shape[2], shape["COLUMNS"]), x.shape[0])](
         grad.contiguous(),
         x,
         x if y is None else y,

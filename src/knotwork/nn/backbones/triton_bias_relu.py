@@ -19,7 +19,7 @@ COLUMNS, ROWS = 32, 64
 
 
 @triton.jit(do_not_specialize=["size", "width", "threshold", "stream"], do_not_specialize_on_alignment=["bias_pointer"])
-def _forward(
+def _bias_relu_forward(
     x_pointer,
     bias_pointer,
     seeds_pointer,
@@ -46,7 +46,7 @@ def _forward(
 
 
 @triton.jit(do_not_specialize=["n_rows", "width"], do_not_specialize_on_alignment=["bias_grad_pointer"])
-def _backward(
+def _bias_relu_backward(
     grad_pointer,
     y_pointer,
     x_grad_pointer,
@@ -80,7 +80,7 @@ def forward(x: Tensor, bias: Tensor, p: float, noise: Noise | None, stream: int)
     y = torch.empty_like(x)
     members, size = x.shape[0], x[0].numel()
     seeds, steps = (bias, bias) if noise is None else (noise.seeds.contiguous(), noise.step.contiguous())
-    _forward[(triton.cdiv(size, BLOCK), members)](
+    _bias_relu_forward[(triton.cdiv(size, BLOCK), members)](
         x,
         bias,
         seeds,
@@ -104,7 +104,7 @@ def backward(grad: Tensor, y: Tensor, p: float) -> tuple[Tensor, Tensor]:
     x_grad = torch.empty_like(y)
     members, n_rows, width = y.shape[0], y[0].numel() // y.shape[-1], y.shape[-1]
     bias_grad = torch.empty(members, width, dtype=torch.float32, device=y.device)
-    _backward[(triton.cdiv(width, COLUMNS), members)](
+    _bias_relu_backward[(triton.cdiv(width, COLUMNS), members)](
         grad,
         y,
         x_grad,

@@ -38,7 +38,7 @@ def element_bits(i, key):
 
 
 @triton.jit(do_not_specialize=["threshold", "stream"])
-def _forward(
+def _dropout_forward(
     x_pointer,
     seeds_pointer,
     steps_pointer,
@@ -62,7 +62,7 @@ def _forward(
 
 
 @triton.jit(do_not_specialize=["threshold"])
-def _backward(grad_pointer, keys_pointer, out_pointer, size, threshold, scale, BLOCK: tl.constexpr):
+def _dropout_backward(grad_pointer, keys_pointer, out_pointer, size, threshold, scale, BLOCK: tl.constexpr):
     member = tl.program_id(1).to(tl.int64)
     key = tl.load(keys_pointer + member).to(tl.uint32)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -76,7 +76,7 @@ def forward(x: Tensor, p: float, noise: Noise, stream: int) -> tuple[Tensor, Ten
     x = x.contiguous()
     y, keys = torch.empty_like(x), torch.empty_like(noise.seeds)
     members, size = x.shape[0], x[0].numel()
-    _forward[(triton.cdiv(size, BLOCK), members)](
+    _dropout_forward[(triton.cdiv(size, BLOCK), members)](
         x,
         noise.seeds,
         noise.step,
@@ -98,5 +98,5 @@ def backward(grad: Tensor, p: float, keys: Tensor) -> Tensor:
     out = torch.empty_like(grad)
     members, size = grad.shape[0], grad[0].numel()
     grid = (triton.cdiv(size, BLOCK), members)
-    _backward[grid](grad, keys, out, size, keep_threshold(p), 1.0 / (1.0 - p), BLOCK=BLOCK, num_warps=8)
+    _dropout_backward[grid](grad, keys, out, size, keep_threshold(p), 1.0 / (1.0 - p), BLOCK=BLOCK, num_warps=8)
     return out

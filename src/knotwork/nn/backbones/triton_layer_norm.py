@@ -26,7 +26,7 @@ def _normalised(x, column, n_columns, epsilon):
 
 
 @triton.jit
-def _forward(
+def _layer_norm_forward(
     x_pointer,
     added_pointer,
     shift_pointer,
@@ -62,7 +62,7 @@ def _forward(
 
 
 @triton.jit
-def _backward(
+def _layer_norm_backward(
     grad_pointer,
     sum_grad_pointer,
     x_pointer,
@@ -139,7 +139,7 @@ def forward(
     out = torch.empty_like(x)
     n_columns = x.shape[-1]
     n_rows, tile = x[0].numel() // n_columns, _tile(n_columns)
-    _forward[(triton.cdiv(n_rows, tile["ROWS"]), len(x))](
+    _layer_norm_forward[(triton.cdiv(n_rows, tile["ROWS"]), len(x))](
         x,
         x if added is None else added.contiguous(),
         weight if shift is None else shift.contiguous(),
@@ -171,7 +171,7 @@ def backward(
     kinds = 2 + of_sum
     x_grad = torch.empty_like(x)
     parts = torch.empty(len(x), n_parts, kinds, n_columns, dtype=torch.float32, device=x.device)
-    _backward[(n_parts, len(x))](
+    _layer_norm_backward[(n_parts, len(x))](
         grad,
         grad if sum_grad is None else sum_grad.contiguous(),
         x,

@@ -37,7 +37,7 @@ def _halves(pointer, bias_pointer, element, member, here, HALF: tl.constexpr, BI
 
 
 @triton.jit(do_not_specialize=["threshold"])
-def _forward(
+def _reglu_forward(
     x_pointer,
     bias_pointer,
     keys_pointer,
@@ -65,7 +65,7 @@ def _forward(
 
 
 @triton.jit(do_not_specialize=["threshold"])
-def _backward(
+def _reglu_backward(
     grad_pointer,
     x_pointer,
     bias_pointer,
@@ -102,7 +102,7 @@ def forward(x: Tensor, bias: Tensor | None, keys: Tensor | None, p: float) -> Te
     half = x.shape[-1] // 2
     out = torch.empty(*x.shape[:-1], half, dtype=x.dtype, device=x.device)
     size = out[0].numel()
-    _forward[(triton.cdiv(size, BLOCK), len(x))](
+    _reglu_forward[(triton.cdiv(size, BLOCK), len(x))](
         x,
         x if bias is None else bias.contiguous(),
         x if keys is None else keys,
@@ -124,7 +124,7 @@ def backward(grad: Tensor, x: Tensor, bias: Tensor | None, keys: Tensor | None, 
     grad, x = grad.contiguous(), x.contiguous()
     out = torch.empty_like(x)
     size = grad[0].numel()
-    _backward[(triton.cdiv(size, BLOCK), len(x))](
+    _reglu_backward[(triton.cdiv(size, BLOCK), len(x))](
         grad,
         x,
         x if bias is None else bias.contiguous(),
