@@ -1,5 +1,6 @@
 """What backbones check of their arguments, and how they see their inputs."""
 
+import math
 from numbers import Real
 from typing import Any
 
@@ -24,4 +25,5 @@ def flat_rows(x: Tensor, n_members: int | None, *, n_last: int = 1) -> Tensor:
     """Return x as (members or 1, rows, ...), where the last `n_last` axes stay as they are."""
     if n_members is not None and (x.dim() < 1 + n_last or x.shape[0] != n_members):
         raise argument_error("x", f"have a leading axis of {n_members} members", tuple(x.shape))
-    return x.reshape(n_members or 1, -1, *x.shape[x.dim() - n_last :])
+    rows = math.prod(x.shape[: x.dim() - n_last]) // (n_members or 1)
+    return x.reshape(n_members or 1, rows, *x.shape[x.dim() - n_last :])
