@@ -2,7 +2,7 @@
 
 import pytest
 
-from knotwork.compare.budget import FEWEST_EPOCHS, GOOD_EPOCHS, STACKED, make_plan, refit_rows, whole_plan
+from knotwork.compare.budget import FEWEST_EPOCHS, GOOD_EPOCHS, make_plan, refit_rows, whole_plan
 from knotwork.compare.candidates import Candidate, make_candidates
 from knotwork.compare.speed import Speed
 
@@ -10,7 +10,8 @@ CANDIDATES, COUNTS = make_candidates(None, None, task="regression", backbone="ml
 
 
 def speed(per_row=2e-5, prepare=1e-5):
-    return Speed(dict.fromkeys((7, 15), (1e-4, per_row)), dict.fromkeys(CANDIDATES, prepare))
+    steps = dict.fromkeys((7, 15), (1e-4, per_row))
+    return Speed(steps, steps, dict.fromkeys(CANDIDATES, prepare))
 
 
 def plan(n_rows, budget, *, folds=None, left=None, own=None, counts=COUNTS):
@@ -24,9 +25,7 @@ def seconds_of(found, own):
     total = 0.0
     for each in found.candidates:
         size = 7 if each.size is None and any(c.size == 7 for c in found.candidates) else each.size or 15
-        total += found.folds * (
-            STACKED * found.max_epochs * own.epoch(size, round(0.9 * fit)) + own.prepare[each] * fit
-        )
+        total += found.folds * (found.max_epochs * own.epoch(size, round(0.9 * fit)) + own.prepare[each] * fit)
     return total
 
 
@@ -88,7 +87,7 @@ def test_without_a_budget_everything_is_trained():
 def test_rows_of_the_final_model():
     assert refit_rows(1_000, prepare=1e-6, epoch=1e-5, seconds=60.0) == 1_000
     few = refit_rows(10**6, prepare=0.0, epoch=1e-4, seconds=69.0, epochs=4)
-    assert few == 100_000  # four epochs of 1.15 * 1.5 * 1e-4 s for every row
+    assert few == 50_000  # four epochs of 1.15 * 3 * 1e-4 s for every row
     assert refit_rows(10**6, prepare=1.0, epoch=1.0, seconds=1.0) == 500
 
 

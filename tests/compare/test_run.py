@@ -93,7 +93,8 @@ def test_a_budget_is_planned_and_said_before_it_is_spent(tmp_path, short, monkey
     said = []
 
     def measured(source, candidates, **_):
-        return Speed(dict.fromkeys((7, 15), (0.0, 5e-4)), dict.fromkeys(candidates, 1e-6))
+        steps = dict.fromkeys((7, 15), (0.0, 5e-4))
+        return Speed(steps, steps, dict.fromkeys(candidates, 1e-6))
 
     monkeypatch.setattr(run, "measure_speed", measured)
     monkeypatch.setattr(budget, "GOOD_ROWS", 300)

@@ -31,11 +31,8 @@ REFIT_SHARE = 0.3
 SCORING = 1.15
 """Times that an epoch takes with its validation rows, and with a share of the test rows."""
 
-STACKED = 0.75
-"""A network's share of the time of a large stack, over its share of the small one that is measured."""
-
-ALONE = 1.5
-"""Times that a network takes alone, over its share of a stack."""
+ALONE = 3.0
+"""Times that a network takes alone, over its share of the stacks of a comparison."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +167,7 @@ def _seconds(
     groups = groups_of(candidates) if size is None else {size: candidates}
     total = 0.0
     for own, group in groups.items():
-        network = epochs * SCORING * STACKED * speed.epoch(own, max(round((1 - VALIDATION_SHARE) * fit), 1))
+        network = epochs * SCORING * speed.epoch(own, max(round((1 - VALIDATION_SHARE) * fit), 1))
         total += sum(folds * (network + speed.prepare[each] * fit) for each in group)
     return total
 
@@ -192,7 +189,7 @@ def _refit_seconds(speed: Speed, candidates: Sequence[Candidate], n_rows: int, u
     """Return what is set aside for the final model, whichever it will be."""
     slowest = 0.0
     for size, group in groups_of(candidates).items():
-        network = GOOD_EPOCHS * SCORING * ALONE * speed.epoch(size, n_rows)
+        network = GOOD_EPOCHS * SCORING * speed.epoch(size, n_rows, alone=True)
         slowest = max(slowest, network + n_rows * max(speed.prepare[each] for each in group))
     return min(slowest, REFIT_SHARE * usable)
 

@@ -27,8 +27,11 @@ ROWS_TRAINED = 600
 ROWS_FITTED = 3_000
 """Rows that are trained on and encodings fitted on."""
 
-MOST_MEMBERS = 4
-"""Networks of a size that are trained to measure it."""
+MOST_MEMBERS = 12
+"""Networks of a size that are trained to measure it: in small stacks the share of each is larger."""
+
+FEWEST_FOLDS = 3
+"""Networks of a candidate that are trained at least."""
 
 BATCHES = (64, 512)
 
@@ -40,24 +43,27 @@ class Speed:
     Parameters
     ----------
     steps : mapping of int to (float, float)
-        For each size the seconds of a network's step: a fixed part, and a part for every row of the batch.
+        For each size the seconds of a network's step in a stack: a fixed part, and a part for every row of the batch.
+    alone : mapping of int to (float, float)
+        The same for a network that is trained alone.
     prepare : mapping of Candidate to float
         Seconds for every row that an encoding is fitted on.
     """
 
     steps: Mapping[int, tuple[float, float]]
+    alone: Mapping[int, tuple[float, float]]
     prepare: Mapping[Candidate, float]
 
-    def epoch(self, size: int, n_rows: int) -> float:
-        """Return the seconds of an epoch of one network of a size on so many training rows.
+    def epoch(self, size: int, n_rows: int, *, alone: bool = False) -> float:
+        """Return the seconds of an epoch of one network of a size on so many training rows, in a stack or alone.
 
         Examples
         --------
-        >>> Speed({7: (0.001, 0.0)}, {}).epoch(7, 6400)
+        >>> Speed({7: (0.001, 0.0)}, {7: (0.002, 0.0)}, {}).epoch(7, 6400)
         0.1
         """
         batch = min(TrainingConfig().batch_size_for(n_rows), n_rows)
-        fixed, per_row = self.steps[size]
+        fixed, per_row = (self.alone if alone else self.steps)[size]
         return math.ceil(n_rows / batch) * (fixed + per_row * batch)
 
 
@@ -84,13 +90,14 @@ def measure_speed(
     n_fitted = min(len(fold.train), ROWS_FITTED)
     folded.fit(candidates[0], fold, most=10)  # what is loaded and compiled once is no part of the speed
     fitted = {each: folded.fit(each, fold, most=n_fitted) for each in candidates}
-    steps = {}
+    steps, alone = {}, {}
     for size, group in groups_of(candidates).items():
-        some = group[:: max(len(group) // MOST_MEMBERS, 1)][:MOST_MEMBERS]
+        some = [group[place % len(group)] for place in range(min(MOST_MEMBERS, FEWEST_FOLDS * len(group)))]
         rows = fold.train[:ROWS_TRAINED], fold.valid[: ROWS_TRAINED // 10]
         members = [Member(*rows, fitted[each][0], each.choice.learnable, fold.seed) for each in some]
         steps[size] = _steps(folded, members, backbone, device)
-    return Speed(steps, {each: seconds / n_fitted for each, (_, seconds) in fitted.items()})
+        alone[size] = _steps(folded, members[:1], backbone, device)
+    return Speed(steps, alone, {each: seconds / n_fitted for each, (_, seconds) in fitted.items()})
 
 
 def _steps(folded: FoldedTable, members: list[Member], backbone: Backbone, device: Any) -> tuple[float, float]:
