@@ -59,7 +59,7 @@ def make_basis(
     kind = FAMILIES[check_choice(family, "family", FAMILIES)]
     if issubclass(kind, SplineBasis):
         return kind(knots, domain, degree)  # type: ignore[arg-type]  # checked and converted at birth
-    return kind(knots, domain)  # type: ignore[arg-type]
+    return kind(knots, domain)  # type: ignore[arg-type]  # likewise
 
 
 def evaluate(

@@ -8,13 +8,12 @@ import numpy as np
 from knotwork.compare.candidates import Candidate
 from knotwork.compare.folded import VALIDATION_SHARE
 from knotwork.compare.scoring import groups_of
-from knotwork.compare.speed import Speed
+from knotwork.compare.speed import FEWEST_FOLDS, Speed
 from knotwork.training.config import TrainingConfig
 
 __all__ = ["DEFAULT_FOLDS", "Plan", "make_plan", "refit_rows", "report_seconds", "whole_plan"]
 
 DEFAULT_FOLDS = 5
-FEWEST_FOLDS = 3
 
 GOOD_EPOCHS, FEWEST_EPOCHS, MOST_EPOCHS = 30, 10, TrainingConfig().max_epochs
 """Epochs that most tables need until training stops by itself, and those below which a comparison says little."""

@@ -117,7 +117,7 @@ def _draw_curves(axes: Axes, effect: Effect, target: str, *, has_classes: bool, 
 
 
 def _positions(effect: Effect) -> Sequence[float]:
-    return np.arange(len(effect.values)) if effect.edges is None else effect.values  # type: ignore[return-value]
+    return list(range(len(effect.values))) if effect.edges is None else [float(value) for value in effect.values]
 
 
 def _draw_knots(axes: Axes, effect: Effect, theme: Theme) -> None:

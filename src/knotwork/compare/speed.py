@@ -18,7 +18,7 @@ from knotwork.training.engine import train
 from knotwork.training.members import Member
 from knotwork.training.progress import EpochReport
 
-__all__ = ["Speed", "measure_speed"]
+__all__ = ["FEWEST_FOLDS", "Speed", "measure_speed"]
 
 ROWS_READ = 20_000
 """Rows from which categories are found, whose number decides the size of a network."""
@@ -31,7 +31,7 @@ MOST_MEMBERS = 12
 """Networks of a size that are trained to measure it: in small stacks the share of each is larger."""
 
 FEWEST_FOLDS = 3
-"""Networks of a candidate that are trained at least."""
+"""Folds of a comparison at least, and so networks of a candidate."""
 
 BATCHES = (64, 512)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from knotwork.basis.base import EXTRAPOLATIONS, FloatArray
 from knotwork.basis.blocks import BasisBlock, Block, make_table
@@ -156,7 +156,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             ``"polars"``.
         """
         # Compiling takes a moment and importing the compiler half a second: only those who transform wait for it.
-        from knotwork.basis.compiled import encode_dense, encode_sparse  # noqa: PLC0415
+        from knotwork.basis.compiled import encode_dense, encode_sparse  # noqa: PLC0415 - as said above
 
         check_is_fitted(self)
         self._check_all()
@@ -176,8 +176,6 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         # The mixin that scikit-learn has for this is for transformers that keep one column per feature.
-        from sklearn.utils.validation import _check_feature_names_in  # noqa: PLC0415
-
         names = _check_feature_names_in(self, input_features)
         ends = ["_missing"] if self.missing == "indicator" else []
         return np.array(

@@ -13,7 +13,7 @@ from knotwork.checks import argument_error, check_int
 from knotwork.nn.backbones.dropout import check_rate, keep_threshold, on_triton
 from knotwork.nn.backbones.noise import Noise, keyed_bits, member_keys
 
-__all__ = ["attention"]
+__all__ = ["attention", "is_short"]
 
 MOST_TOKENS = {32: 256, 64: 64}
 """Tokens of a row up to which one program of a GPU takes a whole row, by the width up to which that holds of a head."""
@@ -91,7 +91,8 @@ def attention(
         raise argument_error("first", f"be of shape {(*qkv.shape[:2], 1, width)}", tuple(first.shape))
     if bias is not None and bias.shape != (len(qkv), 3 * width):
         raise argument_error("bias", f"be of shape {(len(qkv), 3 * width)}", tuple(bias.shape))
-    if _is_short(qkv, width // n_heads) and (p == 0.0 or noise is not None):
+    short = on_triton(qkv) and is_short(qkv.shape[2], width // n_heads) and qkv.numel() > 0
+    if short and (p == 0.0 or noise is not None):
         tf32 = torch.get_float32_matmul_precision() != "highest"
         settings = (_keys(noise, stream, p), n_heads, p, tf32)
         return _ShortAttention.apply(qkv, first, bias, *settings)  # type: ignore[no-any-return, no-untyped-call]
@@ -101,10 +102,9 @@ def attention(
     return _attention_chunked(q, kv, n_heads, p=p, keys=member_keys(noise, stream))
 
 
-def _is_short(qkv: Tensor, width: int) -> bool:
-    """Say whether the Triton kernels take these rows, with heads of this width."""
-    fits = any(qkv.shape[2] <= most and width <= widest for widest, most in MOST_TOKENS.items())
-    return on_triton(qkv) and fits and qkv.numel() > 0
+def is_short(n_tokens: int, width: int) -> bool:
+    """Say whether rows of so many tokens, with heads of this width, are what the kernels of a GPU take."""
+    return any(n_tokens <= most and width <= widest for widest, most in MOST_TOKENS.items())
 
 
 def _keys(noise: Noise | None, stream: int, p: float) -> Tensor | None:

@@ -8,15 +8,12 @@ import torch
 from torch import nn
 
 from knotwork.checks import argument_error, check_choice, listed, type_error
+from knotwork.nn.backbones.attention import is_short
 from knotwork.nn.backbones.ft_transformer import FTTransformer
 from knotwork.nn.backbones.mlp import MLP
 from knotwork.nn.backbones.resnet import ResNet
 
 __all__ = ["BACKBONES", "Backbone", "FTTransformerConfig", "MLPConfig", "ResNetConfig", "make_backbone"]
-
-
-LONGEST_IN_KERNEL = 256
-"""Tokens up to which attention weights are never written to memory on a GPU."""
 
 
 class Backbone(Protocol):
@@ -126,7 +123,7 @@ class FTTransformerConfig:
         """Return about how many numbers a row keeps for the gradient."""
         n_tokens = 1 + n_categorical + (sum(sizes) if self.tokens == "coordinate" else len(sizes))
         width = self.d_token * (12 + 4 * self.ffn_factor)
-        weights = self.n_heads * n_tokens if n_tokens > LONGEST_IN_KERNEL else 0
+        weights = 0 if is_short(n_tokens, self.d_token // self.n_heads) else self.n_heads * n_tokens
         return int(2 * sum(sizes) + self.n_blocks * n_tokens * (width + 3 * weights))
 
 
