@@ -68,6 +68,9 @@ def test_a_sum_and_its_norm():
     total, y = add_layer_norm(x, added, shift, weight=weight, bias=bias)
     torch.testing.assert_close(total, x + added + shift[:, None, None])
     torch.testing.assert_close(y, layer_norm(total, weight, bias))
+    first, again = add_layer_norm(x, added, shift, weight=weight, bias=bias, first=True)
+    assert torch.equal(first, total[:, :, :1])
+    assert torch.equal(again, y)
     with pytest.raises(ArgumentError, match="shift must be of shape"):
         add_layer_norm(x, added, shift[:1], weight=weight, bias=bias)
     with pytest.raises(ArgumentError, match="added must be of shape"):

@@ -84,31 +84,34 @@ def test_attention_among_many_tokens(shape, first, dtype):
     check_attention(shape, 0.2, dtype, with_bias=True, first=first)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize(("n_products", "n_categories"), [(3, 0), (2, 3), (0, 2)])
-def test_tokens(n_products, n_categories, dtype):
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize(("n_products", "n_categories", "size", "n_rows"), [(3, 0, 5, 70), (2, 3, 17, 7), (0, 2, 4, 3)])
+@pytest.mark.parametrize("learned", [True, False])
+def test_tokens(learned, n_products, n_categories, size, n_rows, dtype):
     torch.manual_seed(0)
-    n_members, n_rows, width = 2, 7, 24
+    n_members, width = 2, 24
     given = [
-        torch.randn(n_members, n_products, n_rows, width, device=DEVICE).to(dtype),
+        torch.randn(n_members, n_rows, n_products, size, device=DEVICE).to(dtype),
+        torch.randn(n_members, n_products, size, width, device=DEVICE).to(dtype),
         torch.randn(n_members, n_rows, n_categories, width, device=DEVICE).to(dtype),
         torch.randn(n_members, n_products + n_categories, width, device=DEVICE),
         torch.randn(n_members, width, device=DEVICE),
     ]
-    exact = [each.double().requires_grad_() for each in given]
-    expected = tokens_file._join_plain(*exact)
-    leaves = [each.clone().requires_grad_() for each in given]
-    got = tokens_file._JoinTokens.apply(*leaves)
+    first = 0 if learned else 1
+    exact = [each.double().requires_grad_(place >= first) for place, each in enumerate(given)]
+    expected = tokens_file._tokens_plain(*exact)
+    leaves = [each.clone().requires_grad_(place >= first) for place, each in enumerate(given)]
+    got = tokens_file._Tokens.apply(*leaves, False)
     assert got.dtype == dtype
-    tolerance = 1e-6 if dtype == torch.float32 else 8e-3
-    close(got.detach(), expected.detach(), tolerance)
+    close(got.detach(), expected.detach(), TOLERANCES[dtype])
     grad = torch.randn(got.shape, device=DEVICE).to(dtype)
-    for own, plain in zip(
-        torch.autograd.grad(got, leaves, grad), torch.autograd.grad(expected, exact, grad.double()), strict=True
-    ):
-        assert own.shape == plain.shape
+    own_grads = torch.autograd.grad(got, leaves[first:], grad)
+    plain_grads = torch.autograd.grad(expected, exact[first:], grad.double(), allow_unused=True)
+    for own, plain, leaf in zip(own_grads, plain_grads, leaves[first:], strict=True):
+        assert own.shape == leaf.shape
+        assert own.dtype == leaf.dtype
         if own.numel():
-            close(own, plain, tolerance)
+            close(own, plain, TOLERANCES[dtype])
 
 
 def test_keys():
@@ -169,7 +172,8 @@ def test_layer_norm(shape, dtype, monkeypatch):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("needed", ["both", "norm", "sum"])
-def test_layer_norm_of_a_sum(needed, dtype, monkeypatch):
+@pytest.mark.parametrize("first", [False, True])
+def test_layer_norm_of_a_sum(first, needed, dtype, monkeypatch):
     monkeypatch.setattr(triton_layer_norm, "MOST_PARTS", 2)
     torch.manual_seed(0)
     shape, members = (2, 9, 5, 24), (2, 24)
@@ -178,9 +182,10 @@ def test_layer_norm_of_a_sum(needed, dtype, monkeypatch):
     grads = [torch.randn(shape, device=DEVICE).to(dtype) for _ in range(2)]
     exact = [each.double().requires_grad_() for each in given]
     total = exact[0] + exact[1] + exact[2][:, None, None]
-    expected = (total, layer_norm_file._layer_norm_plain(total, *exact[3:], 1e-5))
+    expected = (total[:, :, :1] if first else total, layer_norm_file._layer_norm_plain(total, *exact[3:], 1e-5))
+    grads[0] = grads[0][:, :, :1] if first else grads[0]
     leaves = [each.clone().requires_grad_() for each in given]
-    got = layer_norm_file._AddLayerNorm.apply(*leaves, 1e-5)
+    got = layer_norm_file._AddLayerNorm.apply(*leaves, 1e-5, first)
     tolerance = 2e-6 if dtype == torch.float32 else 2e-2
     for own, plain in zip(got, expected, strict=True):
         assert own.dtype == dtype

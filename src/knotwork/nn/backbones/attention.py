@@ -189,19 +189,25 @@ class _ShortAttention(torch.autograd.Function):
     def forward(
         ctx: Any, qkv: Tensor, first: Tensor | None, bias: Tensor | None, keys: Tensor | None, *settings: Any
     ) -> Tensor:
-        from knotwork.nn.backbones import triton_attention  # noqa: PLC0415 - only where there is a GPU
+        from knotwork.nn.backbones import triton_attention, triton_first  # noqa: PLC0415 - only where there is a GPU
 
         qkv, first = qkv.contiguous(), None if first is None else first.contiguous()
         ctx.save_for_backward(qkv, first, bias, keys)
         ctx.settings = triton_attention.Settings(*settings)
+        if first is not None and qkv.shape[2] <= triton_first.MOST_TOKENS:
+            return triton_first.forward(first, qkv, bias, keys, settings=ctx.settings)
         return triton_attention.forward(*_divided(qkv, first), bias, keys, settings=ctx.settings)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        from knotwork.nn.backbones import triton_attention  # noqa: PLC0415
+        from knotwork.nn.backbones import triton_attention, triton_first  # noqa: PLC0415
 
         qkv, first, bias, keys = ctx.saved_tensors
+        rest: tuple[None, ...] = (None, None, None, None)
+        if first is not None and qkv.shape[2] <= triton_first.MOST_TOKENS:
+            q_grad, kv_grad, sums = triton_first.backward(grad, first, qkv, bias, keys, settings=ctx.settings)
+            return kv_grad, q_grad, None if bias is None else sums.to(bias.dtype), *rest
         out, first_out = torch.empty_like(qkv), None if first is None else torch.empty_like(first)
         q_grad, kv_grad = _divided(out, first_out)
         triton_attention.backward(
@@ -209,6 +215,6 @@ class _ShortAttention(torch.autograd.Function):
         )
         bias_grad = None
         if bias is not None:
-            sums = [part.sum((1, 2)) for part in ((out,) if first_out is None else (first_out, out))]
-            bias_grad = torch.cat(sums, dim=1).to(bias.dtype)
-        return out, first_out, bias_grad, None, None, None, None
+            q_sum, v_sum = q_grad.sum((1, 2)), kv_grad[..., q_grad.shape[-1] :].sum((1, 2))
+            bias_grad = torch.cat([q_sum, torch.zeros_like(q_sum), v_sum], dim=1).to(bias.dtype)
+        return out, first_out, bias_grad, *rest

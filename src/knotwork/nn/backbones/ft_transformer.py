@@ -14,7 +14,7 @@ from knotwork.nn.backbones.linear import Draw, Initial, Linear, Uniform, first_p
 from knotwork.nn.backbones.noise import Noise
 from knotwork.nn.backbones.reglu import reglu_dropout
 from knotwork.nn.backbones.shapes import check_dropout, flat_rows
-from knotwork.nn.backbones.tokens import join_tokens
+from knotwork.nn.backbones.tokens import make_tokens
 
 __all__ = ["TOKENS", "FTTransformer"]
 
@@ -34,10 +34,10 @@ class LayerNorm(nn.Module):
         """Normalise the last axis."""
         return layer_norm(x, self.weight, self.bias)
 
-    def of_sum(self, x: Tensor, layer: Linear, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return x plus what a layer makes of z, and that normalised."""
+    def of_sum(self, x: Tensor, layer: Linear, z: Tensor, *, first: bool = False) -> tuple[Tensor, Tensor]:
+        """Return x plus what a layer makes of z, of all tokens or the first, and all of that normalised."""
         assert layer.bias is not None
-        return add_layer_norm(x, layer.product(z), layer.bias, weight=self.weight, bias=self.bias)
+        return add_layer_norm(x, layer.product(z), layer.bias, weight=self.weight, bias=self.bias, first=first)
 
 
 @final
@@ -80,15 +80,11 @@ class Tokenizer(Initial):
         if self.by_coordinate:  # a value is a block of its own
             blocks = blocks.flatten(-2)[..., self.places, None]
             weight = weight.flatten(1, 2)[:, self.places, None]
-        if blocks.shape[2]:
-            products = torch.matmul(blocks.to(dtype).transpose(1, 2), weight)
-        else:
-            products = weight.new_zeros(len(weight), 0, blocks.shape[1], weight.shape[-1])
         if self.categories is not None and codes is not None:
             categories = look_up(self.categories.values, codes + self.category_starts).to(dtype)
         else:
-            categories = products.new_zeros(len(products), products.shape[2], 0, products.shape[3])
-        return join_tokens(products, categories, self.bias, self.cls)
+            categories = weight.new_zeros(*blocks.shape[:2], 0, weight.shape[-1])
+        return make_tokens(blocks.to(dtype), weight, categories, self.bias, self.cls)
 
 
 @final
@@ -104,23 +100,23 @@ class Block(nn.Module):
 
     def forward(
         self, x: Tensor, y: Tensor, after: LayerNorm, *, p: tuple[float, float], noise: Noise | None, stream: int,
-        only_cls: bool,
+        n_after: int,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """Map tokens x to new ones; with `only_cls` the first alone, for no other is needed any more.
+        """Map tokens x to new ones; in the last block the first alone, for no other is needed any more.
 
         `y` is x normalised by `attention_norm`; the second result is the first normalised by `after`. So each sum is
-        normalised where it is made, and the biases of the linear maps are added by what reads their results.
+        normalised where it is made, and the biases of the linear maps are added by what reads their results. The last
+        block, after which there are `n_after` = 0, needs of x the first token only, and the one before returns no more.
         """
         bias = self.qkv.bias
-        if only_cls:
-            width = x.shape[-1]
-            keys_values, first = self.qkv.product(y, slice(width, None)), self.qkv.product(y[:, :, :1], slice(width))
-            mixed = attention(keys_values, self.n_heads, p[0], noise, stream, bias=bias, first=first)
-            x = x[:, :, :1]
-        else:
+        if n_after:
             mixed = attention(self.qkv.product(y), self.n_heads, p[0], noise, stream, bias=bias)
+        else:
+            first, keys_values = self.qkv.divided_product(y, x.shape[-1])
+            mixed = attention(keys_values, self.n_heads, p[0], noise, stream, bias=bias, first=first)
         x, y = self.norm.of_sum(x, self.out, mixed)
-        return after.of_sum(x, self.down, reglu_dropout(self.up.product(y), p[1], noise, stream + 1, bias=self.up.bias))
+        hidden = reglu_dropout(self.up.product(y), p[1], noise, stream + 1, bias=self.up.bias)
+        return after.of_sum(x, self.down, hidden, first=n_after == 1)
 
 
 @final
@@ -227,8 +223,9 @@ class FTTransformer(nn.Module):
         x = self.tokenizer(blocks, codes, self.head.weight.dtype)
         layers = [block for block in self.blocks if isinstance(block, Block)]
         first, *others = [block.attention_norm for block in layers]
-        y = first(x)
+        y, n_after = first(x), len(others)
+        x = x if n_after else x[:, :, :1]
         for place, (block, after) in enumerate(zip(layers, [*others, self.norm], strict=True)):
-            x, y = block(x, y, after, p=p, noise=noise, stream=2 * place, only_cls=after is self.norm)
+            x, y = block(x, y, after, p=p, noise=noise, stream=2 * place, n_after=n_after - place)
         out: Tensor = self.head(torch.relu(y[:, :, 0]))
         return out

@@ -36,9 +36,9 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, epsilon: float = 1e-5) -
     Notes
     -----
     y = (x - mean) / sqrt(variance + epsilon) * weight + bias, with the variance divided by d. On a GPU, up to 1024
-    columns, one Triton kernel forward and two backward; their arithmetic is in float32, and backward keeps nothing
-    but x and the weight. The gradients of weight and bias are added up within the member in a fixed order, so they
-    repeat exactly and do not depend on the other members. Elsewhere plain torch.
+    columns, one Triton kernel forward and two backward; their arithmetic is in float32, and backward keeps nothing but
+    x, two numbers per row and the weight. The gradients of weight and bias are added up within the member in a fixed
+    order, so they repeat exactly and do not depend on the other members. Elsewhere plain torch.
 
     Examples
     --------
@@ -56,7 +56,14 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, epsilon: float = 1e-5) -
 
 
 def add_layer_norm(
-    x: Tensor, added: Tensor, shift: Tensor, *, weight: Tensor, bias: Tensor, epsilon: float = 1e-5
+    x: Tensor,
+    added: Tensor,
+    shift: Tensor,
+    *,
+    weight: Tensor,
+    bias: Tensor,
+    epsilon: float = 1e-5,
+    first: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Add to each row, and return the sum and its layer norm.
 
@@ -68,11 +75,14 @@ def add_layer_norm(
         What is added to all rows of a member besides.
     weight, bias, epsilon
         As in `layer_norm`.
+    first : bool, default=False
+        Return of the sum only the first along the last axis but one: where no other is needed, no other has a gradient.
 
     Returns
     -------
     tuple of two Tensors of shape (M, ..., d)
-        ``s = x + added + shift``, and ``layer_norm(s, weight, bias, epsilon)``, in the type of x.
+        ``s = x + added + shift``, and ``layer_norm(s, weight, bias, epsilon)``, in the type of x. With `first`, the
+        former is ``s[..., :1, :]``.
 
     Notes
     -----
@@ -91,8 +101,9 @@ def add_layer_norm(
     if added.shape != x.shape:
         raise argument_error("added", f"be of shape {tuple(x.shape)}", tuple(added.shape))
     if _on_gpu(x):
-        return _AddLayerNorm.apply(x, added, shift, weight, bias, epsilon)  # type: ignore[no-any-return, no-untyped-call]
-    return _add_layer_norm_plain(x, added, shift, weight=weight, bias=bias, epsilon=epsilon)
+        return _AddLayerNorm.apply(x, added, shift, weight, bias, epsilon, first)  # type: ignore[no-any-return, no-untyped-call]
+    total, y = _add_layer_norm_plain(x, added, shift, weight=weight, bias=bias, epsilon=epsilon)
+    return total[..., :1, :] if first else total, y
 
 
 def _check(x: Tensor, **tensors: Tensor) -> None:
@@ -123,50 +134,51 @@ def _add_layer_norm_plain(
 
 
 class _LayerNorm(torch.autograd.Function):
-    """Layer norm on a GPU; means and variances are computed again for the gradient."""
+    """Layer norm on a GPU; of the forward pass, x and two numbers per row are kept."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> Tensor:
         from knotwork.nn.backbones import triton_layer_norm  # noqa: PLC0415 - only where there is a GPU
 
-        ctx.save_for_backward(x, weight)
-        ctx.epsilon, ctx.bias_type = epsilon, bias.dtype
-        return triton_layer_norm.forward(x, weight, bias, epsilon)[1]
+        _, y, moments = triton_layer_norm.forward(x, weight, bias, epsilon)
+        ctx.save_for_backward(x, moments, weight)
+        ctx.bias_type = bias.dtype
+        return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         from knotwork.nn.backbones import triton_layer_norm  # noqa: PLC0415
 
-        x, weight = ctx.saved_tensors
-        x_grad, weight_grad, bias_grad = triton_layer_norm.backward(grad, x, weight, ctx.epsilon)
+        x, moments, weight = ctx.saved_tensors
+        x_grad, weight_grad, bias_grad = triton_layer_norm.backward(grad, x, moments, weight)
         return x_grad, weight_grad.to(weight.dtype), bias_grad.to(ctx.bias_type), None
 
 
 class _AddLayerNorm(torch.autograd.Function):
-    """Layer norm of a sum on a GPU; of the forward pass, only the sum is kept."""
+    """Layer norm of a sum on a GPU; of the forward pass, the sum and two numbers per row are kept."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, added: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
         from knotwork.nn.backbones import triton_layer_norm  # noqa: PLC0415 - only where there is a GPU
 
-        shift, weight, bias, epsilon = rest
-        total, y = triton_layer_norm.forward(x, weight, bias, epsilon, added=added, shift=shift)
-        ctx.save_for_backward(total, weight)
+        shift, weight, bias, epsilon, first = rest
+        total, y, moments = triton_layer_norm.forward(x, weight, bias, epsilon, added=added, shift=shift)
+        ctx.save_for_backward(total, moments, weight)
         ctx.set_materialize_grads(False)
-        ctx.epsilon, ctx.types = epsilon, (shift.dtype, bias.dtype)
-        return total, y
+        ctx.types = (shift.dtype, bias.dtype)
+        return total[..., :1, :].clone() if first else total, y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, sum_grad: Tensor | None, grad: Tensor | None) -> tuple[Tensor | None, ...]:
         from knotwork.nn.backbones import triton_layer_norm  # noqa: PLC0415
 
-        total, weight = ctx.saved_tensors
+        total, moments, weight = ctx.saved_tensors
         grad = torch.zeros_like(total) if grad is None else grad
         x_grad, weight_grad, bias_grad, shift_grad = triton_layer_norm.backward(
-            grad, total, weight, ctx.epsilon, of_sum=True, sum_grad=sum_grad
+            grad, total, moments, weight, of_sum=True, sum_grad=sum_grad
         )
         shift_type, bias_type = ctx.types
         own = (shift_grad.to(shift_type), weight_grad.to(weight.dtype), bias_grad.to(bias_type))
-        return x_grad, x_grad, *own, None
+        return x_grad, x_grad, *own, None, None

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from knotwork.nn.backbones.noise import Noise, random_bits
 
@@ -95,10 +97,59 @@ class Linear(Initial):
         out = torch.baddbmm(self.bias.to(self.weight.dtype)[:, None], rows, self.weight)
         return out.view(*x.shape[:-1], out.shape[-1])
 
-    def product(self, x: Tensor, columns: slice = slice(None)) -> Tensor:
-        """Return the product with the weight alone, or some of its columns, for one who adds the bias later."""
-        out = torch.bmm(x.flatten(1, -2).to(self.weight.dtype), self.weight[..., columns])
+    def product(self, x: Tensor) -> Tensor:
+        """Return the product with the weight alone, for one who adds the bias later."""
+        out = torch.bmm(x.flatten(1, -2).to(self.weight.dtype), self.weight)
         return out.view(*x.shape[:-1], out.shape[-1])
+
+    def divided_product(self, x: Tensor, n_columns: int) -> tuple[Tensor, Tensor]:
+        """Return the product of the first of each group of rows with the first columns, and of all with the others.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n_members, n_groups, n, d_in)
+            Inputs.
+        n_columns : int
+            Number of the first columns of the weight.
+
+        Returns
+        -------
+        tuple of Tensors of shapes (n_members, n_groups, 1, n_columns) and (n_members, n_groups, n, d_out - n_columns)
+            The products, without the bias.
+        """
+        x = x.to(self.weight.dtype)
+        if torch.compiler.is_compiling():
+            return _divided_product(x, self.weight, n_columns)
+        return _DividedProduct.apply(x, self.weight, n_columns)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _divided_product(x: Tensor, weight: Tensor, n_columns: int) -> tuple[Tensor, Tensor]:
+    """Compute the two products."""
+    first = torch.bmm(x[:, :, 0], weight[..., :n_columns])
+    others = torch.bmm(x.flatten(1, 2), weight[..., n_columns:])
+    return first[:, :, None], others.view(*x.shape[:3], others.shape[-1])
+
+
+class _DividedProduct(torch.autograd.Function):
+    """Two products whose gradients are added up in place, not as tensors that are zero for the most part."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, n_columns: int) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(x, weight)
+        ctx.n_columns = n_columns
+        return _divided_product(x, weight, n_columns)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, first_grad: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        x, weight = ctx.saved_tensors
+        n, first_grad, grad = ctx.n_columns, first_grad[:, :, 0], grad.flatten(1, 2)
+        x_grad = torch.bmm(grad, weight[..., n:].transpose(1, 2)).view(x.shape)
+        x_grad[:, :, 0].baddbmm_(first_grad, weight[..., :n].transpose(1, 2))
+        weight_grad = torch.empty_like(weight)
+        torch.bmm(x[:, :, 0].transpose(1, 2), first_grad, out=weight_grad[..., :n])
+        torch.bmm(x.flatten(1, 2).transpose(1, 2), grad, out=weight_grad[..., n:])
+        return x_grad, weight_grad, None
 
 
 def first_places(cardinalities: Sequence[int]) -> Tensor:

@@ -92,6 +92,5 @@ class _Reglu(torch.autograd.Function):
         from knotwork.nn.backbones import triton_reglu  # noqa: PLC0415
 
         x, bias, keys = ctx.saved_tensors
-        x_grad = triton_reglu.backward(grad, x, bias, keys, ctx.p)
-        bias_grad = None if bias is None else x_grad.view(len(x), -1, x.shape[-1]).sum(1).to(bias.dtype)
-        return x_grad, bias_grad, None, None
+        x_grad, bias_grad = triton_reglu.backward(grad, x, bias, keys, ctx.p)
+        return x_grad, None if bias is None or bias_grad is None else bias_grad.to(bias.dtype), None, None

@@ -1,11 +1,13 @@
-"""Attention among few tokens in Triton: a program takes one row of one member and goes through its heads.
+"""Attention among few tokens in Triton: a program takes one head of some rows of one member, row by row.
 
-The tiles of a head, keys and values, are read once and meet the queries a block at a time; the weights stay in
-registers, and backward computes them again. Lines of memory that two heads share are read while they are still near.
+The tiles of a row, keys and values, are read once and meet the queries a block at a time; the weights stay in
+registers, and backward computes them again. Heads of a row lie side by side in memory, and not at the borders of its
+lines: programs of neighbouring heads run at the same time, so that lines which they share are read and written once.
+The bias of the keys shifts all scores of a query alike, so neither softmax nor a gradient sees it: it is left out.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -15,7 +17,11 @@ from torch import Tensor
 from knotwork.nn.backbones.dropout import keep_threshold
 from knotwork.nn.backbones.triton_dropout import element_bits
 
-__all__ = ["Settings", "backward", "forward"]
+__all__ = ["Settings", "backward", "forward", "numbers"]
+
+STAGES = 3
+ROWS = 8
+"""Rows of a program, where its tiles are small."""
 
 LONG_ROWS = {128: (64, 8), 256: (16, 4)}
 """Queries of a block and warps, for tiles of so many tokens: what the registers hold without spilling."""
@@ -30,13 +36,21 @@ class Settings(NamedTuple):
 
 
 @triton.jit
-def _tile(pointer, here, bias_pointer, D: tl.constexpr, BIAS: tl.constexpr):
-    """Return a tile of queries, keys or values, with the bias of its columns."""
+def _bias(pointer, D: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr):
+    """Return a head's bias of queries or values."""
+    bias = tl.zeros((1, WIDTH), tl.float32)
+    if BIAS:
+        d = tl.arange(0, WIDTH)[None, :]
+        bias += tl.load(pointer + d, mask=d < D, other=0.0).to(tl.float32)
+    return bias
+
+
+@triton.jit
+def _tile(pointer, here, bias, BIAS: tl.constexpr):
+    """Return a tile of queries or values, with the bias of its columns."""
     tile = tl.load(pointer, mask=here, other=0.0)
     if BIAS:
-        d = tl.arange(0, tile.shape[1])
-        bias = tl.load(bias_pointer + d, mask=d < D, other=0.0).to(tl.float32)
-        tile = (tile.to(tl.float32) + bias[None, :]).to(tile.dtype)
+        tile = (tile.to(tl.float32) + bias).to(tile.dtype)
     return tile
 
 
@@ -73,34 +87,37 @@ def _attention_forward(
     BIAS: tl.constexpr,
     DROPOUT: tl.constexpr,
     PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    row = tl.program_id(0).to(tl.int64)
+    head, member = tl.program_id(0), tl.program_id(2).to(tl.int64)
     j = tl.arange(0, TOKENS)[:, None]
     d = tl.arange(0, WIDTH)[None, :]
     known = (j < n_tokens) & (d < D)
-    keys_here = kv_pointer + row * (n_tokens * KV_STEP) + j * KV_STEP + d
-    biases = bias_pointer + row // n_rows * (3 * HEADS * D)
+    biases = bias_pointer + member * (3 * HEADS * D) + head * D
+    q_bias = _bias(biases, D, WIDTH, BIAS)
+    v_bias = _bias(biases + 2 * HEADS * D, D, WIDTH, BIAS)
     if DROPOUT:
-        key = tl.load(keys_pointer + row // n_rows).to(tl.uint32)
-        first = (row % n_rows * (HEADS * n_tokens * n_tokens)).to(tl.uint32)
-    for head in tl.range(HEADS, num_stages=STAGES):
-        k = _tile(keys_here + head * D, known, biases + (HEADS + head) * D, D, BIAS)
-        v = _tile(keys_here + (HEADS + head) * D, known, biases + (2 * HEADS + head) * D, D, BIAS)
+        key = tl.load(keys_pointer + member).to(tl.uint32)
+    for step in tl.range(ROWS, num_stages=STAGES):
+        place = tl.program_id(1) * ROWS + step
+        row = member * n_rows + place
+        there = known & (place < n_rows)
+        keys_here = kv_pointer + row * (n_tokens * KV_STEP) + head * D + j * KV_STEP + d
+        k = tl.load(keys_here, mask=there, other=0.0)
+        v = _tile(keys_here + HEADS * D, there, v_bias, BIAS)
         for block in range(BLOCKS):
             i = block * BLOCK + tl.arange(0, BLOCK)[:, None]
-            here = (i < n_queries) & (d < D)
-            q_here = q_pointer + row * (n_queries * Q_STEP) + i * Q_STEP + d
-            q = _tile(q_here + head * D, here, biases + head * D, D, BIAS)
+            here = (i < n_queries) & (d < D) & (place < n_rows)
+            q = _tile(q_pointer + row * (n_queries * Q_STEP) + head * D + i * Q_STEP + d, here, q_bias, BIAS)
             weights, sums = _softmax(q, k, scale, n_tokens, PRECISION)
             if DROPOUT:
-                place = first + (i * n_tokens + tl.arange(0, TOKENS)[None, :] + head * (n_tokens * n_tokens)).to(
-                    tl.uint32
-                )
-                weights = tl.where(element_bits(place, key) >= threshold.to(tl.uint32), weights, 0.0)
+                first = ((place * HEADS + head) * (n_tokens * n_tokens)).to(tl.uint32)
+                bits = element_bits(first + (i * n_tokens + tl.arange(0, TOKENS)[None, :]).to(tl.uint32), key)
+                weights = tl.where(bits >= threshold.to(tl.uint32), weights, 0.0)
             y = tl.dot(weights.to(v.dtype), v, input_precision=PRECISION) * (factor / sums)[:, None]
-            outputs = out_pointer + row * (n_queries * HEADS * D) + i * (HEADS * D) + d
-            tl.store(outputs + head * D, y.to(v.dtype), mask=here)
+            outputs = out_pointer + row * (n_queries * HEADS * D) + head * D + i * (HEADS * D) + d
+            tl.store(outputs, y.to(v.dtype), mask=here)
 
 
 @triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens", "n_queries"])
@@ -130,6 +147,7 @@ def _attention_backward(
     BIAS: tl.constexpr,
     DROPOUT: tl.constexpr,
     PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
     STAGES: tl.constexpr,
 ):
     """Write the gradients of queries, keys and values.
@@ -137,36 +155,39 @@ def _attention_backward(
     With weights p, dropout's factors m, e = m * (grad v^T) and ds = p * (e - sum of p * e), they are
     dv = (m * p)^T grad, dq = ds k / sqrt(D) and dk = ds^T q / sqrt(D).
     """
-    row = tl.program_id(0).to(tl.int64)
+    head, member = tl.program_id(0), tl.program_id(2).to(tl.int64)
     j = tl.arange(0, TOKENS)[:, None]
     d = tl.arange(0, WIDTH)[None, :]
     known = (j < n_tokens) & (d < D)
-    at = row * (n_tokens * KV_STEP) + j * KV_STEP + d
-    biases = bias_pointer + row // n_rows * (3 * HEADS * D)
+    biases = bias_pointer + member * (3 * HEADS * D) + head * D
+    q_bias = _bias(biases, D, WIDTH, BIAS)
+    v_bias = _bias(biases + 2 * HEADS * D, D, WIDTH, BIAS)
     if DROPOUT:
-        key = tl.load(keys_pointer + row // n_rows).to(tl.uint32)
-        first = (row % n_rows * (HEADS * n_tokens * n_tokens)).to(tl.uint32)
-    for head in tl.range(HEADS, num_stages=STAGES):
-        k = _tile(kv_pointer + at + head * D, known, biases + (HEADS + head) * D, D, BIAS)
-        v = _tile(kv_pointer + at + (HEADS + head) * D, known, biases + (2 * HEADS + head) * D, D, BIAS)
+        key = tl.load(keys_pointer + member).to(tl.uint32)
+    for step in tl.range(ROWS, num_stages=STAGES):
+        place = tl.program_id(1) * ROWS + step
+        row = member * n_rows + place
+        there = known & (place < n_rows)
+        at = row * (n_tokens * KV_STEP) + head * D + j * KV_STEP + d
+        k = tl.load(kv_pointer + at, mask=there, other=0.0)
+        v = _tile(kv_pointer + at + HEADS * D, there, v_bias, BIAS)
         k_grad = tl.zeros((TOKENS, WIDTH), tl.float32)
         v_grad = tl.zeros((TOKENS, WIDTH), tl.float32)
         for block in range(BLOCKS):
             i = block * BLOCK + tl.arange(0, BLOCK)[:, None]
-            here = (i < n_queries) & (d < D)
-            q_at = row * (n_queries * Q_STEP) + i * Q_STEP + d + head * D
-            q = _tile(q_pointer + q_at, here, biases + head * D, D, BIAS)
-            grads = grad_pointer + row * (n_queries * HEADS * D) + i * (HEADS * D) + d
-            grad = tl.load(grads + head * D, mask=here, other=0.0)
+            here = (i < n_queries) & (d < D) & (place < n_rows)
+            q_at = row * (n_queries * Q_STEP) + head * D + i * Q_STEP + d
+            q = _tile(q_pointer + q_at, here, q_bias, BIAS)
+            grads = grad_pointer + row * (n_queries * HEADS * D) + head * D + i * (HEADS * D) + d
+            grad = tl.load(grads, mask=here, other=0.0)
             weights, sums = _softmax(q, k, scale, n_tokens, PRECISION)
             weights = weights / sums[:, None]
             slopes = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
             kept = weights
             if DROPOUT:
-                place = first + (i * n_tokens + tl.arange(0, TOKENS)[None, :] + head * (n_tokens * n_tokens)).to(
-                    tl.uint32
-                )
-                keep = element_bits(place, key) >= threshold.to(tl.uint32)
+                first = ((place * HEADS + head) * (n_tokens * n_tokens)).to(tl.uint32)
+                bits = element_bits(first + (i * n_tokens + tl.arange(0, TOKENS)[None, :]).to(tl.uint32), key)
+                keep = bits >= threshold.to(tl.uint32)
                 kept = tl.where(keep, weights * factor, 0.0)
                 slopes = tl.where(keep, slopes * factor, 0.0)
             v_grad += tl.dot(tl.trans(kept.to(v.dtype)), grad, input_precision=PRECISION)
@@ -175,15 +196,15 @@ def _attention_backward(
             q_grad = tl.dot(slopes, k, input_precision=PRECISION)
             tl.store(q_grad_pointer + q_at, q_grad.to(v.dtype), mask=here)
             k_grad += tl.dot(tl.trans(slopes), q, input_precision=PRECISION)
-        tl.store(kv_grad_pointer + at + (HEADS + head) * D, v_grad.to(v.dtype), mask=known)
-        tl.store(kv_grad_pointer + at + head * D, k_grad.to(v.dtype), mask=known)
+        tl.store(kv_grad_pointer + at + HEADS * D, v_grad.to(v.dtype), mask=there)
+        tl.store(kv_grad_pointer + at, k_grad.to(v.dtype), mask=there)
 
 
-def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: Settings) -> dict[str, int | bool | str]:
+def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: Settings) -> dict[str, Any]:
     """Return what a kernel is compiled for.
 
     Each warp takes 16 queries; 8 where tiles of float32 would overflow its registers. Tiles of 16-bit numbers are
-    read one head ahead, for which float32 and long rows leave no registers.
+    read some rows ahead, for which float32 and long rows leave no registers.
     """
     n_tokens, n_queries, width = kv.shape[2], q.shape[2], q.shape[3] // settings.n_heads
     tokens = max(16, triton.next_power_of_2(n_tokens))
@@ -204,12 +225,18 @@ def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: Settings) -> di
         "BIAS": with_bias,
         "DROPOUT": settings.p > 0.0,
         "PRECISION": "tf32" if settings.tf32 else "ieee",
-        "STAGES": 1 if single or tokens > 64 else 2,
+        "ROWS": min(ROWS, triton.next_power_of_2(q.shape[1])) if tokens <= 64 else 1,
+        "STAGES": 1 if single or tokens > 64 else STAGES,
         "num_warps": warps,
     }
 
 
-def _numbers(q: Tensor, settings: Settings) -> dict[str, int | float]:
+def _grid(q: Tensor, settings: Settings, constants: dict[str, Any]) -> tuple[int, int, int]:
+    """Return the numbers of heads, blocks of rows and members; heads are what neighbouring programs differ in."""
+    return settings.n_heads, triton.cdiv(q.shape[1], constants["ROWS"]), q.shape[0]
+
+
+def numbers(q: Tensor, settings: Settings) -> dict[str, int | float]:
     """Return the numbers that both kernels take."""
     root = (q.shape[3] // settings.n_heads) ** -0.5
     return {
@@ -237,14 +264,15 @@ def forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, 
         The rest.
     """
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    _attention_forward[(q.shape[0] * q.shape[1],)](
+    constants = _constants(q, kv, bias is not None, settings)
+    _attention_forward[_grid(q, settings, constants)](
         q,
         kv,
         q if bias is None else bias.contiguous(),
         q if keys is None else keys,
         out,
-        **_numbers(q, settings),
-        **_constants(q, kv, bias is not None, settings),
+        **numbers(q, settings),
+        **constants,
     )
     return out
 
@@ -254,7 +282,8 @@ def backward(
     q_grad: Tensor, kv_grad: Tensor,
 ) -> None:  # fmt: skip
     """Write the gradients of q and kv, into tensors with the same strides, from the gradient of the results."""
-    _attention_backward[(q.shape[0] * q.shape[1],)](
+    constants = _constants(q, kv, bias is not None, settings)
+    _attention_backward[_grid(q, settings, constants)](
         grad.contiguous(),
         q,
         kv,
@@ -263,6 +292,6 @@ def backward(
         q_grad,
         kv_grad,
         root=(q.shape[3] // settings.n_heads) ** -0.5,
-        **_numbers(q, settings),
-        **_constants(q, kv, bias is not None, settings),
+        **numbers(q, settings),
+        **constants,
     )

@@ -7,11 +7,18 @@ from torch import Tensor
 
 from knotwork.nn.backbones.dropout import keep_threshold
 from knotwork.nn.backbones.triton_dropout import element_bits
+from knotwork.nn.backbones.triton_parts import add_parts
 
 __all__ = ["backward", "forward"]
 
 BLOCK = 1024
-"""Results of a program."""
+"""Results of a program, forward."""
+
+TILE = 2048
+"""Results that a program holds at once, backward."""
+
+MOST_PARTS = 64
+"""Programs of a member at most, backward."""
 
 
 @triton.jit
@@ -64,36 +71,55 @@ def _reglu_forward(
     tl.store(out_pointer + member * size + element, y.to(out_pointer.dtype.element_ty), mask=here)
 
 
-@triton.jit(do_not_specialize=["threshold"])
+@triton.jit(do_not_specialize=["threshold", "n_rows"])
 def _reglu_backward(
     grad_pointer,
     x_pointer,
     bias_pointer,
     keys_pointer,
     out_pointer,
-    size,
+    parts_pointer,
+    n_rows,
     threshold,
     factor,
     HALF: tl.constexpr,
     BIAS: tl.constexpr,
     DROPOUT: tl.constexpr,
-    BLOCK: tl.constexpr,
-    LONG: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    BLOCKS: tl.constexpr,
 ):
-    member = tl.program_id(1).to(tl.int64)
-    program = tl.program_id(0)
-    if LONG:
-        program = program.to(tl.int64)
-    element = program * BLOCK + tl.arange(0, BLOCK)
-    here = element < size
-    at = member * 2 * size + element // HALF * (2 * HALF) + element % HALF
-    a, b = _halves(x_pointer + at, bias_pointer, element, member, here, HALF, BIAS)
-    grad = tl.load(grad_pointer + member * size + element, mask=here, other=0.0).to(tl.float32)
-    grad = grad * _factors(element, keys_pointer, member, threshold, factor, DROPOUT)
-    a_grad = grad * tl.where(b <= 0.0, 0.0, b)
-    b_grad = tl.where(b <= 0.0, 0.0, grad * a)
-    tl.store(out_pointer + at, a_grad.to(out_pointer.dtype.element_ty), mask=here)
-    tl.store(out_pointer + at + HALF, b_grad.to(out_pointer.dtype.element_ty), mask=here)
+    """Write the gradient of some rows, and add up that of the bias over them."""
+    part, member = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    column = tl.arange(0, COLUMNS)[None, :]
+    known = column < HALF
+    biases = bias_pointer + member * (2 * HALF) + column
+    a_bias, b_bias = tl.zeros((1, COLUMNS), tl.float32), tl.zeros((1, COLUMNS), tl.float32)
+    if BIAS:
+        a_bias += tl.load(biases, mask=known, other=0.0).to(tl.float32)
+        b_bias += tl.load(biases + HALF, mask=known, other=0.0).to(tl.float32)
+    a_sums, b_sums = tl.zeros((ROWS, COLUMNS), tl.float32), tl.zeros((ROWS, COLUMNS), tl.float32)
+    for block in range(BLOCKS):
+        row = (part * BLOCKS + block) * ROWS + tl.arange(0, ROWS)[:, None]
+        here = (row < n_rows) & known
+        at = (member * n_rows + row) * (2 * HALF) + column
+        a = tl.load(x_pointer + at, mask=here, other=0.0).to(tl.float32) + a_bias
+        b = tl.load(x_pointer + at + HALF, mask=here, other=0.0).to(tl.float32) + b_bias
+        grads = grad_pointer + (member * n_rows + row) * HALF + column
+        grad = tl.load(grads, mask=here, other=0.0).to(tl.float32)
+        grad *= _factors(row * HALF + column, keys_pointer, member, threshold, factor, DROPOUT)
+        a_grad = grad * tl.where(b <= 0.0, 0.0, b)
+        b_grad = tl.where(b <= 0.0, 0.0, grad * a)
+        tl.store(out_pointer + at, a_grad.to(out_pointer.dtype.element_ty), mask=here)
+        tl.store(out_pointer + at + HALF, b_grad.to(out_pointer.dtype.element_ty), mask=here)
+        if BIAS:
+            a_sums += a_grad
+            b_sums += b_grad
+    if BIAS:
+        column = tl.arange(0, COLUMNS)
+        parts = parts_pointer + (member * tl.num_programs(0) + part) * (2 * HALF) + column
+        tl.store(parts, tl.sum(a_sums, axis=0), mask=column < HALF)
+        tl.store(parts + HALF, tl.sum(b_sums, axis=0), mask=column < HALF)
 
 
 def forward(x: Tensor, bias: Tensor | None, keys: Tensor | None, p: float) -> Tensor:
@@ -119,24 +145,32 @@ def forward(x: Tensor, bias: Tensor | None, keys: Tensor | None, p: float) -> Te
     return out
 
 
-def backward(grad: Tensor, x: Tensor, bias: Tensor | None, keys: Tensor | None, p: float) -> Tensor:
-    """Return the gradient of x from that of the results."""
+def backward(
+    grad: Tensor, x: Tensor, bias: Tensor | None, keys: Tensor | None, p: float
+) -> tuple[Tensor, Tensor | None]:
+    """Return the gradients of x and, in float32, of the bias from that of the results."""
     grad, x = grad.contiguous(), x.contiguous()
-    out = torch.empty_like(x)
-    size = grad[0].numel()
-    _reglu_backward[(triton.cdiv(size, BLOCK), len(x))](
+    out, half = torch.empty_like(x), x.shape[-1] // 2
+    n_rows, columns = grad[0].numel() // half, triton.next_power_of_2(half)
+    rows = max(1, TILE // columns)
+    blocks = triton.next_power_of_2(triton.cdiv(n_rows, rows * MOST_PARTS))
+    n_parts = triton.cdiv(n_rows, rows * blocks)
+    parts = torch.empty(len(x), n_parts, 1, 2 * half, dtype=torch.float32, device=x.device)
+    _reglu_backward[(n_parts, len(x))](
         grad,
         x,
         x if bias is None else bias.contiguous(),
         x if keys is None else keys,
         out,
-        size,
+        parts,
+        n_rows,
         keep_threshold(p),
         1.0 / (1.0 - p),
-        HALF=x.shape[-1] // 2,
+        HALF=half,
         BIAS=bias is not None,
         DROPOUT=p > 0.0,
-        BLOCK=BLOCK,
-        LONG=2 * size >= 2**31 - BLOCK,
+        ROWS=rows,
+        COLUMNS=columns,
+        BLOCKS=blocks,
     )
-    return out
+    return out, None if bias is None else add_parts(parts)[0]

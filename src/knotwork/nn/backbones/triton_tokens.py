@@ -1,19 +1,39 @@
-"""Tokens of a stack in Triton: the CLS token, products and categories into one tensor, and its gradient back."""
+"""Tokens of a stack in Triton: blocks of values are multiplied by their weights and written where they belong."""
 
 import torch
 import triton
 from torch import Tensor
 from triton import language as tl
 
-__all__ = ["divide", "join"]
+__all__ = ["MOST_VALUES", "backward", "forward"]
 
-TILE = 1024
-"""Values that a program holds at once."""
+MOST_VALUES = 64
+"""Length of a feature's block up to which a program holds its weights."""
+
+TILE = 8192
+"""Values of tokens that a program holds at once."""
 
 
-@triton.jit(do_not_specialize=["n_products", "n_categories"])
-def _move(
-    products_pointer,
+@triton.jit
+def _block(pointer, row, n_rows, token, n_products, size, SIZE: tl.constexpr):
+    """Return the blocks of a feature in some rows."""
+    value = tl.arange(0, SIZE)[None, :]
+    here = (row < n_rows) & (value < size)
+    return tl.load(pointer + (row * n_products + token) * size + value, mask=here, other=0.0)
+
+
+@triton.jit
+def _weight(pointer, token, size, column, n_columns, SIZE: tl.constexpr):
+    """Return some columns of the weights of a feature."""
+    value = tl.arange(0, SIZE)[:, None]
+    here = (value < size) & (column < n_columns)
+    return tl.load(pointer + (token * size + value) * n_columns + column, mask=here, other=0.0)
+
+
+@triton.jit(do_not_specialize=["n_rows", "n_products", "n_categories", "size"])
+def _tokens_forward(
+    blocks_pointer,
+    weight_pointer,
     categories_pointer,
     bias_pointer,
     cls_pointer,
@@ -22,65 +42,148 @@ def _move(
     n_columns,
     n_products,
     n_categories,
+    size,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
-    JOIN: tl.constexpr,
+    SIZE: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):
-    """Write one token of some rows, or with JOIN off, write its gradient to where it came from."""
-    member, token = tl.program_id(2).to(tl.int64), tl.program_id(1)
+    """Write one token of some rows."""
+    place, member = tl.program_id(1) - 1, tl.program_id(2).to(tl.int64)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, COLUMNS)[None, :]
     here = (row < n_rows) & (column < n_columns)
+    value = tl.zeros((ROWS, COLUMNS), tl.float32)
+    if place < 0:
+        value += tl.load(cls_pointer + member * n_columns + column, mask=column < n_columns, other=0.0)
+    else:
+        own = (member * (n_products + n_categories) + place) * n_columns
+        if place < n_products:
+            blocks = blocks_pointer + member * n_rows * n_products * size
+            block = _block(blocks, row, n_rows, place, n_products, size, SIZE)
+            weights = weight_pointer + member * n_products * size * n_columns
+            weight = _weight(weights, place, size, column, n_columns, SIZE)
+            value += tl.dot(block, weight, input_precision=PRECISION)
+        else:
+            at = ((member * n_rows + row) * n_categories + place - n_products) * n_columns + column
+            value += tl.load(categories_pointer + at, mask=here, other=0.0).to(tl.float32)
+        value += tl.load(bias_pointer + own + column, mask=column < n_columns, other=0.0)
     n_tokens = 1 + n_products + n_categories
-    tokens = tokens_pointer + ((member * n_rows + row) * n_tokens + token) * n_columns + column
-    place = token - 1
-    own = member * (n_products + n_categories) + place
-    product = products_pointer + ((member * n_products + place) * n_rows + row) * n_columns + column
-    category = place - n_products
-    looked_up = categories_pointer + ((member * n_rows + row) * n_categories + category) * n_columns + column
-    if JOIN:
-        value = tl.zeros((ROWS, COLUMNS), tl.float32)
-        if token == 0:
-            value += tl.load(cls_pointer + member * n_columns + column, mask=column < n_columns, other=0.0)
-        else:
-            value += tl.load(bias_pointer + own * n_columns + column, mask=column < n_columns, other=0.0)
-            if token <= n_products:
-                value += tl.load(product, mask=here, other=0.0)
-            else:
-                value += tl.load(looked_up, mask=here, other=0.0)
-        tl.store(tokens, value.to(tokens_pointer.dtype.element_ty), mask=here)
-    elif token > 0:
-        value = tl.load(tokens, mask=here, other=0.0)
-        if token <= n_products:
-            tl.store(product, value, mask=here)
-        else:
-            tl.store(looked_up, value, mask=here)
+    tokens = tokens_pointer + ((member * n_rows + row) * n_tokens + place + 1) * n_columns + column
+    tl.store(tokens, value.to(tokens_pointer.dtype.element_ty), mask=here)
 
 
-def _launch(parts: tuple[Tensor, Tensor, Tensor, Tensor], tokens: Tensor, n_products: int, *, join_them: bool) -> None:
-    n_members, n_rows, n_tokens, n_columns = tokens.shape
-    columns = triton.next_power_of_2(n_columns)
-    rows = max(1, TILE // columns)
-    grid = (triton.cdiv(n_rows, rows), n_tokens, n_members)
-    n_categories = n_tokens - 1 - n_products
-    _move[grid](*parts, tokens, n_rows, n_columns, n_products, n_categories, ROWS=rows, COLUMNS=columns, JOIN=join_them)
+@triton.jit(do_not_specialize=["n_rows", "n_products", "n_tokens", "size"])
+def _weights_backward(
+    grad_pointer,
+    blocks_pointer,
+    out_pointer,
+    n_rows,
+    n_columns,
+    n_products,
+    n_tokens,
+    size,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    SIZE: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Write the gradient of some columns of a feature's weights."""
+    place, member = tl.program_id(1), tl.program_id(2).to(tl.int64)
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    blocks = blocks_pointer + member * n_rows * n_products * size
+    sums = tl.zeros((SIZE, COLUMNS), tl.float32)
+    for step in range(BLOCKS):
+        row = step * ROWS + tl.arange(0, ROWS)[:, None]
+        block = _block(blocks, row, n_rows, place, n_products, size, SIZE)
+        grads = grad_pointer + ((member * n_rows + row) * n_tokens + place + 1) * n_columns + column
+        grad = tl.load(grads, mask=(row < n_rows) & (column < n_columns), other=0.0)
+        sums += tl.dot(tl.trans(block), grad, input_precision=PRECISION)
+    value = tl.arange(0, SIZE)[:, None]
+    out = out_pointer + ((member * n_products + place) * size + value) * n_columns + column
+    tl.store(out, sums.to(out_pointer.dtype.element_ty), mask=(value < size) & (column < n_columns))
 
 
-def join(products: Tensor, categories: Tensor, bias: Tensor, cls: Tensor) -> Tensor:
-    """Return the tokens; parameters as in `join_tokens`, of which those without values are never read."""
-    n_members, n_products, n_rows, width = products.shape
-    n_tokens = 1 + n_products + categories.shape[2]
-    tokens = torch.empty(n_members, n_rows, n_tokens, width, dtype=products.dtype, device=products.device)
-    parts = (products.contiguous(), categories.contiguous(), bias.contiguous(), cls.contiguous())
-    _launch(parts, tokens, n_products, join_them=True)
+@triton.jit(do_not_specialize=["n_rows", "n_products", "n_tokens", "size"])
+def _blocks_backward(
+    grad_pointer,
+    weight_pointer,
+    out_pointer,
+    n_rows,
+    n_columns,
+    n_products,
+    n_tokens,
+    size,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    SIZE: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Write the gradient of a feature's blocks in some rows."""
+    place, member = tl.program_id(1), tl.program_id(2).to(tl.int64)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    weights = weight_pointer + member * n_products * size * n_columns
+    sums = tl.zeros((ROWS, SIZE), tl.float32)
+    for step in range(BLOCKS):
+        column = step * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+        weight = _weight(weights, place, size, column, n_columns, SIZE)
+        grads = grad_pointer + ((member * n_rows + row) * n_tokens + place + 1) * n_columns + column
+        grad = tl.load(grads, mask=(row < n_rows) & (column < n_columns), other=0.0)
+        sums += tl.dot(grad, tl.trans(weight), input_precision=PRECISION)
+    value = tl.arange(0, SIZE)[None, :]
+    out = out_pointer + ((member * n_rows + row) * n_products + place) * size + value
+    tl.store(out, sums.to(out_pointer.dtype.element_ty), mask=(row < n_rows) & (value < size))
+
+
+def _tile(n_columns: int, size: int, tf32: bool) -> dict[str, int | str]:
+    """Return the rows and columns of a tile, of which a product takes 16 at least, and the length of a block."""
+    columns = max(16, triton.next_power_of_2(n_columns))
+    return {
+        "ROWS": min(64, max(16, TILE // columns)),
+        "COLUMNS": columns,
+        "SIZE": max(16, triton.next_power_of_2(size)),
+        "PRECISION": "tf32" if tf32 else "ieee",
+    }
+
+
+def forward(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cls: Tensor, *, tf32: bool) -> Tensor:
+    """Return the tokens; parameters as in `make_tokens`, of which those without values are never read."""
+    n_members, n_rows, n_products, size = blocks.shape
+    n_categories, n_columns = categories.shape[2:]
+    n_tokens, tile = 1 + n_products + n_categories, _tile(n_columns, size, tf32)
+    tokens = torch.empty(n_members, n_rows, n_tokens, n_columns, dtype=weight.dtype, device=weight.device)
+    _tokens_forward[(triton.cdiv(n_rows, int(tile["ROWS"])), n_tokens, n_members)](
+        blocks,
+        weight,
+        categories.contiguous(),
+        bias.contiguous(),
+        cls.contiguous(),
+        tokens,
+        n_rows,
+        n_columns,
+        n_products,
+        n_categories,
+        size,
+        **tile,
+    )
     return tokens
 
 
-def divide(grad: Tensor, n_products: int) -> tuple[Tensor, Tensor]:
-    """Return the gradients of products and categories from that of the tokens."""
-    grad = grad.contiguous()
-    n_members, n_rows, n_tokens, width = grad.shape
-    products = torch.empty(n_members, n_products, n_rows, width, dtype=grad.dtype, device=grad.device)
-    categories = torch.empty(n_members, n_rows, n_tokens - 1 - n_products, width, dtype=grad.dtype, device=grad.device)
-    _launch((products, categories, grad, grad), grad, n_products, join_them=False)
-    return products, categories
+def backward(grad: Tensor, blocks: Tensor, weight: Tensor, *, tf32: bool, blocks_too: bool) -> tuple[Tensor, Tensor]:
+    """Return the gradients of weights and, if it is wanted, of blocks, from that of the tokens."""
+    n_members, n_rows, n_products, size = blocks.shape
+    n_tokens, n_columns = grad.shape[2:]
+    blocks_grad, weight_grad = torch.empty_like(blocks if blocks_too else blocks[:0]), torch.empty_like(weight)
+    if not n_products:
+        return weight_grad, blocks_grad
+    grad, shape = grad.contiguous(), (n_rows, n_columns, n_products, n_tokens, size)
+    tile = _tile(n_columns, size, tf32) | {"ROWS": 64, "COLUMNS": 64}
+    n_blocks, n_chunks = triton.cdiv(n_rows, 64), triton.cdiv(n_columns, 64)
+    _weights_backward[(n_chunks, n_products, n_members)](
+        grad, blocks, weight_grad, *shape, BLOCKS=triton.next_power_of_2(n_blocks), **tile
+    )
+    if blocks_too:
+        _blocks_backward[(n_blocks, n_products, n_members)](grad, weight, blocks_grad, *shape, BLOCKS=n_chunks, **tile)
+    return weight_grad, blocks_grad
