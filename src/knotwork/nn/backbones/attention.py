@@ -194,7 +194,10 @@ class _ShortAttention(torch.autograd.Function):
         qkv, first = qkv.contiguous(), None if first is None else first.contiguous()
         ctx.save_for_backward(qkv, first, bias, keys)
         ctx.settings = triton_attention.Settings(*settings)
-        if first is not None and qkv.shape[2] <= triton_first.MOST_TOKENS:
+        n_heads = ctx.settings.n_heads
+        ctx.alone = False
+        if first is not None and triton_first.holds(qkv.shape[2], n_heads, first.shape[3] // n_heads):
+            ctx.alone = True
             return triton_first.forward(first, qkv, bias, keys, settings=ctx.settings)
         return triton_attention.forward(*_divided(qkv, first), bias, keys, settings=ctx.settings)
 
@@ -205,7 +208,7 @@ class _ShortAttention(torch.autograd.Function):
 
         qkv, first, bias, keys = ctx.saved_tensors
         rest: tuple[None, ...] = (None, None, None, None)
-        if first is not None and qkv.shape[2] <= triton_first.MOST_TOKENS:
+        if ctx.alone:
             q_grad, kv_grad, sums = triton_first.backward(grad, first, qkv, bias, keys, settings=ctx.settings)
             return kv_grad, q_grad, None if bias is None else sums.to(bias.dtype), *rest
         out, first_out = torch.empty_like(qkv), None if first is None else torch.empty_like(first)

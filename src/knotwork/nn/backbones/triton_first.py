@@ -4,6 +4,8 @@ A program takes rows of one member, all heads at once: values of a row are a til
 adds up the gradients of the biases per program, and a second kernel adds these up in a fixed order.
 """
 
+import math
+
 import torch
 import triton
 import triton.language as tl
@@ -13,10 +15,10 @@ from knotwork.nn.backbones.triton_attention import Settings, numbers
 from knotwork.nn.backbones.triton_dropout import element_bits
 from knotwork.nn.backbones.triton_parts import add_parts
 
-__all__ = ["MOST_TOKENS", "backward", "forward"]
+__all__ = ["backward", "forward", "holds"]
 
-MOST_TOKENS = 32
-"""Tokens of a row that a program holds."""
+MOST_KEYS = 2**14
+"""Numbers in the keys of a row that a program holds."""
 
 ROWS = 8
 """Rows of a program, backward."""
@@ -161,22 +163,29 @@ def _first_backward(
     tl.store(parts + 2 * HEADS * D, v_sums, mask=own)
 
 
+def _tile(n_tokens: int, n_heads: int, width: int) -> tuple[int, int, int]:
+    """Return the tile of a row's keys: tokens, heads and columns."""
+    tokens, heads, columns = (triton.next_power_of_2(n) for n in (n_tokens, n_heads, width))
+    return max(8, tokens), heads, columns
+
+
+def holds(n_tokens: int, n_heads: int, width: int) -> bool:
+    """Say whether a program holds so many tokens, with so many heads of this width."""
+    return math.prod(_tile(n_tokens, n_heads, width)) <= MOST_KEYS
+
+
 def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: Settings, per_warp: int) -> dict[str, int | bool]:
-    """Return what a kernel is compiled for, with so many keys to a warp."""
+    """Return what a kernel is compiled for, with so many numbers of keys to a warp."""
     width = q.shape[3] // settings.n_heads
-    tokens = max(8, triton.next_power_of_2(kv.shape[2]))
-    tile = triton.next_power_of_2(settings.n_heads)
-    columns = triton.next_power_of_2(width)
+    tile = _tile(kv.shape[2], settings.n_heads, width)
     return {
         "n_tokens": kv.shape[2],
         "HEADS": settings.n_heads,
         "D": width,
-        "TOKENS": tokens,
-        "TILE": tile,
-        "WIDTH": columns,
+        **dict(zip(("TOKENS", "TILE", "WIDTH"), tile, strict=True)),
         "BIAS": with_bias,
         "DROPOUT": settings.p > 0.0,
-        "num_warps": max(1, min(16, tokens * tile * columns // per_warp)),
+        "num_warps": max(1, min(16, math.prod(tile) // per_warp)),
     }
 
 
