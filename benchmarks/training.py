@@ -170,13 +170,16 @@ def operations(stack: TrainingStack) -> float:
         rows = BATCH * n_tokens
         if name.startswith("head") or (name.startswith(last) and "qkv" not in name):
             rows = BATCH  # the CLS token alone
+        elif name.startswith(last):
+            rows = BATCH * (1 + 2 * n_tokens) / 3  # queries of the CLS token alone
         if "tokenizer" in name:
             rows = BATCH
         first = name.startswith("first") or "tokenizer" in name
         passes = 2 if first and network.encoding.logits is None else 3
         total += 2.0 * passes * rows * weight.numel()
     if network.has_tokens:
-        total += len(stack.ids) * 3 * BATCH * n_tokens**2 * 192 * 4 * 3
+        weights = (len(network.backbone.blocks) - 1) * n_tokens**2 + n_tokens
+        total += len(stack.ids) * BATCH * weights * 192 * 4 * 3
     return total
 
 

@@ -290,8 +290,8 @@ def test_members_that_leave_change_nothing_for_the_others(name, monkeypatch):
     members = [make_member(table, method, seed=place, fold=place % 5) for place, method in enumerate(MIXED * 2)]
     config = replace(FAST, max_epochs=20, learning_rate=1e-2, patience=3)
     results = []
-    for share in (0.01, 2.0):
-        monkeypatch.setattr(engine, "DROP_SHARE", share)
+    for steps in (0.01, 1e9):
+        monkeypatch.setattr(engine, "DROP_STEPS", {"cpu": steps})
         results.append(train(table, members, SMALL[name], config, device="cpu"))
     assert len({history.epochs for history in results[0].histories}) > 5
     for one, other in zip(*(trained.histories for trained in results), strict=True):

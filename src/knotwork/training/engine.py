@@ -24,8 +24,9 @@ from knotwork.training.stacking import plan_stacks
 
 __all__ = ["matrix_precision", "resolve_device", "train"]
 
-DROP_SHARE = 0.15
-"""Members that have stopped are taken out of the stack once they are this share of it."""
+DROP_STEPS = {"cpu": 5, "cuda": 50}
+"""Members that have stopped are taken out of the stack once they have cost as much as taking them out does, counted in
+steps of the whole stack: on a GPU, graphs are captured again; elsewhere, parameters and moments are copied."""
 
 
 def train(
@@ -132,7 +133,7 @@ class _Run:
         members = [self.members[place] for place in places]
         stack = TrainingStack(self.table, self.there, members, self.backbone, self.config, categories=self.categories)
         shift, scale = stack.shift.clone(), stack.scale.clone()
-        log, knots = _Log(len(places)), KnotPaths()
+        log, knots, wasted = _Log(len(places)), KnotPaths(), 0.0
         try:
             self._see_knots(stack, knots)
             while not self._stop(log.n_epochs):
@@ -141,8 +142,10 @@ class _Run:
                 self._tell_progress(number, stack, log.n_epochs, alive, len(places))
                 if not alive.any():
                     break
-                if (~alive).mean() >= DROP_SHARE:
+                wasted += stack.n_steps * (~alive).sum() / len(places)
+                if wasted >= DROP_STEPS.get(shift.device.type, 5):
                     stack.drop()
+                    wasted = 0.0
         except KeyboardInterrupt:
             self.stopped = True
         finally:

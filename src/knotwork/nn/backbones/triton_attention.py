@@ -19,9 +19,11 @@ from knotwork.nn.backbones.triton_dropout import element_bits
 
 __all__ = ["Settings", "backward", "forward", "numbers"]
 
-STAGES = 3
 ROWS = 8
 """Rows of a program, where its tiles are small."""
+
+STAGES = 2
+"""Rows that are under way at once, where tiles are small and of 16-bit numbers."""
 
 LONG_ROWS = {128: (64, 8), 256: (16, 4)}
 """Queries of a block and warps, for tiles of so many tokens: what the registers hold without spilling."""
@@ -36,12 +38,12 @@ class Settings(NamedTuple):
 
 
 @triton.jit
-def _bias(pointer, D: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr):
-    """Return a head's bias of queries or values."""
-    bias = tl.zeros((1, WIDTH), tl.float32)
+def _bias(pointer, D: tl.constexpr, TOKENS: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr):
+    """Return a head's bias of queries or values, once for every token: laid out like the tiles it is added to."""
+    bias = tl.zeros((TOKENS, WIDTH), pointer.dtype.element_ty)
     if BIAS:
-        d = tl.arange(0, WIDTH)[None, :]
-        bias += tl.load(pointer + d, mask=d < D, other=0.0).to(tl.float32)
+        d = tl.arange(0, WIDTH)[None, :] + tl.zeros((TOKENS, 1), tl.int32)
+        bias = tl.load(pointer + d, mask=d < D, other=0.0)
     return bias
 
 
@@ -50,16 +52,16 @@ def _tile(pointer, here, bias, BIAS: tl.constexpr):
     """Return a tile of queries or values, with the bias of its columns."""
     tile = tl.load(pointer, mask=here, other=0.0)
     if BIAS:
-        tile = (tile.to(tl.float32) + bias).to(tile.dtype)
+        tile = tile + bias
     return tile
 
 
 @triton.jit
 def _softmax(q, k, scale, n_tokens, PRECISION: tl.constexpr):
     """Return the powers of softmax over the first columns, before they are divided by their sums, and the sums."""
-    scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
+    scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
     scores = tl.where(tl.arange(0, k.shape[0])[None, :] < n_tokens, scores, -float("inf"))
-    powers = tl.exp2(scores - tl.max(scores, axis=1)[:, None])
+    powers = tl.exp2(scores * scale - (tl.max(scores, axis=1) * scale)[:, None])
     return powers, tl.sum(powers, axis=1)
 
 
@@ -95,8 +97,8 @@ def _attention_forward(
     d = tl.arange(0, WIDTH)[None, :]
     known = (j < n_tokens) & (d < D)
     biases = bias_pointer + member * (3 * HEADS * D) + head * D
-    q_bias = _bias(biases, D, WIDTH, BIAS)
-    v_bias = _bias(biases + 2 * HEADS * D, D, WIDTH, BIAS)
+    q_bias = _bias(biases, D, BLOCK, WIDTH, BIAS)
+    v_bias = _bias(biases + 2 * HEADS * D, D, TOKENS, WIDTH, BIAS)
     if DROPOUT:
         key = tl.load(keys_pointer + member).to(tl.uint32)
     for step in tl.range(ROWS, num_stages=STAGES):
@@ -160,8 +162,8 @@ def _attention_backward(
     d = tl.arange(0, WIDTH)[None, :]
     known = (j < n_tokens) & (d < D)
     biases = bias_pointer + member * (3 * HEADS * D) + head * D
-    q_bias = _bias(biases, D, WIDTH, BIAS)
-    v_bias = _bias(biases + 2 * HEADS * D, D, WIDTH, BIAS)
+    q_bias = _bias(biases, D, BLOCK, WIDTH, BIAS)
+    v_bias = _bias(biases + 2 * HEADS * D, D, TOKENS, WIDTH, BIAS)
     if DROPOUT:
         key = tl.load(keys_pointer + member).to(tl.uint32)
     for step in tl.range(ROWS, num_stages=STAGES):
@@ -181,7 +183,7 @@ def _attention_backward(
             grads = grad_pointer + row * (n_queries * HEADS * D) + head * D + i * (HEADS * D) + d
             grad = tl.load(grads, mask=here, other=0.0)
             weights, sums = _softmax(q, k, scale, n_tokens, PRECISION)
-            weights = weights / sums[:, None]
+            weights = weights * (1.0 / sums)[:, None]
             slopes = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
             kept = weights
             if DROPOUT:
@@ -189,10 +191,11 @@ def _attention_backward(
                 bits = element_bits(first + (i * n_tokens + tl.arange(0, TOKENS)[None, :]).to(tl.uint32), key)
                 keep = bits >= threshold.to(tl.uint32)
                 kept = tl.where(keep, weights * factor, 0.0)
-                slopes = tl.where(keep, slopes * factor, 0.0)
+                slopes = tl.where(keep, slopes * (factor * root), 0.0)
+            else:
+                slopes = slopes * root
             v_grad += tl.dot(tl.trans(kept.to(v.dtype)), grad, input_precision=PRECISION)
-            slopes = weights * (slopes - tl.sum(weights * slopes, axis=1)[:, None]) * root
-            slopes = slopes.to(v.dtype)
+            slopes = (weights * (slopes - tl.sum(weights * slopes, axis=1)[:, None])).to(v.dtype)
             q_grad = tl.dot(slopes, k, input_precision=PRECISION)
             tl.store(q_grad_pointer + q_at, q_grad.to(v.dtype), mask=here)
             k_grad += tl.dot(tl.trans(slopes), q, input_precision=PRECISION)
@@ -268,7 +271,7 @@ def forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, 
     _attention_forward[_grid(q, settings, constants)](
         q,
         kv,
-        q if bias is None else bias.contiguous(),
+        q if bias is None else bias.to(q.dtype).contiguous(),
         q if keys is None else keys,
         out,
         **numbers(q, settings),
@@ -287,7 +290,7 @@ def backward(
         grad.contiguous(),
         q,
         kv,
-        q if bias is None else bias.contiguous(),
+        q if bias is None else bias.to(q.dtype).contiguous(),
         q if keys is None else keys,
         q_grad,
         kv_grad,
