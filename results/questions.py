@@ -114,19 +114,24 @@ def ablation() -> Iterator[str]:
     yield ""
 
 
+def complete(ft: pd.DataFrame) -> list[str]:
+    """Return the data sets that have FT-Transformers of all three sizes."""
+    sizes = ft.groupby("dataset")["size"].nunique()
+    return sorted(str(name) for name in sizes[sizes == 3].index)
+
+
 def short_transformer(frame: pd.DataFrame) -> Iterator[str]:
     """Compare the FT-Transformer with the paper on the data sets where it is complete, and the others there."""
     ft = load("paper-ft")
-    sizes = ft.groupby("dataset")["size"].nunique()
-    names = sorted(sizes[sizes == 3].index)
-    n_all = frame["dataset"].nunique()
-    yield "## The FT-Transformer so far\n"
+    names, n_all = complete(ft), frame["dataset"].nunique()
+    if len(names) == n_all:
+        return
+    yield "**Where the FT-Transformer is.**\n"
     yield paragraph(f"""
         One token per feature, {len(ft):,} of {load_plan("paper-ft").n_networks:,} networks: {len(names)} of {n_all}
-        data sets are complete ({", ".join(names)}). Correlation of average ranks with the paper's on these data sets
-        alone, for each backbone and over the three:""")
-    both = pd.concat([frame, ft])
-    both = both[both["dataset"].isin(names)]
+        data sets are complete; missing are {", ".join(sorted(set(frame["dataset"]) - set(names)))}. Correlation of
+        average ranks with the paper's on the complete ones alone, for each backbone and over the three:""")
+    both = frame[frame["dataset"].isin(names)]
     networks = sorted(both["network"].unique())
     yield "| task | size | data sets | " + " | ".join(networks) + " | all three | best with the FT-Transformer |"
     yield "|---|---|---|" + "---|" * len(networks) + "---|---|"
@@ -199,6 +204,13 @@ def starts() -> Iterator[str]:
     yield ""
 
 
+def shift_of(variant: str) -> float:
+    """Return how far learned knots have gone on average with a variant of their training, in percent of the range."""
+    frame = load("knot-training")
+    own = frame[(frame["variant"] == variant) & frame["knots_moved"].astype(bool)]
+    return float(100 * own["knot_shift"].mean())
+
+
 def rates() -> Iterator[str]:
     """Compare learning rates of knots, and training them at once."""
     frame = load("knot-training")
@@ -223,18 +235,13 @@ def rates() -> Iterator[str]:
     yield ""
 
 
-def efficiency() -> Iterator[str]:
-    """Say what learned knots cost, and what a stack saves."""
-    alone, stacked = load("efficiency"), load("efficiency-stacked")
-    yield "## What learned knots cost\n"
-    yield paragraph(f"""
-        SGEMM, each network alone on the H200, one split: {len(alone)} of {load_plan("efficiency").n_networks} networks.
-        Time per epoch, in milliseconds, and its ratio; and the ratio of the whole training time, which also depends on
-        when early stopping ends it (epochs in brackets).""")
-    head = "| backbone | size | learned | fixed | ms per epoch | fixed | ratio | whole training |"
-    yield head
-    yield "|" + "---|" * (head.count("|") - 1)
-    worst = {}
+def cost_ratios() -> pd.DataFrame:
+    """Return, for each backbone, size and family of the efficiency plan, what learned knots cost beside fixed ones.
+
+    A pair is `apart` if the two were trained more than an hour apart, that is in different visits to the card: then the
+    ratio also says how the visits differ.
+    """
+    alone, rows = load("efficiency"), []
     for network in dict.fromkeys(alone["network"]):
         for size in (7, 15, 30):
             for learned, fixed in FAMILIES.items():
@@ -244,24 +251,55 @@ def efficiency() -> Iterator[str]:
                 ]
                 if not all(len(each) for each in pair):
                     continue
-                seconds, epochs = ([float(each[name].iloc[0]) for each in pair] for name in ("train_seconds", "epochs"))
-                per_epoch = [1000 * seconds[place] / epochs[place] for place in (0, 1)]
-                ratio = per_epoch[0] / per_epoch[1]
-                worst[network, size] = max(ratio, worst.get((network, size), 0.0))
-                yield (
-                    f"| {network} | {size} | {learned} | {fixed} | {per_epoch[0]:.2f} | {per_epoch[1]:.2f} "
-                    f"| {ratio:.2f} | {seconds[0] / seconds[1]:.2f} ({epochs[0]:.0f}, {epochs[1]:.0f}) |"
-                )
-    largest = max(ratio for (_, size), ratio in worst.items() if size == 30)
+                one, other = (each.iloc[0] for each in pair)
+                rows.append(
+                    {
+                        "network": network, "size": size, "learned": learned, "fixed": fixed,
+                        "learned_ms": 1000 * one["train_seconds"] / one["epochs"],
+                        "fixed_ms": 1000 * other["train_seconds"] / other["epochs"],
+                        "whole": one["train_seconds"] / other["train_seconds"],
+                        "epochs": f"{one['epochs']:.0f}, {other['epochs']:.0f}",
+                        "apart": abs(one["recorded_at"] - other["recorded_at"]) > 3600,
+                    }
+                )  # fmt: skip
+    table = pd.DataFrame(rows)
+    return table.assign(ratio=table["learned_ms"] / table["fixed_ms"])
+
+
+def largest_cost() -> float:
+    """Return the largest ratio of the time per epoch at size 30, of pairs that were trained in one visit."""
+    table = cost_ratios()
+    return float(table[(table["size"] == 30) & ~table["apart"]]["ratio"].max())
+
+
+def efficiency() -> Iterator[str]:
+    """Say what learned knots cost, and what a stack saves."""
+    alone, stacked = load("efficiency"), load("efficiency-stacked")
+    yield "## What learned knots cost\n"
+    yield paragraph(f"""
+        SGEMM, each network alone on the H200, one split: {len(alone)} of {load_plan("efficiency").n_networks} networks.
+        Time per epoch, in milliseconds, and its ratio; and the ratio of the whole training time, which also depends on
+        when early stopping ends it (epochs in brackets). A star: the two were trained in different visits to the card,
+        which differ by more than learned knots cost; such ratios say little.""")
+    head = "| backbone | size | learned | fixed | ms per epoch | fixed | ratio | whole training |"
+    yield head
+    yield "|" + "---|" * (head.count("|") - 1)
+    for row in cost_ratios().itertuples():
+        star = "*" if row.apart else ""
+        yield (
+            f"| {row.network} | {row.size} | {row.learned} | {row.fixed} | {row.learned_ms:.2f} | {row.fixed_ms:.2f} "
+            f"| {row.ratio:.2f}{star} | {row.whole:.2f}{star} ({row.epochs}) |"
+        )
     yield "\n" + paragraph(f"""
-        At size 30 the largest ratio per epoch is {largest:.2f} (the paper calls learned knots high-cost; the bar here
-        was 1.2).""")
+        At size 30 the largest ratio per epoch within a visit is {largest_cost():.2f} (the paper calls learned knots
+        high-cost; the bar here was 1.2). The first network of a process also carries the start of the process.""")
     both = alone.merge(stacked, on=["network", "method", "size", "fold"], suffixes=("", "_stacked"))
     both["size"] = both["size"].astype(float)
     rows = both.groupby("network")[["train_seconds", "train_seconds_stacked"]].sum()
     for network, row in rows.iterrows():
         n_pairs = int((both["network"] == network).sum())
+        units = stacked[stacked["network"] == network].groupby("started_at").size()
         yield paragraph(f"""
-            The same {n_pairs} {network} networks in stacks of 35 to 45: {row["train_seconds_stacked"]:.1f} s instead of
-            {row["train_seconds"]:.1f} s alone, a factor of
+            The same {n_pairs} {network} networks in stacks of {units.min()} to {units.max()}:
+            {row["train_seconds_stacked"]:.1f} s instead of {row["train_seconds"]:.1f} s alone, a factor of
             {row["train_seconds"] / row["train_seconds_stacked"]:.1f}.""")

@@ -24,7 +24,7 @@ from knotwork.training.stacking import plan_stacks
 
 __all__ = ["matrix_precision", "resolve_device", "train"]
 
-DROP_STEPS = {"cpu": 5, "cuda": 50}
+DROP_STEPS = {"cpu": 2, "cuda": 50}
 """Members that have stopped are taken out of the stack once they have cost as much as taking them out does, counted in
 steps of the whole stack: on a GPU, graphs are captured again; elsewhere, parameters and moments are copied."""
 
@@ -143,7 +143,7 @@ class _Run:
                 if not alive.any():
                     break
                 wasted += stack.n_steps * (~alive).sum() / len(places)
-                if wasted >= DROP_STEPS.get(shift.device.type, 5):
+                if wasted >= DROP_STEPS.get(shift.device.type, 2):
                     stack.drop()
                     wasted = 0.0
         except KeyboardInterrupt:

@@ -19,7 +19,7 @@ from knotwork.nn.backbones.triton_dropout import element_bits
 
 __all__ = ["Settings", "backward", "forward", "numbers"]
 
-ROWS = 8
+ROWS = 4
 """Rows of a program, where its tiles are small."""
 
 STAGES = 2

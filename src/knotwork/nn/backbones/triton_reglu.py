@@ -17,9 +17,6 @@ BLOCK = 1024
 TILE = 2048
 """Results that a program holds at once, backward."""
 
-STAGES = 1
-"""Blocks of rows that are under way at once, backward."""
-
 MOST_PARTS = 64
 """Programs of a member at most, backward."""
 
@@ -91,7 +88,6 @@ def _reglu_backward(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     BLOCKS: tl.constexpr,
-    STAGES: tl.constexpr,
 ):
     """Write the gradient of some rows, and add up that of the bias over them."""
     part, member = tl.program_id(0), tl.program_id(1).to(tl.int64)
@@ -103,7 +99,7 @@ def _reglu_backward(
         a_bias += tl.load(biases, mask=known, other=0.0).to(tl.float32)
         b_bias += tl.load(biases + HALF, mask=known, other=0.0).to(tl.float32)
     a_sums, b_sums = tl.zeros((ROWS, COLUMNS), tl.float32), tl.zeros((ROWS, COLUMNS), tl.float32)
-    for block in tl.range(BLOCKS, num_stages=STAGES):
+    for block in range(BLOCKS):
         row = (part * BLOCKS + block) * ROWS + tl.arange(0, ROWS)[:, None]
         here = (row < n_rows) & known
         at = (member * n_rows + row) * (2 * HALF) + column
@@ -176,7 +172,5 @@ def backward(
         ROWS=rows,
         COLUMNS=columns,
         BLOCKS=blocks,
-        STAGES=STAGES,
-        num_warps=max(1, min(4, rows * columns // 256)),
     )
     return out, None if bias is None else add_parts(parts)[0]
