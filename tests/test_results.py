@@ -49,12 +49,12 @@ def test_the_readme_and_the_guide_say_what_the_page_says():
     )
     assert "Mean over the six settings: **0.85**" in page
     assert "correlate with the paper's at 0.85" in readme
-    assert "| ft feature | 4,120 | 2,384 | 1,510 |" in page
-    assert "4,120 of 4,750 networks, 25 minutes of the card; the rest would take about 14" in readme
+    assert "| ft feature | 4,120 | 2,384 | 1,510 | 5.6 | 15.8 |" in page
+    assert "4,120 of 4,750 networks, 25 minutes of the card (one at a time about 16 hours); the rest" in readme
     assert "4,120 of 4,750 | one H200, two processes at once | 1,510 on the card" in cluster
     assert "by 0.87 with the paper's 163 values" in page
     assert "its ablation at 0.87" in readme
-    assert "the largest ratio per epoch within a visit is 1.19" in page
+    assert "the largest ratio per epoch without a star is 1.19 (mlp, resnet)" in page
     assert "at most 1.19 times the time per epoch" in readme
     assert "they need about 14 minutes" in page
     assert "the rest about 14 min" in cluster

@@ -289,10 +289,13 @@ def test_members_that_leave_change_nothing_for_the_others(name, monkeypatch):
     table = make_table()
     members = [make_member(table, method, seed=place, fold=place % 5) for place, method in enumerate(MIXED * 2)]
     config = replace(FAST, max_epochs=20, learning_rate=1e-2, patience=3)
-    results = []
+    results, drops, drop = [], [], engine.TrainingStack.drop
+    monkeypatch.setattr(engine.TrainingStack, "drop", lambda stack: (drops.append(steps), drop(stack)))
     for steps in (0.01, 1e9):
         monkeypatch.setattr(engine, "DROP_STEPS", {"cpu": steps})
         results.append(train(table, members, SMALL[name], config, device="cpu"))
+    assert len(drops) > 3
+    assert set(drops) == {0.01}
     assert len({history.epochs for history in results[0].histories}) > 5
     for one, other in zip(*(trained.histories for trained in results), strict=True):
         same(one, other)

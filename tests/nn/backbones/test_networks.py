@@ -6,7 +6,7 @@ import torch
 from knotwork import nn as knn
 from knotwork.errors import ArgumentError, ArgumentTypeError
 from knotwork.nn.backbones.config import BACKBONES, make_backbone
-from knotwork.nn.backbones.linear import Linear, _divided_product, initialise
+from knotwork.nn.backbones.linear import Linear, _DividedProduct, initialise
 
 SMALL = {
     "mlp": {"widths": (12, 8)},
@@ -154,7 +154,7 @@ def test_a_divided_product_has_the_gradients_of_two_products(n_tokens):
     layer = Linear(2, 5, 9).double()
     torch.nn.init.normal_(layer.weight)
     x = torch.randn(2, 3, n_tokens, 5, dtype=torch.float64, requires_grad=True)
-    got, expected = layer.divided_product(x, 4), _divided_product(x, layer.weight, 4)
+    got, expected = _DividedProduct.apply(x, layer.weight, 4), layer.divided_product(x, 4)
     whole = layer.product(x)
     torch.testing.assert_close(got[0], whole[:, :, :1, :4])
     torch.testing.assert_close(got[1], whole[..., 4:])
@@ -162,3 +162,22 @@ def test_a_divided_product_has_the_gradients_of_two_products(n_tokens):
     own = torch.autograd.grad(got, [x, layer.weight], grads)
     for one, other in zip(own, torch.autograd.grad(expected, [x, layer.weight], grads), strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_an_ft_transformer_knows_autocast():
+    network, (blocks, codes) = make("ft").eval(), inputs("ft", 6)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = network(blocks, codes)
+        out.float().sum().backward()
+    torch.testing.assert_close(out.float(), network(blocks, codes), rtol=0.05, atol=0.05)
+    assert all(bool(parameter.grad.isfinite().all()) for parameter in network.parameters())
+
+
+@pytest.mark.parametrize("change", [{"weight": 1}, {"categories": 1}, {"bias": 1}, {"cls": 1}])
+def test_tokens_of_other_shapes_are_refused(change):
+    from knotwork.nn.backbones.tokens import make_tokens
+
+    shapes = {"weight": (2, 3, 4, 8), "categories": (2, 5, 1, 8), "bias": (2, 4, 8), "cls": (2, 8)}
+    tensors = {name: torch.zeros(shape[0] + change.get(name, 0), *shape[1:]) for name, shape in shapes.items()}
+    with pytest.raises(ArgumentError, match=f"{next(iter(change))} must be of shape"):
+        make_tokens(torch.zeros(2, 5, 3, 4), **tensors)

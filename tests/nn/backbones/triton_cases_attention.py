@@ -10,7 +10,7 @@ from knotwork.nn.backbones import attention as attention_file
 from knotwork.nn.backbones import layer_norm as layer_norm_file
 from knotwork.nn.backbones import reglu as reglu_file
 from knotwork.nn.backbones import tokens as tokens_file
-from knotwork.nn.backbones import triton_keys, triton_layer_norm
+from knotwork.nn.backbones import triton_attention, triton_first, triton_keys, triton_layer_norm, triton_reglu
 from knotwork.nn.backbones.dropout import dropout
 from knotwork.nn.backbones.noise import Noise, member_keys
 
@@ -31,6 +31,7 @@ def make_noise(n_members):
 
 SHAPES = [(3, 2, 5, 2, 24), (2, 3, 15, 3, 24), (1, 2, 33, 2, 24), (2, 1, 16, 1, 8)]
 LONG = [(2, 1, 70, 1, 24), (1, 1, 130, 1, 8)]
+MANY_ROWS = (2, 9, 3, 3, 5)  # more than a program takes, and heads and widths that are no powers of two
 
 
 def attend(leaves, keys, n_heads, p):
@@ -84,12 +85,30 @@ def test_attention_among_many_tokens(shape, first, dtype):
     check_attention(shape, 0.2, dtype, with_bias=True, first=first)
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_attention_in_many_rows(first):
+    check_attention(MANY_ROWS, 0.2, torch.float32, with_bias=True, first=first)
+
+
+def test_the_first_query_among_more_tokens_than_its_own_kernel_holds():
+    shape = (1, 1, 130, 4, 24)
+    assert not triton_first.holds(130, 4, 24)
+    check_attention(shape, 0.2, torch.float32, with_bias=True, first=True)
+
+
+def test_rows_lie_where_a_grid_may_be_long():
+    settings = triton_attention.Settings(8, 0.0, False)
+    q = torch.empty(3, 2**18, 9, 192, device="meta")
+    assert triton_attention._grid(q, settings, {"ROWS": 1}) == (8 * 2**18, 3)
+
+
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-@pytest.mark.parametrize(("n_products", "n_categories", "size", "n_rows"), [(3, 0, 5, 70), (2, 3, 17, 7), (0, 2, 4, 3)])
+@pytest.mark.parametrize("shape", [(3, 0, 5, 70, 24), (2, 3, 17, 7, 24), (0, 2, 4, 3, 24), (1, 1, 4, 5, 260)], ids=str)
 @pytest.mark.parametrize("learned", [True, False])
-def test_tokens(learned, n_products, n_categories, size, n_rows, dtype):
+def test_tokens(learned, shape, dtype):
+    n_products, n_categories, size, n_rows, width = shape
     torch.manual_seed(0)
-    n_members, width = 2, 24
+    n_members = 2
     given = [
         torch.randn(n_members, n_rows, n_products, size, device=DEVICE).to(dtype),
         torch.randn(n_members, n_products, size, width, device=DEVICE).to(dtype),
@@ -123,8 +142,9 @@ def test_keys():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("p", [0.0, 0.6])
 @pytest.mark.parametrize("with_bias", [False, True])
-@pytest.mark.parametrize("shape", [(3, 7, 2, 170), (2, 40, 64), (1, 5)])
-def test_reglu(shape, with_bias, p, dtype):
+@pytest.mark.parametrize("shape", [(3, 7, 2, 170), (2, 140, 64), (1, 5)])
+def test_reglu(shape, with_bias, p, dtype, monkeypatch):
+    monkeypatch.setattr(triton_reglu, "MOST_PARTS", 2)  # so that programs of 140 rows take several blocks
     torch.manual_seed(0)
     bias = torch.randn(shape[0], 2 * shape[-1], device=DEVICE) if with_bias else None
     x = torch.randn(*shape[:-1], 2 * shape[-1], device=DEVICE).to(dtype)

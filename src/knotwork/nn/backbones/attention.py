@@ -69,8 +69,9 @@ def attention(
     Per row and head, y = (m * softmax(q k^T / sqrt(D))) v, where m is 1 / (1 - p) where the bits of weight
     ((b H + h) T + i) T + j reach 2**32 p, and 0 elsewhere. The paths: on a GPU, up to 256 tokens with heads of width
     32 or 64 tokens with heads of width 64, one Triton kernel forward and one backward, which keep nothing but qkv and
-    a key per member; elsewhere torch's ``scaled_dot_product_attention``, which cannot use given noise; with noise the
-    definition, on a few rows at a time. On a GPU, products of float32 are exact unless
+    a key per member, and others for the first query alone; the bias of the keys, which softmax does not see, is left
+    out there, and its gradient is 0. Elsewhere torch's ``scaled_dot_product_attention``, which cannot use given noise;
+    with noise the definition, on a few rows at a time. On a GPU, products of float32 are exact unless
     ``torch.set_float32_matmul_precision`` allows TF32.
 
     Examples

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from knotwork.nn.backbones.dropout import on_triton
 from knotwork.nn.backbones.noise import Noise, random_bits
 
 __all__ = ["Draw", "Initial", "Linear", "Uniform", "first_places", "initialise", "look_up", "member_seeds"]
@@ -118,9 +119,9 @@ class Linear(Initial):
             The products, without the bias.
         """
         x = x.to(self.weight.dtype)
-        if torch.compiler.is_compiling():
-            return _divided_product(x, self.weight, n_columns)
-        return _DividedProduct.apply(x, self.weight, n_columns)  # type: ignore[no-any-return, no-untyped-call]
+        if on_triton(x) and not torch.is_autocast_enabled(x.device.type) and not torch.compiler.is_compiling():
+            return _DividedProduct.apply(x, self.weight, n_columns)  # type: ignore[no-any-return, no-untyped-call]
+        return _divided_product(x, self.weight, n_columns)
 
 
 def _divided_product(x: Tensor, weight: Tensor, n_columns: int) -> tuple[Tensor, Tensor]:
@@ -131,7 +132,7 @@ def _divided_product(x: Tensor, weight: Tensor, n_columns: int) -> tuple[Tensor,
 
 
 class _DividedProduct(torch.autograd.Function):
-    """Two products whose gradients are added up in place, not as tensors that are zero for the most part."""
+    """The two products on a GPU: gradients are added up in place, not as tensors that are zero for the most part."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, n_columns: int) -> tuple[Tensor, Tensor]:

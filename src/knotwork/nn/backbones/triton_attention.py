@@ -92,7 +92,7 @@ def _attention_forward(
     ROWS: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    head, member = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    head, first_row, member = tl.program_id(0) % HEADS, tl.program_id(0) // HEADS * ROWS, tl.program_id(1).to(tl.int64)
     j = tl.arange(0, TOKENS)[:, None]
     d = tl.arange(0, WIDTH)[None, :]
     known = (j < n_tokens) & (d < D)
@@ -102,7 +102,7 @@ def _attention_forward(
     if DROPOUT:
         key = tl.load(keys_pointer + member).to(tl.uint32)
     for step in tl.range(ROWS, num_stages=STAGES):
-        place = tl.program_id(1) * ROWS + step
+        place = first_row + step
         row = member * n_rows + place
         there = known & (place < n_rows)
         keys_here = kv_pointer + row * (n_tokens * KV_STEP) + head * D + j * KV_STEP + d
@@ -157,7 +157,7 @@ def _attention_backward(
     With weights p, dropout's factors m, e = m * (grad v^T) and ds = p * (e - sum of p * e), they are
     dv = (m * p)^T grad, dq = ds k / sqrt(D) and dk = ds^T q / sqrt(D).
     """
-    head, member = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    head, first_row, member = tl.program_id(0) % HEADS, tl.program_id(0) // HEADS * ROWS, tl.program_id(1).to(tl.int64)
     j = tl.arange(0, TOKENS)[:, None]
     d = tl.arange(0, WIDTH)[None, :]
     known = (j < n_tokens) & (d < D)
@@ -167,7 +167,7 @@ def _attention_backward(
     if DROPOUT:
         key = tl.load(keys_pointer + member).to(tl.uint32)
     for step in tl.range(ROWS, num_stages=STAGES):
-        place = tl.program_id(1) * ROWS + step
+        place = first_row + step
         row = member * n_rows + place
         there = known & (place < n_rows)
         at = row * (n_tokens * KV_STEP) + head * D + j * KV_STEP + d
@@ -234,9 +234,12 @@ def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: Settings) -> di
     }
 
 
-def _grid(q: Tensor, settings: Settings, constants: dict[str, Any]) -> tuple[int, int, int]:
-    """Return the numbers of heads, blocks of rows and members; heads are what neighbouring programs differ in."""
-    return settings.n_heads, triton.cdiv(q.shape[1], constants["ROWS"]), q.shape[0]
+def _grid(q: Tensor, settings: Settings, constants: dict[str, Any]) -> tuple[int, int]:
+    """Return the number of heads times blocks of rows, and of members; neighbouring programs differ in the head.
+
+    Only the first number may exceed 65535 on a GPU.
+    """
+    return settings.n_heads * triton.cdiv(q.shape[1], constants["ROWS"]), q.shape[0]
 
 
 def numbers(q: Tensor, settings: Settings) -> dict[str, int | float]:

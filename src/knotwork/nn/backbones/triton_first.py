@@ -21,7 +21,10 @@ MOST_KEYS = 2**14
 """Numbers in the keys of a row that a program holds."""
 
 ROWS = 8
-"""Rows of a program, backward."""
+"""Rows of a program at least, backward."""
+
+MOST_PARTS = 128
+"""Programs of a member at most, backward."""
 
 
 @triton.jit
@@ -210,7 +213,8 @@ def backward(
     """Return the gradients of q, kv and the bias, the last in float32."""
     n_members, n_rows, _, width = q.shape
     q_grad, kv_grad = torch.empty_like(q), torch.empty_like(kv)
-    n_parts = triton.cdiv(n_rows, ROWS)
+    rows = max(ROWS, triton.next_power_of_2(triton.cdiv(n_rows, MOST_PARTS)))
+    n_parts = triton.cdiv(n_rows, rows)
     parts = torch.empty(n_members, n_parts, 1, 3 * width, dtype=torch.float32, device=q.device)
     _first_backward[(n_parts, n_members)](
         grad.contiguous(),
@@ -222,7 +226,7 @@ def backward(
         kv_grad,
         parts,
         root=(width // settings.n_heads) ** -0.5,
-        ROWS=ROWS,
+        ROWS=rows,
         **numbers(q, settings),
         **_constants(q, kv, bias is not None, settings, 2048),
     )

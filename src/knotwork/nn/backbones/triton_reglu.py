@@ -172,5 +172,6 @@ def backward(
         ROWS=rows,
         COLUMNS=columns,
         BLOCKS=blocks,
+        num_warps=max(4, min(16, columns // 512)),
     )
     return out, None if bias is None else add_parts(parts)[0]

@@ -10,8 +10,11 @@ __all__ = ["MOST_VALUES", "backward", "forward"]
 MOST_VALUES = 64
 """Length of a feature's block up to which a program holds its weights."""
 
-TILE = 8192
-"""Values of tokens that a program holds at once."""
+ROWS, WIDEST = 32, 256
+"""Rows and most columns of a program, forward."""
+
+CHUNK = 64
+"""Rows and columns of tokens that a program takes at once, backward."""
 
 
 @triton.jit
@@ -19,7 +22,7 @@ def _block(pointer, row, n_rows, token, n_products, size, SIZE: tl.constexpr):
     """Return the blocks of a feature in some rows."""
     value = tl.arange(0, SIZE)[None, :]
     here = (row < n_rows) & (value < size)
-    return tl.load(pointer + (row * n_products + token) * size + value, mask=here, other=0.0)
+    return tl.load(pointer + (row.to(tl.int64) * n_products + token) * size + value, mask=here, other=0.0)
 
 
 @triton.jit
@@ -46,12 +49,13 @@ def _tokens_forward(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     SIZE: tl.constexpr,
+    CHUNKS: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Write one token of some rows."""
+    """Write some columns of one token of some rows."""
     place, member = tl.program_id(1) - 1, tl.program_id(2).to(tl.int64)
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
-    column = tl.arange(0, COLUMNS)[None, :]
+    row = tl.program_id(0) // CHUNKS * ROWS + tl.arange(0, ROWS)[:, None]
+    column = tl.program_id(0) % CHUNKS * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     here = (row < n_rows) & (column < n_columns)
     value = tl.zeros((ROWS, COLUMNS), tl.float32)
     if place < 0:
@@ -137,11 +141,10 @@ def _blocks_backward(
     tl.store(out, sums.to(out_pointer.dtype.element_ty), mask=(row < n_rows) & (value < size))
 
 
-def _tile(n_columns: int, size: int, tf32: bool) -> dict[str, int | str]:
-    """Return the rows and columns of a tile, of which a product takes 16 at least, and the length of a block."""
-    columns = max(16, triton.next_power_of_2(n_columns))
+def _tile(rows: int, columns: int, size: int, tf32: bool) -> dict[str, int | str]:
+    """Return what a kernel is compiled for; of each, a product takes 16 at least."""
     return {
-        "ROWS": min(64, max(16, TILE // columns)),
+        "ROWS": rows,
         "COLUMNS": columns,
         "SIZE": max(16, triton.next_power_of_2(size)),
         "PRECISION": "tf32" if tf32 else "ieee",
@@ -152,9 +155,10 @@ def forward(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cl
     """Return the tokens; parameters as in `make_tokens`, of which those without values are never read."""
     n_members, n_rows, n_products, size = blocks.shape
     n_categories, n_columns = categories.shape[2:]
-    n_tokens, tile = 1 + n_products + n_categories, _tile(n_columns, size, tf32)
+    n_tokens, columns = 1 + n_products + n_categories, min(WIDEST, max(16, triton.next_power_of_2(n_columns)))
+    chunks = triton.cdiv(n_columns, columns)
     tokens = torch.empty(n_members, n_rows, n_tokens, n_columns, dtype=weight.dtype, device=weight.device)
-    _tokens_forward[(triton.cdiv(n_rows, int(tile["ROWS"])), n_tokens, n_members)](
+    _tokens_forward[(triton.cdiv(n_rows, ROWS) * chunks, n_tokens, n_members)](
         blocks,
         weight,
         categories.contiguous(),
@@ -166,7 +170,8 @@ def forward(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cl
         n_products,
         n_categories,
         size,
-        **tile,
+        CHUNKS=chunks,
+        **_tile(ROWS, columns, size, tf32),
     )
     return tokens
 
@@ -179,8 +184,8 @@ def backward(grad: Tensor, blocks: Tensor, weight: Tensor, *, tf32: bool, blocks
     if not n_products:
         return weight_grad, blocks_grad
     grad, shape = grad.contiguous(), (n_rows, n_columns, n_products, n_tokens, size)
-    tile = _tile(n_columns, size, tf32) | {"ROWS": 64, "COLUMNS": 64}
-    n_blocks, n_chunks = triton.cdiv(n_rows, 64), triton.cdiv(n_columns, 64)
+    tile = _tile(CHUNK, CHUNK, size, tf32)
+    n_blocks, n_chunks = triton.cdiv(n_rows, CHUNK), triton.cdiv(n_columns, CHUNK)
     _weights_backward[(n_chunks, n_products, n_members)](
         grad, blocks, weight_grad, *shape, BLOCKS=triton.next_power_of_2(n_blocks), **tile
     )
