@@ -271,7 +271,7 @@ def cost_ratios() -> pd.DataFrame:
 
 
 def largest_cost() -> tuple[float, str]:
-    """Return the largest ratio of the time per epoch at size 30 of pairs that compare, and of which backbones they are."""
+    """Return the largest ratio of the time per epoch at size 30 of pairs that compare, and their backbones."""
     table = cost_ratios()
     table = table[(table["size"] == 30) & ~table["apart"]]
     return float(table["ratio"].max()), ", ".join(dict.fromkeys(table["network"]))

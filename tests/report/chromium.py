@@ -88,10 +88,16 @@ class Browser:
         return answer["result"].get("value")
 
     def click(self, selector):
-        """Press and release the left button of the mouse in the middle of an element, as far as it can be seen."""
-        middle = """(() => { const each = document.querySelector(%s); each.scrollIntoView({block: "center",
-            inline: "center", behavior: "instant"}); const box = each.getClientRects()[0];
-            return [box.x + box.width / 2, box.y + box.height / 2]; })()"""
+        """Press and release the left button of the mouse in the middle of an element, once it stands still."""
+        middle = """(async () => { const each = document.querySelector(%s); let last = [];
+            for (let i = 0; i < 100; i++) {
+                each.scrollIntoView({block: "center", inline: "center", behavior: "instant"});
+                await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+                const box = each.getClientRects()[0], now = [box.x + box.width / 2, box.y + box.height / 2];
+                if (now[0] === last[0] && now[1] === last[1]) break;
+                last = now;
+            }
+            return last; })()"""
         x, y = self.evaluate(middle % json.dumps(selector))
         for kind in ("mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
