@@ -181,3 +181,5 @@ def test_tokens_of_other_shapes_are_refused(change):
     tensors = {name: torch.zeros(shape[0] + change.get(name, 0), *shape[1:]) for name, shape in shapes.items()}
     with pytest.raises(ArgumentError, match=f"{next(iter(change))} must be of shape"):
         make_tokens(torch.zeros(2, 5, 3, 4), **tensors)
+    nothing = {"weight": torch.zeros(2, 0, 0, 8), "bias": torch.zeros(2, 1, 8), "cls": torch.zeros(2, 8)}
+    assert make_tokens(torch.zeros(2, 5, 0, 1), categories=torch.zeros(2, 5, 1, 8), **nothing).shape == (2, 5, 2, 8)

@@ -39,6 +39,7 @@ def make_tokens(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor
     the weights, one for the blocks where they have a gradient, and a sum. Elsewhere plain torch.
     """
     n_members, n_rows, n_features, size = blocks.shape
+    size = size if n_features else weight.shape[2]  # of no blocks, the length does not matter
     width, n_categories = cls.shape[-1], categories.shape[2]
     shapes = {
         "weight": (weight, (n_members, n_features, size, width)),

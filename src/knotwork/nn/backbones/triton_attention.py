@@ -223,7 +223,7 @@ def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: Settings) -> di
         "KV_STEP": kv.stride(2),
         "TOKENS": tokens,
         "BLOCK": block,
-        "BLOCKS": 1 if n_queries <= block else tokens // block,
+        "BLOCKS": triton.cdiv(n_queries, block),
         "WIDTH": max(16, triton.next_power_of_2(width)),
         "BIAS": with_bias,
         "DROPOUT": settings.p > 0.0,
