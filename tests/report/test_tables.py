@@ -125,6 +125,17 @@ def test_ties_are_all_bold_and_incomplete_scores_never():
     assert "Not all folds" in table.to_markdown()
 
 
+def test_methods_without_a_size_make_no_rows_of_sizes_that_nothing_has_there():
+    part = SUMMARY[~((SUMMARY["dataset"] == "reg01") & (SUMMARY["size"] == 15))]
+    rows = [[cell.text for cell in row[:2]] for row in dataset_table(part, "regression", size=15).rows]
+    assert ["reg00", "mlp"] in rows
+    assert ["reg01", "mlp"] not in rows
+    plain = SUMMARY[SUMMARY["size"].isna() | (SUMMARY["dataset"] != "reg01")]  # no sizes at all: all there is of it
+    assert ["reg01", "mlp"] in [
+        [cell.text for cell in row[:2]] for row in dataset_table(plain, "regression", size=15).rows
+    ]
+
+
 def test_wins_and_first_places():
     table, scores = win_table(RANKS[0]), RANKS[0].scores
     i, j = RANKS[0].order[:2]

@@ -22,13 +22,19 @@ __all__ = [
 def dataset_table(summary: pd.DataFrame, task: str, *, size: int | None) -> Table:
     """Return the scores on every data set and network, mean and standard deviation over folds, the best in bold.
 
-    Scores that lack a fold are marked with a star and never set in bold. Parameters as in `rank_table`.
+    Scores that lack a fold are marked with a star and never set in bold. Methods without a size stand in the rows of
+    every size that others have there. Parameters as in `rank_table`.
     """
     metric = METRICS[task]
-    part = summary[(summary["task"] == task) & (summary["size"].isna() | (summary["size"] == size))]
+    of_task = summary[summary["task"] == task]
+    part = of_task[of_task["size"].isna() | (of_task["size"] == size)]
     methods = in_order(part["method"].unique())
+    sized = of_task[of_task["size"].notna()]
+    elsewhere = set(zip(sized["network"], sized["dataset"], strict=True))
     rows = []
     for (network, dataset), block in part.groupby(["network", "dataset"]):
+        if size is not None and block["size"].isna().all() and (network, dataset) in elsewhere:
+            continue
         found = {row.method: row for row in block.itertuples()}
         cells = [_score_cell(found.get(method)) for method in methods]
         best = mark_best(cells, lower_is_better=metric.lower_is_better)
@@ -59,7 +65,7 @@ def browse_table(summary: pd.DataFrame) -> Table:
         "scores",
         "Scores by data set",
         "NRMSE for regression (lower is better), AUC for classification (higher is better); mean ± standard deviation "
-        "over folds, the best of each row in bold. Std and MinMax have no size and stand in every row.",
+        "over folds, the best of each row in bold. Std and MinMax have no size and stand in the rows of all sizes.",
         ["data set", "task", "backbone", "size", *methods],
         rows,
     )
