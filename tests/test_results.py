@@ -42,6 +42,13 @@ def test_the_page_is_what_the_records_say():
     assert page == (ROOT / "docs" / "findings.md").read_text(encoding="utf-8"), "run python results/findings.py"
 
 
+def test_steps_of_the_plain_loop_are_those_of_the_benchmark():
+    steps = runpy.run_path(str(ROOT / "results" / "findings.py"))["PLAIN_STEP"]
+    table = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    for network, seconds in steps.items():
+        assert f"| {network.split()[0]} | BS-Q | 30 | 1 | {1e6 * seconds:.0f} |" in table
+
+
 def test_the_readme_and_the_guide_say_what_the_page_says():
     page, readme, cluster = (
         " ".join((ROOT / name).read_text(encoding="utf-8").split())

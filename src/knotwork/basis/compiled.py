@@ -34,9 +34,9 @@ def compiled(**options: Any) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         try:
-            return numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]
+            return numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]  # numba has no types
         except RuntimeError:  # numba found no folder for its cache
-            return numba.njit(nogil=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]
+            return numba.njit(nogil=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]  # numba has no types
 
     return decorate
 

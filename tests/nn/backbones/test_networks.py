@@ -173,13 +173,16 @@ def test_an_ft_transformer_knows_autocast():
     assert all(bool(parameter.grad.isfinite().all()) for parameter in network.parameters())
 
 
-@pytest.mark.parametrize("change", [{"weight": 1}, {"categories": 1}, {"bias": 1}, {"cls": 1}])
-def test_tokens_of_other_shapes_are_refused(change):
-    from knotwork.nn.backbones.tokens import make_tokens
-
-    shapes = {"weight": (2, 3, 4, 8), "categories": (2, 5, 1, 8), "bias": (2, 4, 8), "cls": (2, 8)}
-    tensors = {name: torch.zeros(shape[0] + change.get(name, 0), *shape[1:]) for name, shape in shapes.items()}
-    with pytest.raises(ArgumentError, match=f"{next(iter(change))} must be of shape"):
-        make_tokens(torch.zeros(2, 5, 3, 4), **tensors)
-    nothing = {"weight": torch.zeros(2, 0, 0, 8), "bias": torch.zeros(2, 1, 8), "cls": torch.zeros(2, 8)}
-    assert make_tokens(torch.zeros(2, 5, 0, 1), categories=torch.zeros(2, 5, 1, 8), **nothing).shape == (2, 5, 2, 8)
+@pytest.mark.parametrize(
+    ("blocks", "codes", "message"),
+    [
+        ((6, 2, 4), (6, 1), r"blocks must be of shape \(\.\.\., 3, 4\)"),
+        ((6, 3, 5), (6, 1), r"blocks must be of shape \(\.\.\., 3, 4\)"),
+        ((6, 3, 4), (6, 2), "codes must have 1 columns"),
+        ((6, 3, 4), None, "codes must have 1 columns"),
+    ],
+)
+@pytest.mark.parametrize("name", ["ft", "ft by coordinate"])
+def test_other_features_than_the_network_was_made_for_are_refused(name, blocks, codes, message):
+    with pytest.raises(ArgumentError, match=message):
+        make(name)(torch.rand(blocks), None if codes is None else torch.zeros(codes, dtype=torch.int64))

@@ -76,6 +76,7 @@ class Tokenizer(Initial):
 
     def forward(self, blocks: Tensor, codes: Tensor | None, dtype: torch.dtype) -> Tensor:
         """Return tokens of shape (n_members, batch, n_tokens, d_token)."""
+        self._check(blocks, codes)
         weight = self.weight.to(dtype)
         if self.by_coordinate:  # a value is a block of its own
             blocks = blocks.flatten(-2)[..., self.places, None]
@@ -85,6 +86,15 @@ class Tokenizer(Initial):
         else:
             categories = weight.new_zeros(*blocks.shape[:2], 0, weight.shape[-1])
         return make_tokens(blocks.to(dtype), weight, categories, self.bias, self.cls)
+
+    def _check(self, blocks: Tensor, codes: Tensor | None) -> None:
+        """Check that there are as many features and values, and as many categories, as the network was made for."""
+        n_features, size = self.weight.shape[1:3]
+        if blocks.shape[2] != n_features or (n_features and blocks.shape[3] != size):
+            raise argument_error("blocks", f"be of shape (..., {n_features}, {size})", tuple(blocks.shape))
+        n_categories, given = len(self.category_starts), 0 if codes is None else codes.shape[-1]
+        if given != n_categories:
+            raise argument_error("codes", f"have {n_categories} columns, one for each category", given)
 
 
 @final

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from knotwork.checks import argument_error
 from knotwork.nn.backbones.dropout import on_triton
 
 __all__ = ["make_tokens"]
@@ -38,18 +37,6 @@ def make_tokens(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor
     On a GPU, for blocks of up to 64 values, one Triton kernel forward, which writes each token once; backward one for
     the weights, one for the blocks where they have a gradient, and a sum. Elsewhere plain torch.
     """
-    n_members, n_rows, n_features, size = blocks.shape
-    size = size if n_features else weight.shape[2]  # of no blocks, the length does not matter
-    width, n_categories = cls.shape[-1], categories.shape[2]
-    shapes = {
-        "weight": (weight, (n_members, n_features, size, width)),
-        "categories": (categories, (n_members, n_rows, n_categories, width)),
-        "bias": (bias, (n_members, n_features + n_categories, width)),
-        "cls": (cls, (n_members, width)),
-    }
-    for name, (tensor, shape) in shapes.items():
-        if tensor.shape != shape:
-            raise argument_error(name, f"be of shape {shape} with blocks of shape {tuple(blocks.shape)}", tensor.shape)
     if on_triton(weight) and _has_short_blocks(blocks) and (blocks.numel() or categories.numel()):
         tf32 = torch.get_float32_matmul_precision() != "highest"
         return _Tokens.apply(blocks, weight, categories, bias, cls, tf32)  # type: ignore[no-any-return, no-untyped-call]
