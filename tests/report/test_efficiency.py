@@ -35,6 +35,14 @@ def test_ratio_of_times(factor):
         assert [cell.value for cell in row[4:]] == pytest.approx(times)
 
 
+def test_the_time_of_an_epoch_is_the_recorded_one_where_there_is_one():
+    found = records(False, learned=3.0)
+    typical = np.where(found["method"] == "BS-Grad-U", 0.22, 0.2)
+    pairs = ratios_of(read_records(found.assign(epoch_seconds=np.where(found["size"] == 7, typical, np.nan))))
+    ratios = (pairs["per_epoch"] / pairs["per_epoch_fixed"]).groupby(pairs["size"]).mean()
+    assert ratios.to_dict() == pytest.approx({7: 1.1, 30: 1.5})
+
+
 def test_members_of_a_stack_share_its_time_so_nothing_is_said_of_them():
     pairs = ratios_of(read_records(records(True)))
     assert not len(pairs)

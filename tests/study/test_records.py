@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from knotwork.study import load_results
-from knotwork.study.records import COLUMNS, RecordIndex, RecordWarning, consolidate, write_records
+from knotwork.study.records import COLUMNS, LATER, RecordIndex, RecordWarning, consolidate, write_records
 
 DESIGN = {
     *("dataset", "task", "backbone", "tokens", "method", "size", "fold", "seed", "status"),
@@ -102,9 +102,9 @@ def test_of_rows_with_one_key_the_best_and_latest_counts(tmp_path, rows, expecte
 
 
 def test_records_from_before_a_column_was_added_count(tmp_path):
-    path = write_records(tmp_path, "a", [row("a", variant="v", knot_shift=0.5), row("b")])
+    path = write_records(tmp_path, "a", [row("a", variant="v", knot_shift=0.5, epoch_seconds=0.1), row("b")])
     table = pq.read_table(path)
-    pq.write_table(table.drop_columns(["variant", "knot_shift"]), path)
+    pq.write_table(table.drop_columns(list(LATER)), path)
     write_records(tmp_path, "c", [row("c", variant="v")])
     frame = load_results(tmp_path).set_index("key")
     assert list(load_results(tmp_path).columns) == list(COLUMNS)

@@ -79,6 +79,16 @@ def test_time_runs_out():
     assert 1 <= trained.histories[0].epochs < 10_000
 
 
+def test_what_the_first_epoch_compiles_is_not_in_the_time_of_an_epoch(monkeypatch):
+    table = make_table()
+    told = iter([10.0, 2.0, 2.0, 2.0])
+    monkeypatch.setattr(engine._Run, "_seconds", lambda self: next(told))
+    trained = run(table, [make_member(table, "BS-Q", seed=seed) for seed in range(2)])
+    for history in trained.histories:  # each has half of the stack's time
+        assert history.seconds == pytest.approx(8.0)
+        assert history.epoch_seconds == pytest.approx(1.0)
+
+
 def test_stacks_share_the_time():
     table = make_table()
     members = [make_member(table, "BS-Q", size) for size in (7, 15)]

@@ -30,7 +30,8 @@ REQUIRED = ("dataset", "task", "backbone", "method", "size", "fold")
 
 OPTIONAL = {
     "key": None, "tokens": None, "variant": None, "together": None, "seed": 0, "status": "ok",
-    **dict.fromkeys(("nrmse", "auc", "prepare_seconds", "train_seconds", "n_parameters", "epochs"), np.nan),
+    **dict.fromkeys(("nrmse", "auc", "prepare_seconds", "train_seconds", "epoch_seconds"), np.nan),
+    **dict.fromkeys(("n_parameters", "epochs"), np.nan),
     "data_sha256": None, "plan": None, "plan_hash": None, "version": None, "torch_version": None, "host": None,
     "device": None, "error": None,
 }  # fmt: skip

@@ -9,9 +9,26 @@ from knotwork.report.aggregate import in_order
 from knotwork.report.cost_tables import fixed_counterpart
 from knotwork.report.tables import Cell, Table
 
-__all__ = ["describe_ratios", "describe_stacks", "ratio_table", "ratios_of", "stack_table"]
+__all__ = ["describe_ratios", "describe_stacks", "per_epoch", "ratio_table", "ratios_of", "stack_table"]
 
 _RUN = ["dataset", "network", "size", "fold", "seed"]
+
+
+def per_epoch(frame: pd.DataFrame) -> "pd.Series[float]":
+    """Return the seconds that an epoch takes: the median epoch's, or the mean where records do not have that.
+
+    The mean also holds what the first epoch takes to compile kernels.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        With columns `epoch_seconds train_seconds epochs`.
+    """
+    typical, seconds, epochs = (
+        pd.to_numeric(frame[name], errors="coerce").astype(float)
+        for name in ("epoch_seconds", "train_seconds", "epochs")
+    )
+    return typical.fillna(seconds / epochs)
 
 
 def ratios_of(frame: pd.DataFrame) -> pd.DataFrame:
@@ -29,11 +46,11 @@ def ratios_of(frame: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         A row for each network with learned knots that has its counterpart: columns `method fixed`, those that tell
-        networks apart, `seconds seconds_fixed`, and `per_epoch per_epoch_fixed`, seconds of training per epoch.
+        networks apart, `seconds seconds_fixed`, and `per_epoch per_epoch_fixed`, as from `per_epoch`.
     """
     alone = frame[frame["score"].notna() & (frame["together"].isna() | (frame["together"].astype(object) == False))]  # noqa: E712
-    seconds, epochs = (pd.to_numeric(alone[name], errors="coerce") for name in ("train_seconds", "epochs"))
-    work = alone[[*_RUN, "method"]].assign(seconds=seconds, per_epoch=seconds / epochs)
+    seconds = pd.to_numeric(alone["train_seconds"], errors="coerce")
+    work = alone[[*_RUN, "method"]].assign(seconds=seconds, per_epoch=per_epoch(alone))
     learned = work.assign(fixed=work["method"].map(fixed_counterpart)).dropna(subset=["fixed"])
     pairs = learned.merge(work, left_on=[*_RUN, "fixed"], right_on=[*_RUN, "method"], suffixes=("", "_fixed"))
     return pairs.dropna(subset=["seconds", "seconds_fixed"])

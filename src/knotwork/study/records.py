@@ -31,7 +31,7 @@ COLUMNS: dict[str, pa.DataType] = {
     "status": pa.string(),
     **{name: pa.float64() for name in ("nrmse", "rmse", "mae", "r2", "auc", "log_loss", "accuracy", "brier")},
     **{name: pa.float64() for name in ("target_mean", "target_std", "target_range")},
-    **{name: pa.float64() for name in ("prepare_seconds", "train_seconds")},
+    **{name: pa.float64() for name in ("prepare_seconds", "train_seconds", "epoch_seconds")},
     **{name: pa.int64() for name in ("epochs", "best_epoch", "n_parameters")},
     "knots_moved": pa.bool_(),
     "knot_shift": pa.float64(),
@@ -47,7 +47,7 @@ COLUMNS: dict[str, pa.DataType] = {
 IDENTITY = ("dataset", "backbone", "tokens", "method", "size", "fold", "seed", "variant", "together")
 """What tells networks of a plan apart for a reader."""
 
-LATER = ("variant", "knot_shift")
+LATER = ("variant", "knot_shift", "epoch_seconds")
 """Columns that records did not have at first; in those from before they are missing."""
 
 SCHEMA = pa.schema(list(COLUMNS.items()))

@@ -145,6 +145,7 @@ class UnitTrainer:
             how = {
                 "device": str(resolve_device(self.device)),
                 "train_seconds": history.seconds,
+                "epoch_seconds": history.epoch_seconds,
                 "epochs": history.epochs,
                 "best_epoch": history.best_epoch,
                 "knots_moved": shift is not None and shift[1] > LEAST_SHIFT,

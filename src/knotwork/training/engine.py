@@ -218,7 +218,7 @@ class _Log:
     def __init__(self, n_members: int) -> None:
         self.rows: list[list[npt.NDArray[np.float64]]] = [[] for _ in range(n_members)]
         self.best_epochs = np.full(n_members, -1)
-        self.seconds = np.zeros(n_members)
+        self.seconds: list[list[float]] = [[] for _ in range(n_members)]
         self.alive = np.ones(n_members, dtype=bool)
         self.n_epochs = 0
 
@@ -230,7 +230,7 @@ class _Log:
         for column, member in trained:
             self.rows[member].append(told[:3, column].copy())
             self.best_epochs[member] = int(told[5, column])
-            self.seconds[member] += seconds / len(trained)
+            self.seconds[member].append(seconds / len(trained))
             self.alive[member] = still[column]
         self.n_epochs += 1
         return still
@@ -240,7 +240,8 @@ class _Log:
         out = []
         for rows, best, seconds in zip(self.rows, self.best_epochs, self.seconds, strict=True):
             loss, score, rate = np.array(rows).reshape(-1, 3).T
-            out.append(History(loss, score, rate, int(best), float(seconds)))
+            typical = float(np.median(seconds)) if seconds else math.nan
+            out.append(History(loss, score, rate, int(best), sum(seconds), typical))
         return out
 
 

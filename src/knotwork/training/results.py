@@ -1,6 +1,7 @@
 """What comes out of training: networks with their best weights, and how they were trained."""
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,6 +34,9 @@ class History:
         Epoch of the best score, from 0, whose weights are kept; -1 if no score was ever a number.
     seconds : float
         The member's share of the time its stack took.
+    epoch_seconds : float, optional
+        Its share of an epoch, the median over epochs: unlike the mean, it does not hold what the first epoch takes to
+        build networks, compile kernels and capture graphs. It is not saved with a model.
     """
 
     loss: npt.NDArray[np.float64]
@@ -40,6 +44,7 @@ class History:
     learning_rate: npt.NDArray[np.float64]
     best_epoch: int
     seconds: float
+    epoch_seconds: float = math.nan
 
     @property
     def epochs(self) -> int:
