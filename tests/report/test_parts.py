@@ -39,15 +39,14 @@ def split(*plans):
 def test_plans_of_one_name_are_ranked_together_and_others_are_not():
     parts = split(
         plan_of("paper-mlp"), grid(), efficiency("efficiency", False), plan_of("paper-resnet", backbones=["resnet"]),
-        efficiency("efficiency-stacked", True), plan_of("paper-ft", backbones=["ft"], tokens="coordinate"),
-        plan_of("paper", backbones=["ft"], tokens="feature"),
+        efficiency("efficiency-stacked", True), plan_of("paper", backbones=["ft"], tokens="feature"),
     )  # fmt: skip
     assert [(part.kind, part.plans) for part in parts] == [
-        ("benchmark", ("paper", "paper-ft", "paper-mlp", "paper-resnet")),
+        ("benchmark", ("paper", "paper-mlp", "paper-resnet")),
         ("times", ("efficiency", "efficiency-stacked")),
         ("grid", ("ablation",)),
     ]
-    assert set(parts[0].frame["network"]) == {"mlp", "resnet", "ft feature", "ft coordinate"}
+    assert set(parts[0].frame["network"]) == {"mlp", "resnet", "ft feature"}
     assert set(parts[1].frame["network"]) == {"mlp (alone)", "mlp (stacked)"}
     assert set(parts[0].frame["dataset"]) == {"reg00", "reg01", "reg02"}
 
@@ -60,6 +59,14 @@ def test_a_network_of_two_plans_counts_once():
 def test_plans_that_trained_the_same_network_differently_stay_apart():
     parts = split(plan_of("paper", n_regression=4), plan_of("paper-rates", salt="faster"))
     assert [part.plans for part in parts] == [("paper",), ("paper-rates",)]
+
+
+def test_a_backbone_counts_once_for_a_data_set_whatever_its_tokens():
+    parts = split(
+        plan_of("paper-mlp"), plan_of("paper-ft", backbones=["ft"], tokens="feature"),
+        plan_of("paper-ft-coordinate", backbones=["ft"], tokens="coordinate", n_regression=2),
+    )  # fmt: skip
+    assert [part.plans for part in parts] == [("paper-ft", "paper-mlp"), ("paper-ft-coordinate",)]
 
 
 def test_plans_with_methods_of_their_own_stay_apart():

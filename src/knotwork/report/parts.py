@@ -13,7 +13,9 @@ __all__ = ["TIMES", "Part", "split_records"]
 TIMES = "efficiency"
 """First word of the names of plans whose networks are trained for their times."""
 
-_IDENTITY = ["dataset", "backbone", "tokens", "variant", "together", "method", "size", "fold", "seed"]
+_IDENTITY = ["dataset", "backbone", "variant", "together", "method", "size", "fold", "seed"]
+"""What tells networks apart, but for tokens: a backbone has one block in the ranks of a data set, not one for each kind
+of its tokens."""
 _FEWEST_SIZES = 4
 
 
@@ -60,9 +62,10 @@ def split_records(records: pd.DataFrame, traced: Collection[str] = ()) -> list[P
     """Split records by their plans into parts, benchmarks first, the one with most networks at the head.
 
     Plans whose names begin with the same word before a hyphen, as ``paper-mlp`` and ``paper-ft``, are one part, unless
-    one has methods that the other lacks, or both have trained the same network in different ways. Networks of plans
-    whose names begin with ``efficiency`` are there for their times, those with `traced` networks for what was kept of
-    them; a single data set with four sizes or more is a grid; the others are benchmarks.
+    one has methods that the other lacks, or both have trained the same network in different ways or with other tokens,
+    so that it would count twice. Networks of plans whose names begin with ``efficiency`` are there for their times,
+    those with `traced` networks for what was kept of them; a single data set with four sizes or more is a grid; the
+    others are benchmarks.
 
     Parameters
     ----------
@@ -98,8 +101,10 @@ def _belong_together(members: Sequence[str], held: pd.DataFrame, name: str, rows
         return False
     if "key" not in rows.columns:
         return True
-    both = pd.concat([held, rows]).drop_duplicates("key")
-    return not both.duplicated([name for name in _IDENTITY if name in both.columns]).any()
+    new = rows[~rows["key"].isin(held["key"])]
+    identity = [name for name in _IDENTITY if name in rows.columns and name in held.columns]
+    both = pd.concat([each[identity].drop_duplicates() for each in (held, new)])
+    return not both.duplicated().any()
 
 
 def _part(plans: Sequence[str], records: pd.DataFrame, traced: Collection[str]) -> Part:
