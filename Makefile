@@ -25,9 +25,13 @@ docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # All of the paper: needs a GPU, and the tables in KNOTWORK_DATA. It may be stopped and started again.
+DEVICE ?= cuda
+NO_GPU = make paper needs a GPU, and torch finds none. On a CPU it takes very long: DEVICE=cpu if that is wanted.
 paper: $(STAMP)
+	@$(BIN)/python -c "import sys, torch; sys.exit('$(DEVICE)' == 'cuda' and not torch.cuda.is_available() and '$(NO_GPU)')"
 	set -e; for plan in $(PLANS); do \
-	    $(BIN)/knotwork study prepare $$plan --out study; $(BIN)/knotwork study run $$plan --out study; done
+	    $(BIN)/knotwork study prepare $$plan --out study; \
+	    $(BIN)/knotwork study run $$plan --out study --device $(DEVICE); done
 	$(BIN)/knotwork study pack study --out results
 	$(MAKE) paper-tables
 

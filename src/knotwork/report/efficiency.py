@@ -81,7 +81,8 @@ def ratio_table(pairs: pd.DataFrame) -> Table:
         "learned_to_fixed",
         "Learned to fixed knots",
         "Seconds of training over all folds, and their ratio; and the ratio of the seconds per epoch (median, least "
-        "and most over folds), which does not depend on when training stopped. Networks trained alone.",
+        "and most over folds), which does not depend on when training stopped: that of the median epoch, or the mean, "
+        "with what compiling took, where records do not have it. Networks trained alone.",
         ["learned", "fixed", "backbone", "size", "seconds", "seconds, fixed", "ratio", "per epoch", "least", "most"],
         rows,
     )
