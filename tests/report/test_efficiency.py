@@ -43,6 +43,13 @@ def test_the_time_of_an_epoch_is_the_recorded_one_where_there_is_one():
     assert ratios.to_dict() == pytest.approx({7: 1.1, 30: 1.5})
 
 
+def test_a_median_is_not_divided_by_a_mean():
+    found = records(False, learned=3.0)
+    one_of_two = found.assign(epoch_seconds=np.where(found["method"] == "BS-Grad-U", 0.22, np.nan))
+    pairs = ratios_of(read_records(one_of_two))
+    assert (pairs["per_epoch"] / pairs["per_epoch_fixed"]).tolist() == pytest.approx([1.5] * 6)
+
+
 def test_members_of_a_stack_share_its_time_so_nothing_is_said_of_them():
     pairs = ratios_of(read_records(records(True)))
     assert not len(pairs)

@@ -8,6 +8,7 @@ import torch
 
 from knotwork.errors import ArgumentError
 from knotwork.nn.backbones.config import MLPConfig
+from knotwork.study.trainer import LEAST_SHIFT, knot_shifts
 from knotwork.training import engine, stacking
 from knotwork.training.config import TrainingConfig
 from knotwork.training.engine import resolve_device, train
@@ -193,6 +194,21 @@ def test_knots_move_only_where_they_are_learned():
             knots[place] = float((moved - own).abs().max())
     assert knots[0] == 0.0
     assert knots[1] > 1e-4
+
+
+def test_knots_that_are_moved_apart_before_training_have_not_moved():
+    table = make_table()
+    table.numbers[0, 0] = 1e6  # quantiles are nearer to each other than a thousandth of this range
+    members = [make_member(table, "BS-Grad-Q"), make_member(table, "BS-Q")]
+    waiting, moving = (run(table, members, replace(CONFIG, knot_warmup=epochs)) for epochs in (10, 0))
+    (mean, most), fixed = knot_shifts(waiting)
+    assert fixed is None
+    assert 0.0 <= mean <= most < LEAST_SHIFT
+    (encoding,) = (piece.network.encoding for piece in waiting.pieces)
+    away = (encoding.starting_breaks() - encoding.breaks).abs().flatten(1).amax(dim=1)
+    assert away[encoding.learned] > 1e-4, "else there is nothing to tell"
+    assert away[~encoding.learned] == 0.0
+    assert knot_shifts(moving)[0][1] > LEAST_SHIFT
 
 
 def test_wrong_tables_and_devices_are_refused():

@@ -15,7 +15,7 @@ from knotwork.basis.blocks import AffineBlock, BasisBlock, Block
 from knotwork.nn.layout import Layout
 from knotwork.nn.operation import make_spacings
 from knotwork.nn.parts import AFFINE, Part, encode_parts
-from knotwork.nn.spacings import logits_from_knots
+from knotwork.nn.spacings import breaks_from_widths, logits_from_knots, widths_from_logits
 from knotwork.nn.start import scaled_knots_of, separated
 
 __all__ = ["FARTHEST", "StackEncoding", "StackLayout", "kind_of"]
@@ -170,6 +170,13 @@ class StackEncoding(nn.Module):
         moved, penalty = make_spacings(self.logits, self.n_knots, self.layout.min_spacing, epsilon)
         learned = self.learned
         return torch.where(learned[:, None, None], moved, self.breaks), torch.where(learned, penalty, 0.0)
+
+    def starting_breaks(self) -> Tensor:
+        """Return the breaks that learned knots started from: those that were placed, where need be moved apart."""
+        breaks = self.breaks.double()
+        logits = logits_from_knots(breaks, self.n_knots, self.layout.min_spacing)
+        moved = breaks_from_widths(widths_from_logits(logits, self.n_knots, self.layout.min_spacing), self.n_knots)
+        return torch.where(self.learned[:, None, None], moved, breaks)
 
     def interior_knots(self) -> Tensor:
         """Return the interior knots in the units of the input, of shape (n_members, n_features, K), padded with NaN."""

@@ -14,21 +14,24 @@ __all__ = ["describe_ratios", "describe_stacks", "per_epoch", "ratio_table", "ra
 _RUN = ["dataset", "network", "size", "fold", "seed"]
 
 
-def per_epoch(frame: pd.DataFrame) -> "pd.Series[float]":
-    """Return the seconds that an epoch takes: the median epoch's, or the mean where records do not have that.
+def per_epoch(one: pd.DataFrame, other: pd.DataFrame) -> tuple["pd.Series[float]", "pd.Series[float]"]:
+    """Return the seconds of an epoch of networks and of those that they are compared with, row by row.
 
-    The mean also holds what the first epoch takes to compile kernels.
+    They are those of the median epoch where both have them, otherwise the means of both, which also hold what the first
+    epoch takes to compile kernels.
 
     Parameters
     ----------
-    frame : DataFrame
-        With columns `epoch_seconds train_seconds epochs`.
+    one, other : DataFrame
+        With columns `epoch_seconds train_seconds epochs` and the same index.
     """
-    typical, seconds, epochs = (
-        pd.to_numeric(frame[name], errors="coerce").astype(float)
-        for name in ("epoch_seconds", "train_seconds", "epochs")
-    )
-    return typical.fillna(seconds / epochs)
+    numbers = [
+        each[["epoch_seconds", "train_seconds", "epochs"]].apply(pd.to_numeric, errors="coerce").astype(float)
+        for each in (one, other)
+    ]
+    known = numbers[0]["epoch_seconds"].notna() & numbers[1]["epoch_seconds"].notna()
+    first, second = (each["epoch_seconds"].where(known, each["train_seconds"] / each["epochs"]) for each in numbers)
+    return first, second
 
 
 def ratios_of(frame: pd.DataFrame) -> pd.DataFrame:
@@ -49,11 +52,13 @@ def ratios_of(frame: pd.DataFrame) -> pd.DataFrame:
         networks apart, `seconds seconds_fixed`, and `per_epoch per_epoch_fixed`, as from `per_epoch`.
     """
     alone = frame[frame["score"].notna() & (frame["together"].isna() | (frame["together"].astype(object) == False))]  # noqa: E712
-    seconds = pd.to_numeric(alone["train_seconds"], errors="coerce")
-    work = alone[[*_RUN, "method"]].assign(seconds=seconds, per_epoch=per_epoch(alone))
+    clocks = ["epoch_seconds", "train_seconds", "epochs"]
+    work = alone[[*_RUN, "method", *clocks]].assign(seconds=pd.to_numeric(alone["train_seconds"], errors="coerce"))
     learned = work.assign(fixed=work["method"].map(fixed_counterpart)).dropna(subset=["fixed"])
     pairs = learned.merge(work, left_on=[*_RUN, "fixed"], right_on=[*_RUN, "method"], suffixes=("", "_fixed"))
-    return pairs.dropna(subset=["seconds", "seconds_fixed"])
+    fixed = pairs[[f"{name}_fixed" for name in clocks]].set_axis(clocks, axis=1)
+    times = dict(zip(("per_epoch", "per_epoch_fixed"), per_epoch(pairs[clocks], fixed), strict=True))
+    return pairs.assign(**times).dropna(subset=["seconds", "seconds_fixed"])
 
 
 def ratio_table(pairs: pd.DataFrame) -> Table:
@@ -82,7 +87,7 @@ def ratio_table(pairs: pd.DataFrame) -> Table:
         "Learned to fixed knots",
         "Seconds of training over all folds, and their ratio; and the ratio of the seconds per epoch (median, least "
         "and most over folds), which does not depend on when training stopped: that of the median epoch, or the mean, "
-        "with what compiling took, where records do not have it. Networks trained alone.",
+        "with what compiling took, where one of the two does not have it. Networks trained alone.",
         ["learned", "fixed", "backbone", "size", "seconds", "seconds, fixed", "ratio", "per epoch", "least", "most"],
         rows,
     )

@@ -63,9 +63,9 @@ def split_records(records: pd.DataFrame, traced: Collection[str] = ()) -> list[P
 
     Plans whose names begin with the same word before a hyphen, as ``paper-mlp`` and ``paper-ft``, are one part, unless
     one has methods that the other lacks, or both have trained the same network in different ways or with other tokens,
-    so that it would count twice. Networks of plans whose names begin with ``efficiency`` are there for their times,
-    those with `traced` networks for what was kept of them; a single data set with four sizes or more is a grid; the
-    others are benchmarks.
+    so that it would count twice (within one plan, every kind of tokens has its own block). Networks of plans whose
+    names begin with ``efficiency`` are there for their times, those with `traced` networks for what was kept of them; a
+    single data set with four sizes or more is a grid; the others are benchmarks.
 
     Parameters
     ----------

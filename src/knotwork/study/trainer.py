@@ -188,6 +188,7 @@ def failure(error: str) -> Result:
 def knot_shifts(trained: Trained) -> list[tuple[float, float] | None]:
     """Return how far each member's knots have gone, on average and at the most, as shares of the training range.
 
+    Knots that were placed nearer to each other than learned ones may be start a little apart, which is not counted.
     None stands for knots that are not learned. The best weights count, not the last ones: knots that begin to move
     after the best epoch have not moved.
     """
@@ -196,7 +197,7 @@ def knot_shifts(trained: Trained) -> list[tuple[float, float] | None]:
         encoding = piece.network.encoding
         if encoding.logits is None:
             continue
-        away = (encoding.spacings()[0].detach() - encoding.breaks).abs()
+        away = (encoding.spacings()[0].detach().double() - encoding.starting_breaks()).abs()
         used = torch.arange(away.shape[-1], device=away.device) <= encoding.n_knots[..., None]
         used[..., 0] = False
         away = torch.where(used, away, 0.0).flatten(1)
