@@ -65,9 +65,9 @@ def test_the_readme_and_the_guide_say_what_the_page_says():
     assert f"took {sum(cards.values()) / 60:.0f} minutes on one H200 ({{}}, {{}} and {{}})".format(*minutes) in readme
     assert f"they would take about {hours:.0f} hours" in readme
     rows = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8").splitlines()
-    for name in cards:
+    for name, seconds in cards.items():
         (row,) = [row for row in rows if row.startswith(f"| `paper-{name.split()[0]}` ")]
-        assert row.endswith(f" | {cards[name]:,.0f} |")
+        assert row.endswith(f" | {seconds:,.0f} |")
     assert "by 0.87 with the paper's 163 values" in page
     assert "its ablation at 0.87" in readme
     assert "The largest ratio per epoch at size 30: mlp 1.19, resnet 1.15, ft feature 1.51" in page
