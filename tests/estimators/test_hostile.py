@@ -157,6 +157,22 @@ def test_an_outlier_among_the_validation_rows(method, backbone, outlier):
         y[row] = X[row, 0]
 
 
+@pytest.mark.parametrize("method", ["BS-Q@15", "PLE@15", "BS-Grad-Q@15", "IS-Grad-U@15"])
+def test_one_wrong_cell_does_not_cost_its_column(method):
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(800, 1)), rng.normal(size=(400, 1))
+    training = kw.TrainingConfig(max_epochs=30, batch_size=64, learning_rate=0.01)
+    errors = []
+    for wrong in (None, 1e12, -1e300):
+        if wrong is not None:
+            X[7] = wrong
+        model = kw.TabularRegressor(method, MLPConfig(widths=(64,)), training=training, random_state=0)
+        y = np.sin(3 * np.where(np.abs(X) < 10, X, 0.0)).ravel()
+        errors.append(np.std(model.fit(X, y).predict(new) - np.sin(3 * new).ravel()))
+    assert errors[0] < 0.25
+    assert max(errors) < errors[0] + 0.1, "a model without this column would have 0.7"
+
+
 @pytest.mark.parametrize("per_column", [{"b": "PLE@5"}, {"a": "BS-U@7", "b": "Std"}, {"b": "MinMax", "a": "MS-CART"}])
 @pytest.mark.parametrize("kind", [kw.TabularRegressor, kw.TabularClassifier])
 def test_columns_with_encodings_of_their_own(per_column, kind):

@@ -14,6 +14,7 @@ from knotwork.estimators.columns import Table
 from knotwork.estimators.recommend import recommend
 from knotwork.knots.column import Column
 from knotwork.knots.target import Target
+from knotwork.training.members import usual_range
 
 __all__ = ["SEARCHES", "Choice", "add_indicators", "choose_encodings", "fit_blocks", "hold_out"]
 
@@ -113,13 +114,19 @@ def fit_blocks(
     weights: npt.NDArray[np.float64] | None,
     seed: int,
 ) -> list[Block]:
-    """Fit the encoding of each column on training rows, and return the blocks."""
+    """Fit the encoding of each column on training rows, and return the blocks.
+
+    The range of splines and PLE is the `usual_range` of the column: values that lie far out are moved to its ends, here
+    and in the network, to which values outside of the range are those at its ends. What is only scaled stays as it is.
+    """
     goal = Target.from_values(target, task)
     blocks = []
     for index, (choice, values) in enumerate(zip(choices, numbers.T, strict=True)):
         encoder = encoder_from_spec(METHOD_TABLE[choice.method].start or choice.method, choice.size, {})
         encoder._check_settings()
-        column = Column.from_values(np.ascontiguousarray(values), weights)
+        is_scaled = METHOD_TABLE[choice.method].placement is None
+        known = values if is_scaled or np.isnan(values).all() else np.clip(values, *usual_range(values))
+        column = Column.from_values(np.ascontiguousarray(known), weights)
         blocks.append(encoder._fit_column(index, column, goal, seed + index))
     return blocks
 

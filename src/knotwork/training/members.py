@@ -17,6 +17,9 @@ __all__ = ["Member", "TrainingTable", "column_units"]
 
 TASKS = ("regression", "classification")
 
+TAIL, FAR = 0.005, 10.0
+"""What the middle of a column leaves out at either end, and how far out a value lies, in extents of that middle."""
+
 SMALLEST_UNIT = 1e-290
 """Smallest unit of a column: its half and one over it are ordinary numbers."""
 
@@ -110,20 +113,47 @@ class Member:
         return (*(kind_of(block, self.learnable) for block in self.blocks), self.learnable)
 
 
+def usual_range(values: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """Return the smallest and the largest value of a column, of those that do not lie far out.
+
+    With s the distance between the ends of the middle 99 % (of few values, all but two at either end), a value lies far
+    out if it is farther than ``FAR s`` from them: a slip of the keyboard, a code for "unknown", a sensor that failed.
+    One of them in the range would leave all the others on one spot of it. Where s is 0, none does: the few others are
+    what the column has to say.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        The column, NaN where missing, with at least one number.
+
+    Returns
+    -------
+    tuple of float
+        The two values.
+    """
+    present = values[~np.isnan(values)]
+    tail = max(int(TAIL * len(present)), 2)
+    if len(present) > 2 * tail + 1:
+        ordered = np.partition(present, [tail, len(present) - 1 - tail])
+        low, high = float(ordered[tail]), float(ordered[-1 - tail])
+        reach = FAR * (high - low)  # of Python's floats: beyond the largest there is infinity, without a warning
+        if reach > 0.0:
+            present = present[(present >= low - reach) & (present <= high + reach)]
+    return float(present.min()), float(present.max())
+
+
 def column_units(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return origin and unit of each column, of shape (2, d): with them float32 tells its values apart.
 
-    The origin is the smallest value, the unit the range, or `SMALLEST_UNIT` if that is larger; columns without a range
-    have the unit 1.
+    The origin is the smallest value, the unit the range, or `SMALLEST_UNIT` if that is larger, both by `usual_range`;
+    columns without a range have the unit 1.
     """
     units = np.zeros((2, numbers.shape[1]))
     units[1] = 1.0
     for index, column in enumerate(numbers.T):
-        present = column[~np.isnan(column)]
-        if len(present):
-            low, high = present.min(), present.max()
-            with np.errstate(over="ignore"):
-                spread = min(high - low, np.finfo(np.float64).max)
+        if not np.isnan(column).all():
+            low, high = usual_range(column)
+            spread = min(high - low, float(np.finfo(np.float64).max))
             units[:, index] = low, max(spread, SMALLEST_UNIT) if spread > 0 else 1.0
     return units
 
