@@ -63,6 +63,13 @@ def test_knots_of_every_placement_and_of_the_model(known):
     assert a.counts.sum() == inside.sum()
 
 
+def test_knots_are_placed_where_a_model_would_place_them_beside_a_value_far_out(known):
+    known.features.loc[3, "a"] = -1e12
+    effects = {each.name: each for each in feature_effects(Known(known.features), known, size=9)}
+    for knots in effects["a"].knots.values():
+        assert ((knots > 0.0) & (knots < 1.0)).all()
+
+
 def test_a_deadline_and_a_number_end_it(known):
     model = Known(known.features)
     assert len(list(feature_effects(model, known, size=9, deadline=0.0))) == 1

@@ -12,6 +12,7 @@ import pandas as pd
 from knotwork.compare.source import Source
 from knotwork.encoders.spline import SplineEncoder
 from knotwork.estimators.classifier import TabularClassifier
+from knotwork.training.members import usual_range
 
 __all__ = ["MODEL_KNOTS", "Effect", "feature_effects"]
 
@@ -123,8 +124,11 @@ def _number_effect(
 
 
 def _placed(column: Floats, target: npt.NDArray[Any], task: str, size: int) -> dict[str, Floats]:
-    """Return the knots of each placement; none for a column that is constant."""
-    if len(column) == 0 or np.ptp(column) == 0:
+    """Return the knots of each placement, as a model would place them; none for a column that is constant."""
+    if len(column) == 0:
+        return {}
+    column = np.clip(column, *usual_range(column))
+    if column.min() == column.max():
         return {}
     return {
         label: SplineEncoder(size=max(size, 5), placement=name, task=task).fit(column[:, None], target).knots_[0]

@@ -13,7 +13,7 @@ from knotwork.basis.blocks import Block
 from knotwork.checks import argument_error, check_choice
 from knotwork.nn.stack import kind_of
 
-__all__ = ["Member", "TrainingTable", "column_units"]
+__all__ = ["Member", "TrainingTable", "column_units", "usual_range"]
 
 TASKS = ("regression", "classification")
 
