@@ -40,7 +40,7 @@ from questions import (  # noqa: E402 - found by the line above
     shift_of,
     starts,
 )
-from token_kinds import token_pairs, tokens  # noqa: E402 - as well
+from token_kinds import token_pairs, tokens  # noqa: E402 - found by the line above
 
 PAGE = HERE.parent / "docs" / "findings.md"
 SIZES = (7, 15, 30)

@@ -51,7 +51,8 @@ def ratios_of(frame: pd.DataFrame) -> pd.DataFrame:
         A row for each network with learned knots that has its counterpart: columns `method fixed`, those that tell
         networks apart, `seconds seconds_fixed`, and `per_epoch per_epoch_fixed`, as from `per_epoch`.
     """
-    alone = frame[frame["score"].notna() & (frame["together"].isna() | (frame["together"].astype(object) == False))]  # noqa: E712
+    stacked = frame["together"].astype("boolean").fillna(False).astype(bool)
+    alone = frame[frame["score"].notna() & ~stacked]
     clocks = ["epoch_seconds", "train_seconds", "epochs"]
     work = alone[[*_RUN, "method", *clocks]].assign(seconds=pd.to_numeric(alone["train_seconds"], errors="coerce"))
     learned = work.assign(fixed=work["method"].map(fixed_counterpart)).dropna(subset=["fixed"])
