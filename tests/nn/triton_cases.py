@@ -6,7 +6,10 @@
 import pytest
 import torch
 
+import knotwork.nn.parts as parts_module
 from knotwork.nn import cpu, triton_kernels, triton_spacings
+from knotwork.nn.layout import LOCAL, NORMALISED, TAILS
+from knotwork.nn.parts import AFFINE, Learned, Part, encode_learned_parts
 from knotwork.nn.spacings import breaks_from_widths, spacing_penalty, widths_from_logits
 from tests.nn.test_paths import CASES, GPU, make_case, make_layout
 
@@ -50,6 +53,25 @@ def test_encoding(family, degree, n_knots, tight):
     assert torch.equal(again[1], got[1]), "sums must repeat exactly"
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("family", "degree"), [("bspline", 3), ("normalised", 2), ("ispline", 3), ("ple", 0)])
+def test_more_columns_and_knots_than_a_program_has(family, degree):
+    layout = make_layout(family, degree)
+    x, breaks, counts = make_case(1, ROWS, [70, 33], dtype=torch.float32)
+    x[0, 30, 1] = torch.nan
+    settings, size = {"kind": layout.kind, "degree": layout.scheme}, layout.size(70)
+    expected = cpu.forward(x, breaks, counts, **settings, size=size)
+    there = [tensor.to(DEVICE) for tensor in (x, breaks, counts)]
+    # Whatever is not written stays NaN.
+    out = torch.full(expected.shape, torch.nan).to(DEVICE)
+    close(triton_kernels.forward(*there, **settings, size=size, dtype=torch.float32, out=out), expected, 1e-4)
+    gradient = torch.randn(expected.shape)
+    wanted = cpu.backward(gradient, x, breaks, counts, **settings)
+    got = triton_kernels.backward(gradient.to(DEVICE), *there, **settings, with_x=True)
+    for own, other in zip(got, wanted, strict=True):
+        close(own, other, 1e-3)
+
+
 @pytest.mark.parametrize("n_knots", [[7, 7, 7], [3, 7, 0]])
 def test_spacings(n_knots):
     counts = torch.tensor([n_knots, n_knots[::-1]], dtype=torch.int32)
@@ -66,6 +88,60 @@ def test_spacings(n_knots):
         (expected,) = torch.autograd.grad(output, logits, gradient, retain_graph=True)
         constants = (1e-3,) if output is breaks else (1e-3, 1e-6)
         close(back(gradient.to(DEVICE), *there, *constants), expected, 1e-5)
+
+
+STACKS = {
+    "all learned": [(LOCAL, 3, True, 2), (NORMALISED, 3, True, 1)],
+    "some learned": [(AFFINE, 0, False, 1), (LOCAL, 3, True, 1), (TAILS, 4, False, 1), (TAILS, 4, True, 1)],
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("large", [False, True], ids=["one kernel", "two kernels"])
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_stack_with_learned_knots(stack, large, monkeypatch):
+    parts, n_groups = [], 0
+    for kind, degree, is_learned, n_members in STACKS[stack]:
+        parts.append(Part(kind, degree, n_groups, n_groups + n_members, learned=is_learned))
+        n_groups += n_members
+    x, breaks, counts = make_case(n_groups, ROWS, [5, 9, 0], dtype=torch.float32)
+    x[0, 30, 1] = torch.nan
+    groups = torch.zeros(n_groups, dtype=torch.bool)
+    for part in parts:
+        groups[part.start : part.stop] = part.learned
+    logits = torch.randn(n_groups, 3, 10)
+    gradient = torch.randn(n_groups, ROWS, 3, 14)
+
+    def run(device):
+        free = logits.clone().to(device).requires_grad_()
+        there = [tensor.to(device) for tensor in (x, breaks, counts)]
+        learned = Learned(free, groups.to(device), 1e-3, 1e-6)
+        out, penalty = encode_learned_parts(*there, learned, parts, size=14, dtype=torch.float32)
+        # The gradient of a sum is one number, seen as many.
+        total = (out * gradient.to(device)).sum() + 0.01 * penalty.sum() + penalty.sum()
+        return [out.detach(), penalty.detach(), *torch.autograd.grad(total, [free])]
+
+    expected = run("cpu")
+    assert bool((expected[1] != 0).eq(groups).all())
+    monkeypatch.setattr(parts_module, "on_triton", lambda tensor: tensor.dtype == torch.float32)
+    if large:
+        monkeypatch.setattr(triton_spacings, "MOST_IN_ONE", 1)
+    for own, other in zip(run(DEVICE), expected, strict=True):
+        close(own, other, 1e-4)
+
+
+def test_the_gradient_of_penalties_may_be_one_number_seen_as_many():
+    x, breaks, counts = make_case(2, 40, [5, 5], dtype=torch.float32)
+    there = [tensor.to(DEVICE) for tensor in (x, breaks, counts)]
+    logits, gradient = torch.randn(2, 2, 6).to(DEVICE), torch.randn(2, 40, 2, 9).to(DEVICE)
+    one = torch.ones(1).to(DEVICE)
+    got = [
+        triton_kernels.backward_to_logits(
+            gradient, *there, triton_kernels.Spacings(logits, 1e-3, 1e-6, grad), kind=LOCAL, degree=3, with_x=False
+        )[1]
+        for grad in (one.expand(2), torch.cat([one, one]))
+    ]
+    assert torch.equal(*got)
 
 
 def test_millions_of_values():

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from knotwork.nn.operation import encode, on_triton, run_backward
+from knotwork.nn.operation import encode, make_spacings, on_triton, run_backward
 
-__all__ = ["AFFINE", "Part", "encode_parts"]
+__all__ = ["AFFINE", "Learned", "Part", "encode_learned_parts", "encode_parts", "learned_spacings"]
 
 AFFINE = -1
 """Kind of a feature that is scaled and nothing else."""
@@ -39,6 +39,25 @@ class Part:
     features: tuple[int, ...] | None = None
 
 
+class Learned(NamedTuple):
+    """Knots of some groups that are made of free numbers.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (G, F, K + 1)
+        The free numbers, of all groups.
+    groups : Tensor of shape (G,)
+        Whose knots are made of them, bool: the groups of parts that are `learned`.
+    min_spacing, epsilon : float
+        Smallest width, and constant of the penalty.
+    """
+
+    logits: Tensor
+    groups: Tensor
+    min_spacing: float
+    epsilon: float
+
+
 def encode_parts(
     x: Tensor, breaks: Tensor, n_knots: Tensor, parts: Sequence[Part], *, size: int, dtype: torch.dtype
 ) -> Tensor:
@@ -59,6 +78,35 @@ def encode_parts(
     return _EncodeParts.apply(x, breaks, n_knots, tuple(parts), size, dtype)  # type: ignore[no-any-return, no-untyped-call]
 
 
+def learned_spacings(breaks: Tensor, n_knots: Tensor, learned: Learned) -> tuple[Tensor, Tensor]:
+    """Return the breaks of all groups, and the spacing penalty of every group, 0 where its knots are not learned."""
+    moved, penalty = make_spacings(learned.logits, n_knots, learned.min_spacing, learned.epsilon)
+    return torch.where(learned.groups[:, None, None], moved, breaks), torch.where(learned.groups, penalty, 0.0)
+
+
+def encode_learned_parts(
+    x: Tensor,
+    breaks: Tensor,
+    n_knots: Tensor,
+    learned: Learned,
+    parts: Sequence[Part],
+    *,
+    size: int,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor]:
+    """Return the encoding of groups some of which have learned knots, and the penalty of every group.
+
+    That is `learned_spacings`, then `encode_parts`. On a GPU knots and penalty are made by one kernel, and another
+    brings the sums over rows and the gradient of the penalty to the logits.
+    """
+    if on_triton(learned.logits) and all(part.features is None for part in parts if part.learned):
+        return _EncodeLearnedParts.apply(  # type: ignore[no-any-return, no-untyped-call]
+            x, learned.logits, breaks, n_knots, learned, tuple(parts), size, dtype
+        )
+    breaks, penalty = learned_spacings(breaks, n_knots, learned)
+    return encode_parts(x, breaks, n_knots, parts, size=size, dtype=dtype), penalty
+
+
 class _EncodeParts(torch.autograd.Function):
     """Encode part by part."""
 
@@ -74,25 +122,7 @@ class _EncodeParts(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(x, breaks, n_knots)
         ctx.parts = parts
-        out = torch.zeros(*x.shape, size, dtype=dtype, device=x.device)
-        for part in parts:
-            there = out[part.start : part.stop]
-            values = _of_part(part, x, axis=2)
-            if part.kind == AFFINE:
-                block = torch.nan_to_num(values, nan=0.0).to(dtype)
-                if part.features is None:
-                    there[..., 0] = block
-                else:
-                    there[:, :, list(part.features), 0] = block
-                continue
-            settings = (values, _of_part(part, breaks), _of_part(part, n_knots), part.kind, part.degree)
-            if part.features is None:
-                _forward_into(there, *settings)
-            else:
-                block = torch.zeros(*values.shape, size, dtype=dtype, device=x.device)
-                _forward_into(block, *settings)
-                there[:, :, list(part.features)] = block
-        return out
+        return _encode_all(x, breaks, n_knots, parts, size, dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -108,6 +138,79 @@ class _EncodeParts(torch.autograd.Function):
             else:
                 out[part.start : part.stop, list(part.features)] = own
         return None, out, None, None, None, None
+
+
+class _EncodeLearnedParts(torch.autograd.Function):
+    """Encode part by part on a GPU, on knots that are learned in some of the groups."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        logits: Tensor,
+        breaks: Tensor,
+        n_knots: Tensor,
+        learned: Learned,
+        parts: tuple[Part, ...],
+        size: int,
+        dtype: torch.dtype,
+    ) -> tuple[Tensor, Tensor]:
+        from knotwork.nn import triton_spacings  # noqa: PLC0415 - only where there is a GPU
+
+        ctx.min_spacing, ctx.epsilon, ctx.parts = learned.min_spacing, learned.epsilon, parts
+        breaks, penalty = triton_spacings.breaks_and_penalty(
+            logits, n_knots, learned.min_spacing, learned.epsilon, others=(breaks, learned.groups)
+        )
+        ctx.save_for_backward(x, logits, breaks, n_knots)
+        return _encode_all(x, breaks, n_knots, parts, size, dtype), penalty
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, penalty_grad: Tensor) -> tuple[Tensor | None, ...]:
+        from knotwork.nn import triton_kernels  # noqa: PLC0415
+
+        x, logits, breaks, n_knots = ctx.saved_tensors
+        parts = [part for part in ctx.parts if part.learned and part.kind != AFFINE]
+        covered = sum(part.stop - part.start for part in parts) == len(logits)
+        out = torch.empty_like(logits) if covered else torch.zeros_like(logits)
+        for part in parts:
+            own = slice(part.start, part.stop)
+            spacings = triton_kernels.Spacings(logits[own], ctx.min_spacing, ctx.epsilon, penalty_grad[own])
+            triton_kernels.backward_to_logits(
+                grad[own],
+                x[own],
+                breaks[own],
+                n_knots[own],
+                spacings,
+                kind=part.kind,
+                degree=part.degree,
+                with_x=False,
+                out=out[own],
+            )
+        return None, out, None, None, None, None, None, None
+
+
+def _encode_all(
+    x: Tensor, breaks: Tensor, n_knots: Tensor, parts: tuple[Part, ...], size: int, dtype: torch.dtype
+) -> Tensor:
+    out = torch.zeros(*x.shape, size, dtype=dtype, device=x.device)
+    for part in parts:
+        there = out[part.start : part.stop]
+        values = _of_part(part, x, axis=2)
+        if part.kind == AFFINE:
+            block = torch.nan_to_num(values, nan=0.0).to(dtype)
+            if part.features is None:
+                there[..., 0] = block
+            else:
+                there[:, :, list(part.features), 0] = block
+            continue
+        settings = (values, _of_part(part, breaks), _of_part(part, n_knots), part.kind, part.degree)
+        if part.features is None:
+            _forward_into(there, *settings)
+        else:
+            block = torch.zeros(*values.shape, size, dtype=dtype, device=x.device)
+            _forward_into(block, *settings)
+            there[:, :, list(part.features)] = block
+    return out
 
 
 def _of_part(part: Part, tensor: Tensor, axis: int = 1) -> Tensor:

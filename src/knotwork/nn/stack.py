@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self, final
+from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,7 @@ from knotwork.basis import FAMILIES
 from knotwork.basis.base import SplineBasis
 from knotwork.basis.blocks import AffineBlock, BasisBlock, Block
 from knotwork.nn.layout import Layout
-from knotwork.nn.operation import make_spacings
-from knotwork.nn.parts import AFFINE, Part, encode_parts
+from knotwork.nn.parts import AFFINE, Learned, Part, encode_learned_parts, encode_parts, learned_spacings
 from knotwork.nn.spacings import breaks_from_widths, logits_from_knots, widths_from_logits
 from knotwork.nn.start import scaled_knots_of, separated
 
@@ -158,18 +157,27 @@ class StackEncoding(nn.Module):
             The spacing penalty of members with learned knots, 0 for the others.
         """
         values = ((x - self.low[:, None]) / self.scale[:, None]).clamp_(-FARTHEST, FARTHEST)
-        breaks, penalty = self.spacings(epsilon)
-        return encode_parts(
-            values, breaks, self.n_knots, self.layout.parts, size=self.layout.size, dtype=dtype
-        ), penalty
+        settings: dict[str, Any] = {"size": self.layout.size, "dtype": dtype}
+        learned = self._learned(epsilon)
+        if learned is None:
+            encoded = encode_parts(values, self.breaks, self.n_knots, self.layout.parts, **settings)
+            return encoded, self._no_penalty()
+        return encode_learned_parts(values, self.breaks, self.n_knots, learned, self.layout.parts, **settings)
 
     def spacings(self, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
         """Return the breaks ``[0, knots, 1]`` of all members and features, and the spacing penalty of every member."""
+        learned = self._learned(epsilon)
+        if learned is None:
+            return self.breaks, self._no_penalty()
+        return learned_spacings(self.breaks, self.n_knots, learned)
+
+    def _learned(self, epsilon: float) -> Learned | None:
         if self.logits is None:
-            return self.breaks, torch.zeros(len(self.breaks), device=self.breaks.device)
-        moved, penalty = make_spacings(self.logits, self.n_knots, self.layout.min_spacing, epsilon)
-        learned = self.learned
-        return torch.where(learned[:, None, None], moved, self.breaks), torch.where(learned, penalty, 0.0)
+            return None
+        return Learned(self.logits, self.learned, self.layout.min_spacing, epsilon)
+
+    def _no_penalty(self) -> Tensor:
+        return torch.zeros(len(self.breaks), device=self.breaks.device)
 
     def starting_breaks(self) -> Tensor:
         """Return the breaks that learned knots started from: those that were placed, where need be moved apart."""

@@ -53,7 +53,7 @@ def _forward(
         v = (group * n_rows + row) * N_FEATURES + f
         x = tl.load(x_pointer + v, mask=row < n_rows, other=0.0).to(tl.float32)
         n_knots = tl.load(n_knots_pointer + table)
-        encoded = encoded_rows(x, breaks_pointer + table * n_breaks, n_knots, KIND, DEGREE, STEPS, COLUMNS)
+        encoded = encoded_rows(x, breaks_pointer + table * n_breaks, n_knots, 0, KIND, DEGREE, STEPS, COLUMNS)
         place = (table * size + column) * n_out + output
         weight = tl.load(weight_pointer + place, mask=(column < size) & (output < n_out), other=0.0)
         total = tl.dot(encoded.to(weight.dtype), weight, total, input_precision=PRECISION)
@@ -93,7 +93,7 @@ def _weight_backward(
         row = (tl.program_id(2) * BLOCKS + block) * ROWS + tl.arange(0, ROWS)
         v = (group * n_rows + row) * n_features + f
         x = tl.load(x_pointer + v, mask=row < n_rows, other=0.0).to(tl.float32)
-        encoded = encoded_rows(x, breaks_pointer + table * n_breaks, n_knots, KIND, DEGREE, STEPS, COLUMNS)
+        encoded = encoded_rows(x, breaks_pointer + table * n_breaks, n_knots, 0, KIND, DEGREE, STEPS, COLUMNS)
         place = (group * n_rows + row[:, None]) * n_out + output
         known = (row[:, None] < n_rows) & (output < n_out)
         grad = tl.load(grad_pointer + place, mask=known, other=0.0)  # zero beyond the last row

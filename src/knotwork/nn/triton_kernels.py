@@ -21,6 +21,9 @@ _LOCAL = tl.constexpr(LOCAL)
 _TAILS = tl.constexpr(TAILS)
 _NORMALISED = tl.constexpr(NORMALISED)
 
+MOST = 32
+"""Columns, or knots, that a program has: for wider tiles the compiler lets every thread run the scheme for itself."""
+
 # A stack's parts begin anywhere in its tensors, and tables have any number of features: compiled code for each of the
 # alignments and divisibilities that occur would be a minute of compiling for nothing.
 
@@ -55,13 +58,14 @@ def _forward(
     table = tl.where(here, v // (n_rows * n_features) * n_features + f, f)
     x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
     n_knots = tl.load(n_knots_pointer + table)
-    rows = encoded_rows(x, breaks_pointer + table * n_breaks, n_knots, KIND, DEGREE, STEPS, COLUMNS)
-    column = tl.arange(0, COLUMNS)[None, :]
+    first = tl.program_id(1) * COLUMNS
+    rows = encoded_rows(x, breaks_pointer + table * n_breaks, n_knots, first, KIND, DEGREE, STEPS, COLUMNS)
+    column = first + tl.arange(0, COLUMNS)[None, :]
     tl.store(out_pointer + v[:, None] * size + column, rows, mask=here[:, None] & (column < size))
 
 
 @triton.jit(
-    do_not_specialize=["n_rows", "n_features", "n_breaks", "size"],
+    do_not_specialize=["n_rows", "n_features", "n_breaks", "size", "n_places"],
     do_not_specialize_on_alignment=["breaks_pointer", "n_knots_pointer", "sums_pointer"],
 )
 def _backward(
@@ -76,6 +80,7 @@ def _backward(
     n_features,
     n_breaks,
     size,
+    n_places,
     KIND: tl.constexpr,
     DEGREE: tl.constexpr,
     ROWS: tl.constexpr,
@@ -86,13 +91,17 @@ def _backward(
     WITH_X: tl.constexpr,
     LONG: tl.constexpr,
 ):
-    """Run the scheme backwards for one feature of one group; see `knotwork.nn.cpu._backward` for the formulas."""
+    """Run the scheme backwards for one feature of one group; see `knotwork.nn.cpu._backward` for the formulas.
+
+    Where there are many knots, several programs have the same rows, each with some of the intervals.
+    """
     table = tl.program_id(0)
     group = table // n_features
     f = table % n_features
     if LONG:
         group = group.to(tl.int64)
     n_knots = tl.load(n_knots_pointer + table)
+    own = tl.program_id(2) * KNOTS + tl.arange(0, KNOTS)[:, None]  # the intervals whose sums are formed here
     sums = tl.zeros((KNOTS, WINDOW), tl.float32)
     for block in range(BLOCKS):
         row = (tl.program_id(1) * BLOCKS + block) * ROWS + tl.arange(0, ROWS)
@@ -104,6 +113,8 @@ def _backward(
         x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
         interval, t = find(x, breaks_pointer + table * n_breaks, n_knots, DEGREE, STEPS)
         levels, spans = levels_at(x, t, DEGREE)
+        mine = here & (interval // KNOTS == tl.program_id(2))
+        present = present & mine
 
         first = grad_pointer + v * size + interval
         zero = tl.zeros((ROWS,), tl.float32)
@@ -156,17 +167,16 @@ def _backward(
                 lowered = lowered + (local[r] + u * rise,)
             local = lowered
         if WITH_X:
-            tl.store(x_grad_pointer + v, tl.where(inside, x_slope, 0.0), mask=here)
+            tl.store(x_grad_pointer + v, tl.where(inside, x_slope, 0.0), mask=mine)
 
         columns = tl.arange(0, WINDOW)[None, :]
         window = tl.zeros((ROWS, WINDOW), tl.float32)
         for c in tl.static_range(2 * DEGREE + 2):
             window = tl.where(columns == c, tl.where(present, slopes[c], 0.0)[:, None], window)
-        owners = (tl.arange(0, KNOTS)[:, None] == interval[None, :]).to(tl.float32)
+        owners = (own == interval[None, :]).to(tl.float32)
         sums = tl.dot(owners, window, sums, input_precision="tf32x3")
-    part = (tl.program_id(1) * tl.num_programs(0) + table) * KNOTS * WINDOW
-    place = tl.arange(0, KNOTS)[:, None] * WINDOW + tl.arange(0, WINDOW)[None, :]
-    tl.store(parts_pointer + part + place, sums)
+    part = (tl.program_id(1) * tl.num_programs(0) + table) * n_places * WINDOW
+    tl.store(parts_pointer + part + own * WINDOW + tl.arange(0, WINDOW)[None, :], sums)
 
 
 def forward(
@@ -185,9 +195,9 @@ def forward(
     out = torch.empty(*x.shape, size, dtype=dtype, device=x.device) if out is None else out
     if not x.numel():
         return out
-    columns = triton.next_power_of_2(size)
-    values = max(4096 // columns, 16)
-    _forward[(triton.cdiv(x.numel(), values),)](
+    columns = min(triton.next_power_of_2(size), MOST)
+    values = 4096 // columns
+    _forward[(triton.cdiv(x.numel(), values), triton.cdiv(size, columns))](
         x,
         breaks,
         n_knots,
@@ -233,9 +243,10 @@ def backward_to_logits(
     kind: int,
     degree: int,
     with_x: bool,
+    out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of x and of the logits that the breaks, and the penalty, were made of."""
-    return _run_backward(grad, x, breaks, n_knots, spacings, kind=kind, degree=degree, with_x=with_x)
+    """Return the gradients of x and of the logits that breaks and penalty were made of, in `out` if that is given."""
+    return _run_backward(grad, x, breaks, n_knots, spacings, kind=kind, degree=degree, with_x=with_x, out=out)
 
 
 def _run_backward(
@@ -248,17 +259,21 @@ def _run_backward(
     kind: int,
     degree: int,
     with_x: bool,
+    out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     grad, x, breaks = grad.contiguous(), x.contiguous(), breaks.contiguous()
     x_grad = torch.empty_like(x) if with_x else x.new_empty(())
-    out = torch.empty_like(breaks if spacings is None else spacings.logits)
+    if out is None:
+        out = torch.empty_like(breaks if spacings is None else spacings.logits)
     n_tables, n_rows, size = breaks.shape[0] * breaks.shape[1], x.shape[1], grad.shape[-1]
     if not x.numel():
         return x_grad, out.zero_()
     knots = max(triton.next_power_of_2(breaks.shape[-1]), 16)
-    rows = 128 if n_rows > 4096 and knots <= 64 else 32
+    tile = min(knots, MOST)
+    n_tiles = triton.cdiv(breaks.shape[-1] - 1, tile)
+    rows = 128 if n_rows > 4096 else 32
     window = max(triton.next_power_of_2(2 * degree + 2), 16)
-    blocks = min(max(triton.cdiv(n_rows * n_tables, rows * 2048), 1), 64)
+    blocks = min(max(triton.cdiv(n_rows * n_tables * n_tiles, rows * 2048), 1), 64)
     n_parts = triton.cdiv(n_rows, rows * blocks)
     parts = torch.empty(n_parts, n_tables, knots, window, dtype=torch.float32, device=x.device)
     long = grad.numel() >= 2**31
@@ -280,7 +295,7 @@ def _run_backward(
             COLUMNS=columns,
             LONG=long,
         )
-    _backward[(n_tables, n_parts)](
+    _backward[(n_tables, n_parts, n_tiles)](
         grad,
         sums,
         x,
@@ -292,12 +307,13 @@ def _run_backward(
         x.shape[2],
         breaks.shape[-1],
         size,
+        knots,
         KIND=kind,
         DEGREE=degree,
         ROWS=rows,
         BLOCKS=blocks,
         STEPS=(breaks.shape[-1] - 2).bit_length(),
-        KNOTS=knots,
+        KNOTS=tile,
         WINDOW=window,
         WITH_X=with_x,
         LONG=long,
@@ -308,7 +324,7 @@ def _run_backward(
         n_knots,
         out,
         made_of.logits.contiguous(),
-        out if made_of.penalty_grad is None else made_of.penalty_grad,
+        out if made_of.penalty_grad is None else made_of.penalty_grad.contiguous(),
         x.shape[2],
         breaks.shape[-1],
         made_of.min_spacing,

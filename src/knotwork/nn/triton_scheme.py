@@ -76,18 +76,19 @@ def moments(values, size, DEGREE: tl.constexpr):
 
 @triton.jit
 def encoded_rows(
-    x, breaks, n_knots, KIND: tl.constexpr, DEGREE: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr
+    x, breaks, n_knots, first, KIND: tl.constexpr, DEGREE: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr
 ):
     """Return the rows of values that were loaded as they are: NaN gives zeros, values outside [0, 1] an end's row.
 
-    `breaks` points to the breaks, and `n_knots` is their number: of each value, or of all.
+    `breaks` points to the breaks, and `n_knots` is their number: of each value, or of all. Of the rows there are as
+    many columns as asked for, from `first` on.
     """
     present = x == x
     x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
     interval, t = find(x, breaks, n_knots, DEGREE, STEPS)
     levels, _ = levels_at(x, t, DEGREE)
     values = levels[DEGREE]
-    column = tl.arange(0, COLUMNS)[None, :]
+    column = first + tl.arange(0, COLUMNS)[None, :]
     place = column - interval[:, None]
     if KIND == _TAILS:
         rows = tl.where(place < 0, 1.0, 0.0)

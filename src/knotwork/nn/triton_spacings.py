@@ -80,13 +80,22 @@ def _breaks_backward(
 
 @triton.jit(
     do_not_specialize=["n_features", "n_widths"],
-    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "breaks_pointer", "out_pointer"],
+    do_not_specialize_on_alignment=[
+        "logits_pointer",
+        "n_knots_pointer",
+        "breaks_pointer",
+        "out_pointer",
+        "fixed_pointer",
+        "learned_pointer",
+    ],
 )
 def _penalty_forward(
     logits_pointer,
     n_knots_pointer,
     breaks_pointer,
     out_pointer,
+    fixed_pointer,
+    learned_pointer,
     n_features,
     n_widths,
     min_spacing,
@@ -94,8 +103,12 @@ def _penalty_forward(
     FEATURES: tl.constexpr,
     WIDTHS: tl.constexpr,
     WITH_BREAKS: tl.constexpr,
+    WITH_FIXED: tl.constexpr,
 ):
-    """Write the penalty of one group, and, as all widths are at hand, its breaks on request."""
+    """Write the penalty of one group, and, as all widths are at hand, its breaks on request.
+
+    Of a group that is not learned, on request, those are the fixed ones, and the penalty is 0.
+    """
     f = tl.arange(0, FEATURES)[:, None]
     k = tl.arange(0, WIDTHS)[None, :]
     n_knots = tl.load(n_knots_pointer + tl.program_id(0) * n_features + f, mask=f < n_features, other=0)
@@ -106,13 +119,20 @@ def _penalty_forward(
     shares = powers / tl.maximum(tl.sum(powers, axis=1)[:, None], 1e-30)
     widths = min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares
     barrier = tl.where(used, 1.0 / ((widths + epsilon) * (n_knots + 1)), 0.0)
-    tl.store(out_pointer + tl.program_id(0), tl.sum(tl.sum(barrier, axis=1), axis=0) / n_features)
+    penalty = tl.sum(tl.sum(barrier, axis=1), axis=0) / n_features
+    if WITH_FIXED:
+        learned = tl.load(learned_pointer + tl.program_id(0)) != 0
+        penalty = tl.where(learned, penalty, 0.0)
+    tl.store(out_pointer + tl.program_id(0), penalty)
     if WITH_BREAKS:
         ends = tl.minimum(tl.cumsum(tl.where(used, widths, 0.0), axis=1), 1.0)
         ends = tl.where(k < n_knots, ends, 1.0)
-        row = breaks_pointer + (tl.program_id(0) * n_features + f) * (n_widths + 1)
-        tl.store(row + 1 + k, ends, mask=(f < n_features) & (k < n_widths))
-        tl.store(row, tl.zeros((FEATURES, 1), tl.float32), mask=f < n_features)
+        place = (tl.program_id(0) * n_features + f) * (n_widths + 1)
+        here = (f < n_features) & (k < n_widths)
+        if WITH_FIXED:
+            ends = tl.where(learned, ends, tl.load(fixed_pointer + place + 1 + k, mask=here, other=1.0))
+        tl.store(breaks_pointer + place + 1 + k, ends, mask=here)
+        tl.store(breaks_pointer + place, tl.zeros((FEATURES, 1), tl.float32), mask=f < n_features)
 
 
 @triton.jit(
@@ -162,20 +182,36 @@ def breaks_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: 
 
 def penalty_forward(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
     """Return `spacing_penalty` of every group, for logits of shape (G, F, K + 1)."""
-    return _run_penalty(logits, n_knots, None, min_spacing, epsilon)
+    return _run_penalty(logits, n_knots, min_spacing, epsilon)
 
 
-def breaks_and_penalty(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> tuple[Tensor, Tensor]:
-    """Return what `breaks_forward` and `penalty_forward` return, from one kernel if a group is not too large for it."""
+def breaks_and_penalty(
+    logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, *, others: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return what `breaks_forward` and `penalty_forward` return, from one kernel if a group is not too large for it.
+
+    `others` are breaks, of shape (G, F, K + 2), and which of the groups are learned: those that are not have these
+    breaks, and no penalty.
+    """
     groups, features, n_widths = logits.shape
     if triton.next_power_of_2(features) * triton.next_power_of_2(n_widths) > MOST_IN_ONE:
+        breaks = breaks_forward(logits, n_knots, min_spacing)
         penalty = penalty_forward(logits, n_knots, min_spacing, epsilon)
-        return breaks_forward(logits, n_knots, min_spacing), penalty
+        if others is None:
+            return breaks, penalty
+        return torch.where(others[1][:, None, None], breaks, others[0]), torch.where(others[1], penalty, 0.0)
     breaks = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
-    return breaks, _run_penalty(logits, n_knots, breaks, min_spacing, epsilon)
+    return breaks, _run_penalty(logits, n_knots, min_spacing, epsilon, breaks, others)
 
 
-def _run_penalty(logits: Tensor, n_knots: Tensor, breaks: Tensor | None, min_spacing: float, epsilon: float) -> Tensor:
+def _run_penalty(
+    logits: Tensor,
+    n_knots: Tensor,
+    min_spacing: float,
+    epsilon: float,
+    breaks: Tensor | None = None,
+    others: tuple[Tensor, Tensor] | None = None,
+) -> Tensor:
     logits = logits.contiguous()
     groups, features, n_widths = logits.shape
     out = torch.empty(groups, dtype=torch.float32, device=logits.device)
@@ -184,6 +220,8 @@ def _run_penalty(logits: Tensor, n_knots: Tensor, breaks: Tensor | None, min_spa
         n_knots,
         out if breaks is None else breaks,
         out,
+        out if others is None else others[0].contiguous(),
+        out if others is None else others[1].contiguous(),
         features,
         n_widths,
         min_spacing,
@@ -191,6 +229,7 @@ def _run_penalty(logits: Tensor, n_knots: Tensor, breaks: Tensor | None, min_spa
         FEATURES=triton.next_power_of_2(features),
         WIDTHS=triton.next_power_of_2(n_widths),
         WITH_BREAKS=breaks is not None,
+        WITH_FIXED=others is not None,
     )
     return out
 

@@ -122,6 +122,8 @@ class TrainingStack:
         self.place = torch.zeros((), dtype=torch.int64, device=self.device)
         self.order = torch.zeros_like(self.train_rows)
         self.rates = self.schedule.rates(self.config)[: self.n_groups].clone()
+        ones = torch.ones(len(self.ids), device=self.device)
+        self.loss_weights = [ones, self.config.spacing_weight * ones]
         self.report = torch.zeros(4, len(self.ids), dtype=torch.float64, device=self.device)
         pool = torch.cuda.graph_pool_handle() if self.device.type == "cuda" else None
         self.begin = Replayed(self._begin, self.device, pool)
@@ -180,8 +182,8 @@ class TrainingStack:
             known = known * self.there.weights[rows] * self.weight_unit[:, None]
         losses = (self._losses(outputs, rows) * known).sum(dim=1) / counts.clamp(min=1)
         parameters = list(self.network.parameters())
-        total = (losses + self.config.spacing_weight * penalty).sum()
-        grads = torch.autograd.grad(total, parameters, allow_unused=True)
+        wanted = [losses, penalty] if penalty.requires_grad else [losses]  # the gradient of their weighted sum
+        grads = torch.autograd.grad(wanted, parameters, self.loss_weights[: len(wanted)], allow_unused=True)
         with torch.no_grad():
             self.optimiser.step(grads, self.rates, active)
             self.loss_sum += losses.double() * counts

@@ -1,4 +1,4 @@
-"""Compile the Triton kernels of the backbones for an H100, without one: whatever is launched is compiled instead.
+"""Compile the Triton kernels of stacks for an H100, without one: whatever is launched is compiled instead.
 
 The interpreter lets pass what the compiler refuses, such as a variable that changes its shape. `test_attention` runs
 this file in a process of its own, because it takes Triton's driver away.
@@ -17,6 +17,8 @@ from knotwork.nn.backbones.ft_transformer import FTTransformer
 from knotwork.nn.backbones.mlp import MLP
 from knotwork.nn.backbones.noise import Noise
 from knotwork.nn.backbones.resnet import ResNet
+from knotwork.nn.layout import LOCAL, NORMALISED, TAILS
+from knotwork.nn.parts import Learned, Part, encode_learned_parts
 
 WAYS = ("forward", "backward")
 
@@ -49,7 +51,7 @@ def compiled(monkeypatch):
 
     monkeypatch.setattr(JITFunction, "__getitem__", launch)
     for module in list(sys.modules.values()):
-        if module.__name__.startswith("knotwork.nn.backbones") and "on_triton" in vars(module):
+        if module.__name__.startswith("knotwork.nn") and "on_triton" in vars(module):
             monkeypatch.setattr(module, "on_triton", lambda x: x.dtype in (torch.float32, torch.bfloat16))
     return names
 
@@ -74,6 +76,17 @@ def test_networks_with_a_flat_input(compiled, kind):
     hidden = network.enter(torch.rand(2, 32, 21).bfloat16())
     network.rest(hidden, counts=torch.tensor([32, 30]), noise=noise()).sum().backward()
     assert len(set(compiled)) > 1
+
+
+@pytest.mark.parametrize(("kind", "degree"), [(LOCAL, 3), (NORMALISED, 3), (TAILS, 4)])
+def test_learned_knots(compiled, kind, degree):
+    part = Part(kind, degree, 0, 2, learned=True)
+    x, breaks = torch.rand(2, 32, 4), torch.tensor([0.0, 0.2, 0.5, 1.0]).repeat(2, 4, 1)
+    learned = Learned(torch.zeros(2, 4, 3, requires_grad=True), torch.tensor([True, True]), 1e-3, 1e-6)
+    n_knots = torch.full((2, 4), 2, dtype=torch.int32)
+    out, penalty = encode_learned_parts(x, breaks, n_knots, learned, [part], size=6, dtype=torch.bfloat16)
+    (out.sum() + penalty.sum()).backward()
+    assert {"_penalty_forward", "_forward", "_backward", "gather_sums"} <= set(compiled)
 
 
 def test_what_the_compiler_refuses_is_found(compiled):
