@@ -47,6 +47,7 @@ def _forward(
     VALUES: tl.constexpr,
     STEPS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    WIDE: tl.constexpr,
     LONG: tl.constexpr,
 ):
     program = tl.program_id(0)
@@ -58,7 +59,9 @@ def _forward(
     table = tl.where(here, v // (n_rows * n_features) * n_features + f, f)
     x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
     n_knots = tl.load(n_knots_pointer + table)
-    first = tl.program_id(1) * COLUMNS
+    first = 0
+    if WIDE:  # otherwise one program has whole rows, and need not count from anywhere
+        first = tl.program_id(1) * COLUMNS
     rows = encoded_rows(x, breaks_pointer + table * n_breaks, n_knots, first, KIND, DEGREE, STEPS, COLUMNS)
     column = first + tl.arange(0, COLUMNS)[None, :]
     tl.store(out_pointer + v[:, None] * size + column, rows, mask=here[:, None] & (column < size))
@@ -89,6 +92,7 @@ def _backward(
     KNOTS: tl.constexpr,
     WINDOW: tl.constexpr,
     WITH_X: tl.constexpr,
+    WIDE: tl.constexpr,
     LONG: tl.constexpr,
 ):
     """Run the scheme backwards for one feature of one group; see `knotwork.nn.cpu._backward` for the formulas.
@@ -101,7 +105,9 @@ def _backward(
     if LONG:
         group = group.to(tl.int64)
     n_knots = tl.load(n_knots_pointer + table)
-    own = tl.program_id(2) * KNOTS + tl.arange(0, KNOTS)[:, None]  # the intervals whose sums are formed here
+    own = tl.arange(0, KNOTS)[:, None]  # the intervals whose sums are formed here
+    if WIDE:
+        own += tl.program_id(2) * KNOTS
     sums = tl.zeros((KNOTS, WINDOW), tl.float32)
     for block in range(BLOCKS):
         row = (tl.program_id(1) * BLOCKS + block) * ROWS + tl.arange(0, ROWS)
@@ -113,8 +119,10 @@ def _backward(
         x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
         interval, t = find(x, breaks_pointer + table * n_breaks, n_knots, DEGREE, STEPS)
         levels, spans = levels_at(x, t, DEGREE)
-        mine = here & (interval // KNOTS == tl.program_id(2))
-        present = present & mine
+        mine = here
+        if WIDE:
+            mine = here & (interval // KNOTS == tl.program_id(2))
+            present = present & mine
 
         first = grad_pointer + v * size + interval
         zero = tl.zeros((ROWS,), tl.float32)
@@ -212,6 +220,7 @@ def forward(
         VALUES=values,
         STEPS=(breaks.shape[-1] - 2).bit_length(),
         COLUMNS=columns,
+        WIDE=size > columns,
         LONG=out.numel() >= 2**31,
     )
     return out
@@ -316,6 +325,7 @@ def _run_backward(
         KNOTS=tile,
         WINDOW=window,
         WITH_X=with_x,
+        WIDE=n_tiles > 1,
         LONG=long,
     )
     made_of = Spacings(out, 0.0) if spacings is None else spacings

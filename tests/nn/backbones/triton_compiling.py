@@ -78,13 +78,13 @@ def test_networks_with_a_flat_input(compiled, kind):
     assert len(set(compiled)) > 1
 
 
-@pytest.mark.parametrize(("kind", "degree"), [(LOCAL, 3), (NORMALISED, 3), (TAILS, 4)])
-def test_learned_knots(compiled, kind, degree):
+@pytest.mark.parametrize(("kind", "degree", "n_knots"), [(LOCAL, 3, 40), (NORMALISED, 3, 2), (TAILS, 4, 2)])
+def test_learned_knots(compiled, kind, degree, n_knots):
     part = Part(kind, degree, 0, 2, learned=True)
-    x, breaks = torch.rand(2, 32, 4), torch.tensor([0.0, 0.2, 0.5, 1.0]).repeat(2, 4, 1)
-    learned = Learned(torch.zeros(2, 4, 3, requires_grad=True), torch.tensor([True, True]), 1e-3, 1e-6)
-    n_knots = torch.full((2, 4), 2, dtype=torch.int32)
-    out, penalty = encode_learned_parts(x, breaks, n_knots, learned, [part], size=6, dtype=torch.bfloat16)
+    x, breaks = torch.rand(2, 32, 4), torch.linspace(0.0, 1.0, n_knots + 2).repeat(2, 4, 1)
+    learned = Learned(torch.zeros(2, 4, n_knots + 1, requires_grad=True), torch.tensor([True, True]), 1e-3, 1e-6)
+    counts = torch.full((2, 4), n_knots, dtype=torch.int32)
+    out, penalty = encode_learned_parts(x, breaks, counts, learned, [part], size=n_knots + 4, dtype=torch.bfloat16)
     (out.sum() + penalty.sum()).backward()
     assert {"_penalty_forward", "_forward", "_backward", "gather_sums"} <= set(compiled)
 
