@@ -211,12 +211,13 @@ def words(frame: pd.DataFrame, every: pd.DataFrame) -> dict[str, str]:
     """Return what the tables say, in sentences for the pages: of boosting, of the default, and of our other two."""
     errors = errors_of(frame)
     ranks = pd.Series(kw.stats.average_ranks(errors.to_numpy()), index=errors.columns).sort_values()
-    place = ranks.index.get_loc("recommended") + 1
+    place = int((ranks < ranks["recommended"]).sum()) + 1
+    has = "shares" if (ranks == ranks["recommended"]).sum() > 1 else "has"
     peer = ratio(frame, "recommended", "rtdl PLE")
     return {
         "boosting": f"{MODELS['ensemble']} has {_against(frame, 'ensemble', 'lightgbm')}; it has "
         f"{_against(frame, 'ensemble', 'catboost')}.",
-        "default": f"The default, {MODELS['recommended']}, is one network, and has place {place} of {len(ranks)} by "
+        "default": f"The default, {MODELS['recommended']}, is one network, and {has} place {place} of {len(ranks)} by "
         f"average rank, with more error than rtdl's PLE on {len(peer.each) - peer.wins} of {len(peer.each)} tables.",
         "validated": _beside(frame, every, "validated", "recommended"),
         "ensemble": _beside(frame, every, "ensemble", "recommended"),
