@@ -27,7 +27,6 @@ from questions import (  # noqa: E402 - found by the line above
     ablation_correlation,
     averages,
     clear_gains,
-    compiling_in_short,
     correlation,
     efficiency,
     gain_cells,
@@ -342,7 +341,7 @@ def in_short(frame: pd.DataFrame) -> Iterator[str]:
         as with the paper's training, but only {clear_gains("rate 10, at once")} intervals exclude 0.""")
     yield paragraph(f"""
         - What learned knots cost: at size 30, for a network that is trained alone, the largest ratio of the time per
-        epoch to that of the same knots fixed is, by backbone: {largest_cost()}. {compiling_in_short()}""")
+        epoch to that of the same knots fixed is, by backbone: {largest_cost()}.""")
     pairs = token_pairs()
     verdicts = [pair.verdict for pair in pairs]
     yield paragraph(f"""
