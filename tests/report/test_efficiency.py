@@ -26,8 +26,9 @@ def test_ratio_of_times(factor):
     assert len(pairs) == 2 * 3, "one for each size and fold; there is no MS-U"
     (said,) = describe_ratios(pairs)
     assert said == (
-        f"With mlp, training with learned knots takes {factor:.2f} times as long as with the same knots fixed, and "
-        f"{factor / 2:.2f} times per epoch (median of 6 pairs)."
+        f"With mlp, training with learned knots takes {factor:.2f} times as long as with the same knots fixed, which "
+        f"also depends on when it stops; an epoch takes {factor / 2:.2f} times as long (median {factor / 2:.2f} of 6 "
+        "pairs)."
     )
     for row in ratio_table(pairs).rows:
         assert [cell.text for cell in row[:3]] == ["BS-Grad-U", "BS-U", "mlp"]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
 from knotwork.report.aggregate import in_order
@@ -105,10 +104,12 @@ def describe_ratios(pairs: pd.DataFrame) -> list[str]:
     for network, part in pairs.groupby("network"):
         totals = part.groupby(["method", "size"], dropna=False)[["seconds", "seconds_fixed"]].sum()
         ratios = totals["seconds"] / totals["seconds_fixed"]
-        epochs = (part["per_epoch"] / part["per_epoch_fixed"]).median()
-        per_epoch = "" if np.isnan(epochs) else f", and {epochs:.2f} times per epoch (median of {len(part)} pairs)"
-        said.append(f"With {network}, training with learned knots takes {_span(ratios.tolist())} times as long as with "
-                    f"the same knots fixed{per_epoch}.")  # fmt: skip
+        whole = f"training with learned knots takes {_span(ratios.tolist())} times as long as with the same knots fixed"
+        epochs = (part["per_epoch"] / part["per_epoch_fixed"]).dropna()
+        if len(epochs):
+            whole += f", which also depends on when it stops; an epoch takes {_span(epochs.tolist())} times as long"
+            whole += f" (median {epochs.median():.2f} of {len(epochs)} pairs)"
+        said.append(f"With {network}, {whole}.")
     return said
 
 
