@@ -308,6 +308,8 @@ def test_members_that_leave_change_nothing_for_the_others(name, monkeypatch):
 def test_a_gpu_trains_as_the_cpu_does(name):
     table = make_table()
     members = [make_member(table, method, seed=place, fold=place % 5) for place, method in enumerate(MIXED)]
+    blocks = [made.blocks[place] for place, made in enumerate(members[-len(members[0].blocks) :])]
+    members.append(replace(members[0], blocks=blocks))  # every feature by another method
     config = replace(FAST, precision="float32")
     results = [
         train(table, members, replace(SMALL[name], dropout=0.3), config, device=where) for where in ("cpu", "cuda")

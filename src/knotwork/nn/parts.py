@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -133,10 +134,7 @@ class _EncodeParts(torch.autograd.Function):
                 continue
             pieces = _of_part(part, grad, axis=2), _of_part(part, x, axis=2), _of_part(part, breaks)
             own = run_backward(*pieces, _of_part(part, n_knots), part.kind, part.degree, False)[1]
-            if part.features is None:
-                out[part.start : part.stop] = own
-            else:
-                out[part.start : part.stop, list(part.features)] = own
+            _into_part(part, out, own)
         return None, out, None, None, None, None
 
 
@@ -194,31 +192,42 @@ def _encode_all(
 ) -> Tensor:
     out = torch.zeros(*x.shape, size, dtype=dtype, device=x.device)
     for part in parts:
-        there = out[part.start : part.stop]
         values = _of_part(part, x, axis=2)
         if part.kind == AFFINE:
-            block = torch.nan_to_num(values, nan=0.0).to(dtype)
-            if part.features is None:
-                there[..., 0] = block
-            else:
-                there[:, :, list(part.features), 0] = block
+            _into_part(part, out[..., 0], torch.nan_to_num(values, nan=0.0).to(dtype), axis=2)
             continue
         settings = (values, _of_part(part, breaks), _of_part(part, n_knots), part.kind, part.degree)
         if part.features is None:
-            _forward_into(there, *settings)
+            _forward_into(out[part.start : part.stop], *settings)
         else:
             block = torch.zeros(*values.shape, size, dtype=dtype, device=x.device)
             _forward_into(block, *settings)
-            there[:, :, list(part.features)] = block
+            _into_part(part, out, block, axis=2)
     return out
 
 
 def _of_part(part: Part, tensor: Tensor, axis: int = 1) -> Tensor:
     """Return a part's groups and, along `axis`, its features."""
     own = tensor[part.start : part.stop]
+    return own if part.features is None else own.index_select(axis, _index(part.features, tensor.device))
+
+
+def _into_part(part: Part, tensor: Tensor, values: Tensor, axis: int = 1) -> None:
+    """Write a part's groups and, along `axis`, its features."""
+    own = tensor[part.start : part.stop]
     if part.features is None:
-        return own
-    return own.index_select(axis, torch.tensor(part.features, device=tensor.device))
+        own.copy_(values)
+    else:
+        own.index_copy_(axis, _index(part.features, tensor.device), values)
+
+
+@cache
+def _index(features: tuple[int, ...], device: torch.device) -> Tensor:
+    """Return features as a tensor: made once, since nothing can be copied from the host while a graph is captured.
+
+    It is kept for good, for graphs that were captured with it read it again and again.
+    """
+    return torch.tensor(features, device=device)
 
 
 def _forward_into(out: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, kind: int, degree: int) -> None:

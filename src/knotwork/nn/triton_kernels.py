@@ -13,6 +13,7 @@ from torch import Tensor
 
 from knotwork.nn.layout import LOCAL, NORMALISED, TAILS
 from knotwork.nn.triton_scheme import encoded_rows, find, levels_at, moments, to_unit_area
+from knotwork.nn.triton_spacings import penalty_backward
 from knotwork.nn.triton_sums import gather_sums, row_sums
 
 __all__ = ["Spacings", "backward", "backward_to_logits", "forward"]
@@ -276,7 +277,10 @@ def _run_backward(
         out = torch.empty_like(breaks if spacings is None else spacings.logits)
     n_tables, n_rows, size = breaks.shape[0] * breaks.shape[1], x.shape[1], grad.shape[-1]
     if not x.numel():
-        return x_grad, out.zero_()
+        if spacings is None or spacings.penalty_grad is None:
+            return x_grad, out.zero_()
+        logits, min_spacing, epsilon, penalty_grad = spacings
+        return x_grad, out.copy_(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon))
     knots = max(triton.next_power_of_2(breaks.shape[-1]), 16)
     tile = min(knots, MOST)
     n_tiles = triton.cdiv(breaks.shape[-1] - 1, tile)
