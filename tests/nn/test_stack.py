@@ -2,13 +2,9 @@
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import knotwork as kw
-import knotwork.nn.parts as parts_module
 from knotwork.encoders.methods import METHOD_TABLE
-from knotwork.nn.layout import LOCAL, TAILS
-from knotwork.nn.parts import AFFINE, Part, encode_parts
 from knotwork.nn.stack import StackEncoding
 from knotwork.training.members import column_units, in_units
 
@@ -57,34 +53,6 @@ def test_a_mapping_gives_every_feature_its_own_kind():
     out, _ = stack(torch.from_numpy(in_units(X, column_units(X)))[None].repeat(2, 1, 1))
     for member in range(2):
         np.testing.assert_allclose(out[member].numpy(), expected(encoder, X, 9), atol=3e-4)
-
-
-class Called(TorchDispatchMode):
-    """Keeps the names of the operations that are called."""
-
-    def __init__(self):
-        super().__init__()
-        self.names = []
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.names.append(function.__name__)
-        return function(*args, **(kwargs or {}))
-
-
-def test_nothing_comes_from_the_host_where_a_graph_is_captured(monkeypatch):
-    """Which is from the second call on; the paths of a CPU, which make tensors of arrays, are left out."""
-    monkeypatch.setattr(parts_module, "_forward_into", lambda out, *settings: None)
-    monkeypatch.setattr(parts_module, "run_backward", lambda grad, x, breaks, *settings: (x, torch.ones_like(breaks)))
-    x, breaks = torch.rand(2, 5, 3), torch.rand(2, 3, 4, requires_grad=True)
-    settings = [(LOCAL, 3, (0,)), (AFFINE, 0, (1,)), (TAILS, 4, (2,))]
-    parts = [Part(kind, degree, 0, 2, learned=True, features=features) for kind, degree, features in settings]
-    for _ in range(2):
-        with Called() as called:
-            out = encode_parts(x, breaks, torch.ones(2, 3), parts, size=7, dtype=torch.float32)
-            (grad,) = torch.autograd.grad(out.sum(), [breaks])
-    assert grad[0, :, 0].tolist() == [1, 0, 1], "what is scaled has no knots"
-    assert torch.equal(out[:, :, 1, 0], x[..., 1])
-    assert not [name for name in called.names if "lift_fresh" in name], "a tensor was made of numbers of the host"
 
 
 def test_gradients_reach_the_knots_of_members_that_learn_and_no_others():
