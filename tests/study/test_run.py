@@ -264,6 +264,23 @@ def test_an_unavailable_data_set_does_not_stop_the_others(tmp_path):
     assert any("gone" in sentence for sentence in said)
 
 
+def test_a_data_set_that_is_gone_keeps_its_place_in_the_plan(tmp_path):
+    path, out = tmp_path / "mine.csv", tmp_path / "out"
+    load_dataset("sk_diabetes").frame.to_csv(path, index=False)
+    plan = tiny_plan(tables=[{"path": str(path), "target": "target"}], methods=["Std"], sizes=[])
+    assert run(plan, out, device="cpu").n_ok == 4
+    path.unlink()
+    said = []
+    assert run(plan, out, device="cpu", report=said.append).n_networks == 2
+    assert said[-1] == "Nothing to do: all 2 networks on the data sets that are there are recorded."
+    assert len(load_results(out, plan.plan_hash)) == 4
+    assert [(each.n_networks, each.n_ok) for each in study_status(out)] == [(4, 4)]
+
+    alone = tiny_plan(datasets=[], tables=[{"path": str(path), "target": "target"}], methods=["Std"], sizes=[])
+    run(alone, out, device="cpu", report=said.append)
+    assert said[-1] == "Nothing can be trained: no data set of 'tiny' could be loaded."
+
+
 @pytest.mark.parametrize("where", ["record", "prepared"])
 def test_a_full_disk_is_said_and_nothing_is_torn(tmp_path, monkeypatch, where):
     from knotwork import files

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,9 @@ def _path(out: Path, plan_hash: str) -> Path:
     return out / "plans" / f"{plan_hash[:20]}.json"
 
 
-def write_manifest(out: Path, plan: Plan, networks: Sequence[NetworkSpec], n_rows: dict[str, int]) -> None:
+def write_manifest(
+    out: Path, plan: Plan, networks: Sequence[NetworkSpec], n_rows: dict[str, int], *, unknown: Collection[str] = ()
+) -> None:
     """Write down the networks of a plan as it is run.
 
     Parameters
@@ -36,15 +38,19 @@ def write_manifest(out: Path, plan: Plan, networks: Sequence[NetworkSpec], n_row
         Its networks, for the data as it is now.
     n_rows : dict of str to int
         Rows of each data set.
+    unknown : collection of str
+        Data sets that could not be loaded: what was written down of them before stays.
     """
+    before = next((each for each in read_manifests(out) if each["plan_hash"] == plan.plan_hash), None) or {}
+    kept = [network for network in before.get("networks", ()) if network[1] in unknown]
+    rows = {name: number for name, number in before.get("n_rows", {}).items() if name in unknown}
     content = {
         "plan": plan.name,
         "plan_hash": plan.plan_hash,
         "run_at": time.time(),
-        "n_rows": n_rows,
-        "networks": [
-            [each.key, each.dataset, each.backbone.label, each.backbone.tokens, each.size] for each in networks
-        ],
+        "n_rows": {**rows, **n_rows},
+        "networks": kept
+        + [[each.key, each.dataset, each.backbone.label, each.backbone.tokens, each.size] for each in networks],
     }
     write_bytes(_path(out, plan.plan_hash), json.dumps(content).encode())
 

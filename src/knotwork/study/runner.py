@@ -228,7 +228,7 @@ class _Run:
         self.identities = self._identities()
         networks = [each for name, identity in self.identities.items() for each in expand(self.plan, name, identity)]
         n_rows = {name: identity.n_rows for name, identity in self.identities.items()}
-        write_manifest(self.worker.out, self.plan, networks, n_rows)
+        write_manifest(self.worker.out, self.plan, networks, n_rows, unknown=self.summary.unavailable)
         missing = self.worker.missing(networks)
         self.summary.n_networks, self.summary.n_before = len(networks), len(networks) - len(missing)
         self._say_what_is_there(networks, missing)
@@ -261,7 +261,11 @@ class _Run:
             others = set(frame.loc[frame["dataset"] == name, "data_sha256"]) - {identity.sha256}
             if others and any(each.dataset == name for each in missing):
                 self.say(f"Data set {name!r} has changed since it was last recorded: its networks are trained again.")
-        if not missing:
+        if not networks:
+            self.say(f"Nothing can be trained: no data set of {self.plan.name!r} could be loaded.")
+        elif not missing and self.summary.unavailable:
+            self.say(f"Nothing to do: all {len(networks):,} networks on the data sets that are there are recorded.")
+        elif not missing:
             self.say(f"Nothing to do: all {len(networks):,} networks of {self.plan.name!r} are recorded.")
         else:
             before = f", {self.summary.n_before:,} are recorded" if self.summary.n_before else ""
