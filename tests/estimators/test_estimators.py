@@ -176,6 +176,23 @@ def test_learned_knots_move_and_fixed_ones_do_not(frame, target):
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize("backbone", [MLPConfig(widths=(16,)), FTTransformerConfig(d_token=16, n_heads=2, n_blocks=1)])
+def test_every_column_may_have_a_method_of_its_own(kind, backbone, frame, target, tmp_path):
+    methods = {"signal": "BS-Grad-U@9", "noise": "Std", "holes": "PLE-Grad@5", "grade": "IS-Grad-Q@6"}
+    fixed = {"signal": "BS-U@9", "noise": "Std", "holes": "PLE@5", "grade": "IS-Q@6"}
+    training = kw.TrainingConfig(max_epochs=4, learning_rate=0.02, batch_size=32, knot_warmup=0)
+    settings = {"backbone": backbone, "training": training}
+    models = [make(kind, encoding=each, **settings).fit(frame, target) for each in (methods, fixed)]
+    learned, start = (model.knots_[0] for model in models)
+    moved = {name: np.abs(learned[name] - start[name]).max(initial=0.0) for name in methods}
+    assert [name for name, far in moved.items() if far > 1e-4] == ["signal", "holes", "grade"]
+    for model in models:
+        model.save(tmp_path / "model.knotwork")
+        same = kw.load(tmp_path / "model.knotwork")
+        np.testing.assert_array_equal(outputs(same, frame), outputs(model, frame))
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
 def test_importances_find_the_column_that_matters(kind):
     X = np.random.default_rng(0).normal(size=(500, 4))
     y = (X[:, 2] > 0).astype(int)

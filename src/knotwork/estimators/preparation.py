@@ -45,6 +45,11 @@ class Choice:
         return METHOD_TABLE[self.method].learnable
 
     @property
+    def has_knots(self) -> bool:
+        """Whether it is more than scaled."""
+        return METHOD_TABLE[self.method].placement is not None
+
+    @property
     def spec(self) -> str:
         """The method and its size, as in ``"BS-Q@15"``."""
         return self.method if self.size is None else f"{self.method}@{self.size}"
@@ -57,7 +62,8 @@ def choose_encodings(encoding: Any, size: int | None, *, names: list[Any], task:
     ----------
     encoding : str or mapping
         ``"recommended"`` or ``"auto"``, a method with or without a size, or a mapping from column names to these;
-        columns that the mapping does not name have what is recommended.
+        columns that the mapping does not name have what is recommended. Knots are learned in all columns that have
+        some, or in none.
     size : int or None
         The size of methods that name none.
     names : list
@@ -73,11 +79,14 @@ def choose_encodings(encoding: Any, size: int | None, *, names: list[Any], task:
     if unknown:
         raise argument_error("encoding", "name numerical columns of X", unknown, f"The numerical columns are {names}.")
     choices = [_choice(encoding.get(name, "auto"), size, task, backbone) for name in names]
-    if len({choice.learnable for choice in choices}) > 1:
+    with_knots = [(name, choice) for name, choice in zip(names, choices, strict=True) if choice.has_knots]
+    fixed = [name for name, choice in with_knots if not choice.learnable]
+    if 0 < len(fixed) < len(with_knots):
         raise argument_error(
             "encoding",
-            "have learned knots for all columns or for none",
-            {name: choice.method for name, choice in zip(names, choices, strict=True)},
+            "have learned knots for all columns that have knots, or for none",
+            {name: choice.spec for name, choice in zip(names, choices, strict=True)},
+            f"Name methods with learned knots, such as 'IS-Grad-U', or 'Std', which has none, for {fixed}.",
         )
     return choices
 
@@ -124,8 +133,8 @@ def fit_blocks(
     for index, (choice, values) in enumerate(zip(choices, numbers.T, strict=True)):
         encoder = encoder_from_spec(METHOD_TABLE[choice.method].start or choice.method, choice.size, {})
         encoder._check_settings()
-        is_scaled = METHOD_TABLE[choice.method].placement is None
-        known = values if is_scaled or np.isnan(values).all() else np.clip(values, *usual_range(values))
+        is_known = choice.has_knots and not np.isnan(values).all()
+        known = np.clip(values, *usual_range(values)) if is_known else values
         column = Column.from_values(np.ascontiguousarray(known), weights)
         blocks.append(encoder._fit_column(index, column, goal, seed + index))
     return blocks

@@ -28,7 +28,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     ----------
     encoding : str or mapping, default="auto"
         How numbers are encoded. A method such as ``"BS-Q"`` or ``"PLE@30"`` (`knotwork.METHODS`), or a mapping from
-        columns to methods; or a word:
+        columns to methods (those with knots all learned, or all fixed); or a word:
 
         ``"recommended"``, or ``"auto"``, is what the paper recommends for the task and the backbone
         (`knotwork.recommend`): one network.
