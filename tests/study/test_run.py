@@ -264,6 +264,13 @@ def test_an_unavailable_data_set_does_not_stop_the_others(tmp_path):
     assert any("gone" in sentence for sentence in said)
 
 
+@pytest.mark.parametrize("device", ["gpu", "cuda:7"])
+def test_a_device_that_is_not_there_is_refused_and_no_failures_are_recorded(tmp_path, device):
+    with pytest.raises(ArgumentError, match="device must be"):
+        run(tiny_plan(), tmp_path / "out", device=device)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_data_set_that_is_gone_keeps_its_place_in_the_plan(tmp_path):
     path, out = tmp_path / "mine.csv", tmp_path / "out"
     load_dataset("sk_diabetes").frame.to_csv(path, index=False)

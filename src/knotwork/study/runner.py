@@ -18,6 +18,7 @@ from knotwork.study.preparation import wanted_by
 from knotwork.study.records import consolidate
 from knotwork.study.traces import TRACES
 from knotwork.study.worker import DATA_ERRORS, POLL, Outcome, Progress, Worker
+from knotwork.training.engine import resolve_device
 
 __all__ = ["ENGINES", "RunSummary", "prepare_plan", "run"]
 
@@ -122,6 +123,8 @@ def run(
         raise type_error("out", "be the path of a folder", out)
     check_choice(engine, "engine", ENGINES)
     check_bool(retry_failed, "retry_failed")
+    if engine == "local":  # a cluster knows its own
+        resolve_device(device)
     for name in only:
         check_choice(name, "only", plan.names)
     folder = Path(out).expanduser()
