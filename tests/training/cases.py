@@ -1,5 +1,7 @@
 """Small tables, encodings and members that the tests of the engine share."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import knotwork as kw
@@ -18,6 +20,16 @@ def make_table(task="regression", n=260, *, n_categorical=1, seed=0, n_classes=3
     edges = np.quantile(signal, np.arange(1, n_classes) / n_classes)
     target = np.searchsorted(edges, signal)
     return TrainingTable(numbers, codes, target, task, (4,) * n_categorical, n_classes, weights)
+
+
+MIXED = ["Std", "MinMax", "PLE", "BS-Q", "IS-U", "BS-Grad-U", "IS-Grad-U", "MS-Grad-U", "MS-Q"]
+
+
+def make_mixed(table):
+    """Members of all kinds, and one with another method for every feature."""
+    members = [make_member(table, method, seed=place, fold=place % 5) for place, method in enumerate(MIXED)]
+    blocks = [made.blocks[place] for place, made in enumerate(members[-len(members[0].blocks) :])]
+    return [*members, replace(members[0], blocks=blocks)]
 
 
 def make_member(table, method="BS-Q", size=7, seed=0, *, fold=0, n_valid=50, n_test=0, **settings):

@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from knotwork.training.members import DeviceTable
 from knotwork.training.stack import TrainingStack
-from tests.training.cases import make_member, make_table
-from tests.training.test_engine import FAST, MIXED, SMALL
+from tests.training.cases import make_mixed, make_table
+from tests.training.test_engine import FAST, SMALL
 
 REFUSED = ("lift_fresh", "_local_scalar_dense", "nonzero", "masked_select", "unique", "bincount")
 """Tensors made of numbers of the host, numbers of the device read there, results whose shape depends on values."""
@@ -42,9 +42,7 @@ class Refused(TorchDispatchMode):
 )
 def test_from_the_second_call_on_nothing_is_refused(name, task, metric):
     table = make_table(task, weights=np.linspace(1, 2, 260))
-    members = [make_member(table, method, seed=place, fold=place % 5) for place, method in enumerate(MIXED)]
-    by_feature = replace(members[0], blocks=[made.blocks[place] for place, made in enumerate(members[-3:])])
-    members = sorted([*members, by_feature], key=lambda member: str(member.kinds))
+    members = sorted(make_mixed(table), key=lambda member: str(member.kinds))
     there = DeviceTable.from_table(table, torch.device("cpu"))
     stack = TrainingStack(table, there, members, SMALL[name], replace(FAST, metric=metric))
     assert any(part.features for part in stack.network.encoding.layout.parts)

@@ -13,7 +13,7 @@ from knotwork.nn.spacings import breaks_from_widths, spacing_penalty, widths_fro
 from knotwork.training.config import TrainingConfig
 from knotwork.training.engine import train
 from knotwork.training.stack import build_network
-from tests.training.cases import make_member, make_table
+from tests.training.cases import MIXED, make_member, make_mixed, make_table
 
 SMALL = {
     "mlp": MLPConfig(widths=(16, 8), dropout=0.0),
@@ -21,7 +21,6 @@ SMALL = {
     "ft": FTTransformerConfig(d_token=16, n_blocks=2, n_heads=4, attention_dropout=0.0, ffn_dropout=0.0),
 }
 FAST = TrainingConfig(max_epochs=6, batch_size=64, learning_rate=3e-3, knot_warmup=2, patience=4, metric="reported")
-MIXED = ["Std", "MinMax", "PLE", "BS-Q", "IS-U", "BS-Grad-U", "IS-Grad-U", "MS-Grad-U", "MS-Q"]
 
 
 def same(one, other, tolerance=1e-5):
@@ -307,9 +306,7 @@ def test_members_that_leave_change_nothing_for_the_others(name, monkeypatch):
 @pytest.mark.parametrize("name", ["mlp", "resnet"])
 def test_a_gpu_trains_as_the_cpu_does(name):
     table = make_table()
-    members = [make_member(table, method, seed=place, fold=place % 5) for place, method in enumerate(MIXED)]
-    blocks = [made.blocks[place] for place, made in enumerate(members[-len(members[0].blocks) :])]
-    members.append(replace(members[0], blocks=blocks))  # every feature by another method
+    members = make_mixed(table)
     config = replace(FAST, precision="float32")
     results = [
         train(table, members, replace(SMALL[name], dropout=0.3), config, device=where) for where in ("cpu", "cuda")

@@ -12,7 +12,7 @@ import pandas as pd
 from knotwork.compare.source import Source
 from knotwork.encoders.spline import SplineEncoder
 from knotwork.estimators.classifier import TabularClassifier
-from knotwork.training.members import usual_range
+from knotwork.training.members import to_usual_range
 
 __all__ = ["MODEL_KNOTS", "Effect", "feature_effects"]
 
@@ -127,7 +127,7 @@ def _placed(column: Floats, target: npt.NDArray[Any], task: str, size: int) -> d
     """Return the knots of each placement, as a model would place them; none for a column that is constant."""
     if len(column) == 0:
         return {}
-    column = np.clip(column, *usual_range(column))
+    column = to_usual_range(column)
     if column.min() == column.max():
         return {}
     return {

@@ -40,9 +40,14 @@ class Method:
     start: str | None = field(default=None, repr=False)
 
     @property
+    def has_knots(self) -> bool:
+        """Whether values are more than scaled."""
+        return self.placement is not None
+
+    @property
     def has_size(self) -> bool:
         """Whether the user chooses the number of columns per feature."""
-        return self.placement is not None and not self.adaptive
+        return self.has_knots and not self.adaptive
 
 
 _SPLINES = {"BS": "bspline", "IS": "ispline", "MS": "mspline"}

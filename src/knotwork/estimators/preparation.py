@@ -14,7 +14,7 @@ from knotwork.estimators.columns import Table
 from knotwork.estimators.recommend import recommend
 from knotwork.knots.column import Column
 from knotwork.knots.target import Target
-from knotwork.training.members import usual_range
+from knotwork.training.members import to_usual_range
 
 __all__ = ["SEARCHES", "Choice", "add_indicators", "choose_encodings", "fit_blocks", "hold_out"]
 
@@ -46,8 +46,8 @@ class Choice:
 
     @property
     def has_knots(self) -> bool:
-        """Whether it is more than scaled."""
-        return METHOD_TABLE[self.method].placement is not None
+        """Whether values are more than scaled."""
+        return METHOD_TABLE[self.method].has_knots
 
     @property
     def spec(self) -> str:
@@ -133,9 +133,8 @@ def fit_blocks(
     for index, (choice, values) in enumerate(zip(choices, numbers.T, strict=True)):
         encoder = encoder_from_spec(METHOD_TABLE[choice.method].start or choice.method, choice.size, {})
         encoder._check_settings()
-        is_known = choice.has_knots and not np.isnan(values).all()
-        known = np.clip(values, *usual_range(values)) if is_known else values
-        column = Column.from_values(np.ascontiguousarray(known), weights)
+        kept = to_usual_range(values) if choice.has_knots else values
+        column = Column.from_values(np.ascontiguousarray(kept), weights)
         blocks.append(encoder._fit_column(index, column, goal, seed + index))
     return blocks
 

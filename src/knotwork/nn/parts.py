@@ -10,7 +10,7 @@ from torch import Tensor
 
 from knotwork.nn.operation import encode, make_spacings, on_triton, run_backward
 
-__all__ = ["AFFINE", "Learned", "Part", "encode_learned_parts", "encode_parts", "learned_spacings"]
+__all__ = ["AFFINE", "LearnedKnots", "Part", "encode_learned_parts", "encode_parts", "learned_spacings"]
 
 AFFINE = -1
 """Kind of a feature that is scaled and nothing else."""
@@ -40,7 +40,7 @@ class Part:
     features: tuple[int, ...] | None = None
 
 
-class Learned(NamedTuple):
+class LearnedKnots(NamedTuple):
     """Knots of some groups that are made of free numbers.
 
     Parameters
@@ -79,7 +79,7 @@ def encode_parts(
     return _EncodeParts.apply(x, breaks, n_knots, tuple(parts), size, dtype)  # type: ignore[no-any-return, no-untyped-call]
 
 
-def learned_spacings(breaks: Tensor, n_knots: Tensor, learned: Learned) -> tuple[Tensor, Tensor]:
+def learned_spacings(breaks: Tensor, n_knots: Tensor, learned: LearnedKnots) -> tuple[Tensor, Tensor]:
     """Return the breaks of all groups, and the spacing penalty of every group, 0 where its knots are not learned."""
     moved, penalty = make_spacings(learned.logits, n_knots, learned.min_spacing, learned.epsilon)
     return torch.where(learned.groups[:, None, None], moved, breaks), torch.where(learned.groups, penalty, 0.0)
@@ -89,7 +89,7 @@ def encode_learned_parts(
     x: Tensor,
     breaks: Tensor,
     n_knots: Tensor,
-    learned: Learned,
+    learned: LearnedKnots,
     parts: Sequence[Part],
     *,
     size: int,
@@ -148,7 +148,7 @@ class _EncodeLearnedParts(torch.autograd.Function):
         logits: Tensor,
         breaks: Tensor,
         n_knots: Tensor,
-        learned: Learned,
+        learned: LearnedKnots,
         parts: tuple[Part, ...],
         size: int,
         dtype: torch.dtype,
@@ -157,7 +157,7 @@ class _EncodeLearnedParts(torch.autograd.Function):
 
         ctx.min_spacing, ctx.epsilon, ctx.parts = learned.min_spacing, learned.epsilon, parts
         breaks, penalty = triton_spacings.breaks_and_penalty(
-            logits, n_knots, learned.min_spacing, learned.epsilon, others=(breaks, learned.groups)
+            logits, n_knots, learned.min_spacing, learned.epsilon, fixed=breaks, learned=learned.groups
         )
         ctx.save_for_backward(x, logits, breaks, n_knots)
         return _encode_all(x, breaks, n_knots, parts, size, dtype), penalty

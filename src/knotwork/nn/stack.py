@@ -13,7 +13,7 @@ from knotwork.basis import FAMILIES
 from knotwork.basis.base import SplineBasis
 from knotwork.basis.blocks import AffineBlock, BasisBlock, Block
 from knotwork.nn.layout import Layout
-from knotwork.nn.parts import AFFINE, Learned, Part, encode_learned_parts, encode_parts, learned_spacings
+from knotwork.nn.parts import AFFINE, LearnedKnots, Part, encode_learned_parts, encode_parts, learned_spacings
 from knotwork.nn.spacings import breaks_from_widths, logits_from_knots, widths_from_logits
 from knotwork.nn.start import scaled_knots_of, separated
 
@@ -158,7 +158,7 @@ class StackEncoding(nn.Module):
         """
         values = ((x - self.low[:, None]) / self.scale[:, None]).clamp_(-FARTHEST, FARTHEST)
         settings: dict[str, Any] = {"size": self.layout.size, "dtype": dtype}
-        learned = self._learned(epsilon)
+        learned = self._learned_knots(epsilon)
         if learned is None:
             encoded = encode_parts(values, self.breaks, self.n_knots, self.layout.parts, **settings)
             return encoded, self._no_penalty()
@@ -166,15 +166,15 @@ class StackEncoding(nn.Module):
 
     def spacings(self, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
         """Return the breaks ``[0, knots, 1]`` of all members and features, and the spacing penalty of every member."""
-        learned = self._learned(epsilon)
+        learned = self._learned_knots(epsilon)
         if learned is None:
             return self.breaks, self._no_penalty()
         return learned_spacings(self.breaks, self.n_knots, learned)
 
-    def _learned(self, epsilon: float) -> Learned | None:
+    def _learned_knots(self, epsilon: float) -> LearnedKnots | None:
         if self.logits is None:
             return None
-        return Learned(self.logits, self.learned, self.layout.min_spacing, epsilon)
+        return LearnedKnots(self.logits, self.learned, self.layout.min_spacing, epsilon)
 
     def _no_penalty(self) -> Tensor:
         return torch.zeros(len(self.breaks), device=self.breaks.device)

@@ -22,8 +22,8 @@ _LOCAL = tl.constexpr(LOCAL)
 _TAILS = tl.constexpr(TAILS)
 _NORMALISED = tl.constexpr(NORMALISED)
 
-MOST = 32
-"""Columns, or knots, that a program has: for wider tiles the compiler lets every thread run the scheme for itself."""
+WIDEST = 32
+"""Columns, or knots, of a program at most: for wider tiles the compiler lets every thread run the scheme for itself."""
 
 # A stack's parts begin anywhere in its tensors, and tables have any number of features: compiled code for each of the
 # alignments and divisibilities that occur would be a minute of compiling for nothing.
@@ -204,7 +204,7 @@ def forward(
     out = torch.empty(*x.shape, size, dtype=dtype, device=x.device) if out is None else out
     if not x.numel():
         return out
-    columns = min(triton.next_power_of_2(size), MOST)
+    columns = min(triton.next_power_of_2(size), WIDEST)
     values = 4096 // columns
     _forward[(triton.cdiv(x.numel(), values), triton.cdiv(size, columns))](
         x,
@@ -282,7 +282,7 @@ def _run_backward(
         logits, min_spacing, epsilon, penalty_grad = spacings
         return x_grad, out.copy_(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon))
     knots = max(triton.next_power_of_2(breaks.shape[-1]), 16)
-    tile = min(knots, MOST)
+    tile = min(knots, WIDEST)
     n_tiles = triton.cdiv(breaks.shape[-1] - 1, tile)
     rows = 128 if n_rows > 4096 else 32
     window = max(triton.next_power_of_2(2 * degree + 2), 16)

@@ -186,22 +186,27 @@ def penalty_forward(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon
 
 
 def breaks_and_penalty(
-    logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, *, others: tuple[Tensor, Tensor] | None = None
+    logits: Tensor,
+    n_knots: Tensor,
+    min_spacing: float,
+    epsilon: float,
+    *,
+    fixed: Tensor | None = None,
+    learned: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return what `breaks_forward` and `penalty_forward` return, from one kernel if a group is not too large for it.
 
-    `others` are breaks, of shape (G, F, K + 2), and which of the groups are learned: those that are not have these
-    breaks, and no penalty.
+    If it is said which groups are `learned`, the others have the breaks in `fixed`, and no penalty.
     """
     groups, features, n_widths = logits.shape
     if triton.next_power_of_2(features) * triton.next_power_of_2(n_widths) > MOST_IN_ONE:
         breaks = breaks_forward(logits, n_knots, min_spacing)
         penalty = penalty_forward(logits, n_knots, min_spacing, epsilon)
-        if others is None:
+        if fixed is None or learned is None:
             return breaks, penalty
-        return torch.where(others[1][:, None, None], breaks, others[0]), torch.where(others[1], penalty, 0.0)
+        return torch.where(learned[:, None, None], breaks, fixed), torch.where(learned, penalty, 0.0)
     breaks = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
-    return breaks, _run_penalty(logits, n_knots, min_spacing, epsilon, breaks, others)
+    return breaks, _run_penalty(logits, n_knots, min_spacing, epsilon, breaks, fixed, learned)
 
 
 def _run_penalty(
@@ -210,7 +215,8 @@ def _run_penalty(
     min_spacing: float,
     epsilon: float,
     breaks: Tensor | None = None,
-    others: tuple[Tensor, Tensor] | None = None,
+    fixed: Tensor | None = None,
+    learned: Tensor | None = None,
 ) -> Tensor:
     logits = logits.contiguous()
     groups, features, n_widths = logits.shape
@@ -220,8 +226,8 @@ def _run_penalty(
         n_knots,
         out if breaks is None else breaks,
         out,
-        out if others is None else others[0].contiguous(),
-        out if others is None else others[1].contiguous(),
+        out if fixed is None else fixed.contiguous(),
+        out if learned is None else learned.contiguous(),
         features,
         n_widths,
         min_spacing,
@@ -229,7 +235,7 @@ def _run_penalty(
         FEATURES=triton.next_power_of_2(features),
         WIDTHS=triton.next_power_of_2(n_widths),
         WITH_BREAKS=breaks is not None,
-        WITH_FIXED=others is not None,
+        WITH_FIXED=learned is not None,
     )
     return out
 

@@ -13,7 +13,7 @@ from knotwork.basis.blocks import Block
 from knotwork.checks import argument_error, check_choice
 from knotwork.nn.stack import kind_of
 
-__all__ = ["Member", "TrainingTable", "column_units", "usual_range"]
+__all__ = ["Member", "TrainingTable", "column_units", "to_usual_range", "usual_range"]
 
 TASKS = ("regression", "classification")
 
@@ -140,6 +140,11 @@ def usual_range(values: npt.NDArray[np.float64]) -> tuple[float, float]:
         if reach > 0.0:
             present = present[(present >= low - reach) & (present <= high + reach)]
     return float(present.min()), float(present.max())
+
+
+def to_usual_range(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return a column whose values that lie far out are moved to the ends of its `usual_range`; NaN stays."""
+    return values if np.isnan(values).all() else np.clip(values, *usual_range(values))
 
 
 def column_units(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

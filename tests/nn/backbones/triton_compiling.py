@@ -18,7 +18,7 @@ from knotwork.nn.backbones.mlp import MLP
 from knotwork.nn.backbones.noise import Noise
 from knotwork.nn.backbones.resnet import ResNet
 from knotwork.nn.layout import LOCAL, NORMALISED, TAILS
-from knotwork.nn.parts import Learned, Part, encode_learned_parts
+from knotwork.nn.parts import LearnedKnots, Part, encode_learned_parts
 
 WAYS = ("forward", "backward")
 
@@ -82,7 +82,7 @@ def test_networks_with_a_flat_input(compiled, kind):
 def test_learned_knots(compiled, kind, degree, n_knots):
     part = Part(kind, degree, 0, 2, learned=True)
     x, breaks = torch.rand(2, 32, 4), torch.linspace(0.0, 1.0, n_knots + 2).repeat(2, 4, 1)
-    learned = Learned(torch.zeros(2, 4, n_knots + 1, requires_grad=True), torch.tensor([True, True]), 1e-3, 1e-6)
+    learned = LearnedKnots(torch.zeros(2, 4, n_knots + 1, requires_grad=True), torch.tensor([True, True]), 1e-3, 1e-6)
     counts = torch.full((2, 4), n_knots, dtype=torch.int32)
     out, penalty = encode_learned_parts(x, breaks, counts, learned, [part], size=n_knots + 4, dtype=torch.bfloat16)
     (out.sum() + penalty.sum()).backward()
