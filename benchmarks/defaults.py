@@ -17,9 +17,9 @@ import torch
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
 from knotwork.datasets import load_dataset
-from knotwork.estimators.columns import Columns
-from knotwork.estimators.preparation import Choice, fit_blocks
-from knotwork.nn.backbones.config import MLPConfig
+from knotwork.estimators._columns import Columns
+from knotwork.estimators._preparation import Choice, fit_blocks
+from knotwork.nn._backbones.config import MLPConfig
 from knotwork.training import METRICS, Member, TrainingConfig, TrainingTable, train
 
 RATES = (3e-4, 1e-3, 3e-3)

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 import knotwork as kw
-from knotwork.nn.spacings import breaks_from_widths, widths_from_logits
+from knotwork._kernels.spacings import breaks_from_widths, widths_from_logits
 
 FAMILIES = ("bspline", "mspline", "ispline", "ple")
 

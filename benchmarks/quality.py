@@ -31,8 +31,8 @@ from quality_peers import PEERS
 from quality_table import MODELS, page
 
 from knotwork.datasets import Dataset, load_dataset
-from knotwork.study.folds import Split
-from knotwork.training.engine import resolve_device
+from knotwork.study._folds import Split
+from knotwork.training._engine import resolve_device
 
 
 def machine(model: str, device: str) -> str:

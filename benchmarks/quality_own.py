@@ -19,14 +19,14 @@ from quality_data import coded, score, target_of
 
 import knotwork as kw
 from knotwork.datasets import Dataset
-from knotwork.estimators import base
-from knotwork.estimators.candidates import Candidate, propose
-from knotwork.nn.backbones.config import Backbone
-from knotwork.study.folds import Split
-from knotwork.training.config import TrainingConfig
-from knotwork.training.engine import train
-from knotwork.training.members import Member, TrainingTable
-from knotwork.training.results import Trained
+from knotwork.estimators import _base as base
+from knotwork.estimators._candidates import Candidate, propose
+from knotwork.nn._backbones.config import Backbone
+from knotwork.study._folds import Split
+from knotwork.training._config import TrainingConfig
+from knotwork.training._engine import train
+from knotwork.training._members import Member, TrainingTable
+from knotwork.training._results import Trained
 
 __all__ = ["WORDS", "fit_words"]
 

@@ -25,12 +25,12 @@ import torch
 from torch import nn
 
 import knotwork as kw
-from knotwork.nn.backbones.config import BACKBONES
-from knotwork.training.config import TrainingConfig
-from knotwork.training.engine import matrix_precision
-from knotwork.training.members import DeviceTable, Member, TrainingTable
-from knotwork.training.network import matrices
-from knotwork.training.stack import TrainingStack
+from knotwork.nn._backbones.config import BACKBONES
+from knotwork.training._config import TrainingConfig
+from knotwork.training._engine import matrix_precision
+from knotwork.training._members import DeviceTable, Member, TrainingTable
+from knotwork.training._network import matrices
+from knotwork.training._stack import TrainingStack
 
 N_ROWS, N_FEATURES, SIZE, BATCH = 20_000, 14, 30, 512
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from sklearn.datasets import load_diabetes
 
 import knotwork as kw
-from knotwork.datasets.synthetic import encoding_illustration
-from knotwork.report.bases import draw_bases, draw_features
-from knotwork.report.illustrations import draw_encoded_value
+from knotwork.datasets._synthetic import encoding_illustration
+from knotwork.report._bases import draw_bases, draw_features
+from knotwork.report._illustrations import draw_encoded_value
 
 out = Path(sys.argv[1])
 out.mkdir(parents=True, exist_ok=True)

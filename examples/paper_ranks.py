@@ -12,8 +12,8 @@ from pathlib import Path
 import pandas as pd
 
 import knotwork as kw
-from knotwork.report.cd_diagram import draw_cd_diagram
-from knotwork.report.comparison import PAPER_BLOCKS
+from knotwork.report._cd_diagram import draw_cd_diagram
+from knotwork.report._comparison import PAPER_BLOCKS
 
 paper, out = Path(sys.argv[1]), Path(sys.argv[2])
 out.mkdir(parents=True, exist_ok=True)

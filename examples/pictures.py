@@ -18,8 +18,8 @@ from sklearn.datasets import load_diabetes
 from torch import nn
 
 import knotwork as kw
-from knotwork.report.bases import draw_bases
-from knotwork.report.style import LIGHT, clean_axes
+from knotwork.report._bases import draw_bases
+from knotwork.report._style import LIGHT, clean_axes
 
 PLACEMENTS = {
     "uniform": "equal distances",

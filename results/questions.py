@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from knotwork.encoders import METHOD_TABLE
-from knotwork.report.efficiency import per_epoch
+from knotwork.report._efficiency import per_epoch
 from knotwork.study import load_plan, load_results
 
 HERE = Path(__file__).parent

@@ -16,12 +16,14 @@ import knotwork
 SOURCE = Path(knotwork.__file__).parent
 LAYERS = [
     "errors",
-    "checks",
-    "files",
+    "_checks",
+    "_files",
     "basis",
     "stats",
     "knots",
     "encoders",
+    "_recommend",
+    "_kernels",
     "nn",
     "training",
     "estimators",
@@ -29,7 +31,7 @@ LAYERS = [
     "study",
     "report",
     "compare",
-    "cli",
+    "_cli",
 ]
 FILES = sorted(SOURCE.rglob("*.py"))
 
@@ -64,7 +66,7 @@ def test_imports_go_downwards(path):
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)
 def test_only_layers_that_keep_something_write_files(path):
-    if "knotwork.files" in set(imported(path)):
+    if "knotwork._files" in set(imported(path)):
         assert layer_of(module_of(path)) in {"estimators", "datasets", "study", "report", "compare"}
 
 
@@ -72,7 +74,7 @@ def test_only_layers_that_keep_something_write_files(path):
 def test_only_the_command_line_prints(path):
     calls = [node.func.id for node in ast.walk(ast.parse(path.read_text()))
              if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]  # fmt: skip
-    assert "print" not in calls or module_of(path) == "knotwork.cli"
+    assert "print" not in calls or module_of(path) == "knotwork._cli"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_only_the_command_line_prints(path):
         ("import knotwork", ["torch", "numba", "lightgbm", "matplotlib"]),
         ("import knotwork as kw; kw.SplineEncoder(size=5).fit_transform([[1.0], [2.0]])", ["torch", "lightgbm"]),
         ("import knotwork as kw; kw.stats.cliques([1, 2], 1)", ["torch", "numba", "lightgbm", "matplotlib"]),
-        ("import knotwork.cli", ["torch", "numba", "matplotlib"]),
+        ("import knotwork._cli", ["torch", "numba", "matplotlib"]),
     ],
 )
 def test_imports_load_only_what_is_needed(code, absent):

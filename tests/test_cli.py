@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from knotwork.cli import app
+from knotwork._cli import app
 from knotwork.study import PLANS, load_plan, load_results, trainer
 
 SMALL = """
@@ -80,7 +80,7 @@ def test_the_plan_of_the_demo_needs_no_files():
 @pytest.mark.parametrize(("arguments", "word"), [(["demo", "--size", "2"], "--size"), (["dmeo"], "No such command")])
 def test_a_wrong_argument_is_explained(arguments, word):
     done = subprocess.run(
-        [sys.executable, "-m", "knotwork.cli", *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "knotwork._cli", *arguments], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
     assert word in done.stderr

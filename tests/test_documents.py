@@ -12,7 +12,7 @@ import pytest
 import typer
 
 import knotwork
-from knotwork.cli import app
+from knotwork._cli import app
 
 ROOT = Path(__file__).parents[1]
 MODULES = ["knotwork", *(info.name for info in pkgutil.walk_packages(knotwork.__path__, "knotwork."))]

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from knotwork import files
-from knotwork.files import write_atomically
+from knotwork import _files as files
+from knotwork._files import write_atomically
 
 
 def test_a_file_is_written_and_replaced(tmp_path):

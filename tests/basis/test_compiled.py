@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knotwork import basis
-from knotwork.basis.blocks import MIN_SUPPORT, AffineBlock, BasisBlock, make_table
-from knotwork.basis.compiled import MOST_COUNTED, TILE, VALUES_PER_CHUNK, encode_dense, encode_sparse
+from knotwork.basis._blocks import MIN_SUPPORT, AffineBlock, BasisBlock, make_table
+from knotwork.basis._compiled import MOST_COUNTED, TILE, VALUES_PER_CHUNK, encode_dense, encode_sparse
 
 FAMILIES = list(basis.FAMILIES)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from knotwork.compare.budget import FEWEST_EPOCHS, GOOD_EPOCHS, make_plan, refit_rows, whole_plan
-from knotwork.compare.candidates import Candidate, make_candidates
-from knotwork.compare.speed import Speed
+from knotwork.compare._budget import FEWEST_EPOCHS, GOOD_EPOCHS, make_plan, refit_rows, whole_plan
+from knotwork.compare._candidates import Candidate, make_candidates
+from knotwork.compare._speed import Speed
 
 CANDIDATES, COUNTS = make_candidates(None, None, task="regression", backbone="mlp")
 

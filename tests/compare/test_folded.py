@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
-from knotwork.compare.candidates import Candidate
-from knotwork.compare.folded import fold_table
-from knotwork.compare.options import CompareOptions
-from knotwork.compare.scoring import CrossValidation
-from knotwork.compare.source import read_source
+from knotwork.compare._candidates import Candidate
+from knotwork.compare._folded import fold_table
+from knotwork.compare._options import CompareOptions
+from knotwork.compare._scoring import CrossValidation
+from knotwork.compare._source import read_source
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 import knotwork as kw
-from knotwork.cli import app
+from knotwork._cli import app
 from knotwork.compare import CompareOptions, budget, compare_table, final, predict_table, run, scoring
-from knotwork.compare.speed import Speed
+from knotwork.compare._speed import Speed
 from tests.compare.cases import MESSY, flats, write_flats
 from tests.report.chromium import CHROMIUM, Browser
 

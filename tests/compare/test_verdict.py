@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from knotwork.compare.candidates import Candidate
-from knotwork.compare.scoring import Scored
-from knotwork.compare.verdict import rank_candidates, significant
+from knotwork.compare._candidates import Candidate
+from knotwork.compare._scoring import Scored
+from knotwork.compare._verdict import rank_candidates, significant
 
 FOLDS = np.array([1.00, 1.10, 0.95, 1.02, 1.05])
 

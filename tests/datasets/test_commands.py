@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from knotwork.cli import app
+from knotwork._cli import app
 from knotwork.datasets import DATASETS, KEYS, cache_folder
 from tests.datasets.conftest import write_parquet, zipped
 

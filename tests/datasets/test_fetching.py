@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from knotwork.datasets import DATASETS, cache_folder, fetch_dataset, fetching, load_dataset
-from knotwork.datasets.checksums import content_sha256
-from knotwork.datasets.sources import SOURCES, ByHand, OpenML, UCIArchive
+from knotwork.datasets._checksums import content_sha256
+from knotwork.datasets._sources import SOURCES, ByHand, OpenML, UCIArchive
 from knotwork.errors import DatasetMismatchError, DatasetUnavailableError
 from tests.datasets.conftest import zipped
 

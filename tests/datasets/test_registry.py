@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 import knotwork as kw
-from knotwork.datasets.registry import DATASETS, get_spec
-from knotwork.datasets.sources import SOURCES
+from knotwork.datasets._registry import DATASETS, get_spec
+from knotwork.datasets._sources import SOURCES
 from knotwork.errors import ArgumentError
 
 

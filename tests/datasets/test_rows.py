@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from knotwork.datasets.rows import complete_rows, draw_rows
+from knotwork.datasets._rows import complete_rows, draw_rows
 from knotwork.errors import ArgumentError, ColumnError
 
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 import knotwork as kw
-from knotwork.encoders.methods import METHOD_TABLE, METHODS
+from knotwork.encoders._methods import METHOD_TABLE, METHODS
 from knotwork.errors import ArgumentError
 from knotwork.knots import CartPlacement, Column
 

@@ -8,8 +8,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
-from knotwork.estimators.persistence import _checksum
-from knotwork.nn.backbones.config import FTTransformerConfig, MLPConfig, ResNetConfig
+from knotwork.estimators._persistence import _checksum
+from knotwork.nn._backbones.config import FTTransformerConfig, MLPConfig, ResNetConfig
 
 BACKBONES = {
     "mlp": MLPConfig(widths=(8, 4)),
@@ -70,7 +70,7 @@ def uneven_weights(rows, seed=0):
 
 def mixed(monkeypatch, *given, **settings):
     """Return an ensemble of eight of ten encodings, one of them with learned knots, of different weights."""
-    monkeypatch.setattr("knotwork.estimators.combination.bagged_weights", uneven_weights)
+    monkeypatch.setattr("knotwork.estimators._combination.bagged_weights", uneven_weights)
     return fitted("ensemble", *given, **settings)
 
 

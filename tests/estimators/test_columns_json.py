@@ -2,7 +2,7 @@
 
 import pytest
 
-from knotwork.estimators.columns import Columns
+from knotwork.estimators._columns import Columns
 
 GOOD = {
     "names": ["a", "b", "c"],

@@ -7,7 +7,7 @@ import pytest
 from sklearn import metrics
 
 import knotwork as kw
-from knotwork.estimators.combination import ValidationRows, bagged_weights, greedy_weights
+from knotwork.estimators._combination import ValidationRows, bagged_weights, greedy_weights
 
 RNG = np.random.default_rng(0)
 
@@ -102,9 +102,9 @@ def test_draws_are_seeded_and_small_weights_are_left_out(monkeypatch):
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
     assert first[first > 0].min() > 0.2 / 8
-    monkeypatch.setattr("knotwork.estimators.combination.LEAST_SHARE", 0.0)
+    monkeypatch.setattr("knotwork.estimators._combination.LEAST_SHARE", 0.0)
     assert np.count_nonzero(bagged_weights(rows, seed=1)) > np.count_nonzero(first)
-    monkeypatch.setattr("knotwork.estimators.combination.MOST_DRAWN", 5)
+    monkeypatch.setattr("knotwork.estimators._combination.MOST_DRAWN", 5)
     assert not np.array_equal(bagged_weights(rows, seed=1), first)
 
 
@@ -153,5 +153,5 @@ def test_many_means_are_scored_in_parts(monkeypatch):
     rows = regression_rows(RNG.normal(size=(3, 40)), RNG.normal(size=40))
     every = simplex(3, 10)
     wanted = rows.scores(every)
-    monkeypatch.setattr("knotwork.estimators.combination.ENTRIES", 100)
+    monkeypatch.setattr("knotwork.estimators._combination.ENTRIES", 100)
     np.testing.assert_allclose(rows.scores(every), wanted, rtol=1e-12)

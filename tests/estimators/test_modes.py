@@ -9,11 +9,11 @@ from sklearn import metrics
 from sklearn.base import clone
 
 import knotwork as kw
+from knotwork._recommend import BACKBONES, RECOMMENDATIONS, TASKS
 from knotwork.errors import ArgumentError
-from knotwork.estimators import base
-from knotwork.estimators.candidates import CANDIDATES, propose
-from knotwork.estimators.preparation import hold_out
-from knotwork.estimators.recommend import BACKBONES, RECOMMENDATIONS, TASKS
+from knotwork.estimators import _base as base
+from knotwork.estimators._candidates import CANDIDATES, propose
+from knotwork.estimators._preparation import hold_out
 from knotwork.nn import FTTransformerConfig, MLPConfig, ResNetConfig
 from tests.estimators.saved_cases import uneven_weights
 
@@ -141,7 +141,7 @@ def test_an_encoding_that_clearly_suits_wins():
 @pytest.mark.parametrize("kind", ESTIMATORS)
 @pytest.mark.parametrize("n_members", [1, 2])
 def test_an_ensemble_predicts_by_its_weights(monkeypatch, kind, n_members, frame, target):
-    monkeypatch.setattr("knotwork.estimators.combination.bagged_weights", uneven_weights)
+    monkeypatch.setattr("knotwork.estimators._combination.bagged_weights", uneven_weights)
     model = make(kind, "ensemble", n_members=n_members).fit(frame, target)
     given = np.arange(1, 10 * n_members + 1) % 4 / (np.arange(1, 10 * n_members + 1) % 4).sum()
     kept = np.flatnonzero(given)

@@ -14,7 +14,7 @@ from sklearn.base import clone
 import knotwork
 from knotwork import TabularRegressor
 from knotwork.errors import PersistenceError
-from knotwork.estimators.persistence import save
+from knotwork.estimators._persistence import save
 from tests.estimators.saved_cases import BACKBONES, SHORT, fitted, mixed, read_file, table, target, write_file
 
 MAPPING = {"age": "IS-U@5", "income": "PLE@4", "flat": "Std"}
@@ -200,7 +200,7 @@ def test_a_failed_write_keeps_what_was_there(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("knotwork.files.os.fsync", fail)
+    monkeypatch.setattr("knotwork._files.os.fsync", fail)
     with pytest.raises(OSError, match="No space left"):
         model.save(tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

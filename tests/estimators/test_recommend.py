@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import knotwork as kw
-from knotwork.encoders.methods import METHOD_TABLE
-from knotwork.estimators.recommend import BACKBONES, BUDGETS, RECOMMENDATIONS, TASKS, Recommendation, recommend
+from knotwork._recommend import BACKBONES, BUDGETS, RECOMMENDATIONS, TASKS, Recommendation, recommend
+from knotwork.encoders._methods import METHOD_TABLE
 
 COMBINATIONS = list(product(TASKS, BACKBONES, BUDGETS))
 NAMES = {"mlp": "mlp", "resnet": "resnet", "ft": "ftt"}  # ours and the paper's

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import knotwork as kw
-from knotwork.nn.fused import encode_linear
-from knotwork.nn.operation import encode
+from knotwork._kernels.fused import encode_linear
+from knotwork._kernels.operation import encode
 from tests.nn.test_paths import CASES, GPU, INTERPRETED, make_case, make_layout, run_in_the_interpreter
 
 FAMILIES = ["bspline", "mspline", "ispline", "ple"]

@@ -15,10 +15,10 @@ import pytest
 import torch
 
 from knotwork import basis
-from knotwork.nn.layout import Layout
-from knotwork.nn.operation import encode, make_spacings
-from knotwork.nn.reference import encode_plain
-from knotwork.nn.spacings import breaks_from_widths, spacing_penalty, widths_from_logits
+from knotwork._kernels.layout import Layout
+from knotwork._kernels.operation import encode, make_spacings
+from knotwork._kernels.reference import encode_plain
+from knotwork._kernels.spacings import breaks_from_widths, spacing_penalty, widths_from_logits
 
 CASES = [("bspline", d) for d in range(5)] + [("mspline", d) for d in range(5)] + [("ispline", d) for d in range(5)]
 CASES += [("ple", 0), ("normalised", 1), ("normalised", 3)]

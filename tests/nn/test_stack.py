@@ -4,9 +4,9 @@ import numpy as np
 import torch
 
 import knotwork as kw
-from knotwork.encoders.methods import METHOD_TABLE
-from knotwork.nn.stack import StackEncoding
-from knotwork.training.members import column_units, in_units
+from knotwork.encoders._methods import METHOD_TABLE
+from knotwork.nn._stack import StackEncoding
+from knotwork.training._members import column_units, in_units
 
 FIXED = [name for name, method in METHOD_TABLE.items() if not method.learnable]
 

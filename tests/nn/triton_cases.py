@@ -6,11 +6,11 @@
 import pytest
 import torch
 
-import knotwork.nn.parts as parts_module
-from knotwork.nn import cpu, triton_kernels, triton_spacings
-from knotwork.nn.layout import LOCAL, NORMALISED, TAILS
-from knotwork.nn.parts import AFFINE, LearnedKnots, Part, encode_learned_parts
-from knotwork.nn.spacings import breaks_from_widths, spacing_penalty, widths_from_logits
+import knotwork._kernels.parts as parts_module
+from knotwork._kernels import cpu, triton_kernels, triton_spacings
+from knotwork._kernels.layout import LOCAL, NORMALISED, TAILS
+from knotwork._kernels.parts import AFFINE, LearnedKnots, Part, encode_learned_parts
+from knotwork._kernels.spacings import breaks_from_widths, spacing_penalty, widths_from_logits
 from tests.nn.test_paths import CASES, GPU, make_case, make_layout
 
 DEVICE = "cuda" if GPU else "cpu"

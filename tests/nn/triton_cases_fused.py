@@ -6,7 +6,7 @@
 import pytest
 import torch
 
-from knotwork.nn import cpu_fused, triton_fused
+from knotwork._kernels import cpu_fused, triton_fused
 from tests.nn.test_paths import GPU, make_case, make_layout
 from tests.nn.triton_cases import DEVICE, close
 

@@ -60,7 +60,7 @@ def _row(random, names, value, d):
 def write_study(folder, records):
     """Write records as a study does."""
     try:
-        from knotwork.study.records import write_records
+        from knotwork.study._records import write_records
     except ImportError:
         (folder / "records").mkdir(parents=True)
         records.to_parquet(folder / "records" / "all.parquet")

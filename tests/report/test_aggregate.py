@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import friedmanchisquare, rankdata
 
-from knotwork.report.aggregate import rank_table, read_records, sizes_of, summarise_folds
+from knotwork.report._aggregate import rank_table, read_records, sizes_of, summarise_folds
 from tests.report.cases import MAIN, make_records
 
 

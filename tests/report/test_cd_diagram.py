@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 import knotwork as kw
-from knotwork.report.cd_diagram import draw_cd_diagram
+from knotwork.report._cd_diagram import draw_cd_diagram
 from tests.report.cases import luminance
 
 

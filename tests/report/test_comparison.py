@@ -4,15 +4,15 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from knotwork.report.aggregate import rank_table, read_records, summarise_folds
-from knotwork.report.comparison import (
+from knotwork.report._aggregate import rank_table, read_records, summarise_folds
+from knotwork.report._comparison import (
     agreement_table,
     compare_ablation,
     compare_averages,
     compare_ranks,
     describe_agreement,
 )
-from knotwork.report.pictures import paper_picture
+from knotwork.report._pictures import paper_picture
 from tests.report.cases import MAIN, make_records
 
 

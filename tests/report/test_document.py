@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from knotwork.cli import app
+from knotwork._cli import app
 from knotwork.datasets import DATASETS
-from knotwork.report.document import load_records, make_report
+from knotwork.report._document import load_records, make_report
 from tests.report.cases import make_records, write_study
 
 LEAST = ("dataset", "task", "backbone", "method", "size", "fold", "nrmse", "auc")

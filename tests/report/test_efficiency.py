@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from knotwork.report.aggregate import read_records
-from knotwork.report.efficiency import describe_ratios, describe_stacks, ratio_table, ratios_of, stack_table
+from knotwork.report._aggregate import read_records
+from knotwork.report._efficiency import describe_ratios, describe_stacks, ratio_table, ratios_of, stack_table
 from tests.report.cases import make_records
 
 

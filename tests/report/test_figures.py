@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex, to_rgb, to_rgba_array
 
-from knotwork.report.costs import draw_cost_quality, draw_training_times, pareto_front
-from knotwork.report.curves import (
+from knotwork.report._costs import draw_cost_quality, draw_training_times, pareto_front
+from knotwork.report._curves import (
     LearningCurve,
     SizeCurve,
     draw_knot_trajectories,
     draw_learning_curves,
     draw_size_curves,
 )
-from knotwork.report.dots import ScorePanel, draw_score_dots
-from knotwork.report.heatmaps import draw_heatmap
-from knotwork.report.style import DARK, LIGHT, dark_svg, darken, inline_svg, method_colour, method_marker, svg_text
+from knotwork.report._dots import ScorePanel, draw_score_dots
+from knotwork.report._heatmaps import draw_heatmap
+from knotwork.report._style import DARK, LIGHT, dark_svg, darken, inline_svg, method_colour, method_marker, svg_text
 from tests.report.cases import MAIN, luminance
 
 SIZES = np.array([7.0, 15.0, 30.0])

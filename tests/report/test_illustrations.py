@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import knotwork as kw
-from knotwork.datasets.synthetic import encoding_illustration
-from knotwork.report.agreement import RankPair, draw_agreement
-from knotwork.report.bases import draw_bases, draw_features
-from knotwork.report.illustrations import Fit, FitPanel, draw_encoded_value, draw_fits, draw_scatter
-from knotwork.report.style import DARK, LIGHT, svg_text
+from knotwork.datasets._synthetic import encoding_illustration
+from knotwork.report._agreement import RankPair, draw_agreement
+from knotwork.report._bases import draw_bases, draw_features
+from knotwork.report._illustrations import Fit, FitPanel, draw_encoded_value, draw_fits, draw_scatter
+from knotwork.report._style import DARK, LIGHT, svg_text
 
 GRID = np.linspace(0, 1, 50)
 PANEL = FitPanel("Regression", "y", GRID, GRID**2, GRID, GRID**2, [Fit("PLE", GRID, "NRMSE 0.1"), Fit("BS", GRID**2)])

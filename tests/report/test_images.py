@@ -10,11 +10,11 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
-from knotwork.report.files import ReportFiles
-from knotwork.report.illustrations import Fit, FitPanel, draw_fits, draw_scatter
-from knotwork.report.pages import page_template
-from knotwork.report.pictures import Picture
-from knotwork.report.style import DARK, LIGHT
+from knotwork.report._files import ReportFiles
+from knotwork.report._illustrations import Fit, FitPanel, draw_fits, draw_scatter
+from knotwork.report._pages import page_template
+from knotwork.report._pictures import Picture
+from knotwork.report._style import DARK, LIGHT
 from tests.report.chromium import CHROMIUM, Browser
 
 GRID = np.linspace(0, 1, 300)

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from knotwork.report.document import make_report
-from knotwork.report.parts import split_records
-from knotwork.report.pictures import heatmap_picture
+from knotwork.report._document import make_report
+from knotwork.report._parts import split_records
+from knotwork.report._pictures import heatmap_picture
 from tests.report.cases import make_records
 
 SMALL = {"methods": ["Std", "PLE", "BS-U", "BS-Grad-U"], "sizes": (7,), "n_folds": 2}

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from knotwork.report.advice import advice_table, advise
-from knotwork.report.aggregate import rank_table, read_records, sizes_of, summarise_folds
-from knotwork.report.cost_tables import complexity_table, fixed_counterpart, overhead_table, time_table
-from knotwork.report.result_tables import (
+from knotwork.report._advice import advice_table, advise
+from knotwork.report._aggregate import rank_table, read_records, sizes_of, summarise_folds
+from knotwork.report._cost_tables import complexity_table, fixed_counterpart, overhead_table, time_table
+from knotwork.report._result_tables import (
     average_rank_table,
     browse_table,
     dataset_table,
@@ -19,7 +19,7 @@ from knotwork.report.result_tables import (
     grid_table,
     win_table,
 )
-from knotwork.report.tables import Cell, Table
+from knotwork.report._tables import Cell, Table
 from tests.report.cases import make_records
 
 RECORDS = make_records(3, 2, n_folds=3)

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from knotwork.datasets import load_dataset
-from knotwork.report.aggregate import read_records
-from knotwork.report.document import make_report, report_folder
-from knotwork.report.traces import (
+from knotwork.report._aggregate import read_records
+from knotwork.report._document import make_report, report_folder
+from knotwork.report._traces import (
     Traces,
     describe_knots,
     fit_picture,

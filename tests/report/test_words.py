@@ -7,8 +7,8 @@ import pandas as pd
 from scipy.stats import f as f_distribution
 from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
-from knotwork.report.aggregate import TASKS, rank_table, read_records, sizes_of, summarise_folds, wide_blocks
-from knotwork.report.words import describe_gaps, describe_grids, describe_ranks, describe_records
+from knotwork.report._aggregate import TASKS, rank_table, read_records, sizes_of, summarise_folds, wide_blocks
+from knotwork.report._words import describe_gaps, describe_grids, describe_ranks, describe_records
 from tests.report.cases import make_records
 
 METHODS = ["Std", "PLE", "BS-Q", "BS-U", "BS-Grad-U"]

@@ -63,7 +63,7 @@ def test_methods_that_never_differ():
 
 def test_holm_as_in_r():
     # p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm") and one case above 1.
-    from knotwork.stats.pairwise import _holm
+    from knotwork.stats._pairwise import _holm
 
     np.testing.assert_allclose(_holm(np.array([0.01, 0.04, 0.03, 0.005])), [0.03, 0.06, 0.06, 0.02])
     np.testing.assert_allclose(_holm(np.array([0.9, 0.8, 0.01])), [1, 1, 0.03])

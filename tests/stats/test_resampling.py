@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import knotwork as kw
-from knotwork.stats import resampling
+from knotwork.stats import _resampling as resampling
 from tests.stats.cases import DEMSAR
 
 

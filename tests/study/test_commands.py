@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from knotwork.cli import app
-from knotwork.study import trainer
+from knotwork._cli import app
+from knotwork.study import _trainer as trainer
 
 PLAN = """
 description = "A tiny plan."

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from knotwork.study import load_histories, load_results, run
-from knotwork.study.locks import claim
+from knotwork.study._locks import claim
 from tests.study.cases import MANY_UNITS, comparable, run_in_child
 
 N_KILLS = 20
@@ -18,7 +18,7 @@ N_KILLS = 20
 def start():
     """Return a function that runs a plan in a process of its own, started from one that has all modules loaded."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["knotwork.study.runner", "tests.study.cases"])
+    context.set_forkserver_preload(["knotwork.study._runner", "tests.study.cases"])
 
     warm = context.Process(target=time.sleep, args=(0,))  # waits until all modules are loaded
     warm.start()

@@ -7,11 +7,11 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
 
 from knotwork.datasets import load_dataset
-from knotwork.datasets.synthetic import illustration_curve, illustration_probability
+from knotwork.datasets._synthetic import illustration_curve, illustration_probability
 from knotwork.encoders import PiecewiseLinearEncoder, SplineEncoder
 from knotwork.study import load_curves, load_histories, load_plan, load_results, run
-from knotwork.study.data import from_dataset
-from knotwork.study.folds import make_splits
+from knotwork.study._data import from_dataset
+from knotwork.study._folds import make_splits
 from tests.study.cases import tiny_plan
 
 ENCODERS = {

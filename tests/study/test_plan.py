@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from knotwork.study import PLANS, Plan, load_plan
-from knotwork.study.data import DataIdentity
-from knotwork.study.networks import expand, group_units
+from knotwork.study._data import DataIdentity
+from knotwork.study._networks import expand, group_units
 from tests.study.cases import tiny_plan
 
 DATA = DataIdentity("abc", "y", "regression", ("x",), (), 100)

@@ -7,13 +7,13 @@ import pytest
 
 from knotwork.datasets import Dataset, load_dataset
 from knotwork.encoders import METHODS, make_encoder
-from knotwork.encoders.methods import METHOD_TABLE
-from knotwork.knots.trees import LightGBMPlacement
-from knotwork.nn.backbones.config import MLPConfig
-from knotwork.study.data import from_dataset, training_table
-from knotwork.study.folds import make_splits
-from knotwork.study.networks import expand
-from knotwork.study.preparation import Fitted, Wanted, fitted_as, prepare
+from knotwork.encoders._methods import METHOD_TABLE
+from knotwork.knots._trees import LightGBMPlacement
+from knotwork.nn._backbones.config import MLPConfig
+from knotwork.study._data import from_dataset, training_table
+from knotwork.study._folds import make_splits
+from knotwork.study._networks import expand
+from knotwork.study._preparation import Fitted, Wanted, fitted_as, prepare
 from knotwork.training import Member, TrainingConfig, train
 
 
@@ -99,7 +99,7 @@ def test_what_is_kept_is_not_fitted_again_and_needs_no_lightgbm(diabetes, tmp_pa
     def refuse(*args, **kwargs):
         raise AssertionError("fitted again")
 
-    monkeypatch.setattr("knotwork.study.preparation._fit_column", refuse)
+    monkeypatch.setattr("knotwork.study._preparation._fit_column", refuse)
     assert_same(before, prepare(data, splits, wanted, folder=tmp_path))
 
 
@@ -160,7 +160,8 @@ def test_categories_are_coded_by_training_rows_alone():
 
 def test_a_process_takes_what_another_fits_meanwhile(tmp_path, monkeypatch):
     """While the lock is held nothing is fitted; then what was kept is read."""
-    from knotwork.study import preparation, worker
+    from knotwork.study import _preparation as preparation
+    from knotwork.study import _worker as worker
     from tests.study.cases import tiny_plan
 
     first, second = (worker.Worker(tiny_plan(methods=["BS-Q"]), tmp_path) for _ in range(2))

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from knotwork.errors import ArgumentError, MissingPackageError
-from knotwork.study import load_results, ray_engine, run
-from knotwork.study.traces import Result
-from knotwork.study.worker import Prepared, train_networks
+from knotwork.study import _ray_engine as ray_engine
+from knotwork.study import load_results, run
+from knotwork.study._traces import Result
+from knotwork.study._worker import Prepared, train_networks
 from tests.study.cases import comparable, many_units, tiny_plan
 
 pytestmark = [

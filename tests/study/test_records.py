@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from knotwork.study import load_results
-from knotwork.study.records import COLUMNS, LATER, RecordIndex, RecordWarning, consolidate, write_records
+from knotwork.study._records import COLUMNS, LATER, RecordIndex, RecordWarning, consolidate, write_records
 
 DESIGN = {
     *("dataset", "task", "backbone", "tokens", "method", "size", "fold", "seed", "status"),
@@ -48,7 +48,7 @@ def test_a_whole_study_loads_and_aggregates(tmp_path):
 
 
 def test_looking_again_reads_only_what_is_new_or_replaced(tmp_path, monkeypatch):
-    from knotwork.study import records
+    from knotwork.study import _records as records
 
     for name in "abc":
         write_records(tmp_path, name, [row(name)])

@@ -13,9 +13,9 @@ from sklearn.model_selection import KFold
 from knotwork.datasets import load_dataset
 from knotwork.errors import ArgumentError
 from knotwork.study import load_results, run
-from knotwork.study.records import RecordWarning
-from knotwork.study.status import study_status
-from knotwork.study.trainer import UnitTrainer
+from knotwork.study._records import RecordWarning
+from knotwork.study._status import study_status
+from knotwork.study._trainer import UnitTrainer
 from tests.study.cases import comparable, many_units, tiny_plan
 
 
@@ -146,7 +146,7 @@ def test_categories_of_a_users_table(tmp_path):
 
 
 def test_a_method_that_raises_fails_alone_and_is_retried_on_request(finished, tmp_path, monkeypatch):
-    from knotwork.study import preparation
+    from knotwork.study import _preparation as preparation
 
     original = preparation.encoder_from_spec
 
@@ -220,7 +220,7 @@ def test_a_file_that_changes_while_the_plan_runs_is_left_out_and_the_rest_goes_o
 
 def test_results_of_an_older_version_are_trained_again_and_kept(finished, tmp_path, monkeypatch):
     run(tiny_plan(), tmp_path, device="cpu")
-    monkeypatch.setattr("knotwork.study.networks.RECORD_VERSION", 99)
+    monkeypatch.setattr("knotwork.study._networks.RECORD_VERSION", 99)
     assert run(tiny_plan(), tmp_path, device="cpu").n_ok == 6
     assert n_rows_on_disk(tmp_path) == 12
     ours, theirs = (comparable(load_results(out)).drop(columns="key") for out in (tmp_path, finished[0]))
@@ -238,7 +238,7 @@ def test_status_leaves_out_what_is_no_list_of_networks(tmp_path, content):
 
 
 def test_training_that_raises_fails_for_the_culprit_only(tmp_path, monkeypatch):
-    from knotwork.study import trainer
+    from knotwork.study import _trainer as trainer
 
     original = trainer.train
 
@@ -290,8 +290,8 @@ def test_a_data_set_that_is_gone_keeps_its_place_in_the_plan(tmp_path):
 
 @pytest.mark.parametrize("where", ["record", "prepared"])
 def test_a_full_disk_is_said_and_nothing_is_torn(tmp_path, monkeypatch, where):
-    from knotwork import files
-    from knotwork.study import records
+    from knotwork import _files as files
+    from knotwork.study import _records as records
 
     def full(table, file, **kwargs):
         file.write(b"PAR1 and then no more")
@@ -335,7 +335,7 @@ def test_a_damaged_record_is_reported_and_made_again(tmp_path, damage):
 
 
 def test_ctrl_c_records_nothing_of_the_unit(tmp_path, monkeypatch):
-    from knotwork.study import trainer
+    from knotwork.study import _trainer as trainer
 
     original = trainer.train
 

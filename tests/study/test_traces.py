@@ -5,9 +5,10 @@ import pytest
 
 import knotwork as kw
 from knotwork.datasets import load_dataset
-from knotwork.study import load_histories, load_knot_paths, load_plan, load_results, run, traces
-from knotwork.study.data import load_data
-from knotwork.study.folds import make_splits
+from knotwork.study import _traces as traces
+from knotwork.study import load_histories, load_knot_paths, load_plan, load_results, run
+from knotwork.study._data import load_data
+from knotwork.study._folds import make_splits
 from tests.study.cases import CLOCKS, SMALL_MLP, TRAINING, tiny_plan
 
 RATES = {"still": 0.0, "slow": 0.5, "fast": 4.0}
@@ -103,7 +104,7 @@ def test_a_record_from_before_histories_has_none(finished, tmp_path):
 
 
 def test_a_network_that_failed_has_no_history(tmp_path, monkeypatch):
-    from knotwork.study import trainer
+    from knotwork.study import _trainer as trainer
 
     def fail(*args, **kwargs):
         raise RuntimeError("no")

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 import knotwork as kw
-from knotwork.encoders.methods import METHOD_TABLE
-from knotwork.training.members import Member, TrainingTable
+from knotwork.encoders._methods import METHOD_TABLE
+from knotwork.training._members import Member, TrainingTable
 
 
 def make_table(task="regression", n=260, *, n_categorical=1, seed=0, n_classes=3, weights=None):

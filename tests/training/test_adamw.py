@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from knotwork.errors import ArgumentError
-from knotwork.training.adamw import AdamW, Factors, Rule, update_plain
+from knotwork.training._adamw import AdamW, Factors, Rule, update_plain
 
 SHAPES = [(20, 7), (7,), (), (300, 150)]
 DECAYS = [0.1, 0.0, 0.3, 0.01]
@@ -139,7 +139,7 @@ def test_members_are_dropped_and_states_are_loaded(dtype):
 
 
 def test_the_compiled_pass_is_the_definition():
-    from knotwork.training import cpu_adamw
+    from knotwork._kernels import cpu_adamw
 
     tensors = [torch.randn(3, 70_001) for _ in range(3)] + [torch.rand(3, 70_001)]
     factors = Factors(torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.5, 0.0, 0.4]), torch.tensor([2.0, 3.0, 1.5]))

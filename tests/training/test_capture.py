@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from knotwork.training.members import DeviceTable
-from knotwork.training.stack import TrainingStack
+from knotwork.training._members import DeviceTable
+from knotwork.training._stack import TrainingStack
 from tests.training.cases import make_mixed, make_table
 from tests.training.test_engine import FAST, SMALL
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from knotwork.nn.backbones.config import FTTransformerConfig, MLPConfig, ResNetConfig
-from knotwork.nn.backbones.noise import row_order
-from knotwork.nn.spacings import breaks_from_widths, spacing_penalty, widths_from_logits
-from knotwork.training.config import TrainingConfig
-from knotwork.training.engine import train
-from knotwork.training.stack import build_network
+from knotwork._kernels.spacings import breaks_from_widths, spacing_penalty, widths_from_logits
+from knotwork.nn._backbones.config import FTTransformerConfig, MLPConfig, ResNetConfig
+from knotwork.nn._backbones.noise import row_order
+from knotwork.training._config import TrainingConfig
+from knotwork.training._engine import train
+from knotwork.training._stack import build_network
 from tests.training.cases import MIXED, make_member, make_mixed, make_table
 
 SMALL = {
@@ -45,7 +45,7 @@ class PlainEncoding(nn.Module):
         self.logits = None if encoding.logits is None else nn.Parameter(encoding.logits.detach().clone())
 
     def forward(self, x):
-        from knotwork.nn.reference import encode_plain
+        from knotwork._kernels.reference import encode_plain
 
         breaks, penalty = self.breaks, torch.zeros(())
         if self.logits is not None:
@@ -133,7 +133,7 @@ class PlainTransformer(nn.Module):
 
 def plain_training(table, member, backbone, config, categories):  # noqa: PLR0912, PLR0915 - one loop, as one writes it
     """Train one network the ordinary way: module, AdamW, ReduceLROnPlateau, best score, early stopping."""
-    from knotwork.training.members import column_units, in_units
+    from knotwork.training._members import column_units, in_units
 
     units = column_units(table.numbers)
     network = build_network(table, [member], backbone, units=units, categories=categories)
@@ -283,7 +283,7 @@ def test_dropout_does_not_depend_on_neighbours(name):
 @pytest.mark.parametrize("name", SMALL)
 def test_members_that_leave_change_nothing_for_the_others(name, monkeypatch):
     """Many members stop at different epochs: taken out at once, or not before the end."""
-    from knotwork.training import engine
+    from knotwork.training import _engine as engine
 
     table = make_table()
     members = [make_member(table, method, seed=place, fold=place % 5) for place, method in enumerate(MIXED * 2)]

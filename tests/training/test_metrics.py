@@ -8,8 +8,8 @@ import torch
 from scipy.special import softmax
 from sklearn import metrics as sk
 
-from knotwork.training import metrics
-from knotwork.training.metrics import METRICS, evaluate
+from knotwork.training import _metrics as metrics
+from knotwork.training._metrics import METRICS, evaluate
 
 REGRESSION = {
     "rmse": sk.root_mean_squared_error,

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from knotwork.errors import ArgumentError, ArgumentTypeError
-from knotwork.training.config import TrainingConfig
-from knotwork.training.schedule import Schedule
+from knotwork.training._config import TrainingConfig
+from knotwork.training._schedule import Schedule
 
 CONFIG = replace(TrainingConfig.paper(), max_epochs=60)
 

@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from knotwork.errors import ArgumentError
-from knotwork.nn.backbones.config import MLPConfig
-from knotwork.study.trainer import LEAST_SHIFT, knot_shifts
-from knotwork.training import engine, stacking
-from knotwork.training.config import TrainingConfig
-from knotwork.training.engine import resolve_device, train
-from knotwork.training.members import TrainingTable
+from knotwork.nn._backbones.config import MLPConfig
+from knotwork.study._trainer import LEAST_SHIFT, knot_shifts
+from knotwork.training import _engine as engine
+from knotwork.training import _stacking as stacking
+from knotwork.training._config import TrainingConfig
+from knotwork.training._engine import resolve_device, train
+from knotwork.training._members import TrainingTable
 from tests.training.cases import make_member, make_table
 
 BACKBONE = MLPConfig(widths=(8,), dropout=0.0)

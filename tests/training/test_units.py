@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from knotwork.training.members import column_units, in_units, usual_range
+from knotwork.training._members import column_units, in_units, usual_range
 
 NORMAL = np.random.default_rng(0).normal(size=1000)
 

@@ -6,12 +6,12 @@ be kept: `BSpline`, `MSpline`, `ISpline`, `PiecewiseLinear`.
 
 import numpy.typing as npt
 
-from knotwork.basis.base import EXTRAPOLATIONS, Basis, FloatArray, SplineBasis
-from knotwork.basis.bspline import BSpline
-from knotwork.basis.ispline import ISpline
-from knotwork.basis.mspline import MSpline
-from knotwork.basis.ple import PiecewiseLinear
-from knotwork.checks import check_choice
+from knotwork._checks import check_choice
+from knotwork.basis._base import EXTRAPOLATIONS, Basis, FloatArray, SplineBasis
+from knotwork.basis._bspline import BSpline
+from knotwork.basis._ispline import ISpline
+from knotwork.basis._mspline import MSpline
+from knotwork.basis._ple import PiecewiseLinear
 
 __all__ = [
     "EXTRAPOLATIONS",

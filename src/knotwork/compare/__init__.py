@@ -1,7 +1,7 @@
 """Which encoding for a user's table? A comparison within a time budget, and predictions of the model that it saves."""
 
-from knotwork.compare.options import CompareOptions
-from knotwork.compare.predictions import predict_table
-from knotwork.compare.run import Comparison, compare_table
+from knotwork.compare._options import CompareOptions
+from knotwork.compare._predictions import predict_table
+from knotwork.compare._run import Comparison, compare_table
 
 __all__ = ["CompareOptions", "Comparison", "compare_table", "predict_table"]

@@ -1,13 +1,13 @@
 """Data sets: the 25 of the study, those that need no file, and users' own tables."""
 
-from knotwork.datasets.embedded import EMBEDDED
-from knotwork.datasets.fetching import fetch_dataset
-from knotwork.datasets.files import read_table
-from knotwork.datasets.folders import Place, cache_folder, data_folder, find_dataset
-from knotwork.datasets.loading import KEYS, load_dataset
-from knotwork.datasets.registry import DATASETS, DatasetSpec, get_spec
-from knotwork.datasets.summary import DatasetSummary, summarise_datasets
-from knotwork.datasets.synthetic import (
+from knotwork.datasets._embedded import EMBEDDED
+from knotwork.datasets._fetching import fetch_dataset
+from knotwork.datasets._files import read_table
+from knotwork.datasets._folders import Place, cache_folder, data_folder, find_dataset
+from knotwork.datasets._loading import KEYS, load_dataset
+from knotwork.datasets._registry import DATASETS, DatasetSpec, get_spec
+from knotwork.datasets._summary import DatasetSummary, summarise_datasets
+from knotwork.datasets._synthetic import (
     SYNTHETIC,
     ablation_function,
     encoding_illustration,
@@ -17,8 +17,8 @@ from knotwork.datasets.synthetic import (
     synthetic_classification,
     synthetic_regression,
 )
-from knotwork.datasets.table import Dataset
-from knotwork.datasets.verify import DatasetCheck, check_dataset
+from knotwork.datasets._table import Dataset
+from knotwork.datasets._verify import DatasetCheck, check_dataset
 
 __all__ = [
     "DATASETS",

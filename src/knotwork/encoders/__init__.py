@@ -1,10 +1,10 @@
 """Encoders: scikit-learn transformers that turn numerical columns into blocks of columns."""
 
-from knotwork.encoders.methods import METHOD_TABLE, METHODS, Method, make_encoder
-from knotwork.encoders.per_feature import PerFeatureEncoder
-from knotwork.encoders.piecewise import PiecewiseLinearEncoder
-from knotwork.encoders.scalar import ScalarEncoder
-from knotwork.encoders.spline import SplineEncoder
+from knotwork.encoders._methods import METHOD_TABLE, METHODS, Method, make_encoder
+from knotwork.encoders._per_feature import PerFeatureEncoder
+from knotwork.encoders._piecewise import PiecewiseLinearEncoder
+from knotwork.encoders._scalar import ScalarEncoder
+from knotwork.encoders._spline import SplineEncoder
 
 __all__ = [
     "METHODS",

@@ -1,1 +1,7 @@
-"""Estimators for tables, and which encoding to start with."""
+"""Estimators for tables: a network on encoded columns, by `fit` and `predict`."""
+
+from knotwork.estimators._classifier import TabularClassifier
+from knotwork.estimators._persistence import load
+from knotwork.estimators._regressor import TabularRegressor
+
+__all__ = ["TabularClassifier", "TabularRegressor", "load"]

@@ -2,13 +2,13 @@
 
 from typing import Protocol
 
-from knotwork.basis.base import FloatArray
-from knotwork.knots.column import Column
-from knotwork.knots.selection import complete
-from knotwork.knots.sketch import QuantileSketch
-from knotwork.knots.target import TASKS, Target
-from knotwork.knots.trees import CartPlacement, LightGBMPlacement
-from knotwork.knots.unsupervised import QuantilePlacement, UniformPlacement
+from knotwork.basis._base import FloatArray
+from knotwork.knots._column import Column
+from knotwork.knots._selection import complete
+from knotwork.knots._sketch import QuantileSketch
+from knotwork.knots._target import TASKS, Target
+from knotwork.knots._trees import CartPlacement, LightGBMPlacement
+from knotwork.knots._unsupervised import QuantilePlacement, UniformPlacement
 
 __all__ = [
     "PLACEMENTS",

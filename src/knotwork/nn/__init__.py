@@ -1,23 +1,50 @@
 """Torch layers that encode numerical features, with knots that are learned with the network, and networks."""
 
-from knotwork.nn.backbones.config import BACKBONES, FTTransformerConfig, MLPConfig, ResNetConfig
-from knotwork.nn.backbones.ft_transformer import FTTransformer
-from knotwork.nn.backbones.mlp import MLP
-from knotwork.nn.backbones.resnet import ResNet
-from knotwork.nn.encoded_linear import EncodedLinear
-from knotwork.nn.encoding import PiecewiseLinearEncoding, SplineEncoding
-from knotwork.nn.periodic import PeriodicEncoding
+from knotwork.nn._backbones.config import (
+    BACKBONES,
+    Backbone,
+    FTTransformerConfig,
+    MLPConfig,
+    ResNetConfig,
+    make_backbone,
+)
+from knotwork.nn._backbones.ft_transformer import FTTransformer
+from knotwork.nn._backbones.linear import (
+    Draw,
+    Initial,
+    Linear,
+    Uniform,
+    first_places,
+    initialise,
+    look_up,
+    member_seeds,
+)
+from knotwork.nn._backbones.mlp import MLP
+from knotwork.nn._backbones.resnet import ResNet
+from knotwork.nn._encoded_linear import EncodedLinear
+from knotwork.nn._encoding import PiecewiseLinearEncoding, SplineEncoding
+from knotwork.nn._periodic import PeriodicEncoding
 
 __all__ = [
     "BACKBONES",
     "MLP",
+    "Backbone",
+    "Draw",
     "EncodedLinear",
     "FTTransformer",
     "FTTransformerConfig",
+    "Initial",
+    "Linear",
     "MLPConfig",
     "PeriodicEncoding",
     "PiecewiseLinearEncoding",
     "ResNet",
     "ResNetConfig",
     "SplineEncoding",
+    "Uniform",
+    "first_places",
+    "initialise",
+    "look_up",
+    "make_backbone",
+    "member_seeds",
 ]

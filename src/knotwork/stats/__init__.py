@@ -4,13 +4,13 @@ Arrays in, numbers out. Scores are a table with a row per block (a data set, or 
 per method. The way of Demsar (2006): `average_ranks`, then `friedman`, then `critical_difference` and `cliques`.
 """
 
-from knotwork.stats.folds import FoldComparison, compare_folds
-from knotwork.stats.nemenyi import cliques, critical_difference
-from knotwork.stats.omnibus import FriedmanResult, friedman
-from knotwork.stats.pairwise import PairwiseResult, wilcoxon_holm, wins
-from knotwork.stats.ranking import average_ranks, ranks
-from knotwork.stats.resampling import CorrelationInterval, RankIntervals, bootstrap_ranks, spearman
-from knotwork.stats.scores import complete_blocks
+from knotwork.stats._folds import FoldComparison, compare_folds
+from knotwork.stats._nemenyi import cliques, critical_difference
+from knotwork.stats._omnibus import FriedmanResult, friedman
+from knotwork.stats._pairwise import PairwiseResult, wilcoxon_holm, wins
+from knotwork.stats._ranking import average_ranks, ranks
+from knotwork.stats._resampling import CorrelationInterval, RankIntervals, bootstrap_ranks, spearman
+from knotwork.stats._scores import complete_blocks
 
 __all__ = [
     "CorrelationInterval",

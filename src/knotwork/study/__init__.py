@@ -1,10 +1,10 @@
 """Studies: plans of networks to train, run in a folder that keeps every result."""
 
-from knotwork.study.packing import pack
-from knotwork.study.plan import PLANS, Plan, load_plan
-from knotwork.study.records import load_results
-from knotwork.study.runner import RunSummary, prepare_plan, run
-from knotwork.study.traces import load_curves, load_histories, load_knot_paths
+from knotwork.study._packing import pack
+from knotwork.study._plan import PLANS, Plan, load_plan
+from knotwork.study._records import load_results
+from knotwork.study._runner import RunSummary, prepare_plan, run
+from knotwork.study._traces import load_curves, load_histories, load_knot_paths
 
 __all__ = [
     "PLANS",

@@ -1,9 +1,9 @@
 """The engine: one loop that trains a stack of networks."""
 
-from knotwork.training.config import TrainingConfig
-from knotwork.training.engine import train
-from knotwork.training.members import Member, TrainingTable
-from knotwork.training.metrics import METRICS
-from knotwork.training.results import History, Trained
+from knotwork.training._config import TrainingConfig
+from knotwork.training._engine import train
+from knotwork.training._members import Member, TrainingTable
+from knotwork.training._metrics import METRICS
+from knotwork.training._results import History, Trained
 
 __all__ = ["METRICS", "History", "Member", "Trained", "TrainingConfig", "TrainingTable", "train"]

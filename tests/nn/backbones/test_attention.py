@@ -12,9 +12,9 @@ import torch
 from torch.nn import functional
 
 from knotwork.errors import ArgumentError
-from knotwork.nn.backbones import attention as attention_file
-from knotwork.nn.backbones.attention import attention
-from knotwork.nn.backbones.noise import Noise, member_keys, random_bits
+from knotwork.nn._backbones import attention as attention_file
+from knotwork.nn._backbones.attention import attention
+from knotwork.nn._backbones.noise import Noise, member_keys, random_bits
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 GPU = torch.cuda.is_available()

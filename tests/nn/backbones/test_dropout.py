@@ -11,9 +11,9 @@ import torch
 from torch.nn import functional
 
 from knotwork.errors import ArgumentError
-from knotwork.nn.backbones.bias_relu import bias_relu_dropout
-from knotwork.nn.backbones.dropout import dropout, keep_mask
-from knotwork.nn.backbones.noise import Noise, random_bits
+from knotwork.nn._backbones.bias_relu import bias_relu_dropout
+from knotwork.nn._backbones.dropout import dropout, keep_mask
+from knotwork.nn._backbones.noise import Noise, random_bits
 
 
 def relu_dropout(x, p, noise, stream):

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from knotwork.errors import ArgumentError
-from knotwork.nn.backbones.noise import Noise, random_bits
-from knotwork.nn.backbones.reglu import reglu_dropout
+from knotwork.nn._backbones.noise import Noise, random_bits
+from knotwork.nn._backbones.reglu import reglu_dropout
 
 
 def make_noise(n_members):

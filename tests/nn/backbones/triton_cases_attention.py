@@ -6,13 +6,13 @@
 import pytest
 import torch
 
-from knotwork.nn.backbones import attention as attention_file
-from knotwork.nn.backbones import layer_norm as layer_norm_file
-from knotwork.nn.backbones import reglu as reglu_file
-from knotwork.nn.backbones import tokens as tokens_file
-from knotwork.nn.backbones import triton_attention, triton_first, triton_keys, triton_layer_norm, triton_reglu
-from knotwork.nn.backbones.dropout import dropout
-from knotwork.nn.backbones.noise import Noise, member_keys
+from knotwork.nn._backbones import attention as attention_file
+from knotwork.nn._backbones import layer_norm as layer_norm_file
+from knotwork.nn._backbones import reglu as reglu_file
+from knotwork.nn._backbones import tokens as tokens_file
+from knotwork.nn._backbones import triton_attention, triton_first, triton_keys, triton_layer_norm, triton_reglu
+from knotwork.nn._backbones.dropout import dropout
+from knotwork.nn._backbones.noise import Noise, member_keys
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"

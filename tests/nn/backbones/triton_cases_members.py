@@ -6,12 +6,12 @@
 import pytest
 import torch
 
-from knotwork.nn.backbones import triton_batch_norm, triton_bias_relu, triton_dropout
-from knotwork.nn.backbones.batch_norm import Settings, batch_norm_plain
-from knotwork.nn.backbones.dropout import keep_mask
-from knotwork.nn.backbones.noise import Noise, member_keys
-from knotwork.training import triton_adamw
-from knotwork.training.adamw import Factors, Rule, update_plain
+from knotwork._kernels import triton_adamw
+from knotwork.nn._backbones import triton_batch_norm, triton_bias_relu, triton_dropout
+from knotwork.nn._backbones.batch_norm import Settings, batch_norm_plain
+from knotwork.nn._backbones.dropout import keep_mask
+from knotwork.nn._backbones.noise import Noise, member_keys
+from knotwork.training._adamw import Factors, Rule, update_plain
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"

@@ -7,15 +7,15 @@ there is one, and the kernels run in the interpreter.
 import pytest
 import torch
 
-from knotwork.nn.backbones import batch_norm as batch_norm_module
-from knotwork.nn.backbones import bias_relu as bias_relu_module
-from knotwork.nn.backbones import dropout as dropout_module
-from knotwork.nn.backbones.batch_norm import batch_norm
-from knotwork.nn.backbones.bias_relu import bias_relu_dropout
-from knotwork.nn.backbones.dropout import dropout
-from knotwork.nn.backbones.noise import Noise, row_order
-from knotwork.training import adamw as adamw_module
-from knotwork.training.adamw import AdamW
+from knotwork.nn._backbones import batch_norm as batch_norm_module
+from knotwork.nn._backbones import bias_relu as bias_relu_module
+from knotwork.nn._backbones import dropout as dropout_module
+from knotwork.nn._backbones.batch_norm import batch_norm
+from knotwork.nn._backbones.bias_relu import bias_relu_dropout
+from knotwork.nn._backbones.dropout import dropout
+from knotwork.nn._backbones.noise import Noise, row_order
+from knotwork.training import _adamw as adamw_module
+from knotwork.training._adamw import AdamW
 from tests.nn.backbones.triton_cases_members import DEVICE, GPU
 
 MEMBERS, ROWS, WIDTH = 2, 24, 10

@@ -13,12 +13,12 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from knotwork.nn.backbones.ft_transformer import FTTransformer
-from knotwork.nn.backbones.mlp import MLP
-from knotwork.nn.backbones.noise import Noise
-from knotwork.nn.backbones.resnet import ResNet
-from knotwork.nn.layout import LOCAL, NORMALISED, TAILS
-from knotwork.nn.parts import LearnedKnots, Part, encode_learned_parts
+from knotwork._kernels.layout import LOCAL, NORMALISED, TAILS
+from knotwork._kernels.parts import LearnedKnots, Part, encode_learned_parts
+from knotwork.nn._backbones.ft_transformer import FTTransformer
+from knotwork.nn._backbones.mlp import MLP
+from knotwork.nn._backbones.noise import Noise
+from knotwork.nn._backbones.resnet import ResNet
 
 WAYS = ("forward", "backward")
 

@@ -1,0 +1,245 @@
+"""Blocks, the fitted encodings of single columns, and the flat table that the compiled pass reads them from."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from knotwork.basis._base import Basis, FloatArray, SplineBasis, binary_unit
+from knotwork.basis._bspline import bspline_slopes, bspline_values
+from knotwork.basis._ispline import ISpline
+from knotwork.basis._mspline import MSpline, heights
+from knotwork.basis._ple import PiecewiseLinear
+
+__all__ = [
+    "AFFINE",
+    "ANY",
+    "CUBIC",
+    "CUMULATIVE",
+    "LOCAL",
+    "MIN_SUPPORT",
+    "QUARTIC",
+    "RAMP",
+    "AffineBlock",
+    "BasisBlock",
+    "Block",
+    "Table",
+    "make_table",
+]
+
+LOCAL, CUMULATIVE, AFFINE = 0, 1, 2
+"""Kinds of rows: zeros around a window of values; ones, a window, zeros; one scaled value."""
+
+CUBIC, QUARTIC, RAMP, ANY = 1, 2, 3, 4
+"""Formulas of the compiled pass: windows of four cubics (B- and M-splines of degree 3), of four quartics (I-splines of
+degree 3), of one line (PLE), all clipped; and one formula for everything else."""
+
+MIN_SUPPORT = 1e-6
+"""Share of the domain that an M-spline's support counts as at least when its height is computed."""
+
+
+@dataclass(frozen=True, eq=False)
+class BasisBlock:
+    """A column encoded by a basis.
+
+    Parameters
+    ----------
+    basis : Basis
+        The functions.
+    size : int
+        Number of columns; those beyond ``basis.size`` are zero.
+    """
+
+    basis: Basis
+    size: int
+
+
+@dataclass(frozen=True, eq=False)
+class AffineBlock:
+    """A column encoded by one scaled value, ``(clip(x, low, high) - shift) / scale``.
+
+    Parameters
+    ----------
+    shift, scale : float
+        What is subtracted, and by what the difference is divided.
+    domain : tuple of float
+        ``(low, high)``; infinite where nothing is clipped.
+    """
+
+    shift: float
+    scale: float
+    domain: tuple[float, float]
+    size: int = 1
+
+
+Block = BasisBlock | AffineBlock
+
+
+FORMULAS = {(LOCAL, 3, True): CUBIC, (CUMULATIVE, 4, True): QUARTIC, (CUMULATIVE, 1, True): RAMP}
+"""The fast formula for a kind, a degree of the scheme, and whether values outside the domain are clipped."""
+
+COLUMN = np.dtype(
+    [
+        ("source", np.int64),  # input column
+        ("kind", np.int64),
+        ("formula", np.int64),
+        ("degree", np.int64),  # of the polynomials that the functions are between two knots
+        ("window", np.int64),  # number of values that are neither constant zero nor constant one
+        ("n_knots", np.int64),
+        ("size", np.int64),
+        ("output", np.int64),  # first output column
+        ("unit", np.float64),  # positions are in this unit: a power of two times x, see `binary_unit`
+        ("low", np.float64),
+        ("high", np.float64),
+        ("clip", np.bool_),  # False: continue in a straight line outside the domain
+        ("knots", np.int64),  # where the interior knots begin in `Table.numbers`
+        ("edges", np.int64),  # there: the window's values at the left and at the right end, then its slopes
+        ("piece", np.int64),  # row of the first interval in `Table.pieces`
+    ],
+    align=True,
+)
+"""What the compiled pass knows of one column."""
+
+
+class Table(NamedTuple):
+    """Blocks laid out for the compiled pass."""
+
+    columns: npt.NDArray[np.void]  # of type COLUMN
+    numbers: FloatArray
+    pieces: FloatArray  # a row per interval: its left end, the reciprocal of its width, coefficients power by power
+    indicator: bool  # every block is followed by a column that is 1 where the value is missing
+
+    @property
+    def width(self) -> int:
+        """Number of output columns."""
+        return int(self.columns["size"].sum()) + self.indicator * len(self.columns)
+
+
+@lru_cache(maxsize=64)
+def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool) -> Table:
+    """Lay out the blocks one after the other; the tables made last are kept.
+
+    Parameters
+    ----------
+    blocks : tuple of Block
+        One per column.
+    extrapolation : {"clip", "linear", "error"}
+        What happens outside the domain; with ``"error"`` the caller has made sure that nothing is outside.
+    indicator : bool
+        Whether each block is followed by an indicator of missing values.
+
+    Notes
+    -----
+    Deviation: heights of M-splines are those on the domain scaled to [0, 1], and a support narrower than
+    `MIN_SUPPORT` of it counts as that wide, so that a column with an outlier of 1e300 does not overflow.
+    """
+    linear = extrapolation == "linear"
+    rows = [
+        _spline_row(block, linear=linear) if isinstance(block, BasisBlock) else _affine_row(block) for block in blocks
+    ]
+    columns = np.zeros(len(blocks), dtype=COLUMN)
+    pieces = np.zeros((sum(len(row.pieces) for row in rows), max((row.pieces.shape[1] for row in rows), default=0)))
+    numbers: list[FloatArray] = []
+    position = piece = 0
+    for source, (column, block, row) in enumerate(zip(columns, blocks, rows, strict=True)):
+        column["source"], column["formula"] = (
+            source,
+            FORMULAS.get((row.kind, row.degree, not linear), ANY),
+        )
+        column["kind"], column["degree"], column["n_knots"] = row.kind, row.degree, len(row.knots)
+        column["window"] = row.degree + (row.kind != CUMULATIVE)
+        column["unit"], column["low"], column["high"] = row.unit, *row.domain
+        column["size"], column["clip"] = block.size, not linear
+        column["knots"], column["edges"], column["piece"] = position, position + len(row.knots), piece
+        numbers += [row.knots, row.edges]
+        pieces[piece : piece + len(row.pieces), : row.pieces.shape[1]] = row.pieces
+        position += len(row.knots) + len(row.edges)
+        piece += len(row.pieces)
+    widths = columns["size"] + int(indicator)
+    columns["output"] = np.cumsum(widths) - widths
+    return Table(columns, np.concatenate([np.empty(0), *numbers]), pieces, indicator)
+
+
+class _Row(NamedTuple):
+    kind: int
+    degree: int
+    unit: float
+    domain: tuple[float, float]
+    knots: FloatArray
+    edges: FloatArray
+    pieces: FloatArray
+
+
+def _affine_row(block: AffineBlock) -> _Row:
+    unit = binary_unit(0.0, block.scale)
+    low, high = block.domain
+    piece = np.array([[block.shift * unit, 1.0 / (block.scale * unit)]])
+    return _Row(AFFINE, 0, unit, (low * unit, high * unit), knots=np.empty(0), edges=np.empty(0), pieces=piece)
+
+
+def _spline_row(block: BasisBlock, *, linear: bool) -> _Row:
+    basis = block.basis
+    degree = basis.degree if isinstance(basis, SplineBasis) else 0
+    kind = CUMULATIVE if isinstance(basis, ISpline | PiecewiseLinear) else LOCAL
+    scheme = degree + 1 if kind == CUMULATIVE else degree
+    unit = binary_unit(*basis.domain)
+    low, high = (end * unit for end in basis.domain)
+    breaks = np.concatenate(([low], basis.knots * unit, [high]))
+    weights = np.ones(basis.size)
+    if isinstance(basis, MSpline):
+        with np.errstate(over="ignore"):  # what overflows is bounded
+            weights = np.minimum((high - low) * heights(breaks, degree), (degree + 1) / MIN_SUPPORT)
+    return _Row(
+        kind,
+        scheme,
+        unit,
+        (low, high),
+        knots=breaks[1:-1],
+        edges=_edges(kind, breaks, degree, weights) if linear else np.empty(0),
+        pieces=_pieces(breaks, kind, scheme, weights),
+    )
+
+
+def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> FloatArray:
+    """For each interval: left end, reciprocal of the width, and the polynomials of the functions that vary there.
+
+    This is the triangular scheme of `local_bsplines` run once for all values of an interval, on polynomials in
+    ``v = (x - left end) / width``: column ``2 + power * window + r`` has the coefficient of function r.
+    """
+    interval, start, width = np.arange(len(breaks) - 1), breaks[:-1], np.diff(breaks)
+    t = np.pad(breaks, max(degree - 1, 0), mode="edge")
+    first = interval + max(degree - 1, 0)
+    values = np.zeros((degree + 1, len(interval), degree + 1))  # function, interval, power
+    values[0, :, 0] = 1.0
+    for q in range(1, degree + 1):
+        from_left = np.zeros((len(interval), degree + 1))
+        for r in range(q):
+            left, right = t[first + r + 1 - q], t[first + r + 1]
+            span = (right - left)[:, None]
+            rising = np.roll(values[r], 1, axis=1) * (width[:, None] / span)  # times v; the last power is still zero
+            values[r], from_left = (
+                from_left + values[r] * ((right - start)[:, None] / span) - rising,
+                values[r] * ((start - left)[:, None] / span) + rising,
+            )
+        values[q] = from_left
+    if kind == CUMULATIVE:
+        values = np.cumsum(values[:0:-1], axis=0)[::-1]
+    else:
+        values = values * weights[interval + np.arange(degree + 1)[:, None]][:, :, None]
+    coefficients = values.transpose(1, 2, 0).reshape(len(interval), -1)
+    return np.column_stack([start, 1.0 / width, coefficients])
+
+
+def _edges(kind: int, breaks: FloatArray, degree: int, weights: FloatArray) -> FloatArray:
+    """Values and slopes of the first degree + 1 functions at the left end and of the last at the right end."""
+    ends = breaks[[0, -1]]
+    if kind == CUMULATIVE:
+        values = np.array([np.zeros(len(weights)), np.ones(len(weights))])
+        slopes = bspline_values(ends, breaks, degree) * heights(breaks, degree)
+    else:
+        values = bspline_values(ends, breaks, degree) * weights
+        slopes = bspline_slopes(ends, breaks, degree) * weights
+    window = slice(None, degree + 1), slice(-degree - 1, None)
+    return np.concatenate([rows[end, window[end]] for rows in (values, slopes) for end in (0, 1)])

@@ -1,0 +1,348 @@
+"""The compiled pass over a table of values: one visit per value, straight into the output.
+
+`encode_dense` and `encode_sparse` compute what the definitions in this package compute, and are tested against
+them. Rows are shared out to threads; the compiled code holds no lock, so the threads run at the same time.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from knotwork.basis._blocks import AFFINE, CUBIC, CUMULATIVE, QUARTIC, RAMP, Table
+
+__all__ = ["compiled", "encode_dense", "encode_sparse"]
+
+VALUES_PER_CHUNK = 1 << 17
+"""Values converted to float64 and encoded by one call: enough to hide the cost of the call, 1 MiB per thread."""
+
+TILE = 128
+"""Rows that are encoded together, column by column, before they are written row by row."""
+
+MOST_COUNTED = 64
+"""Up to this many knots, counting those <= x is faster than a binary search."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(**options: Any) -> Callable[[F], F]:
+    """Compile, and keep the result on disk where there is a folder to write to."""
+
+    def decorate(function: F) -> F:
+        try:
+            return numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]  # numba has no types
+        except RuntimeError:  # numba found no folder for its cache
+            return numba.njit(nogil=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]  # numba has no types
+
+    return decorate
+
+
+@compiled()
+def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
+    """For some rows of a column, fill the value moved into the domain, and the number of interior knots <= it.
+
+    Knots are counted one after the other, each for all rows at once: the inner loop has no branch and runs on
+    vectors. For many knots, a binary search per row is cheaper.
+    """
+    j, unit, low, high, n_knots = column.source, column.unit, column.low, column.high, column.n_knots
+    start = column.knots
+    for i in range(n_rows):
+        x = X[first_row + i, j] * unit
+        x = low if x < low else x
+        inside[i] = high if x > high else x
+        intervals[i] = 0
+    if n_knots <= MOST_COUNTED:
+        for k in range(start, start + n_knots):
+            knot = numbers[k]
+            for i in range(n_rows):
+                intervals[i] += knot <= inside[i]
+    else:
+        for i in range(n_rows):
+            below, above = 0, n_knots
+            while below < above:
+                middle = (below + above) // 2
+                if numbers[start + middle] <= inside[i]:
+                    below = middle + 1
+                else:
+                    above = middle
+            intervals[i] = below
+
+
+@compiled()
+def _fill_cubics(n_rows, piece, pieces, inside, intervals, windows):
+    """Fill windows of four cubic polynomials: the inner loop is one vector operation."""
+    for i in range(n_rows):
+        k = piece + intervals[i]
+        v = (inside[i] - pieces[k, 0]) * pieces[k, 1]
+        for r in range(4):
+            value = ((pieces[k, 14 + r] * v + pieces[k, 10 + r]) * v + pieces[k, 6 + r]) * v + pieces[k, 2 + r]
+            windows[i, r] = value if value > 0.0 else 0.0
+
+
+@compiled()
+def _fill_quartics(n_rows, piece, pieces, inside, intervals, windows):
+    """Fill windows of four quartic polynomials."""
+    for i in range(n_rows):
+        k = piece + intervals[i]
+        v = (inside[i] - pieces[k, 0]) * pieces[k, 1]
+        for r in range(4):
+            value = (pieces[k, 18 + r] * v + pieces[k, 14 + r]) * v + pieces[k, 10 + r]
+            value = (value * v + pieces[k, 6 + r]) * v + pieces[k, 2 + r]
+            windows[i, r] = value if value > 0.0 else 0.0
+
+
+@compiled()
+def _fill_ramps(n_rows, piece, pieces, inside, intervals, windows):
+    """Fill windows of one line, which rises from 0 to 1."""
+    for i in range(n_rows):
+        k = piece + intervals[i]
+        windows[i, 0] = (inside[i] - pieces[k, 0]) * pieces[k, 1]
+
+
+@compiled()
+def _fill_any(n_rows, column, pieces, inside, intervals, windows):
+    """Fill windows of any kind and degree."""
+    degree, length = column.degree, column.window
+    for i in range(n_rows):
+        k = column.piece + intervals[i]
+        v = (inside[i] - pieces[k, 0]) * pieces[k, 1]
+        if column.kind == AFFINE:
+            windows[i, 0] = v
+            continue
+        for r in range(length):
+            value = pieces[k, 2 + degree * length + r]
+            for power in range(degree - 1, -1, -1):
+                value = value * v + pieces[k, 2 + power * length + r]
+            windows[i, r] = value if value > 0.0 else 0.0
+
+
+@compiled()
+def _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows):
+    """Continue splines outside the domain in straight lines, and keep all values within the output's type."""
+    length = column.window
+    for i in range(n_rows):
+        beyond = X[first_row + i, column.source] * column.unit - inside[i]
+        if column.kind != AFFINE and not column.clip and (beyond > 0.0 or beyond < 0.0):
+            edge = column.edges + (length if beyond > 0.0 else 0)
+            for r in range(length):
+                windows[i, r] = numbers[edge + r] + beyond * numbers[edge + 2 * length + r]
+        for r in range(length):
+            if windows[i, r] > largest:
+                windows[i, r] = largest
+            elif windows[i, r] < -largest:
+                windows[i, r] = -largest
+
+
+@compiled()
+def _encode_tile(formula, X, first_row, n_rows, columns, numbers, pieces, scratch, largest):
+    """Fill the intervals and windows of some rows of all columns.
+
+    `formula` is a tuple of that length: a length is known to the compiler, which then compiles that branch alone.
+    """
+    inside, all_intervals, all_windows = scratch
+    for c in range(len(columns)):
+        column, intervals, windows = columns[c], all_intervals[c], all_windows[c]
+        _locate(X, first_row, n_rows, column, numbers, inside, intervals)
+        if len(formula) == CUBIC:
+            _fill_cubics(n_rows, column.piece, pieces, inside, intervals, windows)
+        elif len(formula) == QUARTIC:
+            _fill_quartics(n_rows, column.piece, pieces, inside, intervals, windows)
+        elif len(formula) == RAMP:
+            _fill_ramps(n_rows, column.piece, pieces, inside, intervals, windows)
+        else:
+            _fill_any(n_rows, column, pieces, inside, intervals, windows)
+            _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows)
+
+
+@compiled(inline="always")
+def _write_ones(out, i, first, n):
+    """Write n ones, eight at a time, the last eight over others where n is no multiple."""
+    if n < 8:
+        for k in range(n):
+            out[i, first + k] = 1.0
+    else:
+        for start in range(first, first + n - 8, 8):
+            for k in range(8):
+                out[i, start + k] = 1.0
+        for k in range(8):
+            out[i, first + n - 8 + k] = 1.0
+
+
+@compiled()
+def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, out):
+    """Write everything that differs from zero into `out`, which holds zeros."""
+    _, intervals, windows = scratch
+    for tile in range(0, X.shape[0], TILE):
+        n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
+        _encode_tile(formula, X, tile, n_rows, columns, numbers, pieces, scratch, largest)
+        for i in range(n_rows):
+            for c in range(len(columns)):
+                column, interval = columns[c], intervals[c, i]
+                output = column.output
+                if np.isnan(X[tile + i, column.source]):
+                    if indicator:
+                        out[tile + i, output + column.size] = 1.0
+                    continue
+                if column.kind == CUMULATIVE:
+                    _write_ones(out, tile + i, output, interval)
+                if len(formula) == CUBIC or len(formula) == QUARTIC:
+                    for r in range(4):  # a length that the compiler knows: one vector
+                        out[tile + i, output + interval + r] = windows[c, i, r]
+                else:
+                    for r in range(column.window):
+                        out[tile + i, output + interval + r] = windows[c, i, r]
+
+
+@compiled()
+def _count(X, columns, numbers, pieces, indicator, scratch, counts):
+    """Add the number of entries that `_sparse` writes for each row to `counts`."""
+    inside, intervals, _ = scratch
+    for tile in range(0, X.shape[0], TILE):
+        n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
+        for c in range(len(columns)):
+            column = columns[c]
+            if column.kind == CUMULATIVE:
+                _locate(X, tile, n_rows, column, numbers, inside, intervals[c])
+            else:
+                intervals[c] = 0
+            for i in range(n_rows):
+                if np.isnan(X[tile + i, column.source]):
+                    counts[tile + i] += indicator
+                else:
+                    counts[tile + i] += intervals[c, i] + column.window
+
+
+@compiled()
+def _sparse(formula, X, columns, numbers, pieces, indicator, scratch, largest, entries, indices, data):
+    """Write the entries of each row from ``entries[row]`` on, and return how many of them are zero."""
+    _, intervals, windows = scratch
+    zeros = 0
+    for tile in range(0, X.shape[0], TILE):
+        n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
+        _encode_tile(formula, X, tile, n_rows, columns, numbers, pieces, scratch, largest)
+        for i in range(n_rows):
+            entry = entries[tile + i]
+            for c in range(len(columns)):
+                column, interval = columns[c], intervals[c, i]
+                output = column.output
+                if np.isnan(X[tile + i, column.source]):
+                    if indicator:
+                        indices[entry] = output + column.size
+                        data[entry] = 1.0
+                        entry += 1
+                    continue
+                if column.kind == CUMULATIVE:
+                    for k in range(interval):
+                        indices[entry + k] = output + k
+                        data[entry + k] = 1.0
+                    entry += interval
+                for r in range(column.window):
+                    indices[entry + r] = output + interval + r
+                    data[entry + r] = windows[c, i, r]
+                    zeros += windows[c, i, r] == 0.0
+                entry += column.window
+            entries[tile + i] = entry
+    return zeros
+
+
+def encode_dense(
+    X: npt.NDArray[Any], table: Table, *, dtype: npt.DTypeLike = np.float32, n_threads: int = 1
+) -> npt.NDArray[Any]:
+    """Encode a table of numbers into a dense array.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Numbers of any type and memory order; NaN is missing and gives a block of zeros.
+    table : Table
+        The blocks of the d columns.
+    dtype : {float32, float64}
+        Type of the output. Arithmetic is in float64 either way.
+    n_threads : int
+        Threads to share the rows out to.
+
+    Returns
+    -------
+    ndarray of shape (n, sum of block sizes)
+        The blocks side by side.
+    """
+    out = np.zeros((X.shape[0], table.width), dtype=dtype)  # fresh pages are zero: nothing is written twice
+    largest = float(np.finfo(out.dtype).max)
+    groups = [
+        (int(formula), table.columns[table.columns["formula"] == formula])
+        for formula in np.unique(table.columns["formula"])
+    ]
+
+    def encode(rows: slice) -> None:
+        values = _as_float64(X[rows])
+        for formula, columns in groups:
+            _dense((0,) * formula, values, columns, *table[1:], _scratch(table), largest, out[rows])
+
+    _over_rows(encode, X.shape, n_threads)
+    return out
+
+
+def encode_sparse(
+    X: npt.NDArray[Any], table: Table, *, dtype: npt.DTypeLike = np.float32, n_threads: int = 1
+) -> sparse.csr_array:
+    """Encode a table of numbers into a CSR array without ever holding a dense one; parameters as in `encode_dense`."""
+    n_rows = X.shape[0]
+    counts = np.zeros(n_rows, dtype=np.int64)
+
+    def count(rows: slice) -> None:
+        _count(_as_float64(X[rows]), *table, _scratch(table), counts[rows])
+
+    _over_rows(count, X.shape, n_threads)
+    starts = np.concatenate(([0], np.cumsum(counts)))
+    index_type = np.int32 if max(starts[-1], table.width) <= np.iinfo(np.int32).max else np.int64
+    indices = np.empty(starts[-1], dtype=index_type)
+    data = np.empty(starts[-1], dtype=dtype)
+    largest = float(np.finfo(data.dtype).max)
+    entries = starts[:-1].copy()
+    changes = np.flatnonzero(np.diff(table.columns["formula"])) + 1  # the entries of a row stand in order of columns
+    runs = [(int(part["formula"][0]), part) for part in np.split(table.columns, changes)]
+    zeros: list[int] = []
+
+    def encode(rows: slice) -> None:
+        values = _as_float64(X[rows])
+        for formula, columns in runs:
+            zeros.append(
+                _sparse(
+                    (0,) * formula, values, columns, *table[1:], _scratch(table), largest, entries[rows], indices, data
+                )
+            )
+
+    _over_rows(encode, X.shape, n_threads)
+    encoded = sparse.csr_array((data, indices, starts.astype(index_type)), shape=(n_rows, table.width))
+    encoded.has_sorted_indices = True
+    if sum(zeros):
+        encoded.eliminate_zeros()
+    return encoded
+
+
+def _scratch(table: Table) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Room of a thread's own for a tile: values inside the domain, intervals, windows."""
+    n_columns, longest = len(table.columns), int(table.columns["window"].max(initial=0))
+    return np.empty(TILE), np.empty((n_columns, TILE), dtype=np.int64), np.empty((n_columns, TILE, longest))
+
+
+def _as_float64(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    return np.ascontiguousarray(rows, dtype=np.float64)
+
+
+def _over_rows(work: Callable[[slice], None], shape: tuple[int, ...], n_threads: int) -> None:
+    """Call `work` on slices that cover all rows, in several threads if there is enough to do."""
+    n_rows, n_columns = shape
+    chunk = max(VALUES_PER_CHUNK // max(n_columns, 1), 1)
+    slices = [slice(start, min(start + chunk, n_rows)) for start in range(0, n_rows, chunk)]
+    if n_threads == 1 or len(slices) < 2:
+        for rows in slices:
+            work(rows)
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        for _ in pool.map(work, slices):
+            pass

@@ -1,0 +1,159 @@
+"""What a model makes of each feature: its distribution, its knots, and its partial dependence."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from knotwork.compare._source import Source
+from knotwork.encoders._spline import SplineEncoder
+from knotwork.estimators._classifier import TabularClassifier
+from knotwork.training._members import to_usual_range
+
+__all__ = ["MODEL_KNOTS", "Effect", "feature_effects"]
+
+Floats = npt.NDArray[np.float64]
+
+PLACEMENTS = {"uniform": "uniform", "quantile": "quantile", "cart": "CART", "lgbm": "LightGBM"}
+"""Placements that are shown, and what they are called."""
+
+MODEL_KNOTS = "this model"
+
+ROWS_SHOWN, ROWS_PLACED, ROWS_AVERAGED = 20_000, 5_000, 150
+"""Rows of histograms, rows that knots are placed by, and rows that a partial dependence is the mean over."""
+
+N_GRID, N_BINS = 33, 32
+MOST_CATEGORIES, MOST_CLASSES = 12, 4
+TAIL = 0.005
+"""Share of the values at either end that is left out of a picture, for one outlier would squeeze the rest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """One feature.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    importance : float
+        How much the loss grows when the column is shuffled.
+    values : ndarray of shape (n_grid,)
+        Numbers at which the partial dependence is computed, or categories, the most frequent first.
+    curves : mapping of str to ndarray of shape (n_grid,)
+        Mean prediction, or mean probability of each class that is shown.
+    counts : ndarray
+        Rows in each bin, or of each category.
+    edges : ndarray or None
+        Edges of the bins; None for categories.
+    knots : mapping of str to ndarray
+        Knots of each placement, and of the model; none for categories.
+    missing : float
+        Share of rows in which it is missing.
+    """
+
+    name: str
+    importance: float
+    values: npt.NDArray[Any]
+    curves: Mapping[str, Floats]
+    counts: npt.NDArray[np.int64]
+    edges: Floats | None
+    knots: Mapping[str, Floats]
+    missing: float
+
+
+def feature_effects(
+    model: Any, source: Source, *, size: int, most: int = 12, deadline: float | None = None
+) -> Iterator[Effect]:
+    """Yield the features that matter most to a model, the most important first.
+
+    Parameters
+    ----------
+    model : TabularRegressor or TabularClassifier
+        The fitted model.
+    source : Source
+        The table.
+    size : int
+        Columns per feature for which knots are placed.
+    most : int, default=12
+        Features at most.
+    deadline : float, optional
+        When to stop, on the clock of ``time.perf_counter``; the first feature is there in any case.
+    """
+    shown = source.draw(ROWS_SHOWN, seed=1)
+    averaged = shown.draw(ROWS_AVERAGED, seed=2).features
+    importances = model.feature_importances_
+    read = model.columns_.read(shown.features)
+    numerical = [place for place, role in enumerate(model.columns_.roles) if role == "numerical"]
+    for n_done, place in enumerate(np.argsort(-importances, kind="stable")[:most].tolist()):
+        if n_done and deadline is not None and time.perf_counter() > deadline:
+            return
+        name, importance = model.columns_.names[place], float(importances[place])
+        if place in numerical:
+            column = read.numbers[:, numerical.index(place)]
+            yield _number_effect(model, name, importance, column, averaged=averaged, shown=shown, size=size)
+        else:
+            yield _category_effect(model, name, importance, averaged, shown)
+
+
+def _number_effect(
+    model: Any, name: str, importance: float, column: Floats, *, averaged: pd.DataFrame, shown: Source, size: int
+) -> Effect:
+    known = ~np.isnan(column)
+    present = column[known]
+    if len(present) == 0:
+        present = np.zeros(1)
+    low, high = np.quantile(present, [TAIL, 1 - TAIL])
+    if low == high:
+        low, high = float(present.min()), float(present.max())
+    distinct = np.unique(present)
+    few = distinct[(distinct >= low) & (distinct <= high)]
+    grid = few if len(few) <= N_GRID else np.linspace(low, high, N_GRID)
+    counts, edges = np.histogram(present, bins=N_BINS, range=(low, high) if low < high else None)
+    knots = _placed(column[known][:ROWS_PLACED], shown.target[known][:ROWS_PLACED], shown.task, size)
+    own = model.knots_[0].get(name, np.empty(0))
+    if len(own):
+        knots[MODEL_KNOTS] = own
+    curves = _dependence(model, averaged, name, grid)
+    rows = counts.astype(np.int64)
+    return Effect(name, importance, grid, curves, rows, edges, knots, 1 - float(known.mean()))
+
+
+def _placed(column: Floats, target: npt.NDArray[Any], task: str, size: int) -> dict[str, Floats]:
+    """Return the knots of each placement, as a model would place them; none for a column that is constant."""
+    if len(column) == 0:
+        return {}
+    column = to_usual_range(column)
+    if column.min() == column.max():
+        return {}
+    return {
+        label: SplineEncoder(size=max(size, 5), placement=name, task=task).fit(column[:, None], target).knots_[0]
+        for name, label in PLACEMENTS.items()
+    }
+
+
+def _category_effect(model: Any, name: str, importance: float, averaged: pd.DataFrame, shown: Source) -> Effect:
+    column = shown.features[name]
+    frequent = column.value_counts().head(MOST_CATEGORIES)
+    values = np.array(frequent.index.tolist(), dtype=object)
+    curves = _dependence(model, averaged, name, values)
+    counts = np.array(frequent.tolist(), dtype=np.int64)
+    return Effect(name, importance, values, curves, counts, None, {}, float(column.isna().mean()))
+
+
+def _dependence(model: Any, rows: pd.DataFrame, name: str, values: npt.NDArray[Any]) -> dict[str, Floats]:
+    """Return the mean prediction with a feature at each value, whatever the others are."""
+    whole = pd.concat([rows] * len(values), ignore_index=True)
+    whole[name] = np.repeat(values, len(rows))
+    if not isinstance(model, TabularClassifier):
+        return {"": model.predict(whole).reshape(len(values), -1).mean(axis=1)}
+    shares = model.predict_proba(whole).reshape(len(values), len(rows), -1).mean(axis=1)
+    labels = [str(label) for label in model.classes_.tolist()]
+    if len(labels) == 2:
+        return {labels[1]: shares[:, 1]}
+    largest = np.sort(np.argsort(-shares.mean(axis=0))[:MOST_CLASSES])
+    return {labels[place]: shares[:, place] for place in largest.tolist()}

@@ -1,0 +1,284 @@
+"""What all encoders share: reading tables, fitting columns in parallel, and the compiled transform."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from knotwork._checks import argument_error, check_bool, check_choice, type_error
+from knotwork.basis._base import EXTRAPOLATIONS, FloatArray
+from knotwork.basis._blocks import BasisBlock, Block, make_table
+from knotwork.encoders._tables import column_labels, header, is_batches, read_numbers, refuse
+from knotwork.encoders._weights import check_weights
+from knotwork.knots import Column, QuantileSketch, Target
+from knotwork.knots._target import TASKS
+
+__all__ = ["MISSING", "Encoder", "count_threads"]
+
+MISSING = {
+    "zeros": "a missing value is a block of zeros",
+    "indicator": "the same, and each block has one more column, which is 1 where the value is missing",
+    "error": "missing and infinite values are refused",
+}
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """Return the number of threads: all available cores for None, counted from the end if negative, as in joblib.
+
+    A worker of joblib counts only the cores that joblib leaves to it.
+
+    Examples
+    --------
+    >>> count_threads(3)
+    3
+    """
+    limit = os.environ.get("NUMBA_NUM_THREADS", "")
+    cores = min(_cores(), int(limit)) if limit.isdigit() and int(limit) else _cores()
+    if n_jobs is None:
+        return cores
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer):
+        raise type_error("n_jobs", "be None or an integer other than 0", n_jobs)
+    if n_jobs == 0:
+        raise argument_error("n_jobs", "be None or an integer other than 0", n_jobs, "Pass -1 for all cores.")
+    return int(n_jobs) if n_jobs > 0 else max(cores + 1 + int(n_jobs), 1)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Encoder(TransformerMixin, BaseEstimator, ABC):
+    """A transformer that encodes every numerical column by a block of columns, fitted for that column alone.
+
+    Subclasses name their parameters, which include those that are read here, and say how a column is fitted.
+    """
+
+    extrapolation: str
+    missing: str
+    task: str | None
+    sparse_output: bool
+    dtype: npt.DTypeLike
+    n_jobs: int | None
+    random_state: Any
+    blocks_: list[Block]
+    n_features_in_: int
+
+    @property
+    @abstractmethod
+    def _supervised(self) -> bool:
+        """Whether fitting needs the target."""
+
+    @abstractmethod
+    def _check_settings(self) -> None:
+        """Check the parameters of the subclass."""
+
+    @abstractmethod
+    def _fit_column(self, index: int, column: Column, target: Target | None, seed: int) -> Block:
+        """Return the block of one column."""
+
+    @abstractmethod
+    def _suffixes(self, index: int, block: Block) -> list[str]:
+        """Return what is appended to a column's name to name the columns of its block."""
+
+    def _check_columns(self) -> None:
+        """Check what the parameters say of columns, whose names and number are now known."""
+
+    @property
+    def knots_(self) -> list[FloatArray]:
+        """Interior knots of each column, in its own units; none where a column is only scaled."""
+        check_is_fitted(self)
+        return [block.basis.knots if isinstance(block, BasisBlock) else np.empty(0) for block in self.blocks_]
+
+    @property
+    def domain_(self) -> FloatArray:
+        """Ends of each column's range, of shape (n_features, 2); infinite where a column is scaled without one."""
+        check_is_fitted(self)
+        return np.array([_domain(block) for block in self.blocks_])
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit every column.
+
+        Missing values are left out. A constant column, one with two values, or one that is all missing is fitted
+        like any other. Infinite values are refused, with the name of the column.
+
+        Parameters
+        ----------
+        X : table of shape (n, d), or iterator of such tables
+            Numbers as a NumPy array, a pandas, polars or pyarrow frame. From an iterator of batches, such as
+            ``pyarrow.parquet.ParquetFile(path).iter_batches()``, uniform and quantile knots are fitted in bounded
+            memory.
+        y : array-like of shape (n,), optional
+            The target, needed by supervised placements.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows; a weight of zero leaves a row out, a weight of two counts it twice.
+
+        Returns
+        -------
+        self
+            The fitted encoder.
+        """
+        self._check_all()
+        if is_batches(X):
+            return self._fit_batches(X, y, sample_weight)
+        values = self._read(X, reset=True)
+        self._refuse_unusable(values)
+        weights = check_weights(sample_weight, len(values))
+        target = self._target(y, len(values))
+        seeds = self._seeds(values.shape[1])
+
+        def fit_one(index: int) -> Block:
+            column = Column.from_values(values[:, index].astype(np.float64, copy=False), weights)
+            return self._fit_column(index, column, target, seeds[index])
+
+        jobs = Parallel(n_jobs=count_threads(self.n_jobs), prefer="threads")
+        self.blocks_ = list(jobs(delayed(fit_one)(index) for index in range(values.shape[1])))
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Encode a table.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            Numbers, with the columns that the encoder was fitted on.
+
+        Returns
+        -------
+        ndarray or csr_array of shape (n, sum of block sizes)
+            The blocks of the columns, one after the other; a frame after ``set_output(transform="pandas")`` or
+            ``"polars"``.
+        """
+        # Compiling takes a moment and importing the compiler half a second: only those who transform wait for it.
+        from knotwork.basis._compiled import encode_dense, encode_sparse  # noqa: PLC0415 - as said above
+
+        check_is_fitted(self)
+        self._check_all()
+        values = self._read(X, reset=False)
+        self._refuse_outside(values)
+        table = make_table(tuple(self.blocks_), extrapolation=self.extrapolation, indicator=self.missing == "indicator")
+        encode = encode_sparse if self.sparse_output else encode_dense
+        return encode(values, table, dtype=np.dtype(self.dtype), n_threads=count_threads(self.n_jobs))
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return the names of the output columns: the column's name and a suffix, such as ``age_bs0``.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns; by default those seen in `fit`, or ``x0``, ``x1``, ...
+        """
+        check_is_fitted(self)
+        # The mixin that scikit-learn has for this is for transformers that keep one column per feature.
+        names = _check_feature_names_in(self, input_features)
+        ends = ["_missing"] if self.missing == "indicator" else []
+        return np.array(
+            [f"{names[i]}{end}" for i, block in enumerate(self.blocks_) for end in self._suffixes(i, block) + ends],
+            dtype=object,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing != "error"
+        tags.target_tags.required = self._supervised
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _check_all(self) -> None:
+        check_choice(self.extrapolation, "extrapolation", EXTRAPOLATIONS)
+        check_choice(self.missing, "missing", MISSING)
+        if self.task is not None:
+            check_choice(self.task, "task", TASKS)
+        check_bool(self.sparse_output, "sparse_output")
+        try:
+            known = np.dtype(self.dtype) in (np.dtype(np.float32), np.dtype(np.float64))
+        except TypeError:
+            known = False
+        if not known:
+            raise argument_error("dtype", "be float32 or float64", self.dtype)
+        count_threads(self.n_jobs)
+        self._check_settings()
+
+    def _read(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
+        """Return the numbers of a table, whose columns are those of the fit unless they are `reset`."""
+        values = read_numbers(X)
+        validate_data(self, header(X), reset=reset, skip_check_array=True)
+        if reset:
+            self._check_columns()
+        return values
+
+    def _target(self, y: Any, n_rows: int) -> Target | None:
+        if not self._supervised:
+            return None
+        if y is None:
+            raise argument_error(
+                "y",
+                "be given, for this encoder looks at the target",
+                None,
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None. "
+                "Pass y, or choose placement='quantile'.",
+            )
+        target = Target.from_values(y, self.task)
+        if len(target.values) != n_rows:
+            raise argument_error("y", f"have as many values as X has rows, {n_rows}", len(target.values))
+        return target
+
+    def _seeds(self, n_columns: int) -> list[int]:
+        random = check_random_state(0 if self.random_state is None else self.random_state)
+        return [int(seed) for seed in random.randint(2**31 - 1, size=n_columns)]
+
+    def _fit_batches(self, batches: Iterable[Any], y: Any, sample_weight: Any) -> Self:
+        if y is not None or sample_weight is not None or self._supervised:
+            raise argument_error(
+                "X",
+                "be a whole table where a target or sample weights are used",
+                type(batches).__name__,
+                "From batches, fit placement='uniform' or 'quantile' without y and sample_weight.",
+            )
+        sketches: list[QuantileSketch] = []
+        for batch in batches:
+            values = self._read(batch, reset=not sketches)
+            self._refuse_unusable(values)
+            if not sketches:
+                sketches = [QuantileSketch(seed=seed) for seed in self._seeds(values.shape[1])]
+            for index, sketch in enumerate(sketches):
+                sketch.update(values[:, index].astype(np.float64, copy=False))
+        if not sketches:
+            raise argument_error("X", "yield at least one batch", batches)
+        self.blocks_ = [self._fit_column(index, sketch.column(), None, 0) for index, sketch in enumerate(sketches)]
+        return self
+
+    def _refuse_unusable(self, values: npt.NDArray[Any]) -> None:
+        """Refuse what cannot be fitted."""
+        for label, column in zip(column_labels(self), values.T, strict=True):  # no mask of the size of the table
+            refuse(np.isinf(column), label, "contains infinity", "Replace it by NaN or a finite number before fitting.")
+            if self.missing == "error":
+                refuse(np.isnan(column), label, "contains NaN", "Fill them, or pass missing='zeros'.")
+
+    def _refuse_outside(self, values: npt.NDArray[Any]) -> None:
+        """Refuse what the settings say must not be transformed."""
+        if self.extrapolation == "clip" and self.missing != "error":
+            return
+        for label, column, block in zip(column_labels(self), values.T, self.blocks_, strict=True):
+            if self.missing == "error":
+                refuse(np.isnan(column), label, "contains NaN", "Fill them, or pass missing='zeros'.")
+            if self.missing == "error" or self.extrapolation == "linear":
+                refuse(np.isinf(column), label, "contains infinity", "Pass extrapolation='clip' and missing='zeros'.")
+            if self.extrapolation == "error":
+                low, high = _domain(block)
+                refuse(
+                    (column < low) | (column > high),
+                    label,
+                    f"has values outside its training range from {low!r} to {high!r}",
+                    "Pass extrapolation='clip' to move such values to the nearer end.",
+                )
+
+
+def _domain(block: Block) -> tuple[float, float]:
+    return block.basis.domain if isinstance(block, BasisBlock) else block.domain

@@ -1,0 +1,125 @@
+"""The spline encoder."""
+
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from knotwork._checks import check_choice, check_int
+from knotwork.basis import make_basis
+from knotwork.basis._blocks import BasisBlock, Block
+from knotwork.encoders._base import Encoder
+from knotwork.encoders._placement import resolve_placement
+from knotwork.knots import Column, Placement, Target
+
+__all__ = ["SplineEncoder"]
+
+SUFFIXES = {"bspline": "bs", "mspline": "ms", "ispline": "is"}
+"""Spline families, and how their output columns are named."""
+
+
+@final
+class SplineEncoder(Encoder):
+    """Encode each numerical column by the values of `size` spline functions on knots fitted to that column.
+
+    Both ends of the training range belong to the basis. Constant columns and columns with few distinct values are
+    encoded like any other. A missing value is a block of zeros. Fitted state is knots and domains.
+
+    Parameters
+    ----------
+    family : {"bspline", "mspline", "ispline"}, default="bspline"
+        B-splines are local bumps that sum to one, M-splines bumps of unit area (on the range scaled to [0, 1]),
+        I-splines monotone steps from 0 to 1.
+    size : int, default=15
+        Number m of columns per feature, at least ``degree + 1``; there are m - degree - 1 interior knots.
+    placement : {"uniform", "quantile", "cart", "lgbm"} or Placement, default="quantile"
+        How knots are chosen; ``"cart"`` and ``"lgbm"`` look at the target.
+    degree : int, default=3
+        Degree of the pieces, at least 0.
+    extrapolation : {"clip", "linear", "error"}, default="clip"
+        What happens to values outside the training range.
+    missing : {"zeros", "indicator", "error"}, default="zeros"
+        What happens to missing values.
+    task : {"regression", "classification"}, optional
+        What the target is. By default labels and whole numbers with up to 20 distinct values are classes.
+    sparse_output : bool, default=False
+        Return a CSR array, made without a dense one. Worth it for B- and M-splines.
+    dtype : {float32, float64}, default=float32
+        Type of the output. Arithmetic is in float64 either way.
+    n_jobs : int, optional
+        Threads for `fit` and `transform`; by default all cores.
+    random_state : int, RandomState or None, default=None
+        Seeds what is random: the sketch of quantiles when fitting batches, and LightGBM's sample of rows when it has
+        more than 200,000. None is the fixed seed 0.
+
+    Attributes
+    ----------
+    knots_ : list of ndarray
+        Interior knots of each column, in its own units.
+    domain_ : ndarray of shape (n_features, 2)
+        The two ends of each column's training range.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    Column values are the functions of `knotwork.basis` on the scaled range [0, 1]; B- and I-splines do not depend on
+    the scale. See `knotwork.basis._blocks.make_table` for M-splines with very narrow support.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0.0, 10.0, 5)[:, None]
+    >>> SplineEncoder(size=4, degree=1, placement="uniform").fit_transform(X).round(2)
+    array([[1.  , 0.  , 0.  , 0.  ],
+           [0.25, 0.75, 0.  , 0.  ],
+           [0.  , 0.5 , 0.5 , 0.  ],
+           [0.  , 0.  , 0.75, 0.25],
+           [0.  , 0.  , 0.  , 1.  ]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        family: str = "bspline",
+        size: int = 15,
+        *,
+        placement: str | Placement = "quantile",
+        degree: int = 3,
+        extrapolation: str = "clip",
+        missing: str = "zeros",
+        task: str | None = None,
+        sparse_output: bool = False,
+        dtype: npt.DTypeLike = np.float32,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.family = family
+        self.size = size
+        self.placement = placement
+        self.degree = degree
+        self.extrapolation = extrapolation
+        self.missing = missing
+        self.task = task
+        self.sparse_output = sparse_output
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @property
+    def _supervised(self) -> bool:
+        return resolve_placement(self.placement).supervised
+
+    def _check_settings(self) -> None:
+        check_choice(self.family, "family", SUFFIXES)
+        degree = check_int(self.degree, "degree", minimum=0)
+        check_int(
+            self.size, "size", degree + 1, hint=f"Splines of degree {degree} are at least {degree + 1} functions."
+        )
+        resolve_placement(self.placement)
+
+    def _fit_column(self, index: int, column: Column, target: Target | None, seed: int) -> Block:
+        knots = resolve_placement(self.placement)(column, self.size - self.degree - 1, target, seed)
+        return BasisBlock(make_basis(self.family, knots, degree=self.degree, domain=column.domain), self.size)
+
+    def _suffixes(self, index: int, block: Block) -> list[str]:
+        return [f"_{SUFFIXES[self.family]}{place}" for place in range(block.size)]

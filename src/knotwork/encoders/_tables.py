@@ -1,0 +1,198 @@
+"""Reading a user's table: NumPy, pandas, polars or pyarrow in, numbers and column names out."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.utils import check_array
+
+from knotwork._checks import listed, type_error
+from knotwork.errors import ColumnError, ColumnTypeError
+
+__all__ = [
+    "ADVICE",
+    "as_frame",
+    "column_labels",
+    "floats",
+    "frame_names",
+    "header",
+    "is_batches",
+    "read_numbers",
+    "refuse",
+    "refuse_empty",
+    "refuse_sparse",
+]
+
+NumberArray = npt.NDArray[Any]
+
+ADVICE = {
+    nw.String: "is text. Encode it as categories, or convert it to numbers",
+    nw.Categorical: "is categorical. Encode it, for example with OrdinalEncoder or OneHotEncoder",
+    nw.Enum: "is categorical. Encode it, for example with OrdinalEncoder or OneHotEncoder",
+    nw.Datetime: "is a date. Convert it to a number, for example days since a fixed day",
+    nw.Date: "is a date. Convert it to a number, for example days since a fixed day",
+    nw.Time: "is a time of day. Convert it to a number, for example seconds since midnight",
+    nw.Duration: "is a duration. Convert it to a number, for example seconds",
+    nw.List: "holds lists. Expand it into columns of numbers",
+    nw.Array: "holds arrays. Expand it into columns of numbers",
+    nw.Struct: "holds records. Expand it into columns of numbers",
+    nw.Binary: "holds bytes. Convert it to numbers",
+}
+"""Why a column of this type is not taken, and what to do about it."""
+
+
+def is_batches(X: Any) -> bool:
+    """Return whether X is a stream of batches: an iterator, or a pyarrow reader of record batches."""
+    return isinstance(X, Iterator) or hasattr(X, "read_next_batch")
+
+
+def header(X: Any) -> Any:
+    """Return what scikit-learn reads names and number of columns from: X, or an empty pandas frame for other frames."""
+    frame = as_frame(X)
+    if frame is None:
+        return X
+    import pandas as pd  # noqa: PLC0415 - only needed where the user has a frame
+
+    names = frame_names(frame)
+    return pd.DataFrame(np.empty((0, len(names))), columns=names)
+
+
+def column_labels(estimator: Any) -> list[str]:
+    """Return the names of the columns an estimator was fitted on, or ``column 0``, ``column 1``, ... for messages."""
+    if hasattr(estimator, "feature_names_in_"):
+        return [f"column {name!r}" for name in estimator.feature_names_in_]
+    return [f"column {index}" for index in range(estimator.n_features_in_)]
+
+
+def read_numbers(X: Any) -> NumberArray:
+    """Return the numbers of a table as a two-dimensional array; missing values are NaN.
+
+    An array of numbers comes back as it is, of whatever type and memory order, without a copy. A frame is read
+    column by column: integers, floats, booleans and decimals are taken, nullable or not; of anything else the error
+    names the column and what to do.
+
+    Parameters
+    ----------
+    X : array-like or frame of shape (n, d)
+        The table.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+        Numbers.
+    """
+    frame = as_frame(X)
+    if frame is not None:
+        return _read_frame(frame)
+    refuse_sparse(X)
+    X = np.asarray(X) if isinstance(X, list | tuple) else X
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        if X.dtype.kind in "USmM":
+            advice = "holds dates or durations" if X.dtype.kind in "mM" else "holds text"
+            raise ColumnTypeError(f"column 0 {advice}: dtype='numeric' is needed. Convert X to numbers first.")
+        if X.dtype.kind == "O":
+            return cast(NumberArray, check_array(_read_objects(X), ensure_all_finite=False))
+    return cast(NumberArray, check_array(X, dtype="numeric", ensure_all_finite=False))
+
+
+def refuse(mask: npt.NDArray[np.bool_], label: str, what: str, advice: str) -> None:
+    """Raise an error that names a column if `mask`, of shape (n,), is true anywhere."""
+    if mask.any():
+        count = int(mask.sum())
+        raise ColumnError(f"Input X: {label} {what} in {count} row{'s' if count > 1 else ''}. {advice}")
+
+
+def refuse_sparse(X: Any) -> None:
+    """Raise an error if X is a sparse matrix or array."""
+    if sparse.issparse(X):
+        raise type_error(
+            "X", "be a dense table", type(X).__name__, "Sparse input is not supported: call X.toarray() first."
+        )
+
+
+def refuse_empty(shape: tuple[int, ...]) -> None:
+    """Raise an error if a table of this shape has no rows or no columns."""
+    for size, what in zip(shape, ("sample", "feature"), strict=True):
+        if size == 0:
+            raise ColumnError(f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
+
+
+def as_frame(X: Any) -> nw.DataFrame[Any] | None:
+    """Return a frame of whatever library as one of narwhals, or None where X is no frame; X itself is not copied."""
+    if type(X).__module__.startswith("pyarrow") and type(X).__name__ == "RecordBatch":
+        import pyarrow as pa  # noqa: PLC0415 - only needed where the user has one
+
+        X = pa.Table.from_batches([X])
+    try:
+        frame = nw.from_native(X, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        names = [str(name) for name in X.columns]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        raise ColumnError(
+            f"X must have distinct column names, but these stand more than once: {listed(repeated)}. Rename them."
+        ) from None
+    if isinstance(frame, nw.LazyFrame):
+        raise type_error("X", "be a table that is in memory", type(X).__name__, "Call .collect() on it first.")
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def frame_names(frame: nw.DataFrame[Any]) -> list[Any]:
+    """Return the names of a frame's columns, which in pandas may be other than text."""
+    native = nw.to_native(frame)
+    return list(native.column_names) if hasattr(native, "column_names") else list(native.columns)
+
+
+def _read_frame(frame: nw.DataFrame[Any]) -> NumberArray:
+    names = frame_names(frame)
+    refuse_empty(frame.shape)
+    columns = [_read_series(series, name) for series, name in zip(frame.iter_columns(), names, strict=True)]
+    types = {column.dtype for column in columns}
+    table = np.empty((len(frame), len(columns)), dtype=np.result_type(np.float32, *types), order="F")
+    for index, column in enumerate(columns):
+        table[:, index] = column
+    return table
+
+
+def _read_series(series: Any, name: Any) -> NumberArray:
+    dtype = series.dtype
+    if series.null_count() == len(series):
+        return np.full(len(series), np.nan)
+    for kind, advice in ADVICE.items():
+        if dtype == kind:
+            raise ColumnTypeError(f"column {name!r} {advice}.")
+    if dtype in (nw.Object, nw.Unknown):
+        return floats(series.to_numpy(), f"column {name!r}")
+    if dtype in (nw.Boolean, nw.Decimal) or series.null_count():
+        series = series.cast(nw.Float64)
+    values: NumberArray = series.to_numpy()
+    return floats(values, f"column {name!r}") if values.dtype.kind == "O" else values
+
+
+def _read_objects(X: NumberArray) -> NumberArray:
+    return np.stack([floats(X[:, index], f"column {index}") for index in range(X.shape[1])], axis=1) if X.size else X
+
+
+def floats(values: NumberArray, label: str) -> npt.NDArray[np.float64]:
+    """Convert Python objects, of shape (n,), to floats; of one that is no number the error names `label`."""
+    out = np.empty(len(values))
+    for index, value in enumerate(values):
+        try:
+            out[index] = _float(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ColumnTypeError(
+                f"{label} holds {value!r}, which is not a number: argument must be a string or a real number. "
+                "Convert the column to numbers first."
+            ) from error
+    return out
+
+
+def _float(value: Any) -> float:
+    """Convert an object to a float; None and marks of missing values become NaN."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return float("nan")
+    if np.iscomplexobj(value):
+        raise TypeError("a complex number")
+    return float(value)

@@ -1,0 +1,342 @@
+"""The columns of a user's table, learnt when fitting: which are numbers, which are categories, and what these are."""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import check_array
+
+from knotwork._checks import argument_error, check_choice, listed, type_error
+from knotwork.encoders._tables import as_frame, frame_names, refuse, refuse_empty, refuse_sparse
+from knotwork.errors import ColumnError, ColumnTypeError
+from knotwork.estimators._cells import KINDS, Cells, Label
+
+__all__ = ["ROLES", "Columns", "Table"]
+
+Names: TypeAlias = tuple[str, ...] | None
+
+ROLES = {
+    "numerical": "numbers and truth values",
+    "categorical": "text, categories, and columns that the user lists",
+}
+
+LABELS: dict[str, tuple[type, ...]] = {"number": (int, float), "boolean": (bool,), "text": (str,), "mixed": (str,)}
+"""The types of the categories, for each kind of column."""
+
+LARGEST = np.finfo(np.float64).max
+DATE = re.compile(
+    r"(\d{4}[-/.](0?[1-9]|1[0-2])[-/.](0?[1-9]|[12]\d|3[01])|(0?[1-9]|[12]\d|3[01])[-/.](0?[1-9]|[12]\d|3[01])[-/.]\d{4})"
+    r"([T ]\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s?(Z|UTC|[+-]\d{2}:?\d{2})?)?"
+)
+
+
+class Table(NamedTuple):
+    """A table as it was read.
+
+    Parameters
+    ----------
+    numbers : ndarray of float64, shape (n, n_numerical)
+        The numerical columns; NaN where a value is missing, finite otherwise.
+    codes : ndarray of int64, shape (n, n_categorical)
+        The categorical columns; 0 where a value is missing or was not seen when fitting, and from 1 the categories
+        in ascending order.
+    """
+
+    numbers: npt.NDArray[np.float64]
+    codes: npt.NDArray[np.int64]
+
+    @property
+    def paper_codes(self) -> npt.NDArray[np.int64]:
+        """Codes as in the paper's protocol: categories from 0, and -1 where missing or not seen when fitting."""
+        return self.codes - 1
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of the table that an estimator was fitted on.
+
+    Numbers, decimals and truth values are numerical, as is a column in which all is missing; text and categories are
+    categorical. Objects are judged by what they are; a column that mixes text and numbers is text.
+
+    Parameters
+    ----------
+    names : tuple of str or None
+        Names of the columns; None for arrays, and for frames whose names are not text.
+    roles : tuple of str
+        For each column one of `ROLES`.
+    kinds : tuple of str
+        For each column what its values were: ``"number"``, ``"boolean"``, ``"text"``, ``"mixed"`` or ``"missing"``.
+    categories : tuple of tuple of str, int, float or bool
+        For each categorical column its categories, in ascending order.
+    warnings : tuple of str
+        What the user should know: columns of text that look like dates or like identifiers, or that mix text and
+        numbers.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"age": [31, None], "town": ["Ulm", "Bonn"]})
+    >>> columns = Columns.from_table(X)
+    >>> columns.roles, columns.categories
+    (('numerical', 'categorical'), (('Bonn', 'Ulm'),))
+    >>> columns.read(pd.DataFrame({"town": ["Ulm", "Rome"], "age": [1, 2]}))
+    Table(numbers=array([[1.],
+           [2.]]), codes=array([[2],
+           [0]]))
+    """
+
+    names: Names
+    roles: tuple[str, ...]
+    kinds: tuple[str, ...]
+    categories: tuple[tuple[Label, ...], ...]
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_counts(self)
+        categorical = iter(self.categories)
+        for index, (role, kind) in enumerate(zip(self.roles, self.kinds, strict=True)):
+            check_choice(role, f"roles[{index}]", ROLES)
+            check_choice(kind, f"kinds[{index}]", KINDS)
+            if role == "categorical":
+                _check_categories(next(categorical), kind)
+            elif kind in ("text", "mixed"):
+                raise argument_error(f"roles[{index}]", f"be 'categorical' for a column of kind {kind!r}", role)
+
+    @classmethod
+    def from_table(cls, X: Any, categorical: Iterable[str] | Iterable[int] | None = None) -> "Columns":
+        """Learn the columns of a table.
+
+        Infinite numbers, dates, times, durations, lists, records, bytes and complex numbers are refused with the name
+        of the column and what to do. X is not changed.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            A pandas, polars or pyarrow frame, a NumPy array, or a list of rows.
+        categorical : iterable of str or int, optional
+            Columns to take as categories though they are numbers, such as integer codes: by name, or by position
+            where the columns have no names.
+        """
+        names, columns = _open(X)
+        chosen = _check_chosen(categorical, names, len(columns))
+        roles, kinds, categories, warnings = [], [], [], []
+        for index, column in enumerate(columns):
+            label = _label(names, index)
+            cells = Cells.from_column(column, label)
+            if cells.kind == "number":
+                infinite = np.isinf(cells.numbers(label))
+                refuse(infinite, label, "contains infinity", "Replace it by NaN or a finite number before fitting.")
+            kinds.append(cells.kind)
+            by_type = cells.kind in ("text", "mixed") or (cells.is_categorical and cells.kind != "missing")
+            roles.append("categorical" if by_type or index in chosen else "numerical")
+            if roles[-1] == "categorical":
+                categories.append(cells.categories())
+                warnings.extend(_warnings(cells, categories[-1], label))
+        return cls(names, tuple(roles), tuple(kinds), tuple(categories), tuple(warnings))
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        """For each categorical column how many codes there are: its categories, and 0."""
+        return tuple(len(labels) + 1 for labels in self.categories)
+
+    def read(self, X: Any) -> Table:
+        """Read a table that has these columns.
+
+        The columns of a frame are found by their names, in whatever order; those of a table without names, by their
+        order. A row is read alike whatever the other rows are. Infinite numbers become the largest finite ones. In
+        numerical columns text is parsed; in a column in which all was missing when fitting it stays missing. Categories
+        are matched by value: the type of the column does not matter, 1 and 1.0 are the same, and in a column that held
+        text when fitting 1 is ``"1"``. X is not changed.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            A pandas, polars or pyarrow frame, a NumPy array, or a list of rows.
+
+        Returns
+        -------
+        Table
+            Numbers and codes of categories.
+        """
+        names, columns = _open(X)
+        if self.names is not None and names is not None:
+            order: Sequence[int] = _order(self.names, names)
+        else:
+            order = range(len(columns))
+            if len(columns) != len(self.roles):
+                raise ColumnError(
+                    f"X has {len(columns)} features, but Columns is expecting {len(self.roles)} features as input. "
+                    "Pass the columns of the fit, in their order."
+                )
+        numbers = np.empty((len(columns[0]), self.roles.count("numerical")))
+        codes = np.empty((len(columns[0]), len(self.categories)), dtype=np.int64)
+        n_read = dict.fromkeys(ROLES, 0)
+        for source, role, kind in zip(order, self.roles, self.kinds, strict=True):
+            label = _label(names, source)
+            cells, index = Cells.from_column(columns[source], label), n_read[role]
+            if role == "numerical" and kind == "missing" and cells.kind in ("text", "mixed"):
+                numbers[:, index] = np.nan
+            elif role == "numerical":
+                numbers[:, index] = np.clip(cells.numbers(label), -LARGEST, LARGEST)
+            else:
+                codes[:, index] = cells.codes(self.categories[index], as_text=kind in ("text", "mixed"))
+            n_read[role] += 1
+        return Table(numbers, codes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the columns as what ``json.dumps`` takes; `from_json` gives them back with their types."""
+        return {
+            "names": None if self.names is None else list(self.names),
+            "roles": list(self.roles),
+            "kinds": list(self.kinds),
+            "categories": [list(labels) for labels in self.categories],
+            "warnings": list(self.warnings),
+        }
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> "Columns":
+        """Return the columns that `to_json` wrote; unknown or missing entries and wrong types are refused."""
+        known = [field.name for field in fields(cls)]
+        if not isinstance(content, dict):
+            raise type_error("content", "be a dict as Columns.to_json returns it", content)
+        if set(content) != set(known):
+            raise argument_error("content", f"have the entries {listed(known)}", listed(content))
+        for name in known:
+            if not isinstance(content[name], list) and not (name == "names" and content[name] is None):
+                raise type_error(name, "be a list", content[name])
+        for labels in content["categories"]:
+            if not isinstance(labels, list):
+                raise type_error("categories", "be a list of lists", labels)
+        return cls(
+            names=None if content["names"] is None else tuple(content["names"]),
+            roles=tuple(content["roles"]),
+            kinds=tuple(content["kinds"]),
+            categories=tuple(tuple(labels) for labels in content["categories"]),
+            warnings=tuple(content["warnings"]),
+        )
+
+
+def _check_counts(columns: Columns) -> None:
+    n_columns, n_categorical = len(columns.roles), columns.roles.count("categorical")
+    for name, things in (("names", columns.names), ("warnings", columns.warnings)):
+        if things is not None and not all(isinstance(each, str) for each in things):
+            raise type_error(name, "be text", things)
+    if columns.names is not None and not len(set(columns.names)) == len(columns.names) == n_columns:
+        raise argument_error("names", f"be {n_columns} distinct names, one for each role", columns.names)
+    if len(columns.kinds) != n_columns or not n_columns:
+        raise argument_error("kinds", f"be one for each of {n_columns} roles, of which one is needed", columns.kinds)
+    if len(columns.categories) != n_categorical:
+        n_given = len(columns.categories)
+        raise argument_error("categories", f"have one entry for each of {n_categorical} categorical columns", n_given)
+
+
+def _check_categories(labels: tuple[Label, ...], kind: str) -> None:
+    if kind == "missing":
+        if labels:
+            raise argument_error("categories", "be empty for a column of kind 'missing'", labels)
+        return
+    wrong = [label for label in labels if type(label) not in LABELS[kind]]
+    if wrong or not labels:
+        shown = wrong[0] if wrong else labels
+        raise type_error("categories", f"be {KINDS[kind]} for a column of kind {kind!r}", shown)
+    if any(isinstance(label, float) and not math.isfinite(label) for label in labels):
+        raise argument_error("categories", "be finite", listed(labels))
+    if any(not low < high for low, high in pairwise(labels)):  # type: ignore[operator]
+        raise argument_error("categories", "ascend, without repetition", listed(labels))
+
+
+def _label(names: Names, index: int) -> str:
+    """Return what a column is called in messages."""
+    return f"column {index}" if names is None else f"column {names[index]!r}"
+
+
+def _open(X: Any) -> tuple[Names, list[Any]]:
+    """Return the names of a table's columns, None if they have none, and the columns."""
+    frame = as_frame(X)
+    if frame is None:
+        table = _as_array(X)
+        return None, [table[:, index] for index in range(table.shape[1])]
+    refuse_empty(frame.shape)
+    names = frame_names(frame)
+    are_text = {isinstance(name, str) for name in names}
+    if are_text == {True, False}:
+        odd = [name for name in names if not isinstance(name, str)]
+        raise ColumnTypeError(
+            "Feature names are only supported if all input features have string names, but these are not text: "
+            f"{listed(odd)}. Rename them, for example with X.columns = X.columns.astype(str)."
+        )
+    return tuple(map(str, names)) if are_text == {True} else None, list(frame.iter_columns())
+
+
+def _as_array(X: Any) -> npt.NDArray[Any]:
+    """Return a table that is no frame as an array of two dimensions, each value with its own type."""
+    refuse_sparse(X)
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.where(np.ma.getmaskarray(X), np.array(None), np.asarray(X, dtype=object))
+    elif isinstance(X, list | tuple):
+        X = np.asarray(X) if np.asarray(X).dtype.kind != "U" else np.asarray(X, dtype=object)
+    if isinstance(X, np.ndarray) and X.dtype.names is not None:
+        raise type_error("X", "be a plain array or a frame", X.dtype, "Wrap it: pandas.DataFrame(X).")
+    table: npt.NDArray[Any] = check_array(X, dtype=None, ensure_all_finite=False)
+    return table
+
+
+def _check_chosen(categorical: Any, names: Names, n_columns: int) -> set[int]:
+    """Return the positions of the columns that the user lists."""
+    if categorical is None:
+        return set()
+    known: list[str] | list[int] = list(range(n_columns)) if names is None else list(names)
+    what = "names of columns" if names is not None else "positions of columns, which have no names"
+    if isinstance(categorical, str) or not isinstance(categorical, Iterable):
+        raise type_error("categorical", f"be a list of {what}", categorical)
+    given = list(categorical)
+    for each in given:
+        if isinstance(each, bool | np.bool_) or each not in known:
+            raise argument_error("categorical", f"be a list of {what}", each, f"Known are: {listed(known, most=40)}.")
+    return {known.index(each) for each in given}
+
+
+def _order(wanted: tuple[str, ...], given: tuple[str, ...]) -> list[int]:
+    """Return where the wanted columns stand among the given ones; any that lacks, or is too many, is an error."""
+    place = {name: index for index, name in enumerate(given)}
+    lacking = [name for name in wanted if name not in place]
+    extra = sorted(set(given) - set(wanted))
+    parts = []
+    if extra:
+        parts.append(f"Feature names unseen at fit time: {listed(extra)}. Drop them, or fit again with them.")
+    if lacking:
+        parts.append(
+            f"Feature names seen at fit time, yet now missing: {listed(lacking)}. "
+            "Add them, all missing if they are not known, or fit again without them."
+        )
+    if parts:
+        raise ColumnError(" ".join(["The feature names should match those that were passed during fit.", *parts]))
+    return [place[name] for name in wanted]
+
+
+def _warnings(cells: Cells, categories: tuple[Label, ...], label: str) -> list[str]:
+    """Return what the user should know of a categorical column."""
+    if cells.kind not in ("text", "mixed"):
+        return []
+    warnings = []
+    if cells.kind == "mixed":
+        warnings.append(f"{label} mixes text with numbers or truth values: all are taken by their text.")
+    sample = categories[:: max(len(categories) // 1000, 1)]
+    n_dates = sum(DATE.fullmatch(str(each)) is not None for each in sample)
+    if len(categories) > 20 and n_dates >= 0.95 * len(sample):
+        warnings.append(
+            f"{label} is text that looks like dates, such as {categories[0]!r}, and is taken as categories. "
+            "Convert it to a number, for example days since a fixed day."
+        )
+    n_rows = len(cells.where)
+    if n_rows > 100 and len(categories) > 0.5 * n_rows:
+        warnings.append(
+            f"{label} looks like an identifier: it is text with {len(categories)} distinct values in {n_rows} rows. "
+            "Leave it out if it is one."
+        )
+    return warnings

@@ -1,0 +1,229 @@
+"""The target: classes of a classification and their codes, or the numbers of a regression."""
+
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from numbers import Integral, Real
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.utils import column_or_1d
+
+from knotwork._checks import argument_error, check_choice, listed, type_error
+from knotwork.encoders._tables import floats, refuse_sparse
+from knotwork.errors import ColumnError, ColumnTypeError
+
+__all__ = ["Labels", "check_target"]
+
+DTYPES: dict[str, type] = {
+    "bool": bool,
+    **dict.fromkeys(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"), int),
+    **dict.fromkeys(("float16", "float32", "float64"), float),
+    "str": str,
+    "object": str,
+}
+"""The types that an array of classes may have, and that of each class in Python."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The classes of a classification.
+
+    Parameters
+    ----------
+    values : tuple of str, int, float or bool
+        The classes in ascending order; there may be only one.
+    dtype : str
+        Name of the type of `classes`, such as ``"int64"``; ``"object"`` holds text.
+
+    Examples
+    --------
+    >>> labels, codes = Labels.from_values(["yes", "no", "yes"])
+    >>> codes
+    array([1, 0, 1])
+    >>> labels.decode([0, 1])
+    array(['no', 'yes'], dtype='<U3')
+    """
+
+    values: tuple[Any, ...]
+    dtype: str
+
+    def __post_init__(self) -> None:
+        check_choice(self.dtype, "dtype", DTYPES)
+        if not self.values or any(type(value) is not DTYPES[self.dtype] for value in self.values):
+            raise type_error("values", f"be one or more {DTYPES[self.dtype].__name__}", self.values)
+        if any(isinstance(value, float) and not value.is_integer() for value in self.values):
+            raise argument_error("values", "be whole numbers", self.values)
+        if any(not low < high for low, high in pairwise(self.values)):
+            raise argument_error("values", "ascend, without repetition", self.values)
+        if DTYPES[self.dtype] in (int, float):
+            limits = np.iinfo(self.dtype) if DTYPES[self.dtype] is int else np.finfo(self.dtype)
+            if self.values[0] < limits.min or self.values[-1] > limits.max:
+                raise argument_error("values", f"fit in {self.dtype}", self.values)
+
+    @classmethod
+    def from_values(cls, y: Any) -> tuple["Labels", npt.NDArray[np.int64]]:
+        """Return the classes of a target, and the class of each row.
+
+        Missing labels are refused with their count, as are numbers that are not whole, several columns, and labels
+        of both text and numbers. A column of shape (n, 1) is taken, with scikit-learn's warning.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+            Text, whole numbers, truth values or categories, in an array, a list or a series.
+
+        Returns
+        -------
+        labels : Labels
+            The classes, sorted as by ``numpy.unique``.
+        codes : ndarray of int64, shape (n,)
+            For each row the position of its class.
+        """
+        values = _one_dimension(y, "Fit one classifier for each column.")
+        if values.dtype.kind == "O":
+            values = _uniform(values)
+        if values.dtype.kind == "f":
+            _refuse_not_finite(values)
+            if (values != np.trunc(values)).any():
+                raise ColumnError(
+                    "Unknown label type: continuous. y must hold classes, but has numbers that are not whole. "
+                    "Use TabularRegressor for a target of numbers, or turn y into classes."
+                )
+        if values.dtype.kind in "UT":
+            dtype, values = "str", values.astype(object)
+        else:
+            dtype = values.dtype.name
+        if dtype not in DTYPES:
+            raise ColumnTypeError(
+                f"Unknown label type: {dtype}. y must hold text, whole numbers or truth values. Convert it first."
+            )
+        wide = values.astype(np.float64) if values.dtype.kind == "f" else values
+        positions, distinct = pd.factorize(wide)
+        order = np.argsort(distinct)
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        classes = tuple(DTYPES[dtype](value) for value in distinct[order].tolist())
+        return cls(classes, dtype), rank[positions]
+
+    @property
+    def classes(self) -> npt.NDArray[Any]:
+        """The classes as an array of the target's own type, of shape (n_classes,)."""
+        return np.array(self.values, dtype=self.dtype)
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are."""
+        return len(self.values)
+
+    def decode(self, codes: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Return the classes of codes; codes of no class are refused.
+
+        Parameters
+        ----------
+        codes : array-like of int, of any shape
+            Positions in `classes`.
+        """
+        places = np.asarray(codes)
+        if places.dtype.kind not in "iu":
+            raise type_error("codes", "be integers", places.dtype.name)
+        if places.size and (places.min() < 0 or places.max() >= self.n_classes):
+            raise argument_error("codes", f"be from 0 to {self.n_classes - 1}", (int(places.min()), int(places.max())))
+        decoded: npt.NDArray[Any] = self.classes[places]
+        return decoded
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the classes as what ``json.dumps`` takes; `from_json` gives them back with their types."""
+        return {"values": list(self.values), "dtype": self.dtype}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> "Labels":
+        """Return the classes that `to_json` wrote; unknown or missing entries and wrong types are refused."""
+        known = [field.name for field in fields(cls)]
+        if not isinstance(content, dict):
+            raise type_error("content", "be a dict as Labels.to_json returns it", content)
+        if set(content) != set(known):
+            raise argument_error("content", f"have the entries {listed(known)}", listed(content))
+        if not isinstance(content["values"], list):
+            raise type_error("values", "be a list", content["values"])
+        return cls(tuple(content["values"]), content["dtype"])
+
+
+def check_target(y: Any) -> npt.NDArray[np.float64]:
+    """Return the target of a regression as finite floats of shape (n,).
+
+    Missing and infinite values are refused with their count, as are text, dates, complex numbers and several columns.
+    A column of shape (n, 1) is taken, with scikit-learn's warning. y is not changed, and may be what is returned.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Numbers or truth values, in an array, a list or a series.
+    """
+    values = _one_dimension(y, "Fit one regressor for each column, as sklearn.multioutput.MultiOutputRegressor does.")
+    if values.dtype.kind == "O" and not any(isinstance(each, str) for each in values):
+        values = floats(values, "y")
+    if values.dtype.kind not in "biuf":
+        raise ColumnTypeError(
+            "y must hold numbers, but has text or dates: argument must be a real number, not a string. "
+            "Convert y to numbers, or use TabularClassifier for a target of classes."
+        )
+    with np.errstate(over="ignore"):  # what is too large is refused as infinite
+        numbers = values.astype(np.float64, copy=False)
+    _refuse_not_finite(numbers)
+    return numbers
+
+
+def _one_dimension(y: Any, advice: str) -> npt.NDArray[Any]:
+    """Return a target as an array of shape (n,), in which nothing is None or another mark of a missing value."""
+    refuse_sparse(y)
+    series = nw.from_native(y, pass_through=True, series_only=True)
+    if isinstance(series, nw.Series):
+        _refuse_missing(int(series.null_count()))
+        y = series.cast(nw.Float64).to_numpy() if series.dtype == nw.Decimal else series.to_numpy()
+    values = np.asarray(y)
+    if values.dtype.kind == "U" and isinstance(y, list | tuple):
+        values = np.asarray(y, dtype=object)  # NumPy would write numbers and None among text as text
+        values = np.asarray(y) if all(isinstance(each, str) for each in values.ravel()) else values
+    if values.ndim == 2 and values.shape[1] != 1:
+        raise ColumnError(f"y should be a 1d array, got an array of shape {values.shape} instead. {advice}")
+    values = np.asarray(column_or_1d(values, warn=True))
+    if len(values) == 0:
+        raise ColumnError("Found array with 0 sample(s) in y while a minimum of 1 is required.")
+    if values.dtype.kind == "O":
+        _refuse_missing(int(np.asarray(pd.isna(values)).sum()))
+    return values
+
+
+def _refuse_missing(count: int) -> None:
+    if count:
+        raise ColumnError(f"Input y contains NaN. {count} of its values are missing: drop these rows before fitting.")
+
+
+def _refuse_not_finite(values: npt.NDArray[Any]) -> None:
+    _refuse_missing(int(np.isnan(values).sum()))
+    count = int(np.isinf(values).sum())
+    if count:
+        raise ColumnError(
+            "Input y contains infinity or a value too large for dtype('float64'). "
+            f"{count} of its values are infinite: drop these rows before fitting."
+        )
+
+
+def _uniform(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return objects as an array of truth values, integers or floats if all are; text stays as objects."""
+    types = set(map(type, values.tolist()))
+    if all(issubclass(each, str) for each in types):
+        return values
+    if all(issubclass(each, bool | np.bool_) for each in types):
+        return values.astype(bool)
+    if all(issubclass(each, Real) and not issubclass(each, bool | np.bool_) for each in types):
+        fits = all(issubclass(each, Integral) for each in types) and max(map(abs, values)) < 2**63
+        return values.astype(np.int64 if fits else np.float64)
+    names = listed(sorted(each.__name__ for each in types))
+    raise ColumnTypeError(
+        f"Unknown label type: y must hold labels of one type, text, whole numbers or truth values, but has {names}. "
+        "Convert them, for example with y.astype(str)."
+    )

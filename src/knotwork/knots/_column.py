@@ -1,0 +1,143 @@
+"""A column of numbers, summarised for knot placement: distinct values, their weights, and the domain."""
+
+from dataclasses import dataclass
+from math import frexp, ldexp, ulp
+
+import numpy as np
+import numpy.typing as npt
+
+from knotwork.basis._base import FloatArray
+
+__all__ = ["Column", "column_domain"]
+
+FEWEST_FLOATS = 2.0**16
+"""A range with fewer numbers than this between its ends is rounding noise: the column counts as constant."""
+
+
+def column_domain(low: float, high: float) -> tuple[float, float]:
+    """Return the domain of a basis for values between low and high.
+
+    That is ``(low, high)`` itself, except for a constant column, where it is an interval around the value as wide
+    as the value is large, and at least 1.
+
+    Examples
+    --------
+    >>> column_domain(0.0, 2.0), column_domain(7.0, 7.0)
+    ((0.0, 2.0), (3.5, 10.5))
+    """
+    size = max(abs(low), abs(high))
+    if 0.5 * high - 0.5 * low > 0.5 * FEWEST_FLOATS * ulp(size):
+        return low, high
+    middle, reach = 0.5 * low + 0.5 * high, 0.5 * max(1.0, size)
+    largest = float(np.finfo(np.float64).max)
+    return max(middle - reach, -largest), min(middle + reach, largest)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """What knot placement knows of a column. Missing values and rows of weight zero are left out.
+
+    Parameters
+    ----------
+    distinct : ndarray of shape (u,)
+        The distinct values, increasing. Empty if all are missing.
+    weights : ndarray of shape (u,)
+        Total weight of the rows of each distinct value; without sample weights, their number.
+    codes : ndarray of shape (n,) or None
+        Index into `distinct` of each row; None for a summary of batches.
+    rows : ndarray of shape (n,) or None
+        Which rows of the table these are.
+    row_weights : ndarray of shape (n,) or None
+        Weight of each row; None if all count the same.
+    moments : tuple of float or None
+        Mean and standard deviation, where they are known better than from `distinct` and `weights`.
+    """
+
+    distinct: FloatArray
+    weights: FloatArray
+    codes: npt.NDArray[np.intp] | None = None
+    rows: npt.NDArray[np.intp] | None = None
+    row_weights: FloatArray | None = None
+    moments: tuple[float, float] | None = None
+
+    @classmethod
+    def from_values(cls, values: npt.NDArray[np.float64], sample_weight: FloatArray | None = None) -> "Column":
+        """Summarise the values of a column, of which NaN are missing.
+
+        Examples
+        --------
+        >>> column = Column.from_values(np.array([2.0, 1.0, np.nan, 2.0]))
+        >>> column.distinct, column.weights
+        (array([1., 2.]), array([1., 2.]))
+        """
+        kept = ~np.isnan(values)
+        if sample_weight is not None:
+            kept &= sample_weight > 0
+        rows = np.flatnonzero(kept)
+        distinct, codes, counts = np.unique(values[rows], return_inverse=True, return_counts=True)
+        if sample_weight is None:
+            return cls(distinct, counts.astype(np.float64), codes, rows)
+        row_weights = sample_weight[rows]
+        totals = np.bincount(codes, row_weights, len(distinct)).astype(np.float64)
+        return cls(distinct, totals, codes, rows, row_weights)
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """The two ends of the basis; ``(0, 1)`` if all values are missing."""
+        if not len(self.distinct):
+            return 0.0, 1.0
+        return column_domain(float(self.distinct[0]), float(self.distinct[-1]))
+
+    def mean_and_deviation(self) -> tuple[float, float]:
+        """Return the weighted mean and standard deviation; a deviation of 0 if there is but one value, or none.
+
+        Examples
+        --------
+        >>> Column.from_values(np.array([1e300, -1e300])).mean_and_deviation()
+        (0.0, 1e+300)
+        """
+        if self.moments is not None:
+            return self.moments
+        if not len(self.distinct):
+            return 0.0, 0.0
+        largest = max(abs(self.distinct[0]), abs(self.distinct[-1]))
+        unit = ldexp(1.0, min(-frexp(largest)[1], 1000))  # a power of two: squares of numbers near 1 do not overflow
+        scaled = self.distinct * unit
+        mean = np.average(scaled, weights=self.weights)
+        variance = np.average((scaled - mean) ** 2, weights=self.weights)
+        return float(mean / unit), float(np.sqrt(variance) / unit)
+
+    def quantiles(self, levels: npt.ArrayLike) -> FloatArray:
+        """Return weighted quantiles with linear interpolation between neighbouring values.
+
+        Without weights they are those of ``numpy.quantile``. Whole-numbered weights count repetitions: the result is
+        that of the table with its rows repeated. Others are scaled to add up to the number of distinct values, so
+        that their unit does not matter.
+
+        Notes
+        -----
+        With W the sum of the weights and x_(k) the smallest value up to which they add up to at least k, the quantile
+        of level q is x_(f) + (h - f) (x_(f+1) - x_(f)), where h = 1 + q (W - 1) and f = floor(h).
+        """
+        if not len(self.distinct):
+            return np.empty(0)
+        weights = self.weights
+        if not np.all(weights == np.floor(weights)):
+            weights = weights * (len(weights) / weights.sum())
+        totals = np.cumsum(weights)
+        position = np.asarray(levels, dtype=np.float64) * (totals[-1] - 1.0)
+        floor = np.floor(position)
+        # A rank is reached where the running total is, up to the rounding of the sum.
+        reached = totals * (1.0 + 1e-12)
+        last = len(totals) - 1
+        lower = self.distinct[np.minimum(np.searchsorted(reached, floor + 1.0), last)]
+        upper = self.distinct[np.minimum(np.searchsorted(reached, floor + 2.0), last)]
+        share = position - floor
+        interpolated: FloatArray = lower * (1.0 - share) + upper * share
+        return interpolated
+
+    def shares_below(self, points: FloatArray) -> FloatArray:
+        """Return the share of the weight at or below each point."""
+        totals = np.concatenate(([0.0], np.cumsum(self.weights)))
+        shares: FloatArray = totals[np.searchsorted(self.distinct, points, side="right")] / totals[-1]
+        return shares

@@ -1,0 +1,250 @@
+"""The FT-Transformer: features as tokens, attention among them."""
+
+import math
+from collections.abc import Sequence
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from knotwork._checks import argument_error, check_choice, check_int
+from knotwork.nn._backbones.attention import attention
+from knotwork.nn._backbones.layer_norm import add_layer_norm, layer_norm
+from knotwork.nn._backbones.linear import (
+    Draw,
+    Initial,
+    Linear,
+    Uniform,
+    first_places,
+    initialise,
+    look_up,
+    member_seeds,
+)
+from knotwork.nn._backbones.noise import Noise
+from knotwork.nn._backbones.reglu import reglu_dropout
+from knotwork.nn._backbones.shapes import check_dropout, flat_rows
+from knotwork.nn._backbones.tokens import make_tokens
+
+__all__ = ["TOKENS", "FTTransformer"]
+
+TOKENS = ("feature", "coordinate")
+
+
+@final
+class LayerNorm(nn.Module):
+    """Layer normalisation with weights of every member."""
+
+    def __init__(self, n_members: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(n_members, width))
+        self.bias = nn.Parameter(torch.zeros(n_members, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise the last axis."""
+        return layer_norm(x, self.weight, self.bias)
+
+    def of_sum(self, x: Tensor, layer: Linear, z: Tensor, *, first: bool = False) -> tuple[Tensor, Tensor]:
+        """Return x plus what a layer makes of z, of all tokens or the first, and all of that normalised."""
+        assert layer.bias is not None
+        return add_layer_norm(x, layer.product(z), layer.bias, weight=self.weight, bias=self.bias, first=first)
+
+
+@final
+class Tokenizer(Initial):
+    """Numerical blocks and categories to tokens, after the CLS token.
+
+    With ``tokens="feature"`` a feature's block of values is mapped to one token by a linear map of its own; with
+    ``"coordinate"`` every value of a block is a token: the value times a vector, plus another. A category is a
+    vector of its own.
+    """
+
+    def __init__(self, n_members: int, sizes: Sequence[int], cardinalities: Sequence[int], d_token: int, tokens: str):
+        super().__init__()
+        self.by_coordinate = tokens == "coordinate"
+        self.bound = 1.0 / math.sqrt(d_token)
+        size = max(sizes, default=0)
+        self.cls = nn.Parameter(torch.empty(n_members, d_token))
+        self.weight = nn.Parameter(torch.empty(n_members, len(sizes), size, d_token))
+        places = [feature * size + place for feature, own in enumerate(sizes) for place in range(own)]
+        self.register_buffer("places", torch.tensor(places, dtype=torch.int64), persistent=False)
+        self.places: Tensor
+        n_numerical = len(places) if self.by_coordinate else len(sizes)
+        self.bias = nn.Parameter(torch.empty(n_members, n_numerical + len(cardinalities), d_token))
+        self.register_buffer("category_starts", first_places(cardinalities), persistent=False)
+        self.category_starts: Tensor
+        self.categories = Uniform(n_members, sum(cardinalities), d_token, bound=self.bound) if cardinalities else None
+        self.n_tokens = 1 + n_numerical + len(cardinalities)
+
+    def start(self, draw: Draw) -> None:
+        """Draw the vectors; those of a block's columns do not depend on how far the block is padded."""
+        n_members, n_features, size, d_token = self.weight.shape
+        for parameter in (self.cls, self.bias):
+            parameter.copy_(self.bound * draw(math.prod(parameter.shape[1:])).view_as(parameter))
+        columns = draw(size * n_features * d_token).view(n_members, size, n_features, d_token)
+        self.weight.copy_(self.bound * columns.transpose(1, 2))
+
+    def forward(self, blocks: Tensor, codes: Tensor | None, dtype: torch.dtype) -> Tensor:
+        """Return tokens of shape (n_members, batch, n_tokens, d_token)."""
+        self._check(blocks, codes)
+        weight = self.weight.to(dtype)
+        if self.by_coordinate:  # a value is a block of its own
+            blocks = blocks.flatten(-2)[..., self.places, None]
+            weight = weight.flatten(1, 2)[:, self.places, None]
+        if self.categories is not None and codes is not None:
+            categories = look_up(self.categories.values, codes + self.category_starts).to(dtype)
+        else:
+            categories = weight.new_zeros(*blocks.shape[:2], 0, weight.shape[-1])
+        return make_tokens(blocks.to(dtype), weight, categories, self.bias, self.cls)
+
+    def _check(self, blocks: Tensor, codes: Tensor | None) -> None:
+        """Check that there are as many features and values, and as many categories, as the network was made for."""
+        n_features, size = self.weight.shape[1:3]
+        if blocks.shape[2] != n_features or (n_features and blocks.shape[3] != size):
+            raise argument_error("blocks", f"be of shape (..., {n_features}, {size})", tuple(blocks.shape))
+        n_categories, given = len(self.category_starts), 0 if codes is None else codes.shape[-1]
+        if given != n_categories:
+            raise argument_error("codes", f"have {n_categories} columns, one for each category", given)
+
+
+@final
+class Block(nn.Module):
+    """Attention and a feed-forward layer, each on what was normalised before and added to what went in."""
+
+    def __init__(self, n_members: int, d_token: int, n_heads: int, hidden: int) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.attention_norm, self.norm = LayerNorm(n_members, d_token), LayerNorm(n_members, d_token)
+        self.qkv, self.out = Linear(n_members, d_token, 3 * d_token), Linear(n_members, d_token, d_token)
+        self.up, self.down = Linear(n_members, d_token, 2 * hidden), Linear(n_members, hidden, d_token)
+
+    def forward(
+        self, x: Tensor, y: Tensor, after: LayerNorm, *, p: tuple[float, float], noise: Noise | None, stream: int,
+        n_after: int,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """Map tokens x to new ones; in the last block the first alone, for no other is needed any more.
+
+        `y` is x normalised by `attention_norm`; the second result is the first normalised by `after`. So each sum is
+        normalised where it is made, and the biases of the linear maps are added by what reads their results. The last
+        block, after which there are `n_after` = 0, needs of x the first token only, and the one before returns no more.
+        """
+        bias = self.qkv.bias
+        if n_after:
+            mixed = attention(self.qkv.product(y), self.n_heads, p[0], noise, stream, bias=bias)
+        else:
+            first, keys_values = self.qkv.divided_product(y, x.shape[-1])
+            mixed = attention(keys_values, self.n_heads, p[0], noise, stream, bias=bias, first=first)
+        x, y = self.norm.of_sum(x, self.out, mixed)
+        hidden = reglu_dropout(self.up.product(y), p[1], noise, stream + 1, bias=self.up.bias)
+        return after.of_sum(x, self.down, hidden, first=n_after == 1)
+
+
+@final
+class FTTransformer(nn.Module):
+    """The FT-Transformer of Gorishniy et al. 2021 on encoded features.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Length of each numerical feature's block of values; shorter ones are padded in the input.
+    d_out : int
+        Number of outputs.
+    cardinalities : sequence of int, default=()
+        Number of categories of each categorical feature.
+    tokens : {"feature", "coordinate"}, default="feature"
+        Whether a feature, or each value of its block, is a token.
+    d_token : int, default=192
+        Width of a token.
+    n_blocks : int, default=3
+        Number of blocks.
+    n_heads : int, default=8
+        Number of attention heads, which divides `d_token`.
+    attention_dropout : float, default=0.2
+        Dropout of attention weights.
+    ffn_dropout : float, default=0.1
+        Dropout in the feed-forward layers.
+    ffn_factor : float, default=1.3333333333333333
+        Width of the feed-forward layers over that of a token.
+    n_members : int, optional
+        Number of networks that are computed together, as in `MLP`.
+
+    Examples
+    --------
+    >>> network = FTTransformer([7, 7, 7], 1, cardinalities=[4])
+    >>> network(torch.rand(32, 3, 7), torch.randint(4, (32, 1))).shape
+    torch.Size([32, 1])
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        d_out: int,
+        *,
+        cardinalities: Sequence[int] = (),
+        tokens: str = "feature",
+        d_token: int = 192,
+        n_blocks: int = 3,
+        n_heads: int = 8,
+        attention_dropout: float = 0.2,
+        ffn_dropout: float = 0.1,
+        ffn_factor: float = 4 / 3,
+        n_members: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.n_members = n_members if n_members is None else check_int(n_members, "n_members", minimum=1)
+        self.dropout = (
+            check_dropout(attention_dropout, "attention_dropout"),
+            check_dropout(ffn_dropout, "ffn_dropout"),
+        )
+        check_choice(tokens, "tokens", TOKENS)
+        if not len(sizes) and not len(cardinalities):
+            raise argument_error("sizes", "name at least one feature where there are no categories", sizes)
+        if check_int(d_token, "d_token", minimum=1) % check_int(n_heads, "n_heads", minimum=1):
+            raise argument_error("n_heads", f"divide d_token={d_token}", n_heads)
+        hidden = int(d_token * ffn_factor)
+        if hidden < 1:
+            raise argument_error("ffn_factor", "give the feed-forward layers at least one unit", ffn_factor)
+        members = n_members or 1
+        self.tokenizer = Tokenizer(members, sizes, cardinalities, d_token, tokens)
+        n_blocks = check_int(n_blocks, "n_blocks", minimum=1)
+        self.blocks = nn.ModuleList(Block(members, d_token, n_heads, hidden) for _ in range(n_blocks))
+        self.norm = LayerNorm(members, d_token)
+        self.head = Linear(members, d_token, check_int(d_out, "d_out", minimum=1))
+        initialise(self, member_seeds(members))
+
+    def forward(self, blocks: Tensor, codes: Tensor | None = None) -> Tensor:
+        """Return outputs of shape (..., d_out).
+
+        Parameters
+        ----------
+        blocks : Tensor of shape (..., n_features, size)
+            Encoded features, members first if there are any.
+        codes : Tensor of shape (..., n_categorical), optional
+            Codes of the categories, int64.
+        """
+        lead = blocks.shape[:-2]
+        rows = flat_rows(blocks, self.n_members, n_last=2)
+        codes = codes if codes is None else flat_rows(codes, self.n_members)
+        return self.forward_stack(rows, codes).reshape(*lead, -1)
+
+    def forward_stack(self, blocks: Tensor, codes: Tensor | None, *, noise: Noise | None = None) -> Tensor:
+        """Return outputs of shape (n_members, batch, d_out).
+
+        Parameters
+        ----------
+        blocks : Tensor of shape (n_members, batch, n_features, size)
+            Encoded features.
+        codes : Tensor of shape (n_members, batch, n_categorical) or None
+            Codes of the categories.
+        noise : Noise, optional
+            What dropout draws from; by default torch's own generator.
+        """
+        p = self.dropout if self.training else (0.0, 0.0)
+        x = self.tokenizer(blocks, codes, self.head.weight.dtype)
+        layers = [block for block in self.blocks if isinstance(block, Block)]
+        first, *others = [block.attention_norm for block in layers]
+        y, n_after = first(x), len(others)
+        x = x if n_after else x[:, :, :1]
+        for place, (block, after) in enumerate(zip(layers, [*others, self.norm], strict=True)):
+            x, y = block(x, y, after, p=p, noise=noise, stream=2 * place, n_after=n_after - place)
+        out: Tensor = self.head(torch.relu(y[:, :, 0]))
+        return out

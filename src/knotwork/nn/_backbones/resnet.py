@@ -1,0 +1,145 @@
+"""The residual network for tables."""
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from knotwork._checks import check_int
+from knotwork.nn._backbones.batch_norm import batch_norm, batch_norm_eval
+from knotwork.nn._backbones.linear import Linear, initialise, member_seeds
+from knotwork.nn._backbones.noise import Noise
+from knotwork.nn._backbones.shapes import check_dropout, flat_rows
+
+__all__ = ["ResNet"]
+
+
+@final
+class BatchNorm(nn.Module):
+    """Batch normalisation of every member over its own rows."""
+
+    def __init__(self, n_members: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(n_members, width))
+        self.bias = nn.Parameter(torch.zeros(n_members, width))
+        self.register_buffer("running_mean", torch.zeros(n_members, width))
+        self.register_buffer("running_var", torch.ones(n_members, width))
+        self.running_mean: Tensor
+        self.running_var: Tensor
+
+    def forward(
+        self,
+        x: Tensor,
+        counts: Tensor | None,
+        *,
+        relu: bool = False,
+        p: float = 0.0,
+        noise: Noise | None = None,
+        stream: int = 0,
+        residual: Tensor | None = None,
+    ) -> Tensor:
+        """Normalise, then rectify and drop, or add to the residual."""
+        tensors = (x, self.weight, self.bias, self.running_mean, self.running_var)
+        if not self.training:
+            return batch_norm_eval(*tensors, relu=relu, residual=residual)
+        return batch_norm(*tensors, counts, relu=relu, p=p, noise=noise, stream=stream, residual=residual)
+
+
+@final
+class Block(nn.Module):
+    """Linear, BatchNorm, ReLU, Dropout, Linear, BatchNorm, added to what went in."""
+
+    def __init__(self, n_members: int, width: int, hidden: int) -> None:
+        super().__init__()
+        self.up, self.up_norm = Linear(n_members, width, hidden, bias=False), BatchNorm(n_members, hidden)
+        self.down, self.down_norm = Linear(n_members, hidden, width, bias=False), BatchNorm(n_members, width)
+
+    def forward(self, x: Tensor, counts: Tensor | None, p: float, noise: Noise | None, stream: int) -> Tensor:
+        """Return the block's output, of the shape of x."""
+        hidden = self.up_norm(self.up(x), counts, relu=True, p=p, noise=noise, stream=stream)
+        out: Tensor = self.down_norm(self.down(hidden), counts, residual=x)
+        return out
+
+
+@final
+class ResNet(nn.Module):
+    """A residual network: Linear, then blocks of Linear-BatchNorm-ReLU-Dropout-Linear-BatchNorm and skip, then Linear.
+
+    Parameters
+    ----------
+    d_in, d_out : int
+        Numbers of inputs and outputs.
+    width : int, default=256
+        Width of what the blocks add to.
+    n_blocks : int, default=3
+        Number of blocks.
+    hidden : int, default=512
+        Width inside a block.
+    dropout : float, default=0.3
+        Probability that dropout sets a value to zero.
+    n_members : int, optional
+        Number of networks that are computed together, as in `MLP`.
+    blocks : tuple of int, default=(0, 0)
+        Numbers of features and of columns per feature, as in `MLP`.
+
+    Notes
+    -----
+    Deviation: a Linear that BatchNorm follows has no bias. It would be subtracted again, its gradient would be rounding
+    errors, which Adam turns into full steps, and predictions would move with them through the running mean.
+
+    Examples
+    --------
+    >>> ResNet(8, 1).eval()(torch.rand(32, 8)).shape
+    torch.Size([32, 1])
+    """
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        *,
+        width: int = 256,
+        n_blocks: int = 3,
+        hidden: int = 512,
+        dropout: float = 0.3,
+        n_members: int | None = None,
+        blocks: tuple[int, int] = (0, 0),
+    ) -> None:
+        super().__init__()
+        self.n_members = n_members if n_members is None else check_int(n_members, "n_members", minimum=1)
+        self.dropout = check_dropout(dropout, "dropout")
+        members = n_members or 1
+        check_int(width, "width", minimum=1)
+        check_int(hidden, "hidden", minimum=1)
+        self.first = Linear(members, check_int(d_in, "d_in", minimum=1), width, blocks=blocks)
+        n_blocks = check_int(n_blocks, "n_blocks", minimum=1)
+        self.blocks = nn.ModuleList(Block(members, width, hidden) for _ in range(n_blocks))
+        self.head = Linear(members, width, check_int(d_out, "d_out", minimum=1))
+        initialise(self, member_seeds(members))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map inputs of shape (..., d_in) to outputs of shape (..., d_out), members first if there are any."""
+        rows = flat_rows(x, self.n_members)
+        return self.rest(self.enter(rows)).reshape(*x.shape[:-1], -1)
+
+    def enter(self, rows: Tensor) -> Tensor:
+        """Map inputs of shape (n_members, batch, d_in) to what `rest` takes: the first layer."""
+        out: Tensor = self.first(rows)
+        return out
+
+    def rest(self, hidden: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None) -> Tensor:
+        """Map what `enter` gives to outputs.
+
+        Parameters
+        ----------
+        hidden : Tensor of shape (n_members, batch, width)
+            What `enter` gives.
+        counts : Tensor of shape (n_members,), optional
+            How many of each member's rows count, from the first on; by default all.
+        noise : Noise, optional
+            What dropout draws from; by default torch's own generator.
+        """
+        for stream, block in enumerate(self.blocks):
+            hidden = block(hidden, counts, self.dropout if self.training else 0.0, noise, stream)
+        out: Tensor = self.head(hidden)
+        return out

@@ -1,0 +1,49 @@
+"""Periodic encoding, the other strong embedding of numerical features, as a baseline."""
+
+from math import pi
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from knotwork._checks import argument_error, check_int
+
+__all__ = ["PeriodicEncoding"]
+
+
+@final
+class PeriodicEncoding(nn.Module):
+    """Encode features by cosines and sines of learned frequencies (Gorishniy et al., 2022).
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features.
+    n_frequencies : int, default=8
+        Frequencies per feature; there are twice as many columns.
+    sigma : float, default=0.1
+        Standard deviation of the frequencies at the start. Inputs are expected to have a spread of about one.
+
+    Notes
+    -----
+    ``cos(2 pi c_k x), sin(2 pi c_k x)`` with learned c_k, which start from a normal distribution.
+
+    Examples
+    --------
+    >>> PeriodicEncoding(n_features=3, n_frequencies=4)(torch.zeros(5, 3)).shape
+    torch.Size([5, 3, 8])
+    """
+
+    def __init__(self, n_features: int, n_frequencies: int = 8, *, sigma: float = 0.1) -> None:
+        super().__init__()
+        if not sigma > 0.0:
+            raise argument_error("sigma", "be larger than 0", sigma)
+        shape = (check_int(n_features, "n_features", 1), check_int(n_frequencies, "n_frequencies", 1))
+        self.frequencies = nn.Parameter(sigma * torch.randn(shape))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Encode values of shape (..., n_features) to (..., n_features, 2 n_frequencies)."""
+        if x.dim() < 1 or x.shape[-1] != len(self.frequencies):
+            raise argument_error("x", f"have the shape (..., {len(self.frequencies)})", tuple(x.shape))
+        angles = 2.0 * pi * self.frequencies * x[..., None]
+        return torch.cat([torch.cos(angles), torch.sin(angles)], dim=-1)

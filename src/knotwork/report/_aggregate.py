@@ -1,0 +1,351 @@
+"""From records of single networks to scores over folds, blocks, and tables of ranks."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from knotwork._checks import argument_error, listed
+from knotwork.encoders import METHOD_TABLE
+from knotwork.stats import FriedmanResult, RankIntervals, average_ranks, bootstrap_ranks, critical_difference, friedman
+
+__all__ = [
+    "METRICS",
+    "TASKS",
+    "Metric",
+    "RankTable",
+    "rank_table",
+    "read_records",
+    "sizes_of",
+    "summarise_folds",
+    "wide_blocks",
+]
+
+Floats = npt.NDArray[np.float64]
+
+REQUIRED = ("dataset", "task", "backbone", "method", "size", "fold")
+"""Columns without which records cannot be told apart."""
+
+OPTIONAL = {
+    "key": None, "tokens": None, "variant": None, "together": None, "seed": 0, "status": "ok",
+    **dict.fromkeys(("nrmse", "auc", "prepare_seconds", "train_seconds", "epoch_seconds"), np.nan),
+    **dict.fromkeys(("n_parameters", "epochs"), np.nan),
+    "data_sha256": None, "plan": None, "plan_hash": None, "version": None, "torch_version": None, "host": None,
+    "device": None, "error": None,
+}  # fmt: skip
+"""Columns that a report can do without, and what stands in for each."""
+
+RUN = ["task", "dataset", "network", "method", "size", "fold", "seed"]
+"""What tells one trained network from another."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """The score of a task.
+
+    Parameters
+    ----------
+    column : str
+        Its column in the records.
+    label : str
+        Its name for readers.
+    lower_is_better : bool
+        Whether low scores are good.
+    """
+
+    column: str
+    label: str
+    lower_is_better: bool
+
+    @property
+    def direction(self) -> str:
+        """Which scores are good, in words."""
+        return "lower is better" if self.lower_is_better else "higher is better"
+
+
+METRICS = {
+    "regression": Metric("nrmse", "NRMSE", lower_is_better=True),
+    "classification": Metric("auc", "AUC", lower_is_better=False),
+}
+"""The score by which each task is ranked."""
+
+TASKS = tuple(METRICS)
+"""Tasks, in the order of a report."""
+
+
+def read_records(records: pd.DataFrame) -> pd.DataFrame:
+    """Return records with every column that a report reads, and with `network` and `score`.
+
+    Tasks named ``binary`` or ``multiclass`` count as classification. Each kind of tokens of a backbone, and each
+    variant of training, is a network of its own, and so is training alone and in a stack, where a backbone has both. A
+    network recorded twice counts once: the last that went well, otherwise the last failure. A failed one, or one whose
+    score is not finite, has no score.
+
+    Parameters
+    ----------
+    records : DataFrame
+        One row per trained network; needs at least `dataset`, `task`, `backbone`, `method`, `size` and `fold`.
+
+    Returns
+    -------
+    DataFrame
+        A copy, with `score` (the metric of the task) and `network` (backbone and tokens).
+    """
+    missing = [name for name in REQUIRED if name not in records.columns]
+    if missing:
+        raise argument_error("records", f"have the columns {listed(REQUIRED)}", list(records.columns))
+    frame = records.copy()
+    for name, value in OPTIONAL.items():
+        if name not in frame.columns:
+            frame[name] = value
+    for name in ("dataset", "task", "backbone", "method", "status"):
+        frame[name] = frame[name].astype(str)
+    frame["task"] = frame["task"].replace({"binary": "classification", "multiclass": "classification"})
+    unknown = sorted(set(frame["task"]) - set(TASKS))
+    if unknown:
+        raise argument_error("records", f"have a task of {listed(TASKS)} in each row", unknown)
+    frame["size"] = pd.to_numeric(frame["size"], errors="coerce").astype("Float64").to_numpy(float, na_value=np.nan)
+    frame["network"] = _networks(frame)
+    frame["score"] = _scores(frame)
+    by_success = frame.assign(_good=frame["status"] == "ok").sort_values("_good", kind="stable").drop(columns="_good")
+    return by_success.drop_duplicates(RUN, keep="last").sort_index().reset_index(drop=True)
+
+
+def _networks(frame: pd.DataFrame) -> pd.Series:
+    """Return the names of networks: backbone, tokens and variant, and whether stacked where a backbone has both."""
+    tokens, variant = (frame[name].astype(object).where(frame[name].notna(), "").astype(str)
+                       for name in ("tokens", "variant"))  # fmt: skip
+    together = frame["together"].astype(object).map({True: "stacked", False: "alone"}).fillna("").astype(str)
+    names = frame["backbone"].where(tokens == "", frame["backbone"] + " " + tokens)
+    names = names.where(variant == "", names + ", " + variant)
+    n_ways = together.groupby(names).transform("nunique")
+    return names.where((n_ways < 2) | (together == ""), names + " (" + together + ")")
+
+
+def _scores(frame: pd.DataFrame) -> pd.Series:
+    scores = pd.Series(np.nan, index=frame.index)
+    for task, metric in METRICS.items():
+        chosen = (frame["task"] == task) & (frame["status"] == "ok")
+        scores[chosen] = pd.to_numeric(frame.loc[chosen, metric.column], errors="coerce").astype(float)
+    return scores.where(np.isfinite(scores))
+
+
+def summarise_folds(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return mean and standard deviation over folds (and seeds) of each method on each block.
+
+    A cell is complete if it has a score of every fold and seed that any method of its block was run with.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As from `read_records`.
+
+    Returns
+    -------
+    DataFrame
+        Columns `task dataset network method size mean sd n expected complete seconds prepare parameters`. `sd` divides
+        by n - 1 and is missing for one fold. `seconds` is the sum of training and preparation over the folds with a
+        score, `parameters` their mean.
+    """
+    keys = ["task", "dataset", "network", "method", "size"]
+    times = frame[["train_seconds", "prepare_seconds"]].apply(pd.to_numeric, errors="coerce")
+    scored = frame["score"].notna()
+    work = frame.assign(
+        seconds=(times["train_seconds"] + times["prepare_seconds"].fillna(0)).where(scored),
+        parameters=pd.to_numeric(frame["n_parameters"], errors="coerce").where(scored),
+    )
+    grouped = work.groupby(keys, dropna=False, sort=False)
+    summary = grouped.agg(
+        mean=("score", "mean"),
+        sd=("score", "std"),
+        n=("score", "count"),
+        seconds=("seconds", lambda values: values.sum(min_count=1)),
+        parameters=("parameters", "mean"),
+    ).reset_index()
+    runs = work.groupby(["task", "dataset", "network"])[["fold", "seed"]].apply(
+        lambda part: len(part.drop_duplicates())
+    )
+    summary = summary.merge(runs.rename("expected").reset_index(), on=["task", "dataset", "network"])
+    summary["complete"] = (summary["n"] == summary["expected"]) & (summary["n"] > 0)
+    return summary
+
+
+def sizes_of(summary: pd.DataFrame) -> list[int | None]:
+    """Return the sizes that occur, in order; ``[None]`` if no method has one, and nothing if there are no rows."""
+    sizes: list[int | None] = [int(size) for size in sorted(summary["size"].dropna().unique())]
+    return sizes or ([None] if len(summary) else [])
+
+
+def wide_blocks(summary: pd.DataFrame, n_sizes: int = 4) -> list[tuple[str, str]]:
+    """Return the data sets and networks run with at least `n_sizes` sizes, which so have a grid of their own."""
+    counts = summary.groupby(["dataset", "network"])["size"].nunique()
+    return [(str(dataset), str(network)) for dataset, network in counts[counts >= n_sizes].index]
+
+
+@dataclass(frozen=True, eq=False)
+class RankTable:
+    """Scores of the methods on the complete blocks of one task and size, and what follows from them.
+
+    Parameters
+    ----------
+    task : str
+        A key of `METRICS`.
+    size : int or None
+        The size; None where no method has one.
+    methods : list of str
+        Methods that take part.
+    blocks : list of (str, str)
+        Data set and network of each complete block.
+    scores : ndarray of shape (n_blocks, n_methods)
+        Means over folds.
+    left_out : dict of (str, str) to list of str
+        Blocks that do not take part, with the methods that have no complete score there.
+    absent : list of str
+        Methods that have a complete score in less than half of the blocks, and do not take part.
+    """
+
+    task: str
+    size: int | None
+    methods: list[str]
+    blocks: list[tuple[str, str]]
+    scores: Floats
+    left_out: dict[tuple[str, str], list[str]]
+    absent: list[str]
+
+    @property
+    def metric(self) -> Metric:
+        """The score."""
+        return METRICS[self.task]
+
+    @property
+    def label(self) -> str:
+        """Task and size, for headings."""
+        return self.task.capitalize() + (f", size {self.size}" if self.size is not None else "")
+
+    @property
+    def has_ranks(self) -> bool:
+        """Whether there are two methods and a block to rank them on."""
+        return len(self.methods) > 1 and len(self.blocks) > 0
+
+    @property
+    def has_tests(self) -> bool:
+        """Whether there are ranks on at least two blocks, as the tests need."""
+        return self.has_ranks and len(self.blocks) > 1
+
+    @property
+    def why_not(self) -> str:
+        """What stands in the way of ranks or tests, as a sentence; empty if nothing does."""
+        if len(self.methods) < 2:
+            n = len(self.methods)
+            return f"Ranks need two methods with scores; there {'is' if n == 1 else 'are'} {n or 'none'}."
+        if not self.blocks:
+            return "Ranks need a block in which every method has all its folds; there is none."
+        return "" if self.has_tests else "Tests and critical differences need two blocks; there is one."
+
+    @cached_property
+    def ranks(self) -> Floats:
+        """Average ranks, of shape (n_methods,)."""
+        return average_ranks(self.scores, self.metric.lower_is_better)
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Positions of the methods from best to worst average rank."""
+        return [int(i) for i in np.argsort(self.ranks, kind="stable")]
+
+    @cached_property
+    def test(self) -> FriedmanResult:
+        """Friedman's test."""
+        return friedman(self.scores)
+
+    @property
+    def rejects(self) -> bool:
+        """Whether Friedman's test (Iman and Davenport's form) rejects at 0.05 that all methods are alike."""
+        return self.test.p_F is not None and self.test.p_F < 0.05
+
+    @property
+    def cd(self) -> float:
+        """Nemenyi's critical difference at 0.05."""
+        return critical_difference(len(self.methods), len(self.blocks))
+
+    @cached_property
+    def intervals(self) -> RankIntervals:
+        """Bootstrap intervals of the average ranks."""
+        return bootstrap_ranks(self.scores, lower_is_better=self.metric.lower_is_better)
+
+    @property
+    def best(self) -> list[str]:
+        """Methods that share the best average rank."""
+        low = self.ranks.min()
+        return [method for method, rank in zip(self.methods, self.ranks, strict=True) if rank == low]
+
+    def not_worse(self) -> list[str]:
+        """Return the other methods, best first, that do not differ significantly from the best.
+
+        All of them if Friedman's test does not reject.
+        """
+        limit = self.cd if self.rejects else np.inf
+        lead = self.ranks - self.ranks.min()
+        return [self.methods[i] for i in self.order if self.methods[i] not in self.best and lead[i] <= limit]
+
+    def worse(self) -> list[str]:
+        """Return the methods, best first, that are significantly worse than the best."""
+        near = {*self.best, *self.not_worse()}
+        return [self.methods[i] for i in self.order if self.methods[i] not in near]
+
+
+def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: str | None = None) -> RankTable:
+    """Return the scores that are ranked for one task and size; methods without a size take part in every size.
+
+    Blocks are the data sets and networks that were run at this size.
+
+    A method with complete scores in less than half of the blocks is left out; then every block in which a method lacks
+    a fold is left out. Both are named in the result.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        As from `summarise_folds`.
+    task : str
+        A key of `METRICS`.
+    size : int or None
+        The size.
+    network : str, optional
+        Only the blocks of this network.
+    """
+    chosen = (summary["task"] == task) & (summary["size"].isna() | (summary["size"] == size))
+    if network is not None:
+        chosen &= summary["network"] == network
+    part = summary[chosen]
+    if size is not None:  # blocks that were not run at this size have methods without one, but are none of it
+        blocks_of_size = part[part["size"] == size].set_index(["dataset", "network"]).index
+        part = part[part.set_index(["dataset", "network"]).index.isin(blocks_of_size)]
+    wide = (
+        part.assign(mean=part["mean"].where(part["complete"]))
+        .drop_duplicates(["dataset", "network", "method"], keep="last")
+        .pivot(index=["network", "dataset"], columns="method", values="mean")
+        .sort_index()
+        .reindex(columns=in_order(part["method"].unique()))
+    )
+    present = wide.notna()
+    taking = (2 * present.sum() >= len(wide)) & present.any()
+    absent = [str(method) for method in wide.columns[~taking]]
+    wide, present = wide.loc[:, taking], present.loc[:, taking]
+    whole = present.all(axis=1)
+    blocks = [(str(dataset), str(name)) for name, dataset in wide.index]
+    methods = [str(method) for method in wide.columns]
+    left_out = {
+        block: [method for method, there in zip(methods, row, strict=True) if not there]
+        for block, row, complete in zip(blocks, present.to_numpy(), whole, strict=True)
+        if not complete
+    }
+    kept = [block for block in blocks if block not in left_out]
+    return RankTable(task, size, methods, kept, wide[whole].to_numpy(dtype=float), left_out, absent)
+
+
+def in_order(methods: npt.ArrayLike) -> list[str]:
+    """Return methods in the order of the paper, others after them by name."""
+    places = {method: place for place, method in enumerate(METHOD_TABLE)}
+    names = sorted({str(method) for method in np.asarray(methods)})
+    return sorted(names, key=lambda name: places.get(name, len(places)))

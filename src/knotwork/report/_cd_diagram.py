@@ -1,0 +1,269 @@
+"""Demsar's critical difference diagram: average ranks on a line, and bars over methods that do not differ."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
+
+from knotwork._checks import argument_error, check_bool
+from knotwork.report._style import Theme, theme_of
+from knotwork.stats import cliques
+from knotwork.stats._scores import check_not_negative, read_numbers
+
+__all__ = ["draw_cd_diagram"]
+
+Floats = npt.NDArray[np.float64]
+
+
+_FONT = 10.0  # points; all lengths below are inches at this size
+_TITLE = 1.2  # times the natural size
+_ROW = 0.21
+_LEVEL = 0.10
+_CD_Y = 0.32
+_AXIS_Y = 0.80
+_LINE = 5.2
+_MARGIN = 0.08
+_NUMBER = 0.5
+
+
+def draw_cd_diagram(
+    names: Sequence[str],
+    ranks: npt.ArrayLike,
+    cd: float,
+    *,
+    axes: Axes | None = None,
+    dark: bool = False,
+    title: str | None = None,
+) -> Axes:
+    """Draw average ranks on a line, best at the left, with bars over the methods that the test does not tell apart.
+
+    The better half of the methods is named at the left, the other at the right, each with its average rank. The bars
+    are those of `knotwork.stats.cliques`, and the critical difference is drawn to scale above the line. Names are
+    written on one line each, whatever they hold.
+
+    Parameters
+    ----------
+    names : sequence of str of length n_methods
+        Names of the methods.
+    ranks : array-like of shape (n_methods,)
+        Their average ranks, in the same order, at least 2.
+    cd : float
+        The critical difference, as from `knotwork.stats.critical_difference`.
+    axes : Axes, optional
+        Where to draw; its place and size must be final, and text is made smaller until it fits. By default, a figure of
+        its own, as wide and as high as the names need.
+    dark : bool, default=False
+        Whether to draw for a dark background.
+    title : str, optional
+        A title, above the diagram.
+
+    Returns
+    -------
+    Axes
+        What was drawn on, not shown and not saved; ``axes.figure`` is the figure. The artists have group ids: ``cd``,
+        ``clique``, ``name``, ``rank``, ``leader``, ``scale``.
+
+    References
+    ----------
+    J. Demsar (2006), Statistical comparisons of classifiers over multiple data sets, JMLR 7.
+
+    Examples
+    --------
+    >>> axes = draw_cd_diagram(["C4.5", "m", "cf", "m + cf"], [3.143, 2.000, 2.893, 1.964], 1.25)
+    >>> [line.get_xdata().tolist() for line in axes.lines if line.get_gid() == "clique"]
+    [[1.964, 3.143]]
+    """
+    values = read_numbers(ranks, "ranks", min_size=2)
+    cd = check_not_negative(cd, "cd")
+    labels = [" ".join(str(name).split()) for name in names]
+    if len(labels) != len(values):
+        raise argument_error("names", f"have a name for each of the {len(values)} ranks", list(names))
+    theme = theme_of(check_bool(dark, "dark"))
+    plan = _plan(labels, values, cd)
+    if axes is None:
+        axes = _own_axes(plan, theme, title)
+    scale = _fit(axes, plan)
+    if title is not None:
+        size = _TITLE * _FONT * scale
+        axes.set_title(title, loc="left", x=0.01, color=theme.ink, fontsize=size, fontweight="bold", parse_math=False)
+    _draw_scale(axes, plan, theme, scale=scale)
+    _draw_difference(axes, plan, theme, scale=scale)
+    _draw_cliques(axes, plan, theme, scale=scale)
+    _draw_methods(axes, plan, theme, scale=scale)
+    return axes
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What is drawn where: ranks on the x axis, inches from the top on the y axis."""
+
+    labels: list[str]
+    ranks: Floats
+    order: list[int]
+    cd: float
+    bars: list[tuple[float, float, int]]
+    low: float
+    high: float
+    left: float
+    right: float
+
+    @property
+    def n_left(self) -> int:
+        """Number of methods named at the left."""
+        return (len(self.order) + 1) // 2
+
+    @property
+    def start(self) -> float:
+        """Left end of what is drawn to scale, a little before the line of ranks."""
+        return self.low - 0.02 * (self.high - self.low)
+
+    @property
+    def end(self) -> float:
+        """Right end of what is drawn to scale, a little after the line of ranks."""
+        return max(self.high, self.low + self.cd) + 0.02 * (self.high - self.low)
+
+    @property
+    def first_row(self) -> float:
+        """Height of the uppermost names."""
+        n_levels = max((level for _, _, level in self.bars), default=-1) + 1
+        return _AXIS_Y + 0.16 + _LEVEL * n_levels + _ROW / 2
+
+    @property
+    def height(self) -> float:
+        """Height of the diagram."""
+        return self.first_row + _ROW * (self.n_left - 0.5) + _MARGIN
+
+
+def _plan(labels: list[str], ranks: Floats, cd: float) -> _Plan:
+    order = np.argsort(ranks, kind="stable").tolist()
+    low, high = float(floor(ranks.min())), float(ceil(ranks.max()))
+    high = max(high, low + 1)
+    half = (len(order) + 1) // 2
+    widths = [max((_width(labels[i]) for i in side), default=0.0) for side in (order[:half], order[half:])]
+    left, right = (width + _NUMBER + 2 * _MARGIN for width in widths)
+    spans = [(float(ranks[group[0]]), float(ranks[group[-1]])) for group in cliques(ranks, cd)]
+    return _Plan(labels, ranks, order, cd, _levels(spans, 0.02 * (high - low)), low, high, left, right)
+
+
+def _width(text: str) -> float:
+    """Return the width of a text in inches at the natural size."""
+    width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size=_FONT), ismath=False)
+    return float(width) / 72
+
+
+def _levels(spans: list[tuple[float, float]], gap: float) -> list[tuple[float, float, int]]:
+    """Give each span, from left to right, the highest level on which it stays clear of the others."""
+    ends: list[float] = []
+    placed = []
+    for start, end in spans:
+        level = next((level for level, last in enumerate(ends) if last + gap < start), len(ends))
+        ends[level:] = [end] if level == len(ends) else [end, *ends[level + 1 :]]
+        placed.append((start, end, level))
+    return placed
+
+
+def _own_axes(plan: _Plan, theme: Theme, title: str | None) -> Axes:
+    width, height = plan.left + _LINE + plan.right, plan.height
+    if title is not None:
+        width, height = max(width, 1.25 * _TITLE * _width(title)), height + 0.35
+    figure = Figure(figsize=(width, height), facecolor=theme.background)
+    return figure.add_axes((0.0, 0.0, 1.0, plan.height / height))
+
+
+def _fit(axes: Axes, plan: _Plan) -> float:
+    """Set the limits so that names fit at both sides, and return the scale of the text."""
+    box = axes.get_position()
+    figure_width, figure_height = axes.get_figure(root=True).get_size_inches()  # type: ignore[union-attr]
+    width, height = box.width * figure_width, box.height * figure_height
+    scale = min(1.0, height / plan.height, 0.6 * width / (plan.left + plan.right))
+    per_inch = (plan.end - plan.start) / (width - scale * (plan.left + plan.right))
+    axes.set_xlim(plan.start - per_inch * scale * plan.left, plan.end + per_inch * scale * plan.right)
+    axes.set_ylim(plan.height, 0)
+    axes.axis("off")
+    return float(scale)
+
+
+def _draw_scale(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:
+    """Draw the line of ranks with its ticks and numbers."""
+    style: dict[str, Any] = {
+        "color": theme.ink,
+        "linewidth": 1.1 * scale,
+        "gid": "scale",
+        "solid_capstyle": "projecting",
+    }
+    axes.plot([plan.low, plan.high], [_AXIS_Y, _AXIS_Y], **style)
+    step = next(step for step in (1, 2, 5, 10, 1000) if (plan.high - plan.low) / step <= 15)
+    for tick in np.arange(plan.low, plan.high + 0.25, step / 2):
+        whole = (tick - plan.low) % step == 0
+        axes.plot([tick, tick], [_AXIS_Y - (0.09 if whole else 0.05), _AXIS_Y], **style)
+        if whole:
+            _write(axes, (tick, _AXIS_Y - 0.11), f"{tick:g}", gid="tick", size=scale * 0.9, color=theme.ink,
+                   align=("center", "bottom"))  # fmt: skip
+
+
+def _draw_difference(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:
+    """Draw the critical difference to scale, from the left end of the line."""
+    end = plan.low + plan.cd
+    style: dict[str, Any] = {"color": theme.ink, "linewidth": 1.6 * scale, "solid_capstyle": "butt"}
+    axes.plot([plan.low, end], [_CD_Y, _CD_Y], gid="cd", **style)
+    for x in (plan.low, end):
+        axes.plot([x, x], [_CD_Y - 0.05, _CD_Y + 0.05], gid="cd end", **style)
+    _write(axes, (plan.low + plan.cd / 2, _CD_Y - 0.07), f"CD = {plan.cd:.2f}", gid="cd text", size=scale,
+           color=theme.ink, align=("center", "bottom"))  # fmt: skip
+
+
+def _draw_cliques(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:
+    """Draw a bar from the best to the worst method of each group; its round ends show a bar over ties too."""
+    for start, end, level in plan.bars:
+        y = _AXIS_Y + 0.12 + _LEVEL * level
+        axes.plot([start, end], [y, y], color=theme.blue, linewidth=4 * scale, solid_capstyle="butt", marker="o",
+                  markersize=4 * scale, markeredgewidth=0, gid="clique", zorder=3)  # fmt: skip
+
+
+def _draw_methods(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:
+    """Draw the lines from ranks to names: at the left the best on top, at the right the worst, so that none cross."""
+    left, right = plan.order[: plan.n_left], plan.order[plan.n_left :][::-1]
+    for side, x_end, align, sign in ((left, plan.start, "right", -1), (right, plan.end, "left", 1)):
+        for row, index in enumerate(side):
+            x, y = float(plan.ranks[index]), plan.first_row + _ROW * row
+            axes.plot([x, x, x_end], [_AXIS_Y, y, y], color=theme.muted, linewidth=0.8 * scale, gid="leader",
+                      solid_joinstyle="miter")  # fmt: skip
+            number = f"{x:.2f}"
+            _write(axes, (x_end, y), number, gid="rank", size=scale, color=theme.muted,
+                   align=(align, "center_baseline"), shift=sign * _MARGIN)  # fmt: skip
+            _write(axes, (x_end, y), plan.labels[index], gid="name", size=scale, color=theme.ink,
+                   align=(align, "center_baseline"), shift=sign * (_NUMBER + _MARGIN))  # fmt: skip
+
+
+def _write(
+    axes: Axes,
+    at: tuple[float, float],
+    text: str,
+    *,
+    gid: str,
+    size: float,
+    color: str,
+    align: tuple[str, str],
+    shift: float = 0.0,
+) -> None:
+    """Write a text as it is, `shift` inches to the right of a point, at `size` times the natural size."""
+    axes.annotate(
+        text,
+        at,
+        xytext=(72 * shift * size, 0),
+        textcoords="offset points",
+        ha=align[0],
+        va=align[1],
+        fontsize=_FONT * size,
+        color=color,
+        parse_math=False,
+        annotation_clip=False,
+        gid=gid,
+    )

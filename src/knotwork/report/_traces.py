@@ -1,0 +1,225 @@
+"""What a study keeps beside its records, as figures: learning curves, paths of knots, and fitted curves."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from knotwork.datasets import load_dataset
+from knotwork.datasets._synthetic import illustration_curve, illustration_probability
+from knotwork.report._aggregate import METRICS, in_order
+from knotwork.report._curves import LearningCurve, draw_knot_trajectories, draw_learning_curves
+from knotwork.report._illustrations import Fit, FitPanel, draw_fits, draw_scatter
+from knotwork.report._pictures import Picture
+from knotwork.study import load_curves, load_histories, load_knot_paths
+
+__all__ = [
+    "Traces",
+    "describe_knots",
+    "fit_picture",
+    "knot_pictures",
+    "learning_picture",
+    "load_traces",
+    "scatter_picture",
+]
+
+TRUTHS = {"illustration_regression": illustration_curve, "illustration_classification": illustration_probability}
+"""Data sets of one feature whose true curve is known."""
+
+ABLATION = "ablation"
+
+
+@dataclass(frozen=True, eq=False)
+class Traces:
+    """What is kept beside records, by the `key` of each network.
+
+    Parameters
+    ----------
+    histories : DataFrame
+        Columns `key epoch loss score rate`; low scores are good.
+    knots : DataFrame
+        Columns `key epoch feature knot position`; epoch 0 is the start.
+    curves : DataFrame
+        Columns `key x value`.
+    """
+
+    histories: pd.DataFrame
+    knots: pd.DataFrame
+    curves: pd.DataFrame
+
+
+def load_traces(folder: Path) -> Traces:
+    """Load what a study has kept beside its records.
+
+    Parameters
+    ----------
+    folder : Path
+        What ``knotwork study run --out`` was given.
+    """
+    return Traces(load_histories(folder), load_knot_paths(folder), load_curves(folder))
+
+
+def learning_picture(frame: pd.DataFrame, histories: pd.DataFrame, task: str) -> Picture | None:
+    """Return the learning curves of one fold of one stack: every method on one data set, network and size.
+
+    Of all stacks it is the first one, by name, of those with most methods. None if nothing is kept.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As from `read_records`.
+    histories : DataFrame
+        As in `Traces`.
+    task : str
+        A key of `METRICS`.
+    """
+    own = frame[(frame["task"] == task) & frame["score"].notna() & frame["key"].isin(histories["key"].unique())]
+    if not len(own):
+        return None
+    smallest = own["size"].min()
+    own = own[own["size"].isna() | (own["size"] == smallest)]
+    blocks = own.groupby(["dataset", "network", "fold", "seed"])["method"].nunique()
+    dataset, network, fold, seed = blocks.index[int(np.argmax(blocks.to_numpy()))]
+    chosen = own[(own["dataset"] == dataset) & (own["network"] == network)]
+    chosen = chosen[(chosen["fold"] == fold) & (chosen["seed"] == seed)].drop_duplicates("method").set_index("method")
+    curves = []
+    for method in in_order(chosen.index):
+        rows = histories[histories["key"] == chosen.loc[method, "key"]].sort_values("epoch")
+        loss, score = rows["loss"].to_numpy(dtype=float), rows["score"].to_numpy(dtype=float)
+        curves.append(LearningCurve(method, loss, score, int(np.nanargmin(score)) + 1))
+    size = "" if np.isnan(smallest) else f", size {smallest:.0f}"
+    place = f"{dataset}, {network}{size}, fold {fold}"
+    stops = ", ".join(f"{curve.method} {curve.best} of {len(curve.score)}" for curve in curves)
+    return Picture(
+        f"learning_{task}",
+        draw_learning_curves(curves, ylabel="validation score (lower is better)"),
+        f"{place}: training loss and validation score by epoch; a marker is where a network was best, and its curve "
+        "ends where it stopped.",
+        f"Learning curves, {place}. Best epoch of those trained: {stops}.",
+    )
+
+
+def knot_pictures(frame: pd.DataFrame, knots: pd.DataFrame) -> list[Picture]:
+    """Return the paths of the knots of the first feature, a figure for each method, a panel for each network.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As from `read_records`.
+    knots : DataFrame
+        As in `Traces`.
+    """
+    pictures = []
+    for method, paths in _paths(frame, knots).items():
+        still = min(int(np.argmax((path != path[0]).any(axis=1))) or len(path) for path in paths.values())
+        feature = str(knots["feature"].iloc[0])
+        moved = "; ".join(f"{name} {_travel(path):.3f}" for name, path in paths.items())
+        pictures.append(
+            Picture(
+                f"knots_{method}",
+                draw_knot_trajectories(paths, warm_up=max(0, still - 1)),
+                f"{method}: knots of {feature} by epoch. Shaded: epochs before any knot moves.",
+                f"Paths of the knots of {feature}, {method}. Farthest way of a knot from its start: {moved}.",
+            )
+        )
+    return pictures
+
+
+def describe_knots(frame: pd.DataFrame, knots: pd.DataFrame) -> list[str]:
+    """Say how far knots have moved, in units of the feature."""
+    said = []
+    for method, paths in _paths(frame, knots).items():
+        moved = ", ".join(f"{_travel(path):.3f} ({name})" for name, path in paths.items())
+        said.append(f"{method}: the knot that ends farthest from its start is {moved} away from it.")
+    return said
+
+
+def _travel(path: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]") -> float:
+    return float(np.abs(path[-1] - path[0]).max())
+
+
+def _paths(
+    frame: pd.DataFrame, knots: pd.DataFrame
+) -> Mapping[str, dict[str, "np.ndarray[tuple[int, ...], np.dtype[np.float64]]"]]:
+    """Return knots of the first feature by method and network, each of shape (epochs + 1, n_knots)."""
+    found: dict[str, dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]] = {}
+    own = frame[frame["key"].isin(knots["key"].unique())].drop_duplicates(["method", "network"])
+    for row in own.sort_values("method").to_dict("records"):
+        part = knots[knots["key"] == row["key"]]
+        part = part[part["feature"] == part["feature"].iloc[0]]
+        wide = part.pivot(index="epoch", columns="knot", values="position").sort_index().to_numpy(dtype=float)
+        found.setdefault(str(row["method"]), {})[str(row["variant"] or row["network"])] = wide
+    return {method: dict(sorted(paths.items(), key=lambda path: _size_of(path[0]))) for method, paths in found.items()}
+
+
+def _size_of(variant: str) -> tuple[float, str]:
+    """Return what variants are ordered by: their number, if they are named by one, otherwise their name."""
+    try:
+        return float(variant), variant
+    except ValueError:
+        return float("inf"), variant
+
+
+def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
+    """Return fitted curves over the true ones and the data, for data sets whose true curve is known; None if none is.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As from `read_records`.
+    curves : DataFrame
+        As in `Traces`.
+    """
+    own = frame[frame["key"].isin(curves["key"].unique()) & frame["dataset"].isin(list(TRUTHS))]
+    panels, said = [], []
+    for dataset in [name for name in TRUTHS if name in set(own["dataset"])]:
+        part = own[own["dataset"] == dataset].drop_duplicates("method").set_index("method")
+        task = str(part["task"].iloc[0])
+        scores = dict(zip(part.index, part["score"].tolist(), strict=True))
+        fits, grid = [], np.array([])
+        for method in in_order(part.index):
+            curve = curves[curves["key"] == part.loc[method, "key"]].sort_values("x")
+            grid = curve["x"].to_numpy(dtype=float)
+            note = f"{METRICS[task].label} {scores[method]:.4f}"
+            fits.append(Fit(method, curve["value"].to_numpy(dtype=float), note))
+            said.append(f"{task}, {method}: {note}")
+        table = load_dataset(dataset)
+        ylabel = "y" if task == "regression" else "probability of class 1"
+        x, y = table.numbers()[:, 0], np.asarray(table.target_values(), dtype=float)
+        panels.append(FitPanel(task.capitalize(), ylabel, grid, TRUTHS[dataset](grid), x, y, fits))
+    if not panels or len({len(panel.fits) for panel in panels}) > 1:
+        return None
+    sizes = sorted({f"{size:.0f}" for size in own["size"].dropna()})
+    return Picture(
+        "fits",
+        draw_fits(panels),
+        f"Linear models behind encodings of size {', '.join(sizes)}: fits (coloured), the truth (dashed) and the data, "
+        "with the score on test rows.",
+        f"Fits of linear models on two problems of one feature. {'; '.join(said)}.",
+    )
+
+
+def scatter_picture(frame: pd.DataFrame) -> Picture | None:
+    """Return the data of the ablation; None if the records are not of it, or of other data than this version draws.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As from `read_records`.
+    """
+    if set(frame["dataset"]) != {ABLATION}:
+        return None
+    table = load_dataset(ABLATION)
+    if set(frame["data_sha256"].dropna()) != {table.sha256}:
+        return None
+    x, y = table.numbers()[:, 0], np.asarray(table.target_values(), dtype=float)
+    step = max(1, len(x) // 4000)
+    return Picture(
+        "data_ablation",
+        draw_scatter(x[::step], y[::step], xlabel="x0", ylabel="y"),
+        f"The data: target against the feature that informs, {len(x[::step]):,} of {len(x):,} rows, and the histogram "
+        "of the feature.",
+        "Scatter plot of the synthetic data: a wave, a step at 0.55 and a narrow peak at 0.78.",
+    )

@@ -1,0 +1,214 @@
+"""What the records say, in sentences; every number in them is computed from the records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from knotwork.report._aggregate import METRICS, RankTable
+from knotwork.report._tables import format_number
+
+__all__ = [
+    "Finding",
+    "describe_gaps",
+    "describe_grids",
+    "describe_ranks",
+    "describe_records",
+    "enumerate_words",
+]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Sentences under a heading.
+
+    Parameters
+    ----------
+    heading : str
+        What they are about.
+    sentences : list of str
+        What was found.
+    verdict : str
+        The outcome in a few words.
+    details : list of str
+        The numbers behind it, for readers who ask.
+    """
+
+    heading: str
+    sentences: list[str]
+    verdict: str = ""
+    details: list[str] = field(default_factory=list)
+
+
+def enumerate_words(items: Sequence[str]) -> str:
+    """Write items as in a sentence.
+
+    Examples
+    --------
+    >>> enumerate_words(["a"]), enumerate_words(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def describe_ranks(table: RankTable) -> Finding:
+    """Say which method has the best average rank, whether methods differ at all, and which are not worse than it."""
+    if not table.has_ranks:
+        return Finding(table.label, [table.why_not], "cannot be ranked")
+    if len(table.best) == len(table.methods):
+        text = f"All {len(table.methods)} methods have the same average rank, {table.ranks.min():.2f}, {_over(table)}."
+        return Finding(table.label, [text, *_outcome(table)], "no difference")
+    low = f"{table.ranks.min():.2f}"
+    if len(table.best) > 1:
+        first = f"{enumerate_words(table.best)} share the best average rank, {low}, {_over(table)}."
+    else:
+        first = f"{table.best[0]} has the best average rank, {low}{_interval(table)}, {_over(table)}."
+    verdict = f"best by rank: {', '.join(table.best)}"
+    if table.has_tests and not table.not_worse() and table.rejects:
+        verdict += ", significantly better than the rest"
+    elif table.has_tests and table.rejects:
+        verdict += "; " + _count(len(table.not_worse()), "method") + " not significantly worse"
+    elif table.has_tests:
+        verdict += "; no significant difference"
+    return Finding(table.label, [first, *_outcome(table)], verdict, _numbers(table))
+
+
+def _over(table: RankTable) -> str:
+    return f"among {len(table.methods)} methods over {_count(len(table.blocks), 'block')}"
+
+
+def _count(n: int, word: str) -> str:
+    return f"{n:,} {word}" + ("" if n == 1 else "s")
+
+
+def _interval(table: RankTable) -> str:
+    if not table.has_tests:
+        return ""
+    best = table.order[0]
+    return f" (95 % interval {table.intervals.low[best]:.2f} to {table.intervals.high[best]:.2f})"
+
+
+def _outcome(table: RankTable) -> list[str]:
+    """Say whether methods differ, and which are not told apart from the best."""
+    if not table.has_tests:
+        return [table.why_not]
+    if not table.test.defined:
+        return ["All methods tie in every block, so there is nothing to test: no significant difference."]
+    if not table.rejects:
+        return ["No significant difference: the test does not reject that all methods are alike."]
+    best, near = enumerate_words(table.best), table.not_worse()
+    if not table.worse():
+        return [f"No method is significantly worse than {best}."]
+    return [f"No significant difference between {best} and {_with_ranks(table, near)}."] if near else []
+
+
+def _numbers(table: RankTable) -> list[str]:
+    """Give the numbers of Friedman's and Nemenyi's tests, and the methods that are worse than the best."""
+    if not table.has_tests or not table.test.defined:
+        return []
+    test = table.test
+    said = [f"Friedman chi² = {test.chi2:.1f}, Iman-Davenport F = {test.F:.2f}, p {_p(test.p_F)}."]
+    if not table.rejects:
+        return said
+    said.append(f"Nemenyi's critical difference is {table.cd:.2f} at 0.05.")
+    far = table.worse()
+    return (
+        [*said, f"Significantly worse than {enumerate_words(table.best)}: {_with_ranks(table, far)}."] if far else said
+    )
+
+
+def _with_ranks(table: RankTable, methods: list[str]) -> str:
+    ranks = dict(zip(table.methods, table.ranks.tolist(), strict=True))
+    return enumerate_words([f"{method} ({ranks[method]:.2f})" for method in methods])
+
+
+def _p(value: float | None) -> str:
+    return "< 0.0001" if value is not None and value < 1e-4 else f"= {value:.4f}"
+
+
+def describe_records(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return what was run, as numbers with their words."""
+    failed = int((frame["status"] != "ok").sum())
+    unscored = int((frame["score"].isna() & (frame["status"] == "ok")).sum())
+    seconds = pd.to_numeric(frame["train_seconds"], errors="coerce").sum()
+    numbers = [
+        (f"{len(frame):,}", "networks"),
+        (f"{failed:,}", "failed"),
+        (f"{frame['dataset'].nunique():,}", "data sets"),
+        (f"{len(frame[['backbone', 'tokens']].drop_duplicates()):,}", "backbones"),
+        (f"{frame['method'].nunique():,}", "methods"),
+        (_duration(float(seconds)), "of training"),
+    ]
+    return [*numbers, (f"{unscored:,}", "without a finite score")] if unscored else numbers
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]:
+    """Say what could not be computed, and what was left out."""
+    said = [f"There are no records of {task}." for task in ("regression", "classification")
+            if task not in set(frame["task"])]  # fmt: skip
+    reasons: dict[tuple[str, str], list[RankTable]] = {}
+    for table in tables:
+        if table.why_not:
+            reasons.setdefault((table.task, table.why_not), []).append(table)
+    for (task, why), alike in reasons.items():
+        sizes = enumerate_words([str(table.size) for table in alike])
+        label = f"{task.capitalize()}, sizes {sizes}" if len(alike) > 1 else alike[0].label
+        said.append(f"{label}: {why}")
+    for table in tables:
+        if table.absent:
+            verb = "is" if len(table.absent) == 1 else "are"
+            said.append(f"{table.label}: {enumerate_words(table.absent)} {verb} not ranked, with complete scores "
+                        "in less than half of the blocks.")  # fmt: skip
+        if table.left_out:
+            said.append(f"{table.label}: {_count(len(table.left_out), 'block')} left out of the ranks, incomplete: "
+                        f"{_left_out(table)}.")  # fmt: skip
+    return said
+
+
+def _left_out(table: RankTable, most: int = 5) -> str:
+    """Name blocks that are left out, those that lack the same methods together, and a few of many."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for (dataset, network), lacked in table.left_out.items():
+        alike.setdefault(tuple(lacked), []).append(f"{dataset} with {network}")
+    said = []
+    for methods, blocks in alike.items():
+        more = [] if len(blocks) <= most else [f"{len(blocks) - most} more"]
+        lacking = enumerate_words(list(methods)) if len(methods) <= most else f"{len(methods)} methods"
+        said.append(f"{enumerate_words([*blocks[:most], *more])} (for want of {lacking})")
+    return "; ".join(said[:most]) + (f"; and {len(said) - most} more" if len(said) > most else "")
+
+
+def describe_grids(summary: pd.DataFrame, blocks: Sequence[tuple[str, str]]) -> list[Finding]:
+    """Say for data sets with many sizes which method has the best mean score, and what there is without a size."""
+    found = []
+    for dataset, network in blocks:
+        part = summary[(summary["dataset"] == dataset) & (summary["network"] == network) & summary["complete"]]
+        if not len(part):
+            continue
+        metric = METRICS[str(part["task"].iloc[0])]
+        ordered = part.sort_values("mean", ascending=metric.lower_is_better, kind="stable")
+        best = ordered.iloc[0]
+        said = [f"{_configuration(best)} has the best mean {metric.label} of {len(part)} methods and sizes, "
+                f"{_score(best)} over {_count(int(best['n']), 'run')}."]  # fmt: skip
+        unsized = ordered[ordered["size"].isna() & (ordered["method"] != best["method"])]
+        if len(unsized):
+            said.append("Without a size: " + enumerate_words([f"{row['method']} {_score(row)}"
+                                                              for _, row in unsized.iterrows()]) + ".")  # fmt: skip
+        said.append("One data set allows no test between methods: differences as small as the deviations mean little.")
+        found.append(Finding(f"{dataset}, {network}, by size", said, f"best by mean: {_configuration(best)}"))
+    return found
+
+
+def _configuration(row: "pd.Series[Any]") -> str:
+    return str(row["method"]) + ("" if pd.isna(row["size"]) else f" at size {row['size']:.0f}")
+
+
+def _score(row: "pd.Series[Any]") -> str:
+    return format_number(float(row["mean"])) + ("" if pd.isna(row["sd"]) else f" ± {format_number(float(row['sd']))}")

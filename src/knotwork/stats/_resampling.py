@@ -1,0 +1,193 @@
+"""Bootstrap intervals: how far average ranks and correlations may be off by the choice of blocks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import rankdata
+
+from knotwork._checks import argument_error, check_int
+from knotwork.stats._ranking import ranks
+from knotwork.stats._scores import check_fraction, read_numbers, read_scores
+
+__all__ = ["CorrelationInterval", "RankIntervals", "bootstrap_ranks", "spearman"]
+
+Floats = npt.NDArray[np.float64]
+
+_NUMBERS_AT_ONCE = 1 << 20
+"""Random numbers drawn at a time, which bounds the memory whatever the number of resamples."""
+
+
+@dataclass(frozen=True, eq=False)
+class RankIntervals:
+    """What `bootstrap_ranks` found.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_methods,)
+        Average ranks over the blocks at hand.
+    low, high : ndarray of shape (n_methods,)
+        Ends of the intervals.
+    level : float
+        Their confidence level.
+    """
+
+    mean: Floats
+    low: Floats
+    high: Floats
+    level: float
+
+
+@dataclass(frozen=True)
+class CorrelationInterval:
+    """What `spearman` found.
+
+    Attributes
+    ----------
+    rho : float
+        Rank correlation of the values at hand.
+    low, high : float
+        Ends of the interval.
+    level : float
+        Its confidence level.
+    n : int
+        Number of pairs of values.
+    n_undefined : int
+        Resamples left out, because one side of them was constant.
+    """
+
+    rho: float
+    low: float
+    high: float
+    level: float
+    n: int
+    n_undefined: int
+
+
+def bootstrap_ranks(
+    scores: npt.ArrayLike,
+    *,
+    n_resamples: int = 10_000,
+    level: float = 0.95,
+    seed: int = 0,
+    lower_is_better: bool = True,
+) -> RankIntervals:
+    """Return average ranks with percentile intervals, from blocks drawn again with replacement.
+
+    Whole blocks are drawn, so what one block says about all methods stays together. Blocks are taken as independent: if
+    several share a data set, the intervals come out too narrow. Missing and infinite scores are refused, and so is a
+    single block.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_blocks, n_methods)
+        One row per block, one column per method; at least 2 of each.
+    n_resamples : int, default=10_000
+        Number of times that n_blocks blocks are drawn.
+    level : float, default=0.95
+        Confidence level of each interval, between 0 and 1.
+    seed : int, default=0
+        Seed of the draws; the same seed gives the same intervals.
+    lower_is_better : bool, default=True
+        As in `ranks`.
+
+    Returns
+    -------
+    RankIntervals
+        Average ranks, and both ends of their intervals.
+
+    Examples
+    --------
+    >>> intervals = bootstrap_ranks([[1, 2, 3], [1, 3, 2], [1, 2, 3]])
+    >>> intervals.low[0], intervals.high[0]
+    (np.float64(1.0), np.float64(1.0))
+    """
+    table = ranks(read_scores(scores, min_blocks=2), lower_is_better)
+    level = check_fraction(level, "level")
+    n = len(table)
+    n_resamples, generator = check_int(n_resamples, "n_resamples", 1), _generator(seed)
+    draws = (generator.multinomial(n, np.full(n, 1 / n), size=size) for size in _chunks(n_resamples, n))
+    means = np.concatenate([counts @ table for counts in draws]) / n
+    low, high = _ends(means, level)
+    return RankIntervals(table.mean(axis=0), low, high, level)
+
+
+def spearman(
+    a: npt.ArrayLike, b: npt.ArrayLike, *, n_resamples: int = 10_000, level: float = 0.95, seed: int = 0
+) -> CorrelationInterval:
+    """Return Spearman's rank correlation of two lists, with a percentile interval from pairs drawn again.
+
+    Ties share the average of their ranks. A list of one repeated value has no rank correlation and is refused;
+    resamples in which a list is constant are left out and counted.
+
+    Parameters
+    ----------
+    a, b : array-like of shape (n,)
+        Values that belong together by position, such as average ranks of the same methods in two studies; n is at least
+        3.
+    n_resamples : int, default=10_000
+        Number of times that n pairs are drawn.
+    level : float, default=0.95
+        Confidence level of the interval, between 0 and 1.
+    seed : int, default=0
+        Seed of the draws; the same seed gives the same interval.
+
+    Returns
+    -------
+    CorrelationInterval
+        The correlation and both ends of its interval.
+
+    Examples
+    --------
+    >>> spearman([1, 2, 3, 4], [10, 20, 30, 40]).rho
+    1.0
+    """
+    pairs = np.stack(_read_pairs(a, b))
+    level = check_fraction(level, "level")
+    n = pairs.shape[1]
+    n_resamples, generator = check_int(n_resamples, "n_resamples", 1), _generator(seed)
+    draws = (generator.integers(0, n, size=(size, n)) for size in _chunks(n_resamples, n))
+    drawn = np.concatenate([_rank_correlations(pairs[:, chosen]) for chosen in draws])
+    defined = drawn[~np.isnan(drawn)]
+    if defined.size == 0:
+        raise argument_error("n_resamples", "give at least one resample that is not constant", n_resamples)
+    low, high = _ends(defined, level)
+    rho = _rank_correlations(pairs[:, None])[0]
+    return CorrelationInterval(float(rho), float(low), float(high), level, n, int(drawn.size - defined.size))
+
+
+def _read_pairs(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Floats, Floats]:
+    first, second = read_numbers(a, "a", min_size=3), read_numbers(b, "b", min_size=3)
+    if len(first) != len(second):
+        raise argument_error("b", f"have as many values as a, {len(first)}", second.tolist())
+    for values, name in ((first, "a"), (second, "b")):
+        if np.ptp(values) == 0:
+            raise argument_error(name, "have at least two different values", values.tolist())
+    return first, second
+
+
+def _rank_correlations(pairs: Floats) -> Floats:
+    """Return the rank correlations of pairs of shape (2, m, n), of shape (m,); NaN where one side is constant."""
+    a, b = np.asarray(rankdata(pairs, axis=-1), dtype=np.float64) - (pairs.shape[-1] + 1) / 2
+    products, squares = np.sum(a * b, axis=-1), np.sum(a * a, axis=-1) * np.sum(b * b, axis=-1)
+    correlations = np.full(len(squares), np.nan)
+    np.divide(products, np.sqrt(squares), out=correlations, where=squares > 0)
+    return correlations
+
+
+def _ends(values: Floats, level: float) -> tuple[Floats, Floats]:
+    """Return both percentiles of values of shape (m, ...) that leave `level` between them."""
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return low, high
+
+
+def _chunks(n_resamples: int, n: int) -> Iterator[int]:
+    """Yield numbers of resamples of n draws that add up to `n_resamples`, none with too many draws."""
+    most = max(1, _NUMBERS_AT_ONCE // n)
+    for start in range(0, n_resamples, most):
+        yield min(most, n_resamples - start)
+
+
+def _generator(seed: int) -> np.random.Generator:
+    return np.random.default_rng(check_int(seed, "seed", 0))

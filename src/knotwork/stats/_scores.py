@@ -1,0 +1,133 @@
+"""Reading a table of scores, and saying what is wrong with it."""
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from knotwork._checks import argument_error, listed, type_error
+
+__all__ = ["check_fraction", "check_not_negative", "complete_blocks", "read_numbers", "read_scores"]
+
+Floats = npt.NDArray[np.float64]
+
+
+def complete_blocks(scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Return which blocks have a score of every method.
+
+    A score is missing if it is NaN (or None). Infinite scores count as present; the functions that take scores refuse
+    them.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_blocks, n_methods)
+        One row per block, one column per method.
+
+    Returns
+    -------
+    ndarray of shape (n_blocks,)
+        True where no score is missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.array([[0.1, 0.2], [np.nan, 0.3]])
+    >>> scores[complete_blocks(scores)]
+    array([[0.1, 0.2]])
+    """
+    present = ~np.isnan(_read_table(scores, min_blocks=1))
+    return np.asarray(present.all(axis=1))
+
+
+def read_scores(scores: npt.ArrayLike, min_blocks: int = 1) -> Floats:
+    """Return scores as finite numbers of shape (n_blocks, n_methods), with at least `min_blocks` blocks."""
+    table = _read_table(scores, min_blocks)
+    missing = np.isnan(table).any(axis=1)
+    if missing.any():
+        raise argument_error(
+            "scores",
+            "have a score of every method in every block",
+            _Shown(f"NaN in block {listed(np.flatnonzero(missing).tolist())}"),
+            "Drop these blocks, scores[complete_blocks(scores)], or give the missing scores a value, such as that of "
+            "the worst method.",
+        )
+    infinite = np.isinf(table).any(axis=1)
+    if infinite.any():
+        raise argument_error(
+            "scores",
+            "be finite",
+            _Shown(f"infinite values in block {listed(np.flatnonzero(infinite).tolist())}"),
+            "Replace them with a finite score that is worse than all others, or drop these blocks.",
+        )
+    return table
+
+
+def read_numbers(values: npt.ArrayLike, name: str, min_size: int) -> Floats:
+    """Return a one-dimensional array of at least `min_size` finite numbers."""
+    array = _as_floats(values, name)
+    if array.ndim != 1 or array.size < min_size:
+        raise argument_error(
+            name, f"be one-dimensional with at least {min_size} values", _Shown(f"shape {array.shape}")
+        )
+    if not np.isfinite(array).all():
+        wrong = np.flatnonzero(~np.isfinite(array)).tolist()
+        raise argument_error(name, "be finite", _Shown(f"NaN or infinity at position {listed(wrong)}"))
+    return array
+
+
+def check_fraction(value: Any, name: str) -> float:
+    """Return `value` as a float strictly between 0 and 1."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise type_error(name, "be a number between 0 and 1", value)
+    number = float(value)
+    if not 0 < number < 1:
+        raise argument_error(name, "be between 0 and 1, both excluded", value)
+    return number
+
+
+def check_not_negative(value: Any, name: str) -> float:
+    """Return `value` as a finite float of at least 0."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise type_error(name, "be a number of at least 0", value)
+    number = float(value)
+    if not 0 <= number < np.inf:
+        raise argument_error(name, "be finite and at least 0", value)
+    return number
+
+
+def _read_table(scores: npt.ArrayLike, min_blocks: int) -> Floats:
+    table = _as_floats(scores, "scores")
+    if table.ndim != 2:
+        raise argument_error(
+            "scores",
+            "be two-dimensional, (n_blocks, n_methods)",
+            _Shown(f"shape {table.shape}"),
+            "Put a block in each row and a method in each column.",
+        )
+    if table.shape[1] < 2:
+        raise argument_error(
+            "scores", "have at least 2 methods", _Shown(f"shape {table.shape}"), "Each column is a method."
+        )
+    if table.shape[0] < min_blocks:
+        blocks = f"at least {min_blocks} block{'s' if min_blocks > 1 else ''}"
+        raise argument_error("scores", f"have {blocks}", _Shown(f"shape {table.shape}"), "Each row is a block.")
+    return table
+
+
+def _as_floats(values: npt.ArrayLike, name: str) -> Floats:
+    try:
+        array = np.asarray(values)
+        numbers = array.astype(np.float64) if array.dtype.kind in "iufO" else None
+    except (TypeError, ValueError) as error:
+        raise type_error(name, "be an array of real numbers", values, f"NumPy says: {error}") from error
+    if numbers is None:
+        raise type_error(name, "be an array of real numbers", _Shown(f"an array of {array.dtype}"))
+    return numbers
+
+
+class _Shown(str):
+    """Text that a message shows without quotation marks."""
+
+    __slots__ = ()
+    __repr__ = str.__str__

@@ -1,0 +1,152 @@
+"""The network of a stack: encoded numbers, categories, and a backbone behind them."""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from knotwork._checks import check_choice
+from knotwork.nn._backbones.config import Backbone
+from knotwork.nn._backbones.linear import Uniform, first_places, initialise, look_up
+from knotwork.nn._backbones.noise import Noise
+from knotwork.nn._stack import StackEncoding
+
+__all__ = ["CATEGORIES", "Network", "keep_members", "matrices", "weight_decays"]
+
+CATEGORIES = ("embedding", "code")
+D_CATEGORY = 8
+"""Width of a category's embedding in front of a backbone with a flat input."""
+
+
+@final
+class Network(nn.Module):
+    """Encoding, categories and backbone of every member of a stack.
+
+    Parameters
+    ----------
+    encoding : StackEncoding
+        The encodings of the numerical features.
+    cardinalities : sequence of int
+        Number of codes of each categorical feature.
+    backbone : Backbone
+        Configuration of the backbone.
+    d_out : int
+        Number of outputs.
+    categories : {"embedding", "code"}
+        Whether a category is a learned vector or, in front of a flat input, its code taken as a number, less one: the
+        first code stands for what is missing or was not seen.
+
+    Notes
+    -----
+    Members whose blocks are smaller than the stack's have inputs that are always zero. Their first layer starts as if
+    those were not there.
+    """
+
+    def __init__(
+        self,
+        encoding: StackEncoding,
+        cardinalities: Sequence[int],
+        backbone: Backbone,
+        d_out: int,
+        *,
+        categories: str = "embedding",
+        fan_in: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        n_members = len(encoding.breaks)
+        self.encoding = encoding
+        self.has_tokens = backbone.name == "ft"
+        self.by_code = check_choice(categories, "categories", CATEGORIES) == "code" and not self.has_tokens
+        self.cardinalities = tuple(cardinalities)
+        embedded = bool(cardinalities) and not self.by_code and not self.has_tokens
+        self.embeddings = Uniform(n_members, sum(cardinalities), D_CATEGORY, bound=1.0) if embedded else None
+        self.register_buffer("category_starts", first_places(cardinalities), persistent=False)
+        self.category_starts: Tensor
+        n_extra = len(cardinalities) * (D_CATEGORY if embedded else 1)
+        layout = encoding.layout
+        sizes = layout.sizes if self.has_tokens else [layout.size] * len(layout.sizes)
+        built: Any = backbone.build(sizes, n_extra, cardinalities, d_out, n_members=n_members)
+        if not self.has_tokens and fan_in is not None:
+            built.first.fan_in.copy_(fan_in + n_extra)
+        self.backbone = built
+
+    def start(self, seeds: Tensor) -> None:
+        """Set all parameters but the knots to where they start, each member's by its own seed."""
+        initialise(self, seeds)
+
+    def forward(
+        self, numbers: Tensor, codes: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return outputs and spacing penalties.
+
+        Parameters
+        ----------
+        numbers : Tensor of shape (n_members, batch, n_numerical)
+            Numerical features, NaN where missing.
+        codes : Tensor of shape (n_members, batch, n_categorical)
+            Codes of the categories, int64.
+        counts : Tensor of shape (n_members,), optional
+            How many of each member's rows count, from the first on.
+        noise : Noise, optional
+            What dropout draws from.
+
+        Returns
+        -------
+        outputs : Tensor of shape (n_members, batch, d_out)
+            In float32 or float64.
+        penalty : Tensor of shape (n_members,)
+            Spacing penalty of each member, 0 where knots are fixed.
+        """
+        head = self.backbone.head if self.has_tokens else self.backbone.first
+        blocks, penalty = self.encoding(numbers, head.weight.dtype)
+        if self.has_tokens:
+            outputs = self.backbone.forward_stack(blocks, codes if self.cardinalities else None, noise=noise)
+        else:
+            hidden = self.backbone.enter(self._with_categories(blocks.flatten(-2), codes))
+            outputs = self.backbone.rest(hidden, counts=counts, noise=noise)
+        return outputs if outputs.dtype == torch.float64 else outputs.float(), penalty
+
+    def _with_categories(self, flat: Tensor, codes: Tensor) -> Tensor:
+        if not self.cardinalities:
+            return flat
+        if self.embeddings is None:
+            extra = codes.to(flat.dtype) - 1
+        else:
+            extra = look_up(self.embeddings.values, codes + self.category_starts).flatten(-2)
+        return torch.cat([flat, extra.to(flat.dtype)], dim=-1)
+
+
+def weight_decays(network: Network, weight_decay: float) -> list[float]:
+    """Return the weight decay of each parameter, in the order of `network.parameters()`.
+
+    Knots have none; nor have the tokenizer, norms and biases of an FT-Transformer.
+    """
+
+    def decay(name: str) -> float:
+        spared = network.has_tokens and ("tokenizer" in name or "norm" in name or name.endswith("bias"))
+        return 0.0 if spared or name == "encoding.logits" else weight_decay
+
+    return [decay(name) for name, _ in network.named_parameters()]
+
+
+def matrices(network: Network) -> list[nn.Parameter]:
+    """Return the parameters that matrix products take, which may be kept in lower precision."""
+    return [
+        parameter
+        for name, parameter in network.backbone.named_parameters()
+        if name.endswith("weight") and parameter.dim() >= 3
+    ]
+
+
+def keep_members(network: Network, index: Tensor) -> None:
+    """Drop all members of a network but those of an increasing index."""
+    n_members = len(network.encoding.breaks)
+    shared = {id(buffer) for name, buffer in network.named_buffers() if name.endswith(("category_starts", "places"))}
+    for module in network.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            setattr(module, name, nn.Parameter(parameter.detach()[index].contiguous()))
+        for name, buffer in module.named_buffers(recurse=False):
+            if id(buffer) not in shared and len(buffer) == n_members:
+                setattr(module, name, buffer[index].contiguous())
+    network.encoding.keep(index)
