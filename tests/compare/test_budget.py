@@ -3,8 +3,9 @@
 import pytest
 
 from knotwork.compare._budget import FEWEST_EPOCHS, GOOD_EPOCHS, make_plan, refit_rows, whole_plan
-from knotwork.compare._candidates import Candidate, make_candidates
+from knotwork.compare._candidates import make_candidates
 from knotwork.compare._speed import Speed
+from knotwork.encoders import Encoding
 
 CANDIDATES, COUNTS = make_candidates(None, None, task="regression", backbone="mlp")
 
@@ -92,8 +93,8 @@ def test_rows_of_the_final_model():
 
 
 def test_candidates():
-    assert CANDIDATES[0] == Candidate("Std", None)
-    assert CANDIDATES[1] == Candidate("IS-Q", 15)  # what is recommended for regression
+    assert CANDIDATES[0] == Encoding("Std", None)
+    assert CANDIDATES[1] == Encoding("IS-Q", 15)  # what is recommended for regression
     assert len(set(CANDIDATES)) == len(CANDIDATES)
     assert (len(CANDIDATES), 8, 6) == COUNTS
     assert all(each.size != 7 for each in CANDIDATES[:8])

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
-from knotwork.compare._candidates import Candidate
 from knotwork.compare._folded import fold_table
 from knotwork.compare._options import CompareOptions
 from knotwork.compare._scoring import CrossValidation
 from knotwork.compare._source import read_source
+from knotwork.encoders import Encoding
 
 
 @pytest.fixture
@@ -33,9 +33,9 @@ def test_a_fold_is_the_estimator_on_its_rows(numbers, target, metric, kind, spec
     folded = fold_table(source, folds=3, seed=5)
     config = TrainingConfig(max_epochs=4)
     method, _, size = spec.partition("@")
-    candidate = Candidate(method, int(size) if size else None)
+    candidate = Encoding(method, int(size) if size else None)
     validation = CrossValidation(folded, CompareOptions().network, config, "cpu")
-    validation.run([candidate, Candidate("PLE", 7)], costs={int(size or 7): 1.0, 7: 1.0}, deadline=None)
+    validation.run([candidate, Encoding("PLE", 7)], costs={int(size or 7): 1.0, 7: 1.0}, deadline=None)
     own = next(each for each in validation.scored if each.candidate == candidate)
     for place, fold in enumerate(folded.folds):
         model = kind(spec, random_state=5 + place, training=config, device="cpu")

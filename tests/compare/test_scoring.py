@@ -5,15 +5,15 @@ import time
 import pytest
 
 from knotwork import TrainingConfig
-from knotwork.compare._candidates import Candidate
 from knotwork.compare._folded import fold_table
 from knotwork.compare._options import CompareOptions
 from knotwork.compare._scoring import CrossValidation, groups_of
 from knotwork.compare._source import read_source
 from knotwork.compare._speed import measure_speed
+from knotwork.encoders import Encoding
 from tests.compare.cases import write_flats
 
-CANDIDATES = [Candidate("Std", None), Candidate("BS-Q", 6), Candidate("PLE", 8)]
+CANDIDATES = [Encoding("Std", None), Encoding("BS-Q", 6), Encoding("PLE", 8)]
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from knotwork.compare._candidates import Candidate
 from knotwork.compare._scoring import Scored
 from knotwork.compare._verdict import rank_candidates, significant
+from knotwork.encoders import Encoding
 
 FOLDS = np.array([1.00, 1.10, 0.95, 1.02, 1.05])
 
@@ -13,7 +13,7 @@ FOLDS = np.array([1.00, 1.10, 0.95, 1.02, 1.05])
 def scored(name, values, *, n_parameters=100, seconds=1.0):
     values = np.asarray(values, dtype=float)
     epochs = np.full(len(values), 9)
-    return Scored(Candidate(name, None), {"rmse": values}, 0.0, seconds, epochs, epochs, n_parameters)
+    return Scored(Encoding(name, None), {"rmse": values}, 0.0, seconds, epochs, epochs, n_parameters)
 
 
 def rank(*each, baseline=2.0):

@@ -197,7 +197,7 @@ def test_units_are_backbone_by_size_and_those_without_size_join_the_smallest():
         ("mlp", 5), ("mlp", 7), ("resnet", 5), ("resnet", 7)
     ]  # fmt: skip
     for unit in units:
-        assert ("Std" in {each.method for each in unit.networks}) == (unit.size == 5)
+        assert ("Std" in {each.encoding.method for each in unit.networks}) == (unit.size == 5)
     alone = group_units(expand(plan, "d", DATA), sizes=plan.sizes, together=False)
     assert len(alone) == plan.n_networks == len({unit.slot for unit in alone})
 

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from knotwork.datasets import Dataset, load_dataset
-from knotwork.encoders import METHODS, make_encoder
-from knotwork.encoders._methods import METHOD_TABLE
+from knotwork.encoders import METHOD_TABLE, METHODS, Encoding
 from knotwork.knots._trees import LightGBMPlacement
 from knotwork.nn._backbones.config import MLPConfig
 from knotwork.study._data import from_dataset, training_table
 from knotwork.study._folds import make_splits
 from knotwork.study._networks import expand
-from knotwork.study._preparation import Fitted, Wanted, fitted_as, prepare
+from knotwork.study._preparation import Fitted, Wanted, prepare
 from knotwork.training import Member, TrainingConfig, train
 
 
@@ -25,7 +24,7 @@ def diabetes():
 
 def everything(sizes=(7,), folds=(0,)):
     return [
-        Wanted(method, size, fold)
+        Wanted(Encoding(method, size).start, fold)
         for method in METHODS
         for size in (sizes if METHOD_TABLE[method].has_size else (None,))
         for fold in folds
@@ -51,10 +50,9 @@ def test_blocks_are_those_of_the_encoders(diabetes, tmp_path):
     fitted = prepare(data, splits, everything(sizes=(5, 12)), folder=tmp_path)
     rows = splits[0].train
     for wanted in everything(sizes=(5, 12)):
-        name = fitted_as(wanted.method)
-        options = {"task": data.task} if METHOD_TABLE[name].placement else {}
-        encoder = make_encoder(name, wanted.size, **options).fit(data.numbers[rows], data.target[rows])
-        blocks = fitted[wanted._replace(method=name)].blocks
+        options = {"task": data.task} if wanted.encoding.has_knots else {}
+        encoder = wanted.encoding.encoder(**options).fit(data.numbers[rows], data.target[rows])
+        blocks = fitted[wanted].blocks
         for block, knots in zip(blocks, encoder.knots_, strict=True):
             np.testing.assert_array_equal(block.basis.knots if hasattr(block, "basis") else [], knots)
 
@@ -74,7 +72,7 @@ def test_test_and_validation_rows_change_nothing_that_is_fitted(diabetes, tmp_pa
     scales = []
     for each in (data, changed):
         table, _ = training_table(each, splits[:1])
-        member = Member(splits[0].train, splits[0].valid, before[Wanted("BS-Q", 7, 0)].blocks)
+        member = Member(splits[0].train, splits[0].valid, before[Wanted(Encoding("BS-Q", 7), 0)].blocks)
         piece = train(table, [member], MLPConfig(widths=(4,)), TrainingConfig(max_epochs=1), device="cpu").pieces[0]
         scales.append((float(piece.shift[0]), float(piece.scale[0])))
     assert scales[0] == scales[1]
@@ -85,8 +83,8 @@ def test_training_rows_do_change_what_is_fitted(diabetes, tmp_path):
     data, splits = diabetes
     numbers = data.numbers.copy()
     numbers[splits[0].train] *= 2.0
-    before = prepare(data, splits, [Wanted("BS-Q", 7, 0)], folder=tmp_path)
-    after = prepare(replace(data, numbers=numbers), splits, [Wanted("BS-Q", 7, 0)], folder=tmp_path)
+    before = prepare(data, splits, [Wanted(Encoding("BS-Q", 7), 0)], folder=tmp_path)
+    after = prepare(replace(data, numbers=numbers), splits, [Wanted(Encoding("BS-Q", 7), 0)], folder=tmp_path)
     with pytest.raises(AssertionError):
         assert_same(before, after)
 
@@ -108,7 +106,7 @@ def test_what_is_kept_is_not_fitted_again_and_needs_no_lightgbm(diabetes, tmp_pa
 )
 def test_a_damaged_file_is_fitted_again(diabetes, tmp_path, damage):
     data, splits = diabetes
-    wanted = [Wanted("IS-CART", 6, 1)]
+    wanted = [Wanted(Encoding("IS-CART", 6), 1)]
     before = prepare(data, splits, wanted, folder=tmp_path)
     path = next(tmp_path.iterdir())
     whole = path.read_bytes()
@@ -127,7 +125,7 @@ def test_trees_are_grown_once_for_all_sizes_and_families(diabetes, tmp_path, mon
         return original(self, column, target, seed)
 
     monkeypatch.setattr(LightGBMPlacement, "thresholds", counted)
-    wanted = [Wanted(method, size, 0) for method in ("BS-LGBM", "IS-LGBM") for size in (5, 7, 9)]
+    wanted = [Wanted(Encoding(method, size), 0) for method in ("BS-LGBM", "IS-LGBM") for size in (5, 7, 9)]
     prepare(data, splits, wanted, folder=tmp_path)
     assert len(grown) == data.numbers.shape[1]
 

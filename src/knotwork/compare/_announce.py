@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from knotwork.compare._budget import Plan
-from knotwork.compare._candidates import Candidate
 from knotwork.compare._source import Source
+from knotwork.encoders._methods import Encoding
 from knotwork.estimators._columns import Columns
 from knotwork.report._words import enumerate_words
 
@@ -22,27 +22,27 @@ def describe_table(source: Source, columns: Columns) -> list[str]:
     ]
 
 
-def describe_plan(plan: Plan, candidates: Sequence[Candidate], *, n_rows: int, backbone: str) -> list[str]:
+def describe_plan(plan: Plan, candidates: Sequence[Encoding], *, n_rows: int, backbone: str) -> list[str]:
     """Return sentences on what will be trained, and on how the time is spent.
 
     Parameters
     ----------
     plan : Plan
         The plan.
-    candidates : sequence of Candidate
+    candidates : sequence of Encoding
         All that could be compared.
     n_rows : int
         Rows of the table.
     backbone : str
         Name of the backbone.
     """
-    names = enumerate_words([each.spec for each in plan.candidates])
+    names = enumerate_words([str(each) for each in plan.candidates])
     rows = f"all {n_rows:,} rows" if plan.n_rows == n_rows else f"{plan.n_rows:,} of {n_rows:,} rows, drawn at random"
     lines = [
         f"To be compared: {names}, by {plan.folds} folds on {rows}: {plan.n_networks} networks ({backbone}), each of "
         f"at most {plan.max_epochs} epochs."
     ]
-    left_out = [each.spec for each in candidates if each not in plan.candidates]
+    left_out = [str(each) for each in candidates if each not in plan.candidates]
     if left_out:
         lines.append(
             f"Left out, for the time is short: {enumerate_words(left_out)}. Ask for them by --methods and --sizes."

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from knotwork.compare._candidates import Candidate
 from knotwork.compare._folded import VALIDATION_SHARE
 from knotwork.compare._scoring import groups_of
 from knotwork.compare._speed import FEWEST_FOLDS, Speed
+from knotwork.encoders._methods import Encoding
 from knotwork.training._config import TrainingConfig
 
 __all__ = ["DEFAULT_FOLDS", "Plan", "make_plan", "refit_rows", "report_seconds", "whole_plan"]
@@ -40,7 +40,7 @@ class Plan:
 
     Parameters
     ----------
-    candidates : tuple of Candidate
+    candidates : tuple of Encoding
         Encodings to compare.
     folds : int
         Number of folds.
@@ -56,7 +56,7 @@ class Plan:
         Whether all of it fits into the budget by what was measured.
     """
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[Encoding, ...]
     folds: int
     n_rows: int
     max_epochs: int
@@ -72,7 +72,7 @@ class Plan:
         return len(self.candidates) * self.folds
 
 
-def whole_plan(candidates: Sequence[Candidate], *, folds: int | None, n_rows: int) -> Plan:
+def whole_plan(candidates: Sequence[Encoding], *, folds: int | None, n_rows: int) -> Plan:
     """Return the plan without a budget: all candidates on all rows, until training stops by itself."""
     costs = {size: float(len(group)) for size, group in groups_of(candidates).items()}
     return Plan(tuple(candidates), folds or DEFAULT_FOLDS, n_rows, MOST_EPOCHS, costs=costs)
@@ -85,7 +85,7 @@ def report_seconds(budget: float) -> float:
 
 def make_plan(
     speed: Speed,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[Encoding],
     counts: Sequence[int],
     *,
     n_rows: int,
@@ -103,7 +103,7 @@ def make_plan(
     ----------
     speed : Speed
         What was measured.
-    candidates : sequence of Candidate
+    candidates : sequence of Encoding
         All candidates, the most promising first.
     counts : sequence of int
         How many of them to compare: the most, and what to come down to.
@@ -140,7 +140,7 @@ def make_plan(
 
 def _plan(
     speed: Speed,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[Encoding],
     folds: int,
     n_rows: int,
     *,
@@ -159,7 +159,7 @@ def _plan(
 
 
 def _seconds(
-    speed: Speed, candidates: Sequence[Candidate], folds: int, n_rows: int, epochs: int, *, size: int | None = None
+    speed: Speed, candidates: Sequence[Encoding], folds: int, n_rows: int, epochs: int, *, size: int | None = None
 ) -> float:
     """Return the seconds of a cross-validation."""
     fit = n_rows * (folds - 1) / folds
@@ -172,7 +172,7 @@ def _seconds(
 
 
 def _most_rows(
-    speed: Speed, candidates: Sequence[Candidate], folds: int, epochs: int, between: range, seconds: float
+    speed: Speed, candidates: Sequence[Encoding], folds: int, epochs: int, between: range, seconds: float
 ) -> int | None:
     """Return about the most rows for which the epochs fit into the time; None if there are none.
 
@@ -184,7 +184,7 @@ def _most_rows(
     return None
 
 
-def _refit_seconds(speed: Speed, candidates: Sequence[Candidate], n_rows: int, usable: float) -> float:
+def _refit_seconds(speed: Speed, candidates: Sequence[Encoding], n_rows: int, usable: float) -> float:
     """Return what is set aside for the final model, whichever it will be."""
     slowest = 0.0
     for size, group in groups_of(candidates).items():

@@ -1,14 +1,12 @@
 """The encodings that are compared."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from knotwork._checks import argument_error, check_int
 from knotwork._recommend import recommend
-from knotwork.encoders._methods import METHOD_TABLE, encoder_from_spec, parse_spec
-from knotwork.estimators._preparation import Choice
+from knotwork.encoders._methods import Encoding
 
-__all__ = ["Candidate", "make_candidates"]
+__all__ = ["make_candidates"]
 
 DEFAULT_METHODS = ("Std", "PLE", "BS-Q", "IS-Q", "IS-LGBM", "BS-Grad-U", "IS-CART", "BS-CART")
 """Every family that does well in the paper, with knots of every kind, and plain scaling to measure them by."""
@@ -20,35 +18,9 @@ DEFAULT_SIZES = (15, 7)
 """The second is compared where the time allows."""
 
 
-@dataclass(frozen=True, order=True)
-class Candidate:
-    """An encoding for all numerical columns.
-
-    Parameters
-    ----------
-    method : str
-        A name of `knotwork.METHODS`.
-    size : int or None
-        Columns per feature; None for methods without a size.
-    """
-
-    method: str
-    size: int | None
-
-    @property
-    def spec(self) -> str:
-        """What an estimator takes as its encoding."""
-        return self.method if self.size is None else f"{self.method}@{self.size}"
-
-    @property
-    def choice(self) -> Choice:
-        """The same as the estimators' preparation has it."""
-        return Choice(self.method, self.size)
-
-
 def make_candidates(
     methods: Sequence[str] | None, sizes: Sequence[int] | None, *, task: str, backbone: str
-) -> tuple[list[Candidate], tuple[int, ...]]:
+) -> tuple[list[Encoding], tuple[int, ...]]:
     """Return the candidates, the most promising first, and how many are compared as time allows: all, or fewer.
 
     Parameters
@@ -63,7 +35,7 @@ def make_candidates(
     Examples
     --------
     >>> found, counts = make_candidates(["Std", "BS-Q", "PLE@30"], [7], task="regression", backbone="mlp")
-    >>> [each.spec for each in found], counts
+    >>> [str(each) for each in found], counts
     (['Std', 'BS-Q@7', 'PLE@30'], (3,))
     """
     if methods is not None and not methods:
@@ -73,19 +45,14 @@ def make_candidates(
     chosen = [check_int(size, "sizes", minimum=2) for size in sizes or DEFAULT_SIZES]
     if methods is None:
         usual = recommend(task, backbone, budget="medium")
-        own = Candidate(usual.method, usual.size if sizes is None or usual.size is None else chosen[0])
-        first = [_candidate(name, chosen[0]) for name in DEFAULT_METHODS]
-        found = [first[0], own, *first[1:], *(_candidate(name, size) for size in chosen for name in DEFAULT_METHODS)]
+        own = Encoding(usual.method, usual.size if sizes is None or usual.size is None else chosen[0])
+        default = [Encoding.parse(name, size) for size in chosen for name in DEFAULT_METHODS]
+        found = [default[0], own, *default[1:]]
     else:
-        found = [_candidate(name, size) for size in chosen for name in methods]
+        found = [Encoding.parse(name, size) for size in chosen for name in methods]
     found = list(dict.fromkeys(found))
     for each in found:
-        encoder_from_spec(each.method.replace("Grad-", ""), each.size, {})._check_settings()
+        each.start.encoder()._check_settings()
     if methods is not None or sizes is not None:
         return found, (len(found),)
     return found, (len(found), len(DEFAULT_METHODS), N_FIRST)
-
-
-def _candidate(spec: str, size: int) -> Candidate:
-    name, own = parse_spec(spec)
-    return Candidate(name, (own or size) if METHOD_TABLE[name].has_size else None)

@@ -83,7 +83,7 @@ def fit_final(
     config = TrainingConfig(time_limit=seconds)
     kind = TabularRegressor if source.task == "regression" else TabularClassifier
     model = kind(
-        scored.candidate.spec,
+        str(scored.candidate),
         backbone,
         training=config,
         device=validation.device,
@@ -93,7 +93,7 @@ def fit_final(
     history = model.trained_.histories[0]
     why = ", when the time was up" if model.trained_.interrupted else ""
     notes.append(
-        f"Model: {scored.candidate.spec} on {n_rows:,} rows, {history.epochs} epochs in {history.seconds:.0f} s{why}; "
+        f"Model: {scored.candidate} on {n_rows:,} rows, {history.epochs} epochs in {history.seconds:.0f} s{why}; "
         f"the weights are those of epoch {history.best_epoch + 1}."
     )
     try:

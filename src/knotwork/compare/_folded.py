@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork.basis._blocks import Block
-from knotwork.compare._candidates import Candidate
 from knotwork.compare._source import Source
+from knotwork.encoders._methods import Encoding
 from knotwork.estimators._columns import Columns, Table
 from knotwork.estimators._preparation import add_indicators, fit_blocks, hold_out
 from knotwork.study._folds import make_splits
@@ -66,12 +66,12 @@ class FoldedTable:
     folds: tuple[Fold, ...]
     columns: Columns
 
-    def fit(self, candidate: Candidate, fold: Fold, *, most: int | None = None) -> tuple[list[Block], float]:
+    def fit(self, candidate: Encoding, fold: Fold, *, most: int | None = None) -> tuple[list[Block], float]:
         """Fit the encoding of a candidate on a fold; return the blocks, and the seconds that it took.
 
         Parameters
         ----------
-        candidate : Candidate
+        candidate : Encoding
             The encoding.
         fold : Fold
             The fold.
@@ -81,7 +81,7 @@ class FoldedTable:
         started = time.perf_counter()
         rows = fold.train[:most]
         blocks = fit_blocks(
-            [candidate.choice] * self.table.numbers.shape[1],
+            [candidate] * self.table.numbers.shape[1],
             self.table.numbers[rows],
             self.table.target[rows],
             task=self.table.task,
@@ -90,9 +90,9 @@ class FoldedTable:
         )
         return blocks, time.perf_counter() - started
 
-    def member(self, candidate: Candidate, fold: Fold, blocks: Sequence[Block]) -> Member:
+    def member(self, candidate: Encoding, fold: Fold, blocks: Sequence[Block]) -> Member:
         """Return the network of a candidate in a fold."""
-        return Member(fold.train, fold.valid, blocks, candidate.choice.learnable, fold.seed)
+        return Member(fold.train, fold.valid, blocks, candidate.learnable, fold.seed)
 
 
 def fold_table(source: Source, *, folds: int, seed: int) -> FoldedTable:

@@ -52,7 +52,7 @@ def _row(line: Line, ranking: Ranking, further: Sequence[str]) -> list[Cell]:
     chosen = line is ranking.chosen
     p = "< 0.001" if line.p < 0.001 else f"{line.p:.3f}"
     return [
-        Cell(line.candidate.spec + (" (recommended)" if chosen else ""), best=chosen),
+        Cell(str(line.candidate) + (" (recommended)" if chosen else ""), best=chosen),
         Cell(value=line.mean, sd=line.sd, digits=digits, best=chosen),
         Cell("best") if best else Cell(value=line.difference, digits=digits),
         Cell() if best else Cell(f"{significant(line.low, 3)} to {significant(line.high, 3)}"),
@@ -73,7 +73,7 @@ def fold_frame(scored: Iterable[Scored]) -> pd.DataFrame:
     """Return one row for each network: candidate, fold, every metric, and its epochs."""
     rows = [
         {
-            "encoding": each.candidate.spec,
+            "encoding": str(each.candidate),
             "fold": fold,
             **{name: float(values[fold]) for name, values in each.scores.items()},
             "epochs": int(each.epochs[fold]),
@@ -165,7 +165,7 @@ def ranking_csv(ranking: Ranking) -> str:
     frame = pd.DataFrame(
         [
             {
-                "encoding": line.candidate.spec,
+                "encoding": str(line.candidate),
                 f"{ranking.metric}_mean": line.mean,
                 f"{ranking.metric}_sd": line.sd,
                 "difference": line.difference,

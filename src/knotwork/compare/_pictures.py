@@ -35,8 +35,8 @@ def ranking_picture(ranking: Ranking) -> Picture:
         axes.plot(
             [unit * line.difference], [place], "o", color=colour, markerfacecolor=fill, markersize=6, gid=f"dot-{place}"
         )
-        titles[f"dot-{place}"] = f"{line.candidate.spec}: mean {ranking.metric_name} {significant(line.mean)}"
-    axes.set_yticks(np.arange(len(lines)), [line.candidate.spec for line in lines])
+        titles[f"dot-{place}"] = f"{line.candidate}: mean {ranking.metric_name} {significant(line.mean)}"
+    axes.set_yticks(np.arange(len(lines)), [str(line.candidate) for line in lines])
     axes.invert_yaxis()
     points = np.array([[line.difference, line.high] for line in lines]) * unit
     far = max(2.5 * float(np.median(points[:, 1])), 1.15 * float(points[:, 0].max()), 1e-6)
@@ -47,8 +47,8 @@ def ranking_picture(ranking: Ranking) -> Picture:
         "ranking", figure,
         "Mean difference from the best over folds, with its 95 % interval; the recommended candidate is filled. Wide "
         "intervals may be cut off.",
-        f"Candidates by {ranking.metric_name}. Best: {lines[0].candidate.spec}. Recommended: "
-        f"{ranking.chosen.candidate.spec}.", titles,
+        f"Candidates by {ranking.metric_name}. Best: {lines[0].candidate}. Recommended: "
+        f"{ranking.chosen.candidate}.", titles,
     )  # fmt: skip
 
 

@@ -172,7 +172,7 @@ class _Run:
         good = [each for each in validation.scored if each.is_finite]
         ranking = rank_candidates(good, task=source.task, baseline=baseline_scores(validation.folded))
         final = None if interrupted else self._final(source, ranking, validation)
-        failed = [each.candidate.spec for each in validation.scored if not each.is_finite]
+        failed = [str(each.candidate) for each in validation.scored if not each.is_finite]
         page = self._write(source, ranking, validation, final, words={"failed": failed, "warnings": warnings})
         return Comparison(
             ranking,

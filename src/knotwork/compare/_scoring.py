@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from knotwork.compare._candidates import Candidate
 from knotwork.compare._folded import FoldedTable
+from knotwork.encoders._methods import Encoding
 from knotwork.nn._backbones.config import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
@@ -33,7 +33,7 @@ class Scored:
 
     Parameters
     ----------
-    candidate : Candidate
+    candidate : Encoding
         The encoding.
     scores : mapping of str to ndarray of shape (n_folds,)
         Every metric of the task on the test rows of each fold; NaN where training diverged.
@@ -45,7 +45,7 @@ class Scored:
         Parameters of a network.
     """
 
-    candidate: Candidate
+    candidate: Encoding
     scores: Mapping[str, npt.NDArray[np.float64]]
     prepare_seconds: float
     train_seconds: float
@@ -59,10 +59,10 @@ class Scored:
         return all(bool(np.isfinite(values).all()) for name, values in self.scores.items() if name != "auc")
 
 
-def groups_of(candidates: Sequence[Candidate]) -> dict[int, list[Candidate]]:
+def groups_of(candidates: Sequence[Encoding]) -> dict[int, list[Encoding]]:
     """Return which candidates are trained in one stack, by size; those without a size join the smallest."""
     sizes = sorted({each.size for each in candidates if each.size is not None}) or [1]
-    groups: dict[int, list[Candidate]] = {size: [] for size in sizes}
+    groups: dict[int, list[Encoding]] = {size: [] for size in sizes}
     for each in candidates:
         groups[sizes[0] if each.size is None else each.size].append(each)
     return groups
@@ -94,12 +94,12 @@ class CrossValidation:
     scored: list[Scored] = field(default_factory=list)
     out_of_time: bool = False
 
-    def run(self, candidates: Sequence[Candidate], *, costs: Mapping[int, float], deadline: float | None) -> None:
+    def run(self, candidates: Sequence[Encoding], *, costs: Mapping[int, float], deadline: float | None) -> None:
         """Train and score candidates; a KeyboardInterrupt is raised after what there is has been scored.
 
         Parameters
         ----------
-        candidates : sequence of Candidate
+        candidates : sequence of Encoding
             The candidates.
         costs : mapping of int to float
             What each group of `groups_of` takes, in any unit: by this it gets its share of the time.
@@ -130,7 +130,7 @@ class CrossValidation:
             return train(self.folded.table, members, self.backbone, config, device=self.device, report=report)
 
     def _score(
-        self, group: list[Candidate], members: list[Member], trained: Trained, seconds: npt.NDArray[np.float64]
+        self, group: list[Encoding], members: list[Member], trained: Trained, seconds: npt.NDArray[np.float64]
     ) -> None:
         """Add what came out of a group, of those that have had an epoch in every fold."""
         n_folds, table = len(self.folded.folds), self.folded.table

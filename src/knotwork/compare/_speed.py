@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from knotwork.compare._candidates import Candidate
 from knotwork.compare._folded import FoldedTable, fold_table
 from knotwork.compare._scoring import groups_of
 from knotwork.compare._source import Source
+from knotwork.encoders._methods import Encoding
 from knotwork.nn._backbones.config import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
@@ -46,13 +46,13 @@ class Speed:
         For each size the seconds of a network's step in a stack: a fixed part, and a part for every row of the batch.
     alone : mapping of int to (float, float)
         The same for a network that is trained alone.
-    prepare : mapping of Candidate to float
+    prepare : mapping of Encoding to float
         Seconds for every row that an encoding is fitted on.
     """
 
     steps: Mapping[int, tuple[float, float]]
     alone: Mapping[int, tuple[float, float]]
-    prepare: Mapping[Candidate, float]
+    prepare: Mapping[Encoding, float]
 
     def epoch(self, size: int, n_rows: int, *, alone: bool = False) -> float:
         """Return the seconds of an epoch of one network of a size on so many training rows, in a stack or alone.
@@ -68,7 +68,7 @@ class Speed:
 
 
 def measure_speed(
-    source: Source, candidates: Sequence[Candidate], *, backbone: Backbone, device: Any = "auto", seed: int = 0
+    source: Source, candidates: Sequence[Encoding], *, backbone: Backbone, device: Any = "auto", seed: int = 0
 ) -> Speed:
     """Fit every encoding, and train a few networks of every size for an epoch or two.
 
@@ -76,7 +76,7 @@ def measure_speed(
     ----------
     source : Source
         The table.
-    candidates : sequence of Candidate
+    candidates : sequence of Encoding
         The candidates.
     backbone : Backbone
         The network behind the encodings.
@@ -94,7 +94,7 @@ def measure_speed(
     for size, group in groups_of(candidates).items():
         some = [group[place % len(group)] for place in range(min(MOST_MEMBERS, FEWEST_FOLDS * len(group)))]
         rows = fold.train[:ROWS_TRAINED], fold.valid[: ROWS_TRAINED // 10]
-        members = [Member(*rows, fitted[each][0], each.choice.learnable, fold.seed) for each in some]
+        members = [Member(*rows, fitted[each][0], each.learnable, fold.seed) for each in some]
         steps[size] = _steps(folded, members, backbone, device)
         alone[size] = _steps(folded, members[:1], backbone, device)
     return Speed(steps, alone, {each: seconds / n_fitted for each, (_, seconds) in fitted.items()})

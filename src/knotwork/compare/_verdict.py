@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from knotwork.compare._candidates import Candidate
 from knotwork.compare._folded import FoldedTable
 from knotwork.compare._scoring import Scored
+from knotwork.encoders._methods import Encoding
 from knotwork.report._words import enumerate_words
 from knotwork.stats import compare_folds
 
@@ -58,7 +58,7 @@ class Line:
     p: float
 
     @property
-    def candidate(self) -> Candidate:
+    def candidate(self) -> Encoding:
         """The encoding."""
         return self.scored.candidate
 
@@ -175,14 +175,14 @@ def _words(
 ) -> tuple[str, list[str]]:
     """Return the verdict and the sentences."""
     best, name = lines[0], NAMES[metric]
-    take = f"take {chosen.candidate.spec}"
-    first = f"{best.candidate.spec} has the best mean {name}, {significant(best.mean)} over {n_folds} folds."
+    take = f"take {chosen.candidate}"
+    first = f"{best.candidate} has the best mean {name}, {significant(best.mean)} over {n_folds} folds."
     if len(lines) == 1:
         return take, [first, "It is the only candidate that was compared."]
     if len(near) == 1:
         return f"{take}: significantly better than all others", [first, "All others are significantly worse."]
-    others = enumerate_words([line.candidate.spec for line in near if line is not best])
-    alike = "the candidates" if len(near) == len(lines) else f"{best.candidate.spec} and {others}"
+    others = enumerate_words([str(line.candidate) for line in near if line is not best])
+    alike = "the candidates" if len(near) == len(lines) else f"{best.candidate} and {others}"
     verdict = f"no significant difference between {alike}"
     said = [first, f"{verdict[0].upper()}{verdict[1:]}."]
     if len(good) == 1:
@@ -193,7 +193,7 @@ def _words(
         )
         return f"{take}: the best mean, though not significantly", said
     said.append(
-        f"Of those within {100 * NEAR:.0f} % of the best mean, {chosen.candidate.spec} is the cheapest: "
+        f"Of those within {100 * NEAR:.0f} % of the best mean, {chosen.candidate} is the cheapest: "
         f"{chosen.scored.n_parameters:,} parameters, {chosen.seconds:.1f} s for a network."
     )
     return f"{'no significant difference: ' if len(near) == len(lines) else ''}{take}, the cheapest as good", said

@@ -1,9 +1,9 @@
 """The methods by name, those of the paper and further ones with learned knots, and the encoder of each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
-from typing import Any
+from typing import Any, Self
 
 from knotwork._checks import argument_error, check_choice, check_int, listed
 from knotwork.encoders._base import Encoder
@@ -12,7 +12,7 @@ from knotwork.encoders._scalar import SCALINGS, ScalarEncoder
 from knotwork.encoders._spline import SplineEncoder
 from knotwork.errors import ArgumentTypeError
 
-__all__ = ["METHODS", "METHOD_TABLE", "Method", "encoder_from_spec", "make_encoder", "parse_spec"]
+__all__ = ["METHODS", "METHOD_TABLE", "Encoding", "Method", "make_encoder"]
 
 
 @dataclass(frozen=True)
@@ -114,55 +114,116 @@ def make_encoder(method: str | Mapping[Any, str], size: int | None = None, **opt
         if size is not None:
             raise argument_error("size", "not be given for a mapping", size, "Write it as in {'age': 'BS-Q@15'}.")
         return _build(PerFeatureEncoder, {"methods": method}, options)
-    name, own_size = parse_spec(method)
-    if own_size is not None and size is not None and own_size != size:
+    encoding = Encoding.parse(method)
+    if encoding.size is not None and size is not None and encoding.size != size:
         raise argument_error("size", f"agree with the method {method!r}", size)
-    return encoder_from_spec(name, own_size if own_size is not None else size, options)
+    if encoding.size is None and encoding.kind.has_size:
+        encoding = Encoding(encoding.method, size)
+    return encoding.encoder(**options)
 
 
-def parse_spec(spec: str) -> tuple[str, int | None]:
-    """Split ``"BS-Q@15"`` into the method's name and the size, which is None if there is none.
+@dataclass(frozen=True, order=True)
+class Encoding:
+    """How a numerical column is encoded: a method, and how many columns it makes of one.
+
+    Parameters
+    ----------
+    method : str
+        A name of `METHOD_TABLE`.
+    size : int or None
+        Columns per feature; None for methods that have no size.
 
     Examples
     --------
-    >>> parse_spec("BS-Q@15"), parse_spec("Std")
-    (('BS-Q', 15), ('Std', None))
+    >>> encoding = Encoding.parse("BS-Grad-Q@15")
+    >>> encoding.size, encoding.learnable, str(encoding.start)
+    (15, True, 'BS-Q@15')
     """
-    name, at, size = spec.partition("@") if isinstance(spec, str) else (spec, "", "")
-    check_choice(name, "method", METHOD_TABLE)
-    if not at:
-        return name, None
-    if not size.isdecimal():
-        raise argument_error("method", "be a name, or a name and a size as in 'BS-Q@15'", spec)
-    if not METHOD_TABLE[name].has_size:
-        raise argument_error("method", f"have no size, for {name} has none", spec, f"Write {name!r}.")
-    return name, int(size)
 
+    method: str
+    size: int | None = None
 
-def encoder_from_spec(name: str, size: int | None, options: Mapping[str, Any]) -> Encoder:
-    """Return the encoder of a method without learned knots; `size` is not used where the method has none."""
-    method = METHOD_TABLE[name]
-    if method.learnable:
-        raise argument_error(
-            "method",
-            "be one without learned knots",
-            name,
-            f"The knots of {name} are learned with a network: use {_layer(method)} in front of one. "
-            f"The encoder that they start from is {method.start!r}.",
-        )
-    size = DEFAULT_SIZE if size is None else check_int(size, "size", minimum=1)
-    encoder: Encoder
-    if method.family in SCALINGS:
-        encoder = _build(ScalarEncoder, {"scaling": method.family}, options)
-    elif method.family == "ple":
-        ple: dict[str, Any] = {"adaptive": True} if method.adaptive else {"size": size}
-        if method.placement != "cart":
-            ple["placement"] = method.placement
-        encoder = _build(PiecewiseLinearEncoder, ple, options)
-    else:
-        settings = {"family": method.family, "size": size, "placement": method.placement}
-        encoder = _build(SplineEncoder, settings, options)
-    return encoder
+    def __post_init__(self) -> None:
+        has_size = self.kind.has_size
+        if has_size and self.size is not None:
+            check_int(self.size, "size", minimum=1)
+        elif not has_size and self.size is not None:
+            raise argument_error("size", f"be None, for {self.method} has none", self.size)
+
+    @classmethod
+    def parse(cls, spec: str, default_size: int | None = None) -> Self:
+        """Read a method with or without a size, as in ``"BS-Q@15"``.
+
+        Parameters
+        ----------
+        spec : str
+            The method, and the size.
+        default_size : int, optional
+            The size of a method that has one where `spec` names none.
+        """
+        name, at, size = spec.partition("@") if isinstance(spec, str) else (spec, "", "")
+        has_size = METHOD_TABLE[check_choice(name, "method", METHOD_TABLE)].has_size
+        if not at:
+            return cls(name, default_size if has_size else None)
+        if not size.isdecimal():
+            raise argument_error("method", "be a name, or a name and a size as in 'BS-Q@15'", spec)
+        if not has_size:
+            raise argument_error("method", f"have no size, for {name} has none", spec, f"Write {name!r}.")
+        return cls(name, int(size))
+
+    def __str__(self) -> str:
+        return self.method if self.size is None else f"{self.method}@{self.size}"
+
+    @property
+    def kind(self) -> Method:
+        """What the method is."""
+        return METHOD_TABLE[check_choice(self.method, "method", METHOD_TABLE)]
+
+    @property
+    def learnable(self) -> bool:
+        """Whether knots are learned with a network."""
+        return self.kind.learnable
+
+    @property
+    def has_knots(self) -> bool:
+        """Whether values are more than scaled."""
+        return self.kind.has_knots
+
+    @property
+    def start(self) -> Self:
+        """The encoding with fixed knots that learned ones start from; itself if knots are not learned."""
+        return self if self.kind.start is None else replace(self, method=self.kind.start)
+
+    def encoder(self, **options: Any) -> Encoder:
+        """Return the encoder, not yet fitted, of a method without learned knots.
+
+        Parameters
+        ----------
+        **options
+            Further parameters of the encoder.
+        """
+        method = self.kind
+        if method.learnable:
+            raise argument_error(
+                "method",
+                "be one without learned knots",
+                self.method,
+                f"The knots of {self.method} are learned with a network: use {_layer(method)} in front of one. "
+                f"The encoder that they start from is {method.start!r}.",
+            )
+        size = DEFAULT_SIZE if self.size is None else self.size
+        encoder: Encoder
+        if method.family in SCALINGS:
+            encoder = _build(ScalarEncoder, {"scaling": method.family}, options)
+        elif method.family == "ple":
+            ple: dict[str, Any] = {"adaptive": True} if method.adaptive else {"size": size}
+            if method.placement != "cart":
+                ple["placement"] = method.placement
+            encoder = _build(PiecewiseLinearEncoder, ple, options)
+        else:
+            settings = {"family": method.family, "size": size, "placement": method.placement}
+            encoder = _build(SplineEncoder, settings, options)
+        return encoder
 
 
 def _layer(method: Method) -> str:

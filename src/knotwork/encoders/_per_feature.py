@@ -9,7 +9,7 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, listed, type_error
 from knotwork.basis._blocks import Block
 from knotwork.encoders._base import Encoder
-from knotwork.encoders._methods import encoder_from_spec, parse_spec
+from knotwork.encoders._methods import Encoding
 from knotwork.knots import Column, Target
 
 __all__ = ["PerFeatureEncoder"]
@@ -117,4 +117,4 @@ class PerFeatureEncoder(Encoder):
 
 
 def _encoder(spec: Any) -> Encoder:
-    return encoder_from_spec(*parse_spec(spec), {})
+    return Encoding.parse(spec).encoder()

@@ -179,7 +179,7 @@ class TabularEstimator(BaseEstimator, ABC):
         names = self._numerical_names()
         self.trained_, self.weights_, self.candidates_ = found.trained, found.weights, found.table
         self.encoding_ = [
-            {name: choice.spec for name, choice in zip(names, own.choices, strict=True)} for own in found.candidates
+            {name: str(choice) for name, choice in zip(names, own.choices, strict=True)} for own in found.candidates
         ]
         if hasattr(self, "_importances"):
             del self._importances

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import check_int
-from knotwork.encoders._methods import METHOD_TABLE, parse_spec
-from knotwork.estimators._preparation import SEARCHES, Choice, choose_encodings, fit_blocks
+from knotwork.encoders._methods import Encoding
+from knotwork.estimators._preparation import SEARCHES, choose_encodings, fit_blocks
 from knotwork.training._members import Member, TrainingTable
 
 __all__ = ["CANDIDATES", "Candidate", "make_members", "propose"]
@@ -42,7 +42,7 @@ class Candidate:
 
     Parameters
     ----------
-    choices : tuple of Choice
+    choices : tuple of Encoding
         The encoding of each column.
     method : str or None, default=None
         The method, where it is one of several.
@@ -50,7 +50,7 @@ class Candidate:
         Its size.
     """
 
-    choices: tuple[Choice, ...]
+    choices: tuple[Encoding, ...]
     method: str | None = None
     size: int | None = None
 
@@ -73,11 +73,10 @@ def propose(encoding: Any, size: int | None, *, names: list[Any], task: str, bac
         check_int(size, "size", minimum=2)
     specs: Sequence[str] = CANDIDATES
     if not names:
-        specs = [choose_encodings("recommended", size, names=[""], task=task, backbone=backbone)[0].spec]
-    choices = []
-    for spec in specs:
-        method, own = parse_spec(spec)
-        choices.append(Choice(method, own if size is None or not METHOD_TABLE[method].has_size else size))
+        specs = [str(choose_encodings("recommended", size, names=[""], task=task, backbone=backbone)[0])]
+    choices = [Encoding.parse(spec) for spec in specs]
+    if size is not None:
+        choices = [Encoding(each.method, size) if each.kind.has_size else each for each in choices]
     return [Candidate((choice,) * len(names), choice.method, choice.size) for choice in dict.fromkeys(choices)]
 
 

@@ -1,7 +1,6 @@
 """From a table and a target to members: validation rows, encodings, indicators of missing values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,13 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, check_int, listed, type_error
 from knotwork._recommend import recommend
 from knotwork.basis._blocks import Block
-from knotwork.encoders._methods import METHOD_TABLE, encoder_from_spec, parse_spec
+from knotwork.encoders._methods import METHOD_TABLE, Encoding
 from knotwork.estimators._columns import Table
 from knotwork.knots._column import Column
 from knotwork.knots._target import Target
 from knotwork.training._members import to_usual_range
 
-__all__ = ["SEARCHES", "Choice", "add_indicators", "choose_encodings", "fit_blocks", "hold_out"]
+__all__ = ["SEARCHES", "add_indicators", "choose_encodings", "fit_blocks", "hold_out"]
 
 RECOMMENDED = ("auto", "recommended")
 """Words for what `recommend` says."""
@@ -32,30 +31,7 @@ FEWEST_ROWS = 10
 """With fewer rows than this none are held out: training stops by the rows it trains on."""
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The encoding of one column: a method's name, and a size if it has one."""
-
-    method: str
-    size: int | None
-
-    @property
-    def learnable(self) -> bool:
-        """Whether its knots are learned."""
-        return METHOD_TABLE[self.method].learnable
-
-    @property
-    def has_knots(self) -> bool:
-        """Whether values are more than scaled."""
-        return METHOD_TABLE[self.method].has_knots
-
-    @property
-    def spec(self) -> str:
-        """The method and its size, as in ``"BS-Q@15"``."""
-        return self.method if self.size is None else f"{self.method}@{self.size}"
-
-
-def choose_encodings(encoding: Any, size: int | None, *, names: list[Any], task: str, backbone: str) -> list[Choice]:
+def choose_encodings(encoding: Any, size: int | None, *, names: list[Any], task: str, backbone: str) -> list[Encoding]:
     """Return the encoding of each numerical column.
 
     Parameters
@@ -85,13 +61,13 @@ def choose_encodings(encoding: Any, size: int | None, *, names: list[Any], task:
         raise argument_error(
             "encoding",
             "have learned knots for all columns that have knots, or for none",
-            {name: choice.spec for name, choice in zip(names, choices, strict=True)},
+            {name: str(choice) for name, choice in zip(names, choices, strict=True)},
             f"Name methods with learned knots, such as 'IS-Grad-U', or 'Std', which has none, for {fixed}.",
         )
     return choices
 
 
-def _choice(spec: Any, size: int | None, task: str, backbone: str) -> Choice:
+def _choice(spec: Any, size: int | None, task: str, backbone: str) -> Encoding:
     if not isinstance(spec, str):
         wanted = (
             f"be {', '.join(map(repr, (*RECOMMENDED, *SEARCHES)))}, the name of a method, or a mapping from columns"
@@ -99,7 +75,7 @@ def _choice(spec: Any, size: int | None, task: str, backbone: str) -> Choice:
         raise type_error("encoding", wanted, spec, "Write encoding='BS-Q@15', or {'age': 'BS-Q@15'} for one column.")
     if spec in RECOMMENDED:
         found = recommend(task, backbone, budget=BUDGET)
-        return Choice(found.method, found.size if size is None or found.size is None else size)
+        return Encoding(found.method, found.size if size is None or found.size is None else size)
     if spec in SEARCHES:
         raise argument_error(
             "encoding", "name a method for each column", spec, f"Write encoding={spec!r} to choose for all columns."
@@ -107,15 +83,14 @@ def _choice(spec: Any, size: int | None, task: str, backbone: str) -> Choice:
     if spec.partition("@")[0] not in METHOD_TABLE:
         known = listed((*RECOMMENDED, *SEARCHES, *METHOD_TABLE), most=60)
         raise argument_error("encoding", f"be one of {known}, or a method and a size as in 'BS-Q@15'", spec)
-    name, own = parse_spec(spec)
-    if own is not None and size is not None and own != size:
+    encoding = Encoding.parse(spec, DEFAULT_SIZE if size is None else size)
+    if size is not None and encoding.size not in (None, size):
         raise argument_error("size", f"agree with the encoding {spec!r}", size)
-    chosen = own if own is not None else DEFAULT_SIZE if size is None else size
-    return Choice(name, chosen if METHOD_TABLE[name].has_size else None)
+    return encoding
 
 
 def fit_blocks(
-    choices: list[Choice],
+    choices: list[Encoding],
     numbers: npt.NDArray[np.float64],
     target: npt.NDArray[Any],
     *,
@@ -131,7 +106,7 @@ def fit_blocks(
     goal = Target.from_values(target, task)
     blocks = []
     for index, (choice, values) in enumerate(zip(choices, numbers.T, strict=True)):
-        encoder = encoder_from_spec(METHOD_TABLE[choice.method].start or choice.method, choice.size, {})
+        encoder = choice.start.encoder()
         encoder._check_settings()
         kept = to_usual_range(values) if choice.has_knots else values
         column = Column.from_values(np.ascontiguousarray(kept), weights)

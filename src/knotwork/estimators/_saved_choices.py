@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice, check_int, type_error
-from knotwork.encoders._methods import METHOD_TABLE, parse_spec
-from knotwork.estimators._preparation import Choice
+from knotwork.encoders._methods import METHOD_TABLE, Encoding
 from knotwork.estimators._saved_settings import check_entries, check_list
 from knotwork.training._metrics import METRICS
 
@@ -26,7 +25,7 @@ def upgraded(content: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(pair, list) or len(pair) != 2:
             raise type_error("choices", "be pairs of a method and a size", pair)
         size = None if pair[1] is None else check_int(pair[1], "size", minimum=1)
-        specs.append(Choice(check_choice(pair[0], "method", METHOD_TABLE), size).spec)
+        specs.append(str(Encoding(pair[0], size)))
     return {
         **others,
         "encodings": [specs] * n_members,
@@ -53,7 +52,7 @@ def encodings_from_json(content: Any, names: list[Any], n_members: int) -> list[
         if len(check_list(own, "encodings")) != len(names):
             raise argument_error("encodings", f"be given for each of {len(names)} numerical columns", len(own))
         for spec in own:
-            parse_spec(spec)
+            Encoding.parse(spec)
     return [dict(zip(names, own, strict=True)) for own in content]
 
 

@@ -50,7 +50,9 @@ def write_manifest(
         "run_at": time.time(),
         "n_rows": {**rows, **n_rows},
         "networks": kept
-        + [[each.key, each.dataset, each.backbone.label, each.backbone.tokens, each.size] for each in networks],
+        + [
+            [each.key, each.dataset, each.backbone.label, each.backbone.tokens, each.encoding.size] for each in networks
+        ],
     }
     write_bytes(_path(out, plan.plan_hash), json.dumps(content).encode())
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from knotwork.encoders._methods import METHOD_TABLE
+from knotwork.encoders._methods import Encoding
 from knotwork.study._choices import BackboneChoice
 from knotwork.study._data import DataIdentity
 from knotwork.study._plan import Plan
@@ -29,10 +29,8 @@ class NetworkSpec:
         Name of the data set.
     backbone : BackboneChoice
         The backbone.
-    method : str
-        Name of the method.
-    size : int or None
-        Columns per feature; None for methods that have no size.
+    encoding : Encoding
+        Method and size.
     fold, seed : int
         Number of the fold, and its seed.
     key : str
@@ -43,8 +41,7 @@ class NetworkSpec:
 
     dataset: str
     backbone: BackboneChoice
-    method: str
-    size: int | None
+    encoding: Encoding
     fold: int
     seed: int
     key: str
@@ -53,8 +50,17 @@ class NetworkSpec:
     @property
     def identity(self) -> tuple[str, str, str | None, str, int | None, int, int, str | None]:
         """What a reader of the records tells networks apart by."""
-        choice = self.backbone
-        return self.dataset, choice.label, choice.tokens, self.method, self.size, self.fold, self.seed, self.variant
+        choice, encoding = self.backbone, self.encoding
+        return (
+            self.dataset,
+            choice.label,
+            choice.tokens,
+            encoding.method,
+            encoding.size,
+            self.fold,
+            self.seed,
+            self.variant,
+        )
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ class Unit:
         """What it is called in messages."""
         tokens = f" ({self.backbone.tokens} tokens)" if self.backbone.tokens else ""
         size = "" if self.size is None else f", size {self.size}"
-        own = f", {self.networks[0].method}, fold {self.networks[0].fold}" if self.alone else ""
+        own = f", {self.networks[0].encoding.method}, fold {self.networks[0].fold}" if self.alone else ""
         variant = "" if self.variant is None else f", {self.variant}"
         return f"{self.dataset}, {self.backbone.label}{tokens}{size}{own}{variant}"
 
@@ -126,30 +132,30 @@ def expand(plan: Plan, name: str, identity: DataIdentity) -> list[NetworkSpec]:
     plan: a method that is added, or changed, leaves the keys of the others as they are.
     """
     return [
-        NetworkSpec(name, choice, method, size, fold, plan.seed + fold, key, variant)
+        NetworkSpec(name, choice, encoding, fold, plan.seed + fold, key, variant)
         for choice in plan.backbones
         for variant in plan.variant_names
-        for method, size in plan.encodings
+        for encoding in plan.encodings
         for fold in range(plan.folds)
-        for key in [_digest(_parts(plan, identity, choice, (method, size, variant), fold))]
+        for key in [_digest(_parts(plan, identity, choice, (encoding, variant), fold))]
     ]
 
 
 def _parts(
-    plan: Plan, data: DataIdentity, choice: BackboneChoice, kind: tuple[str, int | None, str | None], fold: int
+    plan: Plan, data: DataIdentity, choice: BackboneChoice, kind: tuple[Encoding, str | None], fold: int
 ) -> dict[str, object]:
     """Return what a key covers; what plans did not have at first is there only where a plan has it."""
-    method, size, variant = kind
+    encoding, variant = kind
     training = asdict(plan.config_of(variant))
-    spec = METHOD_TABLE[method]
-    if not spec.learnable:
+    method = encoding.kind
+    if not method.learnable:
         training = {name: value for name, value in training.items() if name not in KNOT_SETTINGS}
     parts = {
         "version": RECORD_VERSION,
         "data": asdict(data),
         "split": [plan.split, plan.seed, plan.folds if plan.split == "folds" else None, fold],
-        "method": method,
-        "size": size,
+        "method": encoding.method,
+        "size": encoding.size,
         "backbone": choice.settings,
         "training": training,
         "categories": plan.categories if data.categorical and choice.config.name != "ft" else None,
@@ -158,8 +164,8 @@ def _parts(
     }
     later = {
         "variant": variant,
-        "keep_knots": True if plan.keep_knots and spec.learnable else None,
-        "bins": plan.bins if plan.bins != "cart" and spec.family == "ple" else None,
+        "keep_knots": True if plan.keep_knots and method.learnable else None,
+        "bins": plan.bins if plan.bins != "cart" and method.family == "ple" else None,
     }
     return parts | {name: value for name, value in later.items() if value is not None}
 
@@ -183,16 +189,17 @@ def group_units(networks: Iterable[NetworkSpec], *, sizes: tuple[int, ...], toge
     smallest = min(sizes, default=None)
     units: dict[object, list[NetworkSpec]] = {}
     for network in networks:
-        size = network.size if network.size is not None else smallest
+        size = network.encoding.size if network.encoding.size is not None else smallest
         place = (network.dataset, network.backbone, network.variant, size) if together else network
         units.setdefault(place, []).append(network)
     return [
         Unit(
             members[0].dataset,
             members[0].backbone,
-            members[0].size if not together or members[0].size is not None else smallest,
+            size if not together or size is not None else smallest,
             tuple(members),
             alone=not together,
         )
         for members in units.values()
+        for size in [members[0].encoding.size]
     ]

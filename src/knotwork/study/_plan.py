@@ -11,7 +11,7 @@ from typing import Any
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork.datasets import KEYS
-from knotwork.encoders._methods import METHOD_TABLE
+from knotwork.encoders._methods import METHOD_TABLE, Encoding
 from knotwork.study._choices import (
     BackboneChoice,
     LinearConfig,
@@ -203,10 +203,10 @@ class Plan:
         return len(self.names) * len(self.backbones) * len(self.encodings) * len(self.variant_names) * self.folds
 
     @property
-    def encodings(self) -> tuple[tuple[str, int | None], ...]:
-        """Methods with each of their sizes; None for those without."""
+    def encodings(self) -> tuple[Encoding, ...]:
+        """Methods with each of their sizes."""
         return tuple(
-            (method, size)
+            Encoding(method, size)
             for method in self.methods
             for size in (self.sizes if METHOD_TABLE[method].has_size else (None,))
         )

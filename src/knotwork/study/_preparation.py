@@ -17,7 +17,7 @@ from knotwork.basis import make_basis
 from knotwork.basis._base import FloatArray, SplineBasis
 from knotwork.basis._blocks import AffineBlock, BasisBlock, Block
 from knotwork.encoders._base import Encoder, count_threads
-from knotwork.encoders._methods import METHOD_TABLE, encoder_from_spec
+from knotwork.encoders._methods import Encoding
 from knotwork.knots import Column, Target
 from knotwork.knots._selection import complete, select_spaced
 from knotwork.knots._trees import CartPlacement, LightGBMPlacement
@@ -26,7 +26,7 @@ from knotwork.study._files import write_bytes
 from knotwork.study._folds import Split
 from knotwork.study._networks import NetworkSpec
 
-__all__ = ["PREPARED_VERSION", "Fitted", "Wanted", "fitted_as", "prepare", "wanted_by"]
+__all__ = ["PREPARED_VERSION", "Fitted", "Wanted", "prepare", "wanted_by"]
 
 PREPARED_VERSION = 1
 """Part of every name: it grows when a change of the library changes what is fitted."""
@@ -38,10 +38,9 @@ FAMILIES = {"BSpline": "bspline", "MSpline": "mspline", "ISpline": "ispline", "P
 
 
 class Wanted(NamedTuple):
-    """An encoding to fit: that of a method, of a size or none, in a fold."""
+    """An encoding with fixed knots to fit in a fold."""
 
-    method: str
-    size: int | None
+    encoding: Encoding
     fold: int
     bins: str = "cart"  # where the method is PLE
 
@@ -83,11 +82,6 @@ class _SharedTrees:
         return complete(chosen, column, n_knots)
 
 
-def fitted_as(method: str) -> str:
-    """Return the method whose encoding a method starts from: itself, unless its knots are learned."""
-    return METHOD_TABLE[method].start or method
-
-
 def wanted_by(network: NetworkSpec, bins: str = "cart") -> Wanted:
     """Return the encoding that a network starts from.
 
@@ -98,8 +92,8 @@ def wanted_by(network: NetworkSpec, bins: str = "cart") -> Wanted:
     bins : str
         How its plan places the bins of PLE.
     """
-    own = bins if METHOD_TABLE[network.method].family == "ple" else "cart"
-    return Wanted(fitted_as(network.method), network.size, network.fold, own)
+    own = bins if network.encoding.kind.family == "ple" else "cart"
+    return Wanted(network.encoding.start, network.fold, own)
 
 
 def prepare(
@@ -127,7 +121,7 @@ def prepare(
     dict of Wanted to Fitted or str
         Where fitting raised an error, its traceback.
     """
-    wanted = [each._replace(method=fitted_as(each.method)) for each in wanted]
+    wanted = list(wanted)
     by_fold = {split.fold: split for split in splits}
     contents = {fold: _content(data, by_fold[fold]) for fold in {each.fold for each in wanted}}
     paths = {each: folder / f"{_name(contents[each.fold], each)}.json" for each in wanted}
@@ -153,10 +147,11 @@ def _content(data: StudyData, split: Split) -> str:
 
 
 def _name(content: str, wanted: Wanted) -> str:
-    constants = [repr(CartPlacement()), repr(LightGBMPlacement()), repr(METHOD_TABLE[wanted.method])]
-    parts = [content, wanted.method, wanted.size, constants]
+    encoding = wanted.encoding
+    constants = [repr(CartPlacement()), repr(LightGBMPlacement()), repr(encoding.kind)]
+    parts = [content, encoding.method, encoding.size, constants]
     text = json.dumps(parts if wanted.bins == "cart" else [*parts, wanted.bins])
-    return f"{wanted.method}-{wanted.size}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    return f"{encoding.method}-{encoding.size}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
 def _fit_all(
@@ -222,10 +217,10 @@ def _fit_column(
 
 def _encoder(wanted: Wanted, trees: dict[str, _SharedTrees]) -> tuple[Encoder, _SharedTrees | None]:
     """Return the encoder of a method, and the trees it shares with others."""
-    method = METHOD_TABLE[wanted.method]
+    method = wanted.encoding.kind
     shared = trees.get(method.placement or "") if method.family != "ple" else None
     options = {} if wanted.bins == "cart" else {"placement": wanted.bins}
-    encoder = encoder_from_spec(wanted.method, wanted.size, options)
+    encoder = wanted.encoding.encoder(**options)
     if shared is not None:
         encoder.set_params(placement=shared)
     encoder._check_settings()

@@ -171,10 +171,10 @@ def plan_lines(plan: Plan, out: str | PathLike[str] | None = None) -> list[Line]
         if frame is not None:
             rows = [_n_rows(name) for name in plan.names]
             places = [
-                (n_rows, (choice.label, choice.tokens, size))
+                (n_rows, (choice.label, choice.tokens, encoding.size))
                 for n_rows in rows
                 if n_rows is not None
-                for _, size in plan.encodings
+                for encoding in plan.encodings
                 for _ in range(plan.folds * len(plan.variant_names))
             ]
             seconds = estimate_seconds(places, frame) if None not in rows else None

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from knotwork.encoders._methods import METHOD_TABLE
 from knotwork.nn._backbones.config import Backbone
 from knotwork.study._choices import LinearConfig
 from knotwork.study._data import StudyData, training_table
@@ -108,7 +107,7 @@ class UnitTrainer:
                 by_fold[each.fold].train + starts[each.fold],
                 by_fold[each.fold].valid + starts[each.fold],
                 fitted[each].blocks,
-                METHOD_TABLE[each.method].learnable,
+                each.encoding.learnable,
                 each.seed,
             )
             for each in networks
