@@ -7,7 +7,7 @@ import pytest
 
 from knotwork.datasets import Dataset, load_dataset
 from knotwork.encoders import METHOD_TABLE, METHODS, Encoding
-from knotwork.knots._trees import LightGBMPlacement
+from knotwork.knots import LightGBMPlacement
 from knotwork.nn._backbones.config import MLPConfig
 from knotwork.study._data import from_dataset, training_table
 from knotwork.study._folds import make_splits

@@ -6,7 +6,7 @@ from typing import Any
 
 from knotwork._checks import argument_error, check_choice, check_int, type_error
 from knotwork.estimators._base import BACKBONE_SETTINGS
-from knotwork.knots._target import TASKS
+from knotwork.knots._columns import TASKS
 from knotwork.nn._backbones.config import BACKBONES, Backbone, make_backbone
 
 __all__ = ["CompareOptions", "read_sizes"]

@@ -11,8 +11,7 @@ from knotwork._recommend import recommend
 from knotwork.basis._blocks import Block
 from knotwork.encoders._methods import METHOD_TABLE, Encoding
 from knotwork.estimators._columns import Table
-from knotwork.knots._column import Column
-from knotwork.knots._target import Target
+from knotwork.knots._columns import Column, Target
 from knotwork.training._members import to_usual_range
 
 __all__ = ["SEARCHES", "add_indicators", "choose_encodings", "fit_blocks", "hold_out"]
@@ -107,10 +106,10 @@ def fit_blocks(
     blocks = []
     for index, (choice, values) in enumerate(zip(choices, numbers.T, strict=True)):
         encoder = choice.start.encoder()
-        encoder._check_settings()
+        encoder.check_settings()
         kept = to_usual_range(values) if choice.has_knots else values
         column = Column.from_values(np.ascontiguousarray(kept), weights)
-        blocks.append(encoder._fit_column(index, column, goal, seed + index))
+        blocks.append(encoder.fit_column(column, goal, seed=seed + index))
     return blocks
 
 

@@ -13,14 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from joblib import Parallel, delayed
 
-from knotwork.basis import make_basis
-from knotwork.basis._base import FloatArray, SplineBasis
-from knotwork.basis._blocks import AffineBlock, BasisBlock, Block
+from knotwork.basis._blocks import Block, block_from_json, block_to_json
+from knotwork.basis._families import FloatArray
 from knotwork.encoders._base import Encoder, count_threads
 from knotwork.encoders._methods import Encoding
-from knotwork.knots import Column, Target
-from knotwork.knots._selection import complete, select_spaced
-from knotwork.knots._trees import CartPlacement, LightGBMPlacement
+from knotwork.knots import PLACEMENTS, Column, Target, complete
+from knotwork.knots._placements import TreePlacement, placement_traits, select_spaced
 from knotwork.study._data import StudyData
 from knotwork.study._files import write_bytes
 from knotwork.study._folds import Split
@@ -33,8 +31,6 @@ PREPARED_VERSION = 1
 
 LEAST_CELLS = 1_000_000
 """With fewer values to fit than this, processes would take longer to start than the fitting takes."""
-
-FAMILIES = {"BSpline": "bspline", "MSpline": "mspline", "ISpline": "ispline", "PiecewiseLinear": "ple"}
 
 
 class Wanted(NamedTuple):
@@ -67,7 +63,7 @@ class _SharedTrees:
 
     supervised = True
 
-    def __init__(self, placement: CartPlacement | LightGBMPlacement) -> None:
+    def __init__(self, placement: TreePlacement) -> None:
         self.placement = placement
         self.found: tuple[FloatArray, FloatArray] | None = None
         self.seconds = 0.0
@@ -92,7 +88,7 @@ def wanted_by(network: NetworkSpec, bins: str = "cart") -> Wanted:
     bins : str
         How its plan places the bins of PLE.
     """
-    own = bins if network.encoding.kind.family == "ple" else "cart"
+    own = bins if network.encoding.kind.has_bins else "cart"
     return Wanted(network.encoding.start, network.fold, own)
 
 
@@ -148,9 +144,9 @@ def _content(data: StudyData, split: Split) -> str:
 
 def _name(content: str, wanted: Wanted) -> str:
     encoding = wanted.encoding
-    constants = [repr(CartPlacement()), repr(LightGBMPlacement()), repr(encoding.kind)]
-    parts = [content, encoding.method, encoding.size, constants]
-    text = json.dumps(parts if wanted.bins == "cart" else [*parts, wanted.bins])
+    placement = wanted.bins if encoding.kind.has_bins else encoding.kind.placement
+    key = None if placement is None else placement_traits(placement).key
+    text = json.dumps([content, encoding.method, encoding.size, repr(encoding.kind), placement, key])
     return f"{encoding.method}-{encoding.size}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
@@ -201,14 +197,14 @@ def _fit_column(
     """Fit the encodings of one column; for each the block and its seconds, or a traceback."""
     goal = Target.from_values(target, task)
     column = Column.from_values(np.ascontiguousarray(values))
-    trees = {"cart": _SharedTrees(CartPlacement()), "lgbm": _SharedTrees(LightGBMPlacement())}
+    trees = {name: _SharedTrees(each) for name, each in PLACEMENTS.items() if isinstance(each, TreePlacement)}
     out: dict[Wanted, tuple[Block, float] | str] = {}
     for wanted in encodings:
         started = time.perf_counter()
         try:
             encoder, shared = _encoder(wanted, trees)
             before = shared.seconds if shared is not None and shared.found is not None else 0.0
-            block = encoder._fit_column(0, column, goal, seed)
+            block = encoder.fit_column(column, goal, seed=seed)
             out[wanted] = block, time.perf_counter() - started + before
         except Exception:  # whatever it is, it becomes a failure record
             out[wanted] = traceback.format_exc()
@@ -218,18 +214,18 @@ def _fit_column(
 def _encoder(wanted: Wanted, trees: dict[str, _SharedTrees]) -> tuple[Encoder, _SharedTrees | None]:
     """Return the encoder of a method, and the trees it shares with others."""
     method = wanted.encoding.kind
-    shared = trees.get(method.placement or "") if method.family != "ple" else None
+    shared = None if method.has_bins else trees.get(method.placement or "")
     options = {} if wanted.bins == "cart" else {"placement": wanted.bins}
     encoder = wanted.encoding.encoder(**options)
     if shared is not None:
         encoder.set_params(placement=shared)
-    encoder._check_settings()
+    encoder.check_settings()
     return encoder, shared
 
 
 def _written(fitted: Fitted) -> bytes:
     """Write an encoding as JSON, whose numbers are exact, with a checksum."""
-    body = json.dumps({"seconds": fitted.seconds, "blocks": [_block_to_json(block) for block in fitted.blocks]})
+    body = json.dumps({"seconds": fitted.seconds, "blocks": [block_to_json(block) for block in fitted.blocks]})
     return json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest(), "body": body}).encode()
 
 
@@ -241,27 +237,7 @@ def _read(path: Path, n_columns: int) -> Fitted | None:
         if hashlib.sha256(body.encode()).hexdigest() != outer["sha256"]:
             return None
         content = json.loads(body)
-        blocks = [_block_from_json(block) for block in content["blocks"]]
+        blocks = [block_from_json(block) for block in content["blocks"]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return Fitted(blocks, float(content["seconds"])) if len(blocks) == n_columns else None
-
-
-def _block_to_json(block: Block) -> dict[str, Any]:
-    if isinstance(block, AffineBlock):
-        return {"shift": block.shift, "scale": block.scale, "domain": list(block.domain)}
-    basis = block.basis
-    return {
-        "family": FAMILIES[type(basis).__name__],
-        "degree": basis.degree if isinstance(basis, SplineBasis) else 0,
-        "knots": basis.knots.tolist(),
-        "domain": list(basis.domain),
-        "size": block.size,
-    }
-
-
-def _block_from_json(content: dict[str, Any]) -> Block:
-    if "family" not in content:
-        return AffineBlock(content["shift"], content["scale"], tuple(content["domain"]))
-    basis = make_basis(content["family"], content["knots"], degree=content["degree"], domain=tuple(content["domain"]))
-    return BasisBlock(basis, content["size"])
