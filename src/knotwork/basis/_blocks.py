@@ -41,8 +41,8 @@ __all__ = [
 ]
 
 PLAIN, CUBIC, QUARTIC, RAMP, ANY = 0, 1, 2, 3, 4
-"""Formulas of columns: none that is compiled, the block encodes itself; windows of four cubics (B- and M-splines of degree 3), of four quartics (I-splines of
-degree 3), of one line (PLE), all clipped; and one formula for everything else."""
+"""Formulas of columns: none that is compiled, the block encodes itself; windows of four cubics (B- and M-splines of
+degree 3), of four quartics (I-splines of degree 3), of one line (PLE), all clipped; and one for everything else."""
 
 MIN_SUPPORT = 1e-6
 """Share of the domain that an M-spline's support counts as at least when its height is computed."""

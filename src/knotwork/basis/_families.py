@@ -1,8 +1,8 @@
 """Bases of functions on an interval, and the registry of their families.
 
-What all bases share comes first: checked knots, the ends of the domain, values outside it, missing values. Then the four
-families, B-splines first, for they carry the mathematics of the whole library; then `FAMILIES`, which has every trait of a
-family that other code asks for.
+What all bases share comes first: checked knots, the ends of the domain, values outside it, missing values. Then the
+four families, B-splines first, for they carry the mathematics of the whole library; then `FAMILIES`, which has every
+trait of a family that other code asks for.
 
 **B-splines.** Let ``low < k_1 < ... < k_K < high`` be the ends of the
 domain and the K interior knots, and let t be the *clamped* sequence: the same numbers with both ends repeated
@@ -72,9 +72,9 @@ EXTRAPOLATIONS = {
 """What can happen to values outside the domain."""
 
 AFFINE, LOCAL, UNIT_AREA, TAILS, NORMALISED = -1, 0, 1, 2, 3
-"""Kinds of rows that compiled code knows, here and in the torch layers: one scaled value; B-splines; B-splines times their
-height; ones, and sums of the B-splines beyond each; and the third kind with the columns of a feature brought to mean 0 and
-variance 1. Saved models hold these numbers."""
+"""Kinds of rows that compiled code knows, here and in the torch layers: one scaled value; B-splines; B-splines times
+their height; ones, and sums of the B-splines beyond each; and B-splines times their height with the columns of a feature
+brought to mean 0 and variance 1. Saved models hold these numbers."""
 
 MIN_GAP = 1e-290
 """Smallest distance between neighbouring knots, in the unit of `binary_unit`: its reciprocal is finite."""

@@ -1,4 +1,4 @@
-"""The methods by name: those of every registered family and placement, those with names of their own, and their encoders."""
+"""The methods by name, those of every registered family and placement and further ones, and their encoders."""
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from knotwork.encoders._scalar import SCALINGS, ScalarEncoder
 from knotwork.encoders._spline import SplineEncoder
 from knotwork.errors import ArgumentTypeError
 from knotwork.knots import PLACEMENTS
-from knotwork.knots._placements import placement_traits
+from knotwork.knots._placements import placement_traits, resolve_placement
 
 __all__ = ["METHODS", "METHOD_TABLE", "Encoding", "Method", "MethodTable", "check_method", "make_encoder"]
 
@@ -60,6 +60,11 @@ class Method:
         return self.has_knots and not FAMILIES[check_choice(self.family, "family", FAMILIES)].with_placements
 
     @property
+    def supervised(self) -> bool:
+        """Whether knots are placed by looking at the target."""
+        return self.placement is not None and resolve_placement(self.placement).supervised
+
+    @property
     def knots_label(self) -> str:
         """How knots are placed, for readers of reports; empty if values are only scaled."""
         if self.placement is None:
@@ -96,7 +101,7 @@ def _crossed(families: tuple[tuple[str, str], ...], placements: tuple[tuple[str,
 
 
 def _shorts() -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
-    """Return the beginnings of names with their families, and the ends with their placements; none may be a duplicate."""
+    """Return the beginnings of names with their families, and the ends with their placements, without duplicates."""
     families = tuple((each.short, name) for name, each in FAMILIES.items() if each.with_placements)
     placements = tuple((placement_traits(name).short, name) for name in PLACEMENTS)
     for parts in (families, placements):

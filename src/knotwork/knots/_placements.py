@@ -1,12 +1,13 @@
 """Placements: rules that turn a column into knots, and their registry.
 
-A rule proposes candidates: quantiles, equal distances, splits of trees. `select_spaced` and `complete` make exactly K knots
-of them, whatever the column holds.
+A rule proposes candidates: quantiles, equal distances, splits of trees. `select_spaced` and `complete` make exactly K
+knots of them, whatever the column holds.
 """
 
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -391,12 +392,13 @@ def placement_traits(name: str) -> PlacementTraits:
 
 
 def _default_key(placement: Any) -> str:
-    """Return the representation, where it is more than the address in memory, which a later object can share."""
-    kind = type(placement)
-    if kind.__repr__ is not object.__repr__:
-        return repr(placement)
-    settings = ", ".join(f"{name}={value!r}" for name, value in sorted(getattr(placement, "__dict__", {}).items()))
-    return f"{getattr(placement, '__qualname__', kind.__qualname__)}({settings})"
+    """Return the representation, or name and settings where it has an address in memory, which a later object may get."""
+    text = repr(placement)
+    if " at 0x" not in text:
+        return text
+    settings = ", ".join(f"{name}={value!r}" for name, value in sorted(vars(placement).items()))
+    named = placement if isinstance(placement, FunctionType) else type(placement)
+    return f"{named.__module__}.{named.__qualname__}({settings})"
 
 
 def resolve_placement(placement: str | Placement) -> Placement:

@@ -1,8 +1,8 @@
 """Where trees that predict the target from one column split it: CART and LightGBM.
 
-Trees see the ranks of the values, not the values: splits are the same, and neither the single precision of scikit-learn's
-trees nor the scale of the column can move them. A split between the neighbouring values a and b is the threshold
-(a + b) / 2.
+Trees see the ranks of the values, not the values: splits are the same, and neither the single precision of
+scikit-learn's trees nor the scale of the column can move them. A split between the neighbouring values a and b is the
+threshold (a + b) / 2.
 """
 
 import warnings

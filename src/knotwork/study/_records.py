@@ -76,8 +76,8 @@ def metric_columns() -> list[str]:
 def record_schema(further: Iterable[str] = ()) -> pa.Schema:
     """Return the columns of a record and their types.
 
-    A metric that does not apply is missing, as is `size` of Std and MinMax. The metadata names the columns of metrics, so
-    that a session in which others are registered can read the records.
+    A metric that does not apply is missing, as is `size` of Std and MinMax. The metadata names the columns of metrics,
+    so that a session in which others are registered can read the records.
 
     Parameters
     ----------

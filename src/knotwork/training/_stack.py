@@ -257,8 +257,8 @@ def validation_scores(
 ) -> Tensor:
     """Return the score of every member, of shape (n_members,), where smaller is better.
 
-    That is the metric of the configuration, negated where larger is better. Where it is undefined, as AUC is where all rows
-    are of one class, its fallback takes its place.
+    That is the metric of the configuration, negated where larger is better. Where it is undefined, as AUC is where all
+    rows are of one class, its fallback takes its place.
 
     Parameters
     ----------
