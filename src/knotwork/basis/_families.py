@@ -73,8 +73,8 @@ EXTRAPOLATIONS = {
 
 AFFINE, LOCAL, UNIT_AREA, TAILS, NORMALISED = -1, 0, 1, 2, 3
 """Kinds of rows that compiled code knows, here and in the torch layers: one scaled value; B-splines; B-splines times
-their height; ones, and sums of the B-splines beyond each; and B-splines times their height with the columns of a feature
-brought to mean 0 and variance 1. Saved models hold these numbers."""
+their height; ones, and sums of the B-splines beyond each; and B-splines times their height with the columns of a
+feature brought to mean 0 and variance 1. Saved models hold these numbers."""
 
 MIN_GAP = 1e-290
 """Smallest distance between neighbouring knots, in the unit of `binary_unit`: its reciprocal is finite."""

@@ -392,7 +392,7 @@ def placement_traits(name: str) -> PlacementTraits:
 
 
 def _default_key(placement: Any) -> str:
-    """Return the representation, or name and settings where it has an address in memory, which a later object may get."""
+    """Return the representation, or name and settings where it is an address in memory, which is no identity."""
     text = repr(placement)
     if " at 0x" not in text:
         return text
