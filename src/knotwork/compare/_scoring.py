@@ -15,11 +15,11 @@ from knotwork.encoders._methods import Encoding
 from knotwork.nn._backbones.config import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
-from knotwork.training._members import Member, column_units
+from knotwork.training._members import Member
 from knotwork.training._metrics import evaluate
 from knotwork.training._progress import Reporter
 from knotwork.training._results import Trained
-from knotwork.training._stack import build_network
+from knotwork.training._stack import count_parameters
 
 __all__ = ["CrossValidation", "Progress", "Scored", "groups_of"]
 
@@ -150,7 +150,7 @@ class CrossValidation:
                     float(np.mean([history.seconds for history in histories])),
                     np.array([history.epochs for history in histories]),
                     np.array([history.best_epoch for history in histories]),
-                    self._count_parameters(members[own.start]),
+                    count_parameters(table, members[own.start], self.backbone),
                 )
             )
 
@@ -160,9 +160,3 @@ class CrossValidation:
         shown = torch.from_numpy(output if good else np.zeros_like(output))[None]
         scores = evaluate(table.task, shown, torch.from_numpy(table.target[rows])[None])
         return {name: float(values[0]) if good else np.nan for name, values in scores.items()}
-
-    def _count_parameters(self, member: Member) -> int:
-        """Return the parameters of a network on its own: in a stack it may be padded."""
-        table = self.folded.table
-        alone = build_network(table, [member], self.backbone, units=column_units(table.numbers[:1]))
-        return sum(parameter.numel() for parameter in alone.parameters())

@@ -110,12 +110,12 @@ class BackboneChoice:
     @property
     def tokens(self) -> str | None:
         """What a token is, for an FT-Transformer."""
-        return asdict(self.config).get("tokens")  # type: ignore[arg-type]
+        return asdict(self.config).get("tokens")
 
     @property
     def settings(self) -> dict[str, Any]:
         """Kind and settings, as they enter keys."""
-        return {"name": self.config.name, **asdict(self.config)}  # type: ignore[arg-type]
+        return {"name": self.config.name, **asdict(self.config)}
 
 
 def _make_model(kind: str, settings: dict[str, Any]) -> Backbone | LinearConfig:

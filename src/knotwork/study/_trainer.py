@@ -19,11 +19,11 @@ from knotwork.study._plan import Plan
 from knotwork.study._preparation import Fitted, Wanted, wanted_by
 from knotwork.study._traces import Result
 from knotwork.training._engine import resolve_device, train
-from knotwork.training._members import Member, TrainingTable, column_units
+from knotwork.training._members import Member
 from knotwork.training._metrics import METRICS, evaluate
 from knotwork.training._progress import Reporter
 from knotwork.training._results import Trained
-from knotwork.training._stack import build_network
+from knotwork.training._stack import count_parameters
 
 __all__ = ["UnitTrainer", "failure"]
 
@@ -131,9 +131,12 @@ class UnitTrainer:
             {**self._scores(output, table.target[test]), "prepare_seconds": fitted[each].seconds}
             for each, output, test in zip(networks, outputs, tests, strict=True)
         ]
-        counts = self._count_parameters(table, members, backbone)
+        counts: dict[Any, int] = {}
         for row, member in zip(rows, members, strict=True):
-            row["n_parameters"] = counts[member.kinds, member.sizes]
+            shape = member.kinds, member.sizes
+            if shape not in counts:
+                counts[shape] = count_parameters(table, member, backbone, categories=self.plan.categories)
+            row["n_parameters"] = counts[shape]
         return dict(zip(networks, self._finished(trained, rows), strict=True))
 
     def _finished(self, trained: Trained, rows: Sequence[dict[str, Any]]) -> list[Result]:
@@ -169,18 +172,6 @@ class UnitTrainer:
                 if metric.relative is not None and metric.task == self.data.task
             }
         return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in row.items()}
-
-    def _count_parameters(
-        self, table: TrainingTable, members: Sequence[Member], backbone: Backbone
-    ) -> dict[tuple[Any, ...], int]:
-        """Return the parameters of members on their own, by kinds and sizes: in a stack they may be padded."""
-        counts: dict[tuple[Any, ...], int] = {}
-        for member in members:
-            if (member.kinds, member.sizes) not in counts:
-                units = column_units(table.numbers[:1])
-                alone = build_network(table, [member], backbone, units=units, categories=self.plan.categories)
-                counts[member.kinds, member.sizes] = sum(parameter.numel() for parameter in alone.parameters())
-        return counts
 
 
 def failure(error: str) -> Result:
