@@ -1,6 +1,6 @@
 """The methods by name, those of every registered family and placement and further ones, and their encoders."""
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -58,6 +58,11 @@ class Method:
     def has_bins(self) -> bool:
         """Whether knots are the edges of bins of piecewise-linear encoding."""
         return self.has_knots and not FAMILIES[check_choice(self.family, "family", FAMILIES)].with_placements
+
+    @property
+    def smallest_size(self) -> int:
+        """Smallest number of columns per feature, with the degree that encoders have by default."""
+        return FAMILIES[check_choice(self.family, "family", FAMILIES)].smallest_size(SplineEncoder().degree)
 
     @property
     def supervised(self) -> bool:
@@ -158,7 +163,7 @@ METHODS: tuple[str, ...] = tuple(
 """Names of the paper's 19 methods; its learned knots start from equal distances."""
 
 
-def check_method(name: Any, argument: str = "method") -> str:
+def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = ()) -> str:
     """Return a name of `METHOD_TABLE`; otherwise raise an error that says how names are made.
 
     Parameters
@@ -167,6 +172,8 @@ def check_method(name: Any, argument: str = "method") -> str:
         The method.
     argument : str
         What the user calls it.
+    also : iterable of str
+        What else the argument may be, for the message.
     """
     if isinstance(name, str) and name in METHOD_TABLE:
         return name
@@ -174,7 +181,7 @@ def check_method(name: Any, argument: str = "method") -> str:
     apart = [each for each in METHOD_TABLE if each in METHODS or each not in _crossed(families, placements)]
     beginnings, ends = (", ".join(short for short, _ in parts) for parts in (families, placements))
     requirement = (
-        f"be one of {listed(apart, most=30)}, or a family ({beginnings}) and a placement ({ends}) as in 'BS-Q', with "
+        f"be one of {listed((*also, *apart), most=30)}, or a family ({beginnings}) and a placement ({ends}) as in 'BS-Q', with "
         "'Grad' in between for learned knots as in 'BS-Grad-Q'"
     )
     near = get_close_matches(str(name), METHOD_TABLE, n=1)

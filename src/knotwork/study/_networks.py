@@ -158,14 +158,14 @@ def _parts(
         "size": encoding.size,
         "backbone": choice.settings,
         "training": training,
-        "categories": plan.categories if data.categorical and choice.config.name != "ft" else None,
+        "categories": plan.categories if data.categorical and not choice.config.takes_tokens else None,
         "nrmse_by": plan.nrmse_by if data.task == "regression" else None,
         "together": plan.together,
     }
     later = {
         "variant": variant,
         "keep_knots": True if plan.keep_knots and method.learnable else None,
-        "bins": plan.bins if plan.bins != "cart" and method.family == "ple" else None,
+        "bins": plan.bins if plan.bins != "cart" and method.has_bins else None,
     }
     return parts | {name: value for name, value in later.items() if value is not None}
 
