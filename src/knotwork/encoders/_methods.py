@@ -181,8 +181,8 @@ def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = (
     apart = [each for each in METHOD_TABLE if each in METHODS or each not in _crossed(families, placements)]
     beginnings, ends = (", ".join(short for short, _ in parts) for parts in (families, placements))
     requirement = (
-        f"be one of {listed((*also, *apart), most=30)}, or a family ({beginnings}) and a placement ({ends}) as in 'BS-Q', with "
-        "'Grad' in between for learned knots as in 'BS-Grad-Q'"
+        f"be one of {listed((*also, *apart), most=30)}, or a family ({beginnings}) and a placement ({ends}) as in "
+        "'BS-Q', with 'Grad' in between for learned knots as in 'BS-Grad-Q'"
     )
     near = get_close_matches(str(name), METHOD_TABLE, n=1)
     raise argument_error(argument, requirement, name, f"Did you mean {near[0]!r}?" if near else "")
