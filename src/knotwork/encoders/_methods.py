@@ -1,9 +1,9 @@
 """The methods by name, those of every registered family and placement and further ones, and their encoders."""
 
+import operator
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import lru_cache
 from inspect import signature
 from typing import Any, Self, final
 
@@ -87,15 +87,14 @@ _NAMED = {
 _NAMED_AND_LEARNED = {"PLE-Grad": Method("ple", "cart", learnable=True, start="PLE")}
 
 
-@lru_cache(maxsize=8)
-def _crossed(families: tuple[tuple[str, str], ...], placements: tuple[tuple[str, str], ...]) -> dict[str, Method]:
+def _crossed() -> dict[str, Method]:
     """Return the methods of all pairs: fixed knots, learned ones from the first placement, then from the others.
 
     Reports list methods in this order, which is the paper's.
     """
+    families, placements = _shorts()
     pairs = [(family, short, place, end) for short, family in families for end, place in placements]
-    first = placements[0][0] if placements else ""
-    learned = sorted(pairs, key=lambda pair: pair[3] != first)
+    learned = sorted(pairs, key=lambda pair: pair[3] != placements[0][0])
     return {
         **{f"{short}-{end}": Method(family, place) for family, short, place, end in pairs},
         **{
@@ -131,9 +130,17 @@ class MethodTable(MutableMapping[str, Method]):
 
     def __init__(self) -> None:
         self._added: dict[str, Method] = {}
+        self._computed: dict[str, Method] = {}
+        self._names: tuple[str, ...] = ()
+        self._parts: list[object] = []
 
     def _all(self) -> dict[str, Method]:
-        return {**_NAMED, **_crossed(*_shorts()), **_NAMED_AND_LEARNED, **self._added}
+        """Return all methods; those of pairs are computed again only after a registry has changed."""
+        names, parts = (*FAMILIES, *PLACEMENTS), [*FAMILIES.values(), *PLACEMENTS.values()]
+        if names != self._names or not all(map(operator.is_, parts, self._parts)):
+            self._computed = {**_NAMED, **_crossed(), **_NAMED_AND_LEARNED}
+            self._names, self._parts = names, parts
+        return {**self._computed, **self._added} if self._added else self._computed
 
     def __getitem__(self, name: str) -> Method:
         return self._all()[name]
@@ -178,7 +185,8 @@ def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = (
     if isinstance(name, str) and name in METHOD_TABLE:
         return name
     families, placements = _shorts()
-    apart = [each for each in METHOD_TABLE if each in METHODS or each not in _crossed(families, placements)]
+    crossed = _crossed()
+    apart = [each for each in METHOD_TABLE if each in METHODS or each not in crossed]
     beginnings, ends = (", ".join(short for short, _ in parts) for parts in (families, placements))
     requirement = (
         f"be one of {listed((*also, *apart), most=30)}, or a family ({beginnings}) and a placement ({ends}) as in "
