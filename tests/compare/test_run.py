@@ -60,7 +60,7 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, t
     assert len(table) == 20
     again = kw.load(found.model_path, device="cpu")
     assert (again.predict(pd.read_csv(tmp_path / "new.csv")) == table["prediction"].to_numpy()).all()
-    assert again.encoding == found.ranking.chosen.candidate.spec
+    assert again.encoding == str(found.ranking.chosen.candidate)
 
 
 def test_files_of_a_comparison(tmp_path, short):
