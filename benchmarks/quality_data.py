@@ -5,8 +5,8 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.metrics import roc_auc_score
 
-from knotwork._preparation.splits import Split, make_splits
 from knotwork.datasets import Dataset
+from knotwork.study import Split, make_splits
 
 __all__ = ["TABLES", "coded", "score", "splits_of", "target_of"]
 

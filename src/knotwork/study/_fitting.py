@@ -20,15 +20,13 @@ from knotwork.knots._placements import placement_traits
 from knotwork.study._data import StudyData
 from knotwork.study._files import write_bytes
 from knotwork.study._networks import NetworkSpec
+from knotwork.study._plan import DEFAULT_BINS
 from knotwork.training._members import TrainingTable
 
 __all__ = ["FITTED_VERSION", "Wanted", "fit_all", "wanted_by"]
 
 FITTED_VERSION = 1
 """Part of every name: it grows when a change of the library changes what is fitted."""
-
-DEFAULT_BINS = "cart"
-"""What a plan says of the bins of PLE where they are left to the method."""
 
 LEAST_CELLS = 1_000_000
 """With fewer values to fit than this, threads would not pay."""

@@ -26,7 +26,7 @@ from knotwork.study._choices import (
 from knotwork.training._config import TrainingConfig
 from knotwork.training._network import CATEGORIES
 
-__all__ = ["BINS", "DIVISORS", "PLANS", "Plan", "load_plan"]
+__all__ = ["BINS", "DEFAULT_BINS", "DIVISORS", "PLANS", "Plan", "load_plan"]
 
 PLANS: dict[str, Path] = {path.stem: path for path in sorted((Path(__file__).parent / "plans").glob("*.toml"))}
 """The built-in plans by name."""
@@ -34,10 +34,11 @@ PLANS: dict[str, Path] = {path.stem: path for path in sorted((Path(__file__).par
 DIVISORS = {"std": "the standard deviation of the test target", "range": "the range of the test target"}
 """What RMSE is divided by to give NRMSE."""
 
-BINS = ("cart", "uniform", "quantile")
-"""How the bins of PLE may be placed."""
+DEFAULT_BINS = "cart"
+BINS = (DEFAULT_BINS, "uniform", "quantile")
+"""How the bins of PLE may be placed: by default as the method says."""
 
-LATER: dict[str, Any] = {"variants": [], "keep_knots": False, "bins": "cart"}
+LATER: dict[str, Any] = {"variants": [], "keep_knots": False, "bins": DEFAULT_BINS}
 """Fields that plans did not have at first, with their defaults."""
 
 
@@ -107,7 +108,7 @@ class Plan:
     together: bool = True
     variants: tuple[Variant, ...] = ()
     keep_knots: bool = False
-    bins: str = "cart"
+    bins: str = DEFAULT_BINS
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -138,7 +139,7 @@ class Plan:
         check_choice(self.categories, "categories", CATEGORIES)
         check_choice(self.nrmse_by, "nrmse_by", DIVISORS)
         check_choice(self.bins, "bins", BINS)
-        if self.bins != "cart" and "PLE-Adaptive" in self.methods:
+        if self.bins != DEFAULT_BINS and "PLE-Adaptive" in self.methods:
             raise argument_error("bins", "be 'cart' for PLE-Adaptive", self.bins)
         check_bool(self.together, "together")
         check_bool(self.keep_knots, "keep_knots")
