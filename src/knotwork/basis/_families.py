@@ -556,6 +556,8 @@ class Family:
             raise argument_error("basis", "be a subclass of knotwork.basis.Basis", self.basis)
         if not (isinstance(self.short, str) and self.short.isalnum()):
             raise argument_error("short", "be letters and digits, for names of methods begin with it", self.short)
+        if self.normalised and self.kind is None:
+            raise argument_error("normalised", "be False without compiled code", True, "Normalise in the function.")
 
     @property
     def suffix(self) -> str:
