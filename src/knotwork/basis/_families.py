@@ -258,12 +258,10 @@ class SplineBasis(Basis):
 
     Parameters
     ----------
-    knots : array-like of shape (K,)
-        Interior knots.
-    domain : tuple of float
-        The two ends.
+    knots, domain
+        As for `Basis`.
     degree : int
-        Degree p >= 0.
+        Degree p >= 0 of the pieces.
     """
 
     degree: int = 3
@@ -351,12 +349,8 @@ class BSpline(SplineBasis):
 
     Parameters
     ----------
-    knots : array-like of shape (K,)
-        Interior knots.
-    domain : tuple of float
-        The two ends.
-    degree : int
-        Degree p >= 0 of the pieces.
+    knots, domain, degree
+        As for `SplineBasis`.
 
     Notes
     -----
@@ -404,12 +398,8 @@ class MSpline(SplineBasis):
 
     Parameters
     ----------
-    knots : array-like of shape (K,)
-        Interior knots.
-    domain : tuple of float
-        The two ends.
-    degree : int
-        Degree p >= 0 of the pieces.
+    knots, domain, degree
+        As for `SplineBasis`.
 
     Notes
     -----
@@ -443,10 +433,8 @@ class ISpline(SplineBasis):
 
     Parameters
     ----------
-    knots : array-like of shape (K,)
-        Interior knots.
-    domain : tuple of float
-        The two ends.
+    knots, domain
+        As for `SplineBasis`.
     degree : int
         Degree p >= 0 of the M-splines; the pieces of the I-splines have degree p + 1.
 
