@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._preparation.splits import Split
+from knotwork.basis._base import FloatArray
 from knotwork.basis._blocks import Block
-from knotwork.basis._families import FloatArray
 from knotwork.encoders._base import Encoder
 from knotwork.encoders._methods import Encoding
 from knotwork.encoders._piecewise import PiecewiseLinearEncoder

@@ -4,16 +4,14 @@
 and can be kept: `BSpline`, `MSpline`, `ISpline`, `PiecewiseLinear`.
 """
 
+from knotwork.basis._base import EXTRAPOLATIONS, Basis, SplineBasis
+from knotwork.basis._bspline import BSpline
 from knotwork.basis._families import (
-    EXTRAPOLATIONS,
     FAMILIES,
-    Basis,
-    BSpline,
     Family,
     ISpline,
     MSpline,
     PiecewiseLinear,
-    SplineBasis,
     derivative,
     evaluate,
     family_of,

@@ -8,21 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from knotwork.basis._families import (
-    AFFINE,
-    LOCAL,
-    TAILS,
-    UNIT_AREA,
-    Basis,
-    FloatArray,
-    binary_unit,
-    bspline_slopes,
-    bspline_values,
-    family_name,
-    family_of,
-    heights,
-    make_basis,
-)
+from knotwork.basis._base import Basis, FloatArray, binary_unit
+from knotwork.basis._bspline import bspline_slopes, bspline_values
+from knotwork.basis._families import AFFINE, LOCAL, TAILS, UNIT_AREA, family_name, family_of, heights, make_basis
 
 __all__ = [
     "ANY",

@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_bool, check_int
 from knotwork.basis import FAMILIES, PiecewiseLinear
+from knotwork.basis._base import FloatArray
 from knotwork.basis._blocks import BasisBlock, Block
-from knotwork.basis._families import FloatArray
 from knotwork.encoders._base import Encoder
 from knotwork.knots import Column, Placement, Target, complete
 from knotwork.knots._placements import resolve_placement, separated

@@ -9,7 +9,7 @@ import pandas as pd
 from sklearn.utils.validation import column_or_1d
 
 from knotwork._checks import argument_error, check_choice
-from knotwork.basis._families import FloatArray
+from knotwork.basis._base import FloatArray
 
 __all__ = ["TASKS", "Column", "Target", "column_domain", "infer_task"]
 

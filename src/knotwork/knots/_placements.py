@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from knotwork._checks import argument_error, listed
-from knotwork.basis._families import MIN_GAP, FloatArray, binary_unit
+from knotwork.basis._base import MIN_GAP, FloatArray, binary_unit
 from knotwork.knots._columns import Column, Target
 from knotwork.knots._trees import cart_thresholds, lightgbm_thresholds
 

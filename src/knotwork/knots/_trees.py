@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from knotwork.basis._families import FloatArray
+from knotwork.basis._base import FloatArray
 from knotwork.errors import MissingPackageError
 from knotwork.knots._columns import Column, Target
 

@@ -1,0 +1,229 @@
+"""What all bases share: checked knots, the ends of the domain, values outside it, missing values."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import frexp, isfinite, ldexp
+
+import numpy as np
+import numpy.typing as npt
+
+from knotwork._checks import argument_error, check_choice, check_int
+
+__all__ = [
+    "EXTRAPOLATIONS",
+    "MIN_GAP",
+    "Basis",
+    "FloatArray",
+    "SplineBasis",
+    "binary_unit",
+    "check_domain",
+    "check_knots",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+EXTRAPOLATIONS = {
+    "clip": "a value outside the domain is moved to the nearer end",
+    "linear": "the basis continues in a straight line, with its value and slope at the end",
+    "error": "a value outside the domain is refused",
+}
+"""What can happen to values outside the domain."""
+
+MIN_GAP = 1e-290
+"""Smallest distance between neighbouring knots, in the unit of `binary_unit`: its reciprocal is finite."""
+
+
+def binary_unit(low: float, high: float) -> float:
+    """Return a power of two that brings a width at the limits of float64 away from them, and 1 for any other.
+
+    Multiplying by a power of two is exact, so formulas hold to the last bit for domains like ``(-1e308, 1e308)``,
+    whose width overflows, and ``(0, 1e-310)``, whose reciprocal does. Widths are brought to about 2**500 and
+    2**-500, not to 1, so that on a column with an outlier of 1e308 small numbers do not vanish.
+
+    Examples
+    --------
+    >>> binary_unit(0.0, 5.0), binary_unit(-1e308, 1e308) == 2.0**-524
+    (1.0, True)
+    """
+    half_width = 0.5 * high - 0.5 * low
+    if 1e-200 < half_width < 1e200:
+        return 1.0
+    return ldexp(1.0, (500 if half_width > 1.0 else -500) - frexp(half_width)[1])
+
+
+def check_domain(domain: object) -> tuple[float, float]:
+    """Return the domain as two finite floats, the first smaller than the second."""
+    requirement = "be two finite numbers, the first smaller than the second"
+    try:
+        low, high = (float(end) for end in domain)  # type: ignore[attr-defined]  # whatever cannot be iterated is refused
+    except (TypeError, ValueError) as error:
+        raise argument_error("domain", requirement, domain) from error
+    if not (isfinite(low) and isfinite(high) and low < high):
+        raise argument_error("domain", requirement, domain)
+    return low, high
+
+
+def check_knots(knots: npt.ArrayLike, domain: tuple[float, float]) -> FloatArray:
+    """Return the interior knots as a read-only array: finite, strictly increasing, strictly inside the domain."""
+    try:
+        array = np.array(knots, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise argument_error("knots", "be a sequence of numbers", knots) from error
+    if array.ndim != 1:
+        raise argument_error("knots", "be one-dimensional", knots)
+    low, high = domain
+    unit = binary_unit(low, high)
+    breaks = np.concatenate(([low], array, [high])) * unit
+    if not np.all(np.diff(breaks) > MIN_GAP):
+        raise argument_error(
+            "knots",
+            f"be strictly increasing and strictly inside the domain ({low!r}, {high!r})",
+            array,
+            "Sort them, drop repeated ones, and leave out the ends of the domain.",
+        )
+    array.setflags(write=False)
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Basis(ABC):
+    """Functions on an interval, ``size`` of them, given by interior knots.
+
+    Parameters
+    ----------
+    knots : array-like of shape (K,)
+        Interior knots, strictly increasing and strictly inside the domain. None at all is allowed.
+    domain : tuple of float
+        The two ends. Both belong to the basis.
+    """
+
+    knots: FloatArray
+    domain: tuple[float, float] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "domain", check_domain(self.domain))
+        object.__setattr__(self, "knots", check_knots(self.knots, self.domain))
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number m of functions; every knot adds one."""
+
+    @property
+    def degree(self) -> int:
+        """Degree of the pieces; 0 for a basis that has no degree to choose."""
+        return 0
+
+    @abstractmethod
+    def _values(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
+        """Return values of shape (n, size) at x of shape (n,), inside the domain; ``breaks = [low, *knots, high]``."""
+
+    @abstractmethod
+    def _slopes(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
+        """Return the derivatives with respect to x; arguments and shape as for `_values`."""
+
+    def evaluate(self, x: npt.ArrayLike, extrapolation: str = "clip") -> FloatArray:
+        """Return the values of all functions.
+
+        A missing value gives a row of NaN. What happens outside the domain is chosen by `extrapolation`.
+
+        Parameters
+        ----------
+        x : array-like of shape (...)
+            Where to evaluate.
+        extrapolation : {"clip", "linear", "error"}
+            How to treat values outside the domain.
+
+        Returns
+        -------
+        ndarray of shape (..., size)
+            Values in float64.
+        """
+        return self._evaluate(x, extrapolation)
+
+    def encode(self, x: npt.ArrayLike, extrapolation: str = "clip") -> FloatArray:
+        """Return the values that the functions have on the domain scaled to [0, 1]; parameters as for `evaluate`.
+
+        They differ from `evaluate` only for functions with a unit, such as M-splines, whose height depends on the width
+        of the domain.
+        """
+        return self._evaluate(x, extrapolation, scaled=True)
+
+    def _evaluate(self, x: npt.ArrayLike, extrapolation: str, *, scaled: bool = False) -> FloatArray:
+        x, inside, unit = self._prepare(x, extrapolation)
+        breaks = self._breaks(unit)
+        values = self._values(inside * unit, breaks)
+        if extrapolation == "linear":
+            outside = np.flatnonzero(x.ravel() != inside)
+            steps = (x.ravel()[outside] - inside[outside]) * unit
+            values[outside] += steps[:, None] * self._slopes(inside[outside] * unit, breaks)
+        with np.errstate(over="ignore"):  # an M-spline on a domain narrower than 1e-308 is infinite in float64
+            values *= self._density_unit(breaks[-1] - breaks[0] if scaled else unit)
+        values[np.isnan(inside)] = np.nan
+        return values.reshape(*x.shape, self.size)
+
+    def derivative(self, x: npt.ArrayLike, extrapolation: str = "clip") -> FloatArray:
+        """Return the derivatives of all functions with respect to x.
+
+        At a knot where a derivative jumps it is the one from the right, at the right end the one from the left.
+        Outside, clipped values have derivative zero and linearly continued ones the slope at the end.
+        Parameters and shapes are those of `evaluate`.
+        """
+        x, inside, unit = self._prepare(x, extrapolation)
+        slopes = self._slopes(inside * unit, self._breaks(unit))
+        with np.errstate(over="ignore"):
+            slopes *= unit * self._density_unit(unit)
+        if extrapolation == "clip":
+            slopes[x.ravel() != inside] = 0.0
+        slopes[np.isnan(inside)] = np.nan
+        return slopes.reshape(*x.shape, self.size)
+
+    def _density_unit(self, unit: float) -> float:
+        """Return what a value computed on ``unit * x`` is multiplied by to be one on x."""
+        del unit
+        return 1.0
+
+    def _breaks(self, unit: float) -> FloatArray:
+        low, high = self.domain
+        return np.concatenate(([low], self.knots, [high])) * unit
+
+    def _prepare(self, x: npt.ArrayLike, extrapolation: str) -> tuple[FloatArray, FloatArray, float]:
+        """Return x, its values moved into the domain (flat), and the unit of `binary_unit`."""
+        check_choice(extrapolation, "extrapolation", EXTRAPOLATIONS)
+        x = np.asarray(x, dtype=np.float64)
+        low, high = self.domain
+        inside = np.clip(x.ravel(), low, high)
+        if extrapolation != "clip":
+            refused = x[(x < low) | (x > high)] if extrapolation == "error" else x[np.isinf(x)]
+            if refused.size:
+                raise argument_error(
+                    "x",
+                    f"lie inside the domain ({low!r}, {high!r})" if extrapolation == "error" else "be finite",
+                    refused[0],
+                    "Pass extrapolation='clip' to move such values to the nearer end.",
+                )
+        return x, inside, binary_unit(low, high)
+
+
+@dataclass(frozen=True, eq=False)
+class SplineBasis(Basis):
+    """A basis of pieces of one degree.
+
+    Parameters
+    ----------
+    knots, domain
+        As for `Basis`.
+    degree : int
+        Degree p >= 0 of the pieces.
+    """
+
+    degree: int = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "degree", check_int(self.degree, "degree", minimum=0))
+
+    @property
+    def size(self) -> int:
+        """Number of functions, m = K + degree + 1."""
+        return len(self.knots) + self.degree + 1
