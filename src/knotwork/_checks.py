@@ -1,16 +1,39 @@
-"""Checks of arguments, and the wording of what they say when they fail."""
+"""Checks of arguments and of installed packages, and the wording of their errors."""
 
 from collections.abc import Collection, Iterable
+from importlib.util import find_spec
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from knotwork.errors import ArgumentError, ArgumentTypeError
+from knotwork.errors import ArgumentError, ArgumentTypeError, MissingPackageError
 
-__all__ = ["argument_error", "check_bool", "check_choice", "check_int", "listed", "type_error"]
+__all__ = [
+    "PARTS",
+    "argument_error",
+    "check_bool",
+    "check_choice",
+    "check_installed",
+    "check_int",
+    "check_part",
+    "listed",
+    "type_error",
+]
 
-T = TypeVar("T")
+_TORCH = ("torch", "safetensors")
+_STUDY = (*_TORCH, "pandas", "pyarrow", "matplotlib", "jinja2")
+
+PARTS = {
+    "knotwork.nn": ("torch", ("torch",)),
+    "knotwork.training": ("torch", ("torch",)),
+    "knotwork.estimators": ("torch", _TORCH),
+    "knotwork.datasets": ("study", ("pandas", "pyarrow")),
+    "knotwork.study": ("study", _STUDY),
+    "knotwork.report": ("study", _STUDY),
+    "knotwork.compare": ("study", _STUDY),
+}
+"""The parts of the library that a plain installation leaves out: the extra that brings each, and its packages."""
 
 
 def argument_error(name: str, requirement: str, value: object, hint: str = "") -> ArgumentError:
@@ -21,9 +44,9 @@ def argument_error(name: str, requirement: str, value: object, hint: str = "") -
     name : str
         Name of the argument, as the user writes it.
     requirement : str
-        What it must be, to follow the word "must".
+        The requirement, as it follows the word "must".
     value : object
-        What it was.
+        The value that was given.
     hint : str
         The next step, as a sentence of its own.
 
@@ -43,6 +66,38 @@ def type_error(name: str, requirement: str, value: object, hint: str = "") -> Ar
 def _sentence(name: str, requirement: str, value: object, hint: str) -> str:
     sentence = f"{name} must {requirement}, got {name}={value!r}."
     return f"{sentence} {hint}" if hint else sentence
+
+
+def check_installed(subject: str, extra: str, *packages: str, hint: str = "") -> None:
+    """Raise an error with the command to type if one of `packages` is not installed; none of them is imported.
+
+    Parameters
+    ----------
+    subject : str
+        What needs the packages, as the user writes it.
+    extra : str
+        The extra of this library that brings them.
+    *packages : str
+        Names of the packages.
+    hint : str
+        Another way, as a sentence of its own.
+
+    Examples
+    --------
+    >>> check_installed("SplineEncoder", "all", "numpy", "knitwork")
+    Traceback (most recent call last):
+    knotwork.errors.MissingPackageError: SplineEncoder needs knitwork: pip install "knotwork[all]"
+    """
+    for package in packages:
+        if find_spec(package) is None:
+            sentence = f'{subject} needs {package}: pip install "knotwork[{extra}]"'
+            raise MissingPackageError(f"{sentence}. {hint}" if hint else sentence, name=package)
+
+
+def check_part(module: str, subject: str | None = None) -> None:
+    """Raise the error of `check_installed` if a package of a part of the library, one of `PARTS`, is not installed."""
+    extra, packages = PARTS[module]
+    check_installed(subject or module, extra, *packages)
 
 
 def listed(items: Iterable[object], most: int = 12) -> str:

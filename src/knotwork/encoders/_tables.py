@@ -50,14 +50,9 @@ def is_batches(X: Any) -> bool:
 
 
 def header(X: Any) -> Any:
-    """Return what scikit-learn reads names and number of columns from: X, or an empty pandas frame for other frames."""
+    """Return what scikit-learn reads names and number of columns from: X, or the frame without its rows."""
     frame = as_frame(X)
-    if frame is None:
-        return X
-    import pandas as pd  # noqa: PLC0415 - only needed where the user has a frame
-
-    names = frame_names(frame)
-    return pd.DataFrame(np.empty((0, len(names))), columns=names)
+    return X if frame is None else frame.head(0).to_native()
 
 
 def column_labels(estimator: Any) -> list[str]:

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from sklearn.utils.validation import column_or_1d
 
 from knotwork._checks import argument_error, check_choice
+from knotwork._objects import missing_mask
 
 __all__ = ["TASKS", "Target", "infer_task"]
 
@@ -48,7 +48,7 @@ class Target:
         labels = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)  # keeps nullable integers
         task = task or infer_task(labels)
         if task == "classification":
-            _refuse_missing(pd.isna(labels))
+            _refuse_missing(missing_mask(labels))
             texts = labels.astype(str) if labels.dtype.kind == "O" else labels
             return cls(np.unique(texts, return_inverse=True)[1], task)
         try:
