@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from knotwork._cli import app
-from knotwork.study import PLANS, load_plan, load_results, trainer
+from knotwork.study import PLANS, _trainer, load_plan, load_results
 
 SMALL = """
 description = "The demo, smaller."
@@ -52,7 +52,7 @@ def test_demo_is_a_study_that_ends_in_a_report(small):
 
 
 def test_ctrl_c_in_the_demo_leaves_a_message_and_the_rest_can_be_run(small, monkeypatch):
-    whole, calls = trainer.train, []
+    whole, calls = _trainer.train, []
 
     def interrupt(*args, **kwargs):
         calls.append(1)
@@ -61,7 +61,7 @@ def test_ctrl_c_in_the_demo_leaves_a_message_and_the_rest_can_be_run(small, monk
         return whole(*args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(trainer, "train", interrupt)
+        patch.setattr(_trainer, "train", interrupt)
         stopped = demo(small)
     assert stopped.exit_code == 130
     assert "run the same command again" in stopped.output

@@ -166,7 +166,7 @@ class _Run:
             self._note(line)
         warnings = [f"{each} (--drop leaves a column out.)" for each in columns.warnings]
         for line in warnings:
-            self.say(f"Look: {line}")
+            self.say(f"Warning: {line}")
         plan = self._plan(source)
         validation, interrupted = self._validate(source, plan)
         good = [each for each in validation.scored if each.is_finite]
