@@ -61,13 +61,15 @@ _LATER = {
 """The names that are imported when they are first used, and the module of each."""
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'knotwork' has no attribute {name!r}")
-    if _LATER[name] in PARTS:
-        check_part(_LATER[name], f"knotwork.{name}")
-    module = import_module(_LATER[name])
-    return module if _LATER[name] == f"knotwork.{name}" else getattr(module, name)
+if not TYPE_CHECKING:  # type checkers would take any name for one of the module
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(f"module 'knotwork' has no attribute {name!r}")
+        if _LATER[name] in PARTS:
+            check_part(_LATER[name], f"knotwork.{name}")
+        module = import_module(_LATER[name])
+        return module if _LATER[name] == f"knotwork.{name}" else getattr(module, name)
 
 
 def __dir__() -> list[str]:
