@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import knotwork
+from knotwork._checks import PARTS
+from tests.installations import core
 from tests.test_documents import PAGES, blocks
 from tests.test_reference import PUBLIC
 
@@ -90,6 +92,39 @@ def test_the_picture_of_the_layers_is_true():
     expected = [f"    {layer} --> {low}" for layer, below in reversed(layer_graph().items())
                 for low in sorted(below, key=LAYERS.index, reverse=True)]  # fmt: skip
     assert picture.splitlines() == expected, "\n".join(["expected:", *expected])
+
+
+def imported_at_once(path):
+    """Return what a file imports when it is loaded: not in a function, and not for type checkers only."""
+    waiting = [ast.parse(path.read_text())]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting += node.orelse
+        elif not isinstance(node, ast.FunctionDef):
+            waiting += ast.iter_child_nodes(node)
+
+
+def optional_packages():
+    """Return for each layer the optional packages that are loaded with it and with all layers that it imports."""
+    packages = {layer: set() for layer in LAYERS}
+    for path in FILES:
+        if layer_of(module_of(path)) is not None:
+            packages[layer_of(module_of(path))] |= set(imported_at_once(path))
+    for layer in LAYERS:  # upwards: what lies below is complete
+        below = {layer_of(name) for name in packages[layer] if name.startswith("knotwork.")} - {layer}
+        packages[layer] = packages[layer].union(*(packages[each] for each in below))
+    return {layer: {name.partition(".")[0] for name in names} & set(core.ABSENT) for layer, names in packages.items()}
+
+
+def test_parts_that_need_an_extra_name_all_of_their_packages():
+    needed = {f"knotwork.{layer}": names for layer, names in optional_packages().items()
+              if names and not layer.startswith("_")}  # fmt: skip
+    assert needed == {module: set(packages) for module, (_, packages) in PARTS.items()}
 
 
 def code_for_readers():

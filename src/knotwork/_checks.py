@@ -21,17 +21,14 @@ __all__ = [
     "type_error",
 ]
 
-_TORCH = ("torch", "safetensors")
-_STUDY = (*_TORCH, "pandas", "pyarrow", "matplotlib", "jinja2")
-
 PARTS = {
     "knotwork.nn": ("torch", ("torch",)),
     "knotwork.training": ("torch", ("torch",)),
-    "knotwork.estimators": ("torch", _TORCH),
-    "knotwork.datasets": ("study", ("pandas", "pyarrow")),
-    "knotwork.study": ("study", _STUDY),
-    "knotwork.report": ("study", _STUDY),
-    "knotwork.compare": ("study", _STUDY),
+    "knotwork.estimators": ("torch", ("torch", "safetensors")),
+    "knotwork.datasets": ("study", ("pandas",)),
+    "knotwork.study": ("study", ("torch", "pandas", "pyarrow")),
+    "knotwork.report": ("study", ("torch", "pandas", "pyarrow", "matplotlib", "jinja2")),
+    "knotwork.compare": ("study", ("torch", "safetensors", "pandas", "pyarrow", "matplotlib", "jinja2")),
 }
 """The parts of the library that a plain installation leaves out: the extra that brings each, and its packages."""
 
