@@ -17,8 +17,8 @@ import torch
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
 from knotwork.datasets import load_dataset
-from knotwork.estimators._columns import Columns
-from knotwork.estimators._preparation import Choice, fit_blocks
+from knotwork._preparation.columns import Columns
+from knotwork.estimators._encodings import Choice, fit_blocks
 from knotwork.nn._backbones.config import MLPConfig
 from knotwork.training import METRICS, Member, TrainingConfig, TrainingTable, train
 

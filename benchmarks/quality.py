@@ -31,7 +31,7 @@ from quality_peers import PEERS
 from quality_table import MODELS, page
 
 from knotwork.datasets import Dataset, load_dataset
-from knotwork.study._folds import Split
+from knotwork._preparation.splits import Split
 from knotwork.training._engine import resolve_device
 
 

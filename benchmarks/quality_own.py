@@ -22,7 +22,7 @@ from knotwork.datasets import Dataset
 from knotwork.estimators import _base as base
 from knotwork.estimators._candidates import Candidate, propose
 from knotwork.nn._backbones.config import Backbone
-from knotwork.study._folds import Split
+from knotwork._preparation.splits import Split
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
 from knotwork.training._members import Member, TrainingTable

@@ -193,14 +193,14 @@ def matrix_rate(device: torch.device) -> float:
 def measure(backbone: str, n_members: int, method: str, size: int, device: torch.device) -> tuple[float, float]:
     """Return the time of a step of a stack, and its operations."""
     table = make_table()
-    there = DeviceTable.from_table(table, device)
+    data = DeviceTable.from_table(table, device)
     config = TrainingConfig.paper()
-    stack = TrainingStack(table, there, make_members(table, n_members, method, size), BACKBONES[backbone](), config)
+    stack = TrainingStack(table, data, make_members(table, n_members, method, size), BACKBONES[backbone](), config)
     with matrix_precision(config, device):
         stack.begin()
         seconds = timed(stack.step, device, 30 if device.type == "cuda" else 5)
     done = operations(stack)
-    del stack, there
+    del stack, data
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()

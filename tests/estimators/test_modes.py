@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from knotwork.estimators._candidates import CANDIDATES, propose
 from sklearn import metrics
 from sklearn.base import clone
 
@@ -12,8 +13,7 @@ import knotwork as kw
 from knotwork._recommend import BACKBONES, RECOMMENDATIONS, TASKS
 from knotwork.errors import ArgumentError
 from knotwork.estimators import _base as base
-from knotwork.estimators._candidates import CANDIDATES, propose
-from knotwork.estimators._preparation import hold_out
+from knotwork.estimators._encodings import hold_out
 from knotwork.nn import FTTransformerConfig, MLPConfig, ResNetConfig
 from tests.estimators.saved_cases import uneven_weights
 

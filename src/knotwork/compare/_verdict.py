@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from knotwork.compare._folded import FoldedTable
+from knotwork._preparation.members import PreparedTable
 from knotwork.compare._scoring import Scored
 from knotwork.encoders._methods import Encoding
 from knotwork.report._words import enumerate_words
@@ -122,11 +122,12 @@ def significant(value: float, digits: int = 4) -> str:
     return f"{value:,.{max(digits - 1 - place, 0)}f}"
 
 
-def baseline_scores(folded: FoldedTable) -> npt.NDArray[np.float64]:
+def baseline_scores(prepared: PreparedTable) -> npt.NDArray[np.float64]:
     """Return for each fold the score of predicting the same for all rows: mean, or shares of the classes."""
-    table, out = folded.table, []
-    for fold in folded.folds:
-        known, tested = table.target[fold.fit], table.target[fold.test]
+    table, out = prepared.table, []
+    for split in prepared.splits:
+        known = table.target[np.concatenate([split.train, split.valid])]
+        tested = table.target[split.test]
         if table.task == "regression":
             out.append(float(np.sqrt(np.mean((tested - known.mean()) ** 2))))
         else:

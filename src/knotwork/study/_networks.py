@@ -158,7 +158,7 @@ def _parts(
         "size": encoding.size,
         "backbone": choice.settings,
         "training": training,
-        "categories": plan.categories if data.categorical and choice.config.name != "ft" else None,
+        "categories": plan.categories if data.categorical and not choice.config.takes_tokens else None,
         "nrmse_by": plan.nrmse_by if data.task == "regression" else None,
         "together": plan.together,
     }

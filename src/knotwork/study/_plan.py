@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
+from knotwork._preparation.splits import SPLITS
 from knotwork.datasets import KEYS
 from knotwork.encoders._methods import METHOD_TABLE, Encoding
 from knotwork.study._choices import (
@@ -22,7 +23,6 @@ from knotwork.study._choices import (
     read_training,
     refuse_unknown,
 )
-from knotwork.study._folds import SPLITS
 from knotwork.training._config import TrainingConfig
 from knotwork.training._network import CATEGORIES
 
@@ -54,7 +54,8 @@ class Plan:
     methods : tuple of str
         Names of `knotwork.METHODS`, or further ones with learned knots such as ``"BS-Grad-Q"`` and ``"PLE-Grad"``.
     backbones : tuple of BackboneChoice
-        The networks, or linear models (``"linear"``); also names, or mappings as in a TOML file.
+        The networks, or linear models (``"linear"``); also names, or mappings as in a TOML file. Settings that are not
+        named are those of the paper, unless `training` says ``preset = "default"``.
     datasets : tuple of str, default=()
         Keys of `knotwork.datasets.KEYS`.
     tables : tuple of TableFile, default=()
@@ -155,7 +156,9 @@ class Plan:
             if not isinstance(getattr(self, name), list | tuple):
                 raise type_error(name, "be a list", getattr(self, name))
         object.__setattr__(self, "sizes", tuple(self.sizes))
-        object.__setattr__(self, "backbones", tuple(BackboneChoice.from_value(each) for each in self.backbones))
+        preset = self.training.get("preset", "paper") if isinstance(self.training, Mapping) else "paper"
+        backbones = tuple(BackboneChoice.from_value(each, preset) for each in self.backbones)
+        object.__setattr__(self, "backbones", backbones)
         object.__setattr__(self, "variants", tuple(Variant.from_value(each) for each in self.variants))
         object.__setattr__(self, "tables", tuple(read_table_file(each) for each in self.tables))
         object.__setattr__(self, "training", read_training({} if self.training is None else self.training))
