@@ -10,8 +10,8 @@ __all__ = ["factorize", "is_missing", "missing_mask"]
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-SELF_EQUAL = (str, bool, int, np.bool_, np.integer, bytes)
-"""Types of which no value marks a missing one."""
+NEVER_MISSING = (str, bool, int, np.bool_, bytes)
+"""Types of which no value marks a missing one; integers of NumPy are not among them, for timedelta64 is one."""
 
 
 def is_missing(value: object) -> bool:
@@ -35,7 +35,7 @@ def missing_mask(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Return which values of an array of shape (n,) are missing."""
     if values.dtype.kind == "O":
         objects = values.tolist()
-        if all(issubclass(each, SELF_EQUAL) for each in set(map(type, objects))):  # much faster, and the usual case
+        if all(issubclass(each, NEVER_MISSING) for each in set(map(type, objects))):  # much faster, and the usual case
             return np.zeros(len(values), dtype=bool)
         return np.fromiter(map(is_missing, objects), dtype=bool, count=len(objects))
     if values.dtype.kind not in "fcmM":
@@ -86,9 +86,8 @@ def _factorize_dense(offsets: IntArray, low: int, dtype: np.dtype[Any]) -> tuple
 
 def _factorize_objects(objects: list[Any]) -> tuple[IntArray, npt.NDArray[Any]]:
     """Look objects up in a dict: passes in C, where one with `setdefault` would call Python for each value."""
-    distinct = np.empty(len(seen := dict.fromkeys(objects)), dtype=object)
-    distinct[:] = list(seen)
+    seen: dict[Any, int] = dict.fromkeys(objects, -1)
+    distinct = np.fromiter(seen, dtype=object, count=len(seen))
     present = distinct[~missing_mask(distinct)]
-    places = dict.fromkeys(seen, -1) if len(present) < len(distinct) else seen
-    places.update(zip(present.tolist(), range(len(present)), strict=True))
-    return np.fromiter(map(places.__getitem__, objects), dtype=np.int64, count=len(objects)), present
+    seen.update(zip(present.tolist(), range(len(present)), strict=True))
+    return np.fromiter(map(seen.__getitem__, objects), dtype=np.int64, count=len(objects)), present

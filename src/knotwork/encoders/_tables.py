@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from knotwork._checks import listed, type_error
+from knotwork._objects import is_missing
 from knotwork.errors import ColumnError, ColumnTypeError
 
 __all__ = [
@@ -186,7 +187,7 @@ def floats(values: NumberArray, label: str) -> npt.NDArray[np.float64]:
 
 def _float(value: Any) -> float:
     """Convert an object to a float; None and marks of missing values become NaN."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    if is_missing(value):
         return float("nan")
     if np.iscomplexobj(value):
         raise TypeError("a complex number")
