@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import knotwork
 from knotwork._cli import app
 from knotwork.study import PLANS, _trainer, load_plan, load_results
 
@@ -90,3 +91,8 @@ def test_a_wrong_argument_is_explained(arguments, word):
 def test_help_has_an_example():
     result = CliRunner().invoke(app, ["demo", "--help"])
     assert "Example" in result.output
+
+
+def test_version():
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"knotwork {knotwork.__version__}\n")

@@ -60,7 +60,6 @@ _LATER = {
 }
 """The names that are imported when they are first used, and the module of each."""
 
-
 if not TYPE_CHECKING:  # type checkers would take any name for one of the module
 
     def __getattr__(name: str) -> Any:
@@ -69,7 +68,9 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of the module
         if _LATER[name] in PARTS:
             check_part(_LATER[name], f"knotwork.{name}")
         module = import_module(_LATER[name])
-        return module if _LATER[name] == f"knotwork.{name}" else getattr(module, name)
+        value = module if _LATER[name] == f"knotwork.{name}" else getattr(module, name)
+        globals()[name] = value  # the next use of the name does not come here
+        return value
 
 
 def __dir__() -> list[str]:

@@ -34,7 +34,7 @@ PARTS = {
 
 
 def argument_error(name: str, requirement: str, value: object, hint: str = "") -> ArgumentError:
-    """Return the error for an argument whose value is wrong.
+    """Return the error for an argument with an invalid value.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def argument_error(name: str, requirement: str, value: object, hint: str = "") -
     value : object
         The value that was given.
     hint : str
-        The next step, as a sentence of its own.
+        The next step, as a complete sentence.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def argument_error(name: str, requirement: str, value: object, hint: str = "") -
 
 
 def type_error(name: str, requirement: str, value: object, hint: str = "") -> ArgumentTypeError:
-    """Return the error for an argument whose type is wrong; parameters as in `argument_error`."""
+    """Return the error for an argument with an invalid type; parameters as in `argument_error`."""
     return ArgumentTypeError(_sentence(name, requirement, value, hint))
 
 
@@ -66,7 +66,7 @@ def _sentence(name: str, requirement: str, value: object, hint: str) -> str:
 
 
 def check_installed(subject: str, extra: str, *packages: str, hint: str = "") -> None:
-    """Raise an error with the command to type if one of `packages` is not installed; none of them is imported.
+    """Raise an error that names the command to install `packages` if one is missing; none of them is imported.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def check_installed(subject: str, extra: str, *packages: str, hint: str = "") ->
     *packages : str
         Names of the packages.
     hint : str
-        Another way, as a sentence of its own.
+        An alternative, as a complete sentence.
 
     Examples
     --------
