@@ -11,6 +11,7 @@ import pytest
 from sklearn.model_selection import KFold
 
 from knotwork.datasets import load_dataset
+from knotwork.encoders import Encoding
 from knotwork.errors import ArgumentError
 from knotwork.study import load_results, run
 from knotwork.study._records import RecordWarning
@@ -146,17 +147,15 @@ def test_categories_of_a_users_table(tmp_path):
 
 
 def test_a_method_that_raises_fails_alone_and_is_retried_on_request(finished, tmp_path, monkeypatch):
-    from knotwork.study import _preparation as preparation
+    original = Encoding.encoder
 
-    original = preparation.encoder_from_spec
-
-    def broken(name, size, options):
-        if name == "BS-Q":
+    def broken(encoding, **options):
+        if encoding.method == "BS-Q":
             raise RuntimeError("no knots today")
-        return original(name, size, options)
+        return original(encoding, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(preparation, "encoder_from_spec", broken)
+        patch.setattr(Encoding, "encoder", broken)
         summary = run(tiny_plan(), tmp_path, device="cpu")
         assert (summary.n_ok, summary.n_failed) == (4, 2)
         again = run(tiny_plan(), tmp_path, device="cpu", retry_failed=True)

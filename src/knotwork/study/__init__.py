@@ -4,6 +4,7 @@ from knotwork._checks import check_part
 
 check_part(__name__)
 
+from knotwork._preparation.splits import Split, make_splits
 from knotwork.study._packing import pack
 from knotwork.study._plan import PLANS, Plan, load_plan
 from knotwork.study._records import load_results
@@ -14,11 +15,13 @@ __all__ = [
     "PLANS",
     "Plan",
     "RunSummary",
+    "Split",
     "load_curves",
     "load_histories",
     "load_knot_paths",
     "load_plan",
     "load_results",
+    "make_splits",
     "pack",
     "prepare_plan",
     "run",

@@ -309,7 +309,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
     if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
         raise argument_error(
             "device",
-            f"be one that is data, where torch finds {torch.cuda.device_count()} GPUs",
+            f"be available: torch sees {torch.cuda.device_count()} GPUs",
             device,
             "Choose 'cpu', or leave it at 'auto'.",
         )

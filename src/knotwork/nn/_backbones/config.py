@@ -215,6 +215,8 @@ def make_backbone(
             raise type_error("backbone", f"be one of {listed(BACKBONES)} or the configuration of one", backbone)
         return backbone
     kind = BACKBONES[check_choice(backbone, "backbone", BACKBONES)]
+    if not issubclass(kind, Backbone):
+        raise type_error(f"BACKBONES[{backbone!r}]", "be a class that derives from knotwork.nn.Backbone", kind.__name__)
     known = [field.name for field in fields(kind)]
     for name in settings or {}:
         if name not in known:
