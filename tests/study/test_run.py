@@ -174,14 +174,14 @@ def test_a_method_that_raises_fails_alone_and_is_retried_on_request(finished, tm
 def test_a_method_that_raises_in_one_fold_fails_there_alone(tmp_path, monkeypatch):
     from knotwork.encoders import SplineEncoder
 
-    original = SplineEncoder._fit_column
+    original = SplineEncoder.fit_column
 
-    def broken(self, index, column, target, seed):
+    def broken(self, column, target, *, seed):
         if self.family == "bspline" and seed == 43 + 3:  # the fourth column of the second fold
             raise RuntimeError("no knots here")
-        return original(self, index, column, target, seed)
+        return original(self, column, target, seed=seed)
 
-    monkeypatch.setattr(SplineEncoder, "_fit_column", broken)
+    monkeypatch.setattr(SplineEncoder, "fit_column", broken)
     summary = run(tiny_plan(), tmp_path, device="cpu")
     assert (summary.n_ok, summary.n_failed) == (5, 1)
     failed = load_results(tmp_path).query("status == 'failed'")

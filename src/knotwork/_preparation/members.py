@@ -3,20 +3,20 @@
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, final, runtime_checkable
+from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
 
 from knotwork._preparation.splits import Split
-from knotwork.basis._base import FloatArray
 from knotwork.basis._blocks import Block
+from knotwork.basis._families import FloatArray
 from knotwork.encoders._base import Encoder
 from knotwork.encoders._methods import Encoding
 from knotwork.encoders._piecewise import PiecewiseLinearEncoder
 from knotwork.encoders._spline import SplineEncoder
-from knotwork.knots import PLACEMENTS, Column, Target
-from knotwork.knots._selection import complete, select_spaced
+from knotwork.knots import PLACEMENTS, Column, Target, complete
+from knotwork.knots._placements import TreePlacement, select_spaced
 from knotwork.training._members import Member, TrainingTable, to_usual_range
 
 __all__ = ["Fitted", "PreparedTable", "add_indicators", "fit_column", "fit_encodings", "joined"]
@@ -171,23 +171,13 @@ def _moved(split: Split, start: int) -> Split:
     return replace(split, train=split.train + start, valid=split.valid + start, test=split.test + start, known=None)
 
 
-@runtime_checkable
-class _GrowsTrees(Protocol):
-    """A placement that chooses among thresholds, which do not depend on how many it chooses."""
-
-    min_spacing: float
-
-    def thresholds(self, column: Column, target: Target | None, seed: int) -> tuple[FloatArray, FloatArray]:
-        """Return thresholds and how informative each is."""
-
-
 @final
 class _SharedTrees:
     """A placement whose trees are grown once for one column, whatever the number of knots."""
 
     supervised = True
 
-    def __init__(self, placement: _GrowsTrees) -> None:
+    def __init__(self, placement: TreePlacement) -> None:
         self.placement = placement
         self.grown: tuple[FloatArray, FloatArray] | None = None
         self.seconds = 0.0
@@ -286,14 +276,14 @@ def fit_column(
     """
     plain = Column.from_values(np.ascontiguousarray(values), weights)
     usual_column = Column.from_values(np.ascontiguousarray(to_usual_range(values)), weights) if usual else plain
-    trees = {name: _SharedTrees(each) for name, each in PLACEMENTS.items() if isinstance(each, _GrowsTrees)}
+    trees = {name: _SharedTrees(each) for name, each in PLACEMENTS.items() if isinstance(each, TreePlacement)}
     out: dict[Encoding, tuple[Block, float] | Exception] = {}
     for encoding in dict.fromkeys(encodings):
         started = time.perf_counter()
         try:
             encoder, shared = _encoder(encoding, trees, bins)
             before = shared.seconds if shared is not None and shared.grown is not None else 0.0
-            block = encoder._fit_column(0, usual_column if encoding.has_knots else plain, goal, seed)
+            block = encoder.fit_column(usual_column if encoding.has_knots else plain, goal, seed=seed)
             out[encoding] = block, time.perf_counter() - started + before
         except Exception as error:  # a study records it, a fit raises it
             out[encoding] = error
@@ -314,5 +304,5 @@ def _encoder(
             encoder.set_params(placement=shared)
     elif isinstance(encoder, PiecewiseLinearEncoder) and bins is not None:
         encoder.set_params(placement=bins)
-    encoder._check_settings()
+    encoder.check_settings()
     return encoder, shared

@@ -5,7 +5,7 @@ from numbers import Real
 from typing import Any
 
 from knotwork._checks import argument_error, check_choice, check_int, type_error
-from knotwork.knots._target import TASKS
+from knotwork.knots._columns import TASKS
 from knotwork.nn._backbones.config import BACKBONES, Backbone, make_backbone
 
 __all__ = ["CompareOptions", "read_sizes"]

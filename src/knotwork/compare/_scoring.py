@@ -20,7 +20,7 @@ from knotwork.nn._backbones.config import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
 from knotwork.training._members import Member, TrainingTable
-from knotwork.training._metrics import evaluate
+from knotwork.training._metrics import METRICS, evaluate
 from knotwork.training._progress import Reporter
 from knotwork.training._results import Trained
 from knotwork.training._stack import count_parameters
@@ -88,7 +88,8 @@ class Scored:
     @property
     def is_finite(self) -> bool:
         """Whether it was trained and scored in every fold."""
-        return all(bool(np.isfinite(values).all()) for name, values in self.scores.items() if name != "auc")
+        always = [values for name, values in self.scores.items() if METRICS[name].fallback is None]
+        return all(bool(np.isfinite(values).all()) for values in always)
 
 
 def groups_of(candidates: Sequence[Encoding]) -> dict[int, list[Encoding]]:

@@ -15,7 +15,7 @@ from knotwork._preparation.targets import Labels, check_target
 from knotwork.datasets._files import check_columns, read_frame, target_labels
 from knotwork.datasets._rows import draw_rows
 from knotwork.errors import ColumnError
-from knotwork.knots._target import TASKS, infer_task
+from knotwork.knots._columns import TASKS, infer_task
 
 __all__ = ["FEWEST_ROWS", "Source", "read_source"]
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from knotwork._checks import argument_error, check_int, listed, type_error
+from knotwork._checks import argument_error, check_int, type_error
 from knotwork._recommend import recommend
-from knotwork.encoders._methods import METHOD_TABLE, Encoding
+from knotwork.encoders._methods import Encoding, check_method
 
 __all__ = ["CANDIDATES", "SEARCHES", "choose_encodings", "propose"]
 
@@ -109,9 +109,7 @@ def _choice(spec: Any, size: int | None, task: str, backbone: str) -> Encoding:
         raise argument_error(
             "encoding", "name a method for each column", spec, f"Write encoding={spec!r} to choose for all columns."
         )
-    if spec.partition("@")[0] not in METHOD_TABLE:
-        known = listed((*RECOMMENDED, *SEARCHES, *METHOD_TABLE), most=60)
-        raise argument_error("encoding", f"be one of {known}, or a method and a size as in 'BS-Q@15'", spec)
+    check_method(spec.partition("@")[0], "encoding", also=(*RECOMMENDED, *SEARCHES))
     encoding = Encoding.parse(spec, DEFAULT_SIZE if size is None else size)
     if size is not None and encoding.size not in (None, size):
         raise argument_error("size", f"agree with the encoding {spec!r}", size)

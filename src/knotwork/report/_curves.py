@@ -12,17 +12,13 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from knotwork._checks import argument_error
+from knotwork.encoders import METHOD_TABLE
 from knotwork.report._style import Theme, clean_axes, method_colour, method_marker, theme_of
 
 __all__ = ["LearningCurve", "SizeCurve", "draw_knot_trajectories", "draw_learning_curves", "draw_size_curves"]
 
 _STYLES: dict[str, Literal["--", ":", "-."]] = {"Std": "--", "MinMax": ":", "PLE-Adaptive": "-."}
 """Lines of methods without a size, or whose size is not chosen."""
-
-_PLACEMENTS = {"U": "equal distances", "Q": "quantiles", "CART": "a tree", "LGBM": "boosted trees",
-               "Grad-U": "learned", "Grad-Q": "learned from quantiles", "Grad-CART": "learned from a tree",
-               "Grad-LGBM": "learned from boosted trees", "Grad": "learned from a tree"}  # fmt: skip
-"""What the endings of methods say of their knots."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -67,7 +63,7 @@ def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str, dark: bool = F
     panels: dict[str, list[SizeCurve]] = {}
     for curve in curves:
         if curve not in everywhere:
-            panels.setdefault(curve.method.partition("-")[2], []).append(curve)
+            panels.setdefault(_knots(curve.method), []).append(curve)
     names = list(panels) or [""]
     n_columns = min(3, len(names))
     n_rows = -(-len(names) // n_columns)
@@ -78,8 +74,7 @@ def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str, dark: bool = F
     for axes, name in zip(grid.flat, names, strict=False):
         clean_axes(axes, theme)
         axes.grid(axis="y", color=theme.line, linewidth=0.6)
-        axes.set_title(f"knots: {_PLACEMENTS.get(name, name)}" if name else "", fontsize=9.5, loc="left",
-                       color=theme.ink)  # fmt: skip
+        axes.set_title(f"knots: {name}" if name else "", fontsize=9.5, loc="left", color=theme.ink)
         for curve in [*everywhere, *panels.get(name, [])]:
             _draw_curve(axes, curve, theme)
     for place in range(len(names), grid.size):
@@ -91,6 +86,11 @@ def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str, dark: bool = F
     figure.supxlabel("size", fontsize=9.5, color=theme.ink)
     figure.supylabel(ylabel, fontsize=9.5, color=theme.ink)
     return figure
+
+
+def _knots(method: str) -> str:
+    """Return how a method places its knots; of a method that is not registered here, the end of its name."""
+    return METHOD_TABLE[method].knots_label if method in METHOD_TABLE else method.partition("-")[2]
 
 
 def _name(method: str) -> str:

@@ -5,22 +5,22 @@ import json
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 
 from knotwork._preparation.members import Fitted, fit_column, joined
 from knotwork._preparation.splits import Split
-from knotwork.basis import make_basis
-from knotwork.basis._base import SplineBasis
-from knotwork.basis._blocks import AffineBlock, BasisBlock, Block
+from knotwork.basis._blocks import Block, block_from_json, block_to_json
 from knotwork.encoders._base import count_threads
 from knotwork.encoders._methods import Encoding
-from knotwork.knots import PLACEMENTS, Target
+from knotwork.knots import Target
+from knotwork.knots._placements import placement_traits
 from knotwork.study._data import StudyData
 from knotwork.study._files import write_bytes
 from knotwork.study._networks import NetworkSpec
+from knotwork.study._plan import DEFAULT_BINS
 from knotwork.training._members import TrainingTable
 
 __all__ = ["FITTED_VERSION", "Wanted", "fit_all", "wanted_by"]
@@ -30,8 +30,6 @@ FITTED_VERSION = 1
 
 LEAST_CELLS = 1_000_000
 """With fewer values to fit than this, threads would not pay."""
-
-FAMILIES = {"BSpline": "bspline", "MSpline": "mspline", "ISpline": "ispline", "PiecewiseLinear": "ple"}
 
 
 class Wanted(NamedTuple):
@@ -52,7 +50,7 @@ def fit_all(
     wanted: Iterable[Wanted],
     *,
     folder: Path,
-    bins: str = "cart",
+    bins: str = DEFAULT_BINS,
     n_jobs: int | None = None,
 ) -> dict[Wanted, Fitted | str]:
     """Return the fitted encodings of a data set; those that the folder does not hold are fitted and kept there.
@@ -106,10 +104,9 @@ def _content(table: TrainingTable, split: Split) -> str:
 
 def _name(content: str, encoding: Encoding, bins: str) -> str:
     """Return a name that changes with whatever the fitted encoding depends on."""
-    placement = bins if encoding.kind.family == "ple" else encoding.kind.placement
-    parts = [content, encoding.method, encoding.size, repr(encoding.kind), placement]
-    if placement is not None:
-        parts.append(repr(PLACEMENTS[placement]))
+    placement = bins if encoding.kind.has_bins and bins != DEFAULT_BINS else encoding.kind.placement
+    key = None if placement is None else placement_traits(placement).key
+    parts = [content, encoding.method, encoding.size, repr(encoding.kind), placement, key]
     return f"{encoding.method}-{encoding.size}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}"
 
 
@@ -133,7 +130,7 @@ def _fit_missing(
             encodings[fold],
             goals[fold],
             seed=splits[fold].seed + index,
-            bins=bins,
+            bins=None if bins == DEFAULT_BINS else bins,
         )
         for fold in folds
         for index in range(n_columns)
@@ -152,7 +149,7 @@ def _joined(parts: list[tuple[Block, float] | Exception]) -> Fitted | str:
 
 def _written(fitted: Fitted) -> bytes:
     """Write an encoding as JSON, whose numbers are exact, with a checksum."""
-    body = json.dumps({"seconds": fitted.seconds, "blocks": [_block_to_json(block) for block in fitted.blocks]})
+    body = json.dumps({"seconds": fitted.seconds, "blocks": [block_to_json(block) for block in fitted.blocks]})
     return json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest(), "body": body}).encode()
 
 
@@ -164,27 +161,7 @@ def _read(path: Path, n_columns: int) -> Fitted | None:
         if hashlib.sha256(body.encode()).hexdigest() != outer["sha256"]:
             return None
         content = json.loads(body)
-        blocks = [_block_from_json(block) for block in content["blocks"]]
+        blocks = [block_from_json(block) for block in content["blocks"]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return Fitted(blocks, float(content["seconds"])) if len(blocks) == n_columns else None
-
-
-def _block_to_json(block: Block) -> dict[str, Any]:
-    if isinstance(block, AffineBlock):
-        return {"shift": block.shift, "scale": block.scale, "domain": list(block.domain)}
-    basis = block.basis
-    return {
-        "family": FAMILIES[type(basis).__name__],
-        "degree": basis.degree if isinstance(basis, SplineBasis) else 0,
-        "knots": basis.knots.tolist(),
-        "domain": list(basis.domain),
-        "size": block.size,
-    }
-
-
-def _block_from_json(content: dict[str, Any]) -> Block:
-    if "family" not in content:
-        return AffineBlock(content["shift"], content["scale"], tuple(content["domain"]))
-    basis = make_basis(content["family"], content["knots"], degree=content["degree"], domain=tuple(content["domain"]))
-    return BasisBlock(basis, content["size"])

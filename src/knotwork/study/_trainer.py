@@ -20,7 +20,7 @@ from knotwork.study._networks import NetworkSpec
 from knotwork.study._plan import Plan
 from knotwork.study._traces import Result
 from knotwork.training._engine import resolve_device, train
-from knotwork.training._metrics import evaluate
+from knotwork.training._metrics import METRICS, evaluate
 from knotwork.training._progress import Reporter
 from knotwork.training._results import Trained
 from knotwork.training._stack import count_parameters
@@ -157,7 +157,11 @@ class UnitTrainer:
             deviation, spread = float(np.std(target)), float(np.ptp(target))
             row |= {"target_mean": float(np.mean(target)), "target_std": deviation, "target_range": spread}
             divisor = deviation if self.plan.nrmse_by == "std" else spread
-            row["nrmse"] = row["rmse"] / divisor if divisor > 0 else None
+            row |= {
+                metric.relative: row[metric.name] / divisor if divisor > 0 else None
+                for metric in METRICS.values()
+                if metric.relative is not None and metric.task == self.data.table.task
+            }
         return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in row.items()}
 
 

@@ -421,8 +421,8 @@ def validation_scores(
 ) -> Tensor:
     """Return the score of every member, of shape (n_members,), where smaller is better.
 
-    That is the metric of the configuration, or less it. Where all rows are of one class there is no AUC: there it is
-    the log loss.
+    That is the metric of the configuration, negated where larger is better. Where it is undefined, as AUC is where all
+    rows are of one class, its fallback takes its place.
 
     Parameters
     ----------
@@ -441,8 +441,10 @@ def validation_scores(
     scores = metric.function(outputs, target, weights)
     if not metric.lower_is_better:
         scores = -scores
-    if metric.name == "auc":
-        scores = torch.where(scores.isnan(), METRICS["log_loss"].function(outputs, target, weights), scores)
+    if metric.fallback is not None:
+        other = METRICS[metric.fallback]
+        instead = other.function(outputs, target, weights)
+        scores = torch.where(scores.isnan(), instead if other.lower_is_better else -instead, scores)
     return scores
 
 
