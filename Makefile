@@ -7,13 +7,25 @@ STAMP = $(VENV)/.installed
 PLANS = ablation paper-mlp paper-resnet paper-ft paper-ft-coordinate efficiency efficiency-stacked knot-relocation \
     learned-starts knot-training illustration
 
-.PHONY: demo test lint docs bench paper paper-tables clean
+PIP = -m pip --quiet --disable-pip-version-check
+
+.PHONY: demo test core lint docs bench paper paper-tables clean
 
 demo: $(STAMP)
 	$(BIN)/knotwork demo --out demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=15
+
+# The library as `pip install knotwork` brings it: a wheel, without extras, in a fresh environment.
+core:
+	rm -rf build/core build/lib
+	$(PYTHON) -m venv build/core
+	build/core/bin/python $(PIP) wheel --no-deps --wheel-dir build/core/wheel .
+	build/core/bin/python $(PIP) install -c constraints.txt build/core/wheel/*.whl
+	build/core/bin/python -I tests/installations/core.py
+	! build/core/bin/knotwork --version 2> build/core/said
+	grep -x 'The command knotwork needs typer: pip install "knotwork\[study\]"' build/core/said
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -49,13 +61,13 @@ bench: .venv-bench/.installed
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,lint,docs]"
+	$(BIN)/python $(PIP) install -c constraints.txt -e ".[test,lint,docs]"
 	touch $@
 
 .venv-bench/.installed: pyproject.toml benchmarks/requirements.txt
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e . -r benchmarks/requirements.txt
+	.venv-bench/bin/python $(PIP) install torch==2.13.0
+	.venv-bench/bin/python $(PIP) install -e ".[study]" -r benchmarks/requirements.txt
 	touch $@
 
 clean:

@@ -12,12 +12,18 @@ from pathlib import Path
 import pytest
 
 import knotwork
+from knotwork._checks import PARTS
+from tests.installations import core
+from tests.test_documents import PAGES, blocks
+from tests.test_reference import PUBLIC
 
 SOURCE = Path(knotwork.__file__).parent
+ROOT = Path(__file__).parents[1]
 LAYERS = [
     "errors",
     "_checks",
     "_files",
+    "_objects",
     "basis",
     "stats",
     "knots",
@@ -26,6 +32,7 @@ LAYERS = [
     "_kernels",
     "nn",
     "training",
+    "_preparation",
     "estimators",
     "datasets",
     "study",
@@ -62,6 +69,109 @@ def test_imports_go_downwards(path):
         if module.startswith("knotwork.") and layer_of(module) != own:
             assert LAYERS.index(layer_of(module)) < LAYERS.index(own), f"{module_of(path)} imports {module}"
             assert (layer_of(module), own) != ("encoders", "nn"), "encoders and nn do not see each other"
+
+
+def layer_graph():
+    """Return for each layer the layers that it imports, without those that it reaches through another."""
+    direct = {layer: set() for layer in LAYERS}
+    for path in FILES:
+        importer = layer_of(module_of(path))
+        if importer is not None:
+            layers = {layer_of(module) for module in imported(path) if module.startswith("knotwork.")}
+            direct[importer] |= {layer for layer in layers if LAYERS.index(layer) < LAYERS.index(importer)}
+    reached = {}
+    for layer in LAYERS:  # upwards: what lies below is known
+        reached[layer] = direct[layer].union(*(reached[below] for below in direct[layer]))
+    return {layer: {low for low in below if not any(low in reached[other] for other in below)}
+            for layer, below in direct.items()}  # fmt: skip
+
+
+def test_the_picture_of_the_layers_is_true():
+    """CONTRIBUTING.md draws the layers; where this fails, copy the expected lines into it."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    (picture,) = re.findall(r"^```mermaid\nflowchart TD\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    expected = [f"    {layer} --> {low}" for layer, below in reversed(layer_graph().items())
+                for low in sorted(below, key=LAYERS.index, reverse=True)]  # fmt: skip
+    assert picture.splitlines() == expected, "\n".join(["expected:", *expected])
+
+
+def imported_at_once(path):
+    """Return what a file imports when it is loaded: not in a function, and not for type checkers only."""
+    waiting = [ast.parse(path.read_text())]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting += node.orelse
+        elif not isinstance(node, ast.FunctionDef):
+            waiting += ast.iter_child_nodes(node)
+
+
+def optional_packages():
+    """Return for each layer the optional packages that are loaded with it and with all layers that it imports."""
+    packages = {layer: set() for layer in LAYERS}
+    for path in FILES:
+        if layer_of(module_of(path)) is not None:
+            packages[layer_of(module_of(path))] |= set(imported_at_once(path))
+    for layer in LAYERS:  # upwards: what lies below is complete
+        below = {layer_of(name) for name in packages[layer] if name.startswith("knotwork.")} - {layer}
+        packages[layer] = packages[layer].union(*(packages[each] for each in below))
+    return {layer: {name.partition(".")[0] for name in names} & set(core.ABSENT) for layer, names in packages.items()}
+
+
+def test_parts_that_need_an_extra_name_all_of_their_packages():
+    needed = {f"knotwork.{layer}": names for layer, names in optional_packages().items()
+              if names and not layer.startswith("_")}  # fmt: skip
+    assert needed == {module: set(packages) for module, (_, packages) in PARTS.items()}
+
+
+def code_for_readers():
+    """Return the code that shows how to use the library, with the name of its file."""
+    for page in PAGES:
+        for number, block in enumerate(blocks(page, "python")):
+            yield pytest.param(block, id=f"{page.relative_to(ROOT)}, block {number + 1}")
+    for folder in ("examples", "benchmarks"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield pytest.param(path.read_text(), id=str(path.relative_to(ROOT)))
+
+
+def private_names(code):
+    """Return the modules and names of the library that code takes and that the reference does not list."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if is_ours(name.name) and name.name not in PUBLIC)
+        elif isinstance(node, ast.ImportFrom) and is_ours(node.module or ""):
+            names = [f"{node.module}.{name.name}" for name in node.names]
+            yield from (name for name in names if node.module not in PUBLIC or "._" in name)
+        elif isinstance(node, ast.Attribute) and re.match(r"(kw|knotwork)\.(\w+\.)*_[a-z]\w*$", ast.unparse(node)):
+            yield ast.unparse(node)
+
+
+def is_ours(module):
+    return module.partition(".")[0] == "knotwork"
+
+
+@pytest.mark.parametrize("code", list(code_for_readers()))
+def test_readers_see_public_names_only(code):
+    assert list(private_names(code)) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("import knotwork.nn._encoding", ["knotwork.nn._encoding"]),
+        ("from knotwork.study._folds import Split", ["knotwork.study._folds.Split"]),
+        ("from knotwork.study import _folds, run", ["knotwork.study._folds"]),
+        ("from knotwork.estimators import load", ["knotwork.estimators.load"]),
+        ("import knotwork as kw; kw.study._folds.Split()", ["kw.study._folds"]),
+        ("import numpy; from knotwork.nn import MLP; import knotwork; knotwork.__version__", []),
+    ],
+)
+def test_private_names_are_recognised(code, names):
+    assert list(private_names(code)) == names
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import knotwork
 from knotwork._cli import app
-from knotwork.study import PLANS, load_plan, load_results, trainer
+from knotwork.study import PLANS, _trainer, load_plan, load_results
 
 SMALL = """
 description = "The demo, smaller."
@@ -52,7 +53,7 @@ def test_demo_is_a_study_that_ends_in_a_report(small):
 
 
 def test_ctrl_c_in_the_demo_leaves_a_message_and_the_rest_can_be_run(small, monkeypatch):
-    whole, calls = trainer.train, []
+    whole, calls = _trainer.train, []
 
     def interrupt(*args, **kwargs):
         calls.append(1)
@@ -61,7 +62,7 @@ def test_ctrl_c_in_the_demo_leaves_a_message_and_the_rest_can_be_run(small, monk
         return whole(*args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(trainer, "train", interrupt)
+        patch.setattr(_trainer, "train", interrupt)
         stopped = demo(small)
     assert stopped.exit_code == 130
     assert "run the same command again" in stopped.output
@@ -90,3 +91,8 @@ def test_a_wrong_argument_is_explained(arguments, word):
 def test_help_has_an_example():
     result = CliRunner().invoke(app, ["demo", "--help"])
     assert "Example" in result.output
+
+
+def test_version():
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"knotwork {knotwork.__version__}\n")

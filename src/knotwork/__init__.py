@@ -1,9 +1,14 @@
-"""Spline and piecewise-linear encodings of numerical columns for tabular deep learning."""
+"""Spline and piecewise-linear encodings of numerical columns for tabular deep learning.
+
+Bases and transformers are imported at once. Everything else is imported when it is first used: torch takes seconds to
+load, and an installation without extras does not have it.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from knotwork import basis
+from knotwork._checks import PARTS, check_part
 from knotwork.encoders import (
     METHODS,
     PerFeatureEncoder,
@@ -13,11 +18,13 @@ from knotwork.encoders import (
     make_encoder,
 )
 
-if TYPE_CHECKING:  # what is imported when it is first used, for those who read and check types
+if TYPE_CHECKING:  # type checkers and editors see the names that are imported later
     from knotwork import compare, datasets, nn, report, stats, study, training
     from knotwork._recommend import Recommendation, recommend
     from knotwork.estimators import TabularClassifier, TabularRegressor, load
     from knotwork.training import TrainingConfig
+
+__version__ = "0.1.0"
 
 __all__ = [
     "METHODS",
@@ -42,8 +49,6 @@ __all__ = [
     "training",
 ]
 
-__version__ = "0.1.0"
-
 _LATER = {
     "Recommendation": "knotwork._recommend",
     "TabularClassifier": "knotwork.estimators",
@@ -51,17 +56,34 @@ _LATER = {
     "TrainingConfig": "knotwork.training",
     "load": "knotwork.estimators",
     "recommend": "knotwork._recommend",
+    **{name: f"knotwork.{name}" for name in ("compare", "datasets", "nn", "report", "stats", "study", "training")},
 }
-"""Names that are imported when they are first used, for torch takes seconds to load, and where each comes from."""
+"""The names that are imported when they are first used, and the module of each."""
 
+if not TYPE_CHECKING:  # type checkers would take any name for one of the module
 
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
-    if name in __all__:
-        return import_module(f"knotwork.{name}")
-    raise AttributeError(f"module 'knotwork' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(f"module 'knotwork' has no attribute {name!r}")
+        if _LATER[name] in PARTS:
+            check_part(_LATER[name], f"knotwork.{name}")
+        module = import_module(_LATER[name])
+        value = module if _LATER[name] == f"knotwork.{name}" else getattr(module, name)
+        globals()[name] = value  # the next use of the name does not come here
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_LATER})
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        check_part(_LATER[name])
+    except ImportError:
+        return False
+    return True
+
+
+# `from knotwork import *` takes what is installed, and does not fail for want of an extra.
+__all__[:] = [name for name in __all__ if _LATER.get(name) not in PARTS or _is_installed(name)]

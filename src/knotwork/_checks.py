@@ -1,31 +1,51 @@
-"""Checks of arguments, and the wording of what they say when they fail."""
+"""Checks of arguments and of installed packages, and the wording of their errors."""
 
 from collections.abc import Collection, Iterable
+from importlib.util import find_spec
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from knotwork.errors import ArgumentError, ArgumentTypeError
+from knotwork.errors import ArgumentError, ArgumentTypeError, MissingPackageError
 
-__all__ = ["argument_error", "check_bool", "check_choice", "check_int", "listed", "type_error"]
+__all__ = [
+    "PARTS",
+    "argument_error",
+    "check_bool",
+    "check_choice",
+    "check_installed",
+    "check_int",
+    "check_part",
+    "listed",
+    "type_error",
+]
 
-T = TypeVar("T")
+PARTS = {
+    "knotwork.nn": ("torch", ("torch",)),
+    "knotwork.training": ("torch", ("torch",)),
+    "knotwork.estimators": ("torch", ("torch", "safetensors")),
+    "knotwork.datasets": ("study", ("pandas",)),
+    "knotwork.study": ("study", ("torch", "pandas", "pyarrow")),
+    "knotwork.report": ("study", ("torch", "pandas", "pyarrow", "matplotlib", "jinja2")),
+    "knotwork.compare": ("study", ("torch", "safetensors", "pandas", "pyarrow", "matplotlib", "jinja2")),
+}
+"""The parts of the library that a plain installation leaves out: the extra that brings each, and its packages."""
 
 
 def argument_error(name: str, requirement: str, value: object, hint: str = "") -> ArgumentError:
-    """Return the error for an argument whose value is wrong.
+    """Return the error for an argument with an invalid value.
 
     Parameters
     ----------
     name : str
         Name of the argument, as the user writes it.
     requirement : str
-        What it must be, to follow the word "must".
+        The requirement, as it follows the word "must".
     value : object
-        What it was.
+        The value that was given.
     hint : str
-        The next step, as a sentence of its own.
+        The next step, as a complete sentence.
 
     Examples
     --------
@@ -36,13 +56,45 @@ def argument_error(name: str, requirement: str, value: object, hint: str = "") -
 
 
 def type_error(name: str, requirement: str, value: object, hint: str = "") -> ArgumentTypeError:
-    """Return the error for an argument whose type is wrong; parameters as in `argument_error`."""
+    """Return the error for an argument with an invalid type; parameters as in `argument_error`."""
     return ArgumentTypeError(_sentence(name, requirement, value, hint))
 
 
 def _sentence(name: str, requirement: str, value: object, hint: str) -> str:
     sentence = f"{name} must {requirement}, got {name}={value!r}."
     return f"{sentence} {hint}" if hint else sentence
+
+
+def check_installed(subject: str, extra: str, *packages: str, hint: str = "") -> None:
+    """Raise an error that names the command to install `packages` if one is missing; none of them is imported.
+
+    Parameters
+    ----------
+    subject : str
+        What needs the packages, as the user writes it.
+    extra : str
+        The extra of this library that brings them.
+    *packages : str
+        Names of the packages.
+    hint : str
+        An alternative, as a complete sentence.
+
+    Examples
+    --------
+    >>> check_installed("SplineEncoder", "all", "numpy", "knitwork")
+    Traceback (most recent call last):
+    knotwork.errors.MissingPackageError: SplineEncoder needs knitwork: pip install "knotwork[all]"
+    """
+    for package in packages:
+        if find_spec(package) is None:
+            sentence = f'{subject} needs {package}: pip install "knotwork[{extra}]"'
+            raise MissingPackageError(f"{sentence}. {hint}" if hint else sentence, name=package)
+
+
+def check_part(module: str, subject: str | None = None) -> None:
+    """Raise the error of `check_installed` if a package of a part of the library, one of `PARTS`, is not installed."""
+    extra, packages = PARTS[module]
+    check_installed(subject or module, extra, *packages)
 
 
 def listed(items: Iterable[object], most: int = 12) -> str:

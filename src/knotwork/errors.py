@@ -1,4 +1,4 @@
-"""The errors of the library, each a kind of the built-in error that a user would catch."""
+"""The errors of the library; each is a subclass of the built-in error that a user would catch."""
 
 __all__ = [
     "ArgumentError",
@@ -13,32 +13,32 @@ __all__ = [
 
 
 class ArgumentError(ValueError):
-    """An argument has a value that cannot be used."""
+    """An argument has an invalid value."""
 
 
 class ArgumentTypeError(TypeError):
-    """An argument has a type that cannot be used."""
+    """An argument has an invalid type."""
 
 
 class ColumnError(ValueError):
-    """A column of the table holds values that cannot be used; the message names the column."""
+    """A column of the table has invalid values; the message names the column."""
 
 
 class ColumnTypeError(ColumnError, TypeError):
-    """A column of the table has a type that cannot be used; the message names the column."""
+    """A column of the table has an invalid type; the message names the column."""
 
 
 class MissingPackageError(ImportError):
-    """An optional package is needed and not installed; the message says how to install it."""
+    """An optional package is not installed; the message names the command that installs it."""
 
 
 class DatasetMismatchError(ValueError):
-    """A data set is there and is not the one of the study; the message names the file and every difference."""
+    """A file differs from the data set in the registry; the message names the file and every difference."""
 
 
 class DatasetUnavailableError(OSError):
-    """A data set is not on this machine and cannot be fetched; the message says why, and what to do."""
+    """A data set is not on this machine and cannot be downloaded; the message says why, and what to do."""
 
 
 class PersistenceError(ValueError):
-    """A file cannot be read as a saved estimator, or an estimator not be saved; the message says what to do."""
+    """A file is not a valid saved estimator, or an estimator cannot be saved; the message says what to do."""

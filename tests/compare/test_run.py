@@ -158,7 +158,7 @@ def test_ctrl_c_before_anything_was_compared(tmp_path, short, monkeypatch):
         "compare", write_flats(tmp_path), "--target", "rent", "--time-budget", 0, "--out", tmp_path / "out"
     )
     assert result.exit_code == 130
-    assert "before anything was finished" in result.output
+    assert "Interrupted before the first result" in result.output
 
 
 def test_commands_from_table_to_predictions(tmp_path, short):

@@ -30,7 +30,7 @@ def test_check_reports_each_and_fails_for_a_wrong_one(small_registry, monkeypatc
     result = call("check")
     assert result.exit_code == 0, result.output
     assert "abalone: ok" in result.output
-    assert "shuttle: not found" in result.output
+    assert "shuttle: not available" in result.output
     assert "1 of 25 data sets" in result.output
     assert call("check", "abalone", "shuttle").exit_code == 1  # asked for, and not there
     write_parquet(small_registry["shuttle"].iloc[:50], cache_folder() / "shuttle.parquet")

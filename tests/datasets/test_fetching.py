@@ -8,7 +8,7 @@ from urllib.error import URLError
 import pandas as pd
 import pytest
 
-from knotwork.datasets import DATASETS, cache_folder, fetch_dataset, fetching, load_dataset
+from knotwork.datasets import DATASETS, _fetching, cache_folder, fetch_dataset, load_dataset
 from knotwork.datasets._checksums import content_sha256
 from knotwork.datasets._sources import SOURCES, ByHand, OpenML, UCIArchive
 from knotwork.errors import DatasetMismatchError, DatasetUnavailableError
@@ -66,11 +66,11 @@ def test_another_table_is_refused_and_nothing_is_kept(small_registry, server, li
     ids=["503", "404", "page", "archive", "silence"],
 )
 def test_an_outage_says_which_server_why_and_what_next(server, monkeypatch, answer, words):
-    monkeypatch.setattr(fetching, "TIMEOUT", 0.3)
+    monkeypatch.setattr(_fetching, "TIMEOUT", 0.3)
     server[ABALONE] = answer
     with pytest.raises(DatasetUnavailableError, match=words) as caught:
         load_dataset("abalone")
-    for part in ("'abalone'", fetching.UCI_SERVER, "try again later", "KNOTWORK_DATA", "KNOTWORK_OFFLINE=1"):
+    for part in ("'abalone'", _fetching.UCI_SERVER, "try again later", "KNOTWORK_DATA", "KNOTWORK_OFFLINE=1"):
         assert part in str(caught.value)
 
 
@@ -105,9 +105,9 @@ def test_openml(small_registry, monkeypatch):
         table = small_registry["shuttle"].astype({"class": "category", "A1": float})
         return SimpleNamespace(data=table[list(reversed(table.columns))].assign(id=0))
 
-    monkeypatch.setattr(fetching, "fetch_openml", answer)
+    monkeypatch.setattr(_fetching, "fetch_openml", answer)
     data = load_dataset("shuttle")
-    assert (seen["data_id"], seen["timeout"]) == (40685, fetching.TIMEOUT)
+    assert (seen["data_id"], seen["timeout"]) == (40685, _fetching.TIMEOUT)
     assert socket.getdefaulttimeout() is None
     assert tuple(data.frame.columns) == DATASETS["shuttle"].columns
     assert sorted(set(data.target_values())) == ["1", "4", "5"]
@@ -115,7 +115,7 @@ def test_openml(small_registry, monkeypatch):
 
 def test_openml_with_other_columns(small_registry, monkeypatch):
     table = small_registry["shuttle"].rename(columns={"A1": "V1"})
-    monkeypatch.setattr(fetching, "fetch_openml", lambda **_: SimpleNamespace(data=table))
+    monkeypatch.setattr(_fetching, "fetch_openml", lambda **_: SimpleNamespace(data=table))
     with pytest.raises(DatasetMismatchError, match="OpenML 40685.*columns are missing: 'A1'; it has 'V1'"):
         fetch_dataset("shuttle")
 
@@ -125,7 +125,7 @@ def test_openml_down(monkeypatch, error):
     def fail(**_):
         raise error
 
-    monkeypatch.setattr(fetching, "fetch_openml", fail)
+    monkeypatch.setattr(_fetching, "fetch_openml", fail)
     with pytest.raises(DatasetUnavailableError, match=r"https://www.openml.org/d/40685: .*(no route|timed out|412)"):
         fetch_dataset("shuttle")
 
@@ -174,6 +174,6 @@ def test_recipes_give_back_the_real_tables(data_folder, server, key):
 def test_real_tables_survive_the_types_of_openml(data_folder, monkeypatch, key):
     spec, frame = DATASETS[key], pd.read_parquet(data_folder / f"{key}.parquet")
     sent = frame.astype(dict.fromkeys(spec.texts, "category"))
-    monkeypatch.setattr(fetching, "fetch_openml", lambda **_: SimpleNamespace(data=sent))
+    monkeypatch.setattr(_fetching, "fetch_openml", lambda **_: SimpleNamespace(data=sent))
     fetched = pd.read_parquet(fetch_dataset(key))
     assert content_sha256(fetched, spec.texts) == spec.content_sha256

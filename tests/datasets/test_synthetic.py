@@ -6,12 +6,12 @@ import pytest
 from knotwork.datasets import (
     EMBEDDED,
     SYNTHETIC,
+    _synthetic,
     ablation_function,
     encoding_illustration,
     illustration_curve,
     illustration_probability,
     load_dataset,
-    synthetic,
     synthetic_ablation,
     synthetic_classification,
     synthetic_regression,
@@ -95,6 +95,6 @@ def test_last_bits_do_not_matter(name, monkeypatch):
     """Another machine's sine and exponential give the same table: only the last bits of theirs differ."""
     expected = SYNTHETIC[name](n_rows=500, seed=3)
     for function in ("ablation_function", "illustration_curve"):
-        exact = getattr(synthetic, function)
-        monkeypatch.setattr(synthetic, function, lambda x, exact=exact: np.nextafter(exact(x), np.inf))
+        exact = getattr(_synthetic, function)
+        monkeypatch.setattr(_synthetic, function, lambda x, exact=exact: np.nextafter(exact(x), np.inf))
     assert SYNTHETIC[name](n_rows=500, seed=3).sha256 == expected.sha256

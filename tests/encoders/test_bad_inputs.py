@@ -200,7 +200,7 @@ def test_a_missing_lightgbm_is_explained(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "lightgbm", None)
-    with pytest.raises(ImportError, match="pip install lightgbm"):
+    with pytest.raises(ImportError, match=r"placement=.lgbm. needs lightgbm: pip install \"knotwork\[lightgbm\]\""):
         kw.SplineEncoder(placement="lgbm").fit(GOOD[:, None], GOOD)
 
 

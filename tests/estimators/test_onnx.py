@@ -206,7 +206,7 @@ def test_arrays_have_places_for_names_and_files_are_repeatable(tmp_path):
 def test_without_the_package(tmp_path, monkeypatch):
     model = fitted()
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(MissingPackageError, match=r"pip install knotwork\[onnx\]"):
+    with pytest.raises(MissingPackageError, match=r"export_onnx needs onnx: pip install \"knotwork\[onnx\]\""):
         model.export_onnx(tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
 

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from knotwork._objects import factorize, missing_mask
 from knotwork.encoders._tables import ADVICE, floats
 from knotwork.errors import ColumnTypeError
 
@@ -37,7 +37,7 @@ DTYPES = {"M": nw.Datetime, "m": nw.Duration, "S": nw.Binary, "V": nw.Struct}
 """What NumPy's kinds of data are called in `ADVICE`."""
 OBJECTS = {
     (datetime.datetime, np.datetime64): nw.Datetime,
-    (datetime.date, pd.Period): nw.Date,
+    (datetime.date,): nw.Date,
     (datetime.time,): nw.Time,
     (datetime.timedelta, np.timedelta64): nw.Duration,
     (list, tuple, set, frozenset): nw.List,
@@ -46,6 +46,8 @@ OBJECTS = {
     (bytes, bytearray): nw.Binary,
 }
 """What the types of Python's objects are called in `ADVICE`."""
+PANDAS_OBJECTS = {"Period": nw.Date}
+"""The same for types of pandas, by name: pandas need not be installed."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,8 @@ class Cells:
         """Return the distinct values, and for each row the position of its own, -1 where it is missing."""
         if self.values.dtype == object:
             return self.values.tolist(), self.where
-        positions, values = pd.factorize(self.values)
-        return values.tolist(), np.append(positions, -1)[self.where].astype(np.int64, copy=False)
+        positions, values = factorize(self.values)
+        return values.tolist(), np.append(positions, -1)[self.where]
 
 
 def _nothing(n_rows: int, *, is_categorical: bool) -> Cells:
@@ -175,27 +177,41 @@ def _from_array(values: npt.NDArray[Any], label: str) -> Cells:
 
 def _from_labels(column: Any, label: str) -> Cells:
     """Read a column of text or categories, by its distinct values."""
-    native = column.to_native()
-    if column.implementation.is_pyarrow() and column.dtype == nw.Categorical:
-        native = native.cast(native.type.value_type)  # in pyarrow a category may stand twice, or be missing itself
-    where, values = pd.factorize(native if column.implementation.is_pandas() else native.to_pandas())
+    where, values = _factorize_labels(column)
     is_categorical = column.dtype != nw.String
     other = str if is_categorical else None
-    cells = _from_objects(np.array(values.tolist(), dtype=object), label, other)
-    return _spread(cells, where.astype(np.int64, copy=False), is_categorical=is_categorical)
+    return _spread(_from_objects(values, label, other), where, is_categorical=is_categorical)
+
+
+def _factorize_labels(column: Any) -> tuple[IntArray, npt.NDArray[Any]]:
+    """Factorize a column of text or categories by its own library, which is faster than a list of Python objects."""
+    native = column.to_native()
+    if column.implementation.is_pandas():
+        where, values = native.factorize()
+        return where.astype(np.int64, copy=False), np.array(values.tolist(), dtype=object)
+    if column.implementation.is_pyarrow() and column.dtype == nw.Categorical:
+        native = native.cast(native.type.value_type)  # in pyarrow a category may stand twice, or be missing itself
+        column = nw.from_native(native, series_only=True)
+    elif column.dtype != nw.String:
+        column = column.cast(nw.String)
+    values = column.drop_nulls().unique().to_list()
+    if not values:
+        return np.full(len(column), -1, dtype=np.int64), np.empty(0, dtype=object)
+    codes = column.replace_strict(values, list(range(len(values))), return_dtype=nw.Int64)
+    return codes.fill_null(-1).to_numpy(), np.array(values, dtype=object)
 
 
 def _from_objects(values: npt.NDArray[Any], label: str, other: Callable[[Any], str] | None = None) -> Cells:
     """Read Python's objects; what is neither text nor a number is turned to text by `other`, or refused."""
     try:
-        positions, labels = pd.factorize(values)
+        positions, labels = factorize(values)
     except TypeError:  # lists and the like, refused below
         labels = values
     if len(labels) == 0:
         return _nothing(len(values), is_categorical=False)
     if _all(set(map(type, labels)), str):
-        return Cells("text", labels, positions.astype(np.int64, copy=False))
-    missing = np.asarray(pd.isna(values))
+        return Cells("text", labels, positions)
+    missing = missing_mask(values)
     where = _positions(missing)
     present = values[~missing].tolist()
     types = set(map(type, present))
@@ -237,8 +253,8 @@ def _from_numbers(values: list[Any], types: set[type], label: str) -> Cells:
         return Cells("number", numbers, everywhere)
     labels = np.empty(len(values), dtype=object)
     labels[:] = [int(value) if own else float(n) for value, n, own in zip(values, numbers, exact, strict=True)]
-    where, distinct = pd.factorize(labels)
-    return Cells("number", distinct, where.astype(np.int64, copy=False))
+    where, distinct = factorize(labels)
+    return Cells("number", distinct, where)
 
 
 def _plain(value: Any, label: str, other: Callable[[Any], str] | None) -> Label:
@@ -254,9 +270,10 @@ def _plain(value: Any, label: str, other: Callable[[Any], str] | None) -> Label:
         return other(value)
     if np.iscomplexobj(value):
         raise ColumnTypeError(f"{label} holds {value!r}: Complex data not supported. Split it into two columns.")
-    for types, dtype in OBJECTS.items():
-        if isinstance(value, types):
-            raise ColumnTypeError(f"{label} {ADVICE[dtype]}.")
+    named = PANDAS_OBJECTS.get(type(value).__name__)
+    dtype = next((dtype for types, dtype in OBJECTS.items() if isinstance(value, types)), named)
+    if dtype is not None:
+        raise ColumnTypeError(f"{label} {ADVICE[dtype]}.")
     raise ColumnTypeError(
         f"{label} holds {value!r}, which is neither text nor a number: argument must be a string or a real number. "
         "Convert the column to text or numbers first."

@@ -8,10 +8,10 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from sklearn.utils import column_or_1d
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
+from knotwork._objects import factorize, missing_mask
 from knotwork.encoders._tables import floats, refuse_sparse
 from knotwork.errors import ColumnError, ColumnTypeError
 
@@ -101,7 +101,7 @@ class Labels:
                 f"Unknown label type: {dtype}. y must hold text, whole numbers or truth values. Convert it first."
             )
         wide = values.astype(np.float64) if values.dtype.kind == "f" else values
-        positions, distinct = pd.factorize(wide)
+        positions, distinct = factorize(wide)
         order = np.argsort(distinct)
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
@@ -193,7 +193,7 @@ def _one_dimension(y: Any, advice: str) -> npt.NDArray[Any]:
     if len(values) == 0:
         raise ColumnError("Found array with 0 sample(s) in y while a minimum of 1 is required.")
     if values.dtype.kind == "O":
-        _refuse_missing(int(np.asarray(pd.isna(values)).sum()))
+        _refuse_missing(int(missing_mask(values).sum()))
     return values
 
 

@@ -1,5 +1,9 @@
 """Data sets: the 25 of the study, those that need no file, and users' own tables."""
 
+from knotwork._checks import check_part
+
+check_part(__name__)
+
 from knotwork.datasets._embedded import EMBEDDED
 from knotwork.datasets._fetching import fetch_dataset
 from knotwork.datasets._files import read_table

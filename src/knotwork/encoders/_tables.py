@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from knotwork._checks import argument_error, listed, type_error
+from knotwork._objects import is_missing
 from knotwork.errors import ColumnError, ColumnTypeError
 
 __all__ = [
@@ -51,14 +52,9 @@ def is_batches(X: Any) -> bool:
 
 
 def header(X: Any) -> Any:
-    """Return what scikit-learn reads names and number of columns from: X, or an empty pandas frame for other frames."""
+    """Return what scikit-learn reads names and number of columns from: X, or the frame without its rows."""
     frame = as_frame(X)
-    if frame is None:
-        return X
-    import pandas as pd  # noqa: PLC0415 - only needed where the user has a frame
-
-    names = frame_names(frame)
-    return pd.DataFrame(np.empty((0, len(names))), columns=names)
+    return X if frame is None else frame.head(0).to_native()
 
 
 def column_labels(estimator: Any) -> list[str]:
@@ -192,7 +188,7 @@ def floats(values: NumberArray, label: str) -> npt.NDArray[np.float64]:
 
 def _float(value: Any) -> float:
     """Convert an object to a float; None and marks of missing values become NaN."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    if is_missing(value):
         return float("nan")
     if np.iscomplexobj(value):
         raise TypeError("a complex number")

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from knotwork._checks import argument_error
+from knotwork._checks import argument_error, check_installed
 from knotwork._files import write_atomically
 from knotwork._preparation.columns import LARGEST
 from knotwork._preparation.targets import Labels
-from knotwork.errors import MissingPackageError
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._classifier import TabularClassifier
 from knotwork.estimators._onnx_graph import Graph, encode_member
@@ -51,10 +50,9 @@ def export_onnx(estimator: TabularEstimator, path: str | Path) -> None:
     ``label`` of shape (n,): text, whole numbers, float64 or truth values.
     """
     _check_networks(estimator)
-    try:
-        import onnx  # noqa: PLC0415 - optional
-    except ImportError as error:
-        raise MissingPackageError("Exporting needs the package onnx: pip install knotwork[onnx].") from error
+    check_installed("export_onnx", "onnx", "onnx")
+    import onnx  # noqa: PLC0415 - optional
+
     graph = Graph()
     infos, numbers, codes, missing = _inputs(graph, estimator)
     outputs = [

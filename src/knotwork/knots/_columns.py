@@ -5,10 +5,10 @@ from math import frexp, ldexp, ulp
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from sklearn.utils.validation import column_or_1d
 
 from knotwork._checks import argument_error, check_choice
+from knotwork._objects import missing_mask
 from knotwork.basis._base import FloatArray
 
 __all__ = ["TASKS", "Column", "Target", "column_domain", "infer_task"]
@@ -182,7 +182,7 @@ class Target:
         labels = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)  # keeps nullable integers
         task = task or infer_task(labels)
         if task == "classification":
-            _refuse_missing(pd.isna(labels))
+            _refuse_missing(missing_mask(labels))
             texts = labels.astype(str) if labels.dtype.kind == "O" else labels
             return cls(np.unique(texts, return_inverse=True)[1], task)
         try:

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from knotwork._checks import check_installed
 from knotwork.basis._base import FloatArray
-from knotwork.errors import MissingPackageError
 from knotwork.knots._columns import Column, Target
 
 __all__ = ["cart_thresholds", "lightgbm_thresholds"]
@@ -81,13 +81,9 @@ def lightgbm_thresholds(
     codes, y, weights = _rows(column, target)
     if len(column.distinct) < 2 or len(codes) < 2 * min_data_in_leaf or np.all(y == y[0]):
         return np.empty(0), np.empty(0)
-    try:
-        import lightgbm  # noqa: PLC0415 - slow to import, and machines that only train networks do without it
-    except ImportError as error:
-        raise MissingPackageError(
-            "placement='lgbm' needs LightGBM, which is not installed. Install it with 'pip install lightgbm', "
-            "or choose placement='cart'."
-        ) from error
+    check_installed("placement='lgbm'", "lightgbm", "lightgbm", hint="Or choose placement='cart'.")
+    import lightgbm  # noqa: PLC0415 - optional, and slow to import
+
     n_classes = 0
     if target is not None and target.task == "classification":
         labels, y = np.unique(y, return_inverse=True)  # a class may have no row here

@@ -1,5 +1,9 @@
 """Torch layers that encode numerical features, with knots that are learned with the network, and networks."""
 
+from knotwork._checks import check_part
+
+check_part(__name__)
+
 from knotwork.nn._backbones.config import (
     BACKBONES,
     Backbone,

@@ -1,5 +1,9 @@
 """Reports: the results of studies in tables, figures and pages."""
 
+from knotwork._checks import check_part
+
+check_part(__name__)
+
 from knotwork.report._bases import draw_bases, draw_features
 from knotwork.report._cd_diagram import draw_cd_diagram
 from knotwork.report._document import load_plans, load_records, make_report, report_folder

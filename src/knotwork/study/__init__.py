@@ -1,5 +1,9 @@
 """Studies: plans of networks to train, run in a folder that keeps every result."""
 
+from knotwork._checks import check_part
+
+check_part(__name__)
+
 from knotwork._preparation.splits import Split, make_splits
 from knotwork.study._packing import pack
 from knotwork.study._plan import PLANS, Plan, load_plan

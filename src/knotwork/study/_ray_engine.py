@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, final
 
-from knotwork._checks import argument_error, check_choice
+from knotwork._checks import argument_error, check_choice, check_installed
 from knotwork._preparation.members import Fitted
 from knotwork._preparation.splits import Split
-from knotwork.errors import MissingPackageError
 from knotwork.study._data import StudyData
 from knotwork.study._fitting import Wanted, wanted_by
 from knotwork.study._locks import Lock, claim
@@ -45,13 +44,9 @@ def connected(address: str | None = None) -> Iterator[Any]:
         Address of a cluster, such as ``"auto"`` or ``"head:6379"``; by default that of the variable RAY_ADDRESS, and
         where this is not set, a cluster is started on this machine and stopped at the end.
     """
-    try:
-        import ray  # noqa: PLC0415 - an extra that few need
-    except ImportError as error:
-        raise MissingPackageError(
-            "engine='ray' needs Ray, which is not installed. Install it with 'pip install \"knotwork[ray]\"', or "
-            "choose engine='local'."
-        ) from error
+    check_installed("engine='ray'", "ray", "ray", hint="Or choose engine='local'.")
+    import ray  # noqa: PLC0415 - an extra that few need
+
     if ray.is_initialized():
         yield ray
         return

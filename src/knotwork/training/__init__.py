@@ -1,5 +1,9 @@
 """The engine: one loop that trains a stack of networks."""
 
+from knotwork._checks import check_part
+
+check_part(__name__)
+
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
 from knotwork.training._members import Member, TrainingTable

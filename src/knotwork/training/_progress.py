@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import NamedTuple, Self, final
+from typing import TYPE_CHECKING, NamedTuple, Self, final
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from knotwork._checks import check_installed
+
+if TYPE_CHECKING:  # rich is optional: it is imported where progress is shown
+    from rich.console import Console
+    from rich.progress import TaskID
 
 __all__ = ["EpochReport", "ProgressBar", "Reporter"]
 
@@ -38,7 +41,17 @@ class ProgressBar:
         Where it is shown; by default standard error.
     """
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: "Console | None" = None) -> None:
+        check_installed("verbose=True", "study", "rich")
+        from rich.console import Console  # noqa: PLC0415 - optional
+        from rich.progress import (  # noqa: PLC0415 - optional
+            BarColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
         console = Console(stderr=True) if console is None else console
         self._lasting = not console.is_terminal  # a file has the last lines only
         self._progress = Progress(

@@ -1,0 +1,85 @@
+"""Uses what `pip install knotwork` has to offer, where no extra is installed."""
+
+from importlib.util import find_spec
+
+import numpy as np
+from sklearn.linear_model import RidgeCV
+from sklearn.pipeline import make_pipeline
+
+import knotwork as kw
+from knotwork.errors import MissingPackageError
+
+ABSENT = (
+    "torch",
+    "safetensors",
+    "lightgbm",
+    "pandas",
+    "pyarrow",
+    "matplotlib",
+    "jinja2",
+    "typer",
+    "rich",
+    "onnx",
+    "ray",
+)
+NEEDS = {"torch": ("TabularClassifier", "TabularRegressor", "TrainingConfig", "load", "nn", "training"),
+         "study": ("compare", "datasets", "report", "study")}  # fmt: skip
+
+
+def message(action):
+    """Return the text of the error for a package that is not installed."""
+    try:
+        action()
+    except MissingPackageError as error:
+        return str(error)
+    raise AssertionError("no MissingPackageError")
+
+
+def use_transformers(X, y):
+    for method in kw.METHODS:
+        if not method.endswith("LGBM") and "Grad" not in method:
+            scores = make_pipeline(kw.make_encoder(method, size=7), RidgeCV()).fit(X, y).predict(X)
+            assert scores.shape == (len(X),)
+            assert np.isfinite(scores).all(), method
+    whole = kw.make_encoder("IS-Q", size=7).fit(X).transform(X)
+    batches = kw.make_encoder("IS-Q", size=7).fit(iter(np.array_split(X, 4))).transform(X)
+    np.testing.assert_allclose(whole, batches, atol=1e-6)
+    labels = np.where(y > 0, "high", "low").astype(object)
+    assert kw.make_encoder("BS-CART", size=7).fit_transform(X, labels).shape == (len(X), 14)
+
+
+def check_errors(X, y):
+    for extra, names in NEEDS.items():
+        for name in names:
+            text = message(lambda name=name: getattr(kw, name))
+            assert text.startswith(f"knotwork.{name} needs "), text
+            assert text.endswith(f': pip install "knotwork[{extra}]"'), text
+    assert (
+        message(lambda: kw.TabularRegressor) == 'knotwork.TabularRegressor needs torch: pip install "knotwork[torch]"'
+    )
+    for name in ("compare", "datasets", "estimators", "nn", "report", "study", "training"):
+        assert message(lambda name=name: __import__(f"knotwork.{name}")).startswith(f"knotwork.{name} needs ")
+    lightgbm = message(lambda: kw.make_encoder("BS-LGBM", size=7).fit(X, y))
+    assert lightgbm.startswith("placement='lgbm' needs lightgbm: pip install \"knotwork[lightgbm]\".")
+
+
+def main():
+    assert [name for name in ABSENT if find_spec(name)] == [], "this script is for installations without extras"
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 2))
+    y = X[:, 0] ** 2 - 0.5
+    use_transformers(X, y)
+    check_errors(X, y)
+    assert kw.basis.evaluate("ispline", [0.5], knots=[0.3, 0.6]).shape == (1, 6)
+    assert kw.stats.friedman(random.normal(loc=[0, 1, 2, 3], size=(20, 4))).p_F < 0.01
+    assert kw.recommend(task="regression").method in kw.METHODS
+    names = {}
+    exec("from knotwork import *", names)
+    assert {"SplineEncoder", "stats", "recommend"} <= set(names)
+    assert "nn" not in names
+    assert {"nn", "TabularRegressor"} <= set(dir(kw))
+
+
+if __name__ == "__main__":
+    main()
+    print("The core works without extras.")

@@ -1,0 +1,116 @@
+"""Installations with few packages: what works, and what the errors say."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import knotwork
+from knotwork._checks import PARTS, check_installed
+from tests.installations import core, estimators
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "tests" / "installations"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+COMMAND = FOLDER.parents[1] / "src" / "knotwork" / "_cli.py"
+
+
+def run_without(packages, script, *arguments):
+    command = [sys.executable, "-W", "error", FOLDER / "without.py", ",".join(packages), script, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_core_needs_no_extra():
+    done = run_without(core.ABSENT, FOLDER / "core.py")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_estimators_need_the_extra_torch_only(tmp_path):
+    done = run_without(estimators.ABSENT, FOLDER / "estimators.py", tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_script_for_few_packages_refuses_more():
+    done = run_without(["torch"], FOLDER / "core.py")
+    assert "this script is for installations without extras" in done.stderr
+
+
+def test_polars_needs_neither_pandas_nor_pyarrow(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("""
+import polars
+import knotwork as kw
+
+table = polars.DataFrame({"age": [30, 40, None, 60] * 50, "town": ["Ulm", "Bonn", None, "Ulm"] * 50})
+encoder = kw.make_encoder("BS-Q", size=5).fit(table.select("age"))
+assert list(encoder.feature_names_in_) == ["age"]
+model = kw.TabularRegressor("BS-Q@5", training=kw.TrainingConfig(max_epochs=1), random_state=0)
+assert model.fit(table, polars.Series(range(200))).predict(table).shape == (200,)
+""")
+    done = run_without(estimators.ABSENT, script)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("package", ["typer", "rich"])
+def test_the_command_without_its_packages_says_what_to_install(package):
+    done = run_without([package], COMMAND, "--version")
+    assert done.returncode == 1
+    assert done.stderr.strip() == f'The command knotwork needs {package}: pip install "knotwork[study]"'
+
+
+def test_a_command_without_torch_says_what_to_install():
+    done = run_without(["torch"], COMMAND, "study", "list")
+    assert done.returncode == 1
+    assert done.stderr.strip() == 'knotwork.study needs torch: pip install "knotwork[study]"'
+
+
+def named(requirements):
+    """Return the packages of requirements, with those of the extras that they refer to."""
+    for requirement in requirements:
+        name, _, extras = requirement.partition("[")
+        if name == "knotwork":
+            for extra in extras.partition("]")[0].split(","):
+                yield from named(PROJECT["optional-dependencies"][extra])
+        else:
+            yield requirement.partition(">")[0]
+
+
+@pytest.mark.parametrize("module", PARTS)
+def test_the_extra_of_a_part_brings_its_packages(module):
+    extra, packages = PARTS[module]
+    assert set(packages) <= set(named(PROJECT["optional-dependencies"][extra]))
+
+
+def test_all_brings_the_packages_of_every_extra():
+    extras = PROJECT["optional-dependencies"]
+    assert set(named(extras["all"])) == {
+        each for extra in ("torch", "study", "onnx", "ray") for each in named(extras[extra])
+    }
+    assert set(named(PROJECT["dependencies"])) == {"numpy", "scipy", "scikit-learn", "numba", "narwhals"}
+    assert set(core.ABSENT) | {"onnxruntime"} == set(named(extras["all"]))
+
+
+def test_a_hint_follows_the_command():
+    with pytest.raises(
+        ImportError, match=r'x needs nothing_such: pip install "knotwork\[all\]"\. Or rest\.$'
+    ) as caught:
+        check_installed("x", "all", "numpy", "nothing_such", hint="Or rest.")
+    assert caught.value.name == "nothing_such"
+
+
+def test_versions_agree():
+    import yaml
+
+    assert "version" in PROJECT["dynamic"]
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == knotwork.__version__
+
+
+def test_names_that_are_loaded_later_are_listed_and_exist():
+    names = {}
+    exec("from knotwork import *", names)
+    assert set(knotwork.__all__) <= set(names)
+    assert set(knotwork.__all__) | set(knotwork._LATER) <= set(dir(knotwork))
+    with pytest.raises(AttributeError, match="no attribute 'tabular'"):
+        getattr(knotwork, "tabular")  # noqa: B009 - not a name of the module
