@@ -9,9 +9,8 @@ from pathlib import Path
 from sklearn.datasets import load_diabetes
 
 import knotwork as kw
-from knotwork.datasets._synthetic import encoding_illustration
-from knotwork.report._bases import draw_bases, draw_features
-from knotwork.report._illustrations import draw_encoded_value
+from knotwork.datasets import encoding_illustration
+from knotwork.report import draw_bases, draw_encoded_value, draw_features
 
 out = Path(sys.argv[1])
 out.mkdir(parents=True, exist_ok=True)

@@ -18,8 +18,7 @@ from sklearn.datasets import load_diabetes
 from torch import nn
 
 import knotwork as kw
-from knotwork.report._bases import draw_bases
-from knotwork.report._style import LIGHT, clean_axes
+from knotwork.report import LIGHT, clean_axes, draw_bases
 
 PLACEMENTS = {
     "uniform": "equal distances",

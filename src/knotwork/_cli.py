@@ -34,7 +34,7 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for records and report."
     """Train 210 small networks on three real tables in a minute or two, and write a report of what was found."""
     # Each command imports what it needs: `knotwork --help` answers at once.
     from knotwork.errors import ArgumentError
-    from knotwork.report._document import report_folder
+    from knotwork.report import report_folder
     from knotwork.study import run
 
     try:
@@ -65,15 +65,14 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="The page, or a folder for it; by default report.html in the folder.")
     ] = None,
-    paper: Annotated[Path | None, typer.Option(help="Folder with average_ranks_*.csv to compare with.")] = None,
 ) -> None:
     """Write tables, figures and one page, report.html, from the records of a study. Nothing is trained."""
-    from knotwork.report._document import report_folder
+    from knotwork.report import report_folder
 
     page = out or folder
     page = page if page.suffix == ".html" else page / "report.html"
     with _told():
-        report_folder(folder, page, paper=paper)
+        report_folder(folder, page)
     typer.echo(f"Report: {page}\nTables: {page.parent / 'tables'}\nFigures: {page.parent / 'figures'}")
 
 
