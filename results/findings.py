@@ -197,8 +197,9 @@ def influence(frame: pd.DataFrame) -> Iterator[str]:
         Where ranks lie within the critical difference, their order is partly chance. In the paper, too, such encodings
         do not differ significantly: at size 15 of regression its ranks of the {len(inner)} encodings lie between
         {inner.min():.2f} and {inner.max():.2f}, with a critical difference of
-        {critical_difference(14, PAPER_BLOCKS["regression"]):.2f}. For the FT-Transformer, Std is at places {places(frame, "ft feature", "Std")} of regression at sizes 7, 15 and 30,
-        MinMax at {places(frame, "ft feature", "MinMax")}, which averages over three backbones hide. The paper observes
+        {critical_difference(14, PAPER_BLOCKS["regression"]):.2f}. For the FT-Transformer, Std is at places
+        {places(frame, "ft feature", "Std")} of regression at sizes 7, 15 and 30, MinMax at
+        {places(frame, "ft feature", "MinMax")}, which averages over three backbones hide. The paper observes
         the same: with an FT-Transformer, Std "often remains competitive".""")
 
 
@@ -334,9 +335,9 @@ def in_short(frame: pd.DataFrame) -> Iterator[str]:
         same best configuration.""")
     yield paragraph(f"""
         - Learned knots move if early stopping leaves time for it: in {moved["mlp"]:.0%} of the MLPs,
-        {moved["resnet"]:.0%} of the ResNets and {moved["ft feature"]:.0%} of the FT-Transformers. Where they move, it is by
-        {100 * shifts.min():.1f} to {100 * shifts.max():.1f} % of a feature's range with the paper's rate (means of
-        backbones and methods), and they gain almost nothing over fixed ones. Trained from the first epoch on, they
+        {moved["resnet"]:.0%} of the ResNets and {moved["ft feature"]:.0%} of the FT-Transformers. Where they move,
+        it is by {100 * shifts.min():.1f} to {100 * shifts.max():.1f} % of a feature's range with the paper's rate
+        (means of backbones and methods), and they gain almost nothing over fixed ones. Trained from the first epoch on, they
         gain a little: {clear_gains("rate 2, at once")} intervals (two methods, two tasks) exclude 0. With five times
         the rate as well they move {shift_of("rate 10, at once") / shift_of("rate 2, after 50 epochs"):.0f} times as far
         as with the paper's training, but only {clear_gains("rate 10, at once")} intervals exclude 0.""")
