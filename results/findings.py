@@ -337,10 +337,11 @@ def in_short(frame: pd.DataFrame) -> Iterator[str]:
         - Learned knots move if early stopping leaves time for it: in {moved["mlp"]:.0%} of the MLPs,
         {moved["resnet"]:.0%} of the ResNets and {moved["ft feature"]:.0%} of the FT-Transformers. Where they move,
         it is by {100 * shifts.min():.1f} to {100 * shifts.max():.1f} % of a feature's range with the paper's rate
-        (means of backbones and methods), and they gain almost nothing over fixed ones. Trained from the first epoch on, they
-        gain a little: {clear_gains("rate 2, at once")} intervals (two methods, two tasks) exclude 0. With five times
-        the rate as well they move {shift_of("rate 10, at once") / shift_of("rate 2, after 50 epochs"):.0f} times as far
-        as with the paper's training, but only {clear_gains("rate 10, at once")} intervals exclude 0.""")
+        (means of backbones and methods), and they gain almost nothing over fixed ones. Trained from the first epoch
+        on, they gain a little: {clear_gains("rate 2, at once")} intervals (two methods, two tasks) exclude 0. With five
+        times the rate as well they move
+        {shift_of("rate 10, at once") / shift_of("rate 2, after 50 epochs"):.0f} times as far as with the paper's
+        training, but only {clear_gains("rate 10, at once")} intervals exclude 0.""")
     yield paragraph(f"""
         - Cost of learned knots: at size 30, for a network that is trained alone, the largest ratio of the time per
         epoch to that with the same knots fixed is, by backbone: {largest_cost()}.""")

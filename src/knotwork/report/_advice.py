@@ -67,13 +67,7 @@ class Advice:
 
 
 def advise(summary: pd.DataFrame) -> list[Advice]:
-    """Return for each task, network and budget the configurations that are complete, on two data sets at least.
-
-    Parameters
-    ----------
-    summary : DataFrame
-        As from `summarise_folds`.
-    """
+    """Return for each task, network and budget the configurations that are complete, on two data sets at least."""
     advice = []
     whole = summary[summary["complete"]]
     for (task, network), part in whole.groupby(["task", "network"]):
@@ -121,13 +115,7 @@ def _within(configuration: Configuration, budget: str, sizes: list[int | None]) 
 
 
 def advice_table(advice: list[Advice]) -> Table:
-    """Return the best configuration for each task, network and budget, and whether it is better than the cheapest.
-
-    Parameters
-    ----------
-    advice : list of Advice
-        As from `advise`.
-    """
+    """Return the best configuration for each task, network and budget, and whether it is better than the cheapest."""
     rows = []
     for each in advice:
         best, intervals = each.best, each.intervals

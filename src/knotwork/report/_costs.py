@@ -170,13 +170,7 @@ def ratios_of(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratio_table(pairs: pd.DataFrame) -> Table:
-    """Return the ratio of times, learned to fixed, by method, network and size.
-
-    Parameters
-    ----------
-    pairs : DataFrame
-        As from `ratios_of`.
-    """
+    """Return the ratio of times, learned to fixed, by method, network and size."""
     rows = []
     for method in in_order(pairs["method"].unique()):
         for (network, size), part in pairs[pairs["method"] == method].groupby(["network", "size"]):
@@ -226,13 +220,7 @@ def _span(values: Sequence[float]) -> str:
 
 
 def stack_table(frame: pd.DataFrame) -> Table:
-    """Return for each backbone and size how long networks take alone and in a stack, where both are recorded.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `read_records`.
-    """
+    """Return for each backbone and size how long networks take alone and in a stack, where both are recorded."""
     both = _stacks(frame)
     rows = [
         [

@@ -97,12 +97,6 @@ def draw_heatmap(
     ----------
     values : array-like of shape (n_rows, n_columns)
         Numbers, NaN where there is none.
-    rows, columns : sequence of str
-        Their names.
-    lower_is_better : bool, default=True
-        Which numbers are good.
-    digits : int, default=1
-        Decimals shown.
     groups : sequence of str, optional
         A heading for each row; consecutive rows with the same heading stand under it once.
     """
@@ -170,19 +164,7 @@ def _ink(fill: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ScorePanel:
-    """Scores of methods on one data set.
-
-    Parameters
-    ----------
-    title, label : str
-        The data set, and what the scores are.
-    methods : list of str
-        Names.
-    mean, sd : ndarray of shape (n_methods,)
-        Mean scores and their deviations.
-    lower_is_better : bool
-        Whether low scores are good.
-    """
+    """Mean scores of methods on the data set `title`, with standard deviations; `label` names the score."""
 
     title: str
     label: str
@@ -198,12 +180,9 @@ class ScorePanel:
 
 
 def draw_score_dots(panels: Sequence[ScorePanel]) -> Figure:
-    """Draw mean scores with one standard deviation, a row per method, three panels beside each other.
+    """Draw mean scores with one standard deviation, a row per method, the dot of the best mean filled.
 
-    Parameters
-    ----------
-    panels : sequence of ScorePanel
-        A panel for each. The dot of the best mean is filled; dots have the group id ``dot``.
+    Dots have the group id ``dot``.
     """
     height = 0.9 + 0.2 * max(len(panel.methods) for panel in panels)
     figure, grid = _panels(len(panels), (0.4, 0.0), size=(3.3, height))
@@ -244,15 +223,7 @@ class SizeCurve:
 
 
 def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str) -> Figure:
-    """Draw quality against size, a panel for each way of placing knots, with bands, and level lines in every panel.
-
-    Parameters
-    ----------
-    curves : sequence of SizeCurve
-        The curves; PLE stands beside the splines in every panel.
-    ylabel : str
-        What quality is.
-    """
+    """Draw quality against size with bands, a panel for each placement; PLE and level lines are in every panel."""
     everywhere = [curve for curve in curves if _is_level(curve) or "-" not in curve.method]
     panels: dict[str, list[SizeCurve]] = {}
     for curve in curves:
@@ -305,17 +276,7 @@ def _draw_curve(axes: Axes, curve: SizeCurve) -> None:
 
 @dataclass(frozen=True, eq=False)
 class LearningCurve:
-    """How one network learned.
-
-    Parameters
-    ----------
-    method : str
-        Its encoding.
-    loss, score : ndarray of shape (n_epochs,)
-        Loss of training, and score on the validation rows, after each epoch.
-    best : int
-        The epoch, from 1, whose weights were kept.
-    """
+    """Training loss and validation score of a network by epoch, and the epoch, from 1, whose weights were kept."""
 
     method: str
     loss: Floats
@@ -324,15 +285,7 @@ class LearningCurve:
 
 
 def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str) -> Figure:
-    """Draw losses and validation scores of the members of a stack by epoch, and mark the epoch that each kept.
-
-    Parameters
-    ----------
-    curves : sequence of LearningCurve
-        The members; each curve ends where its member stopped.
-    ylabel : str
-        What the scores are.
-    """
+    """Draw losses and validation scores of networks by epoch, each until it stopped, with a marker at the best epoch."""
     figure = _figure(9.6, 3.7)
     left, right = figure.subplots(1, 2)
     for axes, name in ((left, "training loss"), (right, ylabel)):
@@ -356,14 +309,9 @@ def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str) -> Fig
 
 
 def draw_knot_trajectories(knots: Mapping[str, Floats], *, warm_up: int = 0) -> Figure:
-    """Draw where the knots of one feature were after each epoch, a panel for each setting.
+    """Draw the knots of one feature by epoch, arrays of shape (n_epochs, n_knots), a panel for each setting.
 
-    Parameters
-    ----------
-    knots : mapping of str to ndarray of shape (n_epochs, n_knots)
-        Knots by epoch, for each setting, such as a learning rate.
-    warm_up : int, default=0
-        Epochs in which knots stay fixed, shaded.
+    The first `warm_up` epochs, in which knots stay fixed, are shaded.
     """
     figure = _figure(0.5 + 2.6 * len(knots), 3.0)
     grid = figure.subplots(1, len(knots), sharey=True, squeeze=False)
@@ -383,13 +331,8 @@ def draw_training_times(
 ) -> Figure:
     """Draw times as bars: a panel per backbone, a group of bars per method, a bar per size.
 
-    Parameters
-    ----------
-    seconds : ndarray of shape (n_panels, n_methods, n_sizes)
-        Times; NaN where there is none. Bars have the group id ``bar-PANEL-METHOD-SIZE``; those of a method stand
-        together in the middle of its place.
-    panels, methods, sizes : sequence of str
-        Names.
+    `seconds` has the shape (n_panels, n_methods, n_sizes), with NaN for missing times, which leave no gap. Bars have
+    the group id ``bar-PANEL-METHOD-SIZE``.
     """
     figure = _figure(9.6, 0.8 + 1.75 * len(panels))
     grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
@@ -415,7 +358,7 @@ def draw_training_times(
 
 
 def pareto_front(cost: npt.ArrayLike, loss: npt.ArrayLike) -> list[int]:
-    """Return the positions that no other one beats in both, from cheap to dear; low is good in both.
+    """Return the positions that no other one beats in both, by cost; low is good in both.
 
     Examples
     --------
@@ -433,16 +376,9 @@ def pareto_front(cost: npt.ArrayLike, loss: npt.ArrayLike) -> list[int]:
 
 
 def draw_cost_quality(cost: npt.ArrayLike, ranks: npt.ArrayLike, *, names: Sequence[str]) -> Figure:
-    """Draw average ranks against seconds, with a line through the methods that no other beats in both.
+    """Draw average ranks against seconds above 0, with a line through the methods that no other beats in both.
 
-    Parameters
-    ----------
-    cost : array-like of shape (n,)
-        Seconds, above 0.
-    ranks : array-like of shape (n,)
-        Average ranks. Points have the group id ``point-INDEX``.
-    names : sequence of str of length n
-        Names of the methods.
+    Points have the group id ``point-INDEX``.
     """
     x, y = np.asarray(cost, dtype=float), np.asarray(ranks, dtype=float)
     figure = _figure(6.2, 3.9)

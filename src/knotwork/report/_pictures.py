@@ -58,17 +58,7 @@ def cd_picture(table: RankTable) -> Picture:
 
 
 def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Picture | None:
-    """Return average ranks or mean scores within each backbone and size, against methods; None for a single row.
-
-    Parameters
-    ----------
-    summary : DataFrame
-        As from `summarise_folds`.
-    task : str
-        A key of `METRICS`.
-    of : {"rank", "score"}
-        What the cells show.
-    """
+    """Return average ranks or mean scores (`of`) within each backbone and size, by method; None for a single row."""
     part, metric = summary[summary["task"] == task], METRICS[task]
     tables = [
         (network, table)

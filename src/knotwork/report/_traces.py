@@ -64,15 +64,6 @@ def learning_picture(frame: pd.DataFrame, histories: pd.DataFrame, task: str) ->
     """Return the learning curves of one fold: every method on one data set, network and size.
 
     It is the first data set and network, by name, of those with most methods. None without histories.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `read_records`.
-    histories : DataFrame
-        As in `Traces`.
-    task : str
-        A key of `METRICS`.
     """
     kept = frame[(frame["task"] == task) & frame["score"].notna() & frame["key"].isin(histories["key"].unique())]
     if not len(kept):
@@ -101,15 +92,7 @@ def learning_picture(frame: pd.DataFrame, histories: pd.DataFrame, task: str) ->
 
 
 def knot_pictures(frame: pd.DataFrame, knots: pd.DataFrame) -> list[Picture]:
-    """Return the paths of the knots of the first feature, a figure for each method, a panel for each network.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `read_records`.
-    knots : DataFrame
-        As in `Traces`.
-    """
+    """Return the paths of the knots of the first feature, a figure for each method, a panel for each network."""
     pictures = []
     for method, paths in _paths(frame, knots).items():
         still = min(int(np.argmax((path != path[0]).any(axis=1))) or len(path) for path in paths.values())
@@ -162,15 +145,7 @@ def _order(variant: str) -> tuple[float, str]:
 
 
 def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
-    """Return fitted curves over the true ones and the data, for data sets whose true curve is known; None if none is.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `read_records`.
-    curves : DataFrame
-        As in `Traces`.
-    """
+    """Return fitted curves over the true ones and the data, for data sets whose true curve is known; None if none is."""
     kept = frame[frame["key"].isin(curves["key"].unique()) & frame["dataset"].isin(list(TRUTHS))]
     panels, said = [], []
     for dataset in [name for name in TRUTHS if name in set(kept["dataset"])]:
@@ -204,11 +179,6 @@ def scatter_picture(frame: pd.DataFrame) -> Picture | None:
     """Return the data behind records of one synthetic data set: its target against its first feature.
 
     None for several data sets, for other than synthetic ones, and if this version draws other data than was trained on.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `read_records`.
     """
     names = set(frame["dataset"])
     if len(names) > 1 or not names <= set(SYNTHETIC):
