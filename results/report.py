@@ -23,7 +23,7 @@ from comparison import (
     describe_agreement,
 )
 
-from knotwork.report import Part, Picture, RankPair, Section, Table, draw_agreement, draw_cd_diagram, report_folder
+from knotwork.report import Part, Picture, RankPair, Section, draw_agreement, draw_cd_diagram, report_folder
 from knotwork.stats import critical_difference
 
 HERE = Path(__file__).parent
@@ -67,24 +67,20 @@ def paper_section(parts: Sequence[Part], theirs: Mapping[str, pd.DataFrame]) -> 
     return Section("Beside the paper", content, name="paper", files=single)
 
 
-def _ranks(
-    ranks: Sequence[RankComparison], theirs: Mapping[str, pd.DataFrame]
-) -> list[str | Table | Picture | Section]:
+def _ranks(ranks: Sequence[RankComparison], theirs: Mapping[str, pd.DataFrame]) -> list[str | Picture | Section | None]:
     """Return sentences, figures and tables on average ranks; nothing without ranks."""
     if not ranks:
         return []
     whole = [each for each in ranks if each.network is None]
     diagrams = [paper_picture(theirs[each.table.task], each.table.task, size=int(each.table.size or 0))
                 for each in whole]  # fmt: skip
-    picture, table = agreement_picture(whole), agreement_table(ranks)
+    table, tables = agreement_table(ranks), [each.as_table() for each in whole]
     return [
         *describe_agreement(ranks),
-        *([] if picture is None else [picture]),
+        agreement_picture(whole),
         Section(f"{table.title}, setting by setting", [table], folded=True),
-        Section("Average ranks, method by method", [each.as_table() for each in whole], folded=True),
-        Section(
-            "The paper's own critical difference diagrams", [each for each in diagrams if each is not None], folded=True
-        ),
+        Section("Average ranks, method by method", [Section("", tables)], folded=True),
+        Section("The paper's own critical difference diagrams", [Section("", diagrams)], folded=True),
     ]
 
 

@@ -285,7 +285,7 @@ class LearningCurve:
 
 
 def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str) -> Figure:
-    """Draw losses and validation scores of networks by epoch, each until it stopped, with a marker at the best epoch."""
+    """Draw losses and validation scores of networks by epoch, each until it stopped, and mark the best epoch."""
     figure = _figure(9.6, 3.7)
     left, right = figure.subplots(1, 2)
     for axes, name in ((left, "training loss"), (right, ylabel)):

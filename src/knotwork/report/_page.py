@@ -1,7 +1,7 @@
 """Pages: templates of HTML, what a page shows, and the tables and figures that are written beside it."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,15 +49,15 @@ class Section:
     ----------
     title : str
         Its heading.
-    content : sequence of str, Table, Picture or Section
-        Sentences, tables, figures and smaller sections, in the order of the page. Tables and figures are also written
-        to files.
+    content : sequence of str, Table, Picture, Section or None
+        Sentences, tables, figures and smaller sections, in the order of the page; None is left out. Tables and figures
+        are also written to files. A smaller section without a title shows its content side by side.
     name : str, default=""
-        Address of the section within the page, such as ``"weather"``; by default made from the title.
+        Address of the section within the page, such as ``"weather"``, unique in a report; by default its title.
     folded : bool, default=False
         Whether a smaller section is closed until a reader opens it.
-    files : sequence of Table, default=()
-        Tables that are written to files only.
+    files : sequence of Table or Picture, default=()
+        Tables and figures that are written to files only.
 
     Examples
     --------
@@ -65,10 +65,14 @@ class Section:
     """
 
     title: str
-    content: "Sequence[str | Table | Picture | Section]"
+    content: "Sequence[Content]"
     name: str = ""
     folded: bool = False
-    files: Sequence[Table] = ()
+    files: Sequence[Table | Picture] = ()
+
+
+Content = str | Table | Picture | Section | tuple[str, Any] | None
+"""What a section shows; a pair is a kind of item that only the template of reports knows, with its data."""
 
 
 class ReportFiles:
@@ -95,10 +99,8 @@ class ReportFiles:
             (self.tables / f"{name}.{ending}").write_text(text, encoding="utf-8")
         return table
 
-    def picture(self, picture: Picture | None) -> dict[str, Any] | None:
+    def picture(self, picture: Picture) -> dict[str, Any]:
         """Write a figure as SVG and as PDF, light and dark."""
-        if picture is None:
-            return None
         name = _safe(self.prefix + picture.name)
         text = svg_text(picture.figure)
         (self.figures / f"{name}.svg").write_text(text, encoding="utf-8")
@@ -110,29 +112,30 @@ class ReportFiles:
         svg = inline_svg(text, name, label=picture.label, titles=picture.titles, dark=dark)
         return {"name": name, "svg": Markup(svg), "caption": picture.caption}
 
-    def pictures(self, pictures: Iterable[Picture | None]) -> list[dict[str, Any]]:
-        """Write figures; those that are None are left out."""
-        return [shown for picture in pictures if (shown := self.picture(picture))]
-
     def section(self, section: Section) -> dict[str, Any]:
         """Write the tables and figures of a section and of all smaller sections in it."""
-        for table in section.files:
-            self.table(table)
-        content = [self._item(item) for item in section.content]
-        return {
-            "title": section.title,
-            "name": _safe(section.name or section.title),
-            "folded": section.folded,
-            "content": content,
-        }
+        self._items(section.files)
+        content = self._items(section.content)
+        return {"title": section.title, "name": _safe(section.name), "folded": section.folded, "content": content}
 
-    def _item(self, item: str | Table | Picture | Section) -> tuple[str, Any]:
+    def _items(self, content: Sequence[Content]) -> list[tuple[str, Any]]:
+        return [self._item(item) for item in content if item is not None]
+
+    def _item(self, item: Content) -> tuple[str, Any]:
         """Return the kind of an item, and what the template shows of it."""
-        if isinstance(item, Table):
-            return "table", self.table(item)
-        if isinstance(item, Picture):
-            return "picture", self.picture(item)
-        return ("section", self.section(item)) if isinstance(item, Section) else ("sentence", item)
+        match item:
+            case Table():
+                return "table", self.table(item)
+            case Picture():
+                return "picture", self.picture(item)
+            case Section():
+                return "section", self.section(item)
+            case "columns", (layout, left, right):
+                return "columns", (layout, self._items(left), self._items(right))
+            case tuple():
+                return item
+            case _:
+                return "sentence", item
 
 
 def page_template(name: str) -> Any:

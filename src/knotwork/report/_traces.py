@@ -145,7 +145,7 @@ def _order(variant: str) -> tuple[float, str]:
 
 
 def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
-    """Return fitted curves over the true ones and the data, for data sets whose true curve is known; None if none is."""
+    """Return fitted curves over the true ones and the data, for data sets with a known true curve; None without any."""
     kept = frame[frame["key"].isin(curves["key"].unique()) & frame["dataset"].isin(list(TRUTHS))]
     panels, said = [], []
     for dataset in [name for name in TRUTHS if name in set(kept["dataset"])]:
