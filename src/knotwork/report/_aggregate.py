@@ -18,7 +18,9 @@ __all__ = [
     "Metric",
     "Part",
     "RankTable",
+    "file_name",
     "in_order",
+    "name_size",
     "rank_table",
     "read_records",
     "sizes_of",
@@ -183,6 +185,16 @@ def sizes_of(summary: pd.DataFrame) -> list[int | None]:
     """Return the sizes that occur, in order; ``[None]`` if no method has one, and nothing if there are no rows."""
     sizes: list[int | None] = [int(size) for size in sorted(summary["size"].dropna().unique())]
     return sizes or ([None] if len(summary) else [])
+
+
+def name_size(size: int | None) -> str:
+    """Return a size as headings and legends have it."""
+    return "no size" if size is None else f"size {size}"
+
+
+def file_name(kind: str, task: str, size: int | None) -> str:
+    """Return the name of the files of a table or figure of one task and size."""
+    return f"{kind}_{task}" + ("" if size is None else f"_size{size}")
 
 
 def wide_blocks(summary: pd.DataFrame, n_sizes: int = _FEWEST_SIZES) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from knotwork.encoders._methods import METHOD_TABLE
-from knotwork.report._aggregate import in_order, sizes_of
+from knotwork.report._aggregate import in_order, name_size, sizes_of
 from knotwork.report._tables import MISSING, Cell, Table
 
 __all__ = [
@@ -104,7 +104,7 @@ def time_table(summary: pd.DataFrame) -> Table:
         "Training times",
         "Seconds of preparation and training, summed over folds; median over data sets. Networks trained together "
         "share their time, so these compare methods only if all were trained in the same way.",
-        ["backbone", "method", *("no size" if size is None else f"size {size}" for size in sizes)],
+        ["backbone", "method", *map(name_size, sizes)],
         rows,
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from knotwork.report._aggregate import METRICS, RankTable, in_order, rank_table, sizes_of
+from knotwork.report._aggregate import METRICS, RankTable, file_name, in_order, name_size, rank_table, sizes_of
 from knotwork.report._cd_diagram import draw_cd_diagram
 from knotwork.report._figures import (
     ScorePanel,
@@ -17,6 +17,7 @@ from knotwork.report._figures import (
     draw_training_times,
 )
 from knotwork.report._page import Picture
+from knotwork.report._tables import grid_name
 
 __all__ = [
     "cd_picture",
@@ -33,10 +34,6 @@ _MOST_PANELS = 6
 """Data sets, networks and sizes up to which scores are drawn one by one."""
 
 
-def _ending(size: int | None) -> str:
-    return "" if size is None else f"_size{size}"
-
-
 def _listed(names: Sequence[str], values: Sequence[float], digits: int = 2) -> str:
     return ", ".join(f"{name} {value:.{digits}f}" for name, value in zip(names, values, strict=True))
 
@@ -50,7 +47,7 @@ def cd_picture(table: RankTable) -> Picture:
     if not table.rejects:
         bars = " Friedman's test does not reject that all methods are alike, so gaps between bars mean nothing."
     return Picture(
-        f"cd_{table.task}{_ending(table.size)}",
+        file_name("cd", table.task, table.size),
         figure,  # type: ignore[arg-type]
         f"{table.label}: average ranks over {len(table.blocks)} blocks.{bars}",
         f"Critical difference diagram, {table.label}. Critical difference {table.cd:.2f}. Average ranks: {ranks}.",
@@ -134,7 +131,7 @@ def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Pictur
     best = part.sort_values("mean", ascending=metric.lower_is_better).iloc[0]
     size = "" if np.isnan(best["size"]) else f" at size {best['size']:.0f}"
     return Picture(
-        f"grid_{dataset}_{network}".replace(" ", "_").replace("(", "").replace(")", ""),
+        grid_name(dataset, network),
         draw_size_curves(curves, ylabel=f"{metric.label} ({metric.direction})"),
         f"{dataset}, {network}: {metric.label} by size, mean and one standard deviation over folds and seeds. "
         f"Best mean: {best['method']}{size}, {best['mean']:.4f}.",
@@ -183,7 +180,7 @@ def time_picture(summary: pd.DataFrame) -> Picture | None:
             p, m = networks.index(network), methods.index(method)
             seconds[p, m, s] = value
             titles[f"bar-{p}-{m}-{s}"] = f"{method}, {network}{_of_size(size)}: {value:.1f} s"
-    names = ["no size" if size is None else f"size {size}" for size in sizes]
+    names = [name_size(size) for size in sizes]
     overall = _medians(part)
     fastest = []
     for network in networks:
@@ -220,7 +217,7 @@ def cost_picture(summary: pd.DataFrame, table: RankTable) -> Picture | None:
     titles = {f"point-{i}": f"{name}: average rank {rank:.2f}, {cost_:.1f} s"
               for i, (name, cost_, rank) in enumerate(held)}  # fmt: skip
     return Picture(
-        f"cost_{table.task}{_ending(table.size)}",
+        file_name("cost", table.task, table.size),
         draw_cost_quality(cost, ranks, names=[str(name) for name in names]),
         f"{table.label}: average rank against seconds. The dashed line joins the methods that no other beats in both.",
         f"Cost against quality, {table.label}. " + "; ".join(titles.values()) + ".",

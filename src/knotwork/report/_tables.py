@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from knotwork.report._aggregate import METRICS, RankTable, in_order, sizes_of
+from knotwork.report._aggregate import METRICS, RankTable, file_name, in_order, name_size, sizes_of
 from knotwork.stats import wilcoxon_holm, wins
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "dataset_table",
     "detail_table",
     "format_number",
+    "grid_name",
     "grid_table",
     "mark_best",
     "win_table",
@@ -209,7 +210,7 @@ def dataset_table(summary: pd.DataFrame, task: str, *, size: int | None) -> Tabl
         rows.append([Cell(str(dataset)), Cell(str(network)), *best])
     of_size = "" if size is None else f" for size {size}"
     return Table(
-        f"scores_{task}" + ("" if size is None else f"_size{size}"),
+        file_name("scores", task, size),
         f"{task.capitalize()} results{of_size}",
         f"{metric.label} ({metric.direction}), mean ± standard deviation over folds; "
         "the best of each data set and backbone in bold.",
@@ -267,19 +268,15 @@ def average_rank_table(tables: Sequence[RankTable]) -> Table:
         cells = [Cell(value=ranks.get(method), digits=2) for method in methods]
         columns.append(mark_best(cells, lower_is_better=True))
     counts = [len(table.blocks) for table in tables]
-    blocks = ", ".join(f"{count} ({_size(table.size)})" for count, table in zip(counts, tables, strict=True))
+    blocks = ", ".join(f"{count} ({name_size(table.size)})" for count, table in zip(counts, tables, strict=True))
     blocks = blocks if len(set(counts)) > 1 else str(counts[0])
     return Table(
         f"average_ranks_{tables[0].task}",
         f"Average ranks, {tables[0].task}",
         f"Lower is better. Blocks: {blocks}.",
-        ["method", *(_size(table.size) for table in tables)],
+        ["method", *(name_size(table.size) for table in tables)],
         [[Cell(method), *(column[i] for column in columns)] for i, method in enumerate(methods)],
     )
-
-
-def _size(size: int | None) -> str:
-    return "no size" if size is None else f"size {size}"
 
 
 def detail_table(table: RankTable) -> Table:
@@ -299,7 +296,7 @@ def detail_table(table: RankTable) -> Table:
         rows.append([Cell(name), Cell(value=float(table.ranks[i]), digits=2, best=name in table.best), *interval,
                      Cell(value=float(first[i]), digits=0), Cell(verdict), holm])  # fmt: skip
     return Table(
-        f"ranks_{table.task}" + ("" if table.size is None else f"_size{table.size}"),
+        file_name("ranks", table.task, table.size),
         f"Ranks in detail, {table.label[0].lower()}{table.label[1:]}",
         "Average rank with a bootstrap interval of 95 %, blocks in which the method is first (ties count for each), "
         "whether it is significantly worse than the best (Friedman, then Nemenyi, 0.05), and the p-value of "
@@ -317,12 +314,17 @@ def win_table(table: RankTable) -> Table:
         cells = [Cell("·") if i == j else Cell("/".join(map(str, counts[i, j].tolist()))) for j in table.order]
         rows.append([Cell(table.methods[i]), *cells])
     return Table(
-        f"wins_{table.task}" + ("" if table.size is None else f"_size{table.size}"),
+        file_name("wins", table.task, table.size),
         f"Wins, {table.label[0].lower()}{table.label[1:]}",
         f"Wins/ties/losses of the row against the column over {len(table.blocks)} blocks.",
         ["method", *(table.methods[j] for j in table.order)],
         rows,
     )
+
+
+def grid_name(dataset: str, network: str) -> str:
+    """Return the name of the files of the scores by size of one data set and network."""
+    return f"grid_{dataset}_{network}".replace(" ", "_").replace("(", "").replace(")", "")
 
 
 def grid_table(summary: pd.DataFrame, dataset: str, *, network: str) -> Table:
@@ -340,7 +342,7 @@ def grid_table(summary: pd.DataFrame, dataset: str, *, network: str) -> Table:
     flat = mark_best(flat, lower_is_better=METRICS[task].lower_is_better)
     n = len(sizes)
     return Table(
-        f"grid_{dataset}_{network}".replace(" ", "_").replace("(", "").replace(")", ""),
+        grid_name(dataset, network),
         f"Scores by size, {dataset}, {network}",
         f"{METRICS[task].label} ({METRICS[task].direction}), mean ± standard deviation over folds and seeds; the best "
         "of all in bold.",
