@@ -345,6 +345,11 @@ def in_short(frame: pd.DataFrame) -> Iterator[str]:
     yield paragraph(f"""
         - Cost of learned knots: at size 30, for a network that is trained alone, the largest ratio of the time per
         epoch to that with the same knots fixed is, by backbone: {largest_cost()}.""")
+    yield from tokens_in_short()
+
+
+def tokens_in_short() -> Iterator[str]:
+    """Say which kind of tokens is better."""
     pairs = token_pairs()
     verdicts = [pair.verdict for pair in pairs]
     yield paragraph(f"""

@@ -352,6 +352,11 @@ def efficiency() -> Iterator[str]:
         learned ones. Times per epoch are those of the median epoch, which {len(known)} of {len(alone)} records have,
         and of the mean epoch otherwise. In addition to its epochs a network took {beside.median():.2f} s (median; at
         most {beside.max():.2f} s) to be built and to compile its kernels where that was needed.""")
+    yield from stack_times(alone, stacked)
+
+
+def stack_times(alone: pd.DataFrame, stacked: pd.DataFrame) -> Iterator[str]:
+    """Say how much time a stack saves, where networks were trained both ways."""
     both = alone.merge(stacked, on=["network", "method", "size", "fold"], suffixes=("", "_stacked"))
     both["size"] = both["size"].astype(float)
     rows = both.groupby("network")[["train_seconds", "train_seconds_stacked"]].sum()

@@ -88,6 +88,12 @@ def tokens() -> Iterator[str]:
             f"| {low:+.4f} to {high:+.4f} | {pair.chance:.4f} | {best[0]}, {best[1]} "
             f"| {pair.seconds[0]:.0f}, {pair.seconds[1]:.0f} |"
         )
+    yield from token_ranks(coordinate, pairs)
+
+
+def token_ranks(coordinate: pd.DataFrame, pairs: list[TokenPair]) -> Iterator[str]:
+    """Say which kind of tokens is better, and how average ranks with each correlate with the paper's."""
+    names = [pair.dataset for pair in pairs]
     worse, better = (sum(pair.verdict == sign for pair in pairs) for sign in (-1, 1))
     longer = sum(pair.seconds[1] for pair in pairs) / sum(pair.seconds[0] for pair in pairs)
     yield "\n" + paragraph(f"""

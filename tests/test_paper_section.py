@@ -9,6 +9,7 @@ from scipy.stats import spearmanr
 
 from knotwork.report import make_report, rank_table
 from knotwork.report._aggregate import read_records, split_records, summarise_folds
+from tests.conftest import PAPER
 from tests.report.cases import MAIN, make_records
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "results"))
@@ -133,6 +134,19 @@ def test_diagram_of_the_papers_ranks(task, n):
     # q of Demsar's table for 4 methods is 2.569.
     assert f"Critical difference {2.569 * (4 * 5 / (6 * n)) ** 0.5:.2f}" in picture.label
     assert paper_picture(frame, task, size=15) is None
+
+
+def test_groups_of_the_papers_ranks():
+    theirs = paper_numbers(PAPER)
+    for task, cd in (("regression", "3.18"), ("classification", "3.31")):
+        # q for 14 methods is 3.354: 3.354 sqrt(14 * 15 / (6 * 39)) = 3.18, and 3.31 for 36 blocks.
+        assert f"Critical difference {cd}" in paper_picture(theirs[task], task, size=30).label
+    axes = paper_picture(theirs["classification"], "classification", size=30).figure.axes[0]
+    first = min(line.get_xdata()[1] for line in axes.lines if line.get_gid() == "clique")
+    ranks = theirs["classification"].set_index("method")["m30"].sort_values()
+    assert list(ranks.index[ranks <= first]) == ["PLE", "IS-Q", "IS-LGBM", "IS-CART", "IS-Grad-U"], (
+        "within 3.31 of 3.33"
+    )
 
 
 def test_a_single_block_is_not_compared():

@@ -2,7 +2,6 @@
 
 import re
 import runpy
-import subprocess
 import sys
 from html import unescape
 from pathlib import Path
@@ -104,34 +103,3 @@ def test_the_readme_and_the_guide_say_what_the_page_says():
     assert "on 3 of 10 small data sets, and worse on 0" in page
     assert "on 3 of 10 small tables, and worse on none" in readme
     assert "they gain a little: 3 of 4 intervals" in page
-
-
-def draw_ranks(*folders):
-    command = [sys.executable, str(ROOT / "results" / "paper_ranks.py"), *map(str, folders)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def write_ranks(folder):
-    for task in ("regression", "classification"):
-        (folder / f"average_ranks_{task}.csv").write_text("method,m7\nStd,4.0\nPLE,1.0\nBS-Q,1.4\nIS-Q,3.6\n")
-
-
-def test_ranks_of_a_paper(tmp_path):
-    write_ranks(tmp_path)
-    said = draw_ranks(tmp_path, tmp_path / "out")
-    # q of Demsar's table for 4 methods is 2.569: 2.569 sqrt(4 * 5 / (6 * 39)) = 0.75, and 0.78 for 36 blocks.
-    assert "critical difference of 4 methods over 39 blocks 0.75" in said
-    assert "critical difference of 4 methods over 36 blocks 0.78" in said
-    assert said.count("m7: PLE, BS-Q\n") == said.count("m7: IS-Q, Std\n") == 2
-    for name in ("regression_m7.svg", "classification_m7.pdf"):
-        assert (tmp_path / "out" / name).stat().st_size > 1000
-
-
-def test_ranks_of_the_paper(tmp_path):
-    said = draw_ranks(PAPER, tmp_path)
-    # q for 14 methods is 3.354: 3.354 sqrt(14 * 15 / (6 * 39)) = 3.18 and 3.31.
-    assert "14 methods over 39 blocks 3.18" in said
-    assert "14 methods over 36 blocks 3.31" in said
-    first = next(line for line in said.partition("classification")[2].splitlines() if "m30" in line)
-    assert first == "  m30: PLE, IS-Q, IS-LGBM, IS-CART, IS-Grad-U", "within 3.31 of 3.33"
-    assert len(list(tmp_path.glob("*.svg"))) == 6
