@@ -16,37 +16,37 @@ import numpy as np
 import torch
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
+import knotwork as kw
 from knotwork.datasets import load_dataset
-from knotwork.estimators._columns import Columns
-from knotwork.estimators._preparation import Choice, fit_blocks
-from knotwork.nn._backbones.config import MLPConfig
+from knotwork.nn import MLPConfig
 from knotwork.training import METRICS, Member, TrainingConfig, TrainingTable, train
 
 RATES = (3e-4, 1e-3, 3e-3)
 TABLES = ("california", "churn", "cpu_small", "wine_quality", "gamma", "house_8l")
 BASE = replace(TrainingConfig(), batch_size=256)
 VARIANTS: dict[str, tuple[TrainingConfig, MLPConfig]] = {
-    "batch 256, dropout 0.3, decay 0.01, plateau 6 x 0.3": (BASE, MLPConfig()),
-    "batch 512": (replace(BASE, batch_size=512), MLPConfig()),
-    "batch 128": (replace(BASE, batch_size=128), MLPConfig()),
+    "batch 256, dropout 0.3, decay 0.01, plateau 6 x 0.3": (BASE, MLPConfig.paper()),
+    "batch 512": (replace(BASE, batch_size=512), MLPConfig.paper()),
+    "batch 128": (replace(BASE, batch_size=128), MLPConfig.paper()),
     "dropout 0.15": (BASE, MLPConfig(dropout=0.15)),
-    "decay 1e-5": (replace(BASE, weight_decay=1e-5), MLPConfig()),
-    "decay 0.1": (replace(BASE, weight_decay=0.1), MLPConfig()),
-    "cosine over 60 epochs": (replace(BASE, schedule="cosine", max_epochs=60, patience=60), MLPConfig()),
-    "widths 512-512-512": (BASE, MLPConfig(widths=(512, 512, 512))),
-    "plateau 4 x 0.5": (replace(BASE, plateau_patience=4, plateau_factor=0.5), MLPConfig()),
+    "decay 1e-5": (replace(BASE, weight_decay=1e-5), MLPConfig.paper()),
+    "decay 0.1": (replace(BASE, weight_decay=0.1), MLPConfig.paper()),
+    "cosine over 60 epochs": (replace(BASE, schedule="cosine", max_epochs=60, patience=60), MLPConfig.paper()),
+    "widths 512-512-512": (BASE, MLPConfig(widths=(512, 512, 512), dropout=0.3)),
+    "plateau 4 x 0.5": (replace(BASE, plateau_patience=4, plateau_factor=0.5), MLPConfig.paper()),
 }
 
 
 def read(key: str) -> TrainingTable:
     data = load_dataset(key)
-    columns = Columns.from_table(data.frame[list(data.features)], categorical=list(data.categorical))
-    table = columns.read(data.frame[list(data.features)])
+    columns = [np.unique(data.frame[name].astype(str), return_inverse=True)[1] + 1 for name in data.categorical]
+    codes = np.column_stack(columns) if columns else np.zeros((data.n_rows, 0), dtype=np.int64)
+    cardinalities = tuple(int(column.max()) + 1 for column in columns)
     target = data.target_values()
     if data.task == "regression":
-        return TrainingTable(table.numbers, table.codes, target.astype(float), data.task, columns.cardinalities)
-    classes, codes = np.unique(target, return_inverse=True)
-    return TrainingTable(table.numbers, table.codes, codes, data.task, columns.cardinalities, len(classes))
+        return TrainingTable(data.numbers(), codes, target.astype(float), data.task, cardinalities)
+    classes, target = np.unique(target, return_inverse=True)
+    return TrainingTable(data.numbers(), codes, target, data.task, cardinalities, len(classes))
 
 
 def folds(table: TrainingTable) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -75,18 +75,11 @@ def main() -> None:
     print(f"{datetime.now(UTC):%Y-%m-%d}, device {arguments.device}, torch {torch.__version__}\n")
     print("| table | variant | 3e-4 | 1e-3 | 3e-3 | epochs | seconds |\n|---|---|---|---|---|---|---|")
     for key in arguments.tables:
-        table, choice = read(key), None
-        choice = Choice("IS-Q" if table.task == "regression" else "PLE", 15)
+        table = read(key)
+        method = "IS-Q@15" if table.task == "regression" else "PLE@15"
         parts = folds(table)
         blocks = [
-            fit_blocks(
-                [choice] * table.numbers.shape[1],
-                table.numbers[rows],
-                table.target[rows],
-                task=table.task,
-                weights=None,
-                seed=0,
-            )
+            kw.make_encoder(method, task=table.task).fit(table.numbers[rows], table.target[rows]).blocks_
             for rows, _, _ in parts
         ]
         for name, (config, backbone) in VARIANTS.items():

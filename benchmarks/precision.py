@@ -16,7 +16,7 @@ import pandas as pd
 from scipy import stats
 
 from knotwork.study import Plan, load_results, prepare_plan, run
-from knotwork.training._config import TrainingConfig
+from knotwork.training import TrainingConfig
 
 PRECISIONS = ("float32", "tf32", "bf16")
 SCORES = {"regression": "nrmse", "classification": "auc"}

@@ -7,12 +7,12 @@
 The five folds of the study, on twelve of its tables (KNOTWORK_DATA). LightGBM and CatBoost have their defaults, up to
 2,000 trees, and stop early on a tenth of the training rows, as the networks do. `rtdl_num_embeddings` stands in front
 of the MLP that `TabularRegressor` has by default, trained with the same settings in an ordinary torch loop. Our three
-models of a table come from one training, see `quality_own.py`. The score is NRMSE (RMSE over the deviation of the test
-target) or AUC (weighted one against the rest).
+models are the estimators with ``encoding="recommended"``, ``"validated"`` and ``"ensemble"``. The score is NRMSE (RMSE
+over the deviation of the test target) or AUC (weighted one against the rest).
 
 Every result is a line of results.jsonl, or of others.jsonl where the table is none of the twelve. `seconds` are those
-of a fit with all that belongs to it; `seconds_shared`, of our models, a fold's share of training the candidates of all
-folds together, without placing knots.
+of a whole fit. Lines of earlier runs have `seconds_shared` for our models: a fold's share of training the candidates of
+all folds together, without placing knots.
 """
 
 import argparse
@@ -24,20 +24,21 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from quality_data import TABLES, score, splits_of, target_of
-from quality_own import WORDS, fit_words
+from quality_data import TABLES, coded, score, splits_of, target_of
 from quality_peers import PEERS
-from quality_table import MODELS, page
+from quality_table import MODELS, OURS, page
 
+import knotwork as kw
 from knotwork.datasets import Dataset, load_dataset
-from knotwork.study._folds import Split
-from knotwork.training._engine import resolve_device
+from knotwork.study import Split
 
 
 def machine(model: str, device: str) -> str:
     """Return what a model is fitted on."""
-    if model in ("lightgbm", "catboost") or resolve_device(device).type == "cpu":
+    on_gpu = torch.cuda.is_available() if device == "auto" else device.startswith("cuda")
+    if model in ("lightgbm", "catboost") or not on_gpu:
         return f"{os.cpu_count()} CPU cores"
     return torch.cuda.get_device_name()
 
@@ -49,8 +50,22 @@ def fit_peer(model: str, data: Dataset, splits: Sequence[Split], device: str) ->
         began = time.perf_counter()
         predict = PEERS[model][1](data, split.train, split.valid, split.seed, device)
         seconds = round(time.perf_counter() - began, 2)
-        found = score(data.task, target[split.test], predict(data.frame.iloc[split.test]))
-        yield {"model": model, "fold": split.fold, "score": found, "seconds": seconds}
+        result = score(data.task, target[split.test], predict(data.frame.iloc[split.test]))
+        yield {"model": model, "fold": split.fold, "score": result, "seconds": seconds}
+
+
+def fit_ours(model: str, data: Dataset, splits: Sequence[Split], device: str) -> Iterator[dict[str, Any]]:
+    """Yield the score of an estimator on every fold."""
+    frame, target = coded(data), target_of(data)
+    kind = kw.TabularRegressor if data.task == "regression" else kw.TabularClassifier
+    for split in splits:
+        rows = np.concatenate([split.train, split.valid])
+        began = time.perf_counter()
+        fitted = kind(model, random_state=split.seed, device=device).fit(frame.iloc[rows], target[rows])
+        seconds = round(time.perf_counter() - began, 2)
+        predict = fitted.predict if data.task == "regression" else fitted.predict_proba
+        result = score(data.task, target[split.test], predict(frame.iloc[split.test]))
+        yield {"model": model, "fold": split.fold, "score": result, "seconds": seconds}
 
 
 def run(out: Path, tables: Sequence[str], models: Sequence[str], device: str) -> None:
@@ -71,10 +86,7 @@ def run(out: Path, tables: Sequence[str], models: Sequence[str], device: str) ->
             for model in models
             if model in PEERS and find_spec(PEERS[model][0]) is not None
         ]
-        own = [model for model in models if model in WORDS]
-        if own:
-            missing = {split.fold: split for model in own for split in left(model)}
-            jobs.append(fit_words(data, list(missing.values()), device))
+        jobs += [fit_ours(model, data, left(model), device) for model in models if model in OURS]
         for line in (line for job in jobs for line in job):
             if line["model"] in models and (line["model"], line["fold"]) not in done:
                 whole = {"table": name, "task": data.task, **line, "device": machine(line["model"], device)}

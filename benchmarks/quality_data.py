@@ -6,7 +6,7 @@ import pandas as pd
 from sklearn.metrics import roc_auc_score
 
 from knotwork.datasets import Dataset
-from knotwork.study._folds import Split, make_splits
+from knotwork.study import Split, make_splits
 
 __all__ = ["TABLES", "coded", "score", "splits_of", "target_of"]
 

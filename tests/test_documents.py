@@ -44,13 +44,14 @@ def registries():
     from knotwork.encoders import METHOD_TABLE
     from knotwork.knots import PLACEMENTS
     from knotwork.nn import BACKBONES
+    from knotwork.training import METRICS
 
-    tables = (FAMILIES, METHOD_TABLE, PLACEMENTS, BACKBONES)
-    before = [dict(table) for table in tables]
+    tables = (FAMILIES, PLACEMENTS, METRICS, BACKBONES, METHOD_TABLE)
+    before = [set(table) for table in tables]
     yield
-    for table, own in zip(tables, before, strict=True):
-        table.clear()
-        table.update(own)
+    for table, names in zip(tables, before, strict=True):  # the methods of a family or a placement go with it
+        for name in set(table) - names:
+            del table[name]
 
 
 @pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: path.relative_to(ROOT).as_posix())

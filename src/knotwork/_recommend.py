@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 
 from knotwork._checks import check_choice
+from knotwork.knots import TASKS
 
-__all__ = ["BACKBONES", "BUDGETS", "RECOMMENDATIONS", "TASKS", "Recommendation", "recommend"]
-
-TASKS = ("regression", "classification")
-"""Tasks that there are recommendations for."""
+__all__ = ["BACKBONES", "BUDGETS", "RECOMMENDATIONS", "Recommendation", "recommend"]
 
 BACKBONES = ("mlp", "resnet", "ft")
 """Backbones that there are recommendations for."""

@@ -99,7 +99,7 @@ def test_candidates():
     assert (len(CANDIDATES), 8, 6) == COUNTS
     assert all(each.size != 7 for each in CANDIDATES[:8])
     own, counts = make_candidates(["BS-Q", "PLE@30", "Std"], [7, 15], task="regression", backbone="mlp")
-    assert {each.spec for each in own} == {"BS-Q@7", "BS-Q@15", "PLE@30", "Std"}
+    assert {str(each) for each in own} == {"BS-Q@7", "BS-Q@15", "PLE@30", "Std"}
     assert counts == (4,)
 
 

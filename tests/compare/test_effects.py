@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 import knotwork as kw
+from knotwork._preparation.columns import Columns
 from knotwork.compare._effects import MODEL_KNOTS, ROWS_AVERAGED, feature_effects
 from knotwork.compare._pictures import effect_picture
 from knotwork.compare._source import read_source
-from knotwork.estimators._columns import Columns
 from tests.compare.cases import MESSY, write_flats
 
 

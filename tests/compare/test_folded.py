@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 
 from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
-from knotwork.compare._folded import fold_table
 from knotwork.compare._options import CompareOptions
-from knotwork.compare._scoring import CrossValidation
+from knotwork.compare._scoring import CrossValidation, fold_table
 from knotwork.compare._source import read_source
 from knotwork.encoders import Encoding
 
@@ -30,16 +29,17 @@ def numbers(tmp_path):
 def test_a_fold_is_the_estimator_on_its_rows(numbers, target, metric, kind, spec):
     other = "k" if target == "y" else "y"
     source = read_source(numbers, target, drop=[other])
-    folded = fold_table(source, folds=3, seed=5)
+    prepared = fold_table(source, folds=3, seed=5)
     config = TrainingConfig(max_epochs=4)
     method, _, size = spec.partition("@")
     candidate = Encoding(method, int(size) if size else None)
-    validation = CrossValidation(folded, CompareOptions().network, config, "cpu")
+    validation = CrossValidation(prepared, CompareOptions().network, config, "cpu")
     validation.run([candidate, Encoding("PLE", 7)], costs={int(size or 7): 1.0, 7: 1.0}, deadline=None)
     own = next(each for each in validation.scored if each.candidate == candidate)
-    for place, fold in enumerate(folded.folds):
+    for place, fold in enumerate(prepared.splits):
         model = kind(spec, random_state=5 + place, training=config, device="cpu")
-        model.fit(source.features.iloc[fold.fit], source.labels[fold.fit])
+        rows = np.sort(np.concatenate([fold.train, fold.valid]))
+        model.fit(source.features.iloc[rows], source.labels[rows])
         tested, actual = source.features.iloc[fold.test], source.target[fold.test]
         if metric == "rmse":
             expected = np.sqrt(np.mean((model.predict(tested) - actual) ** 2))
@@ -51,12 +51,11 @@ def test_a_fold_is_the_estimator_on_its_rows(numbers, target, metric, kind, spec
 
 
 def test_every_row_is_tested_once(numbers):
-    folded = fold_table(read_source(numbers, "y"), folds=4, seed=0)
-    tested = np.concatenate([fold.test for fold in folded.folds])
+    prepared = fold_table(read_source(numbers, "y"), folds=4, seed=0)
+    tested = np.concatenate([fold.test for fold in prepared.splits])
     assert sorted(tested) == list(range(300))
-    for fold in folded.folds:
-        assert not set(fold.test) & set(fold.fit)
-        assert sorted([*fold.train, *fold.valid]) == sorted(fold.fit)
+    for fold in prepared.splits:
+        assert sorted([*fold.train, *fold.valid, *fold.test]) == list(range(300))
 
 
 def test_categories_of_test_rows_alone_are_unseen(tmp_path):
@@ -64,11 +63,14 @@ def test_categories_of_test_rows_alone_are_unseen(tmp_path):
     frame.loc[11, "c"] = "only here"
     frame.loc[12, "x"] = np.nan
     frame.to_csv(tmp_path / "t.csv", index=False)
-    folded = fold_table(read_source(tmp_path / "t.csv", "y"), folds=3, seed=0)
-    assert folded.columns.categories == (("a", "b", "only here"),)
-    assert folded.table.codes[11, 0] == 3
-    assert folded.test_codes[11, 0] == 0
-    same = np.arange(90) != 11
-    assert (folded.test_codes[same, 0] == folded.table.codes[same, 0]).all()
-    assert folded.table.codes[12, 1] == 1  # the indicator of a missing number
-    assert folded.test_codes[12, 1] == 2  # in its fold no training row misses it: there is no indicator
+    prepared = fold_table(read_source(tmp_path / "t.csv", "y"), folds=3, seed=0)
+    table, splits = prepared.table, prepared.splits
+    assert table.cardinalities == (4, 3)
+    for split in splits:
+        start = min(split.train.min(), split.valid.min(), split.test.min()) // 90 * 90
+        codes = table.codes[start : start + 90]
+        tests_it = 11 + start in split.test
+        assert codes[11, 0] == (0 if tests_it else 3)
+        assert set(codes[np.arange(90) != 11, 0]) == {1, 2}
+        missing_in_training = 12 + start in split.train
+        assert codes[12, 1] == (1 if missing_in_training else 2)  # 2: a column that is complete in training

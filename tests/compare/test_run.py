@@ -10,7 +10,11 @@ from typer.testing import CliRunner
 
 import knotwork as kw
 from knotwork._cli import app
-from knotwork.compare import CompareOptions, budget, compare_table, final, predict_table, run, scoring
+from knotwork.compare import CompareOptions, compare_table, predict_table
+from knotwork.compare import _budget as budget
+from knotwork.compare import _final as final
+from knotwork.compare import _run as run
+from knotwork.compare import _scoring as scoring
 from knotwork.compare._speed import Speed
 from tests.compare.cases import MESSY, flats, write_flats
 from tests.report.chromium import CHROMIUM, Browser
@@ -41,7 +45,7 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, t
     said = []
     path = write_flats(tmp_path, target=target)
     found = compare_table(path, target, out=tmp_path / "out", options=OPTIONS, device="cpu", report=said.append)
-    assert {line.candidate.spec for line in found.ranking.lines} == {"Std", "BS-Q@6", "PLE@6", "BS-Q@8", "PLE@8"}
+    assert {str(line.candidate) for line in found.ranking.lines} == {"Std", "BS-Q@6", "PLE@6", "BS-Q@8", "PLE@8"}
     assert not found.interrupted
     text = "\n".join(said)
     task = "regression" if target == "rent" else "classification"
@@ -56,7 +60,7 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, t
     assert len(table) == 20
     again = kw.load(found.model_path, device="cpu")
     assert (again.predict(pd.read_csv(tmp_path / "new.csv")) == table["prediction"].to_numpy()).all()
-    assert again.encoding == found.ranking.chosen.candidate.spec
+    assert again.encoding == str(found.ranking.chosen.candidate)
 
 
 def test_files_of_a_comparison(tmp_path, short):

@@ -5,9 +5,8 @@ import time
 import pytest
 
 from knotwork import TrainingConfig
-from knotwork.compare._folded import fold_table
 from knotwork.compare._options import CompareOptions
-from knotwork.compare._scoring import CrossValidation, groups_of
+from knotwork.compare._scoring import CrossValidation, fold_table, groups_of
 from knotwork.compare._source import read_source
 from knotwork.compare._speed import measure_speed
 from knotwork.encoders import Encoding
@@ -22,9 +21,9 @@ def source(tmp_path):
 
 
 def validation(source, *, max_epochs, progress=None):
-    folded = fold_table(source, folds=2, seed=0)
+    prepared = fold_table(source, folds=2, seed=0)
     config = TrainingConfig(max_epochs=max_epochs)
-    return CrossValidation(folded, CompareOptions().network, config, "cpu", progress)
+    return CrossValidation(prepared, CompareOptions().network, config, "cpu", progress)
 
 
 def test_sizes_are_trained_apart_and_scalings_with_the_smallest():

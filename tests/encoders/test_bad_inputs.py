@@ -133,7 +133,7 @@ def test_numbers_that_differ_are_told_apart_despite_an_outlier(outlier):
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"family": "cubic"}, ValueError, "family must be one of 'bspline', 'mspline', 'ispline'"),
+        ({"family": "cubic"}, ValueError, "family must be one of 'bspline', 'ispline', 'mspline'"),
         ({"family": "ple"}, ValueError, "family must be one of"),
         ({"size": 3}, ValueError, "size must be an integer of at least 4.*degree 3"),
         ({"size": 7.0}, TypeError, "size must be an integer"),

@@ -9,11 +9,11 @@ from sklearn import metrics
 from sklearn.base import clone
 
 import knotwork as kw
+from knotwork._preparation.splits import draw_split
 from knotwork._recommend import BACKBONES, RECOMMENDATIONS, TASKS
 from knotwork.errors import ArgumentError
 from knotwork.estimators import _base as base
-from knotwork.estimators._candidates import CANDIDATES, propose
-from knotwork.estimators._preparation import hold_out
+from knotwork.estimators._encodings import CANDIDATES, propose
 from knotwork.nn import FTTransformerConfig, MLPConfig, ResNetConfig
 from tests.estimators.saved_cases import uneven_weights
 
@@ -51,9 +51,9 @@ def target(frame):
 def split(target, kind, seed=0, share=0.1):
     """Return the rows that an estimator with one member trains on, and those it validates with."""
     random = np.random.RandomState(seed)
-    random.randint(2**31 - 1, size=1)
     task = "regression" if kind is kw.TabularRegressor else "classification"
-    return hold_out(target, task=task, share=share, random=random)
+    drawn, _ = draw_split(np.arange(len(target)), target, task=task, share=share, random=random)
+    return drawn.train, drawn.valid
 
 
 def spec(candidate):
@@ -375,4 +375,4 @@ def test_sizes_that_cannot_be_are_named(frame, target):
 
 def test_what_is_tried_is_what_is_listed():
     every = propose("ensemble", None, names=["a", "b"], task="regression", backbone="mlp")
-    assert [tuple(choice.spec for choice in each.choices) for each in every] == [(each, each) for each in CANDIDATES]
+    assert [str(each) for each in every] == list(CANDIDATES)

@@ -11,6 +11,7 @@ from torch import nn
 import knotwork
 from knotwork import TabularClassifier, TabularRegressor
 from knotwork.errors import ArgumentError, MissingPackageError
+from knotwork.nn import Backbone
 from knotwork.nn._backbones.config import BACKBONES as BUILDERS
 from knotwork.nn._backbones.config import MLPConfig
 from knotwork.nn._backbones.linear import Linear, initialise, member_seeds
@@ -233,7 +234,7 @@ class Shallow(nn.Module):
 
 
 @dataclass(frozen=True)
-class OwnConfig:
+class OwnConfig(Backbone):
     name: ClassVar[str] = "own"
     made: type
 

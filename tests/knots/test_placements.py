@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from knotwork import basis
 from knotwork.knots import PLACEMENTS, CartPlacement, Column, LightGBMPlacement, Target
-from knotwork.knots._selection import complete, select_spaced
+from knotwork.knots._placements import complete, select_spaced
 
 N = 2000
 

@@ -38,13 +38,13 @@ def test_light_and_dark(name):
 
 def test_bars_are_the_encoded_value():
     figure = draw_encoded_value(encoding_illustration(seed=42), x=0.58, size=6)
-    bars = figure.axes[5]  # of B-splines
+    bars = figure.axes[3]  # of B-splines
     heights = [bar.get_height() for container in bars.containers for bar in container]
     expected = kw.basis.evaluate("bspline", [0.58], [1 / 3, 2 / 3], degree=3)[0]
     np.testing.assert_allclose(heights, expected)
     assert sum(heights) == pytest.approx(1)
     # Six bins of PLE: 0.58 lies in the fourth, 0.48 of its width from its left end.
-    ramps = [bar.get_height() for container in figure.axes[3].containers for bar in container]
+    ramps = [bar.get_height() for container in figure.axes[9].containers for bar in container]
     np.testing.assert_allclose(ramps, [1, 1, 1, (0.58 - 0.5) * 6, 0, 0], atol=1e-12)
 
 

@@ -6,12 +6,12 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
 
+from knotwork._preparation.splits import make_splits
 from knotwork.datasets import load_dataset
 from knotwork.datasets._synthetic import illustration_curve, illustration_probability
 from knotwork.encoders import PiecewiseLinearEncoder, SplineEncoder
 from knotwork.study import load_curves, load_histories, load_plan, load_results, run
 from knotwork.study._data import from_dataset
-from knotwork.study._folds import make_splits
 from tests.study.cases import tiny_plan
 
 ENCODERS = {
@@ -29,17 +29,18 @@ def illustration(tmp_path_factory):
 
 def rows_of(name):
     data = from_dataset(load_dataset(name), name)
-    (split,) = make_splits(data.target, data.task, folds=1, split="holdout")
+    (split,) = make_splits(data.table.target, data.table.task, folds=1, split="holdout")
     return data, split
 
 
 @pytest.mark.parametrize("method", ENCODERS)
 def test_ridge_is_that_of_scikit_learn(illustration, method):
     data, split = rows_of("illustration_regression")
-    model = make_pipeline(ENCODERS[method], Ridge()).fit(data.numbers[split.train], data.target[split.train])
+    numbers, target = data.table.numbers[split.train], data.table.target[split.train]
+    model = make_pipeline(ENCODERS[method], Ridge()).fit(numbers, target)
     frame = load_results(illustration)
     row = frame[(frame["method"] == method) & (frame["task"] == "regression")].iloc[0]
-    residuals = model.predict(data.numbers[split.test]) - data.target[split.test]
+    residuals = model.predict(data.table.numbers[split.test]) - data.table.target[split.test]
     np.testing.assert_allclose(row["rmse"], np.sqrt(np.mean(residuals**2)), rtol=1e-8)
     assert (row["backbone"], row["size"], row["n_parameters"]) == ("linear", 10, 11)
     curve = load_curves(illustration).query("key == @row.key")
@@ -50,12 +51,12 @@ def test_ridge_is_that_of_scikit_learn(illustration, method):
 def test_logistic_regression_is_that_of_scikit_learn(illustration, method):
     data, split = rows_of("illustration_classification")
     model = make_pipeline(ENCODERS[method], LogisticRegression(max_iter=2000))
-    model.fit(data.numbers[split.train], data.target[split.train])
+    model.fit(data.table.numbers[split.train], data.table.target[split.train])
     frame = load_results(illustration)
     row = frame[(frame["method"] == method) & (frame["task"] == "classification")].iloc[0]
-    shares = model.predict_proba(data.numbers[split.test])
-    np.testing.assert_allclose(row["auc"], roc_auc_score(data.target[split.test], shares[:, 1]), rtol=1e-6)
-    np.testing.assert_allclose(row["log_loss"], log_loss(data.target[split.test], shares), rtol=1e-5)
+    shares = model.predict_proba(data.table.numbers[split.test])
+    np.testing.assert_allclose(row["auc"], roc_auc_score(data.table.target[split.test], shares[:, 1]), rtol=1e-6)
+    np.testing.assert_allclose(row["log_loss"], log_loss(data.table.target[split.test], shares), rtol=1e-5)
     curve = load_curves(illustration).query("key == @row.key")
     np.testing.assert_allclose(curve["value"], model.predict_proba(curve[["x"]].to_numpy())[:, 1], rtol=1e-5)
 

@@ -44,7 +44,7 @@ def expected(tmp_path_factory):
 
 
 def unit_of(networks):
-    return f"{networks[0].backbone.label}-{networks[-1].size}"
+    return f"{networks[0].backbone.label}-{networks[-1].encoding.size}"
 
 
 def watched(folder, victim=None):

@@ -1,11 +1,14 @@
 """Records of a whole study load as one table; of what was trained more than once, the right one counts."""
 
+from dataclasses import replace
+from math import nan
+
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 from knotwork.study import load_results
-from knotwork.study._records import COLUMNS, LATER, RecordIndex, RecordWarning, consolidate, write_records
+from knotwork.study._records import LATER, RecordIndex, RecordWarning, consolidate, record_schema, write_records
 
 DESIGN = {
     *("dataset", "task", "backbone", "tokens", "method", "size", "fold", "seed", "status"),
@@ -23,7 +26,7 @@ def row(key, **columns):
 def test_the_columns_of_the_design_are_there(tmp_path):
     write_records(tmp_path, "a", [row("k")])
     frame = load_results(tmp_path)
-    assert list(frame.columns) == list(COLUMNS)
+    assert list(frame.columns) == record_schema().names
     assert set(frame.columns) >= DESIGN
 
 
@@ -107,7 +110,7 @@ def test_records_from_before_a_column_was_added_count(tmp_path):
     pq.write_table(table.drop_columns(list(LATER)), path)
     write_records(tmp_path, "c", [row("c", variant="v")])
     frame = load_results(tmp_path).set_index("key")
-    assert list(load_results(tmp_path).columns) == list(COLUMNS)
+    assert list(load_results(tmp_path).columns) == record_schema().names
     assert sorted(frame.index) == ["a", "b", "c"]
     assert frame["variant"].isna().to_dict() == {"a": True, "b": True, "c": False}
 
@@ -123,6 +126,29 @@ def test_a_record_of_another_version_is_named(tmp_path):
         assert load_results(tmp_path).empty
 
 
+def test_columns_that_are_none_of_a_record_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="columns of records only, got rows=\\['nrmsee'\\]"):
+        write_records(tmp_path, "a", [row("a", nrmsee=0.5)])
+
+
+def test_metrics_of_other_sessions_are_kept(tmp_path, monkeypatch):
+    from knotwork.training import METRICS
+
+    write_records(tmp_path, "a", [row("a")])
+    monkeypatch.setitem(METRICS, "bias", replace(METRICS["mae"], name="bias"))
+    write_records(tmp_path, "b", [row("b", bias=0.25)])
+    assert load_results(tmp_path).set_index("key")["bias"].to_dict() == pytest.approx(
+        {"a": nan, "b": 0.25}, nan_ok=True
+    )
+    write_records(tmp_path, "c", [row("c")])
+    monkeypatch.undo()
+    assert "bias" not in record_schema().names
+    for _ in range(2):
+        frame = load_results(tmp_path).set_index("key")
+        assert frame["bias"].to_dict() == pytest.approx({"a": nan, "b": 0.25, "c": nan}, nan_ok=True)
+        consolidate(tmp_path)
+
+
 def test_half_written_files_are_not_seen(tmp_path):
     write_records(tmp_path, "a", [row("a")])
     (tmp_path / "records" / ".b.parquet.123.tmp").write_bytes(b"PAR1")
@@ -131,6 +157,6 @@ def test_half_written_files_are_not_seen(tmp_path):
 
 def test_an_empty_or_missing_folder(tmp_path):
     assert load_results(tmp_path).empty
-    assert list(load_results(tmp_path).columns) == list(COLUMNS)
+    assert list(load_results(tmp_path).columns) == record_schema().names
     with pytest.raises(ValueError, match="study run"):
         load_results(tmp_path / "none")

@@ -11,6 +11,7 @@ import pytest
 from sklearn.model_selection import KFold
 
 from knotwork.datasets import load_dataset
+from knotwork.encoders import Encoding
 from knotwork.errors import ArgumentError
 from knotwork.study import load_results, run
 from knotwork.study._records import RecordWarning
@@ -146,17 +147,15 @@ def test_categories_of_a_users_table(tmp_path):
 
 
 def test_a_method_that_raises_fails_alone_and_is_retried_on_request(finished, tmp_path, monkeypatch):
-    from knotwork.study import _preparation as preparation
+    original = Encoding.encoder
 
-    original = preparation.encoder_from_spec
-
-    def broken(name, size, options):
-        if name == "BS-Q":
+    def broken(encoding, **options):
+        if encoding.method == "BS-Q":
             raise RuntimeError("no knots today")
-        return original(name, size, options)
+        return original(encoding, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(preparation, "encoder_from_spec", broken)
+        patch.setattr(Encoding, "encoder", broken)
         summary = run(tiny_plan(), tmp_path, device="cpu")
         assert (summary.n_ok, summary.n_failed) == (4, 2)
         again = run(tiny_plan(), tmp_path, device="cpu", retry_failed=True)
@@ -175,14 +174,14 @@ def test_a_method_that_raises_fails_alone_and_is_retried_on_request(finished, tm
 def test_a_method_that_raises_in_one_fold_fails_there_alone(tmp_path, monkeypatch):
     from knotwork.encoders import SplineEncoder
 
-    original = SplineEncoder._fit_column
+    original = SplineEncoder.fit_column
 
-    def broken(self, index, column, target, seed):
+    def broken(self, column, target, *, seed):
         if self.family == "bspline" and seed == 43 + 3:  # the fourth column of the second fold
             raise RuntimeError("no knots here")
-        return original(self, index, column, target, seed)
+        return original(self, column, target, seed=seed)
 
-    monkeypatch.setattr(SplineEncoder, "_fit_column", broken)
+    monkeypatch.setattr(SplineEncoder, "fit_column", broken)
     summary = run(tiny_plan(), tmp_path, device="cpu")
     assert (summary.n_ok, summary.n_failed) == (5, 1)
     failed = load_results(tmp_path).query("status == 'failed'")

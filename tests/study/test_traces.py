@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import knotwork as kw
+from knotwork._preparation.splits import make_splits
 from knotwork.datasets import load_dataset
 from knotwork.study import _traces as traces
 from knotwork.study import load_histories, load_knot_paths, load_plan, load_results, run
 from knotwork.study._data import load_data
-from knotwork.study._folds import make_splits
 from tests.study.cases import CLOCKS, SMALL_MLP, TRAINING, tiny_plan
 
 RATES = {"still": 0.0, "slow": 0.5, "fast": 4.0}
@@ -153,9 +153,9 @@ def test_learned_knots_start_where_their_name_says(method, start, tmp_path):
     plan = tiny_plan(methods=[method], sizes=[6], split="holdout", folds=1, keep_knots=True)
     run(plan, tmp_path, device="cpu")
     data = load_data(plan, "sk_iris")
-    (split,) = make_splits(data.target, data.task, folds=1, seed=plan.seed, split="holdout")
+    (split,) = make_splits(data.table.target, data.table.task, folds=1, seed=plan.seed, split="holdout")
     encoder = kw.make_encoder(start, size=6, task="classification").fit(
-        data.numbers[split.train], data.target[split.train]
+        data.table.numbers[split.train], data.table.target[split.train]
     )
     paths = load_knot_paths(tmp_path)
     first = paths[paths["epoch"] == 0]

@@ -43,8 +43,8 @@ class Refused(TorchDispatchMode):
 def test_from_the_second_call_on_nothing_is_refused(name, task, metric):
     table = make_table(task, weights=np.linspace(1, 2, 260))
     members = sorted(make_mixed(table), key=lambda member: str(member.kinds))
-    there = DeviceTable.from_table(table, torch.device("cpu"))
-    stack = TrainingStack(table, there, members, SMALL[name], replace(FAST, metric=metric))
+    data = DeviceTable.from_table(table, torch.device("cpu"))
+    stack = TrainingStack(table, data, members, SMALL[name], replace(FAST, metric=metric))
     assert any(part.features for part in stack.network.encoding.layout.parts)
     for work in (stack.begin, stack.step, stack.finish):
         work()

@@ -9,7 +9,7 @@ import torch
 
 from knotwork.errors import ArgumentError, ArgumentTypeError
 from knotwork.training._config import TrainingConfig
-from knotwork.training._schedule import Schedule
+from knotwork.training._stack import Schedule
 
 CONFIG = replace(TrainingConfig.paper(), max_epochs=60)
 

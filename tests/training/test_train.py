@@ -10,7 +10,6 @@ from knotwork.errors import ArgumentError
 from knotwork.nn._backbones.config import MLPConfig
 from knotwork.study._trainer import LEAST_SHIFT, knot_shifts
 from knotwork.training import _engine as engine
-from knotwork.training import _stacking as stacking
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device, train
 from knotwork.training._members import TrainingTable
@@ -34,8 +33,8 @@ def test_a_stack_that_does_not_fit_is_split(monkeypatch):
     members = [make_member(table, method, seed=seed) for seed, method in enumerate(["BS-Q", "PLE", "IS-U", "Std"] * 2)]
     whole = run(table, members)
     assert len(whole.pieces) == 1
-    need = stacking._member_bytes(table, 7, BACKBONE, CONFIG)
-    monkeypatch.setattr(stacking, "_free_memory", lambda device: 3.5 * need / stacking.MEMORY_SHARE)
+    need = engine._member_bytes(table, 7, BACKBONE, CONFIG)
+    monkeypatch.setattr(engine, "_free_memory", lambda device: 3.5 * need / engine.MEMORY_SHARE)
     parts = run(table, members)
     assert sorted(len(piece.places) for piece in parts.pieces) == [2, 3, 3]
     same(whole, parts)
@@ -49,10 +48,10 @@ def test_running_out_of_memory_halves_the_stack(monkeypatch):
     whole = run(table, members)
     build = engine.TrainingStack
 
-    def small(table, there, members, *rest, **settings):
+    def small(table, data, members, *rest, **settings):
         if len(members) > 2:
             raise torch.OutOfMemoryError("too much")
-        return build(table, there, members, *rest, **settings)
+        return build(table, data, members, *rest, **settings)
 
     monkeypatch.setattr(engine, "TrainingStack", small)
     parts = run(table, members)

@@ -3,17 +3,12 @@
 from dataclasses import dataclass
 
 from knotwork._checks import argument_error, check_choice, check_int
+from knotwork.basis._families import FAMILIES, LOCAL, NORMALISED, TAILS, UNIT_AREA
 
-__all__ = ["FAMILIES", "LOCAL", "NORMALISED", "NORM_EPSILON", "TAILS", "UNIT_AREA", "Layout"]
-
-LOCAL, UNIT_AREA, TAILS, NORMALISED = 0, 1, 2, 3
-"""Kinds of rows: B-splines; B-splines times their height; ones, and sums of B-splines beyond each; and the second kind
-with each feature's own columns brought to mean 0 and variance 1 (LayerNorm without parameters)."""
+__all__ = ["LOCAL", "NORMALISED", "NORM_EPSILON", "TAILS", "UNIT_AREA", "Layout"]
 
 NORM_EPSILON = 1e-5
 """What LayerNorm adds to the variance."""
-
-FAMILIES = {"bspline": LOCAL, "mspline": UNIT_AREA, "ispline": TAILS, "ple": TAILS}
 
 
 @dataclass(frozen=True)
@@ -37,13 +32,17 @@ class Layout:
     def __post_init__(self) -> None:
         check_choice(self.family, "family", FAMILIES)
         check_int(self.degree, "degree", minimum=0)
-        if self.normalised and self.family != "mspline":
+        if FAMILIES[self.family].kind is None:
+            raise argument_error("family", "have compiled code", self.family)
+        if self.normalised and not FAMILIES[self.family].normalised:
             raise argument_error("family", "be 'mspline' where rows are normalised", self.family)
 
     @property
     def kind(self) -> int:
         """Kind of the rows."""
-        return NORMALISED if self.normalised else FAMILIES[self.family]
+        kind = NORMALISED if self.normalised else FAMILIES[self.family].kind
+        assert kind is not None
+        return kind
 
     @property
     def scheme(self) -> int:

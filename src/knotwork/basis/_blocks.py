@@ -1,40 +1,48 @@
 """Blocks, the fitted encodings of single columns, and the flat table that the compiled pass reads them from."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from knotwork.basis._base import Basis, FloatArray, SplineBasis, binary_unit
-from knotwork.basis._bspline import bspline_slopes, bspline_values
-from knotwork.basis._ispline import ISpline
-from knotwork.basis._mspline import MSpline, heights
-from knotwork.basis._ple import PiecewiseLinear
+from knotwork.basis._families import (
+    AFFINE,
+    LOCAL,
+    TAILS,
+    UNIT_AREA,
+    Basis,
+    FloatArray,
+    binary_unit,
+    bspline_slopes,
+    bspline_values,
+    family_name,
+    family_of,
+    heights,
+    make_basis,
+)
 
 __all__ = [
-    "AFFINE",
     "ANY",
     "CUBIC",
-    "CUMULATIVE",
-    "LOCAL",
     "MIN_SUPPORT",
+    "PLAIN",
     "QUARTIC",
     "RAMP",
     "AffineBlock",
     "BasisBlock",
     "Block",
     "Table",
+    "block_from_json",
+    "block_to_json",
     "make_table",
 ]
 
-LOCAL, CUMULATIVE, AFFINE = 0, 1, 2
-"""Kinds of rows: zeros around a window of values; ones, a window, zeros; one scaled value."""
-
-CUBIC, QUARTIC, RAMP, ANY = 1, 2, 3, 4
-"""Formulas of the compiled pass: windows of four cubics (B- and M-splines of degree 3), of four quartics (I-splines of
-degree 3), of one line (PLE), all clipped; and one formula for everything else."""
+PLAIN, CUBIC, QUARTIC, RAMP, ANY = 0, 1, 2, 3, 4
+"""Formulas of columns: none that is compiled, the block encodes itself; windows of four cubics (B- and M-splines of
+degree 3), of four quartics (I-splines of degree 3), of one line (PLE), all clipped; and one for everything else."""
 
 MIN_SUPPORT = 1e-6
 """Share of the domain that an M-spline's support counts as at least when its height is computed."""
@@ -54,6 +62,13 @@ class BasisBlock:
 
     basis: Basis
     size: int
+
+    def encode(self, x: FloatArray, extrapolation: str) -> FloatArray:
+        """Return the columns, of shape (n, size), of values of shape (n,); a missing value is a row of zeros."""
+        out = np.zeros((len(x), self.size))
+        out[:, : self.basis.size] = self.basis.encode(x, extrapolation)
+        out[np.isnan(x)] = 0.0
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +92,41 @@ class AffineBlock:
 Block = BasisBlock | AffineBlock
 
 
-FORMULAS = {(LOCAL, 3, True): CUBIC, (CUMULATIVE, 4, True): QUARTIC, (CUMULATIVE, 1, True): RAMP}
+def block_to_json(block: Block) -> dict[str, Any]:
+    """Return a block as what ``json.dumps`` takes; its numbers are exact."""
+    if isinstance(block, AffineBlock):
+        return {"shift": block.shift, "scale": block.scale, "domain": list(block.domain)}
+    return {
+        "family": family_name(block.basis),
+        "degree": block.basis.degree,
+        "knots": block.basis.knots.tolist(),
+        "domain": list(block.basis.domain),
+        "size": block.size,
+    }
+
+
+def block_from_json(content: Mapping[str, Any]) -> Block:
+    """Return what `block_to_json` wrote.
+
+    Examples
+    --------
+    >>> block = block_from_json({"family": "ple", "degree": 0, "knots": [0.5], "domain": [0.0, 1.0], "size": 2})
+    >>> block_to_json(block)["knots"]
+    [0.5]
+    """
+    domain = content["domain"][0], content["domain"][1]
+    if "family" not in content:
+        return AffineBlock(content["shift"], content["scale"], domain)
+    basis = make_basis(content["family"], content["knots"], degree=content["degree"], domain=domain)
+    return BasisBlock(basis, content["size"])
+
+
+FORMULAS = {
+    (LOCAL, 3, True): CUBIC,
+    (UNIT_AREA, 3, True): CUBIC,
+    (TAILS, 4, True): QUARTIC,
+    (TAILS, 1, True): RAMP,
+}
 """The fast formula for a kind, a degree of the scheme, and whether values outside the domain are clipped."""
 
 COLUMN = np.dtype(
@@ -110,6 +159,13 @@ class Table(NamedTuple):
     numbers: FloatArray
     pieces: FloatArray  # a row per interval: its left end, the reciprocal of its width, coefficients power by power
     indicator: bool  # every block is followed by a column that is 1 where the value is missing
+    plain: tuple[tuple[int, BasisBlock], ...]  # places and blocks of the columns without compiled code
+    linear: bool  # the functions continue in straight lines outside the domain
+
+    @property
+    def compiled(self) -> tuple[FloatArray, FloatArray, bool]:
+        """What the compiled pass reads besides the columns."""
+        return self.numbers, self.pieces, self.indicator
 
     @property
     def width(self) -> int:
@@ -136,22 +192,20 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
     `MIN_SUPPORT` of it counts as that wide, so that a column with an outlier of 1e300 does not overflow.
     """
     linear = extrapolation == "linear"
-    rows = [
-        _spline_row(block, linear=linear) if isinstance(block, BasisBlock) else _affine_row(block) for block in blocks
-    ]
+    rows = [_row(block, linear=linear) for block in blocks]
     columns = np.zeros(len(blocks), dtype=COLUMN)
-    pieces = np.zeros((sum(len(row.pieces) for row in rows), max((row.pieces.shape[1] for row in rows), default=0)))
+    shapes = [row.pieces.shape for row in rows if row is not None]
+    pieces = np.zeros((sum(length for length, _ in shapes), max((width for _, width in shapes), default=0)))
     numbers: list[FloatArray] = []
     position = piece = 0
     for source, (column, block, row) in enumerate(zip(columns, blocks, rows, strict=True)):
-        column["source"], column["formula"] = (
-            source,
-            FORMULAS.get((row.kind, row.degree, not linear), ANY),
-        )
+        column["source"], column["size"], column["clip"] = source, block.size, not linear
+        if row is None:
+            continue
+        column["formula"] = FORMULAS.get((row.kind, row.degree, not linear), ANY)
         column["kind"], column["degree"], column["n_knots"] = row.kind, row.degree, len(row.knots)
-        column["window"] = row.degree + (row.kind != CUMULATIVE)
+        column["window"] = row.degree + (row.kind != TAILS)
         column["unit"], column["low"], column["high"] = row.unit, *row.domain
-        column["size"], column["clip"] = block.size, not linear
         column["knots"], column["edges"], column["piece"] = position, position + len(row.knots), piece
         numbers += [row.knots, row.edges]
         pieces[piece : piece + len(row.pieces), : row.pieces.shape[1]] = row.pieces
@@ -159,7 +213,12 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
         piece += len(row.pieces)
     widths = columns["size"] + int(indicator)
     columns["output"] = np.cumsum(widths) - widths
-    return Table(columns, np.concatenate([np.empty(0), *numbers]), pieces, indicator)
+    plain = tuple(
+        (place, block)
+        for place, (block, row) in enumerate(zip(blocks, rows, strict=True))
+        if row is None and isinstance(block, BasisBlock)
+    )
+    return Table(columns, np.concatenate([np.empty(0), *numbers]), pieces, indicator, plain, linear)
 
 
 class _Row(NamedTuple):
@@ -172,6 +231,14 @@ class _Row(NamedTuple):
     pieces: FloatArray
 
 
+def _row(block: Block, *, linear: bool) -> _Row | None:
+    """Return what the compiled pass knows of a block; None of a family without compiled code."""
+    if isinstance(block, AffineBlock):
+        return _affine_row(block)
+    kind = family_of(block.basis).kind
+    return None if kind is None else _spline_row(block.basis, kind, linear=linear)
+
+
 def _affine_row(block: AffineBlock) -> _Row:
     unit = binary_unit(0.0, block.scale)
     low, high = block.domain
@@ -179,16 +246,14 @@ def _affine_row(block: AffineBlock) -> _Row:
     return _Row(AFFINE, 0, unit, (low * unit, high * unit), knots=np.empty(0), edges=np.empty(0), pieces=piece)
 
 
-def _spline_row(block: BasisBlock, *, linear: bool) -> _Row:
-    basis = block.basis
-    degree = basis.degree if isinstance(basis, SplineBasis) else 0
-    kind = CUMULATIVE if isinstance(basis, ISpline | PiecewiseLinear) else LOCAL
-    scheme = degree + 1 if kind == CUMULATIVE else degree
+def _spline_row(basis: Basis, kind: int, *, linear: bool) -> _Row:
+    degree = basis.degree
+    scheme = degree + 1 if kind == TAILS else degree
     unit = binary_unit(*basis.domain)
     low, high = (end * unit for end in basis.domain)
     breaks = np.concatenate(([low], basis.knots * unit, [high]))
     weights = np.ones(basis.size)
-    if isinstance(basis, MSpline):
+    if kind == UNIT_AREA:
         with np.errstate(over="ignore"):  # what overflows is bounded
             weights = np.minimum((high - low) * heights(breaks, degree), (degree + 1) / MIN_SUPPORT)
     return _Row(
@@ -224,7 +289,7 @@ def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> 
                 values[r] * ((start - left)[:, None] / span) + rising,
             )
         values[q] = from_left
-    if kind == CUMULATIVE:
+    if kind == TAILS:
         values = np.cumsum(values[:0:-1], axis=0)[::-1]
     else:
         values = values * weights[interval + np.arange(degree + 1)[:, None]][:, :, None]
@@ -235,7 +300,7 @@ def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> 
 def _edges(kind: int, breaks: FloatArray, degree: int, weights: FloatArray) -> FloatArray:
     """Values and slopes of the first degree + 1 functions at the left end and of the last at the right end."""
     ends = breaks[[0, -1]]
-    if kind == CUMULATIVE:
+    if kind == TAILS:
         values = np.array([np.zeros(len(weights)), np.ones(len(weights))])
         slopes = bspline_values(ends, breaks, degree) * heights(breaks, degree)
     else:

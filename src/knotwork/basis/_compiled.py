@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from knotwork.basis._blocks import AFFINE, CUBIC, CUMULATIVE, QUARTIC, RAMP, Table
+from knotwork.basis._blocks import CUBIC, PLAIN, QUARTIC, RAMP, Table
+from knotwork.basis._families import AFFINE, TAILS
 
 __all__ = ["compiled", "encode_dense", "encode_sparse"]
 
@@ -187,7 +188,7 @@ def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, ou
                     if indicator:
                         out[tile + i, output + column.size] = 1.0
                     continue
-                if column.kind == CUMULATIVE:
+                if column.kind == TAILS:
                     _write_ones(out, tile + i, output, interval)
                 if len(formula) == CUBIC or len(formula) == QUARTIC:
                     for r in range(4):  # a length that the compiler knows: one vector
@@ -205,7 +206,7 @@ def _count(X, columns, numbers, pieces, indicator, scratch, counts):
         n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
         for c in range(len(columns)):
             column = columns[c]
-            if column.kind == CUMULATIVE:
+            if column.kind == TAILS:
                 _locate(X, tile, n_rows, column, numbers, inside, intervals[c])
             else:
                 intervals[c] = 0
@@ -235,7 +236,7 @@ def _sparse(formula, X, columns, numbers, pieces, indicator, scratch, largest, e
                         data[entry] = 1.0
                         entry += 1
                     continue
-                if column.kind == CUMULATIVE:
+                if column.kind == TAILS:
                     for k in range(interval):
                         indices[entry + k] = output + k
                         data[entry + k] = 1.0
@@ -275,12 +276,14 @@ def encode_dense(
     groups = [
         (int(formula), table.columns[table.columns["formula"] == formula])
         for formula in np.unique(table.columns["formula"])
+        if formula != PLAIN
     ]
 
     def encode(rows: slice) -> None:
         values = _as_float64(X[rows])
         for formula, columns in groups:
-            _dense((0,) * formula, values, columns, *table[1:], _scratch(table), largest, out[rows])
+            _dense((0,) * formula, values, columns, *table.compiled, _scratch(table), largest, out[rows])
+        _encode_plain(values, table, largest, out[rows])
 
     _over_rows(encode, X.shape, n_threads)
     return out
@@ -289,12 +292,19 @@ def encode_dense(
 def encode_sparse(
     X: npt.NDArray[Any], table: Table, *, dtype: npt.DTypeLike = np.float32, n_threads: int = 1
 ) -> sparse.csr_array:
-    """Encode a table of numbers into a CSR array without ever holding a dense one; parameters as in `encode_dense`."""
+    """Encode a table of numbers into a CSR array without ever holding a dense one; parameters as in `encode_dense`.
+
+    With blocks that have no compiled code, a chunk of rows at a time is dense.
+    """
     n_rows = X.shape[0]
+    if table.plain:
+        settings: dict[str, Any] = {"dtype": dtype, "n_threads": n_threads}
+        parts = [sparse.csr_array(encode_dense(X[rows], table, **settings)) for rows in _slices(X.shape)]
+        return sparse.csr_array(sparse.vstack(parts, format="csr"))
     counts = np.zeros(n_rows, dtype=np.int64)
 
     def count(rows: slice) -> None:
-        _count(_as_float64(X[rows]), *table, _scratch(table), counts[rows])
+        _count(_as_float64(X[rows]), table.columns, *table.compiled, _scratch(table), counts[rows])
 
     _over_rows(count, X.shape, n_threads)
     starts = np.concatenate(([0], np.cumsum(counts)))
@@ -312,7 +322,15 @@ def encode_sparse(
         for formula, columns in runs:
             zeros.append(
                 _sparse(
-                    (0,) * formula, values, columns, *table[1:], _scratch(table), largest, entries[rows], indices, data
+                    (0,) * formula,
+                    values,
+                    columns,
+                    *table.compiled,
+                    _scratch(table),
+                    largest,
+                    entries[rows],
+                    indices,
+                    data,
                 )
             )
 
@@ -322,6 +340,16 @@ def encode_sparse(
     if sum(zeros):
         encoded.eliminate_zeros()
     return encoded
+
+
+def _encode_plain(values: npt.NDArray[np.float64], table: Table, largest: float, out: npt.NDArray[Any]) -> None:
+    """Write the blocks that have no compiled code, each by its own basis."""
+    for place, block in table.plain:
+        first = int(table.columns["output"][place])
+        encoded = block.encode(values[:, place], "linear" if table.linear else "clip")
+        out[:, first : first + block.size] = np.clip(encoded, -largest, largest)
+        if table.indicator:
+            out[:, first + block.size] = np.isnan(values[:, place])
 
 
 def _scratch(table: Table) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
@@ -336,9 +364,7 @@ def _as_float64(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 def _over_rows(work: Callable[[slice], None], shape: tuple[int, ...], n_threads: int) -> None:
     """Call `work` on slices that cover all rows, in several threads if there is enough to do."""
-    n_rows, n_columns = shape
-    chunk = max(VALUES_PER_CHUNK // max(n_columns, 1), 1)
-    slices = [slice(start, min(start + chunk, n_rows)) for start in range(0, n_rows, chunk)]
+    slices = _slices(shape)
     if n_threads == 1 or len(slices) < 2:
         for rows in slices:
             work(rows)
@@ -346,3 +372,10 @@ def _over_rows(work: Callable[[slice], None], shape: tuple[int, ...], n_threads:
     with ThreadPoolExecutor(n_threads) as pool:
         for _ in pool.map(work, slices):
             pass
+
+
+def _slices(shape: tuple[int, ...]) -> list[slice]:
+    """Return slices of so many rows that each has about `VALUES_PER_CHUNK` values; one even where there are no rows."""
+    n_rows, n_columns = shape
+    chunk = max(VALUES_PER_CHUNK // max(n_columns, 1), 1)
+    return [slice(start, min(start + chunk, n_rows)) for start in range(0, max(n_rows, 1), chunk)]

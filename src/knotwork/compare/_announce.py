@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from knotwork._preparation.columns import Columns
 from knotwork.compare._budget import Plan
 from knotwork.compare._source import Source
 from knotwork.encoders._methods import Encoding
-from knotwork.estimators._columns import Columns
 from knotwork.report._words import enumerate_words
 
 __all__ = ["describe_plan", "describe_table"]

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from knotwork.compare._folded import VALIDATION_SHARE
-from knotwork.compare._scoring import groups_of
+from knotwork.compare._scoring import VALIDATION_SHARE, groups_of
 from knotwork.compare._speed import FEWEST_FOLDS, Speed
 from knotwork.encoders._methods import Encoding
 from knotwork.training._config import TrainingConfig

@@ -52,7 +52,7 @@ def make_candidates(
         found = [Encoding.parse(name, size) for size in chosen for name in methods]
     found = list(dict.fromkeys(found))
     for each in found:
-        each.start.encoder()._check_settings()
+        each.start.encoder().check_settings()
     if methods is not None or sizes is not None:
         return found, (len(found),)
     return found, (len(found), len(DEFAULT_METHODS), N_FIRST)

@@ -12,14 +12,13 @@ import pandas as pd
 from knotwork.compare._source import Source
 from knotwork.encoders._spline import SplineEncoder
 from knotwork.estimators._classifier import TabularClassifier
+from knotwork.knots import PLACEMENTS
+from knotwork.knots._placements import placement_traits
 from knotwork.training._members import to_usual_range
 
 __all__ = ["MODEL_KNOTS", "Effect", "feature_effects"]
 
 Floats = npt.NDArray[np.float64]
-
-PLACEMENTS = {"uniform": "uniform", "quantile": "quantile", "cart": "CART", "lgbm": "LightGBM"}
-"""Placements that are shown, and what they are called."""
 
 MODEL_KNOTS = "this model"
 
@@ -130,9 +129,10 @@ def _placed(column: Floats, target: npt.NDArray[Any], task: str, size: int) -> d
     column = to_usual_range(column)
     if column.min() == column.max():
         return {}
+    encoder = SplineEncoder(size=max(size, 5), task=task)
     return {
-        label: SplineEncoder(size=max(size, 5), placement=name, task=task).fit(column[:, None], target).knots_[0]
-        for name, label in PLACEMENTS.items()
+        placement_traits(name).label: encoder.set_params(placement=name).fit(column[:, None], target).knots_[0]
+        for name in PLACEMENTS
     }
 
 

@@ -105,10 +105,10 @@ def fit_final(
 
 def _rows(source: Source, scored: Scored, validation: CrossValidation, seconds: float) -> int:
     """Return on how many rows there is time to train."""
-    fitted = float(np.mean([len(fold.train) for fold in validation.folded.folds]))
+    fitted = float(np.mean([len(split.train) for split in validation.prepared.splits]))
     epoch = scored.train_seconds / max(float(scored.epochs.mean()), 1.0) / fitted
-    n_drawn = len(validation.folded.table.target)
-    growing = [n for n in validation.folded.table.cardinalities if n > IDENTIFIER_SHARE * n_drawn]
+    n_drawn = sum(len(split.test) for split in validation.prepared.splits)
+    growing = [n for n in validation.prepared.table.cardinalities if n > IDENTIFIER_SHARE * n_drawn]
     further = D_CATEGORY * sum(n / n_drawn * (source.n_rows - n_drawn) for n in growing)
     epoch += PARAMETER_SECONDS * further / TrainingConfig().batch_size_for(source.n_rows)
     return refit_rows(source.n_rows, prepare=scored.prepare_seconds / fitted, epoch=epoch, seconds=seconds)

@@ -5,8 +5,7 @@ from numbers import Real
 from typing import Any
 
 from knotwork._checks import argument_error, check_choice, check_int, type_error
-from knotwork.estimators._base import BACKBONE_SETTINGS
-from knotwork.knots._target import TASKS
+from knotwork.knots._columns import TASKS
 from knotwork.nn._backbones.config import BACKBONES, Backbone, make_backbone
 
 __all__ = ["CompareOptions", "read_sizes"]
@@ -68,8 +67,7 @@ class CompareOptions:
     @property
     def network(self) -> Backbone:
         """The configuration of the backbone, as the estimators have it."""
-        backbone: Backbone = make_backbone(self.backbone, BACKBONE_SETTINGS.get(self.backbone))
-        return backbone
+        return make_backbone(self.backbone)
 
 
 def _check_budget(value: Any) -> None:

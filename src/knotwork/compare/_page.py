@@ -14,15 +14,13 @@ from knotwork._files import write_atomically
 from knotwork.compare._effects import ROWS_AVERAGED, Effect
 from knotwork.compare._pictures import effect_picture, ranking_picture
 from knotwork.compare._scoring import Scored
-from knotwork.compare._verdict import HOW, NAMES, Line, Ranking, significant
+from knotwork.compare._verdict import HOW, Line, Ranking, significant
 from knotwork.report._page import Picture, page_template
 from knotwork.report._style import DARK, LIGHT, inline_svg, svg_text
 from knotwork.report._tables import Cell, Table
+from knotwork.training import METRICS
 
 __all__ = ["fold_frame", "ranking_csv", "ranking_table", "write_page", "write_text"]
-
-FURTHER = {"regression": ("r2",), "classification": ("accuracy", "auc")}
-"""Metrics that the table has beside the one that it is ordered by."""
 
 
 def write_text(path: Path, text: str) -> None:
@@ -33,15 +31,22 @@ def write_text(path: Path, text: str) -> None:
 def ranking_table(ranking: Ranking, task: str) -> Table:
     """Return the ranking as a table: scores, differences from the best with intervals, costs."""
     name = ranking.metric_name
-    further = [NAMES[metric] for metric in FURTHER[task]]
-    columns = ["encoding", f"{name} (mean ± sd)", "above the best", "95 % interval", "p", *further]
+    further = [each for each in METRICS.values() if each.task == task and each.name != ranking.metric]
+    columns = [
+        "encoding",
+        f"{name} (mean ± sd)",
+        "above the best",
+        "95 % interval",
+        "p",
+        *(each.label for each in further),
+    ]
     columns += ["seconds", "parameters", "epochs"]
     caption = (
         f"Ordered by mean {name} over folds, lower is better; the recommended one is bold. p is adjusted for the "
         f"number of candidates; seconds are for one network. {name} without any feature: "
         f"{significant(ranking.baseline)}."
     )
-    rows = [_row(line, ranking, FURTHER[task]) for line in ranking.lines]
+    rows = [_row(line, ranking, [each.name for each in further]) for line in ranking.lines]
     return Table("ranking", "Candidates", caption, columns, rows)
 
 

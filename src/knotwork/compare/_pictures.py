@@ -15,8 +15,6 @@ from knotwork.report._style import LIGHT, Theme, clean_axes, method_colour
 
 __all__ = ["effect_picture", "ranking_picture"]
 
-ROWS = ("uniform", "quantile", "CART", "LightGBM", MODEL_KNOTS)
-
 
 def ranking_picture(ranking: Ranking) -> Picture:
     """Return how much worse each candidate is than the best, with intervals."""
@@ -122,10 +120,9 @@ def _positions(effect: Effect) -> Sequence[float]:
 
 def _draw_knots(axes: Axes, effect: Effect, theme: Theme) -> None:
     """Draw a row of ticks for each placement."""
-    rows = [name for name in ROWS if name in effect.knots]
-    for place, name in enumerate(rows):
+    rows = list(effect.knots)
+    for place, (name, knots) in enumerate(effect.knots.items()):
         colour = theme.red if name == MODEL_KNOTS else theme.muted
-        knots = effect.knots[name]
         axes.plot(knots, np.full(len(knots), place), "|", color=colour, markersize=9, markeredgewidth=1.4, gid="knots")
     axes.set_yticks(np.arange(len(rows)), rows, fontsize=8)
     axes.set_ylim(len(rows) - 0.4, -0.6)

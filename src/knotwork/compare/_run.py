@@ -10,20 +10,19 @@ from typing import Any
 import numpy as np
 
 from knotwork._checks import argument_error
+from knotwork._preparation.columns import Columns
 from knotwork.compare._announce import describe_plan, describe_table
 from knotwork.compare._budget import Plan, make_plan, report_seconds, whole_plan
 from knotwork.compare._candidates import make_candidates
 from knotwork.compare._effects import feature_effects
 from knotwork.compare._final import Final, fit_final
-from knotwork.compare._folded import fold_table
 from knotwork.compare._options import CompareOptions
 from knotwork.compare._page import fold_frame, ranking_csv, write_page, write_text
-from knotwork.compare._scoring import CrossValidation, Progress
+from knotwork.compare._scoring import CrossValidation, Progress, fold_table
 from knotwork.compare._source import Source, read_source
 from knotwork.compare._speed import measure_speed
 from knotwork.compare._verdict import Ranking, baseline_scores, rank_candidates
 from knotwork.errors import ColumnError
-from knotwork.estimators._columns import Columns
 from knotwork.training._config import TrainingConfig
 
 __all__ = ["Comparison", "compare_table"]
@@ -166,11 +165,11 @@ class _Run:
             self._note(line)
         warnings = [f"{each} (--drop leaves a column out.)" for each in columns.warnings]
         for line in warnings:
-            self.say(f"Look: {line}")
+            self.say(f"Warning: {line}")
         plan = self._plan(source)
         validation, interrupted = self._validate(source, plan)
         good = [each for each in validation.scored if each.is_finite]
-        ranking = rank_candidates(good, task=source.task, baseline=baseline_scores(validation.folded))
+        ranking = rank_candidates(good, task=source.task, baseline=baseline_scores(validation.prepared))
         final = None if interrupted else self._final(source, ranking, validation)
         failed = [str(each.candidate) for each in validation.scored if not each.is_finite]
         page = self._write(source, ranking, validation, final, words={"failed": failed, "warnings": warnings})
@@ -193,9 +192,7 @@ class _Run:
     def _plan(self, source: Source) -> Plan:
         """Choose what is trained, and say so."""
         options, network = self.options, self.options.network
-        candidates, counts = make_candidates(
-            options.methods, options.sizes, task=source.task, backbone=options.backbone
-        )
+        candidates, counts = make_candidates(options.methods, options.sizes, task=source.task, backbone=network.advice)
         if options.time_budget is None:
             plan = whole_plan(candidates, folds=options.folds, n_rows=source.n_rows)
         else:
@@ -218,9 +215,9 @@ class _Run:
     def _validate(self, source: Source, plan: Plan) -> tuple[CrossValidation, bool]:
         """Cross-validate; return what came out, and whether Ctrl-C ended it."""
         drawn = source.draw(plan.n_rows, seed=self.options.seed)
-        folded = fold_table(drawn, folds=plan.folds, seed=self.options.seed)
+        prepared = fold_table(drawn, folds=plan.folds, seed=self.options.seed)
         config = TrainingConfig(max_epochs=plan.max_epochs)
-        validation = CrossValidation(folded, self.options.network, config, self.device, self.progress)
+        validation = CrossValidation(prepared, self.options.network, config, self.device, self.progress)
         deadline = None if plan.seconds is None else time.perf_counter() + plan.seconds
         started = time.perf_counter()
         interrupted = False
@@ -281,7 +278,7 @@ class _Run:
             (f"{source.n_rows:,}", "rows"),
             (str(n_features), "features"),
             (str(len(ranking.lines)), "encodings"),
-            (str(len(validation.folded.folds)), "folds"),
+            (str(len(validation.prepared.splits)), "folds"),
             (str(sum(len(each.epochs) for each in validation.scored)), "networks"),
             (f"{elapsed:.0f} s", "time"),
         ]

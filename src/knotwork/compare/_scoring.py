@@ -10,21 +10,53 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from knotwork.compare._folded import FoldedTable
+from knotwork._preparation.columns import Columns
+from knotwork._preparation.members import PreparedTable
+from knotwork._preparation.splits import draw_split, outer_folds
+from knotwork.compare._source import Source
 from knotwork.encoders._methods import Encoding
+from knotwork.estimators import TabularRegressor
 from knotwork.nn._backbones.config import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
-from knotwork.training._members import Member, column_units
-from knotwork.training._metrics import evaluate
+from knotwork.training._members import Member, TrainingTable
+from knotwork.training._metrics import METRICS, evaluate
 from knotwork.training._progress import Reporter
 from knotwork.training._results import Trained
-from knotwork.training._stack import build_network
+from knotwork.training._stack import count_parameters
 
-__all__ = ["CrossValidation", "Progress", "Scored", "groups_of"]
+__all__ = ["VALIDATION_SHARE", "CrossValidation", "Progress", "Scored", "fold_table", "groups_of"]
 
 Progress = Callable[[], AbstractContextManager[Reporter]]
 """Makes a display of one training."""
+
+VALIDATION_SHARE = TabularRegressor().validation_share
+"""Share of a fold's rows that training is stopped by, as in the estimators."""
+
+
+def fold_table(source: Source, *, folds: int, seed: int) -> PreparedTable:
+    """Read a table as the estimators do, and prepare it for folds.
+
+    Parameters
+    ----------
+    source : Source
+        The table.
+    folds : int
+        Number of folds.
+    seed : int
+        Fold f is divided as by an estimator with ``random_state=seed + f`` that is fitted on its rows, and knows the
+        categories of those rows.
+    """
+    columns, read = Columns.learn(source.features)
+    table = TrainingTable(
+        read.numbers, read.codes, source.target, source.task, columns.cardinalities, len(source.classes)
+    )
+    splits = []
+    for fold, (rows, test) in enumerate(outer_folds(source.target, source.task, folds=folds, seed=seed)):
+        random = np.random.RandomState((seed + fold) % 2**32)
+        split, _ = draw_split(rows, source.target, task=source.task, share=VALIDATION_SHARE, random=random)
+        splits.append(replace(split, fold=fold, test=test, known=rows))
+    return PreparedTable.from_table(table, splits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +88,8 @@ class Scored:
     @property
     def is_finite(self) -> bool:
         """Whether it was trained and scored in every fold."""
-        return all(bool(np.isfinite(values).all()) for name, values in self.scores.items() if name != "auc")
+        always = [values for name, values in self.scores.items() if METRICS[name].fallback is None]
+        return all(bool(np.isfinite(values).all()) for values in always)
 
 
 def groups_of(candidates: Sequence[Encoding]) -> dict[int, list[Encoding]]:
@@ -74,8 +107,8 @@ class CrossValidation:
 
     Parameters
     ----------
-    folded : FoldedTable
-        The table.
+    prepared : PreparedTable
+        The table and its folds.
     backbone : Backbone
         The network behind the encodings.
     config : TrainingConfig
@@ -86,7 +119,7 @@ class CrossValidation:
         Makes a display of a training.
     """
 
-    folded: FoldedTable
+    prepared: PreparedTable
     backbone: Backbone
     config: TrainingConfig
     device: Any = "auto"
@@ -108,34 +141,44 @@ class CrossValidation:
         """
         left = dict(costs)
         for size, group in groups_of(candidates).items():
-            fitted = {(each, fold): self.folded.fit(each, fold) for each in group for fold in self.folded.folds}
-            members = {key: self.folded.member(*key, blocks) for key, (blocks, _) in fitted.items()}
+            members, prepare_seconds = self._members(group)
             limit = None
             if deadline is not None:
                 limit = max((deadline - time.perf_counter()) * left[size] / sum(left.values()), 1e-3)
             left.pop(size, None)
             started = time.perf_counter()
-            trained = self._train(list(members.values()), limit)
-            seconds = np.array([fitted[key][1] for key in members]).reshape(len(group), -1)
-            self._score(group, list(members.values()), trained, seconds)
+            trained = self._train(members, limit)
+            self._score(group, members, trained, prepare_seconds)
             if trained.interrupted:
                 if limit is None or time.perf_counter() - started < limit:
                     raise KeyboardInterrupt
                 self.out_of_time = True
 
+    def _members(self, group: list[Encoding]) -> tuple[list[Member], npt.NDArray[np.float64]]:
+        """Fit the encodings of candidates; return their networks, and the seconds that each took in each fold."""
+        prepared = self.prepared
+        candidates = [(each,) * prepared.table.numbers.shape[1] for each in group]
+        fitted = [prepared.fit(candidates, split) for split in prepared.splits]
+        members = [
+            prepared.member(candidate, split, fits[place].blocks)
+            for place, candidate in enumerate(candidates)
+            for split, fits in zip(prepared.splits, fitted, strict=True)
+        ]
+        return members, np.array([[fits[place].seconds for fits in fitted] for place in range(len(group))])
+
     def _train(self, members: list[Member], limit: float | None) -> Trained:
-        n_rows = max(len(fold.fit) for fold in self.folded.folds)
+        n_rows = max(len(split.train) + len(split.valid) for split in self.prepared.splits)
         config = replace(self.config, batch_size=self.config.batch_size_for(n_rows), time_limit=limit)
         with nullcontext(None) if self.progress is None else self.progress() as report:
-            return train(self.folded.table, members, self.backbone, config, device=self.device, report=report)
+            return train(self.prepared.table, members, self.backbone, config, device=self.device, report=report)
 
     def _score(
         self, group: list[Encoding], members: list[Member], trained: Trained, seconds: npt.NDArray[np.float64]
     ) -> None:
         """Add what came out of a group, of those that have had an epoch in every fold."""
-        n_folds, table = len(self.folded.folds), self.folded.table
-        tests = [fold.test for fold in self.folded.folds] * len(group)
-        outputs = trained.outputs(table.numbers, self.folded.test_codes, tests)
+        n_folds, table = len(self.prepared.splits), self.prepared.table
+        tests = [split.test for split in self.prepared.splits] * len(group)
+        outputs = trained.outputs(table.numbers, table.codes, tests)
         for place, candidate in enumerate(group):
             own = slice(place * n_folds, (place + 1) * n_folds)
             histories = trained.histories[own]
@@ -150,19 +193,13 @@ class CrossValidation:
                     float(np.mean([history.seconds for history in histories])),
                     np.array([history.epochs for history in histories]),
                     np.array([history.best_epoch for history in histories]),
-                    self._count_parameters(members[own.start]),
+                    count_parameters(table, members[own.start], self.backbone),
                 )
             )
 
     def _metrics(self, output: npt.NDArray[np.float64], rows: npt.NDArray[np.int64]) -> dict[str, float]:
-        table = self.folded.table
+        table = self.prepared.table
         good = bool(np.isfinite(output).all())
         shown = torch.from_numpy(output if good else np.zeros_like(output))[None]
         scores = evaluate(table.task, shown, torch.from_numpy(table.target[rows])[None])
         return {name: float(values[0]) if good else np.nan for name, values in scores.items()}
-
-    def _count_parameters(self, member: Member) -> int:
-        """Return the parameters of a network on its own: in a stack it may be padded."""
-        table = self.folded.table
-        alone = build_network(table, [member], self.backbone, units=column_units(table.numbers[:1]))
-        return sum(parameter.numel() for parameter in alone.parameters())

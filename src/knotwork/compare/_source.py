@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from knotwork._checks import argument_error, check_choice, listed
+from knotwork._preparation.targets import Labels, check_target
 from knotwork.datasets._files import check_columns, read_frame, target_labels
 from knotwork.datasets._rows import draw_rows
 from knotwork.errors import ColumnError
-from knotwork.estimators._labels import Labels, check_target
-from knotwork.knots._target import TASKS, infer_task
+from knotwork.knots._columns import TASKS, infer_task
 
 __all__ = ["FEWEST_ROWS", "Source", "read_source"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from knotwork.compare._folded import FoldedTable, fold_table
-from knotwork.compare._scoring import groups_of
+from knotwork._preparation.members import PreparedTable
+from knotwork.compare._scoring import fold_table, groups_of
 from knotwork.compare._source import Source
 from knotwork.encoders._methods import Encoding
 from knotwork.nn._backbones.config import Backbone
@@ -85,32 +85,34 @@ def measure_speed(
     seed : int, default=0
         Seed of what is drawn.
     """
-    folded = fold_table(source.draw(ROWS_READ, seed=seed), folds=3, seed=seed)
-    fold = folded.folds[0]
-    n_fitted = min(len(fold.train), ROWS_FITTED)
-    folded.fit(candidates[0], fold, most=10)  # what is loaded and compiled once is no part of the speed
-    fitted = {each: folded.fit(each, fold, most=n_fitted) for each in candidates}
+    prepared = fold_table(source.draw(ROWS_READ, seed=seed), folds=3, seed=seed)
+    split = prepared.splits[0]
+    n_fitted = min(len(split.train), ROWS_FITTED)
+    columns = {each: (each,) * prepared.table.numbers.shape[1] for each in candidates}
+    # What is loaded and compiled once is no part of the speed.
+    prepared.fit([columns[candidates[0]]], split, most_rows=10)
+    fitted = dict(zip(candidates, prepared.fit(list(columns.values()), split, most_rows=n_fitted), strict=True))
     steps, alone = {}, {}
     for size, group in groups_of(candidates).items():
         some = [group[place % len(group)] for place in range(min(MOST_MEMBERS, FEWEST_FOLDS * len(group)))]
-        rows = fold.train[:ROWS_TRAINED], fold.valid[: ROWS_TRAINED // 10]
-        members = [Member(*rows, fitted[each][0], each.learnable, fold.seed) for each in some]
-        steps[size] = _steps(folded, members, backbone, device)
-        alone[size] = _steps(folded, members[:1], backbone, device)
-    return Speed(steps, alone, {each: seconds / n_fitted for each, (_, seconds) in fitted.items()})
+        few = replace(split, train=split.train[:ROWS_TRAINED], valid=split.valid[: ROWS_TRAINED // 10])
+        members = [prepared.member(columns[each], few, fitted[each].blocks) for each in some]
+        steps[size] = _steps(prepared, members, backbone, device)
+        alone[size] = _steps(prepared, members[:1], backbone, device)
+    return Speed(steps, alone, {each: fit.seconds / n_fitted for each, fit in fitted.items()})
 
 
-def _steps(folded: FoldedTable, members: list[Member], backbone: Backbone, device: Any) -> tuple[float, float]:
+def _steps(prepared: PreparedTable, members: list[Member], backbone: Backbone, device: Any) -> tuple[float, float]:
     """Return fixed part and part per row of the seconds of a step."""
     batches = sorted({min(batch, len(members[0].train)) for batch in BATCHES})
-    seconds = [_step(folded, members, backbone, device, batch) for batch in batches]
+    seconds = [_step(prepared, members, backbone, device, batch) for batch in batches]
     if len(batches) == 1:
         return 0.0, seconds[0] / batches[0]
     per_row = max((seconds[1] - seconds[0]) / (batches[1] - batches[0]), 0.2 * seconds[1] / batches[1])
     return max(seconds[1] - per_row * batches[1], 0.0), per_row
 
 
-def _step(folded: FoldedTable, members: list[Member], backbone: Backbone, device: Any, batch: int) -> float:
+def _step(prepared: PreparedTable, members: list[Member], backbone: Backbone, device: Any, batch: int) -> float:
     """Return the seconds of a step of one network; the first epoch, in which things are made, does not count."""
     clock: list[float] = []
     steps: list[int] = []
@@ -120,6 +122,6 @@ def _step(folded: FoldedTable, members: list[Member], backbone: Backbone, device
         steps.append(report.steps)
 
     config = replace(TrainingConfig(), max_epochs=3, batch_size=batch)
-    train(folded.table, members, backbone, config, device=device, report=look)
+    train(prepared.table, members, backbone, config, device=device, report=look)
     took = np.diff(clock) / np.array(steps[1:])
     return float(np.median(took))

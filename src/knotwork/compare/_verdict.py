@@ -7,18 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from knotwork.compare._folded import FoldedTable
+from knotwork._preparation.members import PreparedTable
 from knotwork.compare._scoring import Scored
 from knotwork.encoders._methods import Encoding
 from knotwork.report._words import enumerate_words
 from knotwork.stats import compare_folds
+from knotwork.training import METRICS, TrainingConfig
 
-__all__ = ["HOW", "METRIC_OF", "Line", "Ranking", "baseline_scores", "rank_candidates", "significant"]
+__all__ = ["HOW", "Line", "Ranking", "baseline_scores", "rank_candidates", "significant"]
 
-METRIC_OF = {"regression": "rmse", "classification": "log_loss"}
-"""What candidates are ranked by: what training is stopped by."""
-
-NAMES = {"rmse": "RMSE", "log_loss": "log loss", "r2": "R²", "mae": "MAE", "auc": "AUC", "accuracy": "accuracy"}
 NAIVE = {"regression": "the mean of the target", "classification": "the shares of the classes"}
 
 ALPHA = 0.05
@@ -103,7 +100,7 @@ class Ranking:
     @property
     def metric_name(self) -> str:
         """The metric, for people."""
-        return NAMES[self.metric]
+        return METRICS[self.metric].label
 
 
 def significant(value: float, digits: int = 4) -> str:
@@ -122,11 +119,12 @@ def significant(value: float, digits: int = 4) -> str:
     return f"{value:,.{max(digits - 1 - place, 0)}f}"
 
 
-def baseline_scores(folded: FoldedTable) -> npt.NDArray[np.float64]:
+def baseline_scores(prepared: PreparedTable) -> npt.NDArray[np.float64]:
     """Return for each fold the score of predicting the same for all rows: mean, or shares of the classes."""
-    table, out = folded.table, []
-    for fold in folded.folds:
-        known, tested = table.target[fold.fit], table.target[fold.test]
+    table, out = prepared.table, []
+    for split in prepared.splits:
+        known = table.target[np.concatenate([split.train, split.valid])]
+        tested = table.target[split.test]
         if table.task == "regression":
             out.append(float(np.sqrt(np.mean((tested - known.mean()) ** 2))))
         else:
@@ -147,7 +145,7 @@ def rank_candidates(scored: Sequence[Scored], *, task: str, baseline: npt.NDArra
     baseline : ndarray of shape (n_folds,)
         Scores without any feature.
     """
-    metric = METRIC_OF[task]
+    metric = TrainingConfig().metric_for(task).name  # training is stopped by it, too
     table = np.stack([each.scores[metric] for each in scored], axis=1)
     lines = _lines(scored, table)
     best = lines[0]
@@ -174,7 +172,7 @@ def _words(
     lines: list[Line], near: list[Line], good: list[Line], chosen: Line, *, metric: str, n_folds: int
 ) -> tuple[str, list[str]]:
     """Return the verdict and the sentences."""
-    best, name = lines[0], NAMES[metric]
+    best, name = lines[0], METRICS[metric].label
     take = f"take {chosen.candidate}"
     first = f"{best.candidate} has the best mean {name}, {significant(best.mean)} over {n_folds} folds."
     if len(lines) == 1:
@@ -208,4 +206,4 @@ def _limits(best: Line, baseline: float, *, task: str, metric: str) -> list[str]
             "encoding can help."
         ]
     gain = 100 * (1 - best.mean / baseline)
-    return [f"For comparison, {naive}: the best is {gain:.0f} % lower in {NAMES[metric]}."]
+    return [f"For comparison, {naive}: the best is {gain:.0f} % lower in {METRICS[metric].label}."]

@@ -19,7 +19,7 @@ from knotwork.datasets._rows import complete_rows
 from knotwork.datasets._table import Dataset
 from knotwork.encoders._tables import ADVICE
 from knotwork.errors import ColumnError, ColumnTypeError
-from knotwork.knots._target import TASKS, infer_task
+from knotwork.knots._columns import TASKS, infer_task
 
 __all__ = ["READERS", "check_columns", "read_frame", "read_table", "target_labels"]
 

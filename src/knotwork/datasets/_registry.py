@@ -10,7 +10,7 @@ from typing import Any
 
 from knotwork._checks import argument_error, check_choice, check_int, listed
 from knotwork.errors import ArgumentError
-from knotwork.knots._target import TASKS
+from knotwork.knots._columns import TASKS
 
 __all__ = ["DATASETS", "DatasetSpec", "get_spec", "unknown_key"]
 

@@ -11,7 +11,7 @@ from pandas.api import types
 from knotwork._checks import argument_error, check_choice, listed
 from knotwork.datasets._registry import DatasetSpec
 from knotwork.errors import ColumnError, ColumnTypeError
-from knotwork.knots._target import TASKS
+from knotwork.knots._columns import TASKS
 
 __all__ = ["Dataset"]
 

@@ -13,12 +13,10 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from knotwork._checks import argument_error, check_bool, check_choice, type_error
-from knotwork.basis._base import EXTRAPOLATIONS, FloatArray
 from knotwork.basis._blocks import BasisBlock, Block, make_table
-from knotwork.encoders._tables import column_labels, header, is_batches, read_numbers, refuse
-from knotwork.encoders._weights import check_weights
-from knotwork.knots import Column, QuantileSketch, Target
-from knotwork.knots._target import TASKS
+from knotwork.basis._families import EXTRAPOLATIONS, FloatArray
+from knotwork.encoders._tables import check_weights, column_labels, header, is_batches, read_numbers, refuse
+from knotwork.knots import TASKS, Column, QuantileSketch, Target
 
 __all__ = ["MISSING", "Encoder", "count_threads"]
 
@@ -76,12 +74,24 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         """Whether fitting needs the target."""
 
     @abstractmethod
-    def _check_settings(self) -> None:
-        """Check the parameters of the subclass."""
+    def check_settings(self) -> None:
+        """Raise an error where a parameter is not valid, without any data."""
 
     @abstractmethod
-    def _fit_column(self, index: int, column: Column, target: Target | None, seed: int) -> Block:
-        """Return the block of one column."""
+    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+        """Return the encoding of one column, as `fit` makes it; the encoder itself is not changed.
+
+        Parameters
+        ----------
+        column : Column
+            The column.
+        target : Target, optional
+            The target, needed by supervised placements.
+        seed : int
+            Random seed of the column.
+        index : int
+            Place of the column in the table, which counts where columns have encoders of their own.
+        """
 
     @abstractmethod
     def _suffixes(self, index: int, block: Block) -> list[str]:
@@ -135,7 +145,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
         def fit_one(index: int) -> Block:
             column = Column.from_values(values[:, index].astype(np.float64, copy=False), weights)
-            return self._fit_column(index, column, target, seeds[index])
+            return self.fit_column(column, target, seed=seeds[index], index=index)
 
         jobs = Parallel(n_jobs=count_threads(self.n_jobs), prefer="threads")
         self.blocks_ = list(jobs(delayed(fit_one)(index) for index in range(values.shape[1])))
@@ -203,7 +213,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         if not known:
             raise argument_error("dtype", "be float32 or float64", self.dtype)
         count_threads(self.n_jobs)
-        self._check_settings()
+        self.check_settings()
 
     def _read(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
         """Return the numbers of a table, whose columns are those of the fit unless they are `reset`."""
@@ -251,7 +261,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
                 sketch.update(values[:, index].astype(np.float64, copy=False))
         if not sketches:
             raise argument_error("X", "yield at least one batch", batches)
-        self.blocks_ = [self._fit_column(index, sketch.column(), None, 0) for index, sketch in enumerate(sketches)]
+        self.blocks_ = [self.fit_column(sketch.column(), index=index) for index, sketch in enumerate(sketches)]
         return self
 
     def _refuse_unusable(self, values: npt.NDArray[Any]) -> None:

@@ -1,18 +1,23 @@
-"""The methods by name, those of the paper and further ones with learned knots, and the encoder of each."""
+"""The methods by name, those of every registered family and placement and further ones, and their encoders."""
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from inspect import signature
-from typing import Any, Self
+from typing import Any, Self, final
 
 from knotwork._checks import argument_error, check_choice, check_int, listed
+from knotwork.basis import FAMILIES
 from knotwork.encoders._base import Encoder
 from knotwork.encoders._piecewise import PiecewiseLinearEncoder
 from knotwork.encoders._scalar import SCALINGS, ScalarEncoder
 from knotwork.encoders._spline import SplineEncoder
 from knotwork.errors import ArgumentTypeError
+from knotwork.knots import PLACEMENTS
+from knotwork.knots._placements import placement_traits, resolve_placement
 
-__all__ = ["METHODS", "METHOD_TABLE", "Encoding", "Method", "make_encoder"]
+__all__ = ["METHODS", "METHOD_TABLE", "Encoding", "Method", "MethodTable", "check_method", "make_encoder"]
 
 
 @dataclass(frozen=True)
@@ -21,8 +26,8 @@ class Method:
 
     Parameters
     ----------
-    family : {"standard", "minmax", "ple", "bspline", "mspline", "ispline"}
-        The functions, or the scaling.
+    family : str
+        The functions, a name of `knotwork.basis.FAMILIES`, or the scaling, ``"standard"`` or ``"minmax"``.
     placement : str or None
         How knots are chosen, or from where learned knots start.
     learnable : bool
@@ -49,37 +54,147 @@ class Method:
         """Whether the user chooses the number of columns per feature."""
         return self.has_knots and not self.adaptive
 
+    @property
+    def has_bins(self) -> bool:
+        """Whether knots are the edges of bins of piecewise-linear encoding."""
+        return self.has_knots and not FAMILIES[check_choice(self.family, "family", FAMILIES)].with_placements
 
-_SPLINES = {"BS": "bspline", "IS": "ispline", "MS": "mspline"}
-_PLACEMENTS = {"U": "uniform", "Q": "quantile", "CART": "cart", "LGBM": "lgbm"}
+    @property
+    def smallest_size(self) -> int:
+        """Smallest number of columns per feature, with the degree that encoders have by default."""
+        return FAMILIES[check_choice(self.family, "family", FAMILIES)].smallest_size(SplineEncoder().degree)
 
-METHOD_TABLE: dict[str, Method] = {
+    @property
+    def supervised(self) -> bool:
+        """Whether knots are placed by looking at the target."""
+        return self.placement is not None and resolve_placement(self.placement).supervised
+
+    @property
+    def knots_label(self) -> str:
+        """How knots are placed, for readers of reports; empty if values are only scaled."""
+        if self.placement is None:
+            return ""
+        label = placement_traits(check_choice(self.placement, "placement", PLACEMENTS)).label
+        return f"learned from {label}" if self.learnable else label
+
+
+_NAMED = {
     "Std": Method("standard"),
     "MinMax": Method("minmax"),
     "PLE": Method("ple", "cart"),
     "PLE-Adaptive": Method("ple", "cart", adaptive=True),
-    **{
-        f"{short}-{end}": Method(family, placement)
-        for short, family in _SPLINES.items()
-        for end, placement in _PLACEMENTS.items()
-    },
-    **{
-        f"{short}-Grad-U": Method(family, "uniform", learnable=True, start=f"{short}-U")
-        for short, family in _SPLINES.items()
-    },
 }
-"""What each of the 19 names stands for."""
+_NAMED_AND_LEARNED = {"PLE-Grad": Method("ple", "cart", learnable=True, start="PLE")}
 
-METHODS: tuple[str, ...] = tuple(METHOD_TABLE)
-"""Names of the paper's 19 methods."""
 
-METHOD_TABLE |= {
-    f"{short}-Grad-{end}": Method(family, placement, learnable=True, start=f"{short}-{end}")
-    for short, family in _SPLINES.items()
-    for end, placement in _PLACEMENTS.items()
-    if end != "U"
-}
-METHOD_TABLE["PLE-Grad"] = Method("ple", "cart", learnable=True, start="PLE")
+def _crossed() -> dict[str, Method]:
+    """Return the methods of all pairs: fixed knots, learned ones from the first placement, then from the others.
+
+    Reports list methods in this order, which is the paper's.
+    """
+    families, placements = _shorts()
+    pairs = [(family, short, place, end) for short, family in families for end, place in placements]
+    learned = sorted(pairs, key=lambda pair: pair[3] != placements[0][0])
+    return {
+        **{f"{short}-{end}": Method(family, place) for family, short, place, end in pairs},
+        **{
+            f"{short}-Grad-{end}": Method(family, place, learnable=True, start=f"{short}-{end}")
+            for family, short, place, end in learned
+        },
+    }
+
+
+def _shorts() -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+    """Return the beginnings of names with their families, and the ends with their placements, without duplicates."""
+    families = tuple((each.short, name) for name, each in FAMILIES.items() if each.with_placements)
+    placements = tuple((placement_traits(name).short, name) for name in PLACEMENTS)
+    for parts in (families, placements):
+        if len(dict(parts)) < len(parts):
+            raise argument_error("short", "differ between families, and between placements", parts)
+    return families, placements
+
+
+@final
+class MethodTable(MutableMapping[str, Method]):
+    """The methods by name.
+
+    Every family of `knotwork.basis.FAMILIES` and placement of `knotwork.knots.PLACEMENTS` has its methods here, such as
+    ``"BS-Q"`` and, with learned knots that start from there, ``"BS-Grad-Q"``; so a family or a placement that is
+    registered has them at once. Further methods can be added, and only these can be deleted.
+
+    Examples
+    --------
+    >>> METHOD_TABLE["IS-Grad-Q"].start
+    'IS-Q'
+    """
+
+    def __init__(self) -> None:
+        self._added: dict[str, Method] = {}
+        self._computed: dict[str, Method] = {}
+        self._names: tuple[str, ...] = ()
+        self._parts: list[object] = []
+
+    def _all(self) -> dict[str, Method]:
+        """Return all methods; those of pairs are computed again only after a registry has changed."""
+        names, parts = (*FAMILIES, *PLACEMENTS), [*FAMILIES.values(), *PLACEMENTS.values()]
+        if names != self._names or not all(map(operator.is_, parts, self._parts)):
+            self._computed = {**_NAMED, **_crossed(), **_NAMED_AND_LEARNED}
+            self._names, self._parts = names, parts
+        return {**self._computed, **self._added} if self._added else self._computed
+
+    def __getitem__(self, name: str) -> Method:
+        return self._all()[name]
+
+    def __setitem__(self, name: str, method: Method) -> None:
+        self._added[name] = method
+
+    def __delitem__(self, name: str) -> None:
+        del self._added[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({listed(self, most=len(self))})"
+
+
+METHOD_TABLE = MethodTable()
+"""What each name stands for."""
+
+METHODS: tuple[str, ...] = tuple(
+    name for name, method in METHOD_TABLE.items() if not method.learnable or method.placement == "uniform"
+)
+"""Names of the paper's 19 methods; its learned knots start from equal distances."""
+
+
+def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = ()) -> str:
+    """Return a name of `METHOD_TABLE`; otherwise raise an error that says how names are made.
+
+    Parameters
+    ----------
+    name : str
+        The method.
+    argument : str
+        What the user calls it.
+    also : iterable of str
+        What else the argument may be, for the message.
+    """
+    if isinstance(name, str) and name in METHOD_TABLE:
+        return name
+    families, placements = _shorts()
+    crossed = _crossed()
+    apart = [each for each in METHOD_TABLE if each in METHODS or each not in crossed]
+    beginnings, ends = (", ".join(short for short, _ in parts) for parts in (families, placements))
+    requirement = (
+        f"be one of {listed((*also, *apart), most=30)}, or a family ({beginnings}) and a placement ({ends}) as in "
+        "'BS-Q', with 'Grad' in between for learned knots as in 'BS-Grad-Q'"
+    )
+    near = get_close_matches(str(name), METHOD_TABLE, n=1)
+    raise argument_error(argument, requirement, name, f"Did you mean {near[0]!r}?" if near else "")
+
 
 DEFAULT_SIZE = 15
 
@@ -90,7 +205,7 @@ def make_encoder(method: str | Mapping[Any, str], size: int | None = None, **opt
     Parameters
     ----------
     method : str or mapping
-        A name of `METHODS` whose knots are not learned, such as ``"BS-Q"``, with or without a size, as in
+        A name of `METHOD_TABLE` whose knots are not learned, such as ``"BS-Q"``, with or without a size, as in
         ``"BS-Q@30"``; or a mapping such as ``{"age": "BS-Q@15", "income": "PLE@30"}``, which makes a
         `PerFeatureEncoder`.
     size : int, optional
@@ -162,7 +277,7 @@ class Encoding:
             The size of a method that has one where `spec` names none.
         """
         name, at, size = spec.partition("@") if isinstance(spec, str) else (spec, "", "")
-        has_size = METHOD_TABLE[check_choice(name, "method", METHOD_TABLE)].has_size
+        has_size = METHOD_TABLE[check_method(name)].has_size
         if not at:
             return cls(name, default_size if has_size else None)
         if not size.isdecimal():
@@ -177,7 +292,7 @@ class Encoding:
     @property
     def kind(self) -> Method:
         """What the method is."""
-        return METHOD_TABLE[check_choice(self.method, "method", METHOD_TABLE)]
+        return METHOD_TABLE[check_method(self.method)]
 
     @property
     def learnable(self) -> bool:
@@ -211,29 +326,26 @@ class Encoding:
                 f"The knots of {self.method} are learned with a network: use {_layer(method)} in front of one. "
                 f"The encoder that they start from is {method.start!r}.",
             )
-        size = DEFAULT_SIZE if self.size is None else self.size
-        encoder: Encoder
         if method.family in SCALINGS:
-            encoder = _build(ScalarEncoder, {"scaling": method.family}, options)
-        elif method.family == "ple":
-            ple: dict[str, Any] = {"adaptive": True} if method.adaptive else {"size": size}
-            if method.placement != "cart":
-                ple["placement"] = method.placement
-            encoder = _build(PiecewiseLinearEncoder, ple, options)
-        else:
-            settings = {"family": method.family, "size": size, "placement": method.placement}
-            encoder = _build(SplineEncoder, settings, options)
-        return encoder
+            return _build(ScalarEncoder, {"scaling": method.family}, options)
+        settings: dict[str, Any] = {"size": DEFAULT_SIZE if self.size is None else self.size}
+        if not method.has_bins:
+            return _build(SplineEncoder, {"family": method.family, "placement": method.placement, **settings}, options)
+        if method.adaptive:
+            settings = {"adaptive": True}
+        if method.placement != "cart":
+            settings["placement"] = method.placement
+        return _build(PiecewiseLinearEncoder, settings, options)
 
 
 def _layer(method: Method) -> str:
     """Return how the layer with learned knots is made."""
-    if method.family == "ple":
+    if method.has_bins:
         return "knotwork.nn.PiecewiseLinearEncoding(n_features, size)"
     return f"knotwork.nn.SplineEncoding(n_features, size, family={method.family!r})"
 
 
-def _build(kind: type, settings: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+def _build(kind: type[Encoder], settings: Mapping[str, Any], options: Mapping[str, Any]) -> Encoder:
     """Call a class; an unknown option is refused with the list of known ones."""
     known = [name for name in signature(kind).parameters if name not in settings]
     for name in options:

@@ -86,11 +86,12 @@ class PerFeatureEncoder(Encoder):
         specs = [*self.methods.values(), *([self.default] if self.default is not None else [])]
         return any(_encoder(spec)._supervised for spec in specs)
 
-    def _check_settings(self) -> None:
+    def check_settings(self) -> None:
+        """Raise an error where a parameter is not valid, without any data."""
         if not isinstance(self.methods, Mapping):
             raise type_error("methods", "be a mapping from columns to methods", self.methods)
         for spec in [*self.methods.values(), *([self.default] if self.default is not None else [])]:
-            _encoder(spec)._check_settings()
+            _encoder(spec).check_settings()
 
     def _check_columns(self) -> None:
         columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
@@ -109,8 +110,9 @@ class PerFeatureEncoder(Encoder):
             )
         self.encoders_ = [_encoder(self.methods.get(name, self.default)) for name in columns]
 
-    def _fit_column(self, index: int, column: Column, target: Target | None, seed: int) -> Block:
-        return self.encoders_[index]._fit_column(index, column, target, seed)
+    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+        """Return the encoding of one column, as `fit` makes it."""
+        return self.encoders_[index].fit_column(column, target, seed=seed)
 
     def _suffixes(self, index: int, block: Block) -> list[str]:
         return self.encoders_[index]._suffixes(index, block)

@@ -6,13 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_bool, check_int
-from knotwork.basis import PiecewiseLinear
-from knotwork.basis._base import FloatArray
+from knotwork.basis import FAMILIES, PiecewiseLinear
 from knotwork.basis._blocks import BasisBlock, Block
+from knotwork.basis._families import FloatArray
 from knotwork.encoders._base import Encoder
-from knotwork.encoders._placement import resolve_placement
 from knotwork.knots import Column, Placement, Target, complete
-from knotwork.knots._selection import separated
+from knotwork.knots._placements import resolve_placement, separated
 from knotwork.knots._trees import cart_thresholds
 
 __all__ = ["PiecewiseLinearEncoder"]
@@ -109,13 +108,15 @@ class PiecewiseLinearEncoder(Encoder):
     def _supervised(self) -> bool:
         return resolve_placement(self.placement).supervised
 
-    def _check_settings(self) -> None:
+    def check_settings(self) -> None:
+        """Raise an error where a parameter is not valid, without any data."""
         check_int(self.size, "size", minimum=1)
         resolve_placement(self.placement)
         if check_bool(self.adaptive, "adaptive") and self.placement != "cart":
             raise argument_error("placement", "be 'cart' where adaptive=True", self.placement)
 
-    def _fit_column(self, index: int, column: Column, target: Target | None, seed: int) -> Block:
+    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+        """Return the encoding of one column, as `fit` makes it."""
         if self.adaptive:
             knots = self._tree_edges(column, target, seed, MOST_BINS, ADAPTIVE_LEAF)
             knots = complete(knots, column, max(len(knots), FEWEST_BINS - 1))
@@ -127,11 +128,12 @@ class PiecewiseLinearEncoder(Encoder):
         return BasisBlock(PiecewiseLinear(knots, column.domain), size)
 
     def _tree_edges(self, column: Column, target: Target | None, seed: int, n_bins: int, leaf: int) -> FloatArray:
-        """Return the splits of a tree with up to `n_bins` leaves, as far as they can be told apart."""
+        """Return the splits of a tree with up to `n_bins` leaves, as far as float64 separates them."""
         if n_bins < 2:
             return np.empty(0)
         edges, _ = cart_thresholds(column, target, seed=seed, max_leaf_nodes=n_bins, min_samples_leaf=leaf)
         return separated(edges, column)
 
     def _suffixes(self, index: int, block: Block) -> list[str]:
-        return [f"_ple{place}" for place in range(block.size)]
+        suffix = FAMILIES["ple"].suffix
+        return [f"_{suffix}{place}" for place in range(block.size)]

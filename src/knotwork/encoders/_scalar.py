@@ -67,10 +67,12 @@ class ScalarEncoder(Encoder):
     random_state = None
     _supervised = False
 
-    def _check_settings(self) -> None:
+    def check_settings(self) -> None:
+        """Raise an error where a parameter is not valid, without any data."""
         check_choice(self.scaling, "scaling", SCALINGS)
 
-    def _fit_column(self, index: int, column: Column, target: Target | None, seed: int) -> Block:
+    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+        """Return the encoding of one column, as `fit` makes it."""
         if self.scaling == "minmax":  # piecewise-linear encoding with one bin
             return BasisBlock(PiecewiseLinear(np.empty(0), column.domain), 1)
         mean, deviation = column.mean_and_deviation()

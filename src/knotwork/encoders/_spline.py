@@ -6,16 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import check_choice, check_int
-from knotwork.basis import make_basis
+from knotwork.basis import FAMILIES, Family
 from knotwork.basis._blocks import BasisBlock, Block
 from knotwork.encoders._base import Encoder
-from knotwork.encoders._placement import resolve_placement
 from knotwork.knots import Column, Placement, Target
+from knotwork.knots._placements import resolve_placement
 
 __all__ = ["SplineEncoder"]
-
-SUFFIXES = {"bspline": "bs", "mspline": "ms", "ispline": "is"}
-"""Spline families, and how their output columns are named."""
 
 
 @final
@@ -27,15 +24,15 @@ class SplineEncoder(Encoder):
 
     Parameters
     ----------
-    family : {"bspline", "mspline", "ispline"}, default="bspline"
+    family : {"bspline", "ispline", "mspline"}, default="bspline"
         B-splines are local bumps that sum to one, M-splines bumps of unit area (on the range scaled to [0, 1]),
-        I-splines monotone steps from 0 to 1.
+        I-splines monotone steps from 0 to 1. Or any other name of `knotwork.basis.FAMILIES` except ``"ple"``.
     size : int, default=15
         Number m of columns per feature, at least ``degree + 1``; there are m - degree - 1 interior knots.
     placement : {"uniform", "quantile", "cart", "lgbm"} or Placement, default="quantile"
         How knots are chosen; ``"cart"`` and ``"lgbm"`` look at the target.
     degree : int, default=3
-        Degree of the pieces, at least 0.
+        Degree of the pieces, at least 0; not used by a family that has none.
     extrapolation : {"clip", "linear", "error"}, default="clip"
         What happens to values outside the training range.
     missing : {"zeros", "indicator", "error"}, default="zeros"
@@ -109,17 +106,25 @@ class SplineEncoder(Encoder):
     def _supervised(self) -> bool:
         return resolve_placement(self.placement).supervised
 
-    def _check_settings(self) -> None:
-        check_choice(self.family, "family", SUFFIXES)
+    def check_settings(self) -> None:
+        """Raise an error where a parameter is not valid, without any data."""
+        family = self._family()
         degree = check_int(self.degree, "degree", minimum=0)
-        check_int(
-            self.size, "size", degree + 1, hint=f"Splines of degree {degree} are at least {degree + 1} functions."
-        )
+        smallest = family.smallest_size(degree)
+        name = f"{family.label} of degree {degree}" if family.has_degree else family.label
+        check_int(self.size, "size", smallest, hint=f"{name} are at least {smallest} functions.")
         resolve_placement(self.placement)
 
-    def _fit_column(self, index: int, column: Column, target: Target | None, seed: int) -> Block:
-        knots = resolve_placement(self.placement)(column, self.size - self.degree - 1, target, seed)
-        return BasisBlock(make_basis(self.family, knots, degree=self.degree, domain=column.domain), self.size)
+    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+        """Return the encoding of one column, as `fit` makes it."""
+        family = self._family()
+        n_knots = self.size - family.smallest_size(self.degree)
+        knots = resolve_placement(self.placement)(column, n_knots, target, seed)
+        return BasisBlock(family.make(knots, degree=self.degree, domain=column.domain), self.size)
 
     def _suffixes(self, index: int, block: Block) -> list[str]:
-        return [f"_{SUFFIXES[self.family]}{place}" for place in range(block.size)]
+        return [f"_{self._family().suffix}{place}" for place in range(block.size)]
+
+    def _family(self) -> Family:
+        available = [name for name, family in FAMILIES.items() if family.with_placements]
+        return FAMILIES[check_choice(self.family, "family", available)]

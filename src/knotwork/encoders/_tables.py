@@ -1,4 +1,4 @@
-"""Reading a user's table: NumPy, pandas, polars or pyarrow in, numbers and column names out."""
+"""Reading a user's table: NumPy, pandas, polars or pyarrow in, numbers, column names and weights of rows out."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -9,12 +9,13 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils import check_array
 
-from knotwork._checks import listed, type_error
+from knotwork._checks import argument_error, listed, type_error
 from knotwork.errors import ColumnError, ColumnTypeError
 
 __all__ = [
     "ADVICE",
     "as_frame",
+    "check_weights",
     "column_labels",
     "floats",
     "frame_names",
@@ -196,3 +197,22 @@ def _float(value: Any) -> float:
     if np.iscomplexobj(value):
         raise TypeError("a complex number")
     return float(value)
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
+    """Return weights of rows as numbers that are not negative and not all zero, or None if there are none."""
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise type_error("sample_weight", "be numbers", sample_weight) from error
+    if weights.ndim == 0:
+        weights = np.full(n_rows, float(weights))
+    if weights.shape != (n_rows,):
+        raise argument_error(
+            "sample_weight", f"be one-dimensional, with as many values as X has rows, {n_rows}", weights.shape
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
+        raise argument_error("sample_weight", "be finite and non-negative, and not all zero", weights)
+    return weights

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Self
@@ -14,29 +14,67 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
-from knotwork.estimators._candidates import Candidate, make_members, propose
-from knotwork.estimators._columns import Columns, Table
+from knotwork._preparation.columns import Columns, Table
+from knotwork._preparation.members import PreparedTable, add_indicators
+from knotwork._preparation.splits import Split, draw_split
+from knotwork.encoders._methods import Encoding
 from knotwork.estimators._combination import Combination, combine
+from knotwork.estimators._encodings import choose_encodings, propose
 from knotwork.estimators._importances import shuffled_losses
-from knotwork.estimators._preparation import SEARCHES, add_indicators, hold_out
 from knotwork.nn._backbones.config import Backbone, make_backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
-from knotwork.training._members import TrainingTable
+from knotwork.training._members import Member, TrainingTable
 from knotwork.training._network import CATEGORIES
 from knotwork.training._progress import ProgressBar
 from knotwork.training._results import Trained
 
 __all__ = ["TabularEstimator"]
 
-BACKBONE_SETTINGS: dict[str, dict[str, Any]] = {"mlp": {"dropout": 0.15}}
-"""What the estimators take where a backbone is named, and is not the paper's; see `benchmarks/README.md`."""
-
 MOST_HELD = 1000
 """Validation rows that are kept for `feature_importances_`."""
 
 SHORTEST = 1e-3
 """Seconds that are left for training where placing knots took all of the time limit: every network has an epoch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """What is trained in one fit.
+
+    Parameters
+    ----------
+    columns : Columns
+        The columns of the table.
+    prepared : PreparedTable
+        The table and its one fold.
+    candidates : list of tuple of Encoding
+        For each candidate, the encoding of every numerical column.
+    tried : list of Encoding
+        The same as one encoding for all columns, if validation rows choose among them; otherwise empty.
+    members : list of Member
+        Networks of every candidate, candidate after candidate.
+    backbone, config
+        The network, and how it is trained.
+    """
+
+    columns: Columns
+    prepared: PreparedTable
+    candidates: list[tuple[Encoding, ...]]
+    tried: list[Encoding]
+    members: list[Member]
+    backbone: Backbone
+    config: TrainingConfig
+
+    @property
+    def table(self) -> TrainingTable:
+        """The table as networks take it."""
+        return self.prepared.table
+
+    @property
+    def split(self) -> Split:
+        """The rows that are trained on, and held out."""
+        return self.prepared.splits[0]
 
 
 class TabularEstimator(BaseEstimator, ABC):
@@ -95,9 +133,37 @@ class TabularEstimator(BaseEstimator, ABC):
         self
             The fitted estimator. After Ctrl-C it is the best so far.
         """
+        began = perf_counter()
+        prepared = self._prepare(X, y, sample_weight)
+        self._combine(prepared, self._train(prepared, began))
+        return self
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> "Preparation":
+        """Read a table, hold out validation rows, and return what is trained."""
         backbone, config = self._settings()
-        columns = Columns.from_table(X, self.categorical)
-        table = columns.read(X)
+        columns, table = Columns.learn(X, self.categorical)
+        whole = self._training_table(table, y, sample_weight, columns.cardinalities)
+        rows = np.arange(len(whole.target))
+        split, seeds = draw_split(
+            rows,
+            whole.target,
+            task=self._task,
+            share=self.validation_share,
+            random=self._random(),
+            n_seeds=self.n_members,
+        )
+        names = columns.numerical_names
+        about: dict[str, Any] = {"names": names, "task": self._task, "backbone": backbone.advice}
+        tried = propose(self.encoding, self.size, **about)
+        candidates = [(each,) * len(names) for each in tried] or [choose_encodings(self.encoding, self.size, **about)]
+        prepared = PreparedTable.from_table(whole, [split])
+        members = prepared.members(candidates, split, seeds.tolist())
+        return Preparation(columns, prepared, candidates, tried, members, backbone, config)
+
+    def _training_table(
+        self, table: Table, y: Any, sample_weight: Any, cardinalities: tuple[int, ...]
+    ) -> TrainingTable:
+        """Return a table with its target and weights, without rows of weight 0."""
         if y is None:
             raise argument_error(
                 "y", "be given", None, "This estimator requires y to be passed, but the target y is None."
@@ -106,81 +172,64 @@ class TabularEstimator(BaseEstimator, ABC):
         if len(target) != len(table.numbers):
             raise argument_error("y", f"have as many values as X has rows, {len(table.numbers)}", len(target))
         weights = self._row_weights(target, sample_weight)
+        numbers, codes = table
         if weights is not None and (weights == 0).any():
             kept = weights > 0
-            table, target, weights = Table(table.numbers[kept], table.codes[kept]), target[kept], weights[kept]
-        self.columns_ = columns
-        self._set_names(columns)
-        self._fit(table, target, weights, backbone, config)
-        return self
+            numbers, codes, target, weights = numbers[kept], codes[kept], target[kept], weights[kept]
+        return TrainingTable(numbers, codes, target, self._task, cardinalities, self._n_classes, weights)
 
-    def _fit(
-        self,
-        table: Table,
-        target: npt.NDArray[Any],
-        weights: npt.NDArray[np.float64] | None,
-        backbone: Backbone,
-        config: TrainingConfig,
-    ) -> None:
-        """Train on what was read."""
-        began, random = perf_counter(), self._random()
-        seeds = random.randint(2**31 - 1, size=self.n_members)
-        rows, held = hold_out(target, task=self._task, share=self.validation_share, random=random)
-        names = self._numerical_names()
-        candidates = propose(self.encoding, self.size, names=names, task=self._task, backbone=backbone.name)
-        indicated = np.flatnonzero(np.isnan(table.numbers[rows]).any(axis=0)).tolist()
-        whole = TrainingTable(
-            table.numbers,
-            add_indicators(table, indicated),
-            target,
-            self._task,
-            (*self.columns_.cardinalities, *[3] * len(indicated)),
-            self._n_classes,
-            weights,
-        )
-        members = make_members(candidates, whole, rows=rows, held=held, seeds=seeds)
-        left = None if config.time_limit is None else max(config.time_limit - (perf_counter() - began), SHORTEST)
+    def _train(self, prepared: "Preparation", began: float) -> Trained:
+        """Train the members in the time that is left."""
+        config = prepared.config
+        if config.time_limit is not None:
+            left = max(config.time_limit - (perf_counter() - began), SHORTEST)
+            config = replace(config, time_limit=left)
         with ProgressBar() if self.verbose else nullcontext() as bar:
-            trained = train(
-                whole,
-                members,
-                backbone,
-                replace(config, time_limit=left),
+            return train(
+                prepared.table,
+                prepared.members,
+                prepared.backbone,
+                config,
                 device=self.device,
                 categories=self.categories,
                 report=bar,
             )
-        self._set_fitted(self._combined(trained, candidates, table=whole, held=held, config=config, seed=int(seeds[0])))
-        self.indicated_, self.config_, self.backbone_ = indicated, config, backbone
-        some = held[:MOST_HELD]
-        self._held = Table(table.numbers[some], table.codes[some]), target[some]
 
-    def _combined(
-        self,
-        trained: Trained,
-        candidates: list[Candidate],
-        *,
-        table: TrainingTable,
-        held: npt.NDArray[np.int64],
-        config: TrainingConfig,
-        seed: int,
-    ) -> Combination:
-        """Return the members that predict, and their weights."""
-        if self.encoding not in SEARCHES:
-            self._check_trained(trained)
+    def _combine(self, prepared: "Preparation", trained: Trained) -> None:
+        """Keep the members that predict, their weights, and what else predictions need."""
+        finished = [history for history in trained.histories if history.best_epoch >= 0]
+        if not finished or (len(finished) < len(trained.histories) and not prepared.tried):
+            self._refuse(trained)
+        if prepared.tried:
+            combination = combine(
+                self.encoding,
+                trained,
+                prepared.tried,
+                table=prepared.table,
+                held=prepared.split.valid,
+                config=prepared.config,
+                seed=prepared.split.seed,
+            )
+        else:
             n_members = len(trained.histories)
-            return Combination(trained, candidates * n_members, np.ones(n_members) / n_members, [])
-        if all(history.best_epoch < 0 for history in trained.histories):
-            self._check_trained(trained)
-        return combine(self.encoding, trained, candidates, table=table, held=held, config=config, seed=seed)
-
-    def _set_fitted(self, found: Combination) -> None:
-        """Keep what was found."""
-        names = self._numerical_names()
-        self.trained_, self.weights_, self.candidates_ = found.trained, found.weights, found.table
+            combination = Combination(trained, [0] * n_members, np.ones(n_members) / n_members, [])
+        self.columns_ = prepared.columns
+        self._set_names(prepared.columns)
+        names = prepared.columns.numerical_names
+        self.trained_, self.weights_ = combination.trained, combination.weights
+        self.candidates_ = combination.table
         self.encoding_ = [
-            {name: str(choice) for name, choice in zip(names, own.choices, strict=True)} for own in found.candidates
+            {name: str(each) for name, each in zip(names, prepared.candidates[place], strict=True)}
+            for place in combination.candidates
         ]
+        self.indicated_ = list(prepared.prepared.indicated)
+        self.config_, self.backbone_ = prepared.config, prepared.backbone
+        rows = prepared.split.valid[:MOST_HELD]
+        n_categorical = len(prepared.columns.cardinalities)
+        self._held = (
+            Table(prepared.table.numbers[rows], prepared.table.codes[rows, :n_categorical]),
+            prepared.table.target[rows],
+        )
         if hasattr(self, "_importances"):
             del self._importances
 
@@ -197,8 +246,7 @@ class TabularEstimator(BaseEstimator, ABC):
                 "training", "be a TrainingConfig", config, "Write TrainingConfig(max_epochs=50), for example."
             )
         config.metric_for(self._task)
-        settings = BACKBONE_SETTINGS.get(self.backbone) if isinstance(self.backbone, str) else None
-        return make_backbone(self.backbone, settings), config
+        return make_backbone(self.backbone), config
 
     def _random(self) -> np.random.RandomState:
         try:
@@ -208,18 +256,17 @@ class TabularEstimator(BaseEstimator, ABC):
             raise argument_error("random_state", wanted, self.random_state) from error
         return random
 
-    def _check_trained(self, trained: Trained) -> None:
-        for history in trained.histories:
-            if not history.epochs:
-                raise KeyboardInterrupt("Training was stopped before its first epoch had ended: there is no model yet.")
-            if history.best_epoch < 0 and history.epochs:
-                raise argument_error(
-                    "training",
-                    "lead to finite scores",
-                    self.training,
-                    "The loss became NaN or infinite: try a smaller learning rate, for example "
-                    "training=TrainingConfig(learning_rate=1e-4).",
-                )
+    def _refuse(self, trained: Trained) -> None:
+        """Say why there is no model."""
+        if any(not history.epochs for history in trained.histories):
+            raise KeyboardInterrupt("Training was stopped before its first epoch had ended: there is no model yet.")
+        raise argument_error(
+            "training",
+            "lead to finite scores",
+            self.training,
+            "The loss became NaN or infinite: try a smaller learning rate, for example "
+            "training=TrainingConfig(learning_rate=1e-4).",
+        )
 
     @property
     def _n_classes(self) -> int:
@@ -232,14 +279,9 @@ class TabularEstimator(BaseEstimator, ABC):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _numerical_names(self) -> list[Any]:
-        names = self.columns_.names
-        places = [place for place, role in enumerate(self.columns_.roles) if role == "numerical"]
-        return [place if names is None else names[place] for place in places]
-
     def _outputs(self, table: Table) -> npt.NDArray[np.float64]:
         """Return the outputs of every member, of shape (n_members, n, d_out)."""
-        codes = add_indicators(table, self.indicated_)
+        codes = add_indicators(table.numbers, table.codes, self.indicated_)
         return np.stack(self.trained_.outputs(table.numbers, codes))
 
     def _read(self, X: Any) -> Table:
@@ -270,7 +312,7 @@ class TabularEstimator(BaseEstimator, ABC):
     @property
     def knots_(self) -> list[dict[Any, npt.NDArray[np.float64]]]:
         """Interior knots of each numerical column for each member after training, in the units of the table."""
-        names = self._numerical_names()
+        names = self.columns_.numerical_names
         units = self.trained_.units
         out: list[Any] = [None] * len(self.trained_.histories)
         for piece in self.trained_.pieces:
@@ -288,7 +330,7 @@ class TabularEstimator(BaseEstimator, ABC):
         check_is_fitted(self)
         if not hasattr(self, "_importances"):
             if not hasattr(self, "_held"):
-                raise AttributeError("feature_importances_ are not there: the estimator was loaded without them.")
+                raise AttributeError("feature_importances_ are not available: the estimator was loaded without them.")
             table, target = self._held
             self._importances = shuffled_losses(
                 table, self.columns_.roles, lambda shuffled: self._loss(self._outputs(shuffled), target)

@@ -8,9 +8,9 @@ import numpy.typing as npt
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 
+from knotwork._preparation.targets import Labels
+from knotwork._preparation.weights import class_weights, row_weights
 from knotwork.estimators._base import TabularEstimator
-from knotwork.estimators._labels import Labels
-from knotwork.estimators._weights import class_weights, row_weights
 from knotwork.nn._backbones.config import Backbone
 from knotwork.training._config import TrainingConfig
 

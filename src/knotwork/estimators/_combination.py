@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from scipy.special import softmax
 
-from knotwork.estimators._candidates import Candidate
+from knotwork.encoders._methods import Encoding
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import TrainingTable
 from knotwork.training._metrics import Metric
@@ -187,16 +187,16 @@ class Combination:
     ----------
     trained : Trained
         The members that count.
-    candidates : list of Candidate
-        The candidate of each of them.
+    candidates : list of int
+        The candidate of each of them, by its place.
     weights : ndarray of shape (n_members,)
         Their weights, larger than 0 and of sum one.
     table : list of dict
-        What is said of every candidate.
+        Scores and weights of every candidate.
     """
 
     trained: Trained
-    candidates: list[Candidate]
+    candidates: list[int]
     weights: FloatArray
     table: list[dict[str, Any]]
 
@@ -204,7 +204,7 @@ class Combination:
 def combine(
     search: str,
     trained: Trained,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[Encoding],
     *,
     table: TrainingTable,
     held: npt.NDArray[np.int64],
@@ -213,8 +213,8 @@ def combine(
 ) -> Combination:
     """Choose members by the validation rows.
 
-    Members whose score was never a number, or that had no epoch before Ctrl-C, do not count; at least one other must
-    be there.
+    Members whose score was never a number, or that had no epoch before Ctrl-C, do not count; at least one other is
+    needed.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def combine(
         Whether the members of the best candidate are chosen, or those that are best together.
     trained : Trained
         Members of every candidate, candidate after candidate, each with as many.
-    candidates : sequence of Candidate
+    candidates : sequence of Encoding
         The candidates.
     table : TrainingTable
         What they were trained on.
@@ -244,14 +244,14 @@ def combine(
     chosen = weights > 0
     return Combination(
         trained.keep(usable[chosen].tolist()),
-        [candidates[owner] for owner in owners[chosen]],
+        owners[chosen].tolist(),
         weights[chosen],
         _described(candidates, trained, scores, weights=own @ weights, metric=config.metric_for(table.task)),
     )
 
 
 def _described(
-    candidates: Sequence[Candidate], trained: Trained, scores: FloatArray, *, weights: FloatArray, metric: Metric
+    candidates: Sequence[Encoding], trained: Trained, scores: FloatArray, *, weights: FloatArray, metric: Metric
 ) -> list[dict[str, Any]]:
     """Return what is said of every candidate."""
     n_members = len(trained.histories) // len(candidates)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from knotwork.estimators._columns import Table
+from knotwork._preparation.columns import Table
 
 __all__ = ["shuffled_losses"]
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from knotwork._checks import argument_error
 from knotwork._files import write_atomically
+from knotwork._preparation.columns import LARGEST
+from knotwork._preparation.targets import Labels
 from knotwork.errors import MissingPackageError
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._classifier import TabularClassifier
-from knotwork.estimators._columns import LARGEST
-from knotwork.estimators._labels import Labels
 from knotwork.estimators._onnx_graph import Graph, encode_member
 from knotwork.estimators._onnx_networks import NETWORKS, run_member
 from knotwork.training._results import Piece
@@ -92,7 +92,7 @@ def _check_networks(estimator: TabularEstimator) -> None:
 
 def _description(estimator: TabularEstimator) -> dict[str, Any]:
     """Return which columns of the table are which inputs."""
-    return {"numbers": estimator._numerical_names(), "categories": _input_names(estimator)}
+    return {"numbers": estimator.columns_.numerical_names, "categories": _input_names(estimator)}
 
 
 def _input_names(estimator: TabularEstimator) -> list[str]:

@@ -16,11 +16,11 @@ from torch import Tensor
 import knotwork
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._files import write_atomically
+from knotwork._preparation.columns import Columns
+from knotwork._preparation.targets import Labels
 from knotwork.errors import PersistenceError
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._classifier import TabularClassifier
-from knotwork.estimators._columns import Columns
-from knotwork.estimators._labels import Labels
 from knotwork.estimators._regressor import TabularRegressor
 from knotwork.estimators._saved_choices import (
     candidates_from_json,
@@ -298,7 +298,7 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
     estimator.trained_ = _trained(content, file, shape, task=estimator._task, room=room)
     estimator._set_names(columns)
     n_members = len(estimator.trained_.histories)
-    estimator.encoding_ = encodings_from_json(content["encodings"], estimator._numerical_names(), n_members)
+    estimator.encoding_ = encodings_from_json(content["encodings"], estimator.columns_.numerical_names, n_members)
     estimator.weights_ = weights_from_json(content["weights"], n_members)
     estimator.candidates_ = candidates_from_json(content["candidates"])
     if check_bool(content["has_importances"], "has_importances"):

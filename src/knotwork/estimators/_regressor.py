@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import RegressorMixin
 
+from knotwork._preparation.targets import check_target
+from knotwork._preparation.weights import row_weights
 from knotwork.estimators._base import TabularEstimator
-from knotwork.estimators._labels import check_target
-from knotwork.estimators._weights import row_weights
 from knotwork.nn._backbones.config import Backbone
 from knotwork.training._config import TrainingConfig
 
@@ -38,8 +38,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         ``"ensemble"`` trains the same ten and predicts by a weighted mean of those that are best together on the
         validation rows; the others are not kept.
     backbone : {"mlp", "resnet", "ft"} or configuration, default="mlp"
-        The network: a name, or a configuration such as ``knotwork.nn.MLPConfig(widths=(512, 512))``. By name the MLP
-        has a dropout of 0.15, which predicts better than the paper's 0.3; ``MLPConfig()`` is the paper's.
+        The network: a name, or a configuration such as ``knotwork.nn.MLPConfig(widths=(512, 512))``. Defaults are the
+        library's; ``MLPConfig.paper()`` has the paper's settings.
     size : int, optional
         Columns per feature, for methods that name none; by default 15, or what is recommended, or for ``"validated"``
         and ``"ensemble"`` several.

@@ -78,7 +78,7 @@ def parameters_from_json(content: Any, names: Any, room: Room) -> dict[str, Any]
 
 def backbone_to_json(backbone: Backbone) -> dict[str, Any]:
     """Return the configuration of a backbone as what ``json.dumps`` takes."""
-    settings: dict[str, Any] = asdict(backbone)  # type: ignore[call-overload]
+    settings = asdict(backbone)
     return {
         "name": backbone.name,
         "settings": {

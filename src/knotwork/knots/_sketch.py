@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from knotwork.basis._base import FloatArray
-from knotwork.knots._column import Column
+from knotwork.basis._families import FloatArray
+from knotwork.knots._columns import Column
 
 __all__ = ["QuantileSketch"]
 

@@ -1,137 +1,22 @@
-"""Placements at the splits of trees that predict the target from one column."""
+"""Where trees that predict the target from one column split it: CART and LightGBM.
+
+Trees see the ranks of the values, not the values: splits are the same, and neither the single precision of
+scikit-learn's trees nor the scale of the column can move them. A split between the neighbouring values a and b is the
+threshold (a + b) / 2.
+"""
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from knotwork.basis._base import FloatArray
+from knotwork.basis._families import FloatArray
 from knotwork.errors import MissingPackageError
-from knotwork.knots._column import Column
-from knotwork.knots._selection import complete, select_spaced
-from knotwork.knots._target import Target
+from knotwork.knots._columns import Column, Target
 
-__all__ = ["CartPlacement", "LightGBMPlacement", "cart_thresholds"]
-
-
-@dataclass(frozen=True)
-class CartPlacement:
-    """Knots at the most informative splits of one regression or classification tree (CART).
-
-    Splits nearer to a better one than `min_spacing` are dropped, the best K of the rest are kept, and places that
-    are left are filled as `complete` says. A column without a split has quantile knots.
-
-    Parameters
-    ----------
-    max_depth : int
-        Depth of the tree.
-    min_samples_leaf, min_samples_split : int
-        Fewest rows of a leaf, and of a node that is split.
-    min_spacing : float
-        Smallest distance between two splits, as a share of the domain.
-
-    Notes
-    -----
-    A split of node v into L and R is as informative as ``I(v) - n_L / n_v I(L) - n_R / n_v I(R)``, where I is the
-    variance or the Gini impurity and n counts rows, by weight.
-
-    Trees see the ranks of the values, not the values: splits are the same, and neither the single precision of
-    scikit-learn's trees nor the scale of the column can move them. A split between the neighbouring values a and b
-    becomes the knot (a + b) / 2.
-    """
-
-    max_depth: int = 6
-    min_samples_leaf: int = 10
-    min_samples_split: int = 20
-    min_spacing: float = 0.01
-    supervised: ClassVar[bool] = True
-
-    def __call__(self, column: Column, n_knots: int, target: Target | None = None, seed: int = 0) -> FloatArray:
-        """Return `n_knots` knots."""
-        thresholds, gains = self.thresholds(column, target, seed)
-        return complete(select_spaced(thresholds, gains, column, n_knots, self.min_spacing), column, n_knots)
-
-    def thresholds(self, column: Column, target: Target | None, seed: int) -> tuple[FloatArray, FloatArray]:
-        """Return the splits of the tree and how informative each is; they do not depend on the number of knots."""
-        return cart_thresholds(
-            column,
-            target,
-            seed=seed,
-            max_depth=self.max_depth,
-            min_samples_leaf=self.min_samples_leaf,
-            min_samples_split=self.min_samples_split,
-        )
-
-
-@dataclass(frozen=True)
-class LightGBMPlacement:
-    """Knots at the splits of a gradient-boosted ensemble (LightGBM) with the largest total gain.
-
-    The gain of a threshold is summed over all trees that use it, for several classes over the trees of all classes.
-    Spacing and filling are those of `CartPlacement`, and so is what the trees see.
-
-    Parameters
-    ----------
-    n_trees, max_depth, learning_rate : int, int, float
-        The ensemble.
-    min_samples_leaf : int
-        Fewest rows of a leaf.
-    min_spacing : float
-        Smallest distance between two splits, as a share of the domain.
-    """
-
-    n_trees: int = 100
-    max_depth: int = 3
-    learning_rate: float = 0.1
-    min_samples_leaf: int = 20
-    min_spacing: float = 0.01
-    supervised: ClassVar[bool] = True
-
-    def __call__(self, column: Column, n_knots: int, target: Target | None = None, seed: int = 0) -> FloatArray:
-        """Return `n_knots` knots."""
-        thresholds, gains = self.thresholds(column, target, seed)
-        return complete(select_spaced(thresholds, gains, column, n_knots, self.min_spacing), column, n_knots)
-
-    def thresholds(self, column: Column, target: Target | None, seed: int) -> tuple[FloatArray, FloatArray]:
-        """Return the splits of all trees and their total gains; they do not depend on the number of knots."""
-        codes, y, weights = _rows(column, target)
-        if len(column.distinct) < 2 or len(codes) < 2 * self.min_samples_leaf or np.all(y == y[0]):
-            return np.empty(0), np.empty(0)
-        try:
-            import lightgbm  # noqa: PLC0415 - slow to import, and machines that only train networks do without it
-        except ImportError as error:
-            raise MissingPackageError(
-                "placement='lgbm' needs LightGBM, which is not installed. Install it with 'pip install lightgbm', "
-                "or choose placement='cart'."
-            ) from error
-        n_classes = 0
-        if target is not None and target.task == "classification":
-            labels, y = np.unique(y, return_inverse=True)  # a class may have no row here
-            n_classes = len(labels)
-        parameters = {
-            "objective": "regression" if not n_classes else "binary" if n_classes == 2 else "multiclass",
-            "num_class": n_classes if n_classes > 2 else 1,
-            "max_depth": self.max_depth,
-            "num_leaves": 2**self.max_depth,
-            "learning_rate": self.learning_rate,
-            "min_data_in_leaf": self.min_samples_leaf,
-            "num_threads": 1,
-            "verbosity": -1,
-            "seed": seed,
-            "deterministic": True,
-            "force_col_wise": True,
-        }
-        ranks = codes[:, None].astype(np.float64) + 1.0
-        data = lightgbm.Dataset(ranks, y, weight=weights, params=parameters)
-        booster = lightgbm.train(parameters, data, num_boost_round=self.n_trees)
-        cuts: dict[int, float] = {}
-        for tree in booster.dump_model()["tree_info"]:
-            for cut, gain in _splits(tree["tree_structure"]):
-                cuts[cut] = cuts.get(cut, 0.0) + gain
-        return _informative(column.distinct, np.array(list(cuts), dtype=np.intp), np.array(list(cuts.values())))
+__all__ = ["cart_thresholds", "lightgbm_thresholds"]
 
 
 def cart_thresholds(
@@ -170,6 +55,62 @@ def cart_thresholds(
     gains = impurity[node] - (n[left] * impurity[left] + n[right] * impurity[right]) / n[node]
     after = np.floor(tree.threshold[node]).astype(np.intp) + 1
     return _informative(column.distinct, after, gains)
+
+
+def lightgbm_thresholds(
+    column: Column, target: Target | None, *, seed: int, n_trees: int, min_data_in_leaf: int, **limits: Any
+) -> tuple[FloatArray, FloatArray]:
+    """Fit a gradient-boosted ensemble on one column, and return its thresholds and their total gains.
+
+    The gain of a threshold is summed over all trees that use it, for several classes over the trees of all classes.
+
+    Parameters
+    ----------
+    column, target, seed
+        As for `cart_thresholds`.
+    n_trees, min_data_in_leaf : int
+        Number of trees, and fewest rows of a leaf.
+    **limits
+        Further parameters of LightGBM.
+
+    Returns
+    -------
+    thresholds, gains : ndarray of shape (c,)
+        None if no tree has a split.
+    """
+    codes, y, weights = _rows(column, target)
+    if len(column.distinct) < 2 or len(codes) < 2 * min_data_in_leaf or np.all(y == y[0]):
+        return np.empty(0), np.empty(0)
+    try:
+        import lightgbm  # noqa: PLC0415 - slow to import, and machines that only train networks do without it
+    except ImportError as error:
+        raise MissingPackageError(
+            "placement='lgbm' needs LightGBM, which is not installed. Install it with 'pip install lightgbm', "
+            "or choose placement='cart'."
+        ) from error
+    n_classes = 0
+    if target is not None and target.task == "classification":
+        labels, y = np.unique(y, return_inverse=True)  # a class may have no row here
+        n_classes = len(labels)
+    parameters = {
+        "objective": "regression" if not n_classes else "binary" if n_classes == 2 else "multiclass",
+        "num_class": n_classes if n_classes > 2 else 1,
+        "min_data_in_leaf": min_data_in_leaf,
+        "num_threads": 1,
+        "verbosity": -1,
+        "seed": seed,
+        "deterministic": True,
+        "force_col_wise": True,
+        **limits,
+    }
+    ranks = codes[:, None].astype(np.float64) + 1.0
+    data = lightgbm.Dataset(ranks, y, weight=weights, params=parameters)
+    booster = lightgbm.train(parameters, data, num_boost_round=n_trees)
+    cuts: dict[int, float] = {}
+    for tree in booster.dump_model()["tree_info"]:
+        for cut, gain in _splits(tree["tree_structure"]):
+            cuts[cut] = cuts.get(cut, 0.0) + gain
+    return _informative(column.distinct, np.array(list(cuts), dtype=np.intp), np.array(list(cuts.values())))
 
 
 MOST_REPEATED = 5_000_000

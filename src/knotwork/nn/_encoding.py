@@ -13,6 +13,7 @@ from knotwork._checks import argument_error, check_bool, check_choice, check_int
 from knotwork._kernels.layout import Layout
 from knotwork._kernels.operation import encode, encode_learned, make_spacings
 from knotwork._kernels.spacings import logits_from_knots, spacing_penalty, widths_from_logits
+from knotwork.basis import FAMILIES
 from knotwork.nn._start import check_sizes, check_spacing, initial_breaks, scaled_knots, separated
 
 __all__ = ["PiecewiseLinearEncoding", "SplineEncoding"]
@@ -278,10 +279,11 @@ class SplineEncoding(_Encoding):
         missing: str = "zeros",
         n_members: int | None = None,
     ) -> None:
-        check_choice(family, "family", ("bspline", "mspline", "ispline"))
+        available = [name for name, each in FAMILIES.items() if each.with_placements]
+        check_choice(family, "family", available)
         check_bool(learnable, "learnable")
         super().__init__(
-            Layout(family, degree, normalised=learnable and family == "mspline"),
+            Layout(family, degree, normalised=learnable and FAMILIES[family].normalised),
             n_features,
             size,
             knots=knots,

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from knotwork._kernels.layout import Layout
 from knotwork._kernels.parts import AFFINE, LearnedKnots, Part, encode_learned_parts, encode_parts, learned_spacings
 from knotwork._kernels.spacings import breaks_from_widths, logits_from_knots, widths_from_logits
-from knotwork.basis import FAMILIES
-from knotwork.basis._base import SplineBasis
 from knotwork.basis._blocks import AffineBlock, BasisBlock, Block
+from knotwork.basis._families import family_name, family_of
 from knotwork.nn._start import scaled_knots_of, separated
 
 __all__ = ["FARTHEST", "StackEncoding", "StackLayout", "kind_of"]
@@ -30,9 +29,8 @@ def kind_of(block: Block, learnable: bool) -> tuple[int, int]:
     """Return the kind and the degree of the scheme that encode a block."""
     if isinstance(block, AffineBlock):
         return AFFINE, 0
-    family = next(name for name, made in FAMILIES.items() if type(block.basis) is made)
-    degree = block.basis.degree if isinstance(block.basis, SplineBasis) else 0
-    layout = Layout(family, degree, normalised=learnable and family == "mspline")
+    normalised = learnable and family_of(block.basis).normalised
+    layout = Layout(family_name(block.basis), block.basis.degree, normalised=normalised)
     return layout.kind, layout.scheme
 
 

@@ -107,7 +107,7 @@ def _within(configuration: Configuration, budget: str, sizes: list[int | None]) 
     method, size = configuration
     known = METHOD_TABLE.get(method)
     learned = known is None or known.learnable
-    from_trees = known is None or (known.placement in ("cart", "lgbm") and known.family != "ple")
+    from_trees = known is None or (known.supervised and not known.has_bins)
     place = 0 if size is None else sizes.index(size)
     if budget == "low":
         return place == 0 and not learned and not from_trees

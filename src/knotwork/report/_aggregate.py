@@ -10,7 +10,9 @@ import pandas as pd
 
 from knotwork._checks import argument_error, listed
 from knotwork.encoders import METHOD_TABLE
+from knotwork.knots import TASKS
 from knotwork.stats import FriedmanResult, RankIntervals, average_ranks, bootstrap_ranks, critical_difference, friedman
+from knotwork.training import TrainingConfig
 
 __all__ = [
     "METRICS",
@@ -30,18 +32,6 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
-
-REQUIRED = ("dataset", "task", "backbone", "method", "size", "fold")
-"""Columns that identify a network, without which there is no report."""
-
-OPTIONAL = {
-    "key": None, "tokens": None, "variant": None, "together": None, "seed": 0, "status": "ok",
-    **dict.fromkeys(("nrmse", "auc", "prepare_seconds", "train_seconds", "epoch_seconds"), np.nan),
-    **dict.fromkeys(("n_parameters", "epochs"), np.nan),
-    "data_sha256": None, "plan": None, "plan_hash": None, "version": None, "torch_version": None, "host": None,
-    "device": None, "error": None,
-}  # fmt: skip
-"""Columns that a report can do without, and the default of each."""
 
 RUN = ["task", "dataset", "network", "method", "size", "fold", "seed"]
 """Columns that together identify a trained network."""
@@ -74,14 +64,27 @@ class Metric:
         return "lower is better" if self.lower_is_better else "higher is better"
 
 
-METRICS = {
-    "regression": Metric("nrmse", "NRMSE", lower_is_better=True),
-    "classification": Metric("auc", "AUC", lower_is_better=False),
-}
+def _score(task: str) -> Metric:
+    """Return the score of a task: the registered metric that is reported, relative to the target where it has that."""
+    metric = TrainingConfig(metric="reported").metric_for(task)
+    label = metric.label if metric.relative is None else metric.relative.upper()
+    return Metric(metric.columns[0], label, metric.lower_is_better)
+
+
+METRICS = {task: _score(task) for task in TASKS}
 """The score by which each task is ranked."""
 
-TASKS = tuple(METRICS)
-"""Tasks, in the order of a report."""
+REQUIRED = ("dataset", "task", "backbone", "method", "size", "fold")
+"""Columns that identify a network, without which there is no report."""
+
+OPTIONAL = {
+    "key": None, "tokens": None, "variant": None, "together": None, "seed": 0, "status": "ok",
+    **dict.fromkeys((metric.column for metric in METRICS.values()), np.nan),
+    **dict.fromkeys(("prepare_seconds", "train_seconds", "epoch_seconds", "n_parameters", "epochs"), np.nan),
+    "data_sha256": None, "plan": None, "plan_hash": None, "version": None, "torch_version": None, "host": None,
+    "device": None, "error": None,
+}  # fmt: skip
+"""Columns that a report can do without, and the default of each."""
 
 
 def read_records(records: pd.DataFrame) -> pd.DataFrame:

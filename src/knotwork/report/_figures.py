@@ -15,6 +15,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from knotwork._checks import argument_error
+from knotwork.encoders import METHOD_TABLE
 from knotwork.report._style import LIGHT, clean_axes, method_colour, method_marker, settle_layout
 from knotwork.report._tables import MISSING
 
@@ -42,11 +43,6 @@ _CELL = 0.62, 0.34
 
 _STYLES: dict[str, Literal["--", ":", "-."]] = {"Std": "--", "MinMax": ":", "PLE-Adaptive": "-."}
 """Lines of methods without a size, or whose size is not chosen."""
-
-_PLACEMENTS = {"U": "equal distances", "Q": "quantiles", "CART": "a tree", "LGBM": "boosted trees",
-               "Grad-U": "learned", "Grad-Q": "learned from quantiles", "Grad-CART": "learned from a tree",
-               "Grad-LGBM": "learned from boosted trees", "Grad": "learned from a tree"}  # fmt: skip
-"""What the endings of methods say of their knots."""
 
 _SHIFTS = [(dx, dy) for dy in (0, 8, -8, 15, -15, 22, -22) for dx in (6, -6)]
 """Places of a name beside its point, in points, the preferred ones first."""
@@ -228,18 +224,23 @@ def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str) -> Figure:
     panels: dict[str, list[SizeCurve]] = {}
     for curve in curves:
         if curve not in everywhere:
-            panels.setdefault(curve.method.partition("-")[2], []).append(curve)
+            panels.setdefault(_knots(curve.method), []).append(curve)
     names = list(panels) or [""]
     figure, grid = _panels(len(names), (0.6, 0.3), size=(3.1, 2.7), share=True)
     for axes, name in zip(grid, names, strict=True):
         axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
-        _title(axes, f"knots: {_PLACEMENTS.get(name, name)}" if name else "")
+        _title(axes, f"knots: {name}" if name else "")
         for curve in [*everywhere, *panels.get(name, [])]:
             _draw_curve(axes, curve)
     _legend(figure, [*everywhere, *curves])
     figure.supxlabel("size", fontsize=9.5, color=LIGHT.ink)
     figure.supylabel(ylabel, fontsize=9.5, color=LIGHT.ink)
     return figure
+
+
+def _knots(method: str) -> str:
+    """Return how a method places its knots; of a method that is not registered here, the end of its name."""
+    return METHOD_TABLE[method].knots_label if method in METHOD_TABLE else method.partition("-")[2]
 
 
 def _legend(figure: Figure, curves: "Sequence[SizeCurve | LearningCurve]") -> None:

@@ -32,9 +32,6 @@ PANELS = {
 }
 """Methods shown by `draw_bases`, with their titles."""
 
-FAMILIES = {"ple": "PLE", "bspline": "B-splines", "mspline": "M-splines", "ispline": "I-splines"}
-"""Families of functions, and their names in a picture."""
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -126,7 +123,7 @@ def _draw_feature(axes: Axes, encoder: Any, values: Floats, *, feature: int, the
 
 
 def draw_encoded_value(values: npt.ArrayLike, x: float = 0.58, *, size: int = 6, dark: bool = False) -> Figure:
-    """Draw how one value is represented by scaling, by PLE and by B-, M- and I-splines with equally spaced knots.
+    """Draw how one value is represented by scaling and by every registered family with equally spaced knots.
 
     For each family the functions with the value marked on them, and beside it the encoded coordinates as bars.
 
@@ -137,7 +134,7 @@ def draw_encoded_value(values: npt.ArrayLike, x: float = 0.58, *, size: int = 6,
     x : float, default=0.58
         The value.
     size : int, default=6
-        Coordinates of PLE and the splines.
+        Coordinates of each family.
     dark : bool, default=False
         Whether to draw for a dark background.
     """
@@ -145,12 +142,13 @@ def draw_encoded_value(values: npt.ArrayLike, x: float = 0.58, *, size: int = 6,
     if column.ndim != 1 or not ((column >= 0) & (column <= 1)).all() or not 0 <= x <= 1:
         raise argument_error("values", "be numbers between 0 and 1, as x must be", values)
     theme = theme_of(dark)
-    figure = Figure(figsize=(9.6, 6.6), layout="constrained", facecolor=theme.background)
-    grid = figure.subplots(5, 2, width_ratios=[3, 1.3], height_ratios=[0.7, 1, 1, 1, 1])
+    n_families = len(basis.FAMILIES)
+    figure = Figure(figsize=(9.6, 1.0 + 1.4 * n_families), layout="constrained", facecolor=theme.background)
+    grid = figure.subplots(1 + n_families, 2, width_ratios=[3, 1.3], height_ratios=[0.7, *[1.0] * n_families])
     _draw_scalars(grid[0, 0], grid[0, 1], column, x=x, theme=theme)
-    for (curves, bars), (family, title) in zip(grid[1:], FAMILIES.items(), strict=True):
+    for (curves, bars), (family, traits) in zip(grid[1:], basis.FAMILIES.items(), strict=True):
         _draw_family(curves, bars, column, family=family, x=x, size=size, theme=theme)
-        curves.set_title(title, loc="left", fontsize=9.5, color=theme.ink)
+        curves.set_title(traits.label, loc="left", fontsize=9.5, color=theme.ink)
     for axes in grid[:-1, 0]:
         axes.tick_params(labelbottom=False)
     grid[-1, 0].set_xlabel("value, scaled to [0, 1]", fontsize=9)
@@ -180,7 +178,7 @@ def _draw_scalars(axes: Axes, bars: Axes, column: Floats, *, x: float, theme: Th
 def _draw_family(axes: Axes, bars: Axes, column: Floats, *, family: str, x: float, size: int, theme: Theme) -> None:
     """Draw the functions of one family with the value marked, and its coordinates."""
     degree = 3
-    n_knots = size - 1 if family == "ple" else size - degree - 1
+    n_knots = size - basis.FAMILIES[family].smallest_size(degree)
     knots = np.linspace(0, 1, n_knots + 2)[1:-1]
     grid = np.linspace(0, 1, 601)
     curves, marked = (basis.evaluate(family, at, knots, degree=degree) for at in (grid, np.array([x])))

@@ -16,6 +16,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
 
+from knotwork.basis import FAMILIES
+from knotwork.encoders import METHOD_TABLE
+from knotwork.knots import PLACEMENTS
+
 __all__ = [
     "DARK",
     "LIGHT",
@@ -66,9 +70,9 @@ DARK = Theme(
 )
 """Colours of figures for dark backgrounds."""
 
-_FAMILIES = {"BS": "blue", "IS": "orange", "MS": "pink", "PLE": "green"}
-_MARKERS = {"U": "o", "Q": "s", "CART": "^", "LGBM": "D", "Grad-U": "P", "Adaptive": "v",
-            "Grad": "P", "Grad-Q": "*", "Grad-CART": "<", "Grad-LGBM": ">"}  # fmt: skip
+_MARKERS, _LEARNED = "os^Dphd8", "P*<>XH1234"
+"""Markers of the registered placements, in their order, and of knots that are learned from them."""
+
 _COLOURED: dict[type[Artist], tuple[str, ...]] = {
     Text: ("color",),
     Line2D: ("color", "markerfacecolor", "markeredgecolor"),
@@ -85,16 +89,21 @@ def theme_of(dark: bool) -> Theme:
 
 
 def method_colour(method: str, theme: Theme) -> str:
-    """Return the colour of a method's family; methods of no family are grey."""
-    colours = {"blue": theme.blue, "orange": theme.orange, "pink": theme.pink, "green": theme.green}
-    family = method.partition("-")[0]
-    return colours[_FAMILIES[family]] if family in _FAMILIES else theme.grey
+    """Return the colour of a method's family, by its place among the registered ones; others are grey."""
+    colours = theme.blue, theme.orange, theme.pink, theme.green, theme.red
+    by_short = dict(zip((family.short for family in FAMILIES.values()), colours, strict=False))
+    return by_short.get(method.partition("-")[0], theme.grey)
 
 
 def method_marker(method: str) -> str:
-    """Return the marker of a method's placement, which distinguishes methods of one family."""
-    placement = method.partition("-")[2]
-    return _MARKERS.get(placement, "X" if method == "MinMax" else "o")
+    """Return the marker of a method's placement, which distinguishes methods of one family without colour."""
+    known = METHOD_TABLE.get(method)
+    if known is None or known.placement is None:
+        return "X" if method == "MinMax" else "o"
+    if known.adaptive:
+        return "v"
+    markers = _LEARNED if known.learnable else _MARKERS
+    return markers[list(PLACEMENTS).index(known.placement) % len(markers)]
 
 
 def clean_axes(axes: Axes, theme: Theme) -> None:

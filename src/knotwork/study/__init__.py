@@ -1,5 +1,6 @@
 """Studies: plans of networks to train, run in a folder that keeps every result."""
 
+from knotwork._preparation.splits import Split, make_splits
 from knotwork.study._packing import pack
 from knotwork.study._plan import PLANS, Plan, load_plan
 from knotwork.study._records import load_results
@@ -10,11 +11,13 @@ __all__ = [
     "PLANS",
     "Plan",
     "RunSummary",
+    "Split",
     "load_curves",
     "load_histories",
     "load_knot_paths",
     "load_plan",
     "load_results",
+    "make_splits",
     "pack",
     "prepare_plan",
     "run",

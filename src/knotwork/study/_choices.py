@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
-from knotwork.knots._target import TASKS
+from knotwork.knots._columns import TASKS
 from knotwork.nn._backbones.config import BACKBONES, Backbone, make_backbone
 from knotwork.training._config import TrainingConfig
 
@@ -72,6 +72,7 @@ class LinearConfig:
     """
 
     name: ClassVar[str] = "linear"
+    takes_tokens: ClassVar[bool] = False
     penalty: float = 1.0
 
     def __post_init__(self) -> None:
@@ -95,34 +96,41 @@ class BackboneChoice:
     config: Backbone | LinearConfig
 
     @classmethod
-    def from_value(cls, value: Any) -> "BackboneChoice":
-        """Read a backbone as a plan writes it: a name, or a table with `name`, settings, and perhaps a `label`."""
+    def from_value(cls, value: Any, preset: str = "paper") -> "BackboneChoice":
+        """Read a backbone as a plan writes it: a name, or a table with `name`, settings, and perhaps a `label`.
+
+        Parameters
+        ----------
+        value : str, mapping or BackboneChoice
+            What the plan says.
+        preset : {"paper", "default"}
+            What settings that it does not name are: those of the paper, or the library's defaults.
+        """
         if isinstance(value, BackboneChoice):
             return value
         if isinstance(value, str):
-            return cls(value, _make_model(value, {}))
+            return cls(value, _make_model(value, {}, preset))
         if isinstance(value, Mapping):
             settings = {name: each for name, each in value.items() if name not in ("name", "label")}
             kind = check_choice(value.get("name"), "name of a backbone", (*BACKBONES, LinearConfig.name))
-            return cls(str(value.get("label", kind)), _make_model(kind, settings))
+            return cls(str(value.get("label", kind)), _make_model(kind, settings, preset))
         raise type_error("backbones", "be names, or tables such as {name = 'ft', tokens = 'coordinate'}", value)
 
     @property
     def tokens(self) -> str | None:
         """What a token is, for an FT-Transformer."""
-        return asdict(self.config).get("tokens")  # type: ignore[arg-type]
+        return asdict(self.config).get("tokens")
 
     @property
     def settings(self) -> dict[str, Any]:
         """Kind and settings, as they enter keys."""
-        return {"name": self.config.name, **asdict(self.config)}  # type: ignore[arg-type]
+        return {"name": self.config.name, **asdict(self.config)}
 
 
-def _make_model(kind: str, settings: dict[str, Any]) -> Backbone | LinearConfig:
+def _make_model(kind: str, settings: dict[str, Any], preset: str) -> Backbone | LinearConfig:
     """Return the configuration of a backbone, or of a linear model."""
     if kind != LinearConfig.name:
-        backbone: Backbone = make_backbone(kind, settings)
-        return backbone
+        return make_backbone(kind, settings, preset=preset)
     refuse_unknown(settings, [field.name for field in fields(LinearConfig)], "a linear model")
     return LinearConfig(**settings)
 

@@ -8,11 +8,12 @@ import numpy.typing as npt
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from knotwork._preparation.members import Fitted, PreparedTable
+from knotwork._preparation.splits import Split
 from knotwork.basis._blocks import make_table
 from knotwork.study._choices import LinearConfig
 from knotwork.study._data import StudyData
-from knotwork.study._folds import Split
-from knotwork.study._preparation import Fitted
+from knotwork.training._members import TrainingTable
 
 __all__ = ["GRID", "LinearFit", "fit_linear"]
 
@@ -67,32 +68,33 @@ def fit_linear(config: LinearConfig, data: StudyData, split: Split, fitted: Fitt
     from knotwork.basis._compiled import encode_dense  # noqa: PLC0415 - numba takes a while to load
 
     started = time.perf_counter()
-    table = make_table(tuple(fitted.blocks), extrapolation="clip", indicator=False)
-    codes = data.codes(split.train)
+    blocks = make_table(tuple(fitted.blocks), extrapolation="clip", indicator=False)
+    table = PreparedTable.from_table(data.table, [split]).table
+    numbers, codes, target = table.numbers, table.codes, table.target
 
-    def inputs(numbers: FloatArray, own_codes: npt.NDArray[np.int64]) -> FloatArray:
-        encoded = encode_dense(np.ascontiguousarray(numbers), table, dtype=np.dtype(np.float64), n_threads=1)
-        return np.column_stack([encoded, own_codes.astype(np.float64)])
+    def inputs(numbers: FloatArray, codes: npt.NDArray[np.int64]) -> FloatArray:
+        encoded = encode_dense(np.ascontiguousarray(numbers), blocks, dtype=np.dtype(np.float64), n_threads=1)
+        return np.column_stack([encoded, codes.astype(np.float64)])
 
     model = Ridge(alpha=config.penalty)
-    if data.task == "classification":
+    if table.task == "classification":
         model = LogisticRegression(C=1.0 / config.penalty, max_iter=2000)
-    model.fit(inputs(data.numbers[split.train], codes[split.train]), data.target[split.train])
-    outputs = _outputs(model, inputs(data.numbers[split.test], codes[split.test]), data)
+    model.fit(inputs(numbers[split.train], codes[split.train]), target[split.train])
+    outputs = _outputs(model, inputs(numbers[split.test], codes[split.test]), table)
     seconds = time.perf_counter() - started
     curve = None
-    if data.numbers.shape[1] == 1 and not codes.shape[1]:
-        grid = np.linspace(data.numbers.min(), data.numbers.max(), GRID)
-        values = _outputs(model, inputs(grid[:, None], np.zeros((GRID, 0), dtype=np.int64)), data)
-        curve = np.column_stack([grid, softmax(values, axis=1)[:, -1] if data.n_classes else values[:, 0]])
+    if numbers.shape[1] == 1 and not codes.shape[1]:
+        grid = np.linspace(numbers.min(), numbers.max(), GRID)
+        values = _outputs(model, inputs(grid[:, None], np.zeros((GRID, 0), dtype=np.int64)), table)
+        curve = np.column_stack([grid, softmax(values, axis=1)[:, -1] if table.n_classes else values[:, 0]])
     return LinearFit(outputs, model.coef_.size + np.size(model.intercept_), seconds, curve)
 
 
-def _outputs(model: "Ridge | LogisticRegression", encoded: FloatArray, data: StudyData) -> FloatArray:
+def _outputs(model: "Ridge | LogisticRegression", encoded: FloatArray, table: TrainingTable) -> FloatArray:
     """Return predictions of shape (n, 1), or logits of shape (n, n_classes)."""
-    if data.task == "regression":
+    if table.task == "regression":
         return np.asarray(model.predict(encoded), dtype=np.float64).reshape(-1, 1)
     scores = model.decision_function(encoded)
-    logits = np.full((len(encoded), data.n_classes), IMPOSSIBLE)
+    logits = np.full((len(encoded), table.n_classes), IMPOSSIBLE)
     logits[:, model.classes_] = np.column_stack([np.zeros_like(scores), scores]) if scores.ndim == 1 else scores
     return logits

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from knotwork.encoders._methods import Encoding
 from knotwork.study._choices import BackboneChoice
 from knotwork.study._data import DataIdentity
-from knotwork.study._plan import Plan
+from knotwork.study._plan import DEFAULT_BINS, Plan
 
 __all__ = ["RECORD_VERSION", "NetworkSpec", "Unit", "expand", "group_units"]
 
@@ -158,14 +158,14 @@ def _parts(
         "size": encoding.size,
         "backbone": choice.settings,
         "training": training,
-        "categories": plan.categories if data.categorical and choice.config.name != "ft" else None,
+        "categories": plan.categories if data.categorical and not choice.config.takes_tokens else None,
         "nrmse_by": plan.nrmse_by if data.task == "regression" else None,
         "together": plan.together,
     }
     later = {
         "variant": variant,
         "keep_knots": True if plan.keep_knots and method.learnable else None,
-        "bins": plan.bins if plan.bins != "cart" and method.family == "ple" else None,
+        "bins": plan.bins if plan.bins != DEFAULT_BINS and method.has_bins else None,
     }
     return parts | {name: value for name, value in later.items() if value is not None}
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from knotwork._checks import argument_error, check_bool
 from knotwork.study._files import write_bytes, write_file
 from knotwork.study._manifest import require_manifests
-from knotwork.study._records import IDENTITY, SCHEMA, RecordIndex
+from knotwork.study._records import IDENTITY, RecordIndex, record_schema
 from knotwork.study._traces import load_traces
 
 __all__ = ["pack"]
@@ -57,7 +57,8 @@ def pack(out: str | PathLike[str], target: str | PathLike[str], *, histories: bo
             "target", "be another folder than that of the study", str(target), "Name a new folder for the copy."
         )
     frame = RecordIndex(folder).refresh().frame()
-    table = pa.Table.from_pandas(frame, schema=SCHEMA, preserve_index=False)
+    schema = record_schema(frame.columns)
+    table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False).replace_schema_metadata(schema.metadata)
     table = table.sort_by([(name, "ascending") for name in IDENTITY if name != "together"])
     written: dict[str, int] = {}
     taken: set[str] = set()

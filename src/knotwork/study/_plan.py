@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
+from knotwork._preparation.splits import SPLITS
 from knotwork.datasets import KEYS
-from knotwork.encoders._methods import METHOD_TABLE, Encoding
+from knotwork.encoders._methods import METHOD_TABLE, Encoding, check_method
 from knotwork.study._choices import (
     BackboneChoice,
     LinearConfig,
@@ -22,11 +23,10 @@ from knotwork.study._choices import (
     read_training,
     refuse_unknown,
 )
-from knotwork.study._folds import SPLITS
 from knotwork.training._config import TrainingConfig
 from knotwork.training._network import CATEGORIES
 
-__all__ = ["BINS", "DIVISORS", "PLANS", "Plan", "load_plan"]
+__all__ = ["BINS", "DEFAULT_BINS", "DIVISORS", "PLANS", "Plan", "load_plan"]
 
 PLANS: dict[str, Path] = {path.stem: path for path in sorted((Path(__file__).parent / "plans").glob("*.toml"))}
 """The built-in plans by name."""
@@ -34,10 +34,11 @@ PLANS: dict[str, Path] = {path.stem: path for path in sorted((Path(__file__).par
 DIVISORS = {"std": "the standard deviation of the test target", "range": "the range of the test target"}
 """What RMSE is divided by to give NRMSE."""
 
-BINS = ("cart", "uniform", "quantile")
-"""How the bins of PLE may be placed."""
+DEFAULT_BINS = "cart"
+BINS = (DEFAULT_BINS, "uniform", "quantile")
+"""How the bins of PLE may be placed: by default as the method says."""
 
-LATER: dict[str, Any] = {"variants": [], "keep_knots": False, "bins": "cart"}
+LATER: dict[str, Any] = {"variants": [], "keep_knots": False, "bins": DEFAULT_BINS}
 """Fields that plans did not have at first, with their defaults."""
 
 
@@ -54,7 +55,8 @@ class Plan:
     methods : tuple of str
         Names of `knotwork.METHODS`, or further ones with learned knots such as ``"BS-Grad-Q"`` and ``"PLE-Grad"``.
     backbones : tuple of BackboneChoice
-        The networks, or linear models (``"linear"``); also names, or mappings as in a TOML file.
+        The networks, or linear models (``"linear"``); also names, or mappings as in a TOML file. Settings that are not
+        named are those of the paper, unless `training` says ``preset = "default"``.
     datasets : tuple of str, default=()
         Keys of `knotwork.datasets.KEYS`.
     tables : tuple of TableFile, default=()
@@ -106,7 +108,7 @@ class Plan:
     together: bool = True
     variants: tuple[Variant, ...] = ()
     keep_knots: bool = False
-    bins: str = "cart"
+    bins: str = DEFAULT_BINS
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -114,7 +116,7 @@ class Plan:
         for name in self.datasets:
             check_choice(name, "datasets", KEYS)
         for name in self.methods:
-            check_choice(name, "methods", METHOD_TABLE)
+            check_method(name, "methods")
         if not self.methods:
             raise argument_error("methods", "be at least one", self.methods)
         if not self.names:
@@ -137,7 +139,7 @@ class Plan:
         check_choice(self.categories, "categories", CATEGORIES)
         check_choice(self.nrmse_by, "nrmse_by", DIVISORS)
         check_choice(self.bins, "bins", BINS)
-        if self.bins != "cart" and "PLE-Adaptive" in self.methods:
+        if self.bins != DEFAULT_BINS and "PLE-Adaptive" in self.methods:
             raise argument_error("bins", "be 'cart' for PLE-Adaptive", self.bins)
         check_bool(self.together, "together")
         check_bool(self.keep_knots, "keep_knots")
@@ -155,7 +157,9 @@ class Plan:
             if not isinstance(getattr(self, name), list | tuple):
                 raise type_error(name, "be a list", getattr(self, name))
         object.__setattr__(self, "sizes", tuple(self.sizes))
-        object.__setattr__(self, "backbones", tuple(BackboneChoice.from_value(each) for each in self.backbones))
+        preset = self.training.get("preset", "paper") if isinstance(self.training, Mapping) else "paper"
+        backbones = tuple(BackboneChoice.from_value(each, preset) for each in self.backbones)
+        object.__setattr__(self, "backbones", backbones)
         object.__setattr__(self, "variants", tuple(Variant.from_value(each) for each in self.variants))
         object.__setattr__(self, "tables", tuple(read_table_file(each) for each in self.tables))
         object.__setattr__(self, "training", read_training({} if self.training is None else self.training))
@@ -166,9 +170,9 @@ class Plan:
         if bool(sized) != bool(self.sizes):
             wanted = f"be given for {listed(sized)}" if sized else "be empty, for no method has a size"
             raise argument_error("sizes", wanted, self.sizes)
-        splines = [name for name in sized if METHOD_TABLE[name].family != "ple"]
+        smallest = max((2, *(METHOD_TABLE[name].smallest_size for name in sized)))
         for size in self.sizes:
-            check_int(size, "sizes", minimum=4 if splines else 2, hint="Cubic splines have 4 columns or more.")
+            check_int(size, "sizes", minimum=smallest, hint="Cubic splines have 4 columns or more.")
 
     def _check_linear(self) -> None:
         """Check that no linear model is to learn knots."""

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, final
 
 from knotwork._checks import argument_error, check_choice
+from knotwork._preparation.members import Fitted
+from knotwork._preparation.splits import Split
 from knotwork.errors import MissingPackageError
 from knotwork.study._data import StudyData
-from knotwork.study._folds import Split
+from knotwork.study._fitting import Wanted, wanted_by
 from knotwork.study._locks import Lock, claim
 from knotwork.study._networks import NetworkSpec, Unit
 from knotwork.study._plan import Plan
-from knotwork.study._preparation import Fitted, Wanted, wanted_by
 from knotwork.study._traces import Result
 from knotwork.study._trainer import failure
 from knotwork.study._worker import DATA_ERRORS, Outcome, Prepared, Worker, origin, train_networks
@@ -174,7 +175,7 @@ class Cluster:
                 return True
             siblings = [each for other in later if other.dataset == unit.dataset for each in other.networks]
             prepared = self.worker.prepare(unit.dataset, [*networks, *siblings])
-            wanted = {wanted_by(each, self.worker.plan.bins) for each in networks}
+            wanted = {wanted_by(each) for each in networks}
             fitted = {each: prepared.fitted[each] for each in wanted}
             handed = task.remote(self.worker.plan, self._stored(prepared), fitted, networks, self.worker.device)
         except BaseException:

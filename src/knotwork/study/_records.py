@@ -19,17 +19,28 @@ import pyarrow.parquet as pq
 from knotwork._checks import argument_error
 from knotwork.study._files import write_file
 from knotwork.study._manifest import read_manifest
+from knotwork.training import METRICS
 
-__all__ = ["COLUMNS", "IDENTITY", "RecordIndex", "RecordWarning", "consolidate", "load_results", "write_records"]
+__all__ = [
+    "IDENTITY",
+    "RecordIndex",
+    "RecordWarning",
+    "consolidate",
+    "load_results",
+    "metric_columns",
+    "record_schema",
+    "write_records",
+]
 
-COLUMNS: dict[str, pa.DataType] = {
+_BEFORE_METRICS: dict[str, pa.DataType] = {
     "key": pa.string(),
     **{name: pa.string() for name in ("dataset", "task", "backbone", "tokens", "method")},
     **{name: pa.int64() for name in ("size", "fold", "seed")},
     "variant": pa.string(),
     "together": pa.bool_(),
     "status": pa.string(),
-    **{name: pa.float64() for name in ("nrmse", "rmse", "mae", "r2", "auc", "log_loss", "accuracy", "brier")},
+}
+_BEHIND_METRICS: dict[str, pa.DataType] = {
     **{name: pa.float64() for name in ("target_mean", "target_std", "target_range")},
     **{name: pa.float64() for name in ("prepare_seconds", "train_seconds", "epoch_seconds")},
     **{name: pa.int64() for name in ("epochs", "best_epoch", "n_parameters")},
@@ -42,21 +53,41 @@ COLUMNS: dict[str, pa.DataType] = {
     "recorded_at": pa.float64(),
     "error": pa.string(),
 }
-"""The columns of a record and their types. A metric that does not apply is missing, as is `size` of Std and MinMax."""
 
 IDENTITY = ("dataset", "backbone", "tokens", "method", "size", "fold", "seed", "variant", "together")
-"""What tells networks of a plan apart for a reader."""
+"""What identifies a network of a plan for a reader."""
 
 LATER = ("variant", "knot_shift", "epoch_seconds")
 """Columns that records did not have at first; in those from before they are missing."""
 
-SCHEMA = pa.schema(list(COLUMNS.items()))
 CONSOLIDATED = "records.parquet"
 READERS = 8
 
 
 class RecordWarning(UserWarning):
     """A file among the records is torn, or is none of ours, and was left out."""
+
+
+def metric_columns() -> list[str]:
+    """Return the columns of all registered metrics."""
+    return [column for metric in METRICS.values() for column in metric.columns]
+
+
+def record_schema(further: Iterable[str] = ()) -> pa.Schema:
+    """Return the columns of a record and their types.
+
+    A metric that does not apply is missing, as is `size` of Std and MinMax. The metadata names the columns of metrics,
+    so that a session in which others are registered can read the records.
+
+    Parameters
+    ----------
+    further : iterable of str
+        Columns of metrics that are not registered in this session, but were when records were written.
+    """
+    columns = {**_BEFORE_METRICS, **dict.fromkeys(metric_columns(), pa.float64()), **_BEHIND_METRICS}
+    unknown = dict.fromkeys((name for name in further if name not in columns), pa.float64())
+    metrics = json.dumps([*metric_columns(), *unknown])
+    return pa.schema(list({**columns, **unknown}.items()), metadata={"metrics": metrics})
 
 
 def write_records(out: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> Path:
@@ -72,7 +103,11 @@ def write_records(out: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> Pa
         For each network its columns; those that are left out are missing.
     """
     path = out / "records" / f"{name}.parquet"
-    table = pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMA)
+    schema, content = record_schema(), [dict(row) for row in rows]
+    unknown = sorted({column for row in content for column in row} - set(schema.names))
+    if unknown:  # Arrow would leave them out without a word
+        raise argument_error("rows", "have columns of records only", unknown)
+    table = pa.Table.from_pylist(content, schema=schema)
     write_file(path, lambda file: pq.write_table(table, file, write_page_checksum=True))
     return path
 
@@ -149,11 +184,11 @@ class RecordIndex:
         table = _read_file(path)
         if isinstance(table, str):
             return  # it is but a copy
-        parts = json.loads((table.schema.metadata or {}).get(b"parts", b"[]"))
+        parts = json.loads((pq.read_schema(path).metadata or {}).get(b"parts", b"[]"))
         first = 0
         for name, size, changed, n_rows in parts:
             if stamps.get(name) == (size, changed):
-                self.tables[name] = table.slice(first, n_rows).replace_schema_metadata(None)
+                self.tables[name] = table.slice(first, n_rows)
                 self._seen[name] = (size, changed)
             first += n_rows
 
@@ -170,8 +205,8 @@ class RecordIndex:
     def _chosen(self) -> pd.DataFrame:
         """Return the rows that count, numbered as they stand in the files one after the other."""
         if not self.tables:
-            return pd.DataFrame({name: [] for name in COLUMNS})
-        frame: pd.DataFrame = pa.concat_tables(self.tables.values()).to_pandas()
+            return pd.DataFrame({name: [] for name in record_schema().names})
+        frame: pd.DataFrame = _joined(self.tables.values()).to_pandas()
         frame["size"] = frame["size"].astype("Int64")
         order = frame.assign(_ok=frame["status"] == "ok").sort_values(["_ok", "recorded_at"], kind="stable")
         return order.drop_duplicates("key", keep="last").drop(columns="_ok").sort_index()
@@ -195,15 +230,21 @@ def _read_file(path: Path) -> "pa.Table | str":
         table = pq.ParquetFile(source, page_checksum_verification=True).read(use_threads=False)
     except (OSError, pa.ArrowException) as error:
         return f"cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
-    for name in LATER:
-        if name not in table.column_names:
-            table = table.append_column(name, pa.nulls(len(table), COLUMNS[name]))
-    if set(table.column_names) == set(COLUMNS):
-        table = table.select(list(COLUMNS))
-    if not table.schema.remove_metadata().equals(SCHEMA):
-        lacking = [name for name in COLUMNS if name not in table.column_names]
+    content = (table.schema.metadata or {}).get(b"metrics")
+    recorded = None if content is None else json.loads(content)  # records of 0.1.0 do not say
+    for name in (*LATER, *metric_columns()):
+        if name not in table.column_names and (name in LATER or recorded is None or name not in recorded):
+            table = table.append_column(name, pa.nulls(len(table), record_schema().field(name).type))
+    schema = record_schema(recorded or ())
+    if set(schema.names) != set(table.column_names) or not table.select(schema.names).schema.equals(schema):
+        lacking = [name for name in schema.names if name not in table.column_names]
         return f"is no record of this version of the library; columns that it lacks: {lacking or 'none'}"
-    return table
+    return table.select(schema.names).replace_schema_metadata(None)
+
+
+def _joined(tables: Iterable[pa.Table]) -> pa.Table:
+    """Put records one after the other; a metric that some do not have is missing there."""
+    return pa.concat_tables(tables, promote_options="default")
 
 
 def load_results(out: str | PathLike[str], plan_hash: str | None = None) -> pd.DataFrame:
@@ -223,7 +264,7 @@ def load_results(out: str | PathLike[str], plan_hash: str | None = None) -> pd.D
     Returns
     -------
     DataFrame
-        With the columns `COLUMNS`.
+        One column for everything that a record holds, among them every metric of `knotwork.training.METRICS`.
     """
     folder = Path(out)
     if not folder.is_dir():
@@ -247,5 +288,7 @@ def consolidate(out: Path) -> None:
     if len(index.tables) < 2:
         return
     parts = [[name, *index._seen[name], table.num_rows] for name, table in index.tables.items()]
-    table = pa.concat_tables(index.tables.values()).replace_schema_metadata({"parts": json.dumps(parts)})
+    table = _joined(index.tables.values())
+    metadata = {**(record_schema(table.column_names).metadata or {}), b"parts": json.dumps(parts).encode()}
+    table = table.replace_schema_metadata(metadata)
     write_file(out / CONSOLIDATED, lambda file: pq.write_table(table, file, write_page_checksum=True))

@@ -11,10 +11,10 @@ from typing import Any
 from knotwork._checks import check_bool, check_choice, check_int, type_error
 from knotwork.study._data import DataIdentity
 from knotwork.study._files import remove_leftovers
+from knotwork.study._fitting import wanted_by
 from knotwork.study._manifest import write_manifest
 from knotwork.study._networks import NetworkSpec, Unit, expand, group_units
 from knotwork.study._plan import Plan, load_plan
-from knotwork.study._preparation import wanted_by
 from knotwork.study._records import consolidate
 from knotwork.study._traces import TRACES
 from knotwork.study._worker import DATA_ERRORS, POLL, Outcome, Progress, Worker
@@ -190,7 +190,7 @@ def prepare_plan(
             summary.unavailable[name] = str(error)
             say(f"Data set {name!r} is left out: {error}")
             continue
-        wanted = [fitted[wanted_by(each, plan.bins)] for each in networks]
+        wanted = [fitted[wanted_by(each)] for each in networks]
         failed = sum(isinstance(result, str) for result in wanted)
         summary.add(Outcome(n_ok=len(wanted) - failed, n_failed=failed))
         summary.n_networks += len(networks)

@@ -9,21 +9,21 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from knotwork._preparation.members import Fitted, PreparedTable
+from knotwork._preparation.splits import Split
 from knotwork.nn._backbones.config import Backbone
 from knotwork.study._choices import LinearConfig
-from knotwork.study._data import StudyData, training_table
-from knotwork.study._folds import Split
+from knotwork.study._data import StudyData
+from knotwork.study._fitting import Wanted, wanted_by
 from knotwork.study._linear_models import fit_linear
 from knotwork.study._networks import NetworkSpec
 from knotwork.study._plan import Plan
-from knotwork.study._preparation import Fitted, Wanted, wanted_by
 from knotwork.study._traces import Result
 from knotwork.training._engine import resolve_device, train
-from knotwork.training._members import Member, TrainingTable, column_units
-from knotwork.training._metrics import evaluate
+from knotwork.training._metrics import METRICS, evaluate
 from knotwork.training._progress import Reporter
 from knotwork.training._results import Trained
-from knotwork.training._stack import build_network
+from knotwork.training._stack import count_parameters
 
 __all__ = ["UnitTrainer", "failure"]
 
@@ -61,7 +61,7 @@ class UnitTrainer:
         A network whose encoding could not be fitted has failed. If training raises an error, networks are trained one
         by one, and those that raise it again have failed.
         """
-        found = {each: fitted[wanted_by(each, self.plan.bins)] for each in networks}
+        found = {each: fitted[wanted_by(each)] for each in networks}
         results = {each: failure(own) for each, own in found.items() if isinstance(own, str)}
         good = {each: own for each, own in found.items() if isinstance(own, Fitted)}
         results |= self._train(good)
@@ -88,7 +88,7 @@ class UnitTrainer:
         split = next(each for each in self.splits if each.fold == network.fold)
         fit = fit_linear(config, self.data, split, fitted)
         row = {
-            **self._scores(fit.outputs, self.data.target[split.test]),
+            **self._scores(fit.outputs, self.data.table.target[split.test]),
             "n_parameters": fit.n_parameters,
             "device": "cpu",
             "prepare_seconds": fitted.seconds,
@@ -100,24 +100,15 @@ class UnitTrainer:
     def _train_stack(self, fitted: Mapping[NetworkSpec, Fitted], backbone: Backbone) -> dict[NetworkSpec, Result]:
         networks = list(fitted)
         used = {network.fold for network in networks}
-        by_fold = {split.fold: split for split in self.splits if split.fold in used}
-        table, starts = training_table(self.data, list(by_fold.values()))
-        members = [
-            Member(
-                by_fold[each.fold].train + starts[each.fold],
-                by_fold[each.fold].valid + starts[each.fold],
-                fitted[each].blocks,
-                each.encoding.learnable,
-                each.seed,
-            )
-            for each in networks
-        ]
+        prepared = PreparedTable.from_table(self.data.table, [split for split in self.splits if split.fold in used])
+        table, splits = prepared.table, {split.fold: split for split in prepared.splits}
+        members = [prepared.member([each.encoding], splits[each.fold], fitted[each].blocks) for each in networks]
         config = self.plan.config_of(networks[0].variant)
         trained = train(
             table,
             members,
             backbone,
-            replace(config, batch_size=config.batch_size_for(len(self.data.target))),
+            replace(config, batch_size=config.batch_size_for(len(self.data.table.target))),
             device=self.device,
             categories=self.plan.categories,
             report=self.report,
@@ -125,15 +116,18 @@ class UnitTrainer:
         )
         if trained.interrupted:
             raise KeyboardInterrupt
-        tests = [by_fold[each.fold].test + starts[each.fold] for each in networks]
+        tests = [splits[each.fold].test for each in networks]
         outputs = trained.outputs(table.numbers, table.codes, tests)
         rows = [
             {**self._scores(output, table.target[test]), "prepare_seconds": fitted[each].seconds}
             for each, output, test in zip(networks, outputs, tests, strict=True)
         ]
-        counts = self._count_parameters(table, members, backbone)
+        counts: dict[Any, int] = {}
         for row, member in zip(rows, members, strict=True):
-            row["n_parameters"] = counts[member.kinds, member.sizes]
+            shape = member.kinds, member.sizes
+            if shape not in counts:
+                counts[shape] = count_parameters(table, member, backbone, categories=self.plan.categories)
+            row["n_parameters"] = counts[shape]
         return dict(zip(networks, self._finished(trained, rows), strict=True))
 
     def _finished(self, trained: Trained, rows: Sequence[dict[str, Any]]) -> list[Result]:
@@ -157,26 +151,18 @@ class UnitTrainer:
         """Return the metrics on test rows; a network that does not predict numbers has failed."""
         if not np.isfinite(output).all():
             return failure("training diverged: there are predictions that are no numbers").row
-        scores = evaluate(self.data.task, torch.from_numpy(output)[None], torch.from_numpy(target)[None])
+        scores = evaluate(self.data.table.task, torch.from_numpy(output)[None], torch.from_numpy(target)[None])
         row: dict[str, Any] = {"status": "ok", **{name: float(values[0]) for name, values in scores.items()}}
-        if self.data.task == "regression":
+        if self.data.table.task == "regression":
             deviation, spread = float(np.std(target)), float(np.ptp(target))
             row |= {"target_mean": float(np.mean(target)), "target_std": deviation, "target_range": spread}
             divisor = deviation if self.plan.nrmse_by == "std" else spread
-            row["nrmse"] = row["rmse"] / divisor if divisor > 0 else None
+            row |= {
+                metric.relative: row[metric.name] / divisor if divisor > 0 else None
+                for metric in METRICS.values()
+                if metric.relative is not None and metric.task == self.data.table.task
+            }
         return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in row.items()}
-
-    def _count_parameters(
-        self, table: TrainingTable, members: Sequence[Member], backbone: Backbone
-    ) -> dict[tuple[Any, ...], int]:
-        """Return the parameters of members on their own, by kinds and sizes: in a stack they may be padded."""
-        counts: dict[tuple[Any, ...], int] = {}
-        for member in members:
-            if (member.kinds, member.sizes) not in counts:
-                units = column_units(table.numbers[:1])
-                alone = build_network(table, [member], backbone, units=units, categories=self.plan.categories)
-                counts[member.kinds, member.sizes] = sum(parameter.numel() for parameter in alone.parameters())
-        return counts
 
 
 def failure(error: str) -> Result:

@@ -11,14 +11,15 @@ from typing import Any, final
 import torch
 
 import knotwork
+from knotwork._preparation.members import Fitted
+from knotwork._preparation.splits import Split, make_splits
 from knotwork.errors import ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError
 from knotwork.study._data import DataIdentity, StudyData, load_data
 from knotwork.study._files import process_home
-from knotwork.study._folds import Split, make_splits
+from knotwork.study._fitting import Wanted, fit_all, wanted_by
 from knotwork.study._locks import PREPARING, Lock, claim
 from knotwork.study._networks import NetworkSpec, Unit
 from knotwork.study._plan import Plan
-from knotwork.study._preparation import Fitted, Wanted, prepare, wanted_by
 from knotwork.study._records import RecordIndex, write_records
 from knotwork.study._traces import Result, write_traces
 from knotwork.study._trainer import UnitTrainer
@@ -108,9 +109,8 @@ class Worker:
         if self.prepared is None or self.prepared.data.name != name:
             self.prepared = None
             data = load_data(self.plan, name)
-            splits = make_splits(
-                data.target, data.task, folds=self.plan.folds, seed=self.plan.seed, split=self.plan.split
-            )
+            plan, table = self.plan, data.table
+            splits = make_splits(table.target, table.task, folds=plan.folds, seed=plan.seed, split=plan.split)
             self.prepared = Prepared(data, splits, {})
             self.identities.setdefault(name, data.identity)
         return self.prepared
@@ -136,13 +136,15 @@ class Worker:
             raise DatasetMismatchError(
                 f"data set {name!r} has changed while the plan was running. Run again: the networks on it are new ones."
             )
-        wanted = {wanted_by(each, self.plan.bins) for each in networks}
+        wanted = {wanted_by(each) for each in networks}
         new = sorted((each for each in wanted if each not in prepared.fitted), key=repr)
         if new:
             folder = self.out / "prepared"
             with self._claim_preparation(name):
-                found = prepare(prepared.data, prepared.splits, new, folder=folder, n_jobs=self.n_jobs)
-            prepared.fitted.update(found)
+                fitted = fit_all(
+                    prepared.data, prepared.splits, new, folder=folder, bins=self.plan.bins, n_jobs=self.n_jobs
+                )
+            prepared.fitted.update(fitted)
         return prepared
 
     def is_being_prepared(self, name: str) -> bool:

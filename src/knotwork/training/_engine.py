@@ -1,6 +1,7 @@
 """The engine: every training goes through one loop that trains a stack of members."""
 
 import math
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,13 +21,16 @@ from knotwork.training._members import DeviceTable, Member, TrainingTable
 from knotwork.training._progress import EpochReport, Reporter
 from knotwork.training._results import History, Piece, Trained
 from knotwork.training._stack import TrainingStack, build_network
-from knotwork.training._stacking import plan_stacks
 
 __all__ = ["matrix_precision", "resolve_device", "train"]
 
 DROP_STEPS = {"cpu": 2, "cuda": 50}
 """Members that have stopped are taken out of the stack once they have cost as much as taking them out does, counted in
 steps of the whole stack: on a GPU, graphs are captured again; elsewhere, parameters and moments are copied."""
+
+
+MEMORY_SHARE = 0.6
+"""Share of the free memory that a stack may fill by estimate."""
 
 
 def train(
@@ -42,7 +46,8 @@ def train(
 ) -> Trained:
     """Train members together.
 
-    What becomes of a member depends on its own rows, encoding and seed, not on the others.
+    A member's result depends on its own rows, encoding and seed, and on the others only by rounding: products in stacks
+    of different shapes round differently.
 
     Parameters
     ----------
@@ -77,15 +82,15 @@ def train(
     if not members:
         raise argument_error("members", "be at least one", members)
     device = resolve_device(device)
-    there = DeviceTable.from_table(table, device)
+    data = DeviceTable.from_table(table, device)
     waiting = plan_stacks(table, members, backbone, config, device)
-    run = _Run(table, there, members, backbone, config, categories, report, keep_knots, n_stacks=len(waiting))
+    run = _Run(table, data, members, backbone, config, categories, report, keep_knots, n_stacks=len(waiting))
     with matrix_precision(config, device):
         run.train(waiting)
     pieces = sorted(run.pieces, key=lambda piece: piece.places)
     histories = [run.histories[place] for place in range(len(members))]
     paths = [run.paths[place] for place in range(len(members))] if keep_knots else None
-    return Trained(pieces, histories, there.units, table.task, run.stopped or run.out_of_time, paths)
+    return Trained(pieces, histories, data.units, table.task, run.stopped or run.out_of_time, paths)
 
 
 @dataclass
@@ -93,7 +98,7 @@ class _Run:
     """One call of `train`: what it was given, and what has come out so far."""
 
     table: TrainingTable
-    there: DeviceTable
+    data: DeviceTable
     members: Sequence[Member]
     backbone: Backbone
     config: TrainingConfig
@@ -125,20 +130,20 @@ class _Run:
                 half = len(places) // 2
                 waiting[:0] = [places[:half], places[half:]]
                 self.n_stacks += 1
-                if self.there.numbers.device.type == "cuda":
+                if self.data.numbers.device.type == "cuda":
                     torch.cuda.empty_cache()
 
     def _train_stack(self, places: list[int], number: int) -> None:
         """Train the members of one stack."""
         members = [self.members[place] for place in places]
-        stack = TrainingStack(self.table, self.there, members, self.backbone, self.config, categories=self.categories)
+        stack = TrainingStack(self.table, self.data, members, self.backbone, self.config, categories=self.categories)
         shift, scale = stack.shift.clone(), stack.scale.clone()
-        log, knots, wasted = _Log(len(places)), KnotPaths(), 0.0
+        log, knots, wasted = _Log(len(places)), KnotPaths() if self.keep_knots else None, 0.0
         try:
-            self._see_knots(stack, knots)
+            _add_knots(knots, stack)
             while not self._stop(log.n_epochs):
                 alive = log.add(_run_epoch(stack), self._seconds())
-                self._see_knots(stack, knots)
+                _add_knots(knots, stack)
                 self._tell_progress(number, stack, log.n_epochs, alive, len(places))
                 if not alive.any():
                     break
@@ -153,13 +158,9 @@ class _Run:
         self.pieces.append(self._piece(stack, members, places, shift, scale))
         histories = log.histories()
         self.histories.update(zip(places, histories, strict=True))
-        if self.keep_knots:
+        if knots is not None:
             paths = knots.paths(members, [history.epochs for history in histories])
             self.paths.update(zip(places, paths, strict=True))
-
-    def _see_knots(self, stack: TrainingStack, knots: KnotPaths) -> None:
-        if self.keep_knots:
-            knots.add(stack.ids, stack.network.encoding)
 
     def _seconds(self) -> float:
         """Return the time since the last word from a stack."""
@@ -192,13 +193,18 @@ class _Run:
     ) -> Piece:
         """Return a network with the best weights of all members, those that left before the end included."""
         network = build_network(
-            self.table, members, self.backbone, units=self.there.units, categories=self.categories
+            self.table, members, self.backbone, units=self.data.units, categories=self.categories
         ).to(shift.device)
         tensors = [*network.parameters(), *(buffer for name, buffer in network.named_buffers() if "running" in name)]
         with torch.no_grad():
             for tensor, best in zip(tensors, stack.best, strict=True):
                 tensor.copy_(best)
         return Piece(network.eval(), tuple(places), shift, scale)
+
+
+def _add_knots(knots: KnotPaths | None, stack: TrainingStack) -> None:
+    if knots is not None:
+        knots.add(stack.ids, stack.network.encoding)
 
 
 def _run_epoch(stack: TrainingStack) -> npt.NDArray[np.float64]:
@@ -208,8 +214,8 @@ def _run_epoch(stack: TrainingStack) -> npt.NDArray[np.float64]:
         stack.step()
     stack.finish()
     numbers = torch.cat([stack.report, stack.ids[None].double(), stack.schedule.best_epoch[None].double()])
-    told: npt.NDArray[np.float64] = numbers.cpu().numpy()
-    return told
+    report: npt.NDArray[np.float64] = numbers.cpu().numpy()
+    return report
 
 
 class _Log:
@@ -222,14 +228,14 @@ class _Log:
         self.alive = np.ones(n_members, dtype=bool)
         self.n_epochs = 0
 
-    def add(self, told: npt.NDArray[np.float64], seconds: float) -> npt.NDArray[np.bool_]:
+    def add(self, report: npt.NDArray[np.float64], seconds: float) -> npt.NDArray[np.bool_]:
         """Take in an epoch, which took a number of seconds, and return who goes on of those in the stack."""
-        ids = told[4].astype(np.int64)
-        still: npt.NDArray[np.bool_] = told[3] > 0
+        ids = report[4].astype(np.int64)
+        still: npt.NDArray[np.bool_] = report[3] > 0
         trained = [(column, member) for column, member in enumerate(ids) if self.alive[member]]
         for column, member in trained:
-            self.rows[member].append(told[:3, column].copy())
-            self.best_epochs[member] = int(told[5, column])
+            self.rows[member].append(report[:3, column].copy())
+            self.best_epochs[member] = int(report[5, column])
             self.seconds[member].append(seconds / len(trained))
             self.alive[member] = still[column]
         self.n_epochs += 1
@@ -245,6 +251,53 @@ class _Log:
         return out
 
 
+def plan_stacks(
+    table: TrainingTable,
+    members: Sequence[Member],
+    backbone: Backbone,
+    config: TrainingConfig,
+    device: torch.device,
+) -> list[list[int]]:
+    """Return which members are trained together, in the order of their kinds.
+
+    Members of one size go together, for smaller blocks would be padded; those that are only scaled join the smallest
+    others, unless each value is a token.
+    """
+    by_size: dict[Any, list[int]] = {}
+    for place, member in enumerate(members):
+        by_size.setdefault(member.size if backbone.pads_blocks else member.sizes, []).append(place)
+    if backbone.pads_blocks and len(by_size) > 1 and 1 in by_size:
+        scaled = by_size.pop(1)
+        by_size[min(by_size)] += scaled
+    memory = _free_memory(device) * MEMORY_SHARE
+    stacks = []
+    for places in by_size.values():
+        places.sort(key=lambda place: members[place].kinds)
+        size = max(members[place].size for place in places)
+        most = max(int(memory / _member_bytes(table, size, backbone, config)), 1)
+        stacks += np.array_split(np.array(places), -(-len(places) // most))
+    return [[int(place) for place in stack] for stack in stacks]
+
+
+def _member_bytes(table: TrainingTable, size: int, backbone: Backbone, config: TrainingConfig) -> int:
+    """Return about how many bytes a member of a stack takes: weights, moments, gradients, and what backward needs."""
+    n_features = table.numbers.shape[1]
+    with torch.device("meta"):
+        network = backbone.build(
+            [size] * n_features, 8 * len(table.cardinalities), table.cardinalities, table.d_out, n_members=1
+        )
+    n_parameters = sum(parameter.numel() for parameter in network.parameters())
+    batch = config.batch_size_for(len(table.target))
+    per_row = backbone.activations([size] * n_features, len(table.cardinalities))
+    return 4 * (7 * n_parameters + 2 * batch * per_row) + 16 * len(table.target)
+
+
+def _free_memory(device: torch.device) -> float:
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+
 def resolve_device(device: str | torch.device) -> torch.device:
     """Return a device; ``"auto"`` is a GPU if there is one, otherwise the CPU."""
     if device == "auto":
@@ -256,7 +309,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
     if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
         raise argument_error(
             "device",
-            f"be one that is there, where torch finds {torch.cuda.device_count()} GPUs",
+            f"be available: torch sees {torch.cuda.device_count()} GPUs",
             device,
             "Choose 'cpu', or leave it at 'auto'.",
         )

@@ -11,11 +11,10 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice
 from knotwork.basis._blocks import Block
+from knotwork.knots import TASKS
 from knotwork.nn._stack import kind_of
 
 __all__ = ["Member", "TrainingTable", "column_units", "to_usual_range", "usual_range"]
-
-TASKS = ("regression", "classification")
 
 TAIL, FAR = 0.005, 10.0
 """What the middle of a column leaves out at either end, and how far out a value lies, in extents of that middle."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice, type_error
+from knotwork.knots import TASKS
 
 __all__ = ["METRICS", "Metric", "accuracy", "auc", "brier", "evaluate", "log_loss", "mae", "r2", "rmse"]
 
@@ -154,34 +155,57 @@ class Metric:
     Parameters
     ----------
     name : str
-        As in `METRICS` and in records.
+        As in `METRICS`, and its column in records.
     function : callable
         Maps ``(outputs, targets, weights)`` to a Tensor of shape (M,).
     lower_is_better : bool
         Which way is better.
     task : {"regression", "classification"}
         What it is for.
+    label : str
+        What readers of reports see.
+    fallback : str or None, default=None
+        Name of the metric that takes its place as the validation score where it is undefined (NaN).
+    relative : str or None, default=None
+        Column of records for the metric divided by the spread of the target; without it there is none.
     """
 
     name: str
     function: Callable[[Tensor, Tensor, Tensor | None], Tensor]
     lower_is_better: bool
     task: str
+    label: str
+    fallback: str | None = None
+    relative: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice(self.task, "task", TASKS)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Its columns in records."""
+        return (self.name,) if self.relative is None else (self.relative, self.name)
+
+    @property
+    def direction(self) -> str:
+        """Which scores are good, in words."""
+        return "lower is better" if self.lower_is_better else "higher is better"
 
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("rmse", rmse, lower_is_better=True, task="regression"),
-        Metric("mae", mae, lower_is_better=True, task="regression"),
-        Metric("r2", r2, lower_is_better=False, task="regression"),
-        Metric("log_loss", log_loss, lower_is_better=True, task="classification"),
-        Metric("accuracy", accuracy, lower_is_better=False, task="classification"),
-        Metric("brier", brier, lower_is_better=True, task="classification"),
-        Metric("auc", auc, lower_is_better=False, task="classification"),
+        Metric("rmse", rmse, lower_is_better=True, task="regression", label="RMSE", relative="nrmse"),
+        Metric("mae", mae, lower_is_better=True, task="regression", label="MAE"),
+        Metric("r2", r2, lower_is_better=False, task="regression", label="R²"),
+        Metric("auc", auc, lower_is_better=False, task="classification", label="AUC", fallback="log_loss"),
+        Metric("log_loss", log_loss, lower_is_better=True, task="classification", label="log loss"),
+        Metric("accuracy", accuracy, lower_is_better=False, task="classification", label="accuracy"),
+        Metric("brier", brier, lower_is_better=True, task="classification", label="Brier score"),
     )
 }
-"""The metrics by name."""
+"""The metrics by name, in the order of the columns of records. One that is added is computed, recorded and can be the
+validation score."""
 
 
 def evaluate(task: str, outputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> dict[str, Tensor]:
@@ -199,7 +223,7 @@ def evaluate(task: str, outputs: Tensor, targets: Tensor, weights: Tensor | None
     >>> sorted(evaluate("regression", torch.zeros(1, 3, 1), torch.zeros(1, 3)))
     ['mae', 'r2', 'rmse']
     """
-    check_choice(task, "task", tuple(dict.fromkeys(metric.task for metric in METRICS.values())))
+    check_choice(task, "task", TASKS)
     return {name: each.function(outputs, targets, weights) for name, each in METRICS.items() if each.task == task}
 
 

@@ -56,7 +56,7 @@ class Network(nn.Module):
         super().__init__()
         n_members = len(encoding.breaks)
         self.encoding = encoding
-        self.has_tokens = backbone.name == "ft"
+        self.has_tokens = backbone.takes_tokens
         self.by_code = check_choice(categories, "categories", CATEGORIES) == "code" and not self.has_tokens
         self.cardinalities = tuple(cardinalities)
         embedded = bool(cardinalities) and not self.by_code and not self.has_tokens
@@ -117,15 +117,15 @@ class Network(nn.Module):
         return torch.cat([flat, extra.to(flat.dtype)], dim=-1)
 
 
-def weight_decays(network: Network, weight_decay: float) -> list[float]:
+def weight_decays(network: Network, backbone: Backbone, weight_decay: float) -> list[float]:
     """Return the weight decay of each parameter, in the order of `network.parameters()`.
 
-    Knots have none; nor have the tokenizer, norms and biases of an FT-Transformer.
+    Knots have none, nor have those that the backbone leaves out.
     """
 
     def decay(name: str) -> float:
-        spared = network.has_tokens and ("tokenizer" in name or "norm" in name or name.endswith("bias"))
-        return 0.0 if spared or name == "encoding.logits" else weight_decay
+        spared = name == "encoding.logits" or any(part in name for part in backbone.undecayed)
+        return 0.0 if spared else weight_decay
 
     return [decay(name) for name, _ in network.named_parameters()]
 

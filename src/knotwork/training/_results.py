@@ -152,7 +152,7 @@ class Trained:
         out: list[Any] = [None] * len(self.histories)
         for piece in self.pieces:
             device = piece.shift.device
-            there = DeviceTable(
+            data = DeviceTable(
                 torch.from_numpy(in_units(numbers, self.units)).to(device),
                 torch.from_numpy(np.array(codes, dtype=np.int64)).to(device),
                 torch.empty(0),
@@ -164,7 +164,7 @@ class Trained:
             padded = np.zeros((len(own), longest), dtype=np.int64)
             for place, each in enumerate(own):
                 padded[place, : len(each)] = each
-            outputs = predict_stack(piece.network, there, torch.from_numpy(padded).to(device)).double()
+            outputs = predict_stack(piece.network, data, torch.from_numpy(padded).to(device)).double()
             if self.task == "regression":
                 outputs = outputs * piece.scale[:, None, None] + piece.shift[:, None, None]
                 outputs = outputs.clamp(-LARGEST, LARGEST)

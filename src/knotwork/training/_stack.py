@@ -1,8 +1,10 @@
-"""A stack in training: one step, one look at the validation rows, members that leave."""
+"""A stack in training: its steps, its validation scores and learning rates, and members that leave."""
 
+import gc
 import math
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -13,16 +15,29 @@ from knotwork.nn._backbones.noise import Noise, row_order
 from knotwork.nn._stack import StackEncoding
 from knotwork.training._adamw import AdamW
 from knotwork.training._config import TrainingConfig
-from knotwork.training._members import DeviceTable, Member, TrainingTable
+from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units
 from knotwork.training._metrics import METRICS
 from knotwork.training._network import Network, keep_members, matrices, weight_decays
-from knotwork.training._replay import Replayed
-from knotwork.training._schedule import Schedule
 
-__all__ = ["TrainingStack", "build_network", "predict_stack", "validation_scores"]
+__all__ = [
+    "Replayed",
+    "Schedule",
+    "TrainingStack",
+    "build_network",
+    "count_parameters",
+    "predict_stack",
+    "validation_scores",
+]
 
 ROWS_AT_ONCE = 1 << 18
 """Rows of all members together that are predicted at a time."""
+
+THRESHOLD = 1e-4
+"""Share by which a score must improve to count as better for the learning rate, as in torch's ReduceLROnPlateau."""
+
+SMALLEST_CHANGE = 1e-8
+"""A reduction of the learning rate by no more than this is left out, as data."""
+
 
 PER_MEMBER = (
     "ids",
@@ -55,6 +70,155 @@ def build_network(
     return Network(encoding, table.cardinalities, backbone, table.d_out, categories=categories, fan_in=fan_in)
 
 
+def count_parameters(table: TrainingTable, member: Member, backbone: Backbone, *, categories: str = "embedding") -> int:
+    """Return the number of parameters of a member that is trained alone: in a stack its blocks may be padded."""
+    units = column_units(table.numbers[:1])
+    network = build_network(table, [member], backbone, units=units, categories=categories)
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+@final
+@dataclass(eq=False)
+class Schedule:
+    """Where every member of a stack stands.
+
+    Parameters
+    ----------
+    rate : Tensor of shape (n_members,)
+        Learning rate of each member, before a schedule over epochs.
+    epoch : Tensor of shape (n_members,)
+        Epochs done.
+    best : Tensor of shape (n_members,)
+        Best score so far, where smaller is better.
+    best_epoch : Tensor of shape (n_members,)
+        Epoch of the best score, counted from 0; -1 before the first.
+    plateau_best, plateau_bad : Tensor of shape (n_members,)
+        Best score that counted for the learning rate, and epochs since.
+    alive : Tensor of shape (n_members,)
+        Which members are still trained.
+    improved : Tensor of shape (n_members,)
+        Which members had their best score in the last epoch.
+    """
+
+    rate: Tensor
+    epoch: Tensor
+    best: Tensor
+    best_epoch: Tensor
+    plateau_best: Tensor
+    plateau_bad: Tensor
+    alive: Tensor
+    improved: Tensor
+
+    @classmethod
+    def from_rates(cls, rates: Tensor) -> "Schedule":
+        """Start with learning rates of shape (n_members,)."""
+        worst = torch.full_like(rates, math.inf, dtype=torch.float64)
+        zeros = torch.zeros_like(rates, dtype=torch.int64)
+        no = torch.zeros_like(rates, dtype=torch.bool)
+        return cls(rates.clone(), zeros.clone(), worst, zeros - 1, worst.clone(), zeros.clone(), ~no, no)
+
+    def update(self, scores: Tensor, config: TrainingConfig) -> None:
+        """Take in the scores of an epoch, where smaller is better and NaN is never better."""
+        self.improved.copy_(self.alive & (scores < self.best))
+        self.best.copy_(torch.where(self.improved, scores, self.best))
+        self.best_epoch.copy_(torch.where(self.improved, self.epoch, self.best_epoch))
+        if config.schedule == "plateau":
+            self._reduce(scores, config)
+        self.epoch += self.alive
+        waited = self.epoch - 1 - self.best_epoch
+        self.alive &= (waited < config.patience) & (self.epoch < config.max_epochs)
+
+    def _reduce(self, scores: Tensor, config: TrainingConfig) -> None:
+        """Reduce the rate of members whose score has not improved for too long."""
+        enough = self.plateau_best - THRESHOLD * self.plateau_best.abs()
+        better = torch.where(self.plateau_best.isinf(), scores < self.plateau_best, scores < enough)
+        self.plateau_best.copy_(torch.where(better, scores, self.plateau_best))
+        bad = torch.where(better, 0, self.plateau_bad + 1)
+        late = bad > config.plateau_patience
+        reduced = self.rate * config.plateau_factor
+        self.rate.copy_(torch.where(late & (self.rate - reduced > SMALLEST_CHANGE), reduced, self.rate))
+        self.plateau_bad.copy_(torch.where(late, 0, bad))
+
+    def rates(self, config: TrainingConfig) -> Tensor:
+        """Return the learning rates of the network and of the knots in the present epoch, of shape (2, n_members)."""
+        rate = self.rate
+        if config.schedule == "cosine":
+            rise = max(config.max_epochs // 20, 1)
+            share = (self.epoch + 1).to(rate.dtype)
+            fall = 0.5 * (1 + torch.cos(math.pi * (share - rise) / (config.max_epochs - rise + 1)))
+            rate = rate * torch.where(share <= rise, share / rise, fall)
+        knots = torch.where(self.epoch >= config.knot_warmup, rate * config.knot_rate, 0.0)
+        return torch.stack([rate, knots])
+
+    def keep(self, index: Tensor) -> None:
+        """Keep the members of an index only."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name)[index])
+
+
+@final
+class Replayed:
+    """A function without arguments and result that is called again and again on tensors that stay in place.
+
+    On a GPU the first call runs as it is, which compiles what must be compiled; the second captures a CUDA graph, and
+    from then on the graph is replayed, so that launching hundreds of small kernels costs what launching one does.
+
+    Parameters
+    ----------
+    function : callable
+        What is called. It must not wait for the device nor make decisions on the host that change.
+    device : torch.device
+        Where it works.
+    pool : optional
+        Memory pool to share with other graphs that are never replayed at the same time.
+    """
+
+    def __init__(self, function: Callable[[], None], device: torch.device, pool: Any = None) -> None:
+        self._function = function
+        self._on_gpu = device.type == "cuda"
+        self._pool = pool
+        self._warm = False
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self) -> None:
+        """Do the work once."""
+        if not self._on_gpu:
+            self._function()
+        elif not self._warm:
+            self._run_aside()
+            self._warm = True
+        else:
+            if self._graph is None:
+                self._capture()
+            assert self._graph is not None
+            self._graph.replay()
+
+    def release(self) -> None:
+        """Free the graph now: one that is collected while another is captured would end the capture."""
+        if self._graph is not None:
+            self._graph.reset()
+        self._graph = None
+
+    def _capture(self) -> None:
+        self._graph = torch.cuda.CUDAGraph()
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            with torch.cuda.graph(self._graph, pool=self._pool):
+                self._function()
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _run_aside(self) -> None:
+        """Run on a stream of its own, as what is captured afterwards asks for."""
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self._function()
+        torch.cuda.current_stream().wait_stream(stream)
+
+
 @final
 class TrainingStack:
     """Members in training.
@@ -63,7 +227,7 @@ class TrainingStack:
     ----------
     table : TrainingTable
         The table.
-    there : DeviceTable
+    data : DeviceTable
         The same on the device.
     members : sequence of Member
         The members, in the order of their kinds.
@@ -72,22 +236,22 @@ class TrainingStack:
     config : TrainingConfig
         How they are trained.
     categories : {"embedding", "code"}
-        What becomes of categories.
+        Whether a category is a learned vector or its code taken as a number.
     """
 
     def __init__(
         self,
         table: TrainingTable,
-        there: DeviceTable,
+        data: DeviceTable,
         members: Sequence[Member],
         backbone: Backbone,
         config: TrainingConfig,
         *,
         categories: str = "embedding",
     ) -> None:
-        self.table, self.there, self.config = table, there, config
-        self.device = device = there.numbers.device
-        self.network = build_network(table, members, backbone, units=there.units, categories=categories).to(device)
+        self.table, self.data, self.config = table, data, config
+        self.device = device = data.numbers.device
+        self.network = build_network(table, members, backbone, units=data.units, categories=categories).to(device)
         self.ids = torch.arange(len(members), device=device)
         self.seeds = torch.tensor([member.seed for member in members], device=device) % (2**31)
         self.network.start(self.seeds)
@@ -106,7 +270,7 @@ class TrainingStack:
                 parameter.data = parameter.data.bfloat16()
         parameters = list(self.network.parameters())
         groups = [int(name == "encoding.logits") for name, _ in self.network.named_parameters()]
-        decays = weight_decays(self.network, config.weight_decay)
+        decays = weight_decays(self.network, backbone, config.weight_decay)
         self.n_groups = max(groups) + 1
         self.optimiser = AdamW(parameters, decays=decays, groups=groups)
         self.best = [master.detach().clone() for master in self._state()]
@@ -139,7 +303,7 @@ class TrainingStack:
         n_members = len(self.ids)
         if self.table.task == "classification":
             return torch.zeros(n_members, device=self.device), torch.ones(n_members, device=self.device)
-        target = self.there.target[self.train_rows]
+        target = self.data.target[self.train_rows]
         known = torch.arange(target.shape[1], device=self.device) < self.n_train[:, None]
         largest = torch.where(known, target.abs(), 0.0).amax(dim=1).clamp(min=1e-300)  # so that no square overflows
         target = torch.where(known, target / largest[:, None], 0.0)
@@ -153,10 +317,10 @@ class TrainingStack:
 
     def _weight_unit(self) -> Tensor:
         """Return by what weights are multiplied so that their mean over each member's training rows is 1."""
-        if self.there.weights is None:
+        if self.data.weights is None:
             return torch.ones(len(self.ids), device=self.device)
         known = torch.arange(self.train_rows.shape[1], device=self.device) < self.n_train[:, None]
-        total = torch.where(known, self.there.weights[self.train_rows].double(), 0.0).sum(dim=1)
+        total = torch.where(known, self.data.weights[self.train_rows].double(), 0.0).sum(dim=1)
         return (self.n_train / total.clamp(min=1e-300)).float()
 
     def _begin(self) -> None:
@@ -176,10 +340,10 @@ class TrainingStack:
         counts = (self.n_train - self.place).clamp(0, batch)
         active = self.schedule.alive & (counts > 0)
         noise = Noise(self.seeds, self.steps_done)
-        outputs, penalty = self.network(self.there.numbers[rows], self.there.codes[rows], counts=counts, noise=noise)
+        outputs, penalty = self.network(self.data.numbers[rows], self.data.codes[rows], counts=counts, noise=noise)
         known = (offsets < counts[:, None]).to(outputs.dtype)
-        if self.there.weights is not None:
-            known = known * self.there.weights[rows] * self.weight_unit[:, None]
+        if self.data.weights is not None:
+            known = known * self.data.weights[rows] * self.weight_unit[:, None]
         losses = (self._losses(outputs, rows) * known).sum(dim=1) / counts.clamp(min=1)
         parameters = list(self.network.parameters())
         wanted = [losses, penalty] if penalty.requires_grad else [losses]  # the gradient of their weighted sum
@@ -192,7 +356,7 @@ class TrainingStack:
 
     def _losses(self, outputs: Tensor, rows: Tensor) -> Tensor:
         """Return the loss of every row, of shape (n_members, batch)."""
-        target = self.there.target[rows]
+        target = self.data.target[rows]
         if self.table.task == "regression":
             return (outputs[..., 0] - self._scaled(target).to(outputs.dtype)).square()
         losses = nn.functional.cross_entropy(outputs.flatten(0, 1), target.flatten(), reduction="none")
@@ -214,11 +378,11 @@ class TrainingStack:
         """Return each member's validation score, where smaller is better."""
         if not self.valid_rows.shape[1]:
             return -(self.schedule.epoch + 1).double()
-        outputs = predict_stack(self.network, self.there, self.valid_rows)
-        target = self.there.target[self.valid_rows]
+        outputs = predict_stack(self.network, self.data, self.valid_rows)
+        target = self.data.target[self.valid_rows]
         weights = (torch.arange(target.shape[1], device=self.device) < self.n_valid[:, None]).double()
-        if self.there.weights is not None:
-            weights = weights * self.there.weights[self.valid_rows]
+        if self.data.weights is not None:
+            weights = weights * self.data.weights[self.valid_rows]
         if self.table.task == "regression":
             target = self._scaled(target)
         scores = validation_scores(self.config, self.table.task, outputs, target, weights)
@@ -241,13 +405,13 @@ class TrainingStack:
         self._make_buffers()
 
 
-def predict_stack(network: Network, there: DeviceTable, rows: Tensor) -> Tensor:
+def predict_stack(network: Network, data: DeviceTable, rows: Tensor) -> Tensor:
     """Return the outputs of every member for its rows, of shape (n_members, n, d_out)."""
     was_training = network.training
     network.eval()
     at_once = max(ROWS_AT_ONCE // len(rows), 1)
     with torch.no_grad():
-        parts = [network(there.numbers[part], there.codes[part])[0] for part in torch.split(rows, at_once, dim=1)]
+        parts = [network(data.numbers[part], data.codes[part])[0] for part in torch.split(rows, at_once, dim=1)]
     network.train(was_training)
     return torch.cat(parts, dim=1)
 
@@ -257,8 +421,8 @@ def validation_scores(
 ) -> Tensor:
     """Return the score of every member, of shape (n_members,), where smaller is better.
 
-    That is the metric of the configuration, or less it. Where all rows are of one class there is no AUC: there it is
-    the log loss.
+    That is the metric of the configuration, negated where larger is better. Where it is undefined, as AUC is where all
+    rows are of one class, its fallback takes its place.
 
     Parameters
     ----------
@@ -277,8 +441,10 @@ def validation_scores(
     scores = metric.function(outputs, target, weights)
     if not metric.lower_is_better:
         scores = -scores
-    if metric.name == "auc":
-        scores = torch.where(scores.isnan(), METRICS["log_loss"].function(outputs, target, weights), scores)
+    if metric.fallback is not None:
+        other = METRICS[metric.fallback]
+        instead = other.function(outputs, target, weights)
+        scores = torch.where(scores.isnan(), instead if other.lower_is_better else -instead, scores)
     return scores
 
 
@@ -289,7 +455,7 @@ def _running(network: Network) -> list[Tensor]:
 def _lower_precision(config: TrainingConfig, backbone: Backbone, device: torch.device) -> bool:
     if device.type != "cuda":
         return False
-    return config.precision == "bf16" or (config.precision == "auto" and backbone.name != "mlp")
+    return config.precision == "bf16" or (config.precision == "auto" and backbone.precision == "bf16")
 
 
 def _padded(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Tensor, Tensor]:

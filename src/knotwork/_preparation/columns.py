@@ -12,9 +12,9 @@ import numpy.typing as npt
 from sklearn.utils import check_array
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
+from knotwork._preparation.cells import KINDS, Cells, Label
 from knotwork.encoders._tables import as_frame, frame_names, refuse, refuse_empty, refuse_sparse
 from knotwork.errors import ColumnError, ColumnTypeError
-from knotwork.estimators._cells import KINDS, Cells, Label
 
 __all__ = ["ROLES", "Columns", "Table"]
 
@@ -109,7 +109,12 @@ class Columns:
 
     @classmethod
     def from_table(cls, X: Any, categorical: Iterable[str] | Iterable[int] | None = None) -> "Columns":
-        """Learn the columns of a table.
+        """Learn the columns of a table; parameters as in `learn`."""
+        return cls.learn(X, categorical)[0]
+
+    @classmethod
+    def learn(cls, X: Any, categorical: Iterable[str] | Iterable[int] | None = None) -> tuple["Columns", Table]:
+        """Learn the columns of a table, and read it.
 
         Infinite numbers, dates, times, durations, lists, records, bytes and complex numbers are refused with the name
         of the column and what to do. X is not changed.
@@ -121,28 +126,50 @@ class Columns:
         categorical : iterable of str or int, optional
             Columns to take as categories though they are numbers, such as integer codes: by name, or by position
             where the columns have no names.
+
+        Returns
+        -------
+        columns : Columns
+            The columns.
+        table : Table
+            What `read` returns of the same table.
         """
         names, columns = _open(X)
         chosen = _check_chosen(categorical, names, len(columns))
         roles, kinds, categories, warnings = [], [], [], []
+        numbers: list[npt.NDArray[np.float64]] = []
+        codes: list[npt.NDArray[np.int64]] = []
         for index, column in enumerate(columns):
             label = _label(names, index)
             cells = Cells.from_column(column, label)
-            if cells.kind == "number":
-                infinite = np.isinf(cells.numbers(label))
-                refuse(infinite, label, "contains infinity", "Replace it by NaN or a finite number before fitting.")
             kinds.append(cells.kind)
             by_type = cells.kind in ("text", "mixed") or (cells.is_categorical and cells.kind != "missing")
             roles.append("categorical" if by_type or index in chosen else "numerical")
-            if roles[-1] == "categorical":
+            if cells.kind == "number" or roles[-1] == "numerical":
+                values = cells.numbers(label)
+                refuse(
+                    np.isinf(values), label, "contains infinity", "Replace it by NaN or a finite number before fitting."
+                )
+            if roles[-1] == "numerical":
+                numbers.append(values)
+            else:
                 categories.append(cells.categories())
+                codes.append(cells.codes(categories[-1], as_text=cells.kind in ("text", "mixed")))
                 warnings.extend(_warnings(cells, categories[-1], label))
-        return cls(names, tuple(roles), tuple(kinds), tuple(categories), tuple(warnings))
+        learned = cls(names, tuple(roles), tuple(kinds), tuple(categories), tuple(warnings))
+        n_rows = len(columns[0])
+        return learned, Table(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64))
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
         """For each categorical column how many codes there are: its categories, and 0."""
         return tuple(len(labels) + 1 for labels in self.categories)
+
+    @property
+    def numerical_names(self) -> list[Any]:
+        """Names of the numerical columns, or their places in a table without names."""
+        places = [place for place, role in enumerate(self.roles) if role == "numerical"]
+        return [place if self.names is None else self.names[place] for place in places]
 
     def read(self, X: Any) -> Table:
         """Read a table that has these columns.
@@ -248,6 +275,11 @@ def _check_categories(labels: tuple[Label, ...], kind: str) -> None:
         raise argument_error("categories", "be finite", listed(labels))
     if any(not low < high for low, high in pairwise(labels)):  # type: ignore[operator]
         raise argument_error("categories", "ascend, without repetition", listed(labels))
+
+
+def _side_by_side(columns: list[Any], n_rows: int, dtype: type) -> npt.NDArray[Any]:
+    """Return columns as one array, also where there are none."""
+    return np.stack(columns, axis=1) if columns else np.empty((n_rows, 0), dtype=dtype)
 
 
 def _label(names: Names, index: int) -> str:

@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 from sklearn.preprocessing import OrdinalEncoder
 
-from knotwork.estimators._columns import Columns, Table
+from knotwork._preparation.columns import Columns, Table
 
 NAN = float("nan")
 LARGEST = np.finfo(float).max

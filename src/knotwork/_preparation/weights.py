@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, listed, type_error
-from knotwork.encoders._weights import check_weights
+from knotwork.encoders._tables import check_weights
 
 __all__ = ["class_weights", "row_weights"]
 

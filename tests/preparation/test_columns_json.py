@@ -2,7 +2,7 @@
 
 import pytest
 
-from knotwork.estimators._columns import Columns
+from knotwork._preparation.columns import Columns
 
 GOOD = {
     "names": ["a", "b", "c"],

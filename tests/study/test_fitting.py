@@ -5,21 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from knotwork._preparation.members import Fitted, PreparedTable
+from knotwork._preparation.splits import make_splits
 from knotwork.datasets import Dataset, load_dataset
 from knotwork.encoders import METHOD_TABLE, METHODS, Encoding
-from knotwork.knots._trees import LightGBMPlacement
+from knotwork.knots import LightGBMPlacement
 from knotwork.nn._backbones.config import MLPConfig
-from knotwork.study._data import from_dataset, training_table
-from knotwork.study._folds import make_splits
+from knotwork.study._data import from_dataset
+from knotwork.study._fitting import Wanted, fit_all
 from knotwork.study._networks import expand
-from knotwork.study._preparation import Fitted, Wanted, prepare
 from knotwork.training import Member, TrainingConfig, train
 
 
 @pytest.fixture(scope="module")
 def diabetes():
     data = from_dataset(load_dataset("sk_diabetes"), "sk_diabetes")
-    return data, make_splits(data.target, data.task, folds=2)
+    return data, make_splits(data.table.target, data.table.task, folds=2)
 
 
 def everything(sizes=(7,), folds=(0,)):
@@ -47,11 +48,11 @@ def assert_same(first, second):
 
 def test_blocks_are_those_of_the_encoders(diabetes, tmp_path):
     data, splits = diabetes
-    fitted = prepare(data, splits, everything(sizes=(5, 12)), folder=tmp_path)
+    fitted = fit_all(data, splits, everything(sizes=(5, 12)), folder=tmp_path)
     rows = splits[0].train
     for wanted in everything(sizes=(5, 12)):
-        options = {"task": data.task} if wanted.encoding.has_knots else {}
-        encoder = wanted.encoding.encoder(**options).fit(data.numbers[rows], data.target[rows])
+        options = {"task": data.table.task} if wanted.encoding.has_knots else {}
+        encoder = wanted.encoding.encoder(**options).fit(data.table.numbers[rows], data.table.target[rows])
         blocks = fitted[wanted].blocks
         for block, knots in zip(blocks, encoder.knots_, strict=True):
             np.testing.assert_array_equal(block.basis.knots if hasattr(block, "basis") else [], knots)
@@ -61,30 +62,35 @@ def test_test_and_validation_rows_change_nothing_that_is_fitted(diabetes, tmp_pa
     data, splits = diabetes
     random = np.random.default_rng(1)
     others = np.concatenate([splits[0].valid, splits[0].test])
-    numbers, target = data.numbers.copy(), data.target.copy()
+    numbers, target = data.table.numbers.copy(), data.table.target.copy()
     numbers[others] = random.normal(scale=50.0, size=numbers[others].shape)
     target[others] = random.normal(scale=1e4, size=len(others))
-    changed = replace(data, numbers=numbers, target=target)
-    before = prepare(data, splits, everything(), folder=tmp_path / "a")
-    assert_same(before, prepare(changed, splits, everything(), folder=tmp_path / "b"))
+    changed = replace(data, table=replace(data.table, numbers=numbers, target=target))
+    before = fit_all(data, splits, everything(), folder=tmp_path / "a")
+    assert_same(before, fit_all(changed, splits, everything(), folder=tmp_path / "b"))
     names = [sorted(path.name for path in (tmp_path / folder).iterdir()) for folder in "ab"]
     assert names[0] == names[1]
     scales = []
     for each in (data, changed):
-        table, _ = training_table(each, splits[:1])
+        table = PreparedTable.from_table(each.table, splits[:1]).table
         member = Member(splits[0].train, splits[0].valid, before[Wanted(Encoding("BS-Q", 7), 0)].blocks)
         piece = train(table, [member], MLPConfig(widths=(4,)), TrainingConfig(max_epochs=1), device="cpu").pieces[0]
         scales.append((float(piece.shift[0]), float(piece.scale[0])))
     assert scales[0] == scales[1]
-    np.testing.assert_allclose(scales[0][0], data.target[splits[0].train].mean(), rtol=1e-12)
+    np.testing.assert_allclose(scales[0][0], data.table.target[splits[0].train].mean(), rtol=1e-12)
 
 
 def test_training_rows_do_change_what_is_fitted(diabetes, tmp_path):
     data, splits = diabetes
-    numbers = data.numbers.copy()
+    numbers = data.table.numbers.copy()
     numbers[splits[0].train] *= 2.0
-    before = prepare(data, splits, [Wanted(Encoding("BS-Q", 7), 0)], folder=tmp_path)
-    after = prepare(replace(data, numbers=numbers), splits, [Wanted(Encoding("BS-Q", 7), 0)], folder=tmp_path)
+    before = fit_all(data, splits, [Wanted(Encoding("BS-Q", 7), 0)], folder=tmp_path)
+    after = fit_all(
+        replace(data, table=replace(data.table, numbers=numbers)),
+        splits,
+        [Wanted(Encoding("BS-Q", 7), 0)],
+        folder=tmp_path,
+    )
     with pytest.raises(AssertionError):
         assert_same(before, after)
 
@@ -92,13 +98,13 @@ def test_training_rows_do_change_what_is_fitted(diabetes, tmp_path):
 def test_what_is_kept_is_not_fitted_again_and_needs_no_lightgbm(diabetes, tmp_path, monkeypatch):
     data, splits = diabetes
     wanted = everything(folds=(0, 1))
-    before = prepare(data, splits, wanted, folder=tmp_path)
+    before = fit_all(data, splits, wanted, folder=tmp_path)
 
     def refuse(*args, **kwargs):
         raise AssertionError("fitted again")
 
-    monkeypatch.setattr("knotwork.study._preparation._fit_column", refuse)
-    assert_same(before, prepare(data, splits, wanted, folder=tmp_path))
+    monkeypatch.setattr("knotwork.study._fitting.fit_column", refuse)
+    assert_same(before, fit_all(data, splits, wanted, folder=tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -107,11 +113,11 @@ def test_what_is_kept_is_not_fitted_again_and_needs_no_lightgbm(diabetes, tmp_pa
 def test_a_damaged_file_is_fitted_again(diabetes, tmp_path, damage):
     data, splits = diabetes
     wanted = [Wanted(Encoding("IS-CART", 6), 1)]
-    before = prepare(data, splits, wanted, folder=tmp_path)
+    before = fit_all(data, splits, wanted, folder=tmp_path)
     path = next(tmp_path.iterdir())
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
-    assert_same(before, prepare(data, splits, wanted, folder=tmp_path))
+    assert_same(before, fit_all(data, splits, wanted, folder=tmp_path))
     assert len(path.read_bytes()) > len(whole) // 2
 
 
@@ -126,15 +132,16 @@ def test_trees_are_grown_once_for_all_sizes_and_families(diabetes, tmp_path, mon
 
     monkeypatch.setattr(LightGBMPlacement, "thresholds", counted)
     wanted = [Wanted(Encoding(method, size), 0) for method in ("BS-LGBM", "IS-LGBM") for size in (5, 7, 9)]
-    prepare(data, splits, wanted, folder=tmp_path)
-    assert len(grown) == data.numbers.shape[1]
+    fit_all(data, splits, wanted, folder=tmp_path)
+    assert len(grown) == data.table.numbers.shape[1]
 
 
-def test_processes_fit_the_same(diabetes, tmp_path):
+def test_threads_fit_the_same(diabetes, tmp_path):
     data, splits = diabetes
-    data = replace(data, numbers=data.numbers[:, :2], identity=replace(data.identity, numerical=("a", "b")))
-    one = prepare(data, splits, everything(), folder=tmp_path / "one", n_jobs=1)
-    assert_same(one, prepare(data, splits, everything(), folder=tmp_path / "two", n_jobs=2))
+    table = replace(data.table, numbers=data.table.numbers[:, :2])
+    data = replace(data, table=table, identity=replace(data.identity, numerical=("a", "b")))
+    one = fit_all(data, splits, everything(), folder=tmp_path / "one", n_jobs=1)
+    assert_same(one, fit_all(data, splits, everything(), folder=tmp_path / "two", n_jobs=2))
 
 
 def test_categories_are_coded_by_training_rows_alone():
@@ -144,21 +151,23 @@ def test_categories_are_coded_by_training_rows_alone():
     data = from_dataset(
         Dataset("t", frame, target="y", task="regression", numerical=("x",), categorical=("c",), sha256=""), "t"
     )
-    train = np.array([0, 2, 3, 5])
-    np.testing.assert_array_equal(data.codes(train)[:, 0], [1, 0, 2, 1, 0, 2, 1, 0, 1, 0])
-    assert data.cardinalities == (5,)
-    splits = make_splits(data.target, data.task, folds=3)
-    table, starts = training_table(data, splits)
-    for split in splits:
-        rows = np.arange(10) + starts[split.fold]
-        np.testing.assert_array_equal(table.codes[rows], data.codes(split.train))
-        np.testing.assert_array_equal(table.numbers[rows], data.numbers)
-        np.testing.assert_array_equal(table.target[rows], data.target)
+    table = data.table
+    assert table.cardinalities == (5,)
+    splits = make_splits(table.target, table.task, folds=3)
+    prepared = PreparedTable.from_table(table, splits)
+    for split, moved in zip(splits, prepared.splits, strict=True):
+        start = moved.train[0] - split.train[0]
+        rows = np.arange(10) + start
+        seen = sorted({frame["c"][row] for row in split.train})
+        codes = [seen.index(label) + 1 if label in seen else 0 for label in frame["c"]]
+        np.testing.assert_array_equal(prepared.table.codes[rows, 0], codes)
+        np.testing.assert_array_equal(prepared.table.numbers[rows], table.numbers)
+        np.testing.assert_array_equal(prepared.table.target[rows], table.target)
 
 
 def test_a_process_takes_what_another_fits_meanwhile(tmp_path, monkeypatch):
     """While the lock is held nothing is fitted; then what was kept is read."""
-    from knotwork.study import _preparation as preparation
+    from knotwork.study import _fitting as fitting
     from knotwork.study import _worker as worker
     from tests.study.cases import tiny_plan
 
@@ -171,9 +180,9 @@ def test_a_process_takes_what_another_fits_meanwhile(tmp_path, monkeypatch):
 
     def sleep(seconds):
         waited.append(seconds)
-        splits, wanted = first.prepared.splits, [preparation.wanted_by(each) for each in networks]
-        prepare(first.prepared.data, splits, wanted, folder=tmp_path / "prepared")
-        monkeypatch.setattr(preparation, "_fit_column", lambda *args, **kwargs: pytest.fail("fitted twice"))
+        splits, wanted = first.prepared.splits, [fitting.wanted_by(each) for each in networks]
+        fit_all(first.prepared.data, splits, wanted, folder=tmp_path / "prepared")
+        monkeypatch.setattr(fitting, "fit_column", lambda *args, **kwargs: pytest.fail("fitted twice"))
         lock.release()
 
     monkeypatch.setattr(worker.time, "sleep", sleep)
@@ -183,7 +192,9 @@ def test_a_process_takes_what_another_fits_meanwhile(tmp_path, monkeypatch):
 
 
 def test_a_plan_is_prepared_and_then_trained_without_fitting(tmp_path, monkeypatch):
-    from knotwork.study import Plan, preparation, prepare_plan, run, worker
+    from knotwork.study import Plan, prepare_plan, run
+    from knotwork.study import _fitting as fitting
+    from knotwork.study import _worker as worker
     from tests.study.cases import SMALL_MLP, TRAINING
 
     plan = Plan(
@@ -197,5 +208,5 @@ def test_a_plan_is_prepared_and_then_trained_without_fitting(tmp_path, monkeypat
         summary = prepare_plan(plan, tmp_path, report=order.append)
     assert [said.split(":")[0] for said in order] == ["sk_wine", "sk_iris"]
     assert (summary.n_ok, summary.n_failed, summary.n_networks) == (8, 0, 8)
-    monkeypatch.setattr(preparation, "_fit_column", lambda *args, **kwargs: pytest.fail("fitted again"))
+    monkeypatch.setattr(fitting, "fit_column", lambda *args, **kwargs: pytest.fail("fitted again"))
     assert run(plan, tmp_path, device="cpu").n_ok == 8

@@ -7,7 +7,7 @@ import pandas as pd
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from knotwork.estimators._columns import Columns, Table
+from knotwork._preparation.columns import Columns, Table
 
 finite = st.floats(allow_nan=True, allow_infinity=False)
 whole = st.integers(-(2**63), 2**63 - 1)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
-from knotwork.estimators._labels import Labels, check_target
+from knotwork._preparation.targets import Labels, check_target
 
 NAN = float("nan")
 

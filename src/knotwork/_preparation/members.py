@@ -1,0 +1,308 @@
+"""A table prepared for training: rows as each fold knows them, encodings fitted on its training rows, members."""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self, final
+
+import numpy as np
+import numpy.typing as npt
+
+from knotwork._preparation.splits import Split
+from knotwork.basis._blocks import Block
+from knotwork.basis._families import FloatArray
+from knotwork.encoders._base import Encoder
+from knotwork.encoders._methods import Encoding
+from knotwork.encoders._piecewise import PiecewiseLinearEncoder
+from knotwork.encoders._spline import SplineEncoder
+from knotwork.knots import PLACEMENTS, Column, Target, complete
+from knotwork.knots._placements import TreePlacement, select_spaced
+from knotwork.training._members import Member, TrainingTable, to_usual_range
+
+__all__ = ["Fitted", "PreparedTable", "add_indicators", "fit_column", "fit_encodings", "joined"]
+
+IntArray = npt.NDArray[np.int64]
+
+N_FLAGS = 3
+"""Codes of an indicator of missing values: 1 where the value is missing, 2 where it is not, and 0, which is not used,
+for 0 is the code of what is unseen."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """The encoding of every numerical column.
+
+    Parameters
+    ----------
+    blocks : list of Block
+        One for each column.
+    seconds : float
+        Seconds that fitting took, trees that other encodings share included.
+    """
+
+    blocks: list[Block]
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedTable:
+    """A table as networks take it in several folds.
+
+    Parameters
+    ----------
+    table : TrainingTable
+        The table, with an indicator of missing values behind the categories for each indicated column. Where folds know
+        different categories, its rows are repeated, once for every coding.
+    splits : tuple of Split
+        The folds, as rows of this table.
+    indicated : tuple of int
+        Numerical columns that are missing in some training row.
+    """
+
+    table: TrainingTable
+    splits: tuple[Split, ...]
+    indicated: tuple[int, ...]
+
+    @classmethod
+    def from_table(cls, table: TrainingTable, splits: Sequence[Split]) -> Self:
+        """Prepare a table for folds.
+
+        A fold knows the categories of its `known` rows, numbered from 1 in their order; any other has the code 0. A
+        column that is complete in its training rows counts as complete in all rows: no network of this fold could learn
+        what a missing value means.
+
+        Parameters
+        ----------
+        table : TrainingTable
+            The table, with codes of all categories.
+        splits : sequence of Split
+            The folds, as rows of it.
+        """
+        missing = np.isnan(table.numbers)
+        in_training = np.array([missing[split.train].any(axis=0) for split in splits])
+        indicated = np.flatnonzero(in_training.any(axis=0))
+        codings: list[IntArray] = []
+        moved = []
+        for split, seen in zip(splits, in_training[:, indicated], strict=True):
+            codes = table.codes if split.known is None else _known_codes(table.codes, split.known)
+            codes = _with_flags(codes, missing[:, indicated] & seen)
+            place = next((place for place, known in enumerate(codings) if np.array_equal(codes, known)), len(codings))
+            if place == len(codings):
+                codings.append(codes)
+            moved.append(_moved(split, place * len(codes)))
+        times = len(codings)
+        whole = replace(
+            table,
+            numbers=np.tile(table.numbers, (times, 1)),
+            codes=np.concatenate(codings),
+            target=np.tile(table.target, times),
+            cardinalities=(*table.cardinalities, *[N_FLAGS] * len(indicated)),
+            weights=None if table.weights is None else np.tile(table.weights, times),
+        )
+        return cls(whole, tuple(moved), tuple(indicated.tolist()))
+
+    def fit(
+        self, candidates: Sequence[Sequence[Encoding]], split: Split, *, most_rows: int | None = None
+    ) -> list[Fitted]:
+        """Fit encodings on the training rows of a fold.
+
+        Parameters
+        ----------
+        candidates : sequence of sequence of Encoding
+            For each candidate the encoding of every numerical column.
+        split : Split
+            One of the folds.
+        most_rows : int, optional
+            Use so many training rows at most.
+        """
+        table, rows = self.table, split.train[:most_rows]
+        weights = None if table.weights is None else table.weights[rows]
+        return fit_encodings(
+            candidates,
+            table.numbers[rows],
+            table.target[rows],
+            task=table.task,
+            weights=weights,
+            seed=split.seed % 2**30,
+        )
+
+    def members(self, candidates: Sequence[Sequence[Encoding]], split: Split, seeds: Sequence[int]) -> list[Member]:
+        """Return a network of every candidate and seed, candidate after candidate, on a fold.
+
+        All candidates have the same random seeds, so that chance does not favour one of them.
+        """
+        return [
+            self.member(candidate, split, fitted.blocks, seed=seed)
+            for candidate, fitted in zip(candidates, self.fit(candidates, split), strict=True)
+            for seed in seeds
+        ]
+
+    def member(
+        self, candidate: Sequence[Encoding], split: Split, blocks: Sequence[Block], *, seed: int | None = None
+    ) -> Member:
+        """Return the network of a candidate on a fold; by default with the random seed of the fold."""
+        learnable = any(encoding.learnable for encoding in candidate)
+        return Member(split.train, split.valid, blocks, learnable, split.seed if seed is None else int(seed))
+
+
+def add_indicators(numbers: FloatArray, codes: IntArray, indicated: Sequence[int]) -> IntArray:
+    """Return codes with an indicator of missing values behind them for each indicated numerical column."""
+    return _with_flags(codes, np.isnan(numbers[:, list(indicated)]))
+
+
+def _with_flags(codes: IntArray, missing: npt.NDArray[np.bool_]) -> IntArray:
+    return np.concatenate([codes, np.where(missing, 1, 2).astype(np.int64)], axis=1)
+
+
+def _known_codes(codes: IntArray, rows: IntArray) -> IntArray:
+    """Return codes that count from 1 the categories that some rows have; what they do not have is 0."""
+    out = np.zeros_like(codes)
+    for column, values in enumerate(codes.T):
+        seen = np.unique(values[rows])
+        seen = seen[seen > 0]
+        numbers = np.zeros(values.max() + 1, dtype=np.int64)
+        numbers[seen] = np.arange(1, len(seen) + 1)
+        out[:, column] = numbers[values]
+    return out
+
+
+def _moved(split: Split, start: int) -> Split:
+    """Return a fold whose rows lie behind `start` others."""
+    return replace(split, train=split.train + start, valid=split.valid + start, test=split.test + start, known=None)
+
+
+@final
+class _SharedTrees:
+    """A placement whose trees are grown once for one column, whatever the number of knots."""
+
+    supervised = True
+
+    def __init__(self, placement: TreePlacement) -> None:
+        self.placement = placement
+        self.grown: tuple[FloatArray, FloatArray] | None = None
+        self.seconds = 0.0
+
+    def __call__(self, column: Column, n_knots: int, target: Target | None = None, seed: int = 0) -> FloatArray:
+        """Return `n_knots` knots."""
+        if self.grown is None:
+            started = time.perf_counter()
+            self.grown = self.placement.thresholds(column, target, seed)
+            self.seconds = time.perf_counter() - started
+        chosen = select_spaced(*self.grown, column, n_knots, self.placement.min_spacing)
+        return complete(chosen, column, n_knots)
+
+
+def fit_encodings(
+    candidates: Sequence[Sequence[Encoding]],
+    numbers: FloatArray,
+    target: npt.NDArray[Any],
+    *,
+    task: str,
+    weights: FloatArray | None = None,
+    seed: int = 0,
+) -> list[Fitted]:
+    """Fit the encodings of several candidates, column by column, so that trees are grown once for all of them.
+
+    The range of splines and PLE is the `usual_range` of the column: values that lie far out are moved to its ends, here
+    and in the network, to which values outside of the range are those at its ends. What is only scaled stays as it is.
+
+    Parameters
+    ----------
+    candidates : sequence of sequence of Encoding
+        For each candidate the encoding of every column; with learned knots, where they start.
+    numbers : ndarray of shape (n, d)
+        Training rows.
+    target : ndarray of shape (n,)
+        Their target.
+    task : {"regression", "classification"}
+        What the target is.
+    weights : ndarray of shape (n,), optional
+        Weights of the rows.
+    seed : int
+        Random seed of the first column.
+    """
+    goal = Target.from_values(target, task)
+    parts: list[list[tuple[Block, float]]] = [[] for _ in candidates]
+    for index, values in enumerate(numbers.T):
+        wanted = [candidate[index].start for candidate in candidates]
+        fitted = fit_column(values, wanted, goal, weights=weights, seed=seed + index, usual=True)
+        for part, encoding in zip(parts, wanted, strict=True):
+            result = fitted[encoding]
+            if isinstance(result, Exception):
+                raise result
+            part.append(result)
+    return [joined(part) for part in parts]
+
+
+def joined(parts: Iterable[tuple[Block, float]]) -> Fitted:
+    """Put the blocks of columns, each with the seconds that it took, together."""
+    parts = list(parts)
+    return Fitted([block for block, _ in parts], sum(seconds for _, seconds in parts))
+
+
+def fit_column(
+    values: FloatArray,
+    encodings: Iterable[Encoding],
+    goal: Target,
+    *,
+    weights: FloatArray | None = None,
+    seed: int = 0,
+    usual: bool = False,
+    bins: str | None = None,
+) -> dict[Encoding, tuple[Block, float] | Exception]:
+    """Fit encodings with fixed knots to one column.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        The column, NaN where missing.
+    encodings : iterable of Encoding
+        The encodings.
+    goal : Target
+        The target.
+    weights : ndarray of shape (n,), optional
+        Weights of the rows.
+    seed : int
+        Random seed.
+    usual : bool
+        Whether values that lie far out are moved to the ends of the column's `usual_range` first.
+    bins : str, optional
+        Another placement for the bins of PLE than the method's.
+
+    Returns
+    -------
+    dict of Encoding to (Block, float) or Exception
+        The block and the seconds that it took, trees that it shares with others included; or the error.
+    """
+    plain = Column.from_values(np.ascontiguousarray(values), weights)
+    usual_column = Column.from_values(np.ascontiguousarray(to_usual_range(values)), weights) if usual else plain
+    trees = {name: _SharedTrees(each) for name, each in PLACEMENTS.items() if isinstance(each, TreePlacement)}
+    out: dict[Encoding, tuple[Block, float] | Exception] = {}
+    for encoding in dict.fromkeys(encodings):
+        started = time.perf_counter()
+        try:
+            encoder, shared = _encoder(encoding, trees, bins)
+            before = shared.seconds if shared is not None and shared.grown is not None else 0.0
+            block = encoder.fit_column(usual_column if encoding.has_knots else plain, goal, seed=seed)
+            out[encoding] = block, time.perf_counter() - started + before
+        except Exception as error:  # a study records it, a fit raises it
+            out[encoding] = error
+    return out
+
+
+def _encoder(
+    encoding: Encoding, trees: dict[str, _SharedTrees], bins: str | None
+) -> tuple[Encoder, _SharedTrees | None]:
+    """Return the encoder of an encoding, and the trees that it shares with others.
+
+    Trees of `PiecewiseLinearEncoder` are not shared: they have as many leaves as there are bins.
+    """
+    encoder, shared = encoding.encoder(), None
+    if isinstance(encoder, SplineEncoder):
+        shared = trees.get(encoding.kind.placement or "")
+        if shared is not None:
+            encoder.set_params(placement=shared)
+    elif isinstance(encoder, PiecewiseLinearEncoder) and bins is not None:
+        encoder.set_params(placement=bins)
+    encoder.check_settings()
+    return encoder, shared

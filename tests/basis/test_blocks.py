@@ -1,0 +1,83 @@
+"""Families and blocks: traits, files, and blocks without compiled code beside compiled ones."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from knotwork import basis
+from knotwork.basis._blocks import AffineBlock, BasisBlock, block_from_json, block_to_json, make_table
+from knotwork.basis._compiled import VALUES_PER_CHUNK, encode_dense, encode_sparse
+from knotwork.errors import ArgumentError
+
+NAMES = list(basis.FAMILIES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("degree", range(4))
+def test_a_family_makes_its_basis(name, degree):
+    family = basis.FAMILIES[name]
+    made = family.make([0.2, 0.7], degree=degree)
+    assert basis.family_of(made) is family
+    assert made.size == 2 + family.smallest_size(degree)
+    assert made.degree == (degree if family.has_degree else 0)
+    assert family.suffix == family.short.lower()
+
+
+def test_a_basis_of_no_family_is_refused():
+    class Other(basis.Basis):
+        size = 1
+        _values = _slopes = None
+
+    with pytest.raises(ArgumentError, match="registered family.*Add one for Other"):
+        basis.family_of(Other(np.array([0.5])))
+
+
+@pytest.mark.parametrize("wrong", [{"basis": int}, {"short": "B-S"}, {"short": ""}, {"kind": None, "normalised": True}])
+def test_traits_that_cannot_be_are_refused(wrong):
+    with pytest.raises(ArgumentError):
+        replace(basis.FAMILIES["bspline"], **wrong)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_encoded_values_are_those_on_the_scaled_domain(name):
+    share = np.linspace(0.0, 1.0, 33)
+    expected = basis.evaluate(name, share, [0.25, 0.5])
+    made = basis.make_basis(name, [1.0, 3.0], domain=(-1.0, 7.0))
+    np.testing.assert_allclose(made.encode(8.0 * share - 1.0), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_blocks_are_written_and_read_exactly(name):
+    made = basis.make_basis(name, [0.1, 1 / 3], degree=2, domain=(-0.7, 1e9))
+    read = block_from_json(json.loads(json.dumps(block_to_json(BasisBlock(made, 9)))))
+    assert type(read.basis) is type(made)
+    assert (read.size, read.basis.domain, read.basis.degree) == (9, made.domain, made.degree)
+    np.testing.assert_array_equal(read.basis.knots, made.knots)
+    scaled = AffineBlock(0.1, 1 / 3, (-np.inf, np.inf))
+    assert block_to_json(block_from_json(json.loads(json.dumps(block_to_json(scaled))))) == block_to_json(scaled)
+
+
+@pytest.mark.parametrize("extrapolation", ["clip", "linear"])
+@pytest.mark.parametrize("indicator", [False, True])
+def test_blocks_without_compiled_code_are_encoded_alike(monkeypatch, extrapolation, indicator):
+    random = np.random.default_rng(0)
+    n_rows = VALUES_PER_CHUNK // 4 + 100  # more than one chunk
+    X = random.uniform(-1.5, 1.5, size=(n_rows, 5))
+    X[random.uniform(size=X.shape) < 0.05] = np.nan
+    blocks = [BasisBlock(basis.make_basis(name, [-0.3, 0.2], domain=(-1.0, 1.0)), 7) for name in NAMES]
+    blocks.insert(2, AffineBlock(0.5, 2.0, (-np.inf, np.inf)))
+    settings = {"extrapolation": extrapolation, "indicator": indicator}
+    compiled = encode_dense(X, make_table(tuple(blocks), **settings), dtype=np.float64)
+    for name in ("mspline", "ple"):  # the others stay compiled
+        plain = replace(basis.FAMILIES[name], kind=None, normalised=False)
+        monkeypatch.setitem(basis.FAMILIES, name, plain)
+    table = make_table(tuple(map(replace, blocks)), **settings)  # tables are kept by block
+    assert [place for place, _ in table.plain] == [3, 4]
+    for n_threads in (1, 2):
+        got = encode_dense(X, table, dtype=np.float64, n_threads=n_threads)
+        np.testing.assert_allclose(got, compiled, atol=1e-10)
+        assert encode_dense(X, table, n_threads=n_threads).dtype == np.float32
+        np.testing.assert_array_equal(encode_sparse(X, table, dtype=np.float64, n_threads=n_threads).toarray(), got)
+    assert encode_sparse(X[:0], table).shape == (0, table.width)

@@ -1,0 +1,278 @@
+"""A part that is registered once, from outside, serves everywhere: the code is that of docs/extending.md."""
+
+import ast
+import pickle
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+
+import knotwork as kw
+from knotwork.basis import FAMILIES
+from knotwork.compare import CompareOptions, compare_table
+from knotwork.encoders import METHOD_TABLE
+from knotwork.errors import ArgumentError
+from knotwork.knots import PLACEMENTS
+from knotwork.report import make_report
+from knotwork.training import METRICS
+
+PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
+SHORT = kw.TrainingConfig(max_epochs=2)
+RANDOM = np.random.default_rng(0)
+X = pd.DataFrame({"a": RANDOM.lognormal(size=150), "b": RANDOM.uniform(size=150)})
+Y = np.log(X["a"]) + np.sin(6 * X["b"])
+
+
+def registered(heading, monkeypatch):
+    """Run the first block below a heading of the page, in a module that pickle can import."""
+    block = re.search(rf"^## {heading}\n.*?^```python\n(.*?)^```", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)[1]
+    module = ModuleType("extending_page")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(block, str(PAGE), "exec"), vars(module))
+    return module
+
+
+@pytest.fixture
+def part(request, monkeypatch):
+    """Register what the test's mark names, and take it away afterwards."""
+    tables = FAMILIES, PLACEMENTS, METRICS, METHOD_TABLE
+    before = [set(table) for table in tables]
+    yield registered(request.param, monkeypatch)
+    for table, names in zip(tables, before, strict=True):  # the methods of a family or a placement go with it
+        for name in set(table) - names:
+            del table[name]
+    assert [set(table) for table in tables] == before
+
+
+def given(heading):
+    return pytest.mark.parametrize("part", [heading], indirect=True)
+
+
+WITH = {"A placement": ["BS-Log@6", "IS-Grad-Log@6"], "A family": ["HG-CART@6", "HG-Grad-U@6"],
+        "A method": ["Ramps@6", "Ramps-Grad@6"]}  # fmt: skip
+"""Methods that the parts of the page bring along."""
+
+METHODS = [(heading, method) for heading, methods in WITH.items() for method in methods]
+EVERY = pytest.mark.parametrize(("part", "method"), METHODS, indirect=["part"])
+KINDS = pytest.mark.parametrize(("part", "methods"), list(WITH.items()), indirect=["part"])
+
+
+def regressor(method, **settings):
+    options = {"training": SHORT, "random_state": 0, "device": "cpu"} | settings
+    return kw.TabularRegressor(method, **options)
+
+
+@EVERY
+def test_encoder(part, method):
+    start = kw.encoders.Encoding.parse(method).start
+    encoder = kw.make_encoder(str(start))
+    dense = clone(encoder).set_params(dtype=np.float64).fit(X, Y)
+    encoded = dense.transform(X)
+    assert encoded.shape == (150, 12)
+    assert len(dense.get_feature_names_out()) == 12
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(dense)).transform(X), encoded)
+    sparse = clone(dense).set_params(sparse_output=True).fit(X, Y).transform(X)
+    np.testing.assert_array_equal(sparse.toarray(), encoded)
+    assert sparse.nnz == np.count_nonzero(encoded)
+    mapped = kw.make_encoder({"a": str(start)}, default="Std", dtype=np.float64).fit(X, Y)
+    np.testing.assert_array_equal(mapped.transform(X)[:, :6], encoded[:, :6])
+
+
+@EVERY
+def test_estimator_saves_and_loads(part, method, tmp_path):
+    model = regressor(method).fit(X, Y)
+    model.save(tmp_path / "model.knotwork")
+    predicted = model.predict(X)
+    assert np.isfinite(predicted).all()
+    np.testing.assert_array_equal(kw.load(tmp_path / "model.knotwork", device="cpu").predict(X), predicted)
+    tokens = regressor(method, backbone="ft").fit(X, Y)
+    assert np.isfinite(tokens.predict(X)).all()
+
+
+@KINDS
+def test_study_and_report(part, methods, tmp_path):
+    plan = kw.study.Plan(
+        name="parts",
+        datasets=["sk_wine"],
+        methods=["Std", *(method.partition("@")[0] for method in methods)],
+        sizes=[6],
+        folds=2,
+        training=SHORT,
+        backbones=["mlp"],
+    )
+    summary = kw.study.run(plan, tmp_path / "study", device="cpu")
+    assert (summary.n_ok, summary.n_failed) == (6, 0)
+    page = make_report(kw.study.load_results(tmp_path / "study"), tmp_path / "report.html")
+    for method in plan.methods:
+        assert method in page.read_text()
+
+
+@KINDS
+def test_compare(part, methods, tmp_path):
+    X.assign(y=Y).to_csv(tmp_path / "table.csv", index=False)
+    options = CompareOptions(methods=("Std", *methods), folds=2, time_budget=5)
+    found = compare_table(tmp_path / "table.csv", "y", out=tmp_path / "out", options=options, device="cpu")
+    assert {str(line.candidate) for line in found.ranking.lines} == {"Std", *methods}
+
+
+@given("A placement")
+def test_placement(part):
+    expected = np.expm1(np.linspace(0.0, np.log1p(np.ptp(X["a"])), 8)[1:-1]) + X["a"].min()
+    for encoder in (kw.SplineEncoder(size=10, placement="log"), kw.PiecewiseLinearEncoder(7, placement="log")):
+        np.testing.assert_allclose(encoder.fit(X).knots_[0], expected)
+    streamed = kw.make_encoder("BS-Log@10").fit(iter([X[:50], X[50:]]))
+    np.testing.assert_allclose(streamed.knots_[0], expected)
+    layer = kw.nn.SplineEncoding.from_encoder(kw.make_encoder("IS-Log@10").fit(X))
+    got = layer(torch.tensor(X.to_numpy(dtype=np.float32)))
+    np.testing.assert_allclose(got.flatten(1), kw.make_encoder("IS-Log@10").fit_transform(X), atol=2e-5)
+
+
+@given("A placement")
+def test_a_placement_with_other_settings_is_not_taken_from_the_cache(part, tmp_path):
+    from knotwork._preparation.splits import make_splits
+    from knotwork.datasets import load_dataset
+    from knotwork.study._data import from_dataset
+    from knotwork.study._fitting import Wanted, fit_all
+
+    data = from_dataset(load_dataset("sk_diabetes"), "sk_diabetes")
+    splits = make_splits(data.table.target, data.table.task, folds=2)
+    wanted = Wanted(kw.encoders.Encoding("BS-Log", 8), 0)
+    fitted = []
+    for unit in (1.0, 0.001, 1.0):
+        PLACEMENTS["log"] = part.LogPlacement(unit)
+        fitted.append(fit_all(data, splits, [wanted], folder=tmp_path)[wanted].blocks[0].basis.knots)
+    assert not np.allclose(fitted[0], fitted[1])
+    np.testing.assert_array_equal(fitted[0], fitted[2])
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_placement_without_traits_has_sensible_ones(monkeypatch):
+    from knotwork.knots._placements import placement_traits
+
+    class Halves:
+        supervised = False
+
+        def __init__(self, share):
+            self.share = share
+
+        def __call__(self, column, n_knots, target=None, seed=0):
+            raise NotImplementedError
+
+    monkeypatch.setitem(PLACEMENTS, "my_halves", Halves(0.5))
+    traits = placement_traits("my_halves")
+    assert (traits.short, traits.label) == ("MyHalves", "my_halves")
+    assert "Halves(share=0.5)" in traits.key
+    assert " at 0x" not in traits.key
+    monkeypatch.setitem(PLACEMENTS, "my_halves", Halves(0.25))
+    assert placement_traits("my_halves").key != traits.key
+    assert METHOD_TABLE["MS-Grad-MyHalves"].start == "MS-MyHalves"
+
+
+@given("A family")
+def test_family_encodes_as_its_basis(part):
+    encoder = kw.SplineEncoder("hinges", 6, placement="uniform", dtype=np.float64, missing="indicator").fit(X)
+    assert list(encoder.get_feature_names_out()[[0, 5, 6]]) == ["a_hg0", "a_hg5", "a_missing"]
+    table = np.array([[X["a"].min() - 1.0, np.nan], [X["a"].max() + 2.0, 0.3], [2.0, 0.7]])
+    frame = pd.DataFrame(table, columns=["a", "b"])
+    got = encoder.transform(frame)
+    low, high = encoder.domain_.T
+    inside = np.clip(table, low, high)
+    starts = np.stack([np.concatenate(([low[i]], encoder.knots_[i])) for i in range(2)])
+    expected = np.maximum(inside[:, :, None] - starts, 0.0) / (high - low)[:, None]
+    np.testing.assert_allclose(got.reshape(3, 2, 7)[..., :6], np.nan_to_num(expected), atol=1e-12)
+    np.testing.assert_array_equal(got.reshape(3, 2, 7)[..., 6], np.isnan(table))
+    line = encoder.set_params(extrapolation="linear").transform(frame).reshape(3, 2, 7)[:, 0, :6]
+    slopes = np.array([[1, 0, 0, 0, 0, 0], [1] * 6]) / (high[0] - low[0])
+    np.testing.assert_allclose(line[:2], expected[:2, 0] + np.array([[-1.0], [2.0]]) * slopes, atol=1e-12)
+
+
+@given("A family")
+def test_family_needs_room_and_distinct_names(part):
+    with pytest.raises(ArgumentError, match="size must be an integer of at least 1.*hinges are at least 1 function"):
+        kw.SplineEncoder("hinges", 0).fit(X)
+    with pytest.raises(ArgumentError, match="family must be one of 'bspline', 'ispline', 'mspline', 'hinges'"):
+        kw.SplineEncoder("hinge").fit(X)
+    with pytest.raises(ArgumentError, match=r"a family \(BS, IS, MS, HG\) and a placement \(U, Q, CART, LGBM\)"):
+        kw.make_encoder("HG-Quantile")
+    FAMILIES["other"] = kw.basis.Family(part.Hinges, label="others", short="BS")
+    with pytest.raises(ArgumentError, match="short must differ"):
+        kw.make_encoder("BS-Q")
+    with pytest.raises(ArgumentError, match="letters and digits"):
+        kw.basis.Family(part.Hinges, label="others", short="H-G")
+
+
+@given("A family")
+def test_layer_of_a_family(part):
+    encoder = kw.make_encoder("HG-Q@6").fit(X)
+    values = torch.tensor(X.to_numpy(dtype=np.float32))
+    layer = kw.nn.SplineEncoding.from_encoder(encoder, learnable=True)
+    encoded = layer(values)
+    np.testing.assert_allclose(encoded.detach().flatten(1), encoder.transform(X), atol=1e-5)
+    (encoded.square().sum() + layer.spacing_penalty()).backward()
+    assert (layer.logits.grad != 0).any()
+
+
+@given("A family")
+def test_onnx_refuses_a_family_that_it_does_not_know(part, tmp_path):
+    model = regressor("HG-Q@6").fit(X, Y)
+    with pytest.raises(ArgumentError, match="hinges"):
+        model.export_onnx(tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize(("part", "method"), [("A placement", "IS-Grad-Log@6"), ("A method", "Ramps@6")],
+                         indirect=["part"])  # fmt: skip
+def test_onnx_exports_built_in_functions_with_any_knots(part, method, tmp_path):
+    regressor(method).fit(X, Y).export_onnx(tmp_path / "model.onnx")
+    assert (tmp_path / "model.onnx").stat().st_size > 0
+
+
+@given("A metric")
+def test_metric(part, tmp_path):
+    training = kw.TrainingConfig(max_epochs=3, metric="worst")
+    model = regressor("BS-Q@6", training=training).fit(X, Y)
+    other = regressor("BS-Q@6", training=kw.TrainingConfig(max_epochs=3)).fit(X, Y)
+    assert model.history_[0]["metric"] == "worst"
+    assert (model.history_[0]["score"] > other.history_[0]["score"]).all()
+    model.save(tmp_path / "model.knotwork")
+    again = kw.load(tmp_path / "model.knotwork", device="cpu")
+    assert again.training.metric == "worst"
+    plan = kw.study.Plan(
+        name="worst", datasets=["sk_diabetes"], methods=["Std"], folds=2, training=training, backbones=["mlp"]
+    )
+    kw.study.run(plan, tmp_path / "study", device="cpu")
+    records = kw.study.load_results(tmp_path / "study")
+    assert (records["worst"] > records["rmse"]).all()
+    assert list(records.columns).index("worst") == list(records.columns).index("brier") + 1
+    assert make_report(records, tmp_path / "report.html").is_file()
+
+
+@given("A metric")
+def test_compare_scores_by_every_metric(part, tmp_path):
+    X.assign(y=Y).to_csv(tmp_path / "table.csv", index=False)
+    options = CompareOptions(methods=("Std", "PLE-Grad"), sizes=(6,), folds=2, time_budget=5)
+    compare_table(tmp_path / "table.csv", "y", out=tmp_path / "out", options=options, device="cpu")
+    folds = pd.read_csv(tmp_path / "out" / "folds.csv")
+    assert (folds["worst"] > folds["rmse"]).all()
+
+
+def spelled_in(name):
+    """Return the files of the package in whose code, docstrings apart, a text is this name."""
+    root = Path(kw.__file__).parent
+    for path in root.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in texts]
+        if any(node.value == name for node in constants):
+            yield path.relative_to(root).as_posix()
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, *PLACEMENTS, *METRICS])
+def test_a_part_is_named_in_few_files(name):
+    most = 4 if name in {"ple", "cart"} else 3  # an encoder of its own; its tree, which studies may replace
+    assert len(list(spelled_in(name))) <= most, sorted(spelled_in(name))
