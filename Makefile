@@ -47,9 +47,10 @@ paper: $(STAMP)
 	$(BIN)/knotwork study pack study --out results
 	$(MAKE) paper-tables
 
-# Tables, figures and report from the records in results/: no GPU, no data, nothing is trained.
+# Tables, figures and report from the records in results/ into build/paper: no GPU, no data, nothing is trained. The
+# guide shows the page of the report (docs/paper/report.html) and docs/findings.md.
 paper-tables: $(STAMP)
-	$(BIN)/knotwork report results --paper results/paper --out docs/paper
+	$(BIN)/python results/report.py build/paper
 	$(BIN)/python results/findings.py
 
 # PreTab needs pandas 2, so the peers live in an environment of their own.

@@ -9,7 +9,6 @@ import io
 import sys
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.axes import Axes
@@ -19,31 +18,23 @@ from sklearn.datasets import load_diabetes
 from torch import nn
 
 import knotwork as kw
-from knotwork.report import draw_bases
+from knotwork.report import LIGHT, clean_axes, draw_bases
 
-INK, MUTED, LINE, GREY = "#1F2328", "#6A7178", "#D9DDE1", "#5F6770"
-BLUE, ORANGE, GREEN, PINK = "#0072B2", "#B86E00", "#00805E", "#A8467F"
-STYLE = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    **{f"{axis}tick.{part}": value for axis in "xy"
-       for part, value in (("color", MUTED), ("labelcolor", INK), ("labelsize", 9))},
-}  # fmt: skip
 PLACEMENTS = {
     "uniform": "equal distances",
     "quantile": "equal numbers of rows",
     "cart": "splits of a tree",
     "lgbm": "splits of boosted trees",
 }
-COLOURS = {"uniform": BLUE, "quantile": ORANGE, "cart": GREEN, "lgbm": PINK}
+COLOURS = {"uniform": LIGHT.blue, "quantile": LIGHT.orange, "cart": LIGHT.green, "lgbm": LIGHT.pink}
 
 
 def new_axes(figure: Figure, *heights: float) -> list[Axes]:
     """Return axes one above the other that share x."""
-    return list(figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights).flat)
+    grid = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)
+    for axes in grid.flat:
+        clean_axes(axes, LIGHT)
+    return list(grid.flat)
 
 
 def encodings() -> Figure:
@@ -58,17 +49,19 @@ def placements() -> Figure:
     x = np.clip(random.lognormal(0.0, 0.7, 4000), 0.0, 6.0)
     grid = np.linspace(0.0, 6.0, 600)
     y = stepped(x) + random.normal(0.0, 0.15, len(x))
-    figure = Figure(figsize=(8, 4.6), layout="constrained")
+    figure = Figure(figsize=(8, 4.6), layout="constrained", facecolor=LIGHT.background)
     above, below = new_axes(figure, 3, 2)
-    above.hist(x, bins=60, color=LINE)
+    above.hist(x, bins=60, color=LIGHT.line)
     above.set_ylabel("rows")
     mean = above.twinx()
-    mean.plot(grid, stepped(grid), color=INK, linewidth=1.6)
+    clean_axes(mean, LIGHT)
+    mean.plot(grid, stepped(grid), color=LIGHT.ink, linewidth=1.6)
     mean.set_ylabel("mean of the target")
     mean.spines["right"].set_visible(True)
+    mean.spines["right"].set_color(LIGHT.muted)
     for row, name in enumerate(PLACEMENTS):
         knots = kw.SplineEncoder(size=12, placement=name).fit(x[:, None], y).knots_[0]
-        below.hlines(row, 0.0, 6.0, color=LINE, linewidth=1.0)
+        below.hlines(row, 0.0, 6.0, color=LIGHT.line, linewidth=1.0)
         below.plot(knots, np.full(len(knots), row), "|", color=COLOURS[name], markersize=17, markeredgewidth=2.4)
     below.set_yticks(range(4), [f"{name}: {what}" for name, what in PLACEMENTS.items()])
     below.set_ylim(3.6, -0.6)
@@ -90,17 +83,17 @@ def effect() -> Figure:
     X = random.uniform(-1.0, 1.0, size=(1500, 3))
     y = wave(X[:, 0]) + X[:, 1] * X[:, 2] + random.normal(0.0, 0.2, len(X))
     grid = np.linspace(-1.0, 1.0, 200)
-    figure = Figure(figsize=(8, 4), layout="constrained")
+    figure = Figure(figsize=(8, 4), layout="constrained", facecolor=LIGHT.background)
     (axes,) = new_axes(figure, 1)
-    axes.plot(grid, wave(grid), color=INK, linewidth=1.4, linestyle=(0, (4, 3)), label="truth")
-    for method, colour in (("Std", GREY), ("IS-Q@15", ORANGE)):
+    axes.plot(grid, wave(grid), color=LIGHT.ink, linewidth=1.4, linestyle=(0, (4, 3)), label="truth")
+    for method, colour in (("Std", LIGHT.grey), ("IS-Q@15", LIGHT.orange)):
         config = kw.TrainingConfig(max_epochs=60)
         model = kw.TabularRegressor(encoding=method, training=config, random_state=0).fit(X, y)
         axes.plot(grid, partial_effect(model, X[:300], grid), color=colour, linewidth=2.0, label=method)
     axes.set_xlim(-1.0, 1.0)
     axes.set_xlabel("value of the column")
     axes.set_ylabel("mean prediction")
-    axes.legend(frameon=False, labelcolor=INK)
+    axes.legend(frameon=False, labelcolor=LIGHT.ink)
     return figure
 
 
@@ -147,15 +140,15 @@ def steep(x: torch.Tensor) -> torch.Tensor:
 
 def knots_figure(curves: np.ndarray, path: np.ndarray) -> Figure:
     """Draw curves (x, truth, best fit before and after learning) above the path of the knots."""
-    figure = Figure(figsize=(8, 5.4), layout="constrained")
+    figure = Figure(figsize=(8, 5.4), layout="constrained", facecolor=LIGHT.background)
     above, below = new_axes(figure, 3, 4)
     x, truth, start, end = curves.T
-    above.plot(x, start, color=GREY, linewidth=1.8, label="best fit, knots at equal distances")
-    above.plot(x, end, color=BLUE, linewidth=2.6, label="best fit, learned knots")
-    above.plot(x, truth, color=INK, linewidth=1.2, linestyle=(0, (4, 3)), label="truth")
-    above.legend(frameon=False, labelcolor=INK)
+    above.plot(x, start, color=LIGHT.grey, linewidth=1.8, label="best fit, knots at equal distances")
+    above.plot(x, end, color=LIGHT.blue, linewidth=2.6, label="best fit, learned knots")
+    above.plot(x, truth, color=LIGHT.ink, linewidth=1.2, linestyle=(0, (4, 3)), label="truth")
+    above.legend(frameon=False, labelcolor=LIGHT.ink)
     above.set_ylabel("target")
-    below.plot(path, np.arange(len(path)), color=BLUE, linewidth=1.6)
+    below.plot(path, np.arange(len(path)), color=LIGHT.blue, linewidth=1.6)
     below.set_xlim(0.0, 1.0)
     below.set_ylim(len(path), 0)
     below.set_ylabel("training step")
@@ -175,6 +168,5 @@ if __name__ == "__main__":
     out.mkdir(parents=True, exist_ok=True)
     drawings = {draw.__name__: draw for draw in (encodings, placements, effect, knots)}
     for name in sys.argv[2:] or drawings:
-        with mpl.rc_context(STYLE):
-            save(drawings[name](), out / f"guide_{name}.png")
+        save(drawings[name](), out / f"guide_{name}.png")
         print(out / f"guide_{name}.png")

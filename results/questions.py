@@ -1,4 +1,4 @@
-"""What the records say on single questions, as lines of Markdown; `findings.py` puts them together."""
+"""Answers of the records to single questions, as lines of Markdown; `findings.py` puts them together."""
 
 import textwrap
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ import pandas as pd
 from scipy import stats
 
 from knotwork.encoders import METHOD_TABLE
-from knotwork.report._efficiency import per_epoch
+from knotwork.report import per_epoch
 from knotwork.study import load_plan, load_results
 
 HERE = Path(__file__).parent
-VISIT = 600.0
-"""Seconds without a new network after which a visit to the card is another one."""
+SESSION = 600.0
+"""Seconds without a new network after which a new session on the card begins."""
 TASKS = {"regression": "nrmse", "classification": "auc"}
 FAMILIES = {"BS-Grad-U": "BS-U", "IS-Grad-U": "IS-U", "MS-Grad-U": "MS-U"}
 
@@ -26,9 +26,9 @@ def paragraph(text: str) -> str:
 
 
 def load(plan: str) -> pd.DataFrame:
-    """Return the networks of a plan that went well.
+    """Return the successful networks of a plan, with the columns `network` (backbone and tokens) and `score`.
 
-    A column `network` has the name of the backbone and of its tokens, `score` NRMSE or AUC.
+    The score is NRMSE or AUC.
     """
     frame = load_results(HERE, load_plan(plan).plan_hash)
     frame = frame[frame["status"] == "ok"]
@@ -45,7 +45,7 @@ def mean_interval(values: "pd.Series[float]") -> tuple[float, float, float]:
 
 
 class Gain(NamedTuple):
-    """By how much some networks differ from others in one task: mean over data sets, interval, where better."""
+    """Difference between two kinds of networks in one task: mean over data sets, interval, data sets that improve."""
 
     mean: float
     low: float
@@ -66,7 +66,7 @@ GAIN_HEAD = "NRMSE | interval | better | AUC | interval | better"
 
 
 def gains(frame: pd.DataFrame, one: "pd.Series[bool]", other: "pd.Series[bool]") -> list[Gain]:
-    """Return by how much networks of one kind differ from those of another, by task.
+    """Return the difference between networks of one kind and of another, by task.
 
     Networks are paired by data set and size, scores averaged over folds; differences are averaged over sizes, and their
     mean and interval are over data sets. NRMSE: negative is better for the first; AUC: positive is better.
@@ -124,9 +124,9 @@ def averages(frame: pd.DataFrame) -> Iterator[str]:
     table = quoted_averages(frame)
     yield "## The averages that the paper quotes\n"
     yield paragraph("""
-        Of its heatmaps the paper gives these numbers in its text: means over all data sets of a task. Means of NRMSE do
-        not compare, neither in level nor in order, because the paper does not say what it divides by, and every divisor
-        weighs the data sets differently; AUC has no such constant.""")
+        The paper gives these numbers of its heatmaps in its text: means over all data sets of a task. Means of NRMSE
+        are not comparable, neither in level nor in order, because the paper does not say what it divides by, and every
+        divisor weighs the data sets differently; AUC has no such constant.""")
     yield "| task | score | backbone | method | size | paper | here |"
     yield "|---|---|---|---|---|---|---|"
     for row in table.itertuples():
@@ -153,8 +153,8 @@ def ablation_grid() -> pd.DataFrame:
     """Return the paper's grid of methods and sizes with its values, and ours as `mean`."""
     ours = load("ablation").assign(method=lambda frame: frame["method"].replace({"PLE-Adaptive": "PLE-adaptive-50"}))
     grid = pd.read_csv(HERE / "paper" / "ablation_nrmse.csv")
-    found = ours.groupby(["method", "size"], dropna=False)["nrmse"].mean().rename("mean").reset_index()
-    return grid.merge(found.astype({"size": float}), on=["method", "size"], how="left")
+    means = ours.groupby(["method", "size"], dropna=False)["nrmse"].mean().rename("mean").reset_index()
+    return grid.merge(means.astype({"size": float}), on=["method", "size"], how="left")
 
 
 def ablation_correlation() -> float:
@@ -181,7 +181,7 @@ def ablation() -> Iterator[str]:
     yield "## The ablation beside the paper's\n"
     yield paragraph(f"""
         {len(ours)} networks: {int(both["mean"].notna().sum())} of {len(both)} configurations of 19 methods on the
-        synthetic function, five seeds each. Spearman's correlation of their mean NRMSE with the paper's values;
+        synthetic function, five random seeds each. Spearman's correlation of their mean NRMSE with the paper's values;
         intervals: 95 %, configurations drawn with replacement.""")
     yield "| configurations | number | correlation | interval | best here | best in the paper |"
     yield "|---|---|---|---|---|---|"
@@ -194,10 +194,10 @@ def ablation() -> Iterator[str]:
     best = both.loc[both["mean"].idxmin()]
     spread = ours[(ours["method"] == best["method"]) & (ours["size"] == best["size"])]["nrmse"].std()
     yield "\n" + paragraph(f"""
-        That the best is the same is chance in part: here {pairs[0][0]:.4f}, the next {pairs[0][1]:.4f}, with a
-        deviation of {spread:.4f} over seeds; in the paper {pairs[1][0]:.4f} and {pairs[1][1]:.4f}. Our values are on
-        average {(both["mean"] / both["nrmse_mean"]).mean():.2f} times the paper's; neither the number of rows nor what
-        NRMSE is divided by is given there.""")
+        That the best configuration is the same is partly chance: here it has {pairs[0][0]:.4f} and the next one
+        {pairs[0][1]:.4f}, with a standard deviation of {spread:.4f} over random seeds; in the paper {pairs[1][0]:.4f}
+        and {pairs[1][1]:.4f}. Our values are on average {(both["mean"] / both["nrmse_mean"]).mean():.2f} times the
+        paper's, which gives neither the number of rows nor what NRMSE is divided by.""")
 
 
 def starts() -> Iterator[str]:
@@ -205,21 +205,21 @@ def starts() -> Iterator[str]:
     frame = load("learned-starts")
     yield "## Where should learned knots start?\n"
     yield paragraph(f"""
-        {len(frame):,} MLPs, 25 data sets, three sizes. Difference of learned knots to those that they start from, kept
-        fixed, and to learned knots that start at equal distances: means over sizes, then over data sets, with 95 %
-        intervals (t) over data sets, and the data sets where it is better. NRMSE: negative is better; AUC: positive is
-        better. Moved and shift: as above. Learned knots start at least a thousandth of the range apart. Where values
-        lie far out, quantiles and splits are nearer than that, and what is learned does not start where the fixed ones
-        are: so on eeg.""")
+        {len(frame):,} MLPs, 25 data sets, three sizes. Difference of learned knots to the fixed knots that they start
+        from, and to learned knots that start at equal distances: means over sizes, then over data sets, with 95 %
+        intervals (t) over data sets, and the number of data sets where learned knots are better. NRMSE: negative is
+        better; AUC: positive is better. Moved and shift: as above. Learned knots start at least a thousandth of the
+        range apart. On eeg, a few values lie far out, so that quantiles and splits are closer than that, and learned
+        knots cannot start where the fixed ones are.""")
     head = f"| learned | beside | moved | shift, % | {GAIN_HEAD} |"
     yield head
     yield "|" + "---|" * (head.count("|") - 1)
     learnable = [name for name in METHOD_TABLE if METHOD_TABLE[name].learnable and name in set(frame["method"])]
     without = []
     for method in learnable:
-        own = frame[frame["method"] == method]
-        moved = own["knots_moved"].astype(bool)
-        shift = 100 * own["knot_shift"][moved].mean()
+        rows = frame[frame["method"] == method]
+        moved = rows["knots_moved"].astype(bool)
+        shift = 100 * rows["knot_shift"][moved].mean()
         uniform = method[:2] + "-Grad-U"
         for beside in dict.fromkeys([METHOD_TABLE[method].start, uniform]):
             if beside not in set(frame["method"]) or beside == method:
@@ -229,26 +229,26 @@ def starts() -> Iterator[str]:
             without.append(gains(frame, *(kind & (frame["dataset"] != "eeg") for kind in kinds))[1].mean)
             yield f"| {method} | {beside} | {moved.mean():.0%} | {shift:.2f} | " + " | ".join(cells) + " |"
     yield "\n" + paragraph(f"""
-        Means of AUC hang on eeg: without it they all lie between {min(without):+.4f} and {max(without):+.4f}.""")
+        Means of AUC depend on eeg: without it they all lie between {min(without):+.4f} and {max(without):+.4f}.""")
 
 
 def shift_of(variant: str) -> float:
-    """Return how far learned knots have gone on average with a variant of their training, in percent of the range."""
+    """Return how far learned knots move on average with a variant of their training, in percent of the range."""
     frame = load("knot-training")
-    own = frame[(frame["variant"] == variant) & frame["knots_moved"].astype(bool)]
-    return float(100 * own["knot_shift"].mean())
+    moved = frame[(frame["variant"] == variant) & frame["knots_moved"].astype(bool)]
+    return float(100 * moved["knot_shift"].mean())
 
 
 def clear_gains(variant: str) -> str:
     """Return how many of the intervals, by method and task, say that a variant is better than the paper's training."""
     frame = load("knot-training")
     first = load_plan("knot-training").variant_names[0]
-    found = [
+    differences = [
         gain
         for _, part in frame.groupby("method")
         for gain in gains(part, part["variant"] == variant, part["variant"] == first)
     ]
-    return f"{sum(gain.is_better for gain in found)} of {len(found)}"
+    return f"{sum(gain.is_better for gain in differences)} of {len(differences)}"
 
 
 def rates() -> Iterator[str]:
@@ -258,33 +258,33 @@ def rates() -> Iterator[str]:
     yield "## The rate of the knots, and the warm-up\n"
     yield paragraph(f"""
         {len(frame):,} MLPs at size 15, 25 data sets. The rate is that of the knots over that of the network; the paper
-        has 2, after 50 epochs. Difference to that over data sets, for both methods, with 95 % intervals (t), and the
-        data sets where it is better.""")
+        uses 2, after 50 epochs. Difference to that over data sets, for both methods, with 95 % intervals (t), and the
+        number of data sets that improve.""")
     head = f"| method | rate | moved | shift, % | {GAIN_HEAD} |"
     yield head
     yield "|" + "---|" * (head.count("|") - 1)
     for method in dict.fromkeys(frame["method"]):
         part = frame[frame["method"] == method]
         for variant in load_plan("knot-training").variant_names:
-            own = part[part["variant"] == variant]
-            moved = own["knots_moved"].astype(bool)
+            rows = part[part["variant"] == variant]
+            moved = rows["knots_moved"].astype(bool)
             cells = [""] * 6
             if variant != first:
                 cells = gain_cells(part, part["variant"] == variant, part["variant"] == first)
-            shift = 100 * own["knot_shift"][moved].mean()
+            shift = 100 * rows["knot_shift"][moved].mean()
             yield f"| {method} | {variant} | {moved.mean():.0%} | {shift:.2f} | " + " | ".join(cells) + " |"
     yield ""
 
 
 def cost_ratios() -> pd.DataFrame:
-    """Return, for each backbone, size and family of the efficiency plan, what learned knots cost beside fixed ones.
+    """Return, for each backbone, size and family of the efficiency plan, the times of learned and of fixed knots.
 
-    A pair is `apart` if the two were trained in different visits to the card, or if one of them was the first of its
-    visit: then the ratio also says how visits differ, or what the start of a process takes.
+    A pair is `apart` if the two were trained in different sessions on the card, or if one of them was the first of its
+    session: then the ratio also contains the difference of the sessions, or the start of a process.
     """
     alone, rows = load("efficiency").sort_values("started_at"), []
-    began = alone["started_at"].diff().fillna(np.inf) > VISIT
-    alone = alone.assign(visit=began.cumsum(), began=began)
+    began = alone["started_at"].diff().fillna(np.inf) > SESSION
+    alone = alone.assign(session=began.cumsum(), began=began)
     for network in dict.fromkeys(alone["network"]):
         for size in (7, 15, 30):
             for learned, fixed in FAMILIES.items():
@@ -302,7 +302,7 @@ def cost_ratios() -> pd.DataFrame:
                         "learned_ms": 1000 * times[0].iloc[0], "fixed_ms": 1000 * times[1].iloc[0],
                         "whole": one["train_seconds"] / other["train_seconds"],
                         "epochs": f"{one['epochs']:.0f}, {other['epochs']:.0f}",
-                        "apart": one["visit"] != other["visit"] or one["began"] or other["began"],
+                        "apart": one["session"] != other["session"] or one["began"] or other["began"],
                     }
                 )  # fmt: skip
     table = pd.DataFrame(rows)
@@ -310,7 +310,7 @@ def cost_ratios() -> pd.DataFrame:
 
 
 def largest_cost() -> str:
-    """Return the largest ratio of the time per epoch at size 30 of pairs that compare, by backbone."""
+    """Return the largest ratio of the time per epoch at size 30 of comparable pairs, by backbone."""
     table = cost_ratios()
     table = table[table["size"] == 30].assign(ratio=table["ratio"].where(~table["apart"]))
     largest = table.groupby("network", sort=False)["ratio"].max()
@@ -320,12 +320,12 @@ def largest_cost() -> str:
 
 
 def efficiency() -> Iterator[str]:
-    """Say what learned knots cost, and what a stack saves."""
+    """Say how much time learned knots cost, and how much a stack saves."""
     alone, stacked = load("efficiency"), load("efficiency-stacked")
     ratios = cost_ratios()
     of_stars = (
-        """A star: the two were trained in different visits to the card, or one was the first of its visit and carries
-        the start of the process; such ratios say little. """
+        """A star: the two were trained in different sessions on the card, or one was the first of its session and
+        includes the start of the process; such ratios mean little. """
         if ratios["apart"].any()
         else ""
     )
@@ -336,7 +336,7 @@ def efficiency() -> Iterator[str]:
         SGEMM, each network alone on the H200, one split: {len(alone)} of {load_plan("efficiency").n_networks} networks.
         Time per epoch, in milliseconds, and its ratio; and the ratio of the whole training time, which also depends on
         when early stopping ends it (epochs in brackets). {of_stars}MS-Grad-U is normalised, as a network needs it, and
-        MS-U is not, so that this pair differs by more than learning.""")
+        MS-U is not, so that this pair differs by more than learned knots.""")
     head = "| backbone | size | learned | fixed | ms per epoch | fixed, ms | ratio | whole training |"
     yield head
     yield "|" + "---|" * (head.count("|") - 1)
@@ -348,10 +348,15 @@ def efficiency() -> Iterator[str]:
         )
     yield "\n" + paragraph(f"""
         The largest ratio per epoch{" without a star" if of_stars else ""} at size 30: {largest_cost()}; our aim before
-        training was 1.2. The paper has MS-Grad-U and IS-Grad-U as high-cost options, and BS-Grad-U as the cheapest of
-        the learned. Times per epoch are those of the median epoch, which {len(known)} of {len(alone)} records have, and
-        of the mean one otherwise. Beside its epochs of this time a network took {beside.median():.2f} s (median; at
-        most {beside.max():.2f} s), to be built, and to have its kernels compiled if they were not yet.""")
+        training was 1.2. The paper calls MS-Grad-U and IS-Grad-U high-cost options, and BS-Grad-U the cheapest of the
+        learned ones. Times per epoch are those of the median epoch, which {len(known)} of {len(alone)} records have,
+        and of the mean epoch otherwise. In addition to its epochs a network took {beside.median():.2f} s (median; at
+        most {beside.max():.2f} s) to be built and to compile its kernels where that was needed.""")
+    yield from stack_times(alone, stacked)
+
+
+def stack_times(alone: pd.DataFrame, stacked: pd.DataFrame) -> Iterator[str]:
+    """Say how much time a stack saves, where networks were trained both ways."""
     both = alone.merge(stacked, on=["network", "method", "size", "fold"], suffixes=("", "_stacked"))
     both["size"] = both["size"].astype(float)
     rows = both.groupby("network")[["train_seconds", "train_seconds_stacked"]].sum()
@@ -362,7 +367,7 @@ def efficiency() -> Iterator[str]:
             The same {n_pairs} {network} networks in stacks of {units.min()} to {units.max()}:
             {row["train_seconds_stacked"]:.1f} s instead of {row["train_seconds"]:.1f} s alone, a factor of
             {row["train_seconds"] / row["train_seconds_stacked"]:.1f}.""")
-    if stacked["started_at"].max() + VISIT < alone["started_at"].min():
+    if stacked["started_at"].max() + SESSION < alone["started_at"].min():
         yield paragraph("""
-            The stacks were trained in earlier visits, with the code of then and with compiling in their times, so that
+            The stacks were trained in earlier sessions, with earlier code and with compiling in their times, so that
             the factors are rather too small.""")

@@ -1,4 +1,4 @@
-"""What the records say on the FT-Transformer's tokens: one per feature, or one per encoded coordinate."""
+"""The FT-Transformer's tokens in the records: one per feature beside one per encoded coordinate."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -16,7 +16,7 @@ TEST_TO_TRAIN = 0.25
 
 
 class TokenPair(NamedTuple):
-    """What a token per coordinate does on one data set: scores, and coordinate less feature with its interval."""
+    """Both kinds of tokens on one data set: scores, and the difference coordinate - feature with its interval."""
 
     dataset: str
     metric: str
@@ -28,7 +28,7 @@ class TokenPair(NamedTuple):
 
     @property
     def verdict(self) -> int:
-        """Return 1 if a token per coordinate is better, -1 if it is worse, 0 if that cannot be told."""
+        """Return 1 if a token per coordinate is better, -1 if it is worse, 0 if the difference is not significant."""
         _, low, high = self.difference
         sign = int(low > 0) - int(high < 0)
         return -sign if self.metric == "NRMSE" else sign
@@ -53,27 +53,27 @@ def token_pairs() -> list[TokenPair]:
 
 
 def fold_interval(feature: pd.DataFrame, coordinate: pd.DataFrame, metric: str) -> tuple[float, float, float]:
-    """Return coordinate less feature, means of the 12 encodings, with its interval over folds."""
+    """Return the difference coordinate - feature of the means of the 12 encodings, with its interval over folds."""
     sides = [part[~part["method"].isin(SCALED)].groupby("fold")["score"].mean() for part in (feature, coordinate)]
-    found = compare_folds(np.column_stack(sides), test_to_train=TEST_TO_TRAIN, lower_is_better=metric == "NRMSE")
-    other = 1 - found.best  # what is said of it is by how much it is worse
+    result = compare_folds(np.column_stack(sides), test_to_train=TEST_TO_TRAIN, lower_is_better=metric == "NRMSE")
+    other = 1 - result.best  # differences are given for the one that is not the best: how much worse it is
     sign = (1 if metric == "NRMSE" else -1) * (1 if other == 1 else -1)
-    ends = sorted([sign * found.low[other], sign * found.high[other]])
-    return float(sign * found.difference[other]), float(ends[0]), float(ends[1])
+    ends = sorted([sign * result.low[other], sign * result.high[other]])
+    return float(sign * result.difference[other]), float(ends[0]), float(ends[1])
 
 
 def tokens() -> Iterator[str]:
-    """Say what a token per encoded coordinate does beside one per feature."""
+    """Compare a token per encoded coordinate with one per feature."""
     coordinate, pairs = load("paper-ft-coordinate"), token_pairs()
     names = [pair.dataset for pair in pairs]
     yield "## A token per feature, or per coordinate?\n"
     yield paragraph(f"""
         The same networks at size 7 both ways, on {len(names)} small data sets ({len(coordinate)} networks with a token
-        per coordinate). Score: mean over 12 encodings and 5 folds. Difference: coordinate less feature, with a 95 %
-        interval over folds (corrected resampled t-test). Std and MinMax have one coordinate, so their networks are the
-        same both ways, and what they differ by is chance; the larger of their two differences is beside it. Best: of
-        all 14 methods, first with a token per feature. Seconds: by the records' clocks, of all 70 networks; the card
-        was shared, more often for coordinates.""")
+        per coordinate). Score: mean over 12 encodings and 5 folds. Difference: coordinate minus feature, with a 95 %
+        interval over folds (corrected resampled t-test). Std and MinMax have one coordinate, so that their networks are
+        the same both ways and their difference is chance; the column Std, MinMax has the larger of the two. Best: of
+        all 14 methods, first with a token per feature, then per coordinate. Seconds: by the records' clocks, of all 70
+        networks; the card was shared, more often for coordinates.""")
     head = "| data set | score | feature | coordinate | difference | interval | Std, MinMax | best | seconds |"
     yield head
     yield "|" + "---|" * (head.count("|") - 1)
@@ -88,11 +88,17 @@ def tokens() -> Iterator[str]:
             f"| {low:+.4f} to {high:+.4f} | {pair.chance:.4f} | {best[0]}, {best[1]} "
             f"| {pair.seconds[0]:.0f}, {pair.seconds[1]:.0f} |"
         )
+    yield from token_ranks(coordinate, pairs)
+
+
+def token_ranks(coordinate: pd.DataFrame, pairs: list[TokenPair]) -> Iterator[str]:
+    """Say which kind of tokens is better, and how average ranks with each correlate with the paper's."""
+    names = [pair.dataset for pair in pairs]
     worse, better = (sum(pair.verdict == sign for pair in pairs) for sign in (-1, 1))
     longer = sum(pair.seconds[1] for pair in pairs) / sum(pair.seconds[0] for pair in pairs)
     yield "\n" + paragraph(f"""
         A token per coordinate is worse on {worse} of {len(pairs)} data sets and better on {better}; on the others the
-        interval contains 0. It took {longer:.1f} times the time. Average ranks on these data sets at size 7, and their
+        interval contains 0. It took {longer:.1f} times as long. Average ranks on these data sets at size 7, and their
         correlation with the paper's, whose FT-Transformer is one of three backbones:""")
     head = "| task | data sets | token per | correlation with the paper | best three, average rank | Std, its place |"
     yield head

@@ -1,12 +1,22 @@
-"""What is published in results/ is complete, and the page that tells of it says what the records say."""
+"""The records in results/ are complete, and the pages made from them say what they say."""
 
 import re
 import runpy
+import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
 
+from knotwork.report import Section, load_records, load_traces
+from knotwork.report._aggregate import split_records
+from knotwork.report._words import describe_ranks
 from knotwork.study import load_plan, load_results
+from tests.conftest import PAPER
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "results"))
+
+from report import paper_numbers, paper_section
 
 ROOT = Path(__file__).parents[1]
 TIMES = re.compile(r"\| (mlp|resnet|ft feature) \| 4,750 \| [\d,]+ \| ([\d,]+) \|")
@@ -44,6 +54,23 @@ def test_the_readme_of_the_results_says_what_is_there():
 def test_the_page_is_what_the_records_say():
     page = runpy.run_path(str(ROOT / "results" / "findings.py"))["page"]()
     assert page == (ROOT / "docs" / "findings.md").read_text(encoding="utf-8"), "run python results/findings.py"
+
+
+def test_the_published_report_is_what_the_records_say():
+    published = (ROOT / "docs" / "paper" / "report.html").read_text(encoding="utf-8")
+    text = " ".join(unescape(re.sub(r"<[^>]+>", "", published)).split())
+    traces = load_traces(ROOT / "results")
+    parts = split_records(load_records(ROOT / "results"), {*traces.knots["key"], *traces.curves["key"]})
+    main = parts[0]
+    assert main.plans == ("paper-ft", "paper-mlp", "paper-resnet")
+    sentences = [sentence for table in main.tables for sentence in describe_ranks(table).sentences]
+    beside = paper_section(parts, paper_numbers(PAPER))
+    sentences += [item for item in beside.content if isinstance(item, str)]
+    for section in (item for item in beside.content if isinstance(item, Section) and not item.folded):
+        sentences += [item for item in section.content if isinstance(item, str)]
+    assert len(sentences) == 6 * 2 + 1 + 2 + 3 + 3, "two of each rank, agreement, AUC, NRMSE, and the ablation"
+    for sentence in sentences:
+        assert sentence in text, "run make paper-tables"
 
 
 def test_steps_of_the_plain_loop_are_those_of_the_benchmark():

@@ -95,7 +95,6 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="HTML file to write, or a folder for report.html; by default DIR.")
     ] = None,
-    paper: Annotated[Path | None, typer.Option(help="Folder with a paper's average_ranks_*.csv, to compare.")] = None,
 ) -> None:
     """Write tables, figures and one page, report.html, from the records of a study, without training."""
     page = out or folder
@@ -103,7 +102,7 @@ def report(
     with _errors_explained():
         from knotwork.report import report_folder
 
-        report_folder(folder, page, paper=paper)
+        report_folder(folder, page)
     typer.echo(f"Report: {page}\nTables: {page.parent / 'tables'}\nFigures: {page.parent / 'figures'}")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knotwork.report._document import make_report
+from knotwork.report import make_report
 from tests.report.cases import make_records
 from tests.report.chromium import CHROMIUM, Browser
 

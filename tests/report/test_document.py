@@ -5,13 +5,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from knotwork._cli import app
 from knotwork.datasets import DATASETS
-from knotwork.report._document import load_records, make_report
+from knotwork.report import Cell, Picture, Section, Table, draw_cd_diagram, load_records, make_report
 from tests.report.cases import make_records, write_study
 
 LEAST = ("dataset", "task", "backbone", "method", "size", "fold", "nrmse", "auc")
@@ -92,22 +91,17 @@ def whole(tmp_path_factory):
         "failed",
         "Traceback (most recent call last):\n  <b>\nValueError: a < b & c",
     ]
-    paper = folder / "paper"
-    paper.mkdir()
-    ranks = pd.DataFrame({"method": ["Std", "PLE", "BS-U", "BS-Grad-U"], "m7": [4.0, 1.0, 2.0, 3.0]})
-    ranks.to_csv(paper / "average_ranks_regression.csv", index=False)
-    return folder, report(records, folder, plan={"name": "a <plan>"}, paper=paper)
+    return folder, report(records, folder, plan={"name": "a <plan>"})
 
 
 def test_what_is_on_the_page(whole):
     folder, page = whole
     for words in ("Regression, size 7", "Classification, size 15", "ValueError: a < b & c", "a <plan>",
                   "0123456789abcdef",
-                  "Rank correlation of our average ranks with the paper's",
-                  "reg00 with mlp (for want of PLE)"):  # fmt: skip
+                  "reg00 with mlp (without PLE)"):  # fmt: skip
         assert words in page.text
     assert 'title="1 of 2 folds"' in (folder / "report.html").read_text(encoding="utf-8")
-    for name in ("summary", "ranks", "heatmaps", "sizes", "scores", "costs", "paper", "provenance", "failures"):
+    for name in ("summary", "ranks", "heatmaps", "sizes", "scores", "costs", "provenance", "failures"):
         assert name in page.ids
         assert f"#{name}" in page.links
 
@@ -118,7 +112,6 @@ def test_files_beside_the_page(whole):
         "cd_regression_size7",
         "heatmap_classification",
         "heatmap_scores_regression",
-        "paper_agreement",
         "sizes_regression",
         "times",
         "cost_regression_size15",
@@ -190,6 +183,39 @@ def test_hard_cases_are_still_made_and_say_what_is_missing(name, tmp_path):
 def test_departures_of_the_data_are_said(tmp_path):
     records = fewest(n_classification=0).replace({"dataset": {"reg00": "sgemm"}})
     assert DATASETS["sgemm"].deviation in report(records, tmp_path).text
+
+
+def test_a_report_knows_no_paper(whole):
+    _, page = whole
+    assert "paper" not in page.text.lower()
+
+
+def count_networks(parts):
+    ranks = parts[0].tables[0]
+    table = Table("counts", "Networks", "Of each part.", ["part", "networks"],
+                  [[Cell(part.title), Cell(value=float(len(part.frame)), digits=0)] for part in parts])  # fmt: skip
+    figure = draw_cd_diagram(ranks.methods, ranks.ranks, ranks.cd).get_figure(root=True)
+    other = Table("others", "Others", "Only in a file.", ["a"], [[Cell("b")]])
+    return Section(
+        "How many <networks>",
+        [f"There are {len(parts[0].frame)} networks & more.", Section("Folded", [table], folded=True),
+         Section("A figure", [Picture("counted", figure, "A diagram.", "Ranks.")])],
+        name="counts", files=[other],
+    )  # fmt: skip
+
+
+def test_further_sections(tmp_path):
+    records = fewest()
+    page = report(records, tmp_path, sections=[count_networks, lambda parts: None])
+    for words in ("How many <networks>", f"There are {len(records)} networks & more.", "Folded", "these records"):
+        assert words in page.text
+    assert "counts" in page.ids
+    assert "#counts" in page.links
+    assert "figure-counted" in page.ids
+    assert "Only in a file." not in page.text
+    for path in ("tables/counts.csv", "tables/others.md", "figures/counted_dark.svg"):
+        assert (tmp_path / path).exists()
+    assert "How many <networks>" not in report(records, tmp_path).text
 
 
 def test_nothing_at_all_is_refused(tmp_path):

@@ -1,25 +1,31 @@
-"""Figures show the numbers they are given, light and dark, and are the same each time."""
+"""Figures show the numbers they are given, can be made dark, and are the same each time."""
 
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex, to_rgb, to_rgba_array
+from matplotlib.colors import to_hex, to_rgba_array
 
-from knotwork.report._costs import draw_cost_quality, draw_training_times, pareto_front
-from knotwork.report._curves import (
+from knotwork.report._figures import (
     LearningCurve,
+    RankPair,
+    ScorePanel,
     SizeCurve,
+    draw_agreement,
+    draw_cost_quality,
+    draw_heatmap,
     draw_knot_trajectories,
     draw_learning_curves,
+    draw_score_dots,
     draw_size_curves,
+    draw_training_times,
+    pareto_front,
 )
-from knotwork.report._dots import ScorePanel, draw_score_dots
-from knotwork.report._heatmaps import draw_heatmap
 from knotwork.report._style import DARK, LIGHT, dark_svg, darken, inline_svg, method_colour, method_marker, svg_text
 from tests.report.cases import MAIN, luminance
 
 SIZES = np.array([7.0, 15.0, 30.0])
+PAIR = RankPair("size 7", ["Std", "PLE", "BS-Q"], np.array([3.0, 1.0, 2.0]), np.array([2.5, 1.5, 2.0]))
 
 
 def curves():
@@ -28,37 +34,30 @@ def curves():
 
 
 FIGURES = {
-    "heatmap": lambda dark: draw_heatmap([[1, 2.5], [np.nan, 4]], ["a", "b"], columns=["c", "d"], dark=dark),
-    "curves": lambda dark: draw_size_curves(curves(), ylabel="y", dark=dark),
-    "times": lambda dark: draw_training_times(
-        [[[1.0, 2.0], [3.0, np.nan]]], panels=["mlp"], methods=["Std", "PLE"], sizes=["7", "15"], dark=dark
+    "heatmap": lambda: draw_heatmap([[1, 2.5], [np.nan, 4]], ["a", "b"], columns=["c", "d"]),
+    "curves": lambda: draw_size_curves(curves(), ylabel="y"),
+    "times": lambda: draw_training_times(
+        np.array([[[1.0, 2.0], [3.0, np.nan]]]), panels=["mlp"], methods=["Std", "PLE"], sizes=["7", "15"]
     ),
-    "cost": lambda dark: draw_cost_quality([1, 2, 3], [3, 2, 1], names=["Std", "PLE", "BS-U"], dark=dark),
-    "learning": lambda dark: draw_learning_curves(
+    "cost": lambda: draw_cost_quality([1, 2, 3], [3, 2, 1], names=["Std", "PLE", "BS-U"]),
+    "learning": lambda: draw_learning_curves(
         [
             LearningCurve("PLE", np.array([3.0, 2.0]), np.array([4.0, 3.0]), 2),
             LearningCurve("Std", np.array([3.0]), np.array([3.5]), 1),
         ],
         ylabel="NRMSE",
-        dark=dark,
     ),
-    "dots": lambda dark: draw_score_dots(
-        [ScorePanel("a", "AUC", ["Std", "PLE"], np.array([0.8, 0.9]), np.array([0.1, 0.05]), False)], dark=dark
+    "dots": lambda: draw_score_dots(
+        [ScorePanel("a", "AUC", ["Std", "PLE"], np.array([0.8, 0.9]), np.array([0.1, 0.05]), False)]
     ),
-    "knots": lambda dark: draw_knot_trajectories({"1e-4": [[0.1, 0.5], [0.2, 0.4]]}, warm_up=1, dark=dark),
+    "knots": lambda: draw_knot_trajectories({"1e-4": np.array([[0.1, 0.5], [0.2, 0.4]])}, warm_up=1),
+    "agreement": lambda: draw_agreement([PAIR, PAIR], ours="ours", theirs="theirs"),
 }
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_light_and_dark(name):
-    for dark, theme in ((False, LIGHT), (True, DARK)):
-        figure = FIGURES[name](dark)
-        np.testing.assert_allclose(figure.get_facecolor()[:3], to_rgb(theme.background))
-
-
-@pytest.mark.parametrize("name", FIGURES)
 def test_svg_is_well_formed_the_same_each_time_and_without_addresses(name):
-    texts = [svg_text(FIGURES[name](False)) for _ in range(2)]
+    texts = [svg_text(FIGURES[name]()) for _ in range(2)]
     assert texts[0] == texts[1]
     ElementTree.fromstring(texts[0])
     page = inline_svg(texts[0], name, label='a "label" & more')
@@ -85,7 +84,7 @@ def colours_of(figure):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_light_figure_can_be_made_dark(name):
-    light = FIGURES[name](False)
+    light = FIGURES[name]()
     svg_text(light)  # ticks are there once it is drawn
     names = [colour.lower() for colour in vars(LIGHT).values()]
     assert colours_of(light) & set(names)
@@ -95,7 +94,7 @@ def test_a_light_figure_can_be_made_dark(name):
 
 
 def test_pdf(tmp_path):
-    figure = FIGURES["cost"](False)
+    figure = FIGURES["cost"]()
     figure.savefig(tmp_path / "cost.pdf")
     assert (tmp_path / "cost.pdf").read_bytes().startswith(b"%PDF")
 
@@ -133,25 +132,25 @@ def test_colours_can_be_seen(theme):
         assert (high + 0.05) / (low + 0.05) >= least, name
 
 
-def test_methods_can_be_told_apart():
+def test_methods_look_different():
     looks = {(method_colour(method, LIGHT), method_marker(method)) for method in MAIN}
     assert len(looks) == len(MAIN)
 
 
 def test_titles_reach_the_cells():
-    text = svg_text(FIGURES["heatmap"](False))
+    text = svg_text(FIGURES["heatmap"]())
     page = inline_svg(text, "x", label="l", titles={"cell-0-1": "a < b"})
     assert page.count("<title>a &lt; b</title>") == 1
 
 
 def test_bars_are_as_high_as_the_times():
-    axes = FIGURES["times"](False).axes[0]
+    axes = FIGURES["times"]().axes[0]
     heights = {bar.get_gid(): bar.get_height() for container in axes.containers for bar in container}
     assert heights == {"bar-0-0-0": 1.0, "bar-0-1-0": 3.0, "bar-0-0-1": 2.0}
 
 
 def test_dots_are_the_scores_and_the_best_is_filled():
-    axes = FIGURES["dots"](False).axes[0]
+    axes = FIGURES["dots"]().axes[0]
     dots = [line for line in axes.lines if line.get_gid() == "dot"]
     assert [line.get_xydata()[0].tolist() for line in dots] == [[0.8, 0.0], [0.9, 1.0]]
     filled = [line.get_markerfacecolor() == line.get_color() for line in dots]
@@ -163,23 +162,17 @@ def test_pareto_front():
 
 
 def test_best_epochs_are_marked():
-    axes = FIGURES["learning"](False).axes[1]
+    axes = FIGURES["learning"]().axes[1]
     dots = [tuple(map(float, line.get_xydata()[0])) for line in axes.lines if line.get_gid() == "best"]
     assert dots == [(2.0, 3.0), (1.0, 3.5)]
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: draw_heatmap([[1]], ["a", "b"], columns=["c"]), "values must have the shape"),
-        (lambda: draw_size_curves([], ylabel="y"), "curves must hold at least one curve"),
-        (lambda: draw_learning_curves([], ylabel="y"), "curves must hold at least one curve"),
-        (lambda: draw_score_dots([]), "panels must hold at least one panel"),
-        (lambda: draw_knot_trajectories({}), "knots must hold at least one setting"),
-        (lambda: draw_cost_quality([1], [1], names=[]), "names must have a name"),
-        (lambda: draw_training_times([[1]], panels=[], methods=[], sizes=[]), "seconds must have the shape"),
-    ],
-)
-def test_wrong_arguments(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+def test_points_of_agreement_are_the_ranks():
+    figure = draw_agreement([PAIR], ours="ours", theirs="theirs")
+    axes = figure.axes[0]
+    points = {line.get_gid(): tuple(line.get_xydata()[0]) for line in axes.lines if line.get_gid()}
+    assert points == {"point-0-0": (2.5, 3.0), "point-0-1": (1.5, 1.0), "point-0-2": (2.0, 2.0)}
+    assert {text.get_text() for text in axes.texts} == {"Std", "PLE", "BS-Q"}
+    assert (figure.get_supxlabel(), figure.get_supylabel()) == ("theirs", "ours")
+    with pytest.raises(ValueError, match="pairs must hold at least one pair"):
+        draw_agreement([], ours="ours", theirs="theirs")

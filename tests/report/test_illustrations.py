@@ -1,25 +1,29 @@
-"""The paper's illustrations show what the functions give."""
+"""Illustrations show the values of the functions."""
 
 import numpy as np
 import pytest
 
 import knotwork as kw
 from knotwork.datasets._synthetic import encoding_illustration
-from knotwork.report._agreement import RankPair, draw_agreement
-from knotwork.report._bases import draw_bases, draw_features
-from knotwork.report._illustrations import Fit, FitPanel, draw_encoded_value, draw_fits, draw_scatter
+from knotwork.report import (
+    Fit,
+    FitPanel,
+    draw_bases,
+    draw_encoded_value,
+    draw_features,
+    draw_fits,
+    draw_scatter,
+)
 from knotwork.report._style import DARK, LIGHT, svg_text
 
 GRID = np.linspace(0, 1, 50)
 PANEL = FitPanel("Regression", "y", GRID, GRID**2, GRID, GRID**2, [Fit("PLE", GRID, "NRMSE 0.1"), Fit("BS", GRID**2)])
-PAIR = RankPair("size 7", ["Std", "PLE", "BS-Q"], np.array([3.0, 1.0, 2.0]), np.array([2.5, 1.5, 2.0]))
 COLUMN = np.random.default_rng(0).gamma(2.0, size=200)
 
 FIGURES = {
     "value": lambda dark: draw_encoded_value(encoding_illustration(seed=42), dark=dark),
     "fits": lambda dark: draw_fits([PANEL], edges=[0.5], dark=dark),
     "scatter": lambda dark: draw_scatter(GRID, GRID**2, xlabel="x", ylabel="y", dark=dark),
-    "agreement": lambda dark: draw_agreement([PAIR, PAIR], dark=dark),
     "bases": lambda dark: draw_bases(COLUMN, COLUMN**2, name="x", dark=dark),
 }
 
@@ -64,20 +68,12 @@ def test_features_have_their_knots_and_functions():
         np.testing.assert_allclose(total, 1, atol=1e-6)
 
 
-def test_points_of_agreement_are_the_ranks():
-    axes = draw_agreement([PAIR]).axes[0]
-    points = {line.get_gid(): tuple(line.get_xydata()[0]) for line in axes.lines if line.get_gid()}
-    assert points == {"point-0-0": (2.5, 3.0), "point-0-1": (1.5, 1.0), "point-0-2": (2.0, 2.0)}
-    assert {text.get_text() for text in axes.texts} == {"Std", "PLE", "BS-Q"}
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: draw_encoded_value([0.5, 2.0]), "values must be numbers between 0 and 1"),
         (lambda: draw_fits([]), "panels must hold problems"),
         (lambda: draw_scatter([1.0], [1.0, 2.0], xlabel="x", ylabel="y"), "y must have the shape of x"),
-        (lambda: draw_agreement([]), "pairs must hold at least one pair"),
         (lambda: draw_features(None, [[1.0]], names=["a", "b"]), "values must have the shape"),
     ],
 )

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from knotwork.report._document import make_report
-from knotwork.report._parts import split_records
+from knotwork.report import make_report
+from knotwork.report._aggregate import split_records
 from knotwork.report._pictures import heatmap_picture
 from tests.report.cases import make_records
 
@@ -27,7 +27,7 @@ def grid(name="ablation"):
     return records.assign(key=records["key"] + name)
 
 
-def efficiency(name, together):
+def timed(name, together):
     records = plan_of(name, n_regression=1, sizes=(7, 15), together=together).assign(dataset="sgemm")
     return records.assign(key=records["key"] + name)
 
@@ -38,12 +38,12 @@ def split(*plans):
 
 def test_plans_of_one_name_are_ranked_together_and_others_are_not():
     parts = split(
-        plan_of("paper-mlp"), grid(), efficiency("efficiency", False), plan_of("paper-resnet", backbones=["resnet"]),
-        efficiency("efficiency-stacked", True), plan_of("paper", backbones=["ft"], tokens="feature"),
+        plan_of("paper-mlp"), grid(), timed("speed", False), plan_of("paper-resnet", backbones=["resnet"]),
+        timed("speed-stacked", True), plan_of("paper", backbones=["ft"], tokens="feature"),
     )  # fmt: skip
     assert [(part.kind, part.plans) for part in parts] == [
         ("benchmark", ("paper", "paper-mlp", "paper-resnet")),
-        ("times", ("efficiency", "efficiency-stacked")),
+        ("times", ("speed", "speed-stacked")),
         ("grid", ("ablation",)),
     ]
     assert set(parts[0].frame["network"]) == {"mlp", "resnet", "ft feature"}
@@ -74,6 +74,14 @@ def test_plans_with_methods_of_their_own_stay_apart():
     assert [part.plans for part in parts] == [("paper",), ("paper-starts",)]
 
 
+def test_only_a_plan_that_trained_networks_alone_on_one_data_set_measures_times():
+    assert [part.kind for part in split(timed("speed", False))] == ["times"]
+    assert [part.kind for part in split(timed("speed", True))] == ["benchmark"]
+    assert [part.kind for part in split(plan_of("speed", together=False))] == ["benchmark"], "three data sets"
+    sizes = plan_of("speed", n_regression=1, sizes=(5, 10, 15, 20), together=False)
+    assert [part.kind for part in split(sizes)] == ["grid"]
+
+
 def test_records_without_plans_are_one_part():
     (part,) = split_records(make_records(2, 0, backbones=["mlp"], **SMALL))
     assert (part.kind, part.plans) == ("benchmark", ())
@@ -84,8 +92,8 @@ def test_records_without_plans_are_one_part():
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("parts")
     records = pd.concat(
-        [plan_of("paper-mlp", n_regression=4), grid(), efficiency("efficiency", False),
-         efficiency("efficiency-stacked", True), plan_of("starts", methods=["BS-U", "BS-Q"])],
+        [plan_of("paper-mlp", n_regression=4), grid(), timed("speed", False),
+         timed("speed-stacked", True), plan_of("starts", methods=["BS-U", "BS-Q"])],
         ignore_index=True,
     )  # fmt: skip
     return folder, make_report(records, folder / "report.html").read_text(encoding="utf-8"), records
@@ -93,21 +101,21 @@ def page(tmp_path_factory):
 
 def test_each_part_has_its_section(page):
     folder, text, records = page
-    for head in ("Sizes: ablation", "Times: efficiency, efficiency-stacked", "Plan: starts"):
+    for head in ("Sizes: ablation", "Times: speed, speed-stacked", "Plan: starts"):
         assert f">{head}</h2>" in text
     assert "among 4 methods over 4 blocks" in text, "the ablation and SGEMM are no blocks of the benchmark"
     assert f"<dd>{records['key'].nunique():,}</dd>" in text, "a network of two plans counts once"
-    for name in ("efficiency__efficiency-stacked_learned_to_fixed", "starts_average_ranks_regression"):
+    for name in ("speed__speed-stacked_learned_to_fixed", "starts_average_ranks_regression"):
         assert (folder / "tables" / f"{name}.csv").exists()
 
 
 def test_ratio_of_times_is_that_of_the_records_trained_alone(page):
     _, text, records = page
-    alone = records[(records["plan"] == "efficiency")].groupby("method")["train_seconds"].sum()
-    by_size = records[records["plan"] == "efficiency"].groupby(["method", "size"])["train_seconds"].sum()
+    alone = records[(records["plan"] == "speed")].groupby("method")["train_seconds"].sum()
+    by_size = records[records["plan"] == "speed"].groupby(["method", "size"])["train_seconds"].sum()
     ratios = [by_size["BS-Grad-U", size] / by_size["BS-U", size] for size in (7.0, 15.0)]
     assert f"takes {min(ratios):.2f} to {max(ratios):.2f} times as long" in text
-    stacked = records[records["plan"] == "efficiency-stacked"]["train_seconds"].sum()
+    stacked = records[records["plan"] == "speed-stacked"]["train_seconds"].sum()
     assert f"{alone.sum() / stacked:.1f} times that" in text
 
 
@@ -131,6 +139,7 @@ def test_only_an_ablation(tmp_path):
 
 
 def test_only_times(tmp_path):
-    records = efficiency("efficiency", False).assign(train_seconds=np.nan, prepare_seconds=np.nan)
+    records = timed("speed", False).assign(train_seconds=np.nan, prepare_seconds=np.nan)
     text = make_report(records, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "No times are recorded" in text
+    assert "Scores by data set" in text

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from knotwork.datasets import load_dataset
+from knotwork.report import make_report, report_folder
 from knotwork.report._aggregate import read_records
-from knotwork.report._document import make_report, report_folder
 from knotwork.report._traces import (
     Traces,
     describe_knots,

@@ -124,7 +124,7 @@ def test_gaps_are_named():
     )
     said = describe_gaps(tables_of(records), read_records(records))
     assert said[0] == "There are no records of classification."
-    assert "1 block left out of the ranks, incomplete: reg01 with mlp (for want of PLE)." in said[1]
+    assert "1 block left out of the ranks, incomplete: reg01 with mlp (without PLE)." in said[1]
 
 
 def test_blocks_that_lack_the_same_are_named_together():
@@ -133,7 +133,7 @@ def test_blocks_that_lack_the_same_are_named_together():
     records.loc[lost, "status"] = "failed"
     said = describe_gaps(tables_of(records), read_records(records))
     named = ", ".join(f"reg{i:02d} with mlp" for i in range(6, 11))
-    assert said[1].endswith(f"6 blocks left out of the ranks, incomplete: {named} and 1 more (for want of PLE).")
+    assert said[1].endswith(f"6 blocks left out of the ranks, incomplete: {named} and 1 more (without PLE).")
 
 
 def test_sizes_that_lack_the_same_are_named_together():

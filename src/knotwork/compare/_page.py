@@ -15,8 +15,7 @@ from knotwork.compare._effects import ROWS_AVERAGED, Effect
 from knotwork.compare._pictures import effect_picture, ranking_picture
 from knotwork.compare._scoring import Scored
 from knotwork.compare._verdict import HOW, Line, Ranking, significant
-from knotwork.report._pages import page_template
-from knotwork.report._pictures import Picture
+from knotwork.report._page import Picture, page_template
 from knotwork.report._style import DARK, LIGHT, inline_svg, svg_text
 from knotwork.report._tables import Cell, Table
 from knotwork.training import METRICS

@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from knotwork.compare._effects import MODEL_KNOTS, Effect
 from knotwork.compare._verdict import Ranking, significant
-from knotwork.report._pictures import Picture
+from knotwork.report._page import Picture
 from knotwork.report._style import LIGHT, Theme, clean_axes, method_colour
 
 __all__ = ["effect_picture", "ranking_picture"]

@@ -4,14 +4,41 @@ from knotwork._checks import check_part
 
 check_part(__name__)
 
-from knotwork.report._bases import draw_bases, draw_features
+from knotwork.report._aggregate import Part, RankTable, rank_table
 from knotwork.report._cd_diagram import draw_cd_diagram
+from knotwork.report._costs import per_epoch
 from knotwork.report._document import load_plans, load_records, make_report, report_folder
-from knotwork.report._illustrations import Fit, FitPanel, draw_encoded_value, draw_fits, draw_scatter
+from knotwork.report._figures import RankPair, draw_agreement
+from knotwork.report._illustrations import (
+    Fit,
+    FitPanel,
+    draw_bases,
+    draw_encoded_value,
+    draw_features,
+    draw_fits,
+    draw_scatter,
+)
+from knotwork.report._page import Picture, Section
+from knotwork.report._style import DARK, LIGHT, Theme, clean_axes
+from knotwork.report._tables import Cell, Table
+from knotwork.report._traces import Traces, load_traces
 
 __all__ = [
+    "DARK",
+    "LIGHT",
+    "Cell",
     "Fit",
     "FitPanel",
+    "Part",
+    "Picture",
+    "RankPair",
+    "RankTable",
+    "Section",
+    "Table",
+    "Theme",
+    "Traces",
+    "clean_axes",
+    "draw_agreement",
     "draw_bases",
     "draw_cd_diagram",
     "draw_encoded_value",
@@ -20,6 +47,9 @@ __all__ = [
     "draw_scatter",
     "load_plans",
     "load_records",
+    "load_traces",
     "make_report",
+    "per_epoch",
+    "rank_table",
     "report_folder",
 ]

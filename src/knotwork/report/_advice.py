@@ -1,4 +1,4 @@
-"""What to start with, by task, backbone and budget, as the records have it."""
+"""The encoding to start with, by task, backbone and budget, from the records."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,7 @@ BUDGETS = {
     "medium": "sizes up to the middle one, and knots from trees",
     "high": "all sizes, and learned knots",
 }
-"""What may be used with each budget; the higher ones include the lower."""
+"""What each budget allows; the higher ones include the lower."""
 
 Configuration = tuple[str, int | None]
 """A method and its size."""
@@ -27,12 +27,12 @@ Configuration = tuple[str, int | None]
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """The configurations that a budget allows for, ranked over the data sets of one task and network.
+    """The configurations that a budget allows, ranked over the data sets of one task and network.
 
     Parameters
     ----------
     task, network, budget : str
-        What it is for.
+        Task, network and budget of the advice.
     configurations : list of (str, int or None)
         Methods with their sizes, the cheapest first.
     scores : ndarray of shape (n_datasets, n_configurations)
@@ -67,14 +67,8 @@ class Advice:
 
 
 def advise(summary: pd.DataFrame) -> list[Advice]:
-    """Return for each task, network and budget the configurations that are complete, on two data sets at least.
-
-    Parameters
-    ----------
-    summary : DataFrame
-        As from `summarise_folds`.
-    """
-    found = []
+    """Return for each task, network and budget the configurations that are complete, on two data sets at least."""
+    advice = []
     whole = summary[summary["complete"]]
     for (task, network), part in whole.groupby(["task", "network"]):
         wide = part.assign(size=part["size"].fillna(0)).pivot(
@@ -87,9 +81,9 @@ def advise(summary: pd.DataFrame) -> list[Advice]:
             chosen = [each for each in allowed if _within(each, budget, sizes_of(part))]
             if len(chosen) > 1 and len(wide) > 1:
                 scores = wide[[_key(each) for each in chosen]].to_numpy(dtype=float)
-                found.append(Advice(str(task), str(network), budget, chosen, scores))
+                advice.append(Advice(str(task), str(network), budget, chosen, scores))
     order = list(METRICS)
-    return sorted(found, key=lambda each: order.index(each.task))
+    return sorted(advice, key=lambda each: order.index(each.task))
 
 
 def _key(configuration: Configuration) -> tuple[str, float]:
@@ -97,7 +91,7 @@ def _key(configuration: Configuration) -> tuple[str, float]:
 
 
 def _cheapest_first(part: pd.DataFrame) -> list[Configuration]:
-    """Return configurations by their parameters, those with as many in the order of the paper."""
+    """Return configurations by their parameters; equal ones in the order of `METHOD_TABLE`."""
     places = {method: place for place, method in enumerate(in_order(part["method"].unique()))}
     cost = part.groupby(["method", "size"], dropna=False)["parameters"].median().reset_index()
     cost["place"] = cost["method"].map(places)
@@ -109,7 +103,7 @@ def _cheapest_first(part: pd.DataFrame) -> list[Configuration]:
 
 
 def _within(configuration: Configuration, budget: str, sizes: list[int | None]) -> bool:
-    """Return whether a budget allows for a method of this size; methods that are not known count as dear."""
+    """Return whether a budget allows a method of this size; unknown methods count as expensive."""
     method, size = configuration
     known = METHOD_TABLE.get(method)
     learned = known is None or known.learnable
@@ -120,16 +114,10 @@ def _within(configuration: Configuration, budget: str, sizes: list[int | None]) 
     return budget == "high" or (2 * place <= len(sizes) - 1 and not learned)
 
 
-def advice_table(found: list[Advice]) -> Table:
-    """Return the best configuration for each task, network and budget, and whether it is worth more than the cheapest.
-
-    Parameters
-    ----------
-    found : list of Advice
-        As from `advise`.
-    """
+def advice_table(advice: list[Advice]) -> Table:
+    """Return the best configuration for each task, network and budget, and whether it is better than the cheapest."""
     rows = []
-    for each in found:
+    for each in advice:
         best, intervals = each.best, each.intervals
         means = each.scores.mean(axis=0)
         verdict = "is the cheapest" if best == 0 else "yes" if each.p < 0.05 else "not significantly"

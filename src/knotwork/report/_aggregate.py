@@ -1,5 +1,6 @@
-"""From records of single networks to scores over folds, blocks, and tables of ranks."""
+"""From records of single networks to scores over folds, tables of ranks, and the parts that are shown apart."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,10 +18,15 @@ __all__ = [
     "METRICS",
     "TASKS",
     "Metric",
+    "Part",
     "RankTable",
+    "file_name",
+    "in_order",
+    "name_size",
     "rank_table",
     "read_records",
     "sizes_of",
+    "split_records",
     "summarise_folds",
     "wide_blocks",
 ]
@@ -28,7 +34,10 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 
 RUN = ["task", "dataset", "network", "method", "size", "fold", "seed"]
-"""What identifies a trained network."""
+"""Columns that together identify a trained network."""
+
+_FEWEST_SIZES = 4
+"""Sizes from which on a data set is shown as a grid of sizes."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,7 @@ METRICS = {task: _score(task) for task in TASKS}
 """The score by which each task is ranked."""
 
 REQUIRED = ("dataset", "task", "backbone", "method", "size", "fold")
-"""Columns without which records cannot be identified."""
+"""Columns that identify a network, without which there is no report."""
 
 OPTIONAL = {
     "key": None, "tokens": None, "variant": None, "together": None, "seed": 0, "status": "ok",
@@ -75,16 +84,16 @@ OPTIONAL = {
     "data_sha256": None, "plan": None, "plan_hash": None, "version": None, "torch_version": None, "host": None,
     "device": None, "error": None,
 }  # fmt: skip
-"""Columns that a report can do without, and what stands in for each."""
+"""Columns that a report can do without, and the default of each."""
 
 
 def read_records(records: pd.DataFrame) -> pd.DataFrame:
     """Return records with every column that a report reads, and with `network` and `score`.
 
-    Tasks named ``binary`` or ``multiclass`` count as classification. Each kind of tokens of a backbone, and each
-    variant of training, is a network of its own, and so is training alone and in a stack, where a backbone has both. A
-    network recorded twice counts once: the last that went well, otherwise the last failure. A failed one, or one whose
-    score is not finite, has no score.
+    Tasks named ``binary`` or ``multiclass`` count as classification. Each kind of tokens of a backbone and each variant
+    of training has a `network` name of its own; so do training alone and training in a stack, where a backbone has
+    both. A network that is recorded twice counts once: the last successful record, otherwise the last failure. A
+    failed network, or one whose score is not finite, has no score.
 
     Parameters
     ----------
@@ -181,15 +190,27 @@ def sizes_of(summary: pd.DataFrame) -> list[int | None]:
     return sizes or ([None] if len(summary) else [])
 
 
-def wide_blocks(summary: pd.DataFrame, n_sizes: int = 4) -> list[tuple[str, str]]:
-    """Return the data sets and networks run with at least `n_sizes` sizes, which so have a grid of their own."""
+def name_size(size: int | None) -> str:
+    """Return a size as headings and legends have it."""
+    return "no size" if size is None else f"size {size}"
+
+
+def file_name(kind: str, task: str, size: int | None) -> str:
+    """Return the name of the files of a table or figure of one task and size."""
+    return f"{kind}_{task}" + ("" if size is None else f"_size{size}")
+
+
+def wide_blocks(summary: pd.DataFrame, n_sizes: int = _FEWEST_SIZES) -> list[tuple[str, str]]:
+    """Return the data sets and networks with at least `n_sizes` sizes, each of which is shown as a grid of sizes."""
     counts = summary.groupby(["dataset", "network"])["size"].nunique()
     return [(str(dataset), str(network)) for dataset, network in counts[counts >= n_sizes].index]
 
 
 @dataclass(frozen=True, eq=False)
 class RankTable:
-    """Scores of the methods on the complete blocks of one task and size, and what follows from them.
+    """Scores of the methods on the complete blocks of one task and size, with ranks and tests.
+
+    A block is a data set with a network.
 
     Parameters
     ----------
@@ -239,7 +260,7 @@ class RankTable:
 
     @property
     def why_not(self) -> str:
-        """What stands in the way of ranks or tests, as a sentence; empty if nothing does."""
+        """The reason why there are no ranks or tests, as a sentence; empty if there are both."""
         if len(self.methods) < 2:
             n = len(self.methods)
             return f"Ranks need two methods with scores; there {'is' if n == 1 else 'are'} {n or 'none'}."
@@ -321,7 +342,7 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
     if network is not None:
         chosen &= summary["network"] == network
     part = summary[chosen]
-    if size is not None:  # blocks that were not run at this size have methods without one, but are none of it
+    if size is not None:  # methods without a size also have scores in blocks that were not run at this size
         blocks_of_size = part[part["size"] == size].set_index(["dataset", "network"]).index
         part = part[part.set_index(["dataset", "network"]).index.isin(blocks_of_size)]
     wide = (
@@ -339,7 +360,7 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
     blocks = [(str(dataset), str(name)) for name, dataset in wide.index]
     methods = [str(method) for method in wide.columns]
     left_out = {
-        block: [method for method, there in zip(methods, row, strict=True) if not there]
+        block: [method for method, has_score in zip(methods, row, strict=True) if not has_score]
         for block, row, complete in zip(blocks, present.to_numpy(), whole, strict=True)
         if not complete
     }
@@ -348,7 +369,126 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
 
 
 def in_order(methods: npt.ArrayLike) -> list[str]:
-    """Return methods in the order of the paper, others after them by name."""
+    """Return methods in the order of `METHOD_TABLE`, unknown ones after them by name."""
     places = {method: place for place, method in enumerate(METHOD_TABLE)}
     names = sorted({str(method) for method in np.asarray(methods)})
     return sorted(names, key=lambda name: places.get(name, len(places)))
+
+
+_IDENTITY = ["dataset", "backbone", "variant", "together", "method", "size", "fold", "seed"]
+"""Columns that identify a network, without `tokens`: in the ranks a backbone has one block for each data set, not one
+for each kind of its tokens."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Records that are ranked or drawn together.
+
+    Parameters
+    ----------
+    kind : {"benchmark", "grid", "times", "traces"}
+        Methods on data sets, one data set with many sizes, networks trained to measure times, or networks trained for
+        the paths of knots or fitted curves that are kept beside their records.
+    plans : tuple of str
+        Names of the plans; empty if the records do not name them.
+    frame : DataFrame
+        The records, one row for each network, with the columns `network` (backbone, tokens and variant) and `score`
+        (NRMSE or AUC).
+    """
+
+    kind: str
+    plans: tuple[str, ...]
+    frame: pd.DataFrame
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """Means over folds.
+
+        Columns `task dataset network method size mean sd n expected complete seconds parameters`; `complete` says
+        whether a method has all folds.
+        """
+        return summarise_folds(self.frame)
+
+    @cached_property
+    def tables(self) -> list[RankTable]:
+        """The ranks of each task and size."""
+        return [
+            rank_table(self.summary, task, size=size)
+            for task in TASKS
+            for size in sizes_of(self.summary[self.summary["task"] == task])
+        ]
+
+    @property
+    def title(self) -> str:
+        """The plans, for headings."""
+        return ", ".join(self.plans) or "these records"
+
+
+def split_records(records: pd.DataFrame, traced: Collection[str] = ()) -> list[Part]:
+    """Split records by their plans into parts, benchmarks first, the one with most networks at the head.
+
+    Plans whose names begin with the same word before a hyphen, as ``wine-mlp`` and ``wine-ft``, are one part, unless
+    one has methods that the other lacks, or both have trained the same network in different ways or with other tokens,
+    so that it would count twice (within one plan, every kind of tokens has its own block). A plan with `traced`
+    networks is shown by what was kept of them; a single data set with four sizes or more is a grid; a single data set
+    whose networks were trained alone measures times, and a plan that trained them in stacks joins it; the others are
+    benchmarks.
+
+    Parameters
+    ----------
+    records : DataFrame
+        As for `read_records`; a column `plan` names the plan of each row, and a network that belongs to two plans has
+        two rows. Without that column all records are one plan.
+    traced : collection of str, default=()
+        Keys of networks with paths of knots or fitted curves.
+    """
+    if "plan" not in records.columns:
+        return [_part((), records, traced)]
+    names = records["plan"].astype(object).where(records["plan"].notna(), "").astype(str)
+    by_plan = sorted(records.groupby(names), key=lambda each: -len(each[1]))
+    groups: list[tuple[list[str], pd.DataFrame]] = []
+    for name, rows in by_plan:
+        for place, (members, held) in enumerate(groups):
+            if _belong_together(members, held, str(name), rows):
+                groups[place] = [*members, str(name)], pd.concat([held, rows], ignore_index=True)
+                break
+        else:
+            groups.append(([str(name)], rows))
+    parts = [_part([name for name in members if name], held, traced) for members, held in groups]
+    return sorted(parts, key=lambda part: (part.kind != "benchmark", -len(part.frame)))
+
+
+def _belong_together(members: Sequence[str], held: pd.DataFrame, name: str, rows: pd.DataFrame) -> bool:
+    """Return whether the rows of a plan can be ranked with those of other plans."""
+    if name.partition("-")[0] != members[0].partition("-")[0]:
+        return False
+    if _is_timed(held) or _is_timed(rows):
+        return set(held["dataset"]) == set(rows["dataset"])
+    if not set(rows["method"]) <= set(held["method"]):
+        return False
+    if "key" not in rows.columns:
+        return True
+    new = rows[~rows["key"].isin(held["key"])]
+    identity = [name for name in _IDENTITY if name in rows.columns and name in held.columns]
+    both = pd.concat([each[identity].drop_duplicates() for each in (held, new)])
+    return not both.duplicated().any()
+
+
+def _is_timed(rows: pd.DataFrame) -> bool:
+    """Return whether networks were trained alone, each for its time, on a single data set."""
+    if "together" not in rows.columns or rows["dataset"].nunique() > 1:
+        return False
+    return bool(rows["together"].astype(object).eq(False).any()) and rows["size"].nunique() < _FEWEST_SIZES
+
+
+def _part(plans: Sequence[str], records: pd.DataFrame, traced: Collection[str]) -> Part:
+    frame = read_records(records)
+    if frame["key"].isin(list(traced)).any():
+        kind = "traces"
+    elif _is_timed(frame):
+        kind = "times"
+    elif frame["dataset"].nunique() == 1 and frame["size"].nunique() >= _FEWEST_SIZES:
+        kind = "grid"
+    else:
+        kind = "benchmark"
+    return Part(kind, tuple(sorted(plans)), frame)

@@ -42,11 +42,11 @@ def draw_cd_diagram(
     dark: bool = False,
     title: str | None = None,
 ) -> Axes:
-    """Draw average ranks on a line, best at the left, with bars over the methods that the test does not tell apart.
+    """Draw average ranks on a line, best at the left, with bars over methods that do not differ significantly.
 
     The better half of the methods is named at the left, the other at the right, each with its average rank. The bars
     are those of `knotwork.stats.cliques`, and the critical difference is drawn to scale above the line. Names are
-    written on one line each, whatever they hold.
+    written on one line each; line breaks in them become spaces.
 
     Parameters
     ----------
@@ -57,8 +57,8 @@ def draw_cd_diagram(
     cd : float
         The critical difference, as from `knotwork.stats.critical_difference`.
     axes : Axes, optional
-        Where to draw; its place and size must be final, and text is made smaller until it fits. By default, a figure of
-        its own, as wide and as high as the names need.
+        Axes to draw on; their place and size must be final, and text is made smaller until it fits. By default, a new
+        figure, as wide and as high as the names need.
     dark : bool, default=False
         Whether to draw for a dark background.
     title : str, optional
@@ -67,7 +67,7 @@ def draw_cd_diagram(
     Returns
     -------
     Axes
-        What was drawn on, not shown and not saved; ``axes.figure`` is the figure. The artists have group ids: ``cd``,
+        The axes, not shown and not saved; ``axes.figure`` is the figure. The artists have group ids: ``cd``,
         ``clique``, ``name``, ``rank``, ``leader``, ``scale``.
 
     References
@@ -88,7 +88,7 @@ def draw_cd_diagram(
     theme = theme_of(check_bool(dark, "dark"))
     plan = _plan(labels, values, cd)
     if axes is None:
-        axes = _own_axes(plan, theme, title)
+        axes = _new_axes(plan, theme, title)
     scale = _fit(axes, plan)
     if title is not None:
         size = _TITLE * _FONT * scale
@@ -102,7 +102,7 @@ def draw_cd_diagram(
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """What is drawn where: ranks on the x axis, inches from the top on the y axis."""
+    """Places of all parts: ranks on the x axis, inches from the top on the y axis."""
 
     labels: list[str]
     ranks: Floats
@@ -121,12 +121,12 @@ class _Plan:
 
     @property
     def start(self) -> float:
-        """Left end of what is drawn to scale, a little before the line of ranks."""
+        """Left end of the part drawn to scale, a little before the line of ranks."""
         return self.low - 0.02 * (self.high - self.low)
 
     @property
     def end(self) -> float:
-        """Right end of what is drawn to scale, a little after the line of ranks."""
+        """Right end of the part drawn to scale, a little after the line of ranks."""
         return max(self.high, self.low + self.cd) + 0.02 * (self.high - self.low)
 
     @property
@@ -169,7 +169,7 @@ def _levels(spans: list[tuple[float, float]], gap: float) -> list[tuple[float, f
     return placed
 
 
-def _own_axes(plan: _Plan, theme: Theme, title: str | None) -> Axes:
+def _new_axes(plan: _Plan, theme: Theme, title: str | None) -> Axes:
     width, height = plan.left + _LINE + plan.right, plan.height
     if title is not None:
         width, height = max(width, 1.25 * _TITLE * _width(title)), height + 0.35
@@ -253,7 +253,7 @@ def _write(
     align: tuple[str, str],
     shift: float = 0.0,
 ) -> None:
-    """Write a text as it is, `shift` inches to the right of a point, at `size` times the natural size."""
+    """Write a text without markup, `shift` inches to the right of a point, at `size` times the natural size."""
     axes.annotate(
         text,
         at,

@@ -1,33 +1,79 @@
 """The report: tables, figures and one HTML page from records, and the reading of records from a folder."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
 from knotwork._checks import argument_error
-from knotwork.report._files import ReportFiles
-from knotwork.report._pages import page_template
-from knotwork.report._parts import split_records
-from knotwork.report._sections import (
-    benchmark_section,
-    comparison_section,
-    extra_section,
-    grid_section,
-    source_section,
-    time_section,
-    trace_section,
+from knotwork._files import write_atomically
+from knotwork.report._advice import BUDGETS, advice_table, advise
+from knotwork.report._aggregate import TASKS, Part, RankTable, sizes_of, split_records, summarise_folds, wide_blocks
+from knotwork.report._costs import (
+    complexity_table,
+    describe_ratios,
+    describe_stacks,
+    overhead_table,
+    ratio_table,
+    ratios_of,
+    stack_table,
+    time_table,
+)
+from knotwork.report._page import Content, Picture, ReportFiles, Section, page_template
+from knotwork.report._pictures import (
+    cd_picture,
+    cost_picture,
+    grid_picture,
+    heatmap_picture,
+    score_picture,
+    size_picture,
+    time_picture,
 )
 from knotwork.report._style import DARK, LIGHT
-from knotwork.report._traces import Traces, load_traces
-from knotwork.report._words import describe_records
+from knotwork.report._tables import (
+    Table,
+    average_rank_table,
+    browse_table,
+    dataset_table,
+    detail_table,
+    grid_table,
+    win_table,
+)
+from knotwork.report._traces import (
+    Traces,
+    describe_knots,
+    fit_picture,
+    knot_pictures,
+    learning_picture,
+    load_traces,
+    scatter_picture,
+)
+from knotwork.report._words import (
+    checksum_table,
+    describe_gaps,
+    describe_grids,
+    describe_ranks,
+    describe_records,
+    list_failures,
+    list_sources,
+)
 from knotwork.study import load_results
 from knotwork.study._manifest import read_manifests
 
 __all__ = ["load_plans", "load_records", "make_report", "report_folder"]
+
+_MOST_GRIDS = 4
+"""Data sets with many sizes that the page shows; all of them are written to tables."""
+
+_NO_RANKS = "There are no ranks to show; the summary says why."
+
+SectionMaker = Callable[[Sequence[Part]], Section | None]
+"""Makes a further section of a report from its parts; None leaves it out."""
 
 
 def load_records(folder: Path) -> pd.DataFrame:
@@ -36,14 +82,15 @@ def load_records(folder: Path) -> pd.DataFrame:
     Parameters
     ----------
     folder : Path
-        What ``knotwork study run --out`` was given; its records are the Parquet files in ``folder/records``.
+        The folder of the study, as in ``knotwork study run --out``; its records are the Parquet files in
+        ``folder/records``.
 
     Returns
     -------
     DataFrame
-        One row per trained network and plan: a network that serves two plans is there twice, with the name of each in
-        the column `plan`. Of plans of the same name the latest counts. If the folder does not say which plans were run
-        in it, each network is there once, with the plan that it was trained for.
+        One row per trained network and plan: a network that belongs to two plans has two rows, with the name of each
+        plan in the column `plan`. Of plans of the same name the latest counts. If the folder does not name its plans,
+        each network has one row, with the plan that it was trained for.
     """
     if not any((Path(folder) / "records").glob("*.parquet")):
         raise argument_error(
@@ -56,7 +103,7 @@ def load_records(folder: Path) -> pd.DataFrame:
 
 
 def load_plans(folder: Path) -> dict[str, Any] | None:
-    """Read what a study wrote of its plans into ``folder/plans``, without the lists of networks; None if nothing.
+    """Read the plans that a study wrote into ``folder/plans``, without the lists of networks; None if there is none.
 
     Parameters
     ----------
@@ -70,20 +117,25 @@ def load_plans(folder: Path) -> dict[str, Any] | None:
     return plans or None
 
 
-def report_folder(folder: Path, out: Path, *, paper: Path | None = None) -> Path:
-    """Write the report of a study, from all that its folder holds; parameters and result as in `make_report`.
+def report_folder(folder: Path, out: Path, *, sections: Sequence[SectionMaker] = ()) -> Path:
+    """Write the report of a study from the records, plans and traces in its folder, as `make_report` does.
 
     Parameters
     ----------
     folder : Path
-        What ``knotwork study run --out`` was given.
+        The folder of the study.
     out : Path
         The page to write.
-    paper : Path, optional
-        A folder with the paper's numbers.
+    sections : sequence of callable, default=()
+        Makers of further sections, as in `make_report`.
+
+    Returns
+    -------
+    Path
+        The page.
     """
     records = load_records(folder)
-    return make_report(records, out, plan=load_plans(folder), paper=paper, traces=load_traces(folder))
+    return make_report(records, out, plan=load_plans(folder), traces=load_traces(folder), sections=sections)
 
 
 def make_report(
@@ -91,14 +143,14 @@ def make_report(
     out: Path,
     *,
     plan: Mapping[str, Any] | None = None,
-    paper: Path | None = None,
     traces: Traces | None = None,
+    sections: Sequence[SectionMaker] = (),
 ) -> Path:
     """Write tables, figures and a page that shows them, from records alone.
 
-    Whatever is missing (methods, folds, a task, times), the report is made, and says what it could not compute. Only
-    an empty frame, or one without the columns that tell networks apart, is refused. Records of several plans are shown
-    in parts, as `split_records` has them; only those of the largest benchmark are ranked in the main sections.
+    If methods, folds, a task or times are missing, the report is made all the same, and says what it could not
+    compute. Only an empty frame, or one without the columns that identify a network, is refused. Records of several
+    plans are shown in parts; only those of the largest benchmark are ranked in the main sections.
 
     Parameters
     ----------
@@ -108,42 +160,55 @@ def make_report(
         The page to write; ``tables/`` and ``figures/`` are written beside it.
     plan : mapping, optional
         The plan of the study, shown as it is.
-    paper : Path, optional
-        A folder with the paper's numbers, ``average_ranks_{task}.csv``, ``quoted_averages.csv`` and
-        ``ablation_nrmse.csv``; without it nothing is compared with them.
     traces : Traces, optional
-        What the study has kept beside its records, as from `knotwork.report._traces.load_traces`.
+        Histories, paths of knots and fitted curves, as from `load_traces`.
+    sections : sequence of callable, default=()
+        Makers of further sections. Each is called with the parts of the report, a list of `Part`, the largest
+        benchmark first, and returns a `Section`, or None if it has nothing to show.
 
     Returns
     -------
     Path
         The page.
+
+    Examples
+    --------
+    A section that counts the networks of each part::
+
+        def count(parts):
+            return Section("Networks", [f"{part.title}: {len(part.frame):,}." for part in parts], name="networks")
+
+        make_report(load_records("results"), "results/report.html", sections=[count])
     """
     if len(records) == 0:
         raise argument_error("records", "have at least one row", records.shape)
     traced = set() if traces is None else {*traces.knots["key"].unique(), *traces.curves["key"].unique()}
     parts = split_records(records, traced)
-    benchmarks, grids, times, traced_parts = (
-        [part for part in parts if part.kind == kind] for kind in ("benchmark", "grid", "times", "traces")
-    )
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    files = ReportFiles(out.parent)
     frame = _once([part.frame for part in parts])
+    main = next((part for part in parts if part.kind == "benchmark"), None)
+    further = [section for make in sections if (section := make(parts)) is not None]
+    files = ReportFiles(out.parent)
     page = page_template("report.html.j2").render(
         numbers=describe_records(frame),
-        main=benchmark_section(benchmarks[0], files, traces) if benchmarks else None,
-        grids=[grid_section(part, files) for part in grids],
-        times=[time_section(part, ReportFiles(out.parent, f"{part.title}_")) for part in times],
-        extras=[extra_section(part, ReportFiles(out.parent, f"{part.title}_")) for part in benchmarks[1:]],
-        traces=[trace_section(part, traces, files) for part in traced_parts if traces is not None],
-        paper=comparison_section(parts, files, paper=paper),
-        provenance=source_section(frame, plan, files),
+        summary=files.section(_summary(main, [part for part in parts if part.kind == "grid"])),
+        sections=[
+            *_sections(parts, out.parent, traces),
+            *(files.section(replace(each, name=each.name or each.title)) for each in further),
+        ],
+        provenance={
+            "sources": list_sources(frame),
+            "plan": None if plan is None else json.dumps(plan, indent=2, default=str, ensure_ascii=False),
+            "checksums": files.table(checksum_table(frame)),
+            "failures": list_failures(frame),
+        },
+        budgets=None if main is None else BUDGETS,
         light=LIGHT,
         dark=DARK,
         knotwork_version=version("knotwork"),
     )
-    out.write_text(page, encoding="utf-8")
+    write_atomically(out, lambda file: file.write(page.encode()))
     return out
 
 
@@ -151,3 +216,213 @@ def _once(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """Return the rows of all parts, a network that several plans share only once."""
     frame = pd.concat(frames, ignore_index=True)
     return frame[frame["key"].isna() | ~frame["key"].duplicated()].reset_index(drop=True)
+
+
+def _summary(main: Part | None, grids: Sequence[Part]) -> Section:
+    """Return the results of the main benchmark and of the grids of sizes in sentences."""
+    content: list[Content] = []
+    if main is None:
+        content.append("No plan here compares methods over data sets, so nothing is ranked.")
+    else:
+        content += _results(main)
+    content += [("findings", describe_grids(part.summary, wide_blocks(part.summary))) for part in grids]
+    return Section("Summary", content)
+
+
+def _results(part: Part) -> list[Content]:
+    """Return what is missing in a benchmark, and the results of its tests."""
+    gaps = describe_gaps(part.tables, part.frame)
+    return [("gaps", gaps), ("findings", [describe_ranks(table) for table in part.tables])]
+
+
+def _sections(parts: Sequence[Part], folder: Path, traces: Traces | None) -> list[dict[str, Any]]:
+    """Write the tables and figures of all parts, and return their sections in the order of the page."""
+    benchmarks, grids, times, traced = (
+        [part for part in parts if part.kind == kind] for kind in ("benchmark", "grid", "times", "traces")
+    )
+    made = [
+        ("", section)
+        for part in benchmarks[:1]
+        for section in (
+            _rank_section(part), _backbone_section(part), _size_section(part), _score_section(part),
+            _cost_section(part, traces, times),
+        )
+    ]  # fmt: skip
+    made += [("", _grid_section(part, f"grid-{i}")) for i, part in enumerate(grids, 1)]
+    made += [(f"{part.title}_", _time_section(part, f"times-{i}")) for i, part in enumerate(times, 1)]
+    if traces is not None:
+        made += [("", _trace_section(part, traces, f"traces-{i}")) for i, part in enumerate(traced, 1)]
+    made += [(f"{part.title}_", _extra_section(part, f"extra-{i}")) for i, part in enumerate(benchmarks[1:], 1)]
+    # Tables of several parts have the same names, so the files of all but the main parts begin with their plans.
+    return [ReportFiles(folder, prefix).section(section) for prefix, section in made]
+
+
+def _rank_section(part: Part) -> Section:
+    """Return average ranks and critical difference diagrams by task."""
+    intro = (
+        "In each block (a data set with a backbone) methods are ranked by their mean score over folds; 1 is the best, "
+        "ties share the average. Bars join methods that do not differ significantly (Nemenyi, 0.05)."
+    )
+    ranks: list[Content] = [*_task_ranks(part, named=True)]
+    return Section("Ranks", [intro, *(ranks or [_NO_RANKS])], name="ranks")
+
+
+def _task_ranks(part: Part, *, named: bool = False) -> list[Section]:
+    """Return for each task with ranks the diagrams of all sizes, and beside them the average ranks."""
+    sections: list[Section] = []
+    for task, tables in _ranked(part).items():
+        left: list[Content] = []
+        for table in tables:
+            left.append(cd_picture(table) if table.has_tests else f"{table.label}: {table.why_not}")
+            title = f"Ranks in detail and wins, {table.label.lower()}"
+            left.append(Section(title, [detail_table(table), win_table(table)], folded=True))
+        layout = "ranks" if any(table.has_tests for table in tables) else "plain"
+        columns = ("columns", (layout, left, [average_rank_table(tables)]))
+        sections.append(Section(task.capitalize(), [columns], name=f"ranks-{task}" if named else ""))
+    return sections
+
+
+def _ranked(part: Part) -> dict[str, list[RankTable]]:
+    """Return the tables that have ranks by task; tasks without any are left out."""
+    by_task = {task: [table for table in part.tables if table.task == task and table.has_ranks] for task in TASKS}
+    return {task: tables for task, tables in by_task.items() if tables}
+
+
+def _heatmaps(part: Part, task: str) -> list[Picture]:
+    pictures = (heatmap_picture(part.summary, task, of=of) for of in ("rank", "score"))
+    return [picture for picture in pictures if picture is not None]
+
+
+def _backbone_section(part: Part) -> Section:
+    """Return heatmaps by backbone and size, and the recommendations."""
+    content: list[Content] = []
+    for task in _ranked(part):
+        lacking = f"{task.capitalize()}: fewer than two backbones or sizes have ranks, so there is no heatmap."
+        content += _heatmaps(part, task) or [lacking]
+    advice = advice_table(advise(part.summary))
+    lacking = "There is no recommendation: it needs two methods on two data sets with the same backbone."
+    return Section("By backbone", [*(content or [_NO_RANKS]), advice if advice.rows else lacking], name="heatmaps")
+
+
+def _size_section(part: Part) -> Section:
+    """Return average ranks by size, and scores by size where a data set has many sizes."""
+    curves = [size_picture([table for table in part.tables if table.task == task]) for task in TASKS]
+    grids, files = _grids(part.summary)
+    content = [picture for picture in curves if picture is not None] + grids
+    lacking = "There are no curves to show: they need two sizes, each with tests."
+    return Section("By size", content or [lacking], name="sizes", files=files)
+
+
+def _grids(summary: pd.DataFrame) -> tuple[list[Content], list[Table]]:
+    """Return scores by size of the data sets and networks with many sizes, and the tables that are not shown."""
+    content: list[Content] = []
+    tables = []
+    for dataset, network in wide_blocks(summary):
+        table = grid_table(summary, dataset, network=network)
+        if len(content) < 2 * _MOST_GRIDS:
+            content += [grid_picture(summary, dataset, network=network), _folded(table)]
+        else:
+            tables.append(table)
+    if tables:
+        content.append(f"Grids of {len(tables)} more data sets and backbones are in the folder of tables.")
+    return content, tables
+
+
+def _folded(table: Table, title: str = "") -> Section:
+    return Section(title or table.title, [table], folded=True)
+
+
+def _score_section(part: Part) -> Section:
+    """Return the scores, to sort and filter."""
+    table = browse_table(part.summary)
+    content = [score_picture(part.summary), ("browse", table)]
+    return Section("By data set", content, name="scores", files=[table, *_score_tables(part)])
+
+
+def _score_tables(part: Part) -> list[Table]:
+    """Return the scores of each task and size, which are written to files only."""
+    summary = part.summary
+    return [
+        dataset_table(summary, task, size=size)
+        for task in TASKS
+        for size in sizes_of(summary[summary["task"] == task])
+    ]  # fmt: skip
+
+
+def _cost_section(part: Part, traces: Traces | None, times: Sequence[Part]) -> Section:
+    """Return cost against quality, learning curves, times, and parameters."""
+    stacked = part.frame["together"].astype(object).eq(True)
+    costs = [cost_picture(part.summary, table) for table in part.tables if table.has_ranks]
+    costs = [picture for picture in costs if picture is not None]
+    learning = [] if traces is None else [learning_picture(part.frame, traces.histories, task) for task in TASKS]
+    picture, overhead = time_picture(part.summary), overhead_table(part.summary)
+    times_table = _folded(time_table(part.summary), "Training times as a table")
+    content: list[Content] = [
+        *([] if stacked.all() else describe_ratios(ratios_of(part.frame))),
+        ("html", _stack_note(times)) if stacked.any() else None,
+        Section("", costs) if costs else
+        "Cost against quality needs ranks and recorded times; these records do not have both.",
+        *learning,
+        *([picture, times_table] if picture else ["No times are recorded."]),
+        _folded(overhead) if overhead.rows else None,
+        _folded(complexity_table(), "Order of the work per batch, by formula"),
+    ]  # fmt: skip
+    return Section("Cost and quality", content, name="costs")
+
+
+def _stack_note(times: Sequence[Part]) -> Markup:
+    """Say how the times of stacks are to be read, with a link to those of networks that were trained alone."""
+    note = Markup(
+        "<p>Networks were trained in stacks, whose members share the time in equal parts: seconds differ between "
+        "methods by the epochs they took and by the fitting of knots, not by the cost of an epoch of each.{}</p>"
+    )
+    link = Markup(' Times of networks trained alone are under <a href="#times-1">{}</a>.')
+    return note.format(link.format(times[0].title) if times else "")
+
+
+def _grid_section(part: Part, name: str) -> Section:
+    """Return one data set with many sizes: its curves and its table."""
+    content, files = _grids(part.summary)
+    return Section(f"Sizes: {part.title}", [scatter_picture(part.frame), *content], name=name, files=files)
+
+
+def _trace_section(part: Part, traces: Traces, name: str) -> Section:
+    """Return the networks whose fitted curves or paths of knots were kept."""
+    content = [
+        *describe_knots(part.frame, traces.knots),
+        fit_picture(part.frame, traces.curves),
+        *knot_pictures(part.frame, traces.knots),
+        _folded(browse_table(part.summary)),
+    ]
+    return Section(f"Traces: {part.title}", content, name=name, files=_score_tables(part))
+
+
+def _time_section(part: Part, name: str) -> Section:
+    """Return the networks that were trained alone to measure times, and the same ones in stacks."""
+    pairs = ratios_of(part.frame)
+    alone = part.frame[part.frame["together"].astype(object).ne(True)]
+    tables = [table for table in (ratio_table(pairs), stack_table(part.frame)) if table.rows]
+    overhead = overhead_table(part.summary)
+    content = [
+        f"On {', '.join(sorted(part.frame['dataset'].unique()))}.",
+        *describe_ratios(pairs),
+        *describe_stacks(part.frame),
+        time_picture(summarise_folds(alone)) or "No times are recorded.",
+        *tables,
+        _folded(overhead) if overhead.rows else None,
+        _folded(time_table(part.summary), "Training times as a table"),
+        _folded(browse_table(part.summary)),
+    ]
+    return Section(f"Times: {part.title}", content, name=name, files=_score_tables(part))
+
+
+def _extra_section(part: Part, name: str) -> Section:
+    """Return a benchmark beside the main one, in short: results, ranks, and all scores."""
+    content = [
+        f"{len(part.frame):,} networks that are not part of the ranks above.",
+        *_results(part),
+        *_task_ranks(part),
+        _folded(browse_table(part.summary)),
+    ]
+    heatmaps = [picture for task in _ranked(part) for picture in _heatmaps(part, task)]
+    return Section(f"Plan: {part.title}", content, name=name, files=[*_score_tables(part), *heatmaps])

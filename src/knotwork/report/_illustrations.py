@@ -1,7 +1,8 @@
-"""The paper's illustrations: one value under every encoding, fits of two synthetic problems, a scatter of data."""
+"""Pictures of encodings and data: the functions of an encoder, one value under every family, fits, and scatter."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +11,115 @@ from matplotlib.figure import Figure
 
 from knotwork import basis
 from knotwork._checks import argument_error
+from knotwork.encoders import make_encoder
 from knotwork.report._style import Theme, clean_axes, theme_of
 
-__all__ = ["Fit", "FitPanel", "draw_encoded_value", "draw_fits", "draw_scatter"]
+__all__ = [
+    "Fit",
+    "FitPanel",
+    "draw_bases",
+    "draw_encoded_value",
+    "draw_features",
+    "draw_fits",
+    "draw_scatter",
+]
+
+PANELS = {
+    "PLE": "piecewise-linear ramps, edges at splits of a tree",
+    "BS-Q": "B-splines, knots at quantiles",
+    "MS-U": "M-splines, knots at equal distances",
+    "IS-CART": "I-splines, knots at splits of a tree",
+}
+"""Methods shown by `draw_bases`, with their titles."""
 
 Floats = npt.NDArray[np.float64]
+
+
+def draw_bases(values: Floats, target: Floats, *, name: str, size: int = 7, dark: bool = False) -> Figure:
+    """Draw the functions of four encodings of one column, their knots, and the histogram of the column.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        A column.
+    target : ndarray of shape (n,)
+        The target, which decides where trees split.
+    name : str
+        Name of the column, for the axis.
+    size : int, default=7
+        Functions per encoding.
+    dark : bool, default=False
+        Whether to draw for a dark background.
+
+    Returns
+    -------
+    Figure
+        A figure of matplotlib's, not shown and not saved.
+    """
+    theme = theme_of(dark)
+    figure = Figure(figsize=(10, 6.2), layout="constrained", facecolor=theme.background)
+    for axes, (method, title) in zip(figure.subplots(2, 2).flat, PANELS.items(), strict=True):
+        encoder = make_encoder(method, size, dtype=np.float64).fit(values[:, None], target)
+        _draw_feature(axes, encoder, values[:, None], feature=0, theme=theme)
+        axes.set_title(f"{method}: {title}", loc="left", fontsize=10, color=theme.ink)
+        axes.set_xlabel(name)
+    return figure
+
+
+def draw_features(encoder: Any, values: npt.ArrayLike, *, names: list[str], dark: bool = False) -> Figure:
+    """Draw the functions and knots of a fitted encoder over the histogram of each column, three panels in a row.
+
+    Parameters
+    ----------
+    encoder : SplineEncoder or PiecewiseLinearEncoder
+        A fitted encoder whose columns all have the same size.
+    values : array-like of shape (n, n_features)
+        The data, complete.
+    names : list of str of length n_features
+        Names of the columns.
+    dark : bool, default=False
+        Whether to draw for a dark background.
+
+    Returns
+    -------
+    Figure
+        A figure of matplotlib's, not shown and not saved. Lines have the group ids ``function`` and ``knot``.
+    """
+    table = np.asarray(values, dtype=float)
+    if table.ndim != 2 or table.shape[1] != len(names):
+        raise argument_error("values", f"have the shape (n, {len(names)})", table.shape)
+    theme = theme_of(dark)
+    n_columns = min(3, len(names))
+    n_rows = -(-len(names) // n_columns)
+    figure = Figure(figsize=(3.4 * n_columns, 2.3 * n_rows), layout="constrained", facecolor=theme.background)
+    grid = figure.subplots(n_rows, n_columns, squeeze=False)
+    for feature, axes in enumerate(grid.flat):
+        if feature < len(names):
+            _draw_feature(axes, encoder, table, feature=feature, theme=theme)
+            axes.set_xlabel(names[feature])
+        else:
+            axes.set_visible(False)
+    return figure
+
+
+def _draw_feature(axes: Axes, encoder: Any, values: Floats, *, feature: int, theme: Theme) -> None:
+    """Draw the functions of one feature, with its knots and the histogram of its values."""
+    low, high = encoder.domain_[feature]
+    grid = np.tile(np.nanmean(values, axis=0), (601, 1))
+    grid[:, feature] = np.linspace(low, high, 601)
+    encoded = np.asarray(encoder.transform(grid), dtype=float)
+    curves = encoded.reshape(601, values.shape[1], -1)[:, feature]
+    clean_axes(axes, theme)
+    counts, edges = np.histogram(values[:, feature], bins=40, range=(low, high))
+    heights = 0.55 * np.nanmax(curves) * counts / counts.max()
+    axes.stairs(heights, edges, fill=True, color=theme.line, zorder=0, gid="histogram")
+    for knot in encoder.knots_[feature]:
+        axes.axvline(knot, color=theme.muted, linewidth=0.8, linestyle=(0, (3, 3)), zorder=1, gid="knot")
+    colours = [theme.blue, theme.orange, theme.green, theme.pink, theme.red, theme.grey]
+    for index, curve in enumerate(curves.T):
+        axes.plot(grid[:, feature], curve, color=colours[index % len(colours)], linewidth=1.6, gid="function")
+    axes.set_xlim(low, high)
+    axes.set_ylim(0, None)
 
 
 def draw_encoded_value(values: npt.ArrayLike, x: float = 0.58, *, size: int = 6, dark: bool = False) -> Figure:
@@ -51,7 +156,7 @@ def draw_encoded_value(values: npt.ArrayLike, x: float = 0.58, *, size: int = 6,
 
 
 def _draw_scalars(axes: Axes, bars: Axes, column: Floats, *, x: float, theme: Theme) -> None:
-    """Draw the data itself, and what scaling makes of the value."""
+    """Draw the data, and the value after scaling."""
     clean_axes(axes, theme)
     axes.hist(column, bins=12, range=(0, 1), color=theme.line)
     axes.plot(column, np.zeros(len(column)), "|", color=theme.muted, markersize=6, clip_on=False)
@@ -108,7 +213,7 @@ class Fit:
     curve : ndarray of shape (n_grid,)
         Its values on the grid.
     note : str
-        How good it is, such as ``"NRMSE 0.031"``.
+        Its quality, such as ``"NRMSE 0.031"``.
     """
 
     name: str
@@ -123,11 +228,11 @@ class FitPanel:
     Parameters
     ----------
     title, ylabel : str
-        What is shown.
+        Title, and label of the vertical axis.
     grid, truth : ndarray of shape (n_grid,)
-        Where curves are evaluated, and the true curve.
+        Points at which curves are evaluated, and the true curve there.
     x, y : ndarray of shape (n,)
-        The data that was fitted to.
+        The data that the curves are fitted to.
     fits : list of Fit
         The fits.
     """
@@ -147,14 +252,16 @@ def draw_fits(panels: Sequence[FitPanel], *, edges: npt.ArrayLike = (), dark: bo
     Parameters
     ----------
     panels : sequence of FitPanel
-        The problems, with as many fits each.
+        The problems, all with the same number of fits.
     edges : array-like of shape (n_edges,), default=()
-        Where bins end, as thin lines.
+        Edges of bins, drawn as thin lines.
     dark : bool, default=False
         Whether to draw for a dark background.
     """
     if not panels or len({len(panel.fits) for panel in panels}) != 1:
-        raise argument_error("panels", "hold problems with as many fits each", [len(panel.fits) for panel in panels])
+        raise argument_error(
+            "panels", "hold problems with the same number of fits", [len(panel.fits) for panel in panels]
+        )
     theme = theme_of(dark)
     n_columns = len(panels[0].fits)
     size = (4.6 * n_columns, 0.2 + 2.8 * len(panels))

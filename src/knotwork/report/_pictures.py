@@ -1,30 +1,29 @@
-"""The figures of a report, each with its caption, what it says without being seen, and what its parts say on hover."""
+"""The figures of a report, each with its caption, a description for readers who cannot see it, and texts on hover."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
-from knotwork.report._aggregate import METRICS, RankTable, in_order, rank_table, sizes_of
-from knotwork.report._agreement import RankPair, draw_agreement
+from knotwork.report._aggregate import METRICS, RankTable, file_name, in_order, name_size, rank_table, sizes_of
 from knotwork.report._cd_diagram import draw_cd_diagram
-from knotwork.report._comparison import PAPER_BLOCKS, RankComparison
-from knotwork.report._costs import draw_cost_quality, draw_training_times
-from knotwork.report._curves import SizeCurve, draw_size_curves
-from knotwork.report._dots import ScorePanel, draw_score_dots
-from knotwork.report._heatmaps import draw_heatmap
-from knotwork.stats import critical_difference
+from knotwork.report._figures import (
+    ScorePanel,
+    SizeCurve,
+    draw_cost_quality,
+    draw_heatmap,
+    draw_score_dots,
+    draw_size_curves,
+    draw_training_times,
+)
+from knotwork.report._page import Picture
+from knotwork.report._tables import grid_name
 
 __all__ = [
-    "Picture",
-    "agreement_picture",
     "cd_picture",
     "cost_picture",
     "grid_picture",
     "heatmap_picture",
-    "paper_picture",
     "score_picture",
     "size_picture",
     "time_picture",
@@ -33,35 +32,6 @@ __all__ = [
 
 _MOST_PANELS = 6
 """Data sets, networks and sizes up to which scores are drawn one by one."""
-
-
-@dataclass(frozen=True, eq=False)
-class Picture:
-    """A figure and its words.
-
-    Parameters
-    ----------
-    name : str
-        Name of its files.
-    figure : Figure
-        A light figure.
-    caption : str
-        What is shown.
-    label : str
-        What is seen, for readers who do not see it.
-    titles : dict of str to str
-        What parts say on hover, by group id.
-    """
-
-    name: str
-    figure: Figure
-    caption: str
-    label: str
-    titles: dict[str, str] = field(default_factory=dict)
-
-
-def _ending(size: int | None) -> str:
-    return "" if size is None else f"_size{size}"
 
 
 def _listed(names: Sequence[str], values: Sequence[float], digits: int = 2) -> str:
@@ -75,56 +45,17 @@ def cd_picture(table: RankTable) -> Picture:
     ranks = _listed([table.methods[i] for i in order], [float(table.ranks[i]) for i in order])
     bars = ""
     if not table.rejects:
-        bars = " Friedman's test does not reject that all are alike, so nothing follows from gaps between bars."
+        bars = " Friedman's test does not reject that all methods are alike, so gaps between bars mean nothing."
     return Picture(
-        f"cd_{table.task}{_ending(table.size)}",
+        file_name("cd", table.task, table.size),
         figure,  # type: ignore[arg-type]
         f"{table.label}: average ranks over {len(table.blocks)} blocks.{bars}",
         f"Critical difference diagram, {table.label}. Critical difference {table.cd:.2f}. Average ranks: {ranks}.",
     )
 
 
-def paper_picture(paper: pd.DataFrame, task: str, *, size: int) -> Picture | None:
-    """Return the critical difference diagram of the paper's own ranks; None if it has fewer than two of this size.
-
-    Parameters
-    ----------
-    paper : DataFrame
-        A column `method`, and a column ``m{size}`` for each size.
-    task : str
-        A key of `METRICS`, which says over how many blocks the ranks are.
-    size : int
-        The size.
-    """
-    column = f"m{size}"
-    if column not in paper.columns or paper[column].notna().sum() < 2:
-        return None
-    ranks = paper.dropna(subset=[column]).set_index("method")[column].astype(float).sort_values(kind="stable")
-    names, values, n = [str(name) for name in ranks.index], ranks.to_numpy(), PAPER_BLOCKS[task]
-    cd = critical_difference(len(ranks), n)
-    label = f"{task.capitalize()}, size {size}"
-    return Picture(
-        f"paper_cd_{task}_size{size}",
-        draw_cd_diagram(names, values, cd, title=f"{label}, the paper's ranks").get_figure(root=True),  # type: ignore[arg-type]
-        f"{label}, the paper's numbers: average ranks over {n} blocks. Bars join methods that do not differ "
-        "significantly (Nemenyi, 0.05).",
-        f"Critical difference diagram of the paper's ranks, {label}. Critical difference {cd:.2f}. Average ranks: "
-        f"{_listed(names, values.tolist())}.",
-    )
-
-
 def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Picture | None:
-    """Return average ranks or mean scores within each backbone and size, against methods; None for a single row.
-
-    Parameters
-    ----------
-    summary : DataFrame
-        As from `summarise_folds`.
-    task : str
-        A key of `METRICS`.
-    of : {"rank", "score"}
-        What the cells show.
-    """
+    """Return average ranks or mean scores (`of`) within each backbone and size, by method; None for a single row."""
     part, metric = summary[summary["task"] == task], METRICS[task]
     tables = [
         (network, table)
@@ -157,31 +88,8 @@ def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Pi
     return Picture(
         f"heatmap_{task}" if of == "rank" else f"heatmap_scores_{task}", figure,
         f"{task.capitalize()}: {what} over data sets, within backbone and size ({direction}); the best of each row in "
-        "bold." + (" In brackets: data sets of the row; rows with others do not compare." if uneven else ""),
+        "bold." + (" In brackets: data sets of the row; rows with different ones do not compare." if uneven else ""),
         f"Heatmap of {what}, {task}, backbone and size against method. Best of each row: {'; '.join(best)}.", titles,
-    )  # fmt: skip
-
-
-def agreement_picture(found: Sequence[RankComparison]) -> Picture | None:
-    """Return our average ranks over all networks against the paper's; None if nothing is compared."""
-    whole = [each for each in found if each.network is None and len(each.both) > 1]
-    if not whole:
-        return None
-    titles: dict[str, str] = {}
-    pairs, said = [], []
-    for place, each in enumerate(whole):
-        rho = each.correlation
-        agreement = "" if rho is None else f", correlation {rho.rho:.2f}"
-        methods, ours, theirs = list(map(str, each.both.index)), each.both["ours"], each.both["theirs"]
-        pairs.append(RankPair(each.label + agreement, methods, ours.to_numpy(), theirs.to_numpy()))
-        said.append(each.label + agreement)
-        titles |= {f"point-{place}-{i}": f"{method}: {ours.iloc[i]:.2f} here, {theirs.iloc[i]:.2f} in the paper"
-                   for i, method in enumerate(methods)}  # fmt: skip
-    return Picture(
-        "paper_agreement", draw_agreement(pairs),
-        "Average ranks here against the paper's, with the rank correlation. On the dashed line both are the same; "
-        "below it a method does better here.",
-        f"Average ranks here against those of the paper. {'; '.join(said)}.", titles,
     )  # fmt: skip
 
 
@@ -223,7 +131,7 @@ def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Pictur
     best = part.sort_values("mean", ascending=metric.lower_is_better).iloc[0]
     size = "" if np.isnan(best["size"]) else f" at size {best['size']:.0f}"
     return Picture(
-        f"grid_{dataset}_{network}".replace(" ", "_").replace("(", "").replace(")", ""),
+        grid_name(dataset, network),
         draw_size_curves(curves, ylabel=f"{metric.label} ({metric.direction})"),
         f"{dataset}, {network}: {metric.label} by size, mean and one standard deviation over folds and seeds. "
         f"Best mean: {best['method']}{size}, {best['mean']:.4f}.",
@@ -232,15 +140,14 @@ def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Pictur
 
 
 def score_picture(summary: pd.DataFrame) -> Picture | None:
-    """Return the scores of each data set, network and size with their deviations, if there are few of these.
+    """Return the scores of each data set, network and size with their standard deviations.
 
-    None if there are more than `_MOST_PANELS`, which a table shows better.
+    None if there are more than `_MOST_PANELS` of these, which a table shows better.
     """
     part = summary[summary["n"] > 0]
     panels = []
     for task, metric in METRICS.items():
-        own = part[part["task"] == task]
-        for (dataset, network), block in own.groupby(["dataset", "network"]):
+        for (dataset, network), block in part[part["task"] == task].groupby(["dataset", "network"]):
             for size in sizes_of(block):
                 rows = block[block["size"].isna() | (block["size"] == size)].drop_duplicates("method", keep="last")
                 rows = rows.set_index("method").loc[in_order(rows["method"])]
@@ -273,7 +180,7 @@ def time_picture(summary: pd.DataFrame) -> Picture | None:
             p, m = networks.index(network), methods.index(method)
             seconds[p, m, s] = value
             titles[f"bar-{p}-{m}-{s}"] = f"{method}, {network}{_of_size(size)}: {value:.1f} s"
-    names = ["no size" if size is None else f"size {size}" for size in sizes]
+    names = [name_size(size) for size in sizes]
     overall = _medians(part)
     fastest = []
     for network in networks:
@@ -289,8 +196,8 @@ def time_picture(summary: pd.DataFrame) -> Picture | None:
 
 def _medians(part: pd.DataFrame) -> dict[tuple[str, str], float]:
     """Return the median seconds by network and method."""
-    found = part.groupby(["network", "method"], as_index=False)["seconds"].median()
-    return {(str(row.network), str(row.method)): float(row.seconds) for row in found.itertuples()}
+    medians = part.groupby(["network", "method"], as_index=False)["seconds"].median()
+    return {(str(row.network), str(row.method)): float(row.seconds) for row in medians.itertuples()}
 
 
 def _of_size(size: int | None) -> str:
@@ -310,7 +217,7 @@ def cost_picture(summary: pd.DataFrame, table: RankTable) -> Picture | None:
     titles = {f"point-{i}": f"{name}: average rank {rank:.2f}, {cost_:.1f} s"
               for i, (name, cost_, rank) in enumerate(held)}  # fmt: skip
     return Picture(
-        f"cost_{table.task}{_ending(table.size)}",
+        file_name("cost", table.task, table.size),
         draw_cost_quality(cost, ranks, names=[str(name) for name in names]),
         f"{table.label}: average rank against seconds. The dashed line joins the methods that no other beats in both.",
         f"Cost against quality, {table.label}. " + "; ".join(titles.values()) + ".",

@@ -1,4 +1,4 @@
-"""Colours of figures, and figures as text: SVG for files, and for pages that follow the reader's light or dark mode."""
+"""Colours of figures, and figures as SVG: for files, and for pages that follow the reader's light or dark mode."""
 
 import io
 import re
@@ -38,12 +38,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours of one mode; the six of the families remain apart for colour-blind readers (Okabe and Ito, 2008).
+    """Colours of one mode; colour-blind readers can distinguish those of data (after Okabe and Ito, 2008).
 
     Parameters
     ----------
     background, ink, muted, line : str
-        Behind everything, text, lesser text, and grid lines.
+        Background, text, secondary text, and grid lines.
     blue, orange, green, pink, grey, red : str
         Colours of data.
     """
@@ -63,9 +63,12 @@ class Theme:
 LIGHT = Theme(
     "#FFFFFF", "#1F2328", "#6A7178", "#D9DDE1", "#0072B2", "#B86E00", "#00805E", "#A8467F", "#5F6770", "#C04A00"
 )
+"""Colours of figures for light backgrounds."""
+
 DARK = Theme(
     "#15181C", "#E8EAED", "#9AA2AB", "#343A41", "#56B4E9", "#F0A830", "#2BC79A", "#E391BE", "#AEB6BF", "#FF7F45"
 )
+"""Colours of figures for dark backgrounds."""
 
 _MARKERS, _LEARNED = "os^Dphd8", "P*<>XH1234"
 """Markers of the registered placements, in their order, and of knots that are learned from them."""
@@ -104,7 +107,15 @@ def method_marker(method: str) -> str:
 
 
 def clean_axes(axes: Axes, theme: Theme) -> None:
-    """Set the colours of axes, and take away what is not needed."""
+    """Set the colours of axes, and hide the upper and the right spine.
+
+    Parameters
+    ----------
+    axes : Axes
+        Axes of matplotlib's.
+    theme : Theme
+        `LIGHT` or `DARK`.
+    """
     axes.set_facecolor(theme.background)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(theme.muted)
@@ -115,7 +126,7 @@ def clean_axes(axes: Axes, theme: Theme) -> None:
 
 
 def settle_layout(figure: Figure) -> None:
-    """Compute the layout of a figure, and keep it from then on, whatever is drawn or saved."""
+    """Compute the layout of a figure once, so that labels placed by it stay where they are when it is saved."""
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
@@ -125,7 +136,7 @@ def settle_layout(figure: Figure) -> None:
 def svg_text(figure: Figure) -> str:
     """Return a figure as the text of an SVG file, with text as text, the same for the same figure.
 
-    The layout is computed once: whatever is saved of the figure later has the same one.
+    The layout is computed once, so that figures saved later have the same one.
     """
     buffer = io.StringIO()
     settle_layout(figure)
@@ -137,12 +148,12 @@ def svg_text(figure: Figure) -> str:
 
 
 def dark_svg(text: str) -> str:
-    """Return the SVG of a light figure with the colours of dark ones; one with images must be drawn again instead."""
+    """Return the SVG of a light figure in the dark colours; a figure with images must be drawn again instead."""
     return _recoloured(text, {getattr(LIGHT, name): getattr(DARK, name) for name in Theme.__annotations__})
 
 
 def darken(figure: Figure) -> Figure:
-    """Give a light figure the colours of dark ones, and return it; colours that are no theme's stay as they are."""
+    """Set the dark colours in a light figure, and return it; colours that are not the theme's stay as they are."""
     swap = {to_rgb(getattr(LIGHT, name)): to_rgb(getattr(DARK, name)) for name in Theme.__annotations__}
     for artist in figure.findobj():
         for kind, parts in _COLOURED.items():
@@ -157,10 +168,10 @@ def darken(figure: Figure) -> Figure:
 def inline_svg(
     text: str, name: str, *, label: str, titles: Mapping[str, str] | None = None, dark: str | None = None
 ) -> str:
-    """Return the SVG of a light figure for a page: colours follow the page, ids are its own, parts say what they are.
+    """Return the SVG of a light figure for a page: colours follow the page, ids are unique, parts have texts on hover.
 
-    Images have no colours that could follow the page: those of `dark` lie beside the light ones, and the page shows
-    one of each pair, by the classes ``in-light`` and ``in-dark``.
+    Colours of images cannot follow the page: the images of `dark` lie beside the light ones, and the page shows one of
+    each pair, by the classes ``in-light`` and ``in-dark``.
 
     Parameters
     ----------
@@ -169,9 +180,9 @@ def inline_svg(
     name : str
         Prefix of the ids, unique on the page.
     label : str
-        What is seen, for readers who do not see it.
+        What a reader would see, for readers who cannot see it.
     titles : mapping of str to str, optional
-        What is shown on hover over a part, by the group id that the part was drawn with.
+        Texts on hover over parts, by the group id that the part was drawn with.
     dark : str, optional
         The same figure made dark, as from `svg_text`; only its images are taken.
 
@@ -209,4 +220,4 @@ def _in_both_modes(text: str, dark: str) -> str:
 
 def _recoloured(text: str, colours: Mapping[str, str]) -> str:
     lower = {old.lower(): new for old, new in colours.items()}
-    return re.sub(r"#[0-9a-fA-F]{6}\b", lambda found: lower.get(found.group(0).lower(), found.group(0)), text)
+    return re.sub(r"#[0-9a-fA-F]{6}\b", lambda colour: lower.get(colour[0].lower(), colour[0]), text)

@@ -1,17 +1,34 @@
-"""A table that is written as Markdown, LaTeX and CSV."""
+"""Tables, written as Markdown, LaTeX and CSV, and those of quality: scores, ranks, wins, and the grid of sizes."""
 
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 
-__all__ = ["MISSING", "Cell", "Table", "format_number", "mark_best"]
+from knotwork.report._aggregate import METRICS, RankTable, file_name, in_order, name_size, sizes_of
+from knotwork.stats import wilcoxon_holm, wins
+
+__all__ = [
+    "MISSING",
+    "Cell",
+    "Table",
+    "average_rank_table",
+    "browse_table",
+    "dataset_table",
+    "detail_table",
+    "format_number",
+    "grid_name",
+    "grid_table",
+    "mark_best",
+    "win_table",
+]
 
 MISSING = "\N{EN DASH}"
-"""What stands for a number that is not there."""
+"""Shown in place of a missing number."""
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -22,12 +39,12 @@ _LATEX = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: a text, or a number with its spread.
+    """One cell of a table: a text, or a number with its standard deviation.
 
     Parameters
     ----------
     text : str
-        What is shown where there is no number.
+        Shown if there is no number.
     value : float or None
         The number; missing if None or NaN.
     sd : float or None
@@ -37,7 +54,7 @@ class Cell:
     best : bool, default=False
         Whether it is shown in bold.
     note : str
-        What a reader should know about it, such as missing folds.
+        A remark on the number, such as missing folds; a star marks such a number.
     """
 
     text: str = ""
@@ -54,7 +71,7 @@ class Cell:
 
     @property
     def shown(self) -> str:
-        """What a reader sees."""
+        """The text of the cell as a reader sees it."""
         if not self.has_value:
             return self.text or MISSING
         star = "*" if self.note else ""
@@ -74,7 +91,7 @@ class Table:
     title : str
         A short heading.
     caption : str
-        What is shown, in sentences.
+        Sentences that explain the table.
     columns : list of str
         Headings.
     rows : list of list of Cell
@@ -115,7 +132,7 @@ class Table:
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
     def to_csv(self) -> str:
-        """Return the table as CSV with all digits; spreads have columns of their own, named with `` sd``."""
+        """Return the table as CSV with all digits; standard deviations are in columns that end with `` sd``."""
         with_sd = [any(row[i].sd is not None for row in self.rows) for i in range(len(self.columns))]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -145,15 +162,10 @@ def format_number(value: float | None, digits: int = 4) -> str:
 
 
 def mark_best(cells: Sequence[Cell], *, lower_is_better: bool) -> list[Cell]:
-    """Return the cells with the best numbers set in bold: those that share the best value, whatever is shown of it."""
+    """Return the cells with the best numbers set in bold: those that share the best value before rounding."""
     values = [cell.value for cell in cells if cell.value is not None and cell.has_value and not cell.note]
     best = (min if lower_is_better else max)(values, default=None)
-    return [
-        Cell(cell.text, cell.value, cell.sd, cell.digits, cell.value == best and not cell.note, cell.note)
-        if cell.has_value
-        else cell
-        for cell in cells
-    ]
+    return [replace(cell, best=cell.value == best and not cell.note) if cell.has_value else cell for cell in cells]
 
 
 def _pipes(cells: Sequence[str]) -> str:
@@ -174,3 +186,166 @@ def _raw(cell: Cell) -> str:
 
 def _number(value: float | None) -> str:
     return "" if value is None or not np.isfinite(value) else repr(float(value))
+
+
+def dataset_table(summary: pd.DataFrame, task: str, *, size: int | None) -> Table:
+    """Return the scores on every data set and network, mean and standard deviation over folds, the best in bold.
+
+    Scores that lack a fold are marked with a star and never set in bold. Methods without a size are repeated in the
+    rows of every size that other methods have on that data set and network. Parameters as in `rank_table`.
+    """
+    metric = METRICS[task]
+    of_task = summary[summary["task"] == task]
+    part = of_task[of_task["size"].isna() | (of_task["size"] == size)]
+    methods = in_order(part["method"].unique())
+    sized = of_task[of_task["size"].notna()]
+    elsewhere = set(zip(sized["network"], sized["dataset"], strict=True))
+    rows = []
+    for (network, dataset), block in part.groupby(["network", "dataset"]):
+        if size is not None and block["size"].isna().all() and (network, dataset) in elsewhere:
+            continue
+        by_method = {row.method: row for row in block.itertuples()}
+        cells = [_score_cell(by_method.get(method)) for method in methods]
+        best = mark_best(cells, lower_is_better=metric.lower_is_better)
+        rows.append([Cell(str(dataset)), Cell(str(network)), *best])
+    of_size = "" if size is None else f" for size {size}"
+    return Table(
+        file_name("scores", task, size),
+        f"{task.capitalize()} results{of_size}",
+        f"{metric.label} ({metric.direction}), mean ± standard deviation over folds; "
+        "the best of each data set and backbone in bold.",
+        ["data set", "backbone", *methods],
+        rows,
+    )
+
+
+def browse_table(summary: pd.DataFrame) -> Table:
+    """Return the scores of all tasks and sizes in one table, to sort and filter; bold as in `dataset_table`."""
+    methods = in_order(summary["method"].unique())
+    rows = []
+    for task in METRICS:
+        for size in sizes_of(summary[summary["task"] == task]):
+            table = dataset_table(summary, task, size=size)
+            label = Cell("no size") if size is None else Cell(value=float(size), digits=0)
+            for row in table.rows:
+                cells = dict(zip(table.columns, row, strict=True))
+                rows.append([row[0], Cell(task), row[1], label, *(cells.get(method, Cell()) for method in methods)])
+    return Table(
+        "scores",
+        "Scores by data set",
+        "NRMSE for regression (lower is better), AUC for classification (higher is better); mean ± standard deviation "
+        "over folds, the best of each row in bold. Std and MinMax have no size and appear in the rows of all sizes.",
+        ["data set", "task", "backbone", "size", *methods],
+        rows,
+    )
+
+
+def _score_cell(row: object) -> Cell:
+    """Return the cell of a row of the summary, or an empty one."""
+    if row is None:
+        return Cell()
+    note = "" if row.complete else f"{row.n} of {row.expected} folds"  # type: ignore[attr-defined]
+    return Cell(
+        "failed" if row.n == 0 else "",  # type: ignore[attr-defined]
+        float(row.mean),  # type: ignore[attr-defined]
+        float(row.sd),  # type: ignore[attr-defined]
+        note=note,
+    )
+
+
+def average_rank_table(tables: Sequence[RankTable]) -> Table:
+    """Return the average ranks of one task: a row per method, a column per size, the best of each size in bold.
+
+    Parameters
+    ----------
+    tables : sequence of RankTable
+        Tables of one task that have ranks, one per size.
+    """
+    methods = in_order([method for table in tables for method in table.methods])
+    columns = []
+    for table in tables:
+        ranks = dict(zip(table.methods, table.ranks.tolist(), strict=True))
+        cells = [Cell(value=ranks.get(method), digits=2) for method in methods]
+        columns.append(mark_best(cells, lower_is_better=True))
+    counts = [len(table.blocks) for table in tables]
+    blocks = ", ".join(f"{count} ({name_size(table.size)})" for count, table in zip(counts, tables, strict=True))
+    blocks = blocks if len(set(counts)) > 1 else str(counts[0])
+    return Table(
+        f"average_ranks_{tables[0].task}",
+        f"Average ranks, {tables[0].task}",
+        f"Lower is better. Blocks: {blocks}.",
+        ["method", *(name_size(table.size) for table in tables)],
+        [[Cell(method), *(column[i] for column in columns)] for i, method in enumerate(methods)],
+    )
+
+
+def detail_table(table: RankTable) -> Table:
+    """Return the rank of each method with its interval, first places, and how it compares with the best."""
+    signed = table.scores if table.metric.lower_is_better else -table.scores
+    first = np.count_nonzero(signed == signed.min(axis=1, keepdims=True), axis=0)
+    best = table.order[0]
+    p = wilcoxon_holm(table.scores, table.metric.lower_is_better).adjusted[best] if table.has_tests else None
+    near = {*table.best, *table.not_worse()} if table.has_tests else set()
+    rows = []
+    for i in table.order:
+        name = table.methods[i]
+        verdict = "no test" if not near else "best" if name in table.best else "no" if name in near else "yes"
+        interval = [Cell(value=float(end[i]), digits=2) for end in (table.intervals.low, table.intervals.high)] \
+            if table.has_tests else [Cell(), Cell()]  # fmt: skip
+        holm = Cell() if p is None or i == best else Cell(value=float(p[i]), digits=4)
+        rows.append([Cell(name), Cell(value=float(table.ranks[i]), digits=2, best=name in table.best), *interval,
+                     Cell(value=float(first[i]), digits=0), Cell(verdict), holm])  # fmt: skip
+    return Table(
+        file_name("ranks", table.task, table.size),
+        f"Ranks in detail, {table.label[0].lower()}{table.label[1:]}",
+        "Average rank with a bootstrap interval of 95 %, blocks in which the method is first (ties count for each), "
+        "whether it is significantly worse than the best (Friedman, then Nemenyi, 0.05), and the p-value of "
+        f"Wilcoxon's test against {table.methods[best]}, corrected by Holm over all pairs.",
+        ["method", "average rank", "low", "high", "first places", "significantly worse", "p (Wilcoxon, Holm)"],
+        rows,
+    )
+
+
+def win_table(table: RankTable) -> Table:
+    """Return wins, ties and losses of each method (row) against each other one (column) over the blocks."""
+    counts = wins(table.scores, lower_is_better=table.metric.lower_is_better)
+    rows = []
+    for i in table.order:
+        cells = [Cell("·") if i == j else Cell("/".join(map(str, counts[i, j].tolist()))) for j in table.order]
+        rows.append([Cell(table.methods[i]), *cells])
+    return Table(
+        file_name("wins", table.task, table.size),
+        f"Wins, {table.label[0].lower()}{table.label[1:]}",
+        f"Wins/ties/losses of the row against the column over {len(table.blocks)} blocks.",
+        ["method", *(table.methods[j] for j in table.order)],
+        rows,
+    )
+
+
+def grid_name(dataset: str, network: str) -> str:
+    """Return the name of the files of the scores by size of one data set and network."""
+    return f"grid_{dataset}_{network}".replace(" ", "_").replace("(", "").replace(")", "")
+
+
+def grid_table(summary: pd.DataFrame, dataset: str, *, network: str) -> Table:
+    """Return the scores of one data set and network: a row per method, a column per size, the best of all in bold.
+
+    Methods without a size have their score in the first column.
+    """
+    part = summary[(summary["dataset"] == dataset) & (summary["network"] == network)]
+    task = str(part["task"].iloc[0])
+    sizes: list[int | None] = [None] if part["size"].isna().any() else []
+    sizes += [size for size in sizes_of(part) if size is not None]
+    methods = in_order(part["method"].unique())
+    scores = {(row.method, None if np.isnan(row.size) else int(row.size)): row for row in part.itertuples()}  # type: ignore[arg-type]
+    flat = [_score_cell(scores.get((method, size))) for method in methods for size in sizes]
+    flat = mark_best(flat, lower_is_better=METRICS[task].lower_is_better)
+    n = len(sizes)
+    return Table(
+        grid_name(dataset, network),
+        f"Scores by size, {dataset}, {network}",
+        f"{METRICS[task].label} ({METRICS[task].direction}), mean ± standard deviation over folds and seeds; the best "
+        "of all in bold.",
+        ["method", *("no size" if size is None else str(size) for size in sizes)],
+        [[Cell(method), *flat[i * n : (i + 1) * n]] for i, method in enumerate(methods)],
+    )

@@ -1,18 +1,17 @@
-"""What a study keeps beside its records, as figures: learning curves, paths of knots, and fitted curves."""
+"""Figures of what a study keeps beside its records: learning curves, paths of knots, fitted curves, and its data."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from knotwork.datasets import load_dataset
-from knotwork.datasets._synthetic import illustration_curve, illustration_probability
+from knotwork.datasets import SYNTHETIC, illustration_curve, illustration_probability, load_dataset
 from knotwork.report._aggregate import METRICS, in_order
-from knotwork.report._curves import LearningCurve, draw_knot_trajectories, draw_learning_curves
+from knotwork.report._figures import LearningCurve, draw_knot_trajectories, draw_learning_curves
 from knotwork.report._illustrations import Fit, FitPanel, draw_fits, draw_scatter
-from knotwork.report._pictures import Picture
+from knotwork.report._page import Picture
 from knotwork.study import load_curves, load_histories, load_knot_paths
 
 __all__ = [
@@ -25,15 +24,15 @@ __all__ = [
     "scatter_picture",
 ]
 
+Floats = npt.NDArray[np.float64]
+
 TRUTHS = {"illustration_regression": illustration_curve, "illustration_classification": illustration_probability}
 """Data sets of one feature whose true curve is known."""
-
-ABLATION = "ablation"
 
 
 @dataclass(frozen=True, eq=False)
 class Traces:
-    """What is kept beside records, by the `key` of each network.
+    """Histories, paths of knots and fitted curves of networks, by the `key` of each network.
 
     Parameters
     ----------
@@ -51,7 +50,7 @@ class Traces:
 
 
 def load_traces(folder: Path) -> Traces:
-    """Load what a study has kept beside its records.
+    """Load the histories, paths of knots and fitted curves that a study has kept beside its records.
 
     Parameters
     ----------
@@ -62,27 +61,18 @@ def load_traces(folder: Path) -> Traces:
 
 
 def learning_picture(frame: pd.DataFrame, histories: pd.DataFrame, task: str) -> Picture | None:
-    """Return the learning curves of one fold of one stack: every method on one data set, network and size.
+    """Return the learning curves of one fold: every method on one data set, network and size.
 
-    Of all stacks it is the first one, by name, of those with most methods. None if nothing is kept.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `read_records`.
-    histories : DataFrame
-        As in `Traces`.
-    task : str
-        A key of `METRICS`.
+    It is the first data set and network, by name, of those with most methods. None without histories.
     """
-    own = frame[(frame["task"] == task) & frame["score"].notna() & frame["key"].isin(histories["key"].unique())]
-    if not len(own):
+    kept = frame[(frame["task"] == task) & frame["score"].notna() & frame["key"].isin(histories["key"].unique())]
+    if not len(kept):
         return None
-    smallest = own["size"].min()
-    own = own[own["size"].isna() | (own["size"] == smallest)]
-    blocks = own.groupby(["dataset", "network", "fold", "seed"])["method"].nunique()
+    smallest = kept["size"].min()
+    kept = kept[kept["size"].isna() | (kept["size"] == smallest)]
+    blocks = kept.groupby(["dataset", "network", "fold", "seed"])["method"].nunique()
     dataset, network, fold, seed = blocks.index[int(np.argmax(blocks.to_numpy()))]
-    chosen = own[(own["dataset"] == dataset) & (own["network"] == network)]
+    chosen = kept[(kept["dataset"] == dataset) & (kept["network"] == network)]
     chosen = chosen[(chosen["fold"] == fold) & (chosen["seed"] == seed)].drop_duplicates("method").set_index("method")
     curves = []
     for method in in_order(chosen.index):
@@ -102,15 +92,7 @@ def learning_picture(frame: pd.DataFrame, histories: pd.DataFrame, task: str) ->
 
 
 def knot_pictures(frame: pd.DataFrame, knots: pd.DataFrame) -> list[Picture]:
-    """Return the paths of the knots of the first feature, a figure for each method, a panel for each network.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `read_records`.
-    knots : DataFrame
-        As in `Traces`.
-    """
+    """Return the paths of the knots of the first feature, a figure for each method, a panel for each network."""
     pictures = []
     for method, paths in _paths(frame, knots).items():
         still = min(int(np.argmax((path != path[0]).any(axis=1))) or len(path) for path in paths.values())
@@ -136,26 +118,26 @@ def describe_knots(frame: pd.DataFrame, knots: pd.DataFrame) -> list[str]:
     return said
 
 
-def _travel(path: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]") -> float:
+def _travel(path: Floats) -> float:
     return float(np.abs(path[-1] - path[0]).max())
 
 
-def _paths(
-    frame: pd.DataFrame, knots: pd.DataFrame
-) -> Mapping[str, dict[str, "np.ndarray[tuple[int, ...], np.dtype[np.float64]]"]]:
+def _paths(frame: pd.DataFrame, knots: pd.DataFrame) -> dict[str, dict[str, Floats]]:
     """Return knots of the first feature by method and network, each of shape (epochs + 1, n_knots)."""
-    found: dict[str, dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]] = {}
-    own = frame[frame["key"].isin(knots["key"].unique())].drop_duplicates(["method", "network"])
-    for row in own.sort_values("method").to_dict("records"):
+    by_method: dict[str, dict[str, Floats]] = {}
+    kept = frame[frame["key"].isin(knots["key"].unique())].drop_duplicates(["method", "network"])
+    for row in kept.sort_values("method").to_dict("records"):
         part = knots[knots["key"] == row["key"]]
         part = part[part["feature"] == part["feature"].iloc[0]]
         wide = part.pivot(index="epoch", columns="knot", values="position").sort_index().to_numpy(dtype=float)
-        found.setdefault(str(row["method"]), {})[str(row["variant"] or row["network"])] = wide
-    return {method: dict(sorted(paths.items(), key=lambda path: _size_of(path[0]))) for method, paths in found.items()}
+        by_method.setdefault(str(row["method"]), {})[str(row["variant"] or row["network"])] = wide
+    return {
+        method: dict(sorted(paths.items(), key=lambda path: _order(path[0]))) for method, paths in by_method.items()
+    }
 
 
-def _size_of(variant: str) -> tuple[float, str]:
-    """Return what variants are ordered by: their number, if they are named by one, otherwise their name."""
+def _order(variant: str) -> tuple[float, str]:
+    """Return the sort key of a variant: the number that it is named by, if it is, otherwise its name."""
     try:
         return float(variant), variant
     except ValueError:
@@ -163,19 +145,11 @@ def _size_of(variant: str) -> tuple[float, str]:
 
 
 def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
-    """Return fitted curves over the true ones and the data, for data sets whose true curve is known; None if none is.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `read_records`.
-    curves : DataFrame
-        As in `Traces`.
-    """
-    own = frame[frame["key"].isin(curves["key"].unique()) & frame["dataset"].isin(list(TRUTHS))]
+    """Return fitted curves over the true ones and the data, for data sets with a known true curve; None without any."""
+    kept = frame[frame["key"].isin(curves["key"].unique()) & frame["dataset"].isin(list(TRUTHS))]
     panels, said = [], []
-    for dataset in [name for name in TRUTHS if name in set(own["dataset"])]:
-        part = own[own["dataset"] == dataset].drop_duplicates("method").set_index("method")
+    for dataset in [name for name in TRUTHS if name in set(kept["dataset"])]:
+        part = kept[kept["dataset"] == dataset].drop_duplicates("method").set_index("method")
         task = str(part["task"].iloc[0])
         scores = dict(zip(part.index, part["score"].tolist(), strict=True))
         fits, grid = [], np.array([])
@@ -191,7 +165,7 @@ def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
         panels.append(FitPanel(task.capitalize(), ylabel, grid, TRUTHS[dataset](grid), x, y, fits))
     if not panels or len({len(panel.fits) for panel in panels}) > 1:
         return None
-    sizes = sorted({f"{size:.0f}" for size in own["size"].dropna()})
+    sizes = sorted({f"{size:.0f}" for size in kept["size"].dropna()})
     return Picture(
         "fits",
         draw_fits(panels),
@@ -202,24 +176,22 @@ def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
 
 
 def scatter_picture(frame: pd.DataFrame) -> Picture | None:
-    """Return the data of the ablation; None if the records are not of it, or of other data than this version draws.
+    """Return the data behind records of one synthetic data set: its target against its first feature.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `read_records`.
+    None for several data sets, for other than synthetic ones, and if this version draws other data than was trained on.
     """
-    if set(frame["dataset"]) != {ABLATION}:
+    names = set(frame["dataset"])
+    if len(names) > 1 or not names <= set(SYNTHETIC):
         return None
-    table = load_dataset(ABLATION)
+    table = load_dataset(name := names.pop())
     if set(frame["data_sha256"].dropna()) != {table.sha256}:
         return None
+    feature, target = table.numerical[0], table.target
     x, y = table.numbers()[:, 0], np.asarray(table.target_values(), dtype=float)
     step = max(1, len(x) // 4000)
     return Picture(
-        "data_ablation",
-        draw_scatter(x[::step], y[::step], xlabel="x0", ylabel="y"),
-        f"The data: target against the feature that informs, {len(x[::step]):,} of {len(x):,} rows, and the histogram "
-        "of the feature.",
-        "Scatter plot of the synthetic data: a wave, a step at 0.55 and a narrow peak at 0.78.",
+        f"data_{name}",
+        draw_scatter(x[::step], y[::step], xlabel=feature, ylabel=target),
+        f"The data: {target} against {feature}, {len(x[::step]):,} of {len(x):,} rows, and the histogram of {feature}.",
+        f"Scatter plot of the synthetic data set {name}, {target} against {feature}.",
     )

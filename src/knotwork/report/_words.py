@@ -1,22 +1,30 @@
-"""What the records say, in sentences; every number in them is computed from the records."""
+"""Results, gaps, failures and sources of records in sentences; every number is computed from the records."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
+from knotwork.datasets import DATASETS
 from knotwork.report._aggregate import METRICS, RankTable
-from knotwork.report._tables import format_number
+from knotwork.report._tables import Cell, Table, format_number
 
 __all__ = [
+    "Failure",
     "Finding",
+    "checksum_table",
     "describe_gaps",
     "describe_grids",
     "describe_ranks",
     "describe_records",
     "enumerate_words",
+    "list_failures",
+    "list_sources",
 ]
+
+_MOST_RUNS = 20
+_MOST_CHARACTERS = 4000
 
 
 @dataclass(frozen=True)
@@ -26,13 +34,13 @@ class Finding:
     Parameters
     ----------
     heading : str
-        What they are about.
+        Task and size, or data set and network.
     sentences : list of str
-        What was found.
+        The results.
     verdict : str
-        The outcome in a few words.
+        The result in a few words.
     details : list of str
-        The numbers behind it, for readers who ask.
+        The numbers of the tests.
     """
 
     heading: str
@@ -53,7 +61,7 @@ def enumerate_words(items: Sequence[str]) -> str:
 
 
 def describe_ranks(table: RankTable) -> Finding:
-    """Say which method has the best average rank, whether methods differ at all, and which are not worse than it."""
+    """Say which method has the best average rank, whether methods differ, and which are not significantly worse."""
     if not table.has_ranks:
         return Finding(table.label, [table.why_not], "cannot be ranked")
     if len(table.best) == len(table.methods):
@@ -90,7 +98,7 @@ def _interval(table: RankTable) -> str:
 
 
 def _outcome(table: RankTable) -> list[str]:
-    """Say whether methods differ, and which are not told apart from the best."""
+    """Say whether methods differ, and which do not differ significantly from the best."""
     if not table.has_tests:
         return [table.why_not]
     if not table.test.defined:
@@ -150,7 +158,7 @@ def _duration(seconds: float) -> str:
 
 
 def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]:
-    """Say what could not be computed, and what was left out."""
+    """Say what could not be computed and why, and which methods and blocks were left out."""
     said = [f"There are no records of {task}." for task in ("regression", "classification")
             if task not in set(frame["task"])]  # fmt: skip
     reasons: dict[tuple[str, str], list[RankTable]] = {}
@@ -173,7 +181,7 @@ def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]
 
 
 def _left_out(table: RankTable, most: int = 5) -> str:
-    """Name blocks that are left out, those that lack the same methods together, and a few of many."""
+    """Name the blocks that are left out, grouped by the methods that they lack; at most a few of each."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for (dataset, network), lacked in table.left_out.items():
         alike.setdefault(tuple(lacked), []).append(f"{dataset} with {network}")
@@ -181,13 +189,13 @@ def _left_out(table: RankTable, most: int = 5) -> str:
     for methods, blocks in alike.items():
         more = [] if len(blocks) <= most else [f"{len(blocks) - most} more"]
         lacking = enumerate_words(list(methods)) if len(methods) <= most else f"{len(methods)} methods"
-        said.append(f"{enumerate_words([*blocks[:most], *more])} (for want of {lacking})")
+        said.append(f"{enumerate_words([*blocks[:most], *more])} (without {lacking})")
     return "; ".join(said[:most]) + (f"; and {len(said) - most} more" if len(said) > most else "")
 
 
 def describe_grids(summary: pd.DataFrame, blocks: Sequence[tuple[str, str]]) -> list[Finding]:
-    """Say for data sets with many sizes which method has the best mean score, and what there is without a size."""
-    found = []
+    """Say for data sets with many sizes which method has the best mean score, and give the scores without a size."""
+    findings = []
     for dataset, network in blocks:
         part = summary[(summary["dataset"] == dataset) & (summary["network"] == network) & summary["complete"]]
         if not len(part):
@@ -201,9 +209,10 @@ def describe_grids(summary: pd.DataFrame, blocks: Sequence[tuple[str, str]]) -> 
         if len(unsized):
             said.append("Without a size: " + enumerate_words([f"{row['method']} {_score(row)}"
                                                               for _, row in unsized.iterrows()]) + ".")  # fmt: skip
-        said.append("One data set allows no test between methods: differences as small as the deviations mean little.")
-        found.append(Finding(f"{dataset}, {network}, by size", said, f"best by mean: {_configuration(best)}"))
-    return found
+        said.append("One data set allows no test between methods: differences within the standard deviations mean "
+                    "little.")  # fmt: skip
+        findings.append(Finding(f"{dataset}, {network}, by size", said, f"best by mean: {_configuration(best)}"))
+    return findings
 
 
 def _configuration(row: "pd.Series[Any]") -> str:
@@ -212,3 +221,79 @@ def _configuration(row: "pd.Series[Any]") -> str:
 
 def _score(row: "pd.Series[Any]") -> str:
     return format_number(float(row["mean"])) + ("" if pd.isna(row["sd"]) else f" ± {format_number(float(row['sd']))}")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Runs that failed with the same last line.
+
+    Parameters
+    ----------
+    reason : str
+        The last line of the error.
+    count : int
+        Number of runs.
+    runs : list of str
+        Descriptions of the first of them.
+    details : str
+        The error of the first one, cut if it is long.
+    """
+
+    reason: str
+    count: int
+    runs: list[str]
+    details: str
+
+
+def list_sources(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return plans, versions, devices and random seeds of the records, each with its number of networks."""
+    columns = {"plan": "plan", "plan hash": "plan_hash", "version": "version", "torch": "torch_version",
+               "device": "device", "host": "host"}  # fmt: skip
+    sources = []
+    for name, column in columns.items():
+        counts = frame[column].dropna().astype(str).value_counts()
+        shown = [f"{value} ({count:,} networks)" for value, count in counts.items()]
+        sources.append((name, "; ".join(shown[:_MOST_RUNS]) if shown else "not recorded"))
+    seeds = sorted({str(seed) for seed in frame["seed"].dropna()}, key=lambda seed: (len(seed), seed))
+    more = f" and {len(seeds) - _MOST_RUNS} more" if len(seeds) > _MOST_RUNS else ""
+    return [*sources, ("random seeds", ", ".join(seeds[:_MOST_RUNS]) + more if seeds else "not recorded")]
+
+
+def checksum_table(frame: pd.DataFrame) -> Table:
+    """Return the SHA-256 of the data of each data set, all if there are several, and the registry's note on it.
+
+    The registry is `knotwork.datasets.DATASETS`; its notes are given for data sets with one of its names.
+    """
+    rows = []
+    for (task, dataset), part in frame.groupby(["task", "dataset"]):
+        sums = sorted({str(value) for value in part["data_sha256"].dropna()})
+        deviation = DATASETS[str(dataset)].deviation if str(dataset) in DATASETS else ""
+        cells = (str(dataset), str(task), ", ".join(sums) or "not recorded", deviation or "none")
+        rows.append([Cell(text) for text in cells])
+    caption = (
+        "SHA-256 of the data as read (several for one data set mean that not all networks saw the same data), and what "
+        "the registry of data sets notes on it."
+    )
+    return Table("data", "Data", caption, ["data set", "task", "SHA-256", "note"], rows)
+
+
+def list_failures(frame: pd.DataFrame) -> list[Failure]:
+    """Return the failures, grouped by the last line of the error, the most frequent first."""
+    failed = frame[frame["status"] != "ok"].copy()
+    failed["error"] = failed["error"].astype(object).where(failed["error"].notna(), "no error was recorded").astype(str)
+    failed["reason"] = [
+        text.strip().splitlines()[-1] if text.strip() else "no error was recorded" for text in failed["error"]
+    ]
+    failures = []
+    for reason, part in failed.groupby("reason", sort=False):
+        runs = [_named(row) for row in part.head(_MOST_RUNS).to_dict("records")]
+        details = part["error"].iloc[0]
+        if len(details) > _MOST_CHARACTERS:
+            details = f"… {len(details) - _MOST_CHARACTERS:,} characters left out …\n{details[-_MOST_CHARACTERS:]}"
+        failures.append(Failure(str(reason), len(part), runs, details))
+    return sorted(failures, key=lambda failure: -failure.count)
+
+
+def _named(row: Mapping[Any, Any]) -> str:
+    size = "" if pd.isna(row["size"]) else f", size {row['size']:.0f}"
+    return f"{row['dataset']}, {row['network']}, {row['method']}{size}, fold {row['fold']}"

@@ -1,0 +1,157 @@
+"""Write the report of the records in this folder, with a section that compares them with the paper.
+
+    python results/report.py build/paper
+
+writes build/paper/report.html with the folders tables and figures beside it, and puts a copy of the page, which needs
+no other file, into docs/paper. Nothing is trained. `make paper-tables` runs it.
+"""
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+from comparison import (
+    PAPER_BLOCKS,
+    Comparison,
+    RankComparison,
+    agreement_table,
+    compare_ablation,
+    compare_averages,
+    compare_ranks,
+    describe_agreement,
+)
+
+from knotwork.report import Part, Picture, RankPair, Section, draw_agreement, draw_cd_diagram, report_folder
+from knotwork.stats import critical_difference
+
+HERE = Path(__file__).parent
+PUBLISHED = HERE.parent / "docs" / "paper" / "report.html"
+FILES = {
+    **{task: f"average_ranks_{task}.csv" for task in PAPER_BLOCKS},
+    "ablation": "ablation_nrmse.csv",
+    "averages": "quoted_averages.csv",
+}
+"""Files with the paper's numbers, in the folder ``paper``."""
+
+
+def paper_numbers(folder: Path) -> dict[str, pd.DataFrame]:
+    """Return the paper's numbers by the keys of `FILES`, those whose files exist."""
+    return {name: pd.read_csv(folder / file) for name, file in FILES.items() if (folder / file).exists()}
+
+
+def paper_section(parts: Sequence[Part], theirs: Mapping[str, pd.DataFrame]) -> Section:
+    """Return our numbers beside the paper's: ranks and averages of the main benchmark, and the ablation.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        The parts of the report, the main benchmark first.
+    theirs : mapping of str to DataFrame
+        As from `paper_numbers`.
+    """
+    main = next((part for part in parts if part.kind == "benchmark"), None)
+    ranks = [] if main is None else compare_ranks(main.summary, main.tables, theirs)
+    others: list[Comparison] = []
+    if main is not None and "averages" in theirs:
+        others += compare_averages(main.summary, theirs["averages"])
+    if "ablation" in theirs:
+        grids = [part for part in parts if part.kind != "traces"]
+        others += [each for part in grids for each in compare_ablation(part.summary, theirs["ablation"])]
+    if not ranks and not others:
+        words = "No number of these records has a counterpart among the paper's numbers."
+        return Section("Beside the paper", [words], name="paper")
+    single = [each.as_table() for each in ranks if each.network is not None]
+    content = [*_ranks(ranks, theirs), *map(_comparison, others)]
+    return Section("Beside the paper", content, name="paper", files=single)
+
+
+def _ranks(ranks: Sequence[RankComparison], theirs: Mapping[str, pd.DataFrame]) -> list[str | Picture | Section | None]:
+    """Return sentences, figures and tables on average ranks; nothing without ranks."""
+    if not ranks:
+        return []
+    whole = [each for each in ranks if each.network is None]
+    diagrams = [paper_picture(theirs[each.table.task], each.table.task, size=int(each.table.size or 0))
+                for each in whole]  # fmt: skip
+    table, tables = agreement_table(ranks), [each.as_table() for each in whole]
+    return [
+        *describe_agreement(ranks),
+        agreement_picture(whole),
+        Section(f"{table.title}, setting by setting", [table], folded=True),
+        Section("Average ranks, method by method", [Section("", tables)], folded=True),
+        Section("The paper's own critical difference diagrams", [Section("", diagrams)], folded=True),
+    ]
+
+
+def _comparison(comparison: Comparison) -> Section:
+    table = Section("Ours, theirs, difference", [comparison.table], folded=True)
+    return Section(comparison.table.title, [*comparison.sentences, table])
+
+
+def agreement_picture(ranks: Sequence[RankComparison]) -> Picture | None:
+    """Return our average ranks against the paper's; None if no two methods are compared."""
+    ranks = [each for each in ranks if len(each.both) > 1]
+    if not ranks:
+        return None
+    titles: dict[str, str] = {}
+    pairs, said = [], []
+    for place, each in enumerate(ranks):
+        rho = each.correlation
+        label = each.label + ("" if rho is None else f", correlation {rho.rho:.2f}")
+        methods, ours, theirs = list(map(str, each.both.index)), each.both["ours"], each.both["theirs"]
+        pairs.append(RankPair(label, methods, ours.to_numpy(), theirs.to_numpy()))
+        said.append(label)
+        titles |= {f"point-{place}-{i}": f"{method}: {ours.iloc[i]:.2f} here, {theirs.iloc[i]:.2f} in the paper"
+                   for i, method in enumerate(methods)}  # fmt: skip
+    return Picture(
+        "paper_agreement",
+        draw_agreement(pairs, ours="average rank here", theirs="average rank in the paper"),
+        "Average ranks here against the paper's, with the rank correlation. On the dashed line both are the same; "
+        "below it a method does better here.",
+        f"Average ranks here against those of the paper. {'; '.join(said)}.",
+        titles,
+    )
+
+
+def paper_picture(paper: pd.DataFrame, task: str, *, size: int) -> Picture | None:
+    """Return the critical difference diagram of the paper's own ranks; None if it has fewer than two of this size.
+
+    Parameters
+    ----------
+    paper : DataFrame
+        A column `method`, and a column ``m{size}`` for each size.
+    task : str
+        A key of `PAPER_BLOCKS`, which has the number of blocks behind the ranks.
+    size : int
+        The size.
+    """
+    column = f"m{size}"
+    if column not in paper.columns or paper[column].notna().sum() < 2:
+        return None
+    ranks = paper.dropna(subset=[column]).set_index("method")[column].astype(float).sort_values(kind="stable")
+    names, values, n = [str(name) for name in ranks.index], ranks.to_numpy(), PAPER_BLOCKS[task]
+    cd = critical_difference(len(ranks), n)
+    label = f"{task.capitalize()}, size {size}"
+    shown = ", ".join(f"{name} {value:.2f}" for name, value in zip(names, values, strict=True))
+    return Picture(
+        f"paper_cd_{task}_size{size}",
+        draw_cd_diagram(names, values, cd, title=f"{label}, the paper's ranks").get_figure(root=True),
+        f"{label}, the paper's numbers: average ranks over {n} blocks. Bars join methods that do not differ "
+        "significantly (Nemenyi, 0.05).",
+        f"Critical difference diagram of the paper's ranks, {label}. Critical difference {cd:.2f}. Average ranks: "
+        f"{shown}.",
+    )
+
+
+def main(out: Path) -> None:
+    """Write the report into a folder, and its page into the guide."""
+    theirs = paper_numbers(HERE / "paper")
+    page = report_folder(HERE, out / "report.html", sections=[lambda parts: paper_section(parts, theirs)])
+    PUBLISHED.parent.mkdir(exist_ok=True)
+    shutil.copyfile(page, PUBLISHED)
+    print(f"Report: {page}, and in the guide {PUBLISHED}\nTables: {out / 'tables'}\nFigures: {out / 'figures'}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
