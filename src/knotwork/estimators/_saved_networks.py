@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error, check_bool, check_int, type_error
-from knotwork._kernels.layout import NORMALISED, TAILS
-from knotwork._kernels.parts import AFFINE, Part
+from knotwork._kernels.encoding import AFFINE, NORMALISED, TAILS, Part
 from knotwork.estimators._saved_settings import Room, check_entries, check_list
 from knotwork.nn._stack import StackEncoding, StackLayout
 from knotwork.training._network import Network

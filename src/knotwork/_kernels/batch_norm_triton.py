@@ -1,16 +1,18 @@
 """Batch normalisation on a GPU: one Triton kernel each way, a program for some columns of a member."""
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork.nn._backbones.batch_norm import Kept, Settings
-from knotwork.nn._backbones.dropout import keep_threshold
-from knotwork.nn._backbones.noise import Noise
-from knotwork.nn._backbones.triton_dropout import element_bits, member_key
+from knotwork._kernels.batch_norm import Settings
+from knotwork._kernels.dispatch import Path
+from knotwork._kernels.dropout import Noise, keep_threshold
+from knotwork._kernels.dropout_triton import element_bits, member_key
 
-__all__ = ["backward", "forward"]
+__all__ = ["BATCH_NORM"]
 
 TILE = 4096
 """Elements that a program reads at a time: 16 for each thread."""
@@ -205,17 +207,18 @@ def _batch_norm_backward(
         tl.store(x_grad_pointer + start + i, x_grad.to(x_grad_pointer.dtype.element_ty), mask=within)
 
 
-def forward(
+def _run(
     x: Tensor,
-    parameters: tuple[Tensor, Tensor],
+    weight: Tensor,
+    bias: Tensor,
+    residual: Tensor | None,
+    *,
     buffers: tuple[Tensor, Tensor],
     counts: Tensor | None,
-    *,
-    settings: Settings,
     noise: Noise | None,
-    residual: Tensor | None,
-) -> tuple[Tensor, Kept]:
-    """Return the result of `batch_norm` for contiguous x, and what `backward` needs; the buffers move in place."""
+    settings: Settings,
+) -> Any:
+    x = x.contiguous()
     members, _, width = x.shape
     y = torch.empty_like(x)
     mean, inverse = (torch.empty(members, width, dtype=torch.float32, device=x.device) for _ in range(2))
@@ -224,7 +227,8 @@ def forward(
     shape = _shape(x)
     _batch_norm_forward[(triton.cdiv(width, shape["COLUMNS"]), members)](
         x,
-        *(parameter.contiguous() for parameter in parameters),
+        weight.contiguous(),
+        bias.contiguous(),
         *buffers,
         keys if counts is None else counts,
         x if residual is None else residual.contiguous(),
@@ -245,23 +249,23 @@ def forward(
         RESIDUAL=residual is not None,
         **shape,
     )
-    return y, Kept(mean, inverse, keys)
+    return (y,), (x, weight, y if settings.relu else None, mean, inverse, keys)
 
 
-def backward(
-    grad: Tensor, x: Tensor, weight: Tensor, counts: Tensor | None, y: Tensor | None, kept: Kept, settings: Settings
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of x, weight and bias; y is the result if it went through relu."""
+def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, settings: Settings, **_: Any) -> Any:
+    x, weight, y, mean, inverse, keys = kept
     weight = weight.contiguous()
     x_grad, weight_grad, bias_grad = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
     shape = _shape(x)
     _batch_norm_backward[(triton.cdiv(x.shape[2], shape["COLUMNS"]), x.shape[0])](
-        grad.contiguous(),
+        grads[0].contiguous(),
         x,
         x if y is None else y,
         weight,
-        kept.keys if counts is None else counts,
-        *kept,
+        keys if counts is None else counts,
+        mean,
+        inverse,
+        keys,
         x_grad,
         weight_grad,
         bias_grad,
@@ -273,7 +277,7 @@ def backward(
         DROP=settings.p > 0.0,
         **shape,
     )
-    return x_grad, weight_grad, bias_grad
+    return x_grad, weight_grad, bias_grad, grads[0] if needed[3] else None
 
 
 def _shape(x: Tensor) -> dict[str, int]:
@@ -287,3 +291,6 @@ def _shape(x: Tensor) -> dict[str, int]:
     rows = min(TILE // columns, max(triton.next_power_of_2(n_rows), 16))
     tiles = triton.cdiv(n_rows, rows)
     return {"N_ROWS": n_rows, "TILES": tiles, "ROWS": rows, "COLUMNS": columns, "num_warps": 8}
+
+
+BATCH_NORM = Path(_run, _run_backward)

@@ -4,6 +4,10 @@ The tiles of a row, keys and values, are read once and meet the queries a block 
 registers, and backward computes them again. Heads of a row lie side by side in memory, and not at the borders of its
 lines: programs of neighbouring heads run at the same time, so that lines which they share are read and written once.
 The bias of the keys shifts all scores of a query alike, so neither softmax nor a gradient sees it: it is left out.
+
+Where the first token's result is all that is needed, other kernels take rows of one member with all heads at once, do
+no matrix products, and read each key and value once. Their gradients of the biases are added up per program, and by a
+second kernel in a fixed order.
 """
 
 import math
@@ -14,10 +18,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork.nn._backbones.dropout import keep_threshold
-from knotwork.nn._backbones.triton_dropout import element_bits
+from knotwork._kernels.attention import divided
+from knotwork._kernels.dispatch import Path
+from knotwork._kernels.dropout import Noise, keep_threshold
+from knotwork._kernels.dropout_triton import element_bits, member_keys
+from knotwork._kernels.layer_norm_triton import add_parts
 
-__all__ = ["Settings", "backward", "forward", "numbers"]
+__all__ = ["ATTENTION", "Settings", "holds"]
 
 ROWS = 4
 """Rows of a program, where its tiles are small."""
@@ -27,6 +34,13 @@ STAGES = 2
 
 LONG_ROWS = {128: (64, 8), 256: (16, 4)}
 """Queries of a block and warps, for tiles of so many tokens: what the registers hold without spilling."""
+
+
+MOST_KEYS = 2**14
+"""Numbers in the keys of a row that a program for the first query holds."""
+
+FIRST_ROWS, FIRST_PARTS = 8, 128
+"""Rows of a program for the first query at least, and programs of a member at most, backward."""
 
 
 class Settings(NamedTuple):
@@ -242,7 +256,7 @@ def _grid(q: Tensor, settings: Settings, constants: dict[str, Any]) -> tuple[int
     return settings.n_heads * triton.cdiv(q.shape[1], constants["ROWS"]), q.shape[0]
 
 
-def numbers(q: Tensor, settings: Settings) -> dict[str, int | float]:
+def _numbers(q: Tensor, settings: Settings) -> dict[str, int | float]:
     """Return the numbers that both kernels take."""
     root = (q.shape[3] // settings.n_heads) ** -0.5
     return {
@@ -253,7 +267,7 @@ def numbers(q: Tensor, settings: Settings) -> dict[str, int | float]:
     }
 
 
-def forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings) -> Tensor:
+def _all_forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings) -> Tensor:
     """Return the results, of shape (M, B, Q, H * D).
 
     Parameters
@@ -277,13 +291,13 @@ def forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, 
         q if bias is None else bias.to(q.dtype).contiguous(),
         q if keys is None else keys,
         out,
-        **numbers(q, settings),
+        **_numbers(q, settings),
         **constants,
     )
     return out
 
 
-def backward(
+def _all_backward(
     grad: Tensor, q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings,
     q_grad: Tensor, kv_grad: Tensor,
 ) -> None:  # fmt: skip
@@ -298,6 +312,262 @@ def backward(
         q_grad,
         kv_grad,
         root=(q.shape[3] // settings.n_heads) ** -0.5,
-        **numbers(q, settings),
+        **_numbers(q, settings),
         **constants,
     )
+
+
+@triton.jit
+def _places(
+    n_tokens, HEADS: tl.constexpr, D: tl.constexpr, TOKENS: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr
+):
+    """Return the tokens of a tile, its columns in a row of all heads, and which of them there are."""
+    token = tl.arange(0, TOKENS)[:, None, None]
+    head, d = tl.arange(0, TILE)[None, :, None], tl.arange(0, WIDTH)[None, None, :]
+    own = (head < HEADS) & (d < D)
+    return token, head * D + d, own, own & (token < n_tokens)
+
+
+@triton.jit
+def _load(pointer, bias_pointer, column, here, own, BIAS: tl.constexpr):
+    """Return values in float32, with the bias of their columns."""
+    values = tl.load(pointer, mask=here, other=0.0).to(tl.float32)
+    if BIAS:
+        values += tl.load(bias_pointer + column, mask=own, other=0.0).to(tl.float32)
+    return values
+
+
+@triton.jit
+def _weights(q, k, scale, n_tokens, first, key, threshold, factor, DROPOUT: tl.constexpr):
+    """Return softmax over the tokens, of shape (tokens, heads), and dropout's factors.
+
+    The bias of the keys shifts all scores of a query alike, so neither softmax nor a gradient sees it.
+    """
+    scores = tl.sum(q * k, axis=2) * scale
+    token, head = tl.arange(0, k.shape[0])[:, None], tl.arange(0, k.shape[1])[None, :]
+    scores = tl.where(token < n_tokens, scores, -float("inf"))
+    powers = tl.exp2(scores - tl.max(scores, axis=0)[None, :])
+    weights = powers / tl.sum(powers, axis=0)[None, :]
+    factors = tl.full(weights.shape, 1.0, tl.float32)
+    if DROPOUT:
+        place = first + (head * (n_tokens * n_tokens) + token).to(tl.uint32)
+        factors = tl.where(element_bits(place, key) >= threshold.to(tl.uint32), factor, 0.0)
+    return weights, factors
+
+
+@triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens"])
+def _first_forward(
+    q_pointer,
+    kv_pointer,
+    bias_pointer,
+    keys_pointer,
+    out_pointer,
+    n_rows,
+    scale,
+    threshold,
+    factor,
+    n_tokens,
+    HEADS: tl.constexpr,
+    D: tl.constexpr,
+    TOKENS: tl.constexpr,
+    TILE: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BIAS: tl.constexpr,
+    DROPOUT: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)
+    member = row // n_rows
+    token, column, own, here = _places(n_tokens, HEADS, D, TOKENS, TILE, WIDTH)
+    biases = bias_pointer + member * (3 * HEADS * D)
+    key, first = tl.full((), 0, tl.uint32), tl.full((), 0, tl.uint32)
+    if DROPOUT:
+        key = tl.load(keys_pointer + member).to(tl.uint32)
+        first = (row % n_rows * (HEADS * n_tokens * n_tokens)).to(tl.uint32)
+    at = kv_pointer + (row * n_tokens + token) * (2 * HEADS * D) + column
+    q = _load(q_pointer + row * (HEADS * D) + column, biases, column, own, own, BIAS)
+    k = _load(at, biases, column, here, own, False)
+    v = _load(at + HEADS * D, biases + 2 * HEADS * D, column, here, own, BIAS)
+    weights, factors = _weights(q, k, scale, n_tokens, first, key, threshold, factor, DROPOUT)
+    y = tl.sum((weights * factors)[:, :, None] * v, axis=0)[None, :, :]
+    tl.store(out_pointer + row * (HEADS * D) + column, y.to(out_pointer.dtype.element_ty), mask=own)
+
+
+@triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens"])
+def _first_backward(
+    grad_pointer,
+    q_pointer,
+    kv_pointer,
+    bias_pointer,
+    keys_pointer,
+    q_grad_pointer,
+    kv_grad_pointer,
+    parts_pointer,
+    n_rows,
+    scale,
+    root,
+    threshold,
+    factor,
+    n_tokens,
+    HEADS: tl.constexpr,
+    D: tl.constexpr,
+    TOKENS: tl.constexpr,
+    TILE: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BIAS: tl.constexpr,
+    DROPOUT: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Write the gradients of queries, keys and values, as in `_attention_backward`, and parts of those of biases."""
+    member = tl.program_id(1).to(tl.int64)
+    token, column, own, here = _places(n_tokens, HEADS, D, TOKENS, TILE, WIDTH)
+    biases = bias_pointer + member * (3 * HEADS * D)
+    key, first = tl.full((), 0, tl.uint32), tl.full((), 0, tl.uint32)
+    if DROPOUT:
+        key = tl.load(keys_pointer + member).to(tl.uint32)
+    q_sums = tl.zeros((1, TILE, WIDTH), tl.float32)
+    v_sums = tl.zeros((1, TILE, WIDTH), tl.float32)
+    for step in range(ROWS):
+        place = tl.program_id(0) * ROWS + step
+        known = place < n_rows
+        row = member * n_rows + place
+        if DROPOUT:
+            first = (place * (HEADS * n_tokens * n_tokens)).to(tl.uint32)
+        at = (row * n_tokens + token) * (2 * HEADS * D) + column
+        q_at = row * (HEADS * D) + column
+        q = _load(q_pointer + q_at, biases, column, own & known, own, BIAS)
+        k = _load(kv_pointer + at, biases, column, here & known, own, False)
+        v = _load(kv_pointer + at + HEADS * D, biases + 2 * HEADS * D, column, here & known, own, BIAS)
+        grad = tl.load(grad_pointer + q_at, mask=own & known, other=0.0).to(tl.float32)
+        weights, factors = _weights(q, k, scale, n_tokens, first, key, threshold, factor, DROPOUT)
+        kept = weights * factors
+        slopes = tl.sum(grad * v, axis=2) * factors
+        slopes = weights * (slopes - tl.sum(weights * slopes, axis=0)[None, :]) * root
+        q_grad = tl.sum(slopes[:, :, None] * k, axis=0)[None, :, :]
+        v_grad = kept[:, :, None] * grad
+        tl.store(q_grad_pointer + q_at, q_grad.to(q_grad_pointer.dtype.element_ty), mask=own & known)
+        k_grad = (slopes[:, :, None] * q).to(kv_grad_pointer.dtype.element_ty)
+        tl.store(kv_grad_pointer + at, k_grad, mask=here & known)
+        tl.store(kv_grad_pointer + at + HEADS * D, v_grad.to(kv_grad_pointer.dtype.element_ty), mask=here & known)
+        q_sums += q_grad
+        v_sums += tl.sum(kept, axis=0)[None, :, None] * grad
+    parts = parts_pointer + (member * tl.num_programs(0) + tl.program_id(0)) * (3 * HEADS * D) + column
+    tl.store(parts, q_sums, mask=own)
+    tl.store(parts + HEADS * D, tl.zeros((1, TILE, WIDTH), tl.float32), mask=own)
+    tl.store(parts + 2 * HEADS * D, v_sums, mask=own)
+
+
+def _first_tile(n_tokens: int, n_heads: int, width: int) -> tuple[int, int, int]:
+    """Return the tile of a row's keys: tokens, heads and columns."""
+    tokens, heads, columns = (triton.next_power_of_2(n) for n in (n_tokens, n_heads, width))
+    return max(8, tokens), heads, columns
+
+
+def holds(n_tokens: int, n_heads: int, width: int) -> bool:
+    """Return whether a program for the first query holds so many tokens, with so many heads of this width."""
+    return math.prod(_first_tile(n_tokens, n_heads, width)) <= MOST_KEYS
+
+
+def _first_constants(
+    q: Tensor, kv: Tensor, with_bias: bool, settings: Settings, per_warp: int
+) -> dict[str, int | bool]:
+    """Return what a kernel is compiled for, with so many numbers of keys to a warp."""
+    width = q.shape[3] // settings.n_heads
+    tile = _first_tile(kv.shape[2], settings.n_heads, width)
+    return {
+        "n_tokens": kv.shape[2],
+        "HEADS": settings.n_heads,
+        "D": width,
+        **dict(zip(("TOKENS", "TILE", "WIDTH"), tile, strict=True)),
+        "BIAS": with_bias,
+        "DROPOUT": settings.p > 0.0,
+        "num_warps": max(1, min(16, math.prod(tile) // per_warp)),
+    }
+
+
+def _one_forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings) -> Tensor:
+    """Return the results, of shape (M, B, 1, H * D), from contiguous tensors."""
+    out = torch.empty_like(q)
+    _first_forward[(q.shape[0] * q.shape[1],)](
+        q,
+        kv,
+        q if bias is None else bias.contiguous(),
+        q if keys is None else keys,
+        out,
+        **_numbers(q, settings),
+        **_first_constants(q, kv, bias is not None, settings, 4096),
+    )
+    return out
+
+
+def _one_backward(
+    grad: Tensor, q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of q, kv and the bias, the last in float32."""
+    n_members, n_rows, _, width = q.shape
+    q_grad, kv_grad = torch.empty_like(q), torch.empty_like(kv)
+    rows = max(FIRST_ROWS, triton.next_power_of_2(triton.cdiv(n_rows, FIRST_PARTS)))
+    n_parts = triton.cdiv(n_rows, rows)
+    parts = torch.empty(n_members, n_parts, 1, 3 * width, dtype=torch.float32, device=q.device)
+    _first_backward[(n_parts, n_members)](
+        grad.contiguous(),
+        q,
+        kv,
+        q if bias is None else bias.contiguous(),
+        q if keys is None else keys,
+        q_grad,
+        kv_grad,
+        parts,
+        root=(width // settings.n_heads) ** -0.5,
+        ROWS=rows,
+        **_numbers(q, settings),
+        **_first_constants(q, kv, bias is not None, settings, 2048),
+    )
+    return q_grad, kv_grad, add_parts(parts)[0]
+
+
+def _forward(
+    qkv: Tensor,
+    first: Tensor | None,
+    bias: Tensor | None,
+    *,
+    n_heads: int,
+    p: float,
+    noise: Noise | None,
+    stream: int,
+) -> Any:
+    qkv, first = qkv.contiguous(), None if first is None else first.contiguous()
+    keys = member_keys(noise, stream) if p > 0.0 and noise is not None else None
+    settings = _settings(n_heads, p)
+    if _alone(qkv, first, n_heads):
+        out = _one_forward(first, qkv, bias, keys, settings=settings)
+    else:
+        out = _all_forward(*divided(qkv, first), bias, keys, settings=settings)
+    return (out,), (qkv, first, bias, keys)
+
+
+def _backward(grads: Any, kept: Any, needed: Any, *, n_heads: int, p: float, **_: Any) -> Any:
+    del needed
+    (grad,), (qkv, first, bias, keys), settings = grads, kept, _settings(n_heads, p)
+    if _alone(qkv, first, n_heads):
+        q_grad, kv_grad, sums = _one_backward(grad, first, qkv, bias, keys, settings=settings)
+        return kv_grad, q_grad, None if bias is None else sums.to(bias.dtype)
+    out, first_out = torch.empty_like(qkv), None if first is None else torch.empty_like(first)
+    q_grad, kv_grad = divided(out, first_out)
+    _all_backward(grad, *divided(qkv, first), bias, keys, settings=settings, q_grad=q_grad, kv_grad=kv_grad)
+    bias_grad = None
+    if bias is not None:
+        q_sum, v_sum = q_grad.sum((1, 2)), kv_grad[..., q_grad.shape[-1] :].sum((1, 2))
+        bias_grad = torch.cat([q_sum, torch.zeros_like(q_sum), v_sum], dim=1).to(bias.dtype)
+    return out, first_out, bias_grad
+
+
+def _alone(qkv: Tensor, first: Tensor | None, n_heads: int) -> bool:
+    """Return whether the kernels for the first query take these."""
+    return first is not None and holds(qkv.shape[2], n_heads, first.shape[3] // n_heads)
+
+
+def _settings(n_heads: int, p: float) -> Settings:
+    return Settings(n_heads, p, torch.get_float32_matmul_precision() != "highest")
+
+
+ATTENTION = Path(_forward, _backward)

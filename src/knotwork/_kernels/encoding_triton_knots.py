@@ -1,27 +1,18 @@
-"""Knots from free numbers on a GPU: the formulas of `knotwork._kernels.spacings`, each in one Triton kernel."""
+"""Knots from free numbers on a GPU, and gradients back to these: the formulas of `encoding`, each in one Triton kernel."""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = [
-    "breaks_and_penalty",
-    "breaks_backward",
-    "breaks_forward",
-    "logits_slopes",
-    "penalty_backward",
-    "penalty_forward",
-    "penalty_slopes",
-    "softmax_shares",
-]
+__all__ = ["gather_sums", "knots_to_logits", "make_knots", "penalty_backward"]
 
 MOST_IN_ONE = 16_384
 """Widths of a group, padded, up to which one program makes its breaks."""
 
 
 @triton.jit
-def softmax_shares(logits_pointer, n_knots, WIDTHS: tl.constexpr):
+def _softmax_shares(logits_pointer, n_knots, WIDTHS: tl.constexpr):
     """Return softmax over the first n_knots + 1 numbers of a row, and zeros beyond."""
     k = tl.arange(0, WIDTHS)
     logits = tl.load(logits_pointer + k, mask=k <= n_knots, other=-float("inf")).to(tl.float32)
@@ -30,14 +21,14 @@ def softmax_shares(logits_pointer, n_knots, WIDTHS: tl.constexpr):
 
 
 @triton.jit
-def logits_slopes(shares, width_slopes, n_knots, min_spacing):
+def _logits_slopes(shares, width_slopes, n_knots, min_spacing):
     """Return the gradient of the logits from that of the widths."""
     slopes = (1.0 - (n_knots + 1) * min_spacing) * width_slopes
     return shares * (slopes - tl.sum(shares * slopes, axis=0))
 
 
 @triton.jit
-def penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon):
+def _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon):
     """Return the gradient of the widths from that of the penalty; what lies beyond the last width does not count."""
     widths = min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares + epsilon
     return -grad / (widths * widths * (n_knots + 1) * n_features)
@@ -52,7 +43,7 @@ def _breaks_forward(
 ):
     table = tl.program_id(0)
     n_knots = tl.load(n_knots_pointer + table)
-    shares = softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
+    shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
     k = tl.arange(0, WIDTHS)
     widths = tl.where(k <= n_knots, min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares, 0.0)
     ends = tl.where(k < n_knots, tl.minimum(tl.cumsum(widths, axis=0), 1.0), 1.0)
@@ -70,11 +61,11 @@ def _breaks_backward(
 ):
     table = tl.program_id(0)
     n_knots = tl.load(n_knots_pointer + table)
-    shares = softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
+    shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
     k = tl.arange(0, WIDTHS)
     slopes = tl.load(grad_pointer + table * (n_widths + 1) + 1 + k, mask=k < n_knots, other=0.0)
     # A width moves its own knot and all after it.
-    slopes = logits_slopes(shares, tl.cumsum(slopes, axis=0, reverse=True), n_knots, min_spacing)
+    slopes = _logits_slopes(shares, tl.cumsum(slopes, axis=0, reverse=True), n_knots, min_spacing)
     tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
 
 
@@ -153,14 +144,69 @@ def _penalty_backward(
     table = tl.program_id(0)
     n_knots = tl.load(n_knots_pointer + table)
     grad = tl.load(grad_pointer + table // n_features)
-    shares = softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
+    shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
     k = tl.arange(0, WIDTHS)
-    slopes = tl.where(k <= n_knots, penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon), 0.0)
-    slopes = logits_slopes(shares, slopes, n_knots, min_spacing)
+    slopes = tl.where(k <= n_knots, _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon), 0.0)
+    slopes = _logits_slopes(shares, slopes, n_knots, min_spacing)
     tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
 
 
-def breaks_forward(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+@triton.jit(
+    do_not_specialize=["n_features", "n_breaks"],
+    do_not_specialize_on_alignment=["n_knots_pointer", "logits_pointer", "penalty_grad_pointer", "out_pointer"],
+)
+def gather_sums(
+    parts_pointer,
+    n_knots_pointer,
+    out_pointer,
+    logits_pointer,
+    penalty_grad_pointer,
+    n_features,
+    n_breaks,
+    min_spacing,
+    epsilon,
+    N_PARTS: tl.constexpr,
+    PARTS: tl.constexpr,
+    DEGREE: tl.constexpr,
+    KNOTS: tl.constexpr,
+    WINDOW: tl.constexpr,
+    TO_LOGITS: tl.constexpr,
+    WITH_PENALTY: tl.constexpr,
+):
+    """Add up the parts, and bring what each interval says of the knots around it together at each knot.
+
+    Then, on request, on to the free numbers that the knots are made of, with the gradient of the penalty.
+    """
+    table = tl.program_id(0)
+    n_knots = tl.load(n_knots_pointer + table)
+    column = tl.arange(0, KNOTS)
+    place = column[:, None]
+    if TO_LOGITS:  # counted from the first knot
+        place = place + 1
+    totals = tl.zeros((KNOTS, PARTS), tl.float32)
+    for first in range(0, N_PARTS, PARTS):
+        part = first + tl.arange(0, PARTS)[None, :]
+        start = parts_pointer + (part * tl.num_programs(0) + table) * KNOTS * WINDOW
+        for c in tl.static_range(2 * DEGREE + 2):
+            interval = place + DEGREE - c
+            known = (interval >= 0) & (interval <= n_knots) & (place >= 1) & (place <= n_knots) & (part < N_PARTS)
+            totals += tl.load(start + interval * WINDOW + c, mask=known, other=0.0)
+    slopes = tl.sum(totals, axis=1)
+    if TO_LOGITS:
+        n_widths = n_breaks - 1
+        shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, KNOTS)
+        slopes = tl.cumsum(slopes, axis=0, reverse=True)  # a width moves its own knot and all after it
+        if WITH_PENALTY:
+            grad = tl.load(penalty_grad_pointer + table // n_features)
+            barrier = _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon)
+            slopes += tl.where(column <= n_knots, barrier, 0.0)
+        slopes = _logits_slopes(shares, slopes, n_knots, min_spacing)
+        tl.store(out_pointer + table * n_widths + column, slopes, mask=column < n_widths)
+    else:
+        tl.store(out_pointer + table * n_breaks + column, slopes, mask=column < n_breaks)
+
+
+def _make_breaks(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
     """Return the breaks of `breaks_from_widths`, for logits of shape (G, F, K + 1)."""
     logits = logits.contiguous()
     groups, features, n_widths = logits.shape
@@ -170,7 +216,7 @@ def breaks_forward(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tenso
     return breaks
 
 
-def breaks_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+def _breaks_to_logits(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
     """Return the gradient of the logits from that of the breaks."""
     grad, logits = grad.contiguous(), logits.contiguous()
     out = torch.empty_like(logits)
@@ -180,33 +226,22 @@ def breaks_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: 
     return out
 
 
-def penalty_forward(logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
-    """Return `spacing_penalty` of every group, for logits of shape (G, F, K + 1)."""
-    return _run_penalty(logits, n_knots, min_spacing, epsilon)
-
-
-def breaks_and_penalty(
-    logits: Tensor,
-    n_knots: Tensor,
-    min_spacing: float,
-    epsilon: float,
-    *,
-    fixed: Tensor | None = None,
-    learned: Tensor | None = None,
+def make_knots(
+    logits: Tensor, n_knots: Tensor, breaks: Tensor | None, learned: Tensor | None, min_spacing: float, epsilon: float
 ) -> tuple[Tensor, Tensor]:
-    """Return what `breaks_forward` and `penalty_forward` return, from one kernel if a group is not too large for it.
+    """Return breaks and penalties, from one kernel if a group is not too large for it.
 
-    If it is said which groups are `learned`, the others have the breaks in `fixed`, and no penalty.
+    If it is said which groups are `learned`, the others have the given breaks, and no penalty.
     """
     groups, features, n_widths = logits.shape
     if triton.next_power_of_2(features) * triton.next_power_of_2(n_widths) > MOST_IN_ONE:
-        breaks = breaks_forward(logits, n_knots, min_spacing)
-        penalty = penalty_forward(logits, n_knots, min_spacing, epsilon)
-        if fixed is None or learned is None:
-            return breaks, penalty
-        return torch.where(learned[:, None, None], breaks, fixed), torch.where(learned, penalty, 0.0)
-    breaks = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
-    return breaks, _run_penalty(logits, n_knots, min_spacing, epsilon, breaks, fixed, learned)
+        made = _make_breaks(logits, n_knots, min_spacing)
+        penalty = _run_penalty(logits, n_knots, min_spacing, epsilon)
+        if breaks is None or learned is None:
+            return made, penalty
+        return torch.where(learned[:, None, None], made, breaks), torch.where(learned, penalty, 0.0)
+    made = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
+    return made, _run_penalty(logits, n_knots, min_spacing, epsilon, made, breaks, learned)
 
 
 def _run_penalty(
@@ -257,3 +292,22 @@ def penalty_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing:
         WIDTHS=triton.next_power_of_2(n_widths),
     )
     return out
+
+
+def knots_to_logits(
+    breaks_grad: Tensor | None,
+    penalty_grad: Tensor | None,
+    logits: Tensor,
+    n_knots: Tensor,
+    learned: Tensor | None,
+    min_spacing: float,
+    epsilon: float,
+) -> Tensor:
+    """Return the gradient of the logits from those of breaks and penalties; 0 for groups that are not learned."""
+    parts = []
+    if breaks_grad is not None:
+        parts.append(_breaks_to_logits(breaks_grad, logits, n_knots, min_spacing))
+    if penalty_grad is not None:
+        parts.append(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon))
+    total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+    return total if learned is None else torch.where(learned[:, None, None], total, 0.0)

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork.training._adamw import Factors, Rule, log_betas
+from knotwork._kernels.adamw import Factors, Rule, log_betas
 
 __all__ = ["count", "update"]
 
@@ -109,7 +109,7 @@ def update(
     decay: float,
     rule: Rule,
 ) -> None:
-    """Take the step of `update_plain` with a float32 master, and round it into the parameter if that is another."""
+    """Take the step of `update_formula` with a float32 master, and round it into the parameter if that is another."""
     length = master.numel() // master.shape[0]
     if not length:
         return

@@ -1,4 +1,4 @@
-"""Encoding and linear map in one on the CPU: compiled loops that read the few rows of the weights that count.
+"""Encoding and linear map as one operation, which on the CPU never writes the encoding.
 
 In all families a value's contribution is a handful of neighbouring rows of a table, each times a number. The table is
 the weights W themselves for B- and M-splines. For I-splines and ramps, which are sums of B-splines from the right, it
@@ -6,19 +6,39 @@ is the running sums C[j] = W[0] + ... + W[j - 1], for
 
     sum_l I_l W[l] = sum_l sum_{j > l} B_j W[l] = sum_j B_j C[j].
 
-Normalised rows add the sum of the feature's weights, times -mean / spread.
+Normalised rows add the sum of the feature's weights, times -mean / spread. Backward keeps values, knots and weights,
+and nothing else: the scheme is run again.
 """
+
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from knotwork._kernels.cpu_scheme import as_array, chunks_of, clip, make_scratch, run_backwards, window_at
-from knotwork._kernels.layout import NORMALISED, TAILS
-from knotwork._kernels.threads import in_threads
+from knotwork._kernels.dispatch import Operation, Packing, Path, as_array, in_threads
+from knotwork._kernels.encoding import NORMALISED, TAILS, TYPES, Knots, Part, encode
+from knotwork._kernels.encoding_cpu import chunks_of, clip, make_scratch, run_backwards, window_at
 from knotwork.basis._compiled import compiled
 
-__all__ = ["backward", "forward"]
+__all__ = ["encode_linear", "encoded_linear_formula"]
+
+
+def encoded_linear_formula(
+    x: Tensor,
+    breaks: Tensor,
+    n_knots: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    *,
+    kind: int,
+    degree: int,
+    size: int,
+) -> Tensor:
+    """Compute `encode_linear` by writing the encoding and multiplying."""
+    part = Part(kind, degree, 0, len(x))
+    encoded = encode(x, Knots(n_knots, breaks), [part], size=size, dtype=weight.dtype).values.flatten(-2)
+    return torch.bmm(encoded, weight) if bias is None else torch.baddbmm(bias[:, None], encoded, weight)
 
 
 @compiled(fastmath={"contract"})
@@ -165,7 +185,7 @@ def _table(weight: Tensor, kind: int) -> Tensor:
     return torch.nn.functional.pad(weight, (0, 0, 1, 0)).cumsum(dim=2)
 
 
-def forward(
+def _run(
     x: Tensor,
     breaks: Tensor,
     n_knots: Tensor,
@@ -175,12 +195,15 @@ def forward(
     kind: int,
     degree: int,
     size: int,
-) -> Tensor:
-    """Encode values and map them; parameters and result as for `encode_linear`, all of one type."""
+) -> Any:
+    kept, type_ = (x, breaks, n_knots, weight, bias), breaks.dtype
+    x, own_weight = x.to(type_), weight.to(type_)
     n_groups, n_rows, n_features = x.shape
     n_out = weight.shape[-1]
-    out = x.new_zeros(n_groups, n_rows, n_out) if bias is None else bias[:, None].repeat(1, n_rows, 1)
-    by_feature = weight.reshape(n_groups, n_features, size, n_out)
+    out = (
+        x.new_zeros(n_groups, n_rows, n_out) if bias is None else bias.detach().to(type_)[:, None].repeat(1, n_rows, 1)
+    )
+    by_feature = own_weight.reshape(n_groups, n_features, size, n_out)
     table = _table(by_feature, kind)
     n_table = table.shape[2]
     totals = as_array(_own_totals(by_feature, n_knots, kind, degree))
@@ -194,10 +217,31 @@ def forward(
         _forward(*arrays, kind, degree, *tables, *scratch, rows_out[group, rows])
 
     in_threads(work, chunks_of(n_groups, n_rows))
-    return out
+    return (out.to(weight.dtype),), kept
 
 
-def backward(
+def _run_backward(grads: Any, kept: Any, needed: Any, *, kind: int, degree: int, size: int) -> Any:
+    """Return the gradients.
+
+    A thread takes a feature of a group at a time, whose rows no other touches: sums do not depend on the threads.
+    """
+    x, breaks, n_knots, weight, bias = kept
+    with_knots, with_weight, type_ = needed[0] or needed[1], needed[3], breaks.dtype
+    gradients = _slopes(
+        grads[0].to(type_), x.to(type_), breaks, n_knots, weight.to(type_), kind=kind, degree=degree, size=size,
+        with_breaks=with_knots, with_weight=with_weight,
+    )  # fmt: skip
+    x_grad, breaks_grad, weight_grad = gradients
+    return (
+        x_grad.to(x.dtype) if needed[0] else None,
+        breaks_grad if needed[1] else None,
+        None,
+        weight_grad.to(weight.dtype) if with_weight else None,
+        grads[0].sum(dim=1).to(bias.dtype) if needed[4] else None,
+    )
+
+
+def _slopes(
     grad: Tensor,
     x: Tensor,
     breaks: Tensor,
@@ -210,10 +254,7 @@ def backward(
     with_breaks: bool,
     with_weight: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of x and the breaks (zeros unless `with_breaks`) and of the weights (likewise).
-
-    A thread takes a feature of a group at a time, whose rows no other touches: sums do not depend on the threads.
-    """
+    """Return the gradients of x and the breaks (zeros unless `with_breaks`) and of the weights (likewise)."""
     n_groups, n_features = breaks.shape[:2]
     x_grad, weight_grad = torch.empty_like(x), torch.zeros_like(weight)
     slopes_out = np.zeros(breaks.shape)
@@ -230,3 +271,74 @@ def backward(
 
     in_threads(work, [(group, feature) for group in range(n_groups) for feature in range(n_features)])
     return x_grad, torch.from_numpy(slopes_out).to(breaks.dtype), weight_grad
+
+
+def _to_numbers(settings: dict[str, Any]) -> list[float]:
+    return [float(settings[name]) for name in ("kind", "degree", "size")]
+
+
+def _to_settings(numbers: tuple[float, ...]) -> dict[str, Any]:
+    return {name: int(number) for name, number in zip(("kind", "degree", "size"), numbers, strict=True)}
+
+
+def _shapes(x: Tensor, breaks: Tensor, n_knots: Tensor, weight: Tensor, bias: Any, **_: Any) -> tuple[Tensor]:
+    del breaks, n_knots, bias
+    return (weight.new_empty(*x.shape[:2], weight.shape[-1]),)
+
+
+_ENCODED_LINEAR = Operation(
+    encoded_linear_formula,
+    cpu=Path(_run, _run_backward),
+    types=TYPES,
+    packing=Packing(_to_numbers, _to_settings, _shapes),
+    leading=1,
+)
+
+
+def encode_linear(
+    x: Tensor,
+    breaks: Tensor,
+    n_knots: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    kind: int,
+    degree: int,
+    size: int,
+) -> Tensor:
+    """Encode values between 0 and 1 and map the result linearly, reading only the weights that count.
+
+    Parameters
+    ----------
+    x : Tensor of shape (G, B, F)
+        Values; those outside [0, 1] are moved to the nearer end, NaN adds nothing.
+    breaks : Tensor of shape (G, F, K + 2)
+        ``[0, k_1, ..., k_K, 1]`` of each feature, padded with ones; float32 or float64.
+    n_knots : Tensor of shape (G, F)
+        Number of interior knots of each feature of each group, int32.
+    weight : Tensor of shape (G, F * size, d_out)
+        A row for every function of every feature. Its type is that of the result; on the CPU, arithmetic is in the
+        type of `breaks`.
+    bias : Tensor of shape (G, d_out), optional
+        What is added.
+    kind, degree : int
+        As in `Layout`: kind of the rows, degree of the triangular scheme.
+    size : int
+        Length of a row of the encoding.
+
+    Returns
+    -------
+    Tensor of shape (G, B, d_out)
+        Differentiable with respect to x, breaks, weight and bias.
+
+    Notes
+    -----
+    With i the interval that x lies in, the functions that differ from zero are those from i to i + degree, so
+
+        y[b] = bias + sum_f sum_r v_r(x_bf) W[f, i + r].
+
+    I-splines and ramps before i are one, which adds the sum of W[f, k] over k < i. Rows that are normalised to mean 0
+    and variance 1 have -mean / spread in every column, which adds the sum of all W[f, k], times that. There are
+    compiled loops for the CPU; elsewhere the encoding is written and multiplied, which is faster on a GPU.
+    """
+    return _ENCODED_LINEAR(x, breaks, n_knots, weight, bias, kind=kind, degree=degree, size=size)  # type: ignore[no-any-return]

@@ -1,15 +1,18 @@
 """The gated unit with its dropout in Triton: one pass over the values forward, one backward."""
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork.nn._backbones.dropout import keep_threshold
-from knotwork.nn._backbones.triton_dropout import element_bits
-from knotwork.nn._backbones.triton_parts import add_parts
+from knotwork._kernels.dispatch import Path
+from knotwork._kernels.dropout import Noise, keep_threshold
+from knotwork._kernels.dropout_triton import element_bits, member_keys
+from knotwork._kernels.layer_norm_triton import add_parts
 
-__all__ = ["backward", "forward"]
+__all__ = ["REGLU"]
 
 BLOCK = 1024
 """Results of a program, forward."""
@@ -122,9 +125,8 @@ def _reglu_backward(
         tl.store(parts + HALF, tl.sum(b_sums, axis=0), mask=column < HALF)
 
 
-def forward(x: Tensor, bias: Tensor | None, keys: Tensor | None, p: float) -> Tensor:
-    """Return the results, of shape (M, ..., h); `bias` is of shape (M, 2 * h), `keys` of shape (M,) where p > 0."""
-    x = x.contiguous()
+def _reglu(x: Tensor, bias: Tensor | None, *, p: float, noise: Noise | None, stream: int) -> Any:
+    x, keys = x.contiguous(), member_keys(noise, stream) if p > 0.0 and noise is not None else None
     half = x.shape[-1] // 2
     out = torch.empty(*x.shape[:-1], half, dtype=x.dtype, device=x.device)
     size = out[0].numel()
@@ -142,14 +144,12 @@ def forward(x: Tensor, bias: Tensor | None, keys: Tensor | None, p: float) -> Te
         BLOCK=BLOCK,
         LONG=2 * size >= 2**31 - BLOCK,
     )
-    return out
+    return (out,), (x, bias, keys)
 
 
-def backward(
-    grad: Tensor, x: Tensor, bias: Tensor | None, keys: Tensor | None, p: float
-) -> tuple[Tensor, Tensor | None]:
-    """Return the gradients of x and, in float32, of the bias from that of the results."""
-    grad, x = grad.contiguous(), x.contiguous()
+def _reglu_slopes(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> Any:
+    del needed
+    (x, bias, keys), grad = kept, grads[0].contiguous()
     out, half = torch.empty_like(x), x.shape[-1] // 2
     n_rows, columns = grad[0].numel() // half, triton.next_power_of_2(half)
     rows = max(1, TILE // columns)
@@ -174,4 +174,7 @@ def backward(
         BLOCKS=blocks,
         num_warps=max(4, min(16, columns // 512)),
     )
-    return out, None if bias is None else add_parts(parts)[0]
+    return out, None if bias is None else add_parts(parts)[0].to(bias.dtype)
+
+
+REGLU = Path(_reglu, _reglu_slopes)

@@ -2,15 +2,23 @@
 
 import math
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error
+from knotwork._kernels import dispatch
+from knotwork._kernels.dispatch import as_array, over_chunks
+from knotwork.basis._compiled import compiled
 
-__all__ = ["AdamW", "Factors", "Rule", "log_betas", "update_plain"]
+__all__ = ["AdamW", "Factors", "Rule", "log_betas", "update_compiled", "update_formula"]
+
+VALUES_PER_CHUNK = 1 << 16
+"""Values that a thread takes at a time."""
+
+ONE = np.float32(1.0)
 
 
 class Rule(NamedTuple):
@@ -37,6 +45,77 @@ class Factors(NamedTuple):
     rates: Tensor
     sizes: Tensor
     roots: Tensor
+
+
+def update_formula(
+    master: Tensor, grad: Tensor, moments: tuple[Tensor, Tensor], factors: Factors, *, decay: float, rule: Rule
+) -> None:
+    """Take the step of `AdamW` with one tensor and its moments, in place."""
+    rates, sizes, roots = (factor.to(master.dtype).view(-1, *[1] * (master.dim() - 1)) for factor in factors)
+    first, second = moments
+    grad = grad.to(master.dtype)
+    new_first = first + (1.0 - rule.beta1) * (grad - first)
+    new_second = rule.beta2 * second + (1.0 - rule.beta2) * grad * grad
+    change = sizes * new_first / (new_second.sqrt() * roots + rule.epsilon)
+    new_master = (1.0 - rates * decay) * master - change
+    for old, new in ((first, new_first), (second, new_second), (master, new_master)):
+        old.copy_(torch.where(sizes != 0, new, old))
+
+
+@compiled()
+def _update(master, grad, first, second, shrink, size, root, rule):
+    fresh1, beta2, fresh2, epsilon = rule
+    for i in range(master.shape[0]):
+        m = first[i] + fresh1 * (grad[i] - first[i])
+        v = beta2 * second[i] + fresh2 * grad[i] * grad[i]
+        first[i], second[i] = m, v
+        master[i] = shrink * master[i] - size * m / (np.sqrt(v) * root + epsilon)
+
+
+@compiled()
+def _update_some(start, stop, arrays, factors, decay, rule):
+    """Update the elements from start to stop, counted over all members."""
+    master, grad, first, second = arrays
+    rates, sizes, roots = factors
+    length = master.shape[1]
+    for member in range(start // length, -(-stop // length)):
+        if sizes[member] == 0.0:
+            continue
+        low, high = max(start - member * length, 0), min(stop - member * length, length)
+        shrink = ONE - rates[member] * decay
+        _update(
+            master[member, low:high],
+            grad[member, low:high],
+            first[member, low:high],
+            second[member, low:high],
+            shrink,
+            sizes[member],
+            roots[member],
+            rule,
+        )
+
+
+def update_compiled(
+    master: Tensor, grad: Tensor, moments: tuple[Tensor, Tensor], factors: Factors, *, decay: float, rule: Rule
+) -> None:
+    """Take the step of `update_formula` with float32 tensors."""
+    if not master.numel():
+        return
+    shape = master.shape[0], -1
+    arrays = tuple(as_array(t).reshape(shape) for t in (master, grad, *moments))
+    numbers = tuple(factor.contiguous().numpy() for factor in factors)
+    constants = tuple(np.float32(x) for x in (1.0 - rule.beta1, rule.beta2, 1.0 - rule.beta2, rule.epsilon))
+    rate_of_decay = np.float32(decay)
+
+    def work(_: int, part: slice) -> None:
+        _update_some(part.start, part.stop, arrays, numbers, rate_of_decay, constants)
+
+    over_chunks(work, 1, master.numel(), rows_per_chunk=VALUES_PER_CHUNK)
+
+
+def log_betas(rule: Rule) -> tuple[float, float]:
+    """Return the logarithms of the betas: ``1 - beta**t`` is ``-expm1(t log beta)``, exact where it is small."""
+    return tuple(math.log(beta) if beta else -math.inf for beta in rule[:2])  # type: ignore[return-value]
 
 
 class AdamW:
@@ -75,7 +154,7 @@ class AdamW:
         p <- (1 - a w) p - a / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + epsilon)
 
     The paths: one Triton kernel per tensor on a GPU and one that counts the steps, with no word from the host; one
-    compiled pass in threads for float32 on the CPU; `update_plain` otherwise.
+    compiled pass in threads for float32 on the CPU; `update_formula` otherwise.
 
     Examples
     --------
@@ -178,10 +257,10 @@ class AdamW:
         if rates.shape != self.steps.shape:
             raise argument_error("rates", f"be of shape {tuple(self.steps.shape)}", tuple(rates.shape))
         rates = rates.to(torch.float32)
-        if _on_triton(self.steps):
-            from knotwork._kernels import triton_adamw  # noqa: PLC0415 - only where there is a GPU
+        if dispatch.on_triton(self.masters[0]):
+            from knotwork._kernels import adamw_triton  # noqa: PLC0415 - only where there is a GPU
 
-            return Factors(rates, *triton_adamw.count(self.steps, rates, active, self._rule))
+            return Factors(rates, *adamw_triton.count(self.steps, rates, active, self._rule))
         moves = (rates != 0) & active
         self.steps += moves
         counts = self.steps.clamp(min=1)  # of a member that never moved the corrections are not used
@@ -190,39 +269,16 @@ class AdamW:
 
     def _update(self, i: int, grad: Tensor, moments: tuple[Tensor, Tensor], factors: Factors) -> None:
         master, parameter, decay = self.masters[i], self._parameters[i], self._decays[i]
-        if _on_triton(master) and master.dtype == torch.float32:
-            from knotwork._kernels import triton_adamw  # noqa: PLC0415
+        if dispatch.on_triton(master):
+            from knotwork._kernels import adamw_triton  # noqa: PLC0415
 
-            triton_adamw.update(parameter, master, grad, moments, factors, decay=decay, rule=self._rule)
+            adamw_triton.update(parameter, master, grad, moments, factors, decay=decay, rule=self._rule)
             return
-        if master.device.type == "cpu" and master.dtype == grad.dtype == torch.float32:
-            from knotwork._kernels import cpu_adamw  # noqa: PLC0415 - importing the compiler takes half a second
-
-            cpu_adamw.update(master, grad, moments, factors, decay=decay, rule=self._rule)
-        else:
-            update_plain(master, grad, moments, factors, decay=decay, rule=self._rule)
+        compiled_too = master.device.type == "cpu" and master.dtype == grad.dtype == torch.float32
+        update = update_compiled if compiled_too else update_formula
+        update(master, grad, moments, factors, decay=decay, rule=self._rule)
         if master is not parameter:
             parameter.copy_(master)
-
-
-def update_plain(
-    master: Tensor, grad: Tensor, moments: tuple[Tensor, Tensor], factors: Factors, *, decay: float, rule: Rule
-) -> None:
-    """Take the step of `AdamW` with one tensor and its moments, in place: the definition of the other paths."""
-    rates, sizes, roots = (factor.to(master.dtype).view(-1, *[1] * (master.dim() - 1)) for factor in factors)
-    first, second = moments
-    grad = grad.to(master.dtype)
-    new_first = first + (1.0 - rule.beta1) * (grad - first)
-    new_second = rule.beta2 * second + (1.0 - rule.beta2) * grad * grad
-    change = sizes * new_first / (new_second.sqrt() * roots + rule.epsilon)
-    new_master = (1.0 - rates * decay) * master - change
-    for old, new in ((first, new_first), (second, new_second), (master, new_master)):
-        old.copy_(torch.where(sizes != 0, new, old))
-
-
-def log_betas(rule: Rule) -> tuple[float, float]:
-    """Return the logarithms of the betas: ``1 - beta**t`` is ``-expm1(t log beta)``, exact where it is small."""
-    return tuple(math.log(beta) if beta else -math.inf for beta in rule[:2])  # type: ignore[return-value]
 
 
 def _checked(parameters: Sequence[Tensor]) -> list[Tensor]:
@@ -237,7 +293,3 @@ def _checked(parameters: Sequence[Tensor]) -> list[Tensor]:
 
 def _master(parameter: Tensor) -> Tensor:
     return parameter.detach().float() if parameter.dtype in (torch.bfloat16, torch.float16) else parameter
-
-
-def _on_triton(tensor: Tensor) -> bool:
-    return tensor.device.type == "cuda" and find_spec("triton") is not None

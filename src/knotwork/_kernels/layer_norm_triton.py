@@ -3,14 +3,16 @@
 Backward adds up the gradients of weight and biases per program, and a second kernel adds these up in a fixed order.
 """
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork.nn._backbones.triton_parts import add_parts
+from knotwork._kernels.dispatch import Path
 
-__all__ = ["backward", "forward"]
+__all__ = ["ADD_LAYER_NORM", "LAYER_NORM", "add_parts"]
 
 TILE = 2048
 """Values of a program, forward."""
@@ -128,13 +130,36 @@ def _layer_norm_backward(
         tl.store(parts_pointer + place + 2 * n_columns, tl.sum(shift_sums, axis=0), mask=known)
 
 
+@triton.jit
+def _add_parts(
+    parts_pointer, out_pointer, n_parts, n_columns, PARTS: tl.constexpr, COLUMNS: tl.constexpr, KINDS: tl.constexpr
+):
+    member, kind = tl.program_id(1).to(tl.int64), tl.program_id(2)
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    part = tl.arange(0, PARTS)[:, None]
+    at = parts_pointer + ((member * n_parts + part) * KINDS + kind) * n_columns + column[None, :]
+    here = (part < n_parts) & (column < n_columns)[None, :]
+    total = tl.sum(tl.load(at, mask=here, other=0.0), axis=0)
+    tl.store(out_pointer + (kind * tl.num_programs(1) + member) * n_columns + column, total, mask=column < n_columns)
+
+
+def add_parts(parts: Tensor) -> Tensor:
+    """Return the sums, in a fixed order, over parts of shape (M, parts, kinds, columns), as (kinds, M, columns)."""
+    n_members, n_parts, kinds, n_columns = parts.shape
+    sums = torch.empty(kinds, n_members, n_columns, dtype=torch.float32, device=parts.device)
+    _add_parts[(triton.cdiv(n_columns, 32), n_members, kinds)](
+        parts, sums, n_parts, n_columns, PARTS=triton.next_power_of_2(n_parts), COLUMNS=32, KINDS=kinds
+    )
+    return sums
+
+
 def _tile(n_columns: int, size: int) -> dict[str, int]:
     """Return the rows and columns of a tile of so many values."""
     columns = triton.next_power_of_2(n_columns)
     return {"ROWS": max(1, size // columns), "COLUMNS": columns}
 
 
-def forward(
+def _forward(
     x: Tensor, weight: Tensor, bias: Tensor, epsilon: float, *, added: Tensor | None = None, shift: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the sum of x, `added` and `shift`, which is x itself where there are none, its layer norm and its moments.
@@ -165,7 +190,7 @@ def forward(
     return total, out, moments
 
 
-def backward(
+def _backward(
     grad: Tensor, x: Tensor, moments: Tensor, weight: Tensor, *, of_sum: bool = False, sum_grad: Tensor | None = None
 ) -> tuple[Tensor, ...]:
     """Return the gradients of x, weight and bias from that of the results; with `of_sum` also that of the shift.
@@ -200,3 +225,36 @@ def backward(
         num_warps=max(1, tile["COLUMNS"] // SMALL_TILE),
     )
     return x_grad, *add_parts(parts).unbind()
+
+
+def _layer_norm(x: Tensor, weight: Tensor, bias: Tensor, *, epsilon: float) -> Any:
+    x, y, moments = _forward(x, weight, bias, epsilon)
+    return (y,), (x, moments, weight, bias[:0])  # of the bias, the type
+
+
+def _layer_norm_slopes(grads: Any, kept: Any, needed: Any, **_: Any) -> Any:
+    del needed
+    x, moments, weight, bias = kept
+    x_grad, weight_grad, bias_grad = _backward(grads[0], x, moments, weight)
+    return x_grad, weight_grad.to(weight.dtype), bias_grad.to(bias.dtype)
+
+
+def _add_layer_norm(
+    x: Tensor, added: Tensor, shift: Tensor, weight: Tensor, bias: Tensor, *, epsilon: float, first: bool
+) -> Any:
+    total, y, moments = _forward(x, weight, bias, epsilon, added=added, shift=shift)
+    return (total[..., :1, :].clone() if first else total, y), (total, moments, weight, shift[:0], bias[:0])
+
+
+def _add_layer_norm_slopes(grads: Any, kept: Any, needed: Any, **_: Any) -> Any:
+    del needed
+    total, moments, weight, shift, bias = kept
+    sum_grad, grad = grads
+    grad = torch.zeros_like(total) if grad is None else grad
+    x_grad, weight_grad, bias_grad, shift_grad = _backward(grad, total, moments, weight, of_sum=True, sum_grad=sum_grad)
+    own = (shift_grad.to(shift.dtype), weight_grad.to(weight.dtype), bias_grad.to(bias.dtype))
+    return x_grad, x_grad, *own
+
+
+LAYER_NORM = Path(_layer_norm, _layer_norm_slopes)
+ADD_LAYER_NORM = Path(_add_layer_norm, _add_layer_norm_slopes)

@@ -1,23 +1,88 @@
-"""Batch normalisation on the CPU: compiled loops over some columns of a member, whose rows stay in the cache."""
+"""Batch normalisation of a stack: statistics of each member, over the rows that are its own.
 
-from typing import Any
+What follows a normalisation in the networks here is done in the same pass: relu, dropout, or a sum with a residual.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from knotwork._kernels.threads import over_chunks
+from knotwork._checks import argument_error
+from knotwork._kernels.dispatch import Operation, Path, as_array, over_chunks
+from knotwork._kernels.dropout import ZERO, Noise, check_rate, compiled_keys, dropout, keep, keep_threshold
 from knotwork.basis._compiled import compiled
-from knotwork.nn._backbones.batch_norm import Kept, Settings
-from knotwork.nn._backbones.cpu_dropout import ZERO, compiled_keys, keep
-from knotwork.nn._backbones.dropout import keep_threshold
-from knotwork.nn._backbones.noise import Noise
 
-__all__ = ["backward", "forward"]
+__all__ = ["Settings", "batch_norm", "batch_norm_eval", "batch_norm_formula"]
 
 COLUMNS_PER_CHUNK = 128
 """Columns that a thread takes at a time: 512 bytes of a row."""
+
+
+class Settings(NamedTuple):
+    """How to normalise and what follows; as in `batch_norm`."""
+
+    momentum: float
+    epsilon: float
+    relu: bool
+    p: float
+    stream: int
+
+
+def batch_norm_formula(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    residual: Tensor | None,
+    *,
+    buffers: tuple[Tensor, Tensor],
+    counts: Tensor | None,
+    noise: Noise | None,
+    settings: Settings,
+) -> Tensor:
+    """Compute `batch_norm` in plain torch; the buffers are the running mean and variance."""
+    running_mean, running_var = buffers
+    type_ = torch.float64 if x.dtype == torch.float64 else torch.float32
+    rows = torch.full((x.shape[0],), x.shape[1], device=x.device) if counts is None else counts
+    used = (torch.arange(x.shape[1], device=x.device) < rows[:, None])[..., None]
+    n = rows.clamp(min=1).to(type_)[:, None]
+    values = torch.where(used, x.to(type_), 0.0)
+    mean = values.sum(dim=1) / n
+    centred = torch.where(used, values - mean[:, None], 0.0)
+    squares = centred.square().sum(dim=1)
+    with torch.no_grad():
+        shares = settings.momentum * (rows > 0).to(type_)[:, None]
+        running_mean += (shares * (mean - running_mean)).to(running_mean.dtype)
+        shares = settings.momentum * (rows > 1).to(type_)[:, None]
+        running_var += (shares * (squares / (n - 1).clamp(min=1) - running_var)).to(running_var.dtype)
+    inverse = (squares / n + settings.epsilon).rsqrt()
+    y = centred * (inverse * weight.to(type_))[:, None] + bias.to(type_)[:, None]
+    y = torch.where(used, torch.relu(y) if settings.relu else y, 0.0)
+    y = dropout(y, settings.p, noise, settings.stream)
+    return (y if residual is None else residual.to(type_) + y).to(x.dtype)
+
+
+def batch_norm_eval(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    *,
+    epsilon: float = 1e-5,
+    relu: bool = False,
+    residual: Tensor | None = None,
+) -> Tensor:
+    """Normalise by the running statistics, as in prediction; parameters as in `batch_norm`."""
+    type_ = torch.float64 if x.dtype == torch.float64 else torch.float32
+    scale = weight.to(type_) * (running_var.to(type_) + epsilon).rsqrt()
+    shift = bias.to(type_) - running_mean.to(type_) * scale
+    y = torch.addcmul(shift[:, None], x.to(type_), scale[:, None])
+    y = torch.relu(y) if relu else y
+    return (y if residual is None else residual.to(type_) + y).to(x.dtype)
 
 
 # The loops below go over slices, not from low to high: so the compiler knows that no index is negative, and that each
@@ -134,22 +199,23 @@ def _backward(grad, x, y, weight, count, columns, following, kept, grads):
     x_grad[count:, low:high] = ZERO
 
 
-def forward(
+def _run(
     x: Tensor,
-    parameters: tuple[Tensor, Tensor],
+    weight: Tensor,
+    bias: Tensor,
+    residual: Tensor | None,
+    *,
     buffers: tuple[Tensor, Tensor],
     counts: Tensor | None,
-    *,
-    settings: Settings,
     noise: Noise | None,
-    residual: Tensor | None,
-) -> tuple[Tensor, Kept]:
-    """Return the result of `batch_norm` for contiguous float32, and what `backward` needs; the buffers move."""
+    settings: Settings,
+) -> Any:
+    x = x.contiguous()
     members, n_rows, width = x.shape
     y, mean, inverse = torch.empty_like(x), torch.empty_like(buffers[0]), torch.empty_like(buffers[0])
     keys = compiled_keys(noise, settings.stream) if noise is not None else np.zeros(members, dtype=np.uint32)
     values, target = _arrays(x, y)
-    scales, moving, kept = _arrays(*parameters), tuple(tensor.numpy() for tensor in buffers), _arrays(mean, inverse)
+    scales, moving, kept = _arrays(weight, bias), tuple(tensor.numpy() for tensor in buffers), _arrays(mean, inverse)
     added = torch.empty(members, 0, width, dtype=x.dtype) if residual is None else residual
     (addends,) = _arrays(added)
     rows = _rows(counts, members, n_rows)
@@ -170,18 +236,18 @@ def forward(
         )
 
     over_chunks(work, members, width, rows_per_chunk=COLUMNS_PER_CHUNK)
-    return y, Kept(mean, inverse, torch.from_numpy(keys.astype(np.int64)))
+    return (y,), (x, weight, y if settings.relu else None, mean, inverse, torch.from_numpy(keys.view(np.int32)))
 
 
-def backward(
-    grad: Tensor, x: Tensor, weight: Tensor, counts: Tensor | None, y: Tensor | None, kept: Kept, settings: Settings
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of x, weight and bias; y is the result if it went through relu."""
+def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, settings: Settings, **_: Any) -> Any:
+    x, weight, y, mean, inverse, keys32 = kept  # where the result of relu and dropout is positive, gradients go through
     members, n_rows, width = x.shape
     x_grad, weight_grad, bias_grad = (torch.empty(t.shape, dtype=t.dtype) for t in (x, weight, weight))
-    slopes, values, results, scales, means, inverses = _arrays(grad, x, x if y is None else y, weight, *kept[:2])
+    slopes, values, results, scales, means, inverses = _arrays(
+        grads[0], x, x if y is None else y, weight, mean, inverse
+    )
     targets = _arrays(x_grad, weight_grad, bias_grad)
-    keys = kept.keys.numpy().astype(np.uint32)
+    keys = keys32.numpy().view(np.uint32)
     rows = _rows(counts, members, n_rows)
 
     def work(m: int, part: slice) -> None:
@@ -198,11 +264,11 @@ def backward(
         )
 
     over_chunks(work, members, width, rows_per_chunk=COLUMNS_PER_CHUNK)
-    return x_grad, weight_grad, bias_grad
+    return x_grad, weight_grad, bias_grad, grads[0] if needed[3] else None
 
 
 def _arrays(*tensors: Tensor) -> tuple[npt.NDArray[Any], ...]:
-    return tuple(tensor.detach().contiguous().numpy() for tensor in tensors)
+    return tuple(as_array(tensor) for tensor in tensors)
 
 
 def _rows(counts: Tensor | None, members: int, n_rows: int) -> npt.NDArray[np.int64]:
@@ -213,3 +279,80 @@ def _following(settings: Settings, key: np.uint32) -> tuple[bool, bool, np.uint3
     """Return what the loops need to know of relu and dropout."""
     threshold, scale = np.uint32(keep_threshold(settings.p)), np.float32(1.0 / (1.0 - settings.p))
     return settings.relu, settings.p > 0.0, key, threshold, scale
+
+
+_BATCH_NORM = Operation(batch_norm_formula, cpu=Path(_run, _run_backward), triton="batch_norm_triton.BATCH_NORM")
+
+
+def batch_norm(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    counts: Tensor | None,
+    *,
+    momentum: float = 0.1,
+    epsilon: float = 1e-5,
+    relu: bool = False,
+    p: float = 0.0,
+    noise: Noise | None = None,
+    stream: int = 0,
+    residual: Tensor | None = None,
+) -> Tensor:
+    """Normalise the columns of each member by their mean and variance over its rows, as in training.
+
+    A member with one row gives its bias: the variance is 0. Its running mean moves, its running variance stays, as
+    one row says nothing about it. A member without rows changes nothing.
+
+    Parameters
+    ----------
+    x : Tensor of shape (M, B, d)
+        The rows of M members.
+    weight, bias : Tensor of shape (M, d)
+        Scale and shift after the normalisation.
+    running_mean, running_var : Tensor of shape (M, d)
+        Changed in place, as by `torch.nn.BatchNorm1d`: the variance is the unbiased one.
+    counts : Tensor of shape (M,) or None
+        Rows of each member, int64; those after are padding. None stands for B everywhere.
+    momentum : float, default=0.1
+        Share of the new statistics in the running ones.
+    epsilon : float, default=1e-05
+        Added to the variance.
+    relu : bool, default=False
+        Whether to set negative results to zero.
+    p, noise, stream
+        Dropout of the result, as in `dropout`: with the same numbers, it drops the same elements.
+    residual : Tensor of shape (M, B, d), optional
+        What to add the result to; not together with relu.
+
+    Returns
+    -------
+    Tensor of shape (M, B, d)
+        In the type of x; arithmetic is in float32, or in float64 for float64. Rows of padding are 0, plus the
+        residual; they get no gradient and give none, whatever they hold, but that a residual gets its own.
+
+    Notes
+    -----
+    ``weight * (x - mean) / sqrt(var + epsilon) + bias``, with mean and var over the rows of a member. On a GPU one
+    kernel forward reads x for the statistics and once more to apply them, and one kernel backward does likewise. On
+    the CPU, compiled loops do so for float32; the rest is plain torch.
+    """
+    check_rate(p)
+    if relu and residual is not None:
+        raise argument_error("relu", "be False if there is a residual", relu, "Apply relu to the result.")
+    buffers = running_mean, running_var
+    if p > 0.0 and noise is None:
+        y = batch_norm(x, weight, bias, *buffers, counts, momentum=momentum, epsilon=epsilon, relu=relu)
+        y = functional.dropout(y, p)
+        return y if residual is None else residual + y
+    tensors = x, weight, bias, residual
+    options = {
+        "buffers": buffers,
+        "counts": counts,
+        "noise": noise,
+        "settings": Settings(momentum, epsilon, relu, p, stream),
+    }
+    if x.device.type == "cpu" and any(buffer.dtype != torch.float32 for buffer in buffers):  # not for the loops
+        return batch_norm_formula(*tensors, **options)
+    return _BATCH_NORM(*tensors, **options)  # type: ignore[no-any-return]

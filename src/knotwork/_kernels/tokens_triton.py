@@ -1,14 +1,15 @@
 """Tokens of a stack in Triton: blocks of values are multiplied by their weights and written where they belong."""
 
+from typing import Any
+
 import torch
 import triton
 from torch import Tensor
 from triton import language as tl
 
-__all__ = ["MOST_VALUES", "backward", "forward"]
+from knotwork._kernels.dispatch import Path
 
-MOST_VALUES = 64
-"""Length of a feature's block up to which a program holds its weights."""
+__all__ = ["TOKENS"]
 
 ROWS, WIDEST = 32, 256
 """Rows and most columns of a program, forward."""
@@ -141,18 +142,19 @@ def _blocks_backward(
     tl.store(out, sums.to(out_pointer.dtype.element_ty), mask=(row < n_rows) & (value < size))
 
 
-def _tile(rows: int, columns: int, size: int, tf32: bool) -> dict[str, int | str]:
-    """Return what a kernel is compiled for; of each, a product takes 16 at least."""
+def _tile(rows: int, columns: int, size: int) -> dict[str, int | str]:
+    """Return what a kernel is compiled for; of each, a product takes 16 at least. TF32 is used where torch may."""
     return {
         "ROWS": rows,
         "COLUMNS": columns,
         "SIZE": max(16, triton.next_power_of_2(size)),
-        "PRECISION": "tf32" if tf32 else "ieee",
+        "PRECISION": "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32",
     }
 
 
-def forward(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cls: Tensor, *, tf32: bool) -> Tensor:
-    """Return the tokens; parameters as in `make_tokens`, of which those without values are never read."""
+def _tokens(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cls: Tensor) -> Any:
+    """Write the tokens; of the parameters of `make_tokens`, those without values are never read."""
+    blocks, weight = blocks.contiguous(), weight.contiguous()
     n_members, n_rows, n_products, size = blocks.shape
     n_categories, n_columns = categories.shape[2:]
     n_tokens, columns = 1 + n_products + n_categories, min(WIDEST, max(16, triton.next_power_of_2(n_columns)))
@@ -171,12 +173,21 @@ def forward(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cl
         n_categories,
         size,
         CHUNKS=chunks,
-        **_tile(ROWS, columns, size, tf32),
+        **_tile(ROWS, columns, size),
     )
-    return tokens
+    return (tokens,), (blocks, weight, categories[:0], bias[:0], cls[:0])  # of the last three, the types
 
 
-def backward(grad: Tensor, blocks: Tensor, weight: Tensor, *, tf32: bool, blocks_too: bool) -> tuple[Tensor, Tensor]:
+def _slopes(grads: Any, kept: Any, needed: Any) -> Any:
+    (grad,), (blocks, weight, *others) = grads, kept
+    weight_grad, blocks_grad = _products_backward(grad, blocks, weight, blocks_too=needed[0])
+    sums, (categories_type, bias_type, cls_type) = grad.sum(1), (like.dtype for like in others)
+    categories_grad = grad[:, :, 1 + blocks.shape[2] :].to(categories_type)
+    own = (sums[:, 1:].to(bias_type), sums[:, 0].to(cls_type))
+    return blocks_grad if needed[0] else None, weight_grad, categories_grad, *own
+
+
+def _products_backward(grad: Tensor, blocks: Tensor, weight: Tensor, *, blocks_too: bool) -> tuple[Tensor, Tensor]:
     """Return the gradients of weights and, if it is wanted, of blocks, from that of the tokens."""
     n_members, n_rows, n_products, size = blocks.shape
     n_tokens, n_columns = grad.shape[2:]
@@ -184,7 +195,7 @@ def backward(grad: Tensor, blocks: Tensor, weight: Tensor, *, tf32: bool, blocks
     if not n_products:
         return weight_grad, blocks_grad
     grad, shape = grad.contiguous(), (n_rows, n_columns, n_products, n_tokens, size)
-    tile = _tile(CHUNK, CHUNK, size, tf32)
+    tile = _tile(CHUNK, CHUNK, size)
     n_blocks, n_chunks = triton.cdiv(n_rows, CHUNK), triton.cdiv(n_columns, CHUNK)
     _weights_backward[(n_chunks, n_products, n_members)](
         grad, blocks, weight_grad, *shape, BLOCKS=triton.next_power_of_2(n_blocks), **tile
@@ -192,3 +203,6 @@ def backward(grad: Tensor, blocks: Tensor, weight: Tensor, *, tf32: bool, blocks
     if blocks_too:
         _blocks_backward[(n_blocks, n_products, n_members)](grad, weight, blocks_grad, *shape, BLOCKS=n_chunks, **tile)
     return weight_grad, blocks_grad
+
+
+TOKENS = Path(_tokens, _slopes)
