@@ -13,7 +13,7 @@ from knotwork._kernels.dispatch import as_array, in_threads
 from knotwork._kernels.encoding import LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
 from knotwork.basis._compiled import compiled
 
-__all__ = ["ENCODING", "chunks_of", "clip", "make_scratch", "run_backwards", "window_at"]
+__all__ = ["ENCODING", "LOOPS", "chunks_of", "clip", "make_scratch", "run_backwards", "window_at"]
 
 # Left to itself the compiler makes calls of these, which costs half as much again: hence `forceinline`.
 
@@ -345,4 +345,5 @@ def _rows_backward(
     return x_grad.to(x.dtype), torch.from_numpy(parts.sum(axis=0)).to(type_)
 
 
-ENCODING = path_of(Loops(_make_knots, _knots_to_logits, _rows, _rows_backward))
+LOOPS = Loops(_make_knots, _knots_to_logits, _rows, _rows_backward)
+ENCODING = path_of(LOOPS)

@@ -1,23 +1,15 @@
 """Attention equals torch's, drops what its bits say, and sees neither other rows nor other members."""
 
-import importlib.util
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from torch.nn import functional
 
+from knotwork._kernels import attention as attention_file
+from knotwork._kernels.attention import IN_PLACE, attention, divided, divided_product, weighted_values
+from knotwork._kernels.dropout import Noise, member_keys, random_bits
 from knotwork.errors import ArgumentError
-from knotwork.nn._backbones import attention as attention_file
-from knotwork.nn._backbones.attention import attention
-from knotwork.nn._backbones.noise import Noise, member_keys, random_bits
-
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-GPU = torch.cuda.is_available()
 
 
 def make_qkv(*shape, dtype=torch.float64):
@@ -37,7 +29,7 @@ def by_head(qkv, n_heads):
 
 
 def run_plain(qkv, n_heads):
-    return attention_file._attention_plain(*attention_file._divided(qkv, None), n_heads)
+    return weighted_values(*divided(qkv, None), n_heads)
 
 
 @pytest.mark.parametrize("path", [attention, run_plain])
@@ -142,8 +134,8 @@ def test_wrong_shapes_of_bias_and_first_query(what, shape):
 def test_chunks_change_nothing(monkeypatch):
     qkv = make_qkv(2, 7, 5, 24).requires_grad_()
     noise = make_noise(2)
-    parts = attention_file._divided(qkv, None)
-    expected = attention_file._attention_plain(*parts, 2, p=0.3, keys=member_keys(noise, 1))
+    parts = divided(qkv, None)
+    expected = weighted_values(*parts, 2, p=0.3, keys=member_keys(noise, 1))
     monkeypatch.setattr(attention_file, "MOST_WEIGHTS", 2 * 2 * 25 * 3)
     monkeypatch.setattr(attention_file, "MOST_ROWS", 4)
     got = attention(qkv, 2, 0.3, noise, 1)
@@ -174,15 +166,20 @@ def test_wrong_arguments_are_refused(shape, n_heads, p):
         attention(torch.zeros(shape), n_heads, p)
 
 
-@pytest.mark.skipif(GPU or INTERPRETED, reason="Triton runs on the GPU, or is interpreted already")
-@pytest.mark.parametrize(
-    ("file", "settings"),
-    [("triton_cases_attention.py", {"TRITON_INTERPRET": "1"}), ("triton_compiling.py", {})],
-    ids=["in the interpreter", "compiled for a GPU that is not there"],
-)
-def test_triton_kernels(file, settings):
-    if importlib.util.find_spec("triton") is None:
-        pytest.skip("Triton is not installed: its kernels are not tested here (pip install triton)")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(Path(__file__).with_name(file))]
-    done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-4000:]
+@pytest.mark.parametrize("n_tokens", [1, 4])
+@pytest.mark.parametrize("used", [(0, 1), (0,), (1,)])
+def test_a_divided_product_has_the_gradients_of_two_products(n_tokens, used):
+    weight = torch.randn(2, 5, 9, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(2, 3, n_tokens, 5, dtype=torch.float64, requires_grad=True)
+    results = divided_product(x, weight, n_columns=4)
+    whole = x @ weight[:, None]
+    torch.testing.assert_close(results[0], whole[:, :, :1, :4])
+    torch.testing.assert_close(results[1], whole[..., 4:])
+    grads = [torch.randn_like(part) if place in used else None for place, part in enumerate(results)]
+    expected = torch.autograd.grad([results[place] for place in used], [x, weight], [grads[place] for place in used])
+    with torch.no_grad():
+        own, kept = IN_PLACE.forward(x, weight, n_columns=4)
+        assert all(torch.equal(*pair) for pair in zip(own, results, strict=True))
+        got = IN_PLACE.backward(grads, kept, (True, True), n_columns=4)
+    for one, other in zip(got, expected, strict=True):
+        torch.testing.assert_close(one, other)

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
+from knotwork._kernels.dropout import Noise, random_bits
+from knotwork._kernels.reglu import reglu_dropout
 from knotwork.errors import ArgumentError
-from knotwork.nn._backbones.noise import Noise, random_bits
-from knotwork.nn._backbones.reglu import reglu_dropout
 
 
 def make_noise(n_members):

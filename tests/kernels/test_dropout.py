@@ -1,19 +1,11 @@
 """Dropout of stacks: the zeros of the definition on every path, whatever the neighbours are."""
 
-import importlib.util
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from torch.nn import functional
 
+from knotwork._kernels.dropout import Noise, bias_relu_dropout, dropout, keep_mask, random_bits
 from knotwork.errors import ArgumentError
-from knotwork.nn._backbones.bias_relu import bias_relu_dropout
-from knotwork.nn._backbones.dropout import dropout, keep_mask
-from knotwork.nn._backbones.noise import Noise, random_bits
 
 
 def relu_dropout(x, p, noise, stream):
@@ -121,21 +113,3 @@ def test_bias(shape, dtypes, p):
 def test_bad_rates(p):
     with pytest.raises(ArgumentError, match="p must be at least 0 and less than 1"):
         dropout(torch.ones(1, 2), p, make_noise(1), 0)
-
-
-@pytest.mark.skipif(
-    torch.cuda.is_available() or os.environ.get("TRITON_INTERPRET") == "1",
-    reason="Triton runs on the GPU, or is interpreted already",
-)
-def test_triton_kernels_in_the_interpreter():
-    if importlib.util.find_spec("triton") is None:
-        pytest.skip("Triton is not installed: its kernels are not tested here (pip install triton)")
-    cases = [str(Path(__file__).with_name(f"triton_cases_{name}.py")) for name in ("members", "steps")]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *cases],
-        env=os.environ | {"TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-4000:]

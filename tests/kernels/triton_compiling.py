@@ -1,10 +1,8 @@
 """Compile the Triton kernels of stacks for an H100, without one: whatever is launched is compiled instead.
 
-The interpreter lets pass what the compiler refuses, such as a variable that changes its shape. `test_attention` runs
+The interpreter lets pass what the compiler refuses, such as a variable that changes its shape. `test_triton` runs
 this file in a process of its own, because it takes Triton's driver away.
 """
-
-import sys
 
 import pytest
 import torch
@@ -13,11 +11,11 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from knotwork._kernels.layout import LOCAL, NORMALISED, TAILS
-from knotwork._kernels.parts import LearnedKnots, Part, encode_learned_parts
+from knotwork._kernels import dispatch
+from knotwork._kernels.dropout import Noise
+from knotwork._kernels.encoding import LOCAL, NORMALISED, TAILS, Knots, Part, encode
 from knotwork.nn._backbones.ft_transformer import FTTransformer
 from knotwork.nn._backbones.mlp import MLP
-from knotwork.nn._backbones.noise import Noise
 from knotwork.nn._backbones.resnet import ResNet
 
 WAYS = ("forward", "backward")
@@ -50,9 +48,7 @@ def compiled(monkeypatch):
         return lambda *args, **options: names.append((self.warmup(*args, grid=(1,), **options), self.fn.__name__)[1])
 
     monkeypatch.setattr(JITFunction, "__getitem__", launch)
-    for module in list(sys.modules.values()):
-        if module.__name__.startswith("knotwork.nn") and "on_triton" in vars(module):
-            monkeypatch.setattr(module, "on_triton", lambda x: x.dtype in (torch.float32, torch.bfloat16))
+    monkeypatch.setattr(dispatch, "on_triton", lambda tensor: tensor.dtype in (torch.float32, torch.bfloat16))
     return names
 
 
@@ -82,11 +78,12 @@ def test_networks_with_a_flat_input(compiled, kind):
 def test_learned_knots(compiled, kind, degree, n_knots):
     part = Part(kind, degree, 0, 2, learned=True)
     x, breaks = torch.rand(2, 32, 4), torch.linspace(0.0, 1.0, n_knots + 2).repeat(2, 4, 1)
-    learned = LearnedKnots(torch.zeros(2, 4, n_knots + 1, requires_grad=True), torch.tensor([True, True]), 1e-3, 1e-6)
-    counts = torch.full((2, 4), n_knots, dtype=torch.int32)
-    out, penalty = encode_learned_parts(x, breaks, counts, learned, [part], size=n_knots + 4, dtype=torch.bfloat16)
-    (out.sum() + penalty.sum()).backward()
-    assert {"_penalty_forward", "_forward", "_backward", "gather_sums"} <= set(compiled)
+    logits, counts = torch.zeros(2, 4, n_knots + 1, requires_grad=True), torch.full((2, 4), n_knots, dtype=torch.int32)
+    knots = Knots(counts, breaks, logits, torch.tensor([True, True]))
+    made = encode(x, knots, [part], size=n_knots + 4, dtype=torch.bfloat16)
+    (made.values.sum() + made.penalty.sum()).backward()
+    extra = ["_row_sums"] if kind == NORMALISED else []
+    assert compiled == ["_penalty_forward", "_forward", *extra, "_backward", "gather_sums"]
 
 
 def test_what_the_compiler_refuses_is_found(compiled):

@@ -1,21 +1,22 @@
 """The Triton kernels of attention, gated units and layer norm against plain torch: on a GPU, or in the interpreter.
 
-`test_attention` runs this file in a process of its own (``TRITON_INTERPRET=1``); on a GPU it can be run directly.
+`test_triton` runs this file in a process of its own (``TRITON_INTERPRET=1``); on a GPU it can be run directly.
 """
 
 import pytest
 import torch
 
-from knotwork.nn._backbones import attention as attention_file
-from knotwork.nn._backbones import layer_norm as layer_norm_file
-from knotwork.nn._backbones import reglu as reglu_file
-from knotwork.nn._backbones import tokens as tokens_file
-from knotwork.nn._backbones import triton_attention, triton_first, triton_keys, triton_layer_norm, triton_reglu
-from knotwork.nn._backbones.dropout import dropout
-from knotwork.nn._backbones.noise import Noise, member_keys
+from knotwork._kernels import attention_triton, dropout_triton, layer_norm_triton, reglu_triton
+from knotwork._kernels.attention import attention, divided, weighted_values
+from knotwork._kernels.dropout import Noise, member_keys
+from knotwork._kernels.layer_norm import add_layer_norm, add_layer_norm_formula, layer_norm, layer_norm_formula
+from knotwork._kernels.reglu import reglu_dropout, reglu_formula
+from knotwork._kernels.tokens import make_tokens, tokens_formula
+from tests.kernels.cases import DEVICE, GPU, on_triton
 
-GPU = torch.cuda.is_available()
-DEVICE = "cuda" if GPU else "cpu"
+__all__ = ["on_triton"]
+pytestmark = pytest.mark.usefixtures("on_triton")
+
 # The interpreter multiplies no bfloat16, and rounds to it towards zero.
 TOLERANCES = {torch.float32: 1e-5, torch.float16: 4e-3} | ({torch.bfloat16: 3e-2} if GPU else {})
 
@@ -34,8 +35,18 @@ LONG = [(2, 1, 70, 1, 24), (1, 1, 130, 1, 8)]
 MANY_ROWS = (2, 9, 3, 3, 5)  # more than a program takes, and heads and widths that are no powers of two
 
 
-def attend(leaves, keys, n_heads, p):
-    return attention_file._ShortAttention.apply(*leaves, keys, n_heads, p, False)
+def attend(leaves, noise, n_heads, p):
+    qkv, first, bias = leaves
+    return attention(qkv, n_heads, p, noise, 5, bias=bias, first=first)
+
+
+def definition(qkv, first, bias, n_heads, p, noise):
+    """Compute attention in float64, whatever its length."""
+    q, kv = divided(qkv, first)
+    if bias is not None:
+        own = bias[:, None, None]
+        q, kv = q + own[..., : q.shape[-1]], kv + own[..., q.shape[-1] :]
+    return weighted_values(q, kv, n_heads, p=p, keys=member_keys(noise, 5))
 
 
 def check_attention(shape, p, dtype, *, with_bias, first):
@@ -47,20 +58,20 @@ def check_attention(shape, p, dtype, *, with_bias, first):
     queries = torch.randn(n_members, n_rows, 1, width, device=DEVICE).to(dtype) if first else None
     bias = torch.randn(n_members, 3 * width, device=DEVICE) if with_bias else None
     grad = torch.randn(n_members, n_rows, n_queries, width, device=DEVICE).to(dtype)
-    keys = member_keys(make_noise(n_members), 5) if p else None
+    noise = make_noise(n_members)
     given = [qkv, queries, bias]
     exact = [None if each is None else each.double().requires_grad_() for each in given]
-    expected = attention_file._attention_plain(*attention_file._with_bias(*exact), n_heads, p=p, keys=keys)
+    expected = definition(*exact, n_heads, p, noise)
     expected_grads = torch.autograd.grad(expected, [each for each in exact if each is not None], grad.double())
     leaves = [None if each is None else each.clone().requires_grad_() for each in given]
-    got = attend(leaves, keys, n_heads, p)
+    got = attend(leaves, noise, n_heads, p)
     got_grads = torch.autograd.grad(got, [each for each in leaves if each is not None], grad)
     assert got.dtype == got_grads[0].dtype == dtype
     close(got.detach(), expected.detach(), TOLERANCES[dtype])
     for own, plain in zip(got_grads, expected_grads, strict=True):
         close(own, plain, TOLERANCES[dtype])
     alone = [None if each is None else each[-1:].clone().requires_grad_() for each in given]
-    once = attend(alone, None if keys is None else keys[-1:], n_heads, p)
+    once = attend(alone, Noise(*(each[-1:] for each in noise)), n_heads, p)
     assert torch.equal(once[0], got[-1]), "a member alone must give the same bits"
     assert torch.equal(torch.autograd.grad(once, alone[0], grad[-1:])[0][0], got_grads[0][-1])
 
@@ -92,14 +103,14 @@ def test_attention_in_many_rows(first):
 
 def test_the_first_query_among_more_tokens_than_its_own_kernel_holds():
     shape = (1, 1, 130, 4, 24)
-    assert not triton_first.holds(130, 4, 24)
+    assert not attention_triton.holds(130, 4, 24)
     check_attention(shape, 0.2, torch.float32, with_bias=True, first=True)
 
 
 def test_rows_lie_where_a_grid_may_be_long():
-    settings = triton_attention.Settings(8, 0.0, False)
+    settings = attention_triton.Settings(8, 0.0, False)
     q = torch.empty(3, 2**18, 9, 192, device="meta")
-    assert triton_attention._grid(q, settings, {"ROWS": 1}) == (8 * 2**18, 3)
+    assert attention_triton._grid(q, settings, {"ROWS": 1}) == (8 * 2**18, 3)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
@@ -118,9 +129,9 @@ def test_tokens(learned, shape, dtype):
     ]
     first = 0 if learned else 1
     exact = [each.double().requires_grad_(place >= first) for place, each in enumerate(given)]
-    expected = tokens_file._tokens_plain(*exact)
+    expected = tokens_formula(*exact)
     leaves = [each.clone().requires_grad_(place >= first) for place, each in enumerate(given)]
-    got = tokens_file._Tokens.apply(*leaves, False)
+    got = make_tokens(*leaves)
     assert got.dtype == dtype
     close(got.detach(), expected.detach(), TOLERANCES[dtype])
     grad = torch.randn(got.shape, device=DEVICE).to(dtype)
@@ -136,7 +147,7 @@ def test_tokens(learned, shape, dtype):
 def test_keys():
     noise = make_noise(3)
     for stream in (0, 1, 7):
-        assert torch.equal(triton_keys.member_keys(noise, stream), member_keys(noise, stream))
+        assert torch.equal(dropout_triton.member_keys(noise, stream), member_keys(noise, stream))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -144,7 +155,7 @@ def test_keys():
 @pytest.mark.parametrize("with_bias", [False, True])
 @pytest.mark.parametrize("shape", [(3, 7, 2, 170), (2, 140, 64), (1, 5)])
 def test_reglu(shape, with_bias, p, dtype, monkeypatch):
-    monkeypatch.setattr(triton_reglu, "MOST_PARTS", 2)  # so that programs of 140 rows take several blocks
+    monkeypatch.setattr(reglu_triton, "MOST_PARTS", 2)  # so that programs of 140 rows take several blocks
     torch.manual_seed(0)
     bias = torch.randn(shape[0], 2 * shape[-1], device=DEVICE) if with_bias else None
     x = torch.randn(*shape[:-1], 2 * shape[-1], device=DEVICE).to(dtype)
@@ -152,12 +163,12 @@ def test_reglu(shape, with_bias, p, dtype, monkeypatch):
     noise = make_noise(shape[0])
     exact = x.double().requires_grad_()
     exact_bias = None if bias is None else bias.double().requires_grad_()
-    expected = dropout(reglu_file._reglu_plain(exact, exact_bias), p, noise, 4)
+    expected = reglu_formula(exact, exact_bias, p=p, noise=noise, stream=4)
     grad = torch.randn(shape, device=DEVICE).to(dtype)
     wanted = [exact] if bias is None else [exact, exact_bias]
     expected_grads = torch.autograd.grad(expected, wanted, grad.double())
     leaves = [x.clone().requires_grad_(), None if bias is None else bias.clone().requires_grad_()]
-    got = reglu_file._Reglu.apply(*leaves, member_keys(noise, 4), p)
+    got = reglu_dropout(leaves[0], p, noise, 4, bias=leaves[1])
     got_grads = torch.autograd.grad(got, leaves[: len(wanted)], grad)
     assert got.dtype == got_grads[0].dtype == dtype
     tolerance = 2e-6 if dtype == torch.float32 else 8e-3
@@ -169,15 +180,15 @@ def test_reglu(shape, with_bias, p, dtype, monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("shape", [(2, 9, 5, 24), (2, 50, 192), (1, 3, 1000), (2, 1, 1)])
 def test_layer_norm(shape, dtype, monkeypatch):
-    monkeypatch.setattr(triton_layer_norm, "MOST_PARTS", 2)  # so that programs of 50 rows take several blocks
+    monkeypatch.setattr(layer_norm_triton, "MOST_PARTS", 2)  # so that programs of 50 rows take several blocks
     torch.manual_seed(0)
     x = (3 * torch.randn(shape, device=DEVICE) + 5).to(dtype)
     grad = torch.randn(shape, device=DEVICE).to(dtype)
     weight, bias = (torch.randn(shape[0], shape[-1], device=DEVICE) for _ in range(2))
     exact = [tensor.double().requires_grad_() for tensor in (x, weight, bias)]
-    expected = layer_norm_file._layer_norm_plain(*exact, 1e-5)
+    expected = layer_norm_formula(*exact, epsilon=1e-5)
     leaves = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
-    got = layer_norm_file._LayerNorm.apply(*leaves, 1e-5)
+    got = layer_norm(*leaves)
     gradients = torch.autograd.grad(got, leaves, grad)
     tolerance = 2e-6 if dtype == torch.float32 else 8e-3
     close(got.detach(), expected.detach(), tolerance)
@@ -186,7 +197,7 @@ def test_layer_norm(shape, dtype, monkeypatch):
         assert own.dtype == leaf.dtype
         close(own, plain, tolerance)
     alone = [tensor[:1].detach().requires_grad_() for tensor in leaves]
-    once = torch.autograd.grad(layer_norm_file._LayerNorm.apply(*alone, 1e-5), alone, grad[:1])
+    once = torch.autograd.grad(layer_norm(*alone), alone, grad[:1])
     assert all(torch.equal(own[:1], other) for own, other in zip(gradients, once, strict=True))
 
 
@@ -194,18 +205,17 @@ def test_layer_norm(shape, dtype, monkeypatch):
 @pytest.mark.parametrize("needed", ["both", "norm", "sum"])
 @pytest.mark.parametrize("first", [False, True])
 def test_layer_norm_of_a_sum(first, needed, dtype, monkeypatch):
-    monkeypatch.setattr(triton_layer_norm, "MOST_PARTS", 2)
+    monkeypatch.setattr(layer_norm_triton, "MOST_PARTS", 2)
     torch.manual_seed(0)
     shape, members = (2, 9, 5, 24), (2, 24)
     given = [(3 * torch.randn(shape, device=DEVICE) + 5).to(dtype), torch.randn(shape, device=DEVICE).to(dtype)]
     given += [torch.randn(members, device=DEVICE) for _ in range(3)]
     grads = [torch.randn(shape, device=DEVICE).to(dtype) for _ in range(2)]
     exact = [each.double().requires_grad_() for each in given]
-    total = exact[0] + exact[1] + exact[2][:, None, None]
-    expected = (total[:, :, :1] if first else total, layer_norm_file._layer_norm_plain(total, *exact[3:], 1e-5))
+    expected = add_layer_norm_formula(*exact, epsilon=1e-5, first=first)
     grads[0] = grads[0][:, :, :1] if first else grads[0]
     leaves = [each.clone().requires_grad_() for each in given]
-    got = layer_norm_file._AddLayerNorm.apply(*leaves, 1e-5, first)
+    got = add_layer_norm(*leaves[:3], weight=leaves[3], bias=leaves[4], first=first)
     tolerance = 2e-6 if dtype == torch.float32 else 2e-2
     for own, plain in zip(got, expected, strict=True):
         assert own.dtype == dtype

@@ -1,20 +1,18 @@
 """The Triton kernels of stacks against their definitions: on a GPU, or in the interpreter (``TRITON_INTERPRET=1``).
 
-`test_dropout` runs this file in a process of its own; on a GPU it can be run directly.
+`test_triton` runs this file in a process of its own; on a GPU it can be run directly.
 """
 
 import pytest
 import torch
 
-from knotwork._kernels import triton_adamw
-from knotwork.nn._backbones import triton_batch_norm, triton_bias_relu, triton_dropout
-from knotwork.nn._backbones.batch_norm import Settings, batch_norm_plain
-from knotwork.nn._backbones.dropout import keep_mask
-from knotwork.nn._backbones.noise import Noise, member_keys
-from knotwork.training._adamw import Factors, Rule, update_plain
+from knotwork._kernels import adamw_triton, batch_norm_triton
+from knotwork._kernels.adamw import Factors, Rule, update_formula
+from knotwork._kernels.batch_norm import Settings, batch_norm_formula
+from knotwork._kernels.dropout import Noise, keep_mask, member_keys
+from knotwork._kernels.dropout_triton import BIAS_RELU, DROPOUT
+from tests.kernels.cases import DEVICE, GPU
 
-GPU = torch.cuda.is_available()
-DEVICE = "cuda" if GPU else "cpu"
 TYPES = [torch.float32, torch.bfloat16]
 
 
@@ -38,10 +36,12 @@ def test_dropout(shape, dtype, p):
     x, gradient = (torch.randn(shape, device=DEVICE).to(dtype) for _ in range(2))
     noise = make_noise(shape[0])
     keep, scale = keep_mask(x, p, noise, 1), 1 / (1 - p)
-    y, keys = triton_dropout.forward(x, p, noise, 1)
+    settings = {"p": p, "noise": noise, "stream": 1}
+    (y,), (keys,) = DROPOUT.forward(x, **settings)
     assert torch.equal(keys, member_keys(noise, 1))
     same(y, torch.where(keep, x * scale, 0))
-    same(triton_dropout.backward(gradient, p, keys), torch.where(keep, gradient * scale, 0))
+    (x_grad,) = DROPOUT.backward((gradient,), (keys,), (True,), **settings)
+    same(x_grad, torch.where(keep, gradient * scale, 0))
 
 
 @pytest.mark.parametrize("p", [0.0, 0.4])
@@ -51,10 +51,11 @@ def test_bias_relu_dropout(shape, dtype, p):
     x, gradient = (torch.randn(shape, device=DEVICE).to(dtype) for _ in range(2))
     bias = torch.randn(shape[0], shape[2], device=DEVICE)
     noise, scale = make_noise(shape[0]), 1 / (1 - p)
-    y = triton_bias_relu.forward(x, bias, p, noise if p else None, 1)
+    settings = {"p": p, "noise": noise if p else None, "stream": 1}
+    (y,), kept = BIAS_RELU.forward(x, bias, **settings)
     positive = torch.relu(x.float() + bias[:, None])
     same(y, torch.where(keep_mask(x, p, noise, 1), positive * scale, 0).to(dtype))
-    x_grad, bias_grad = triton_bias_relu.backward(gradient, y, p)
+    x_grad, bias_grad = BIAS_RELU.backward((gradient,), kept, (True, True), **settings)
     expected = torch.where(y > 0, gradient.float() * scale, 0)
     same(x_grad, expected.to(dtype))
     torch.testing.assert_close(bias_grad, expected.sum(dim=1), rtol=1e-5, atol=1e-4)
@@ -72,7 +73,7 @@ def test_adamw(dtype, grad_type):
     rates = torch.tensor([[0.1, 0.2, 0.3], [0.01, 0.02, 0.0]], device=DEVICE)
     active = torch.tensor([True, False, True], device=DEVICE)
     steps = torch.tensor([[0, 5, 1000], [999, 7, 1]], device=DEVICE)
-    sizes, roots = triton_adamw.count(steps, rates, active, rule)
+    sizes, roots = adamw_triton.count(steps, rates, active, rule)
     assert steps.tolist() == [[1, 5, 1001], [1000, 7, 1]]
     corrections = [[1 - beta ** max(t, 1) for t in steps.flatten().tolist()] for beta in rule[:2]]
     exact = [torch.tensor(values, dtype=torch.float64).view(2, 3) for values in corrections]
@@ -81,8 +82,8 @@ def test_adamw(dtype, grad_type):
         torch.testing.assert_close(got.cpu(), value.float(), rtol=1e-6, atol=0)
     grad = torch.randn(3, 50, 41, device=DEVICE).to(grad_type)
     factors = Factors(rates[0], sizes[0], roots[0])
-    triton_adamw.update(parameter, master, grad, moments, factors, decay=0.1, rule=rule)
-    update_plain(expected[0], grad, tuple(expected[1:]), factors, decay=0.1, rule=rule)
+    adamw_triton.update(parameter, master, grad, moments, factors, decay=0.1, rule=rule)
+    update_formula(expected[0], grad, tuple(expected[1:]), factors, decay=0.1, rule=rule)
     for got, plain in zip((master, *moments), expected, strict=True):
         torch.testing.assert_close(got, plain, rtol=2e-6, atol=2e-6)
     same(parameter, master.to(dtype))
@@ -92,15 +93,14 @@ def test_adamw(dtype, grad_type):
 def run_batch_norm(path, x, others, gradient, **options):
     """Return the result, the gradients of x, weight and bias, and the running statistics."""
     weight, bias, *buffers = (tensor.clone() for tensor in others)
-    residual = options.pop("residual")
+    residual, options["buffers"] = options.pop("residual"), tuple(buffers)
     if path == "plain":
         leaves = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
-        y = batch_norm_plain(*leaves, *buffers, residual=residual, **options)
+        y = batch_norm_formula(*leaves, residual, **options)
         return [y.detach(), *torch.autograd.grad(y, leaves, gradient), *buffers]
-    counts, settings = options.pop("counts"), options["settings"]
-    y, kept = triton_batch_norm.forward(x, (weight, bias), tuple(buffers), counts, residual=residual, **options)
-    kept_y = y if settings.relu else None
-    return [y, *triton_batch_norm.backward(gradient, x, weight, counts, kept_y, kept, settings), *buffers]
+    (y,), kept = batch_norm_triton.BATCH_NORM.forward(x, weight, bias, residual, **options)
+    needed = (True, True, True, False)
+    return [y, *batch_norm_triton.BATCH_NORM.backward((gradient,), kept, needed, **options)[:3], *buffers]
 
 
 # With relu not at 1e3, where rounding decides signs near 0 and with them gradients.
@@ -111,7 +111,7 @@ FOLLOWING = [(False, 0.0, 1e3), (True, 0.0, 0.0), (True, 0.3, 0.0), (False, 0.3,
 @pytest.mark.parametrize("counts", [None, [140, 129, 1, 0]])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_batch_norm(dtype, counts, relu, p, mean, monkeypatch):
-    monkeypatch.setattr(triton_batch_norm, "PROGRAMS", 1 if mean or p else 264)  # wide tiles and narrow ones
+    monkeypatch.setattr(batch_norm_triton, "PROGRAMS", 1 if mean or p else 264)  # wide tiles and narrow ones
     torch.manual_seed(0)
     shape = (4, 140, 35)
     x, gradient, residual = ((torch.randn(shape) + mean).to(DEVICE, dtype) for mean in (mean, 0.0, 0.0))

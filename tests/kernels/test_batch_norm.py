@@ -4,10 +4,9 @@ import pytest
 import torch
 from torch.nn import functional
 
+from knotwork._kernels.batch_norm import batch_norm, batch_norm_eval
+from knotwork._kernels.dropout import Noise, dropout
 from knotwork.errors import ArgumentError
-from knotwork.nn._backbones.batch_norm import batch_norm, batch_norm_eval
-from knotwork.nn._backbones.dropout import dropout
-from knotwork.nn._backbones.noise import Noise
 
 MEMBERS, ROWS, WIDTH = 3, 40, 6
 COUNTS = [None, [40, 40, 40], [40, 17, 2]]

@@ -1,22 +1,17 @@
 """Whole steps on the Triton path: autograd around the kernels and, on a GPU, replay from a CUDA graph.
 
-`test_dropout` runs this file, as it runs `triton_cases_members`. Where there is no GPU, the operations are told that
+`test_triton` runs this file. Where there is no GPU, the operations are told that
 there is one, and the kernels run in the interpreter.
 """
 
 import pytest
 import torch
 
-from knotwork.nn._backbones import batch_norm as batch_norm_module
-from knotwork.nn._backbones import bias_relu as bias_relu_module
-from knotwork.nn._backbones import dropout as dropout_module
-from knotwork.nn._backbones.batch_norm import batch_norm
-from knotwork.nn._backbones.bias_relu import bias_relu_dropout
-from knotwork.nn._backbones.dropout import dropout
-from knotwork.nn._backbones.noise import Noise, row_order
-from knotwork.training import _adamw as adamw_module
-from knotwork.training._adamw import AdamW
-from tests.nn.backbones.triton_cases_members import DEVICE, GPU
+from knotwork._kernels import dispatch
+from knotwork._kernels.adamw import AdamW
+from knotwork._kernels.batch_norm import batch_norm
+from knotwork._kernels.dropout import Noise, bias_relu_dropout, dropout, row_order
+from tests.kernels.cases import DEVICE, GPU
 
 MEMBERS, ROWS, WIDTH = 2, 24, 10
 
@@ -68,13 +63,7 @@ def test_steps_are_those_of_float64_on_the_cpu(monkeypatch):
     losses = [exact.step() for _ in range(3)]
     case = Case(DEVICE, torch.float32)
     if not GPU:
-        for module, name in (
-            (dropout_module, "on_triton"),
-            (batch_norm_module, "on_triton"),
-            (bias_relu_module, "on_triton"),
-            (adamw_module, "_on_triton"),
-        ):
-            monkeypatch.setattr(module, name, lambda tensor: True)
+        monkeypatch.setattr(dispatch, "on_triton", lambda tensor: True)
     for expected in losses:
         assert_close([case.step().cpu().double()], [expected])
     assert_close(case.numbers(), exact.numbers())

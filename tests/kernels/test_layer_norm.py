@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from knotwork._kernels.layer_norm import add_layer_norm, layer_norm
+
 from knotwork.errors import ArgumentError
-from knotwork.nn._backbones.layer_norm import add_layer_norm, layer_norm
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 5, 12), (2, 7, 192), (2, 1), (1, 3, 1100)])

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from knotwork._kernels.adamw import AdamW, Factors, Rule, update_compiled, update_formula
 from knotwork.errors import ArgumentError
-from knotwork.training._adamw import AdamW, Factors, Rule, update_plain
 
 SHAPES = [(20, 7), (7,), (), (300, 150)]
 DECAYS = [0.1, 0.0, 0.3, 0.01]
@@ -139,12 +139,10 @@ def test_members_are_dropped_and_states_are_loaded(dtype):
 
 
 def test_the_compiled_pass_is_the_definition():
-    from knotwork._kernels import cpu_adamw
-
     tensors = [torch.randn(3, 70_001) for _ in range(3)] + [torch.rand(3, 70_001)]
     factors = Factors(torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.5, 0.0, 0.4]), torch.tensor([2.0, 3.0, 1.5]))
     results = []
-    for path in (cpu_adamw.update, update_plain):
+    for path in (update_compiled, update_formula):
         master, grad, *moments = (tensor.clone() for tensor in tensors)
         path(master, grad, tuple(moments), factors, decay=0.1, rule=Rule(0.9, 0.99, 1e-8))
         results.append((master, *moments))

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from knotwork.nn._backbones.noise import Noise, random_bits, row_order
+from knotwork._kernels.dropout import Noise, random_bits, row_order
 
 
 def mix(x):
