@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from knotwork._kernels.layer_norm import add_layer_norm, layer_norm
-
 from knotwork.errors import ArgumentError
 
 

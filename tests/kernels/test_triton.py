@@ -1,4 +1,4 @@
-"""The Triton kernels: on a machine with a GPU they run on it; elsewhere in Triton's interpreter, in a process of its own.
+"""The Triton kernels: on a machine with a GPU they run on it, elsewhere in Triton's interpreter, in another process.
 
 What the interpreter lets pass and the compiler refuses is found by compiling for a GPU that is not available.
 """

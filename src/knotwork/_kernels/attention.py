@@ -176,10 +176,9 @@ def attention(
         raise argument_error("first", f"be of shape {(*qkv.shape[:2], 1, width)}", tuple(first.shape))
     if bias is not None and bias.shape != (len(qkv), 3 * width):
         raise argument_error("bias", f"be of shape {(len(qkv), 3 * width)}", tuple(bias.shape))
-    settings = {"n_heads": n_heads, "p": p, "noise": noise, "stream": stream}
     short = is_short(qkv.shape[2], width // n_heads) and (p == 0.0 or noise is not None)
-    run = _ATTENTION if short else attention_formula
-    return run(qkv, first, bias, **settings)  # type: ignore[no-any-return]
+    run: Any = _ATTENTION if short else attention_formula
+    return run(qkv, first, bias, n_heads=n_heads, p=p, noise=noise, stream=stream)  # type: ignore[no-any-return]
 
 
 def is_short(n_tokens: int, width: int) -> bool:
@@ -207,7 +206,7 @@ def divided_product(x: Tensor, weight: Tensor, *, n_columns: int) -> tuple[Tenso
         The products.
     """
     run = _divided_formula if torch.is_autocast_enabled(x.device.type) else _DIVIDED
-    return run(x, weight, n_columns=n_columns)  # type: ignore[no-any-return]
+    return run(x, weight, n_columns=n_columns)
 
 
 def _divided_formula(x: Tensor, weight: Tensor, *, n_columns: int) -> tuple[Tensor, Tensor]:

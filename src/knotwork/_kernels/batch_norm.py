@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from knotwork._checks import argument_error
 from knotwork._kernels.dispatch import Operation, Path, as_array, over_chunks
-from knotwork._kernels.dropout import ZERO, Noise, check_rate, compiled_keys, dropout, keep, keep_threshold
+from knotwork._kernels.dropout import ZERO, Noise, as_bits, check_rate, compiled_keys, dropout, keep, keep_threshold
 from knotwork.basis._compiled import compiled
 
 __all__ = ["Settings", "batch_norm", "batch_norm_eval", "batch_norm_formula"]
@@ -213,7 +213,8 @@ def _run(
     x = x.contiguous()
     members, n_rows, width = x.shape
     y, mean, inverse = torch.empty_like(x), torch.empty_like(buffers[0]), torch.empty_like(buffers[0])
-    keys = compiled_keys(noise, settings.stream) if noise is not None else np.zeros(members, dtype=np.uint32)
+    drawn = torch.zeros(members, dtype=torch.int32) if noise is None else compiled_keys(noise, settings.stream)
+    keys = as_bits(drawn)
     values, target = _arrays(x, y)
     scales, moving, kept = _arrays(weight, bias), tuple(tensor.numpy() for tensor in buffers), _arrays(mean, inverse)
     added = torch.empty(members, 0, width, dtype=x.dtype) if residual is None else residual
@@ -236,18 +237,18 @@ def _run(
         )
 
     over_chunks(work, members, width, rows_per_chunk=COLUMNS_PER_CHUNK)
-    return (y,), (x, weight, y if settings.relu else None, mean, inverse, torch.from_numpy(keys.view(np.int32)))
+    return (y,), (x, weight, y if settings.relu else None, mean, inverse, drawn)
 
 
 def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, settings: Settings, **_: Any) -> Any:
-    x, weight, y, mean, inverse, keys32 = kept  # where the result of relu and dropout is positive, gradients go through
+    x, weight, y, mean, inverse, drawn = kept  # where the result of relu and dropout is positive, gradients go through
     members, n_rows, width = x.shape
     x_grad, weight_grad, bias_grad = (torch.empty(t.shape, dtype=t.dtype) for t in (x, weight, weight))
     slopes, values, results, scales, means, inverses = _arrays(
         grads[0], x, x if y is None else y, weight, mean, inverse
     )
     targets = _arrays(x_grad, weight_grad, bias_grad)
-    keys = keys32.numpy().view(np.uint32)
+    keys = as_bits(drawn)
     rows = _rows(counts, members, n_rows)
 
     def work(m: int, part: slice) -> None:
@@ -347,12 +348,8 @@ def batch_norm(
         y = functional.dropout(y, p)
         return y if residual is None else residual + y
     tensors = x, weight, bias, residual
-    options = {
-        "buffers": buffers,
-        "counts": counts,
-        "noise": noise,
-        "settings": Settings(momentum, epsilon, relu, p, stream),
-    }
-    if x.device.type == "cpu" and any(buffer.dtype != torch.float32 for buffer in buffers):  # not for the loops
-        return batch_norm_formula(*tensors, **options)
-    return _BATCH_NORM(*tensors, **options)  # type: ignore[no-any-return]
+    settings = Settings(momentum, epsilon, relu, p, stream)
+    # The loops of the CPU have running statistics in float32.
+    loops = x.device.type != "cpu" or all(buffer.dtype == torch.float32 for buffer in buffers)
+    run: Any = _BATCH_NORM if loops else batch_norm_formula
+    return run(*tensors, buffers=buffers, counts=counts, noise=noise, settings=settings)  # type: ignore[no-any-return]

@@ -21,6 +21,7 @@ from knotwork.basis._compiled import compiled
 __all__ = [
     "ZERO",
     "Noise",
+    "as_bits",
     "bias_relu_dropout",
     "check_rate",
     "compiled_keys",
@@ -236,15 +237,20 @@ def _bias_relu_backward(grad, y, scale, x_grad, bias_grad):
             bias_grad[column] += slope
 
 
-def compiled_keys(noise: Noise, stream: int) -> npt.NDArray[np.uint32]:
-    """Return the keys of `member_keys`."""
-    keys = np.empty(len(noise.seeds), dtype=np.uint32)
-    _keys(noise.seeds.numpy(), noise.step.numpy(), np.uint32(stream), keys)
+def compiled_keys(noise: Noise, stream: int) -> Tensor:
+    """Return the bits of `member_keys` as int32; `as_bits` has them as they are."""
+    keys = torch.empty(len(noise.seeds), dtype=torch.int32)
+    _keys(noise.seeds.numpy(), noise.step.numpy(), np.uint32(stream), as_bits(keys))
     return keys
 
 
-def _drop(x: Tensor, p: float, keys: npt.NDArray[np.uint32]) -> Tensor:
-    out, members = torch.empty(x.shape, dtype=x.dtype), x.shape[0]
+def as_bits(keys: Tensor) -> npt.NDArray[np.uint32]:
+    """Return int32 seen as uint32, which torch hardly knows."""
+    return keys.numpy().view(np.uint32)
+
+
+def _drop(x: Tensor, p: float, drawn: Tensor) -> Tensor:
+    out, members, keys = torch.empty(x.shape, dtype=x.dtype), x.shape[0], as_bits(drawn)
     source, target = as_array(x).reshape(members, -1), out.view(members, -1).numpy()
     threshold, scale = np.uint32(keep_threshold(p)), np.float32(1.0 / (1.0 - p))
 
@@ -257,18 +263,18 @@ def _drop(x: Tensor, p: float, keys: npt.NDArray[np.uint32]) -> Tensor:
 
 def _dropout_forward(x: Tensor, *, p: float, noise: Noise, stream: int) -> Any:
     keys = compiled_keys(noise, stream)  # kept in place of the counters, which move on
-    return (_drop(x, p, keys),), (torch.from_numpy(keys.view(np.int32)),)
+    return (_drop(x, p, keys),), (keys,)
 
 
 def _dropout_backward(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> Any:
     del needed
-    return (_drop(grads[0], p, kept[0].numpy().view(np.uint32)),)
+    return (_drop(grads[0], p, kept[0]),)
 
 
 def _bias_relu_run(x: Tensor, bias: Tensor, *, p: float, noise: Noise, stream: int) -> Any:
     out = torch.empty(x.shape, dtype=x.dtype)
     source, shift, target = as_array(x), as_array(bias), out.numpy()
-    keys = compiled_keys(noise, stream)
+    keys = as_bits(compiled_keys(noise, stream))
     threshold, scale = np.uint32(keep_threshold(p)), np.float32(1.0 / (1.0 - p))
 
     def work(member: int, part: slice) -> None:
@@ -293,7 +299,9 @@ def _bias_relu_run_backward(grads: Any, kept: Any, needed: Any, *, p: float, **_
         )
 
     over_chunks(work, y.shape[0], y.shape[1], rows_per_chunk=rows)
-    return out, torch.from_numpy(sums.sum(axis=1))
+    bias_grad = torch.empty(y.shape[0], y.shape[2])
+    sums.sum(axis=1, out=bias_grad.numpy())
+    return out, bias_grad
 
 
 def _rows_per_chunk(x: Tensor) -> int:
@@ -365,7 +373,7 @@ def bias_relu_dropout(x: Tensor, bias: Tensor, p: float, noise: Noise | None, st
     check_rate(p)
     if noise is None and p > 0.0:
         return functional.dropout(_relu_of_sum(x, bias), p).to(x.dtype)
-    settings = {"p": p, "noise": None if p == 0.0 else noise, "stream": stream}
-    if p == 0.0 and x.device.type == "cpu":  # nothing is drawn: torch's own loops are as fast
-        return _bias_relu_formula(x, bias, **settings)
-    return _BIAS_RELU(x, bias, **settings)  # type: ignore[no-any-return]
+    drawn = None if p == 0.0 else noise
+    # Where nothing is drawn, torch's own loops are as fast as compiled ones.
+    run: Any = _bias_relu_formula if drawn is None and x.device.type == "cpu" else _BIAS_RELU
+    return run(x, bias, p=p, noise=drawn, stream=stream)  # type: ignore[no-any-return]

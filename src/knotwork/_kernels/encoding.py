@@ -371,7 +371,7 @@ class Loops(NamedTuple):
         ``rows_backward(grad, x, breaks, n_knots, *, kind, degree, with_x)`` returns the gradients of x, in its type
         (anything unless `with_x`), and of the breaks.
     rows_to_logits : callable, optional
-        ``rows_to_logits(grad, penalty_grad, x, breaks, n_knots, logits, min_spacing, epsilon, *, kind, degree, with_x,
+        ``rows_to_logits(grad, x, breaks, n_knots, penalty_grad, logits, min_spacing, epsilon, *, kind, degree, with_x,
         out)`` returns the gradient of x, and fills `out` with that of the logits: `rows_backward` and `knots_backward`
         in one.
     """
@@ -412,7 +412,8 @@ def _forward(
     min_spacing: float,
     epsilon: float,
 ) -> Any:
-    tensors, others = (logits, breaks, x, n_knots, learned), ()
+    tensors = (logits, breaks, x, n_knots, learned)
+    others: tuple[Tensor, ...] = ()
     if logits is not None:
         breaks, penalty = loops.knots(logits, n_knots, breaks, learned, min_spacing, epsilon)
         others = (penalty, breaks)

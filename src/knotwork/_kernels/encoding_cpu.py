@@ -279,14 +279,14 @@ def _make_knots(
     groups, features, n_widths = logits.shape
     made = torch.empty(groups, features, n_widths + 1, dtype=logits.dtype)
     numbers, counts, rows = as_array(logits.double()), as_array(n_knots), made.numpy()
-    shares, penalties = np.empty((features, n_widths)), np.zeros(groups)
+    shares, penalty = np.empty((features, n_widths)), torch.zeros(groups, dtype=torch.float64)
     for group in range(groups):
         if breaks is None or learned is None or learned.numpy()[group]:
             constants = (min_spacing, epsilon, shares)
-            penalties[group] = _knots(numbers[group], counts[group], *constants, rows[group])
+            penalty.numpy()[group] = _knots(numbers[group], counts[group], *constants, rows[group])
         else:
             rows[group] = breaks[group].detach().numpy()
-    return made, torch.from_numpy(penalties).to(logits.dtype)
+    return made, penalty.to(logits.dtype)
 
 
 def _knots_to_logits(
@@ -342,7 +342,9 @@ def _rows_backward(
         _backward(*arrays, kind, degree, grads[group, rows], *scratch, slopes[group, rows], part)
 
     in_threads(work, chunks_of(*x.shape[:2]))
-    return x_grad.to(x.dtype), torch.from_numpy(parts.sum(axis=0)).to(type_)
+    breaks_grad = torch.empty(breaks.shape, dtype=torch.float64)
+    parts.sum(axis=0, out=breaks_grad.numpy())
+    return x_grad.to(x.dtype), breaks_grad.to(type_)
 
 
 LOOPS = Loops(_make_knots, _knots_to_logits, _rows, _rows_backward)

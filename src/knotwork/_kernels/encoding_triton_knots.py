@@ -1,4 +1,4 @@
-"""Knots from free numbers on a GPU, and gradients back to these: the formulas of `encoding`, each in one Triton kernel."""
+"""Knots from free numbers on a GPU, and gradients back to these: formulas of `encoding`, each in one Triton kernel."""
 
 import torch
 import triton

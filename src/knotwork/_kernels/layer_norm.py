@@ -66,7 +66,7 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, epsilon: float = 1e-5) -
     """
     _check(x, weight=weight, bias=bias)
     run = _LAYER_NORM if x.shape[-1] <= MOST_COLUMNS else layer_norm_formula
-    return run(x, weight, bias, epsilon=epsilon)  # type: ignore[no-any-return]
+    return run(x, weight, bias, epsilon=epsilon)
 
 
 def add_layer_norm(
@@ -115,7 +115,7 @@ def add_layer_norm(
     if added.shape != x.shape:
         raise argument_error("added", f"be of shape {tuple(x.shape)}", tuple(added.shape))
     run = _ADD_LAYER_NORM if x.shape[-1] <= MOST_COLUMNS else add_layer_norm_formula
-    return run(x, added, shift, weight, bias, epsilon=epsilon, first=first)  # type: ignore[no-any-return]
+    return run(x, added, shift, weight, bias, epsilon=epsilon, first=first)
 
 
 def _check(x: Tensor, **tensors: Tensor) -> None:

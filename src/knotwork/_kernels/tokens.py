@@ -52,4 +52,4 @@ def make_tokens(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor
     the weights, one for the blocks where they have a gradient, and a sum. Elsewhere plain torch.
     """
     run = _TOKENS if blocks.shape[3] <= MOST_VALUES and (blocks.numel() or categories.numel()) else tokens_formula
-    return run(blocks, weight, categories, bias, cls)  # type: ignore[no-any-return]
+    return run(blocks, weight, categories, bias, cls)

@@ -43,7 +43,8 @@ class EncodedLinear(nn.Module):
         Whether a bias is added.
     path : {"auto", "fused", "dense"}, default="auto"
         How it is computed: in one, or by writing the encoding and multiplying; ``"auto"`` takes what was measured to
-        be faster. There is code for the former on the CPU; elsewhere both are the latter. Encodings with ``missing="indicator"`` have a column more, and take the dense path.
+        be faster. There is code for the former on the CPU; elsewhere both are the latter. Encodings with
+        ``missing="indicator"`` have a column more, and take the dense path.
 
     Attributes
     ----------

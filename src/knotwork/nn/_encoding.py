@@ -159,11 +159,9 @@ class _Encoding(nn.Module, ABC):
 
     def _encode(self, values: Tensor | None) -> Encoded:
         """Encode scaled values, or make the knots alone, and remember the penalty."""
-        knots = self._knots()
+        knots, parts = self._knots(), () if values is None else self._parts
         if values is None:
-            values, parts = self.n_knots.new_empty(len(knots.n_knots), 0, self.n_features, dtype=torch.float32), ()
-        else:
-            parts = self._parts
+            values = self.n_knots.new_empty(len(knots.n_knots), 0, self.n_features, dtype=torch.float32)
         made = encode(values, knots, parts, size=self.size, dtype=self._output_type(values))
         if made.penalty is not None and not torch.compiler.is_compiling():
             self._penalty = _Penalty(made.penalty, self.logits, self.logits._version, self._epsilon)
@@ -178,7 +176,8 @@ class _Encoding(nn.Module, ABC):
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         self._penalty = None  # it is of another type or device
-        return super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_penalty": None}  # it is part of a graph, which cannot be copied
