@@ -5,7 +5,7 @@ member and feature is encoded by one part, its functions fit into its columns, a
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -77,11 +77,18 @@ def read_tensor(file: TensorFile, name: str, shape: Sequence[int | None], dtype:
 
 def piece_to_json(piece: Piece) -> dict[str, Any]:
     """Return what a piece is besides its tensors."""
-    layout = asdict(piece.network.encoding.layout)
-    parts = [
-        {**part, "features": None if part["features"] is None else [*part["features"]]} for part in layout["parts"]
-    ]
-    return {"layout": {**layout, "parts": parts, "sizes": [*layout["sizes"]]}, "places": [*piece.places]}
+    layout = piece.network.encoding.layout
+    parts = [_part_to_json(part) for part in layout.parts]
+    content = {"parts": parts, "sizes": [*layout.sizes], "size": layout.size, "min_spacing": layout.min_spacing}
+    return {"layout": content, "places": [*piece.places]}
+
+
+def _part_to_json(part: Part) -> dict[str, Any]:
+    if part.function is not None:
+        raise argument_error("encoding", "have built-in functions to be saved", part.function)
+    names = ("kind", "degree", "start", "stop", "learned")
+    own = {name: vars(part)[name] for name in names}
+    return {**own, "features": None if part.features is None else [*part.features]}
 
 
 def piece_tensors(piece: Piece, prefix: str) -> dict[str, Tensor]:
