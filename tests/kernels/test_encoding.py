@@ -91,7 +91,7 @@ def test_cpu_and_plain_torch_equal_the_definition(family, degree, n_knots, tight
     layout = make_layout(family, degree)
     x, breaks, counts = make_case(2, 60, n_knots, tight=tight)
     x[0, 40, 0] = torch.nan
-    size = layout.size(max(n_knots))
+    size = layout.smallest + max(n_knots)
     expected = definition(family, degree, x, breaks, counts, size)
     settings = {"kind": layout.kind, "degree": layout.scheme, "size": size}
     scale = expected.abs().max()
@@ -114,7 +114,9 @@ def test_gradients_are_those_of_differences(family, degree, n_knots):
     def run(values, knots):
         inner = torch.where(interior, knots, 1.0)
         full = torch.cat([torch.zeros_like(inner[..., :1]), inner, torch.ones_like(inner[..., :1])], dim=-1)
-        return encode_rows(values, full, counts, kind=layout.kind, degree=layout.scheme, size=layout.size(max(n_knots)))
+        return encode_rows(
+            values, full, counts, kind=layout.kind, degree=layout.scheme, size=layout.smallest + max(n_knots)
+        )
 
     values = x[:, 2:].clone().requires_grad_()
     knots = breaks[..., 1:-1].clone().requires_grad_()
@@ -133,7 +135,7 @@ def test_closed_form_gradients_equal_autograd(family, degree):
     layout = make_layout(family, degree)
     x, breaks, counts = make_case(3, 300, [9, 4, 7])
     x[1, 50, 1] = torch.nan
-    settings = {"kind": layout.kind, "degree": layout.scheme, "size": layout.size(9)}
+    settings = {"kind": layout.kind, "degree": layout.scheme, "size": layout.smallest + 9}
     gradient = torch.randn(*x.shape, settings["size"], dtype=torch.float64)
     results = []
     for path in (encode_rows, rows_formula):

@@ -42,7 +42,7 @@ def test_encoding(family, degree, n_knots, tight):
     x, breaks, counts = make_case(2, ROWS, n_knots, dtype=torch.float32, tight=tight)
     x[1, 30, 1] = torch.nan
     settings = {"kind": layout.kind, "degree": layout.scheme}
-    size = layout.size(max(n_knots))
+    size = layout.smallest + max(n_knots)
     expected = rows_on_the_cpu(x, breaks, counts, **settings, size=size)
     there = [tensor.to(DEVICE) for tensor in (x, breaks, counts)]
     for dtype, tolerance in ((torch.float32, 2e-4 if tight else 1e-5), (torch.bfloat16, 1e-2)):
@@ -69,7 +69,7 @@ def test_more_columns_and_knots_than_a_program_has(family, degree):
     layout = make_layout(family, degree)
     x, breaks, counts = make_case(1, ROWS, [70, 33], dtype=torch.float32)
     x[0, 30, 1] = torch.nan
-    settings, size = {"kind": layout.kind, "degree": layout.scheme}, layout.size(70)
+    settings, size = {"kind": layout.kind, "degree": layout.scheme}, layout.smallest + 70
     expected = rows_on_the_cpu(x, breaks, counts, **settings, size=size)
     there = [tensor.to(DEVICE) for tensor in (x, breaks, counts)]
     close(rows_in_triton(*there, **settings, size=size, dtype=torch.float32), expected, 1e-4)

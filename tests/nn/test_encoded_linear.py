@@ -57,7 +57,7 @@ def test_operation_equals_encoding_then_product(family, degree, n_knots, with_bi
     layout = make_layout(family, degree)
     x, breaks, counts = make_case(2, 300, n_knots)
     x[1, 50, 1] = torch.nan
-    settings = {"kind": layout.kind, "degree": layout.scheme, "size": layout.size(max(n_knots))}
+    settings = {"kind": layout.kind, "degree": layout.scheme, "size": layout.smallest + max(n_knots)}
     weight, bias = torch.randn(2, 3 * settings["size"], 9).double(), torch.randn(2, 9).double()
     gradient = torch.randn(2, 300, 9).double()
 
@@ -144,7 +144,7 @@ def test_gradients_are_those_of_differences(family, degree):
     layout = make_layout(family, degree)
     _, breaks, counts = make_case(2, 2, [4, 2])
     x = torch.rand(2, 5, 2, dtype=torch.float64)
-    size = layout.size(4)
+    size = layout.smallest + 4
     interior = torch.arange(4) < counts[..., None]
 
     def run(x, knots, weight, bias):
