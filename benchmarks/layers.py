@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 import knotwork as kw
-from knotwork._kernels.spacings import breaks_from_widths, widths_from_logits
+from knotwork._kernels.encoding import breaks_from_widths, widths_from_logits
 
 FAMILIES = ("bspline", "mspline", "ispline", "ple")
 
@@ -226,8 +226,8 @@ class Network(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return one number per row, and the spacing penalty."""
-        encoded, penalty = self.encoding.forward_with_penalty(x)
-        return self.body(encoded.flatten(-2))[..., 0], penalty
+        prediction = self.body(self.encoding(x).flatten(-2))[..., 0]
+        return prediction, self.encoding.spacing_penalty()
 
 
 def training_step(family: str, device: str, *, learnable: bool, batch: int = 512) -> Callable[[], object]:

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 import knotwork as kw
-from knotwork._kernels.fused import encode_linear
-from knotwork._kernels.operation import encode
-from tests.nn.test_paths import CASES, GPU, INTERPRETED, make_case, make_layout, run_in_the_interpreter
+from knotwork._kernels.encoded_linear import encode_linear
+from knotwork._kernels.encoding import spacing_penalty
+from tests.kernels.test_encoding import CASES, encode_rows, make_case, make_layout
 
 FAMILIES = ["bspline", "mspline", "ispline", "ple"]
 
@@ -62,7 +62,7 @@ def test_operation_equals_encoding_then_product(family, degree, n_knots, with_bi
     gradient = torch.randn(2, 300, 9).double()
 
     def dense(x, breaks, weight, bias):
-        return encode(x, breaks, counts, **settings).flatten(-2) @ weight + (bias[:, None] if with_bias else 0)
+        return encode_rows(x, breaks, counts, **settings).flatten(-2) @ weight + (bias[:, None] if with_bias else 0)
 
     def fused(x, breaks, weight, bias):
         return encode_linear(x, breaks, counts, weight, bias if with_bias else None, **settings)
@@ -109,12 +109,11 @@ def test_members_equal_each_alone(family, learnable):
     assert layer.bias.shape == (2, 5)
     x = values(2, 4, 10, 3)
     encoded = encoding(x).flatten(-2)
-    out, penalty = layer.forward_with_penalty(x)
+    out = layer(x)
     assert out.shape == (2, 4, 10, 5)
     for member in range(2):
         expected = nn.functional.linear(encoded[member], layer.weight[member].T, layer.bias[member])
         torch.testing.assert_close(out[member], expected, rtol=0, atol=1e-10)
-    torch.testing.assert_close(penalty, encoding.spacing_penalty())
     dense = copy.deepcopy(layer)
     dense.path = "dense"
     torch.testing.assert_close(dense(x), out, rtol=0, atol=1e-10)
@@ -130,8 +129,8 @@ def test_penalty_comes_with_the_output(family, learnable):
     x = values(20, 3)
     results = []
     for layer in layers:
-        out, penalty = layer.forward_with_penalty(x, epsilon=1e-3)
-        torch.testing.assert_close(penalty, encoding.spacing_penalty(1e-3))
+        out, penalty = layer(x), encoding.spacing_penalty(1e-3)
+        torch.testing.assert_close(penalty, spacing_penalty(encoding.widths(), encoding.n_knots, 1e-3))
         gradients = torch.autograd.grad(out.square().sum() + penalty.sum(), list(layer.parameters()))
         results.append([out, *gradients])
     for own, other in zip(*results, strict=True):
@@ -168,7 +167,8 @@ def test_nothing_of_the_size_of_the_encoding_is_kept():
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor.shape) or tensor, lambda t: t):
         layer(torch.rand(100, 3))
-    shapes = [(1, 100, 3), (1, 3, 7), (1, 3), (1, 27, 4), (1, 3, 6), (1, 3)]  # the last two for the knots
+    shapes = [(1, 100, 3), (1, 3, 7), (1, 3), (1, 27, 4), (1, 4)]
+    shapes += [(1, 3, 6), (1, 0, 3), (1, 3), (1,), (1, 3, 7)]  # for the knots, which are made of no rows
     assert sorted(kept) == sorted(torch.Size(shape) for shape in shapes)
 
 
@@ -276,8 +276,3 @@ def test_wrong_arguments_are_refused(arguments, message):
         kw.nn.EncodedLinear(**({"encoding": make("bspline", 7), "out_features": 4} | arguments))
     with pytest.raises(ValueError, match="linear must take 21 inputs"):
         kw.nn.EncodedLinear.from_linear(make("bspline", 7), nn.Linear(20, 4))
-
-
-@pytest.mark.skipif(GPU or INTERPRETED, reason="Triton runs on the GPU, or is interpreted already")
-def test_triton_kernels_in_the_interpreter():
-    run_in_the_interpreter("triton_cases_fused.py")

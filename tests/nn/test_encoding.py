@@ -10,6 +10,7 @@ from torch import nn
 
 import knotwork as kw
 from knotwork import basis
+from knotwork._kernels.encoding import spacing_penalty
 
 FAMILIES = ["bspline", "mspline", "ispline", "ple"]
 
@@ -162,8 +163,8 @@ def test_gradients_are_finite_at_the_smallest_spacing(family, dtype):
         layer.logits[:, 1:] = -80.0  # all widths but the first at the smallest spacing
     layer = layer.to(dtype)
     x = torch.linspace(-0.1, 1.1, 2000).repeat(4, 1).T.contiguous()
-    encoded, penalty = layer.forward_with_penalty(x)
-    (encoded.float().square().sum() + penalty).backward()
+    encoded = layer(x)
+    (encoded.float().square().sum() + layer.spacing_penalty()).backward()
     assert bool(encoded.isfinite().all())
     assert bool(layer.logits.grad.isfinite().all())
 
@@ -192,7 +193,66 @@ def test_penalty_is_the_formula():
     assert layer.spacing_penalty(1e-6).item() == pytest.approx((1 / (widths + 1e-6)).mean().item(), rel=1e-4)
     assert layer.spacing_penalty(1.0).item() == pytest.approx((1 / (widths + 1.0)).mean().item(), rel=1e-4)
     fixed = kw.nn.SplineEncoding(2, 6, knots=[[0.2, 0.5], [0.4, 0.6]], learnable=False)
-    assert fixed.forward_with_penalty(inputs(3, 2))[1].item() == pytest.approx(layer.spacing_penalty().item(), rel=1e-4)
+    assert fixed.spacing_penalty().item() == pytest.approx(layer.spacing_penalty().item(), rel=1e-4)
+
+
+def fresh_penalty(layer, epsilon=1e-6):
+    return spacing_penalty(layer.widths(), layer.n_knots, epsilon)
+
+
+@pytest.mark.parametrize("n_members", [None, 2])
+def test_the_penalty_of_the_last_forward_is_remembered(n_members):
+    layer = make("bspline", 3, 8, n_members=n_members)
+    x = inputs(*(() if n_members is None else (n_members,)), 20, 3)
+    out = layer(x)
+    first = layer.spacing_penalty()
+    assert first.grad_fn is not None
+    assert layer.spacing_penalty().data_ptr() == first.data_ptr(), "computed again"
+    torch.testing.assert_close(first, fresh_penalty(layer))
+    (expected,) = torch.autograd.grad(layer(x).sin().sum() + fresh_penalty(layer).sum(), layer.logits)
+    (got,) = torch.autograd.grad(out.sin().sum() + first.sum(), layer.logits)
+    torch.testing.assert_close(got, expected)
+
+
+def test_the_penalty_is_right_whatever_happened_since():
+    layer, x = make("bspline", 3, 8), inputs(20, 3)
+    torch.testing.assert_close(layer.spacing_penalty(), fresh_penalty(layer))  # no forward pass at all
+    layer(x)
+    with torch.no_grad():
+        layer.logits.add_(torch.randn_like(layer.logits))
+    torch.testing.assert_close(layer.spacing_penalty(), fresh_penalty(layer))  # other knots
+    layer(x)
+    torch.testing.assert_close(layer.spacing_penalty(1.0), fresh_penalty(layer, 1.0))  # another epsilon
+    layer.logits = nn.Parameter(torch.randn_like(layer.logits))
+    torch.testing.assert_close(layer.spacing_penalty(), fresh_penalty(layer))  # another parameter
+    with torch.no_grad():
+        layer(x)
+        assert not layer.spacing_penalty().requires_grad
+    assert layer.spacing_penalty().requires_grad
+    with torch.no_grad():
+        assert not layer.spacing_penalty().requires_grad
+    layer(x).sum().backward()
+    layer.spacing_penalty().backward()  # the graph of the forward pass has been freed
+    layer(x)
+    assert layer.double().spacing_penalty().dtype == torch.float64
+    assert copy.deepcopy(layer).spacing_penalty() == layer.spacing_penalty()
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch's own, while it traces
+def test_the_penalty_inside_and_beside_a_compiled_pass():
+    layer, x = make("bspline", 3, 8), inputs(20, 3)
+    layer(x)
+    expected = layer.spacing_penalty()
+    torch._dynamo.reset()
+    inside = torch.compile(lambda x: layer(x).sum() + layer.spacing_penalty(), backend="aot_eager")
+    torch.testing.assert_close(inside(x), layer(x).sum() + expected)
+    compiled = torch.compile(layer, backend="aot_eager")
+    with torch.no_grad():
+        layer.logits.add_(torch.randn_like(layer.logits))
+    loss = compiled(x).sum() + layer.spacing_penalty()
+    torch.testing.assert_close(loss, layer(x).sum() + fresh_penalty(layer))
+    (got,) = torch.autograd.grad(loss, layer.logits)
+    torch.testing.assert_close(got, torch.autograd.grad(layer(x).sum() + fresh_penalty(layer), layer.logits)[0])
 
 
 def test_parameters_have_effects():

@@ -1,11 +1,10 @@
 """What a GPU would capture in a graph neither waits for the device nor reads from the host.
 
-There is no GPU here: operations that a capture refuses are looked for on the CPU. `cpu*.py` are the CPU's own paths.
+There is no GPU here: operations that a capture refuses are looked for on the CPU.
 """
 
 import traceback
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,8 +30,7 @@ class Refused(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         if any(name in function.__name__ for name in REFUSED):
             frame = [each for each in traceback.extract_stack()[:-1] if "site-packages" not in each.filename][-1]
-            if not Path(frame.filename).name.startswith("cpu"):
-                self.places.append(f"{frame.filename}:{frame.lineno}: {frame.line}: {function.__name__}")
+            self.places.append(f"{frame.filename}:{frame.lineno}: {frame.line}: {function.__name__}")
         return function(*args, **(kwargs or {}))
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from knotwork._kernels.spacings import breaks_from_widths, spacing_penalty, widths_from_logits
+from knotwork._kernels.dropout import row_order
+from knotwork._kernels.encoding import breaks_from_widths, rows_formula, spacing_penalty, widths_from_logits
 from knotwork.nn._backbones.config import FTTransformerConfig, MLPConfig, ResNetConfig
-from knotwork.nn._backbones.noise import row_order
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
 from knotwork.training._stack import build_network
@@ -45,15 +45,13 @@ class PlainEncoding(nn.Module):
         self.logits = None if encoding.logits is None else nn.Parameter(encoding.logits.detach().clone())
 
     def forward(self, x):
-        from knotwork._kernels.reference import encode_plain
-
         breaks, penalty = self.breaks, torch.zeros(())
         if self.logits is not None:
             widths = widths_from_logits(self.logits, self.n_knots, 1e-3)
             breaks, penalty = breaks_from_widths(widths, self.n_knots), spacing_penalty(widths, self.n_knots, 1e-6)[0]
         (part,) = self.parts
         x = ((x - self.low) / self.scale)[None]
-        blocks = encode_plain(x, breaks, self.n_knots, kind=part.kind, degree=part.degree, size=self.size)
+        blocks = rows_formula(x, breaks, self.n_knots, kind=part.kind, degree=part.degree, size=self.size)
         return blocks[0], penalty
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "FAMILIES",
     "LOCAL",
     "NORMALISED",
+    "PLAIN",
     "TAILS",
     "UNIT_AREA",
     "Family",
@@ -33,10 +34,10 @@ __all__ = [
     "make_basis",
 ]
 
-AFFINE, LOCAL, UNIT_AREA, TAILS, NORMALISED = -1, 0, 1, 2, 3
-"""Kinds of rows that compiled code knows, here and in the torch layers: one scaled value; B-splines; B-splines times
-their height; ones, and sums of the B-splines beyond each; and B-splines times their height with the columns of a
-feature brought to mean 0 and variance 1. Saved models hold these numbers."""
+PLAIN, AFFINE, LOCAL, UNIT_AREA, TAILS, NORMALISED = -2, -1, 0, 1, 2, 3
+"""Kinds of rows, here and in the torch layers: those of a family without compiled code; one scaled value; B-splines;
+B-splines times their height; ones, and sums of the B-splines beyond each; and B-splines times their height with the
+columns of a feature brought to mean 0 and variance 1. Saved models hold these numbers."""
 
 
 def heights(breaks: FloatArray, degree: int) -> FloatArray:

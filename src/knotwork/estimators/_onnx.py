@@ -86,6 +86,14 @@ def _check_networks(estimator: TabularEstimator) -> None:
                 f"{made.__name__} has no translation to ONNX: keep the model with save and serve it with "
                 "knotwork.load, or fit with backbone='mlp', 'resnet' or 'ft'.",
             )
+        for part in piece.network.encoding.layout.parts:
+            if part.family:
+                raise argument_error(
+                    "encoding",
+                    "be of a built-in family to be exported to ONNX",
+                    part.family,
+                    "Keep the model with save and serve it with knotwork.load.",
+                )
 
 
 def _description(estimator: TabularEstimator) -> dict[str, Any]:

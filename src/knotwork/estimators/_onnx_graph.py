@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from knotwork._kernels.layout import NORM_EPSILON, NORMALISED, TAILS, UNIT_AREA
-from knotwork._kernels.parts import AFFINE, Part
+from knotwork._kernels.encoding import AFFINE, NORM_EPSILON, NORMALISED, TAILS, UNIT_AREA, Part
 from knotwork.nn._stack import FARTHEST, StackEncoding
 
 __all__ = ["Graph", "as_numpy", "encode_member"]

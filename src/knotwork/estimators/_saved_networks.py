@@ -5,7 +5,7 @@ member and feature is encoded by one part, its functions fit into its columns, a
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error, check_bool, check_int, type_error
-from knotwork._kernels.layout import NORMALISED, TAILS
-from knotwork._kernels.parts import AFFINE, Part
+from knotwork._kernels.encoding import AFFINE, NORMALISED, PLAIN, TAILS, Layout, Part
 from knotwork.estimators._saved_settings import Room, check_entries, check_list
 from knotwork.nn._stack import StackEncoding, StackLayout
 from knotwork.training._network import Network
@@ -78,11 +77,18 @@ def read_tensor(file: TensorFile, name: str, shape: Sequence[int | None], dtype:
 
 def piece_to_json(piece: Piece) -> dict[str, Any]:
     """Return what a piece is besides its tensors."""
-    layout = asdict(piece.network.encoding.layout)
-    parts = [
-        {**part, "features": None if part["features"] is None else [*part["features"]]} for part in layout["parts"]
-    ]
-    return {"layout": {**layout, "parts": parts, "sizes": [*layout["sizes"]]}, "places": [*piece.places]}
+    layout = piece.network.encoding.layout
+    parts = [_part_to_json(part) for part in layout.parts]
+    content = {"parts": parts, "sizes": [*layout.sizes], "size": layout.size, "min_spacing": layout.min_spacing}
+    return {"layout": content, "places": [*piece.places]}
+
+
+def _part_to_json(part: Part) -> dict[str, Any]:
+    content = {name: vars(part)[name] for name in ("kind", "degree", "start", "stop", "learned")}
+    content["features"] = None if part.features is None else [*part.features]
+    if part.kind == PLAIN:
+        content["family"] = part.family
+    return content
 
 
 def piece_tensors(piece: Piece, prefix: str) -> dict[str, Tensor]:
@@ -172,9 +178,11 @@ def _layout(content: Any, *, n_features: int, room: Room) -> StackLayout:
 
 
 def _part(content: Any, n_features: int, size: int) -> Part:
-    check_entries(content, "part", ("kind", "degree", "start", "stop", "learned", "features"))
-    numbers = [check_int(content[name], name, minimum=-1) for name in ("kind", "degree", "start", "stop")]
-    kind, degree, start, stop = numbers
+    names = ("kind", "degree", "start", "stop", "learned", "features")
+    plain = isinstance(content, dict) and content.get("kind") == PLAIN
+    check_entries(content, "part", (*names, "family") if plain else names)
+    kind, degree, start, stop = (check_int(content[name], name, minimum=PLAIN) for name in names[:4])
+    family = Layout(content["family"], max(degree, 0)).family if plain else ""
     features = content["features"]
     if features is not None:
         features = tuple(check_int(feature, "features", minimum=0) for feature in check_list(features, "features"))
@@ -184,7 +192,7 @@ def _part(content: Any, n_features: int, size: int) -> Part:
         raise argument_error("kind", "be a kind of functions, with a degree that it can have", (kind, degree))
     if not 0 <= start < stop:
         raise argument_error("start", "be at least 0 and smaller than stop", (start, stop))
-    return Part(kind, degree, start, stop, check_bool(content["learned"], "learned"), features)
+    return Part(kind, degree, start, stop, check_bool(content["learned"], "learned"), features, family)
 
 
 def _encoding(layout: StackLayout, file: TensorFile, prefix: str, *, n_members: int) -> StackEncoding:
@@ -237,7 +245,7 @@ def _check_parts(layout: StackLayout, n_knots: npt.NDArray[np.int32], learned: n
         features = np.arange(len(sizes)) if part.features is None else np.array(part.features)
         times[members] += np.bincount(features, minlength=len(sizes))
         counts = n_knots[members][:, features].astype(np.int64)
-        n_functions = counts + part.degree + (part.kind != TAILS)
+        n_functions = counts + part.smallest
         if (n_functions > sizes[features]).any() or (part.kind == AFFINE and counts.any()):
             raise argument_error("sizes", "have room for all functions", layout.sizes)
         if part.learned and ((counts + 1) * layout.min_spacing >= 1.0).any():

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
-from knotwork._kernels.fused import encode_linear
+from knotwork._kernels.encoded_linear import encode_linear
 from knotwork.nn._encoding import PiecewiseLinearEncoding, SplineEncoding
 
 __all__ = ["EncodedLinear"]
@@ -15,17 +15,14 @@ __all__ = ["EncodedLinear"]
 PATHS = ("auto", "fused", "dense")
 
 
-MEASURED = ("cpu",)
-"""Devices on which the two paths were compared; on others ``path="auto"`` is the dense path."""
-
-
 def _fused_is_faster(device: str, *, size: int, n_out: int, n_rows: int) -> bool:
-    """Return whether ``path="auto"`` takes the fused path."""
+    """Return whether ``path="auto"`` takes the fused path, which there is on the CPU alone."""
     # `python benchmarks/first_layer.py --threads 1`, 2026-11-15, AMD EPYC, 14 features, forward and backward. Time of
     # the dense path over that of the fused one, median over families and knots, at batch 256, 512 and 8192:
     # size 7 with 256 outputs 0.7, 0.7, 0.7; size 30 with 64 outputs 0.9, 0.9, 1.3, with 256 outputs 1.2, 1.4, 1.5;
-    # size 100 with 64 outputs 1.4, 2.1, 3.8, with 256 outputs 2.2, 2.8, 4.5.
-    return device in MEASURED and size >= 30 and (size * n_out >= 5000 or n_rows >= 4096)
+    # size 100 with 64 outputs 1.4, 2.1, 3.8, with 256 outputs 2.2, 2.8, 4.5. On a GPU products of the written encoding
+    # were faster at every size.
+    return device == "cpu" and size >= 30 and (size * n_out >= 5000 or n_rows >= 4096)
 
 
 @final
@@ -46,7 +43,8 @@ class EncodedLinear(nn.Module):
         Whether a bias is added.
     path : {"auto", "fused", "dense"}, default="auto"
         How it is computed: in one, or by writing the encoding and multiplying; ``"auto"`` takes what was measured to
-        be faster. Encodings with ``missing="indicator"`` have a column more, and take the dense path.
+        be faster. There is code for the former on the CPU; elsewhere both are the latter. Encodings with
+        ``missing="indicator"`` have a column more, and take the dense path.
 
     Attributes
     ----------
@@ -130,19 +128,7 @@ class EncodedLinear(nn.Module):
         Tensor of shape (..., out_features)
             What the linear map makes of the encoding.
         """
-        if not self._takes_fused(x):
-            return self._mapped(self.encoding(x))
-        return self._fused(x, 1.0)[0]
-
-    def forward_with_penalty(self, x: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
-        """Return what `forward` and the encoding's `spacing_penalty` return, for less than the two together."""
-        if not self._takes_fused(x):
-            encoded, penalty = self.encoding.forward_with_penalty(x, epsilon)
-            return self._mapped(encoded), penalty
-        out, penalties = self._fused(x, epsilon)
-        if penalties is None:
-            return out, self.encoding.spacing_penalty(epsilon)
-        return out, penalties[0] if self.encoding.n_members is None else penalties
+        return self._fused(x) if self._takes_fused(x) else self._mapped(self.encoding(x))
 
     def _takes_fused(self, x: Tensor) -> bool:
         if self.path != "auto" or self.encoding.missing == "indicator":
@@ -161,17 +147,18 @@ class EncodedLinear(nn.Module):
         )
         return out.reshape(*flat.shape[:-1], self.out_features)
 
-    def _fused(self, x: Tensor, epsilon: float) -> tuple[Tensor, Tensor | None]:
-        """Return the output and the penalties, if knots are learned."""
-        inputs, penalties = self.encoding.prepared(x, epsilon)
+    def _fused(self, x: Tensor) -> Tensor:
+        """Return the output without writing the encoding."""
+        encoding = self.encoding
+        inputs = encoding.scaled(x), encoding.grouped_breaks(), encoding.grouped_counts()
         autocast = torch.is_autocast_enabled(x.device.type)
         dtype = torch.get_autocast_dtype(x.device.type) if autocast else self.weight.dtype
         weight, bias = self.weight.to(dtype), None if self.bias is None else self.bias.to(dtype)
-        if self.encoding.n_members is None:
+        if encoding.n_members is None:
             weight, bias = weight[None], None if bias is None else bias[None]
-        layout = self.encoding.layout
-        out = encode_linear(*inputs, weight, bias, kind=layout.kind, degree=layout.scheme, size=self.encoding.size)
-        return out.reshape(*x.shape[:-1], self.out_features), penalties
+        layout = encoding.layout
+        out = encode_linear(*inputs, weight, bias, kind=layout.kind, degree=layout.scheme, size=encoding.size)
+        return out.reshape(*x.shape[:-1], self.out_features)
 
     def extra_repr(self) -> str:
         """Return what `print` shows of the layer, beside its encoding."""

@@ -2,7 +2,7 @@
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import Any, Self, final
+from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -10,15 +10,32 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
-from knotwork._kernels.layout import Layout
-from knotwork._kernels.operation import encode, encode_learned, make_spacings
-from knotwork._kernels.spacings import logits_from_knots, spacing_penalty, widths_from_logits
+from knotwork._kernels.encoding import (
+    PLAIN,
+    Encoded,
+    Knots,
+    Layout,
+    Part,
+    encode,
+    logits_from_knots,
+    spacing_penalty,
+    widths_from_logits,
+)
 from knotwork.basis import FAMILIES
-from knotwork.nn._start import check_sizes, check_spacing, initial_breaks, scaled_knots, separated
+from knotwork.nn._stack import scaled_knots, separated
 
 __all__ = ["PiecewiseLinearEncoding", "SplineEncoding"]
 
 MISSING = ("zeros", "indicator", "error")
+
+
+class _Penalty(NamedTuple):
+    """The penalties of a forward pass, and of what they are: the free numbers as they were, and epsilon."""
+
+    values: Tensor
+    logits: Tensor
+    version: int
+    epsilon: float
 
 
 class _Encoding(nn.Module, ABC):
@@ -26,6 +43,7 @@ class _Encoding(nn.Module, ABC):
 
     n_knots: Tensor
     breaks: Tensor
+    _penalty: _Penalty | None
     low: Tensor | None
     scale: Tensor | None
 
@@ -45,15 +63,15 @@ class _Encoding(nn.Module, ABC):
         self.layout = layout
         self.n_features = check_int(n_features, "n_features", minimum=1)
         self.n_members = None if n_members is None else check_int(n_members, "n_members", minimum=1)
-        self.sizes = check_sizes(size, self.n_features, smallest=layout.degree + 1)
+        self.sizes = _check_sizes(size, self.n_features, smallest=layout.smallest)
         self.size = max(self.sizes)
         self.learnable = check_bool(learnable, "learnable")
-        self.min_spacing = check_spacing(min_spacing, self.size - layout.degree)
+        self.min_spacing = _check_spacing(min_spacing, self.size - layout.smallest + 1)
         self.missing = check_choice(missing, "missing", MISSING)
-        n_knots = [size - layout.degree - 1 for size in self.sizes]
+        n_knots = [size - layout.smallest for size in self.sizes]
         counts = torch.tensor(n_knots, dtype=torch.int32)
         self.register_buffer("n_knots", counts if n_members is None else counts.repeat(n_members, 1))
-        breaks = initial_breaks(knots, n_knots, self.n_members)
+        breaks = _initial_breaks(knots, n_knots, self.n_members)
         if self.learnable:
             logits = logits_from_knots(breaks, self.n_knots, self.min_spacing)
             self.logits = nn.Parameter(logits.to(torch.get_default_dtype()))
@@ -61,6 +79,10 @@ class _Encoding(nn.Module, ABC):
             self.register_buffer("breaks", separated(breaks, n_knots).to(torch.get_default_dtype()))
         self.register_buffer("low", None)
         self.register_buffer("scale", None)
+        groups = 1 if self.n_members is None else self.n_members
+        family = layout.family if layout.kind == PLAIN else ""
+        self._parts = (Part(layout.kind, layout.scheme, 0, groups, learned=self.learnable, family=family),)
+        self._epsilon, self._penalty = 1e-6, None
 
     def set_range(self, low: npt.ArrayLike | Tensor, high: npt.ArrayLike | Tensor) -> Self:
         """Scale the input: what lies between `low` and `high` becomes [0, 1].
@@ -95,7 +117,7 @@ class _Encoding(nn.Module, ABC):
 
         Features with fewer knots than others have NaN in the places that are left.
         """
-        breaks = self._grouped_breaks().detach()
+        breaks = self.grouped_breaks().detach()
         knots = (breaks if self.n_members is not None else breaks[0])[..., 1:-1].clone()
         knots[torch.arange(knots.shape[-1], device=knots.device) >= self.n_knots[..., None]] = torch.nan
         if self.low is not None and self.scale is not None:
@@ -103,12 +125,21 @@ class _Encoding(nn.Module, ABC):
         return knots
 
     def spacing_penalty(self, epsilon: float = 1e-6) -> Tensor:
-        """Return the mean over features and intervals of ``1 / (width + epsilon)``: one number, or one per member."""
+        """Return the mean over features and intervals of ``1 / (width + epsilon)``: one number, or one per member.
+
+        After a forward pass this costs nothing: the penalty was computed with the knots, and is remembered as long as
+        they stay as they are.
+        """
         if not self.learnable:
             return spacing_penalty(self.widths(), self.n_knots, epsilon)
-        logits = self._grouped(_at_least_float32(self.logits))
-        _, penalties = make_spacings(logits, self._grouped(self.n_knots), self.min_spacing, epsilon)
-        return penalties[0] if self.n_members is None else penalties
+        self._epsilon = epsilon
+        known = self._penalty
+        if known is None or not self._is_current(known):
+            values = self._encode(None).penalty
+            assert values is not None
+        else:
+            values = known.values
+        return values[0] if self.n_members is None else values
 
     def forward(self, x: Tensor) -> Tensor:
         """Encode values.
@@ -123,62 +154,53 @@ class _Encoding(nn.Module, ABC):
         Tensor of shape (..., n_features, size)
             The functions at each value; with ``missing="indicator"`` one more column.
         """
-        values = self._scaled(x)
-        encoded = encode(
-            values,
-            self._grouped_breaks(),
-            self._grouped(self.n_knots),
-            dtype=self._output_type(x),
-            **self._settings,
-        )
-        return self._shaped(encoded, values, x)
+        values = self.scaled(x)
+        encoded = self._encode(values).values
+        if self.missing == "indicator":
+            encoded = torch.cat([encoded, torch.isnan(values)[..., None].to(encoded.dtype)], dim=-1)
+        return encoded.reshape(*x.shape, encoded.shape[-1])
 
-    def forward_with_penalty(self, x: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
-        """Return what `forward` and `spacing_penalty` return, for less than the two together on a GPU."""
+    def _encode(self, values: Tensor | None) -> Encoded:
+        """Encode scaled values, or make the knots alone, and remember the penalty."""
+        knots, parts = self._knots(), () if values is None else self._parts
+        if values is None:
+            values = self.n_knots.new_empty(len(knots.n_knots), 0, self.n_features, dtype=torch.float32)
+        made = encode(values, knots, parts, size=self.size, dtype=self._output_type(values))
+        if made.penalty is not None and not torch.compiler.is_compiling():
+            self._penalty = _Penalty(made.penalty, self.logits, self.logits._version, self._epsilon)
+        return made
+
+    def _is_current(self, known: _Penalty) -> bool:
+        """Return whether a remembered penalty is what would be computed now, gradient included."""
+        if torch.compiler.is_compiling():
+            return False
+        same = known.logits is self.logits and known.version == self.logits._version and known.epsilon == self._epsilon
+        return same and known.values.requires_grad == (torch.is_grad_enabled() and self.logits.requires_grad)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        self._penalty = None  # it is of another type or device
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_penalty": None}  # it is part of a graph, which cannot be copied
+
+    def _knots(self) -> Knots:
+        n_knots = self._grouped(self.n_knots)
         if not self.learnable:
-            return self.forward(x), self.spacing_penalty(epsilon)
-        values = self._scaled(x)
+            return Knots(n_knots, self._grouped(_at_least_float32(self.breaks)))
         logits = self._grouped(_at_least_float32(self.logits))
-        encoded, penalty = encode_learned(
-            values,
-            logits,
-            self._grouped(self.n_knots),
-            min_spacing=self.min_spacing,
-            epsilon=epsilon,
-            dtype=self._output_type(x),
-            **self._settings,
-        )
-        return self._shaped(encoded, values, x), penalty[0] if self.n_members is None else penalty
+        return Knots(n_knots, logits=logits, min_spacing=self.min_spacing, epsilon=self._epsilon)
 
-    def prepared(self, x: Tensor, epsilon: float) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor | None]:
-        """Return what `encode_linear` is given of the layer, and the spacing penalties if knots are learned.
+    def grouped_breaks(self) -> Tensor:
+        """Return ``[0, knots, 1]`` of shape (members or 1, n_features, K + 2), differentiable."""
+        return self._encode(None).breaks
 
-        Parameters
-        ----------
-        x : Tensor of shape (..., n_features), or (n_members, ..., n_features)
-            Values, as in `forward`.
-        epsilon : float
-            As in `spacing_penalty`.
+    def grouped_counts(self) -> Tensor:
+        """Return the numbers of interior knots, of shape (members or 1, n_features)."""
+        return self._grouped(self.n_knots)
 
-        Returns
-        -------
-        tuple of Tensor
-            Values, breaks and numbers of knots, each with a leading axis of members, of length 1 if there are none.
-        Tensor or None
-            One penalty per member.
-        """
-        values, n_knots = self._scaled(x), self._grouped(self.n_knots)
-        if not self.learnable:
-            return (values, self._grouped(_at_least_float32(self.breaks)), n_knots), None
-        logits = self._grouped(_at_least_float32(self.logits))
-        breaks, penalty = make_spacings(logits, n_knots, self.min_spacing, epsilon)
-        return (values, breaks, n_knots), penalty
-
-    @property
-    def _settings(self) -> dict[str, int]:
-        return {"kind": self.layout.kind, "degree": self.layout.scheme, "size": self.size}
-
-    def _scaled(self, x: Tensor) -> Tensor:
+    def scaled(self, x: Tensor) -> Tensor:
         """Return the values scaled to [0, 1], of shape (members or 1, rows, n_features)."""
         self._check_input(x)
         groups = 1 if self.n_members is None else self.n_members
@@ -187,23 +209,11 @@ class _Encoding(nn.Module, ABC):
             return values
         return (values - self.low.reshape(groups, 1, -1)) / self.scale.reshape(groups, 1, -1)
 
-    def _shaped(self, encoded: Tensor, values: Tensor, x: Tensor) -> Tensor:
-        if self.missing == "indicator":
-            encoded = torch.cat([encoded, torch.isnan(values)[..., None].to(encoded.dtype)], dim=-1)
-        return encoded.reshape(*x.shape, encoded.shape[-1])
-
     def extra_repr(self) -> str:
         """Return what `print` shows of the layer."""
         size = self.size if len(set(self.sizes)) == 1 else list(self.sizes)
         members = "" if self.n_members is None else f", n_members={self.n_members}"
         return f"{self.layout.family}, n_features={self.n_features}, size={size}, learnable={self.learnable}{members}"
-
-    def _grouped_breaks(self) -> Tensor:
-        """Return ``[0, knots, 1]`` of shape (members or 1, n_features, K + 2)."""
-        if not self.learnable:
-            return self._grouped(_at_least_float32(self.breaks))
-        logits = self._grouped(_at_least_float32(self.logits))
-        return make_spacings(logits, self._grouped(self.n_knots), self.min_spacing, 1.0)[0]
 
     def _grouped(self, tensor: Tensor) -> Tensor:
         return tensor if self.n_members is not None else tensor[None]
@@ -256,7 +266,7 @@ class SplineEncoding(_Encoding):
 
     Notes
     -----
-    The functions are those of `knotwork.basis`, the spacings those of `knotwork._kernels.spacings`. Give the knots a
+    The functions are those of `knotwork.basis`, the spacings those of `knotwork._kernels.encoding`. Give the knots a
     parameter group without weight decay, and add ``1e-4 * layer.spacing_penalty()`` to the loss.
 
     Examples
@@ -304,7 +314,7 @@ class SplineEncoding(_Encoding):
         learnable : bool
             Whether its knots are where learning starts.
         """
-        scaled = scaled_knots(encoder)
+        scaled = _scaled_knots(encoder)
         layer = cls(
             len(scaled),
             encoder.size,
@@ -375,11 +385,58 @@ class PiecewiseLinearEncoding(_Encoding):
 
         Features have as many columns as the one with the most bins, or as the encoder's `size` if that is larger.
         """
-        scaled = scaled_knots(encoder)
+        scaled = _scaled_knots(encoder)
         sizes = [len(knots) + 1 for knots in scaled]
         layer = cls(len(scaled), sizes, knots=scaled, learnable=learnable, missing=encoder.missing)
         layer.size = max(layer.size, 0 if encoder.adaptive else encoder.size)
         return layer.set_range(*encoder.domain_.T)
+
+
+def _check_sizes(size: int | Sequence[int], n_features: int, smallest: int) -> tuple[int, ...]:
+    """Return the size of each feature."""
+    sizes = [size] * n_features if isinstance(size, int | np.integer) else list(size)
+    if len(sizes) != n_features:
+        raise argument_error("size", f"be an integer or have one for each of the {n_features} features", size)
+    return tuple(check_int(each, "size", minimum=smallest) for each in sizes)
+
+
+def _check_spacing(min_spacing: float, n_widths: int) -> float:
+    """Return a smallest spacing that leaves room for `n_widths` intervals."""
+    if not 0.0 < min_spacing < 1.0 / n_widths:
+        raise argument_error(
+            "min_spacing",
+            f"be larger than 0 and smaller than 1 / {n_widths}, one over the number of intervals",
+            min_spacing,
+        )
+    return float(min_spacing)
+
+
+def _initial_breaks(knots: Any, n_knots: Sequence[int], n_members: int | None) -> Tensor:
+    """Return ``[0, knots, 1]`` of every feature, padded with ones, in float64."""
+    lead = () if n_members is None else (n_members,)
+    breaks = torch.ones(*lead, len(n_knots), max(n_knots) + 2, dtype=torch.float64)
+    breaks[..., 0] = 0.0
+    if knots is not None and n_members is not None and np.ndim(knots[0]) == 2:
+        if len(knots) != n_members:
+            raise argument_error("knots", f"have a leading axis of {n_members} members", len(knots))
+        for member in range(n_members):
+            breaks[member] = _initial_breaks(knots[member], n_knots, None)
+        return breaks
+    if knots is not None and len(knots) != len(n_knots):
+        raise argument_error("knots", f"be given for each of the {len(n_knots)} features", len(knots))
+    for feature, count in enumerate(n_knots):
+        given = np.arange(1, count + 1) / (count + 1) if knots is None else np.asarray(knots[feature], dtype=np.float64)
+        if given.shape != (count,):
+            raise argument_error("knots", f"hold {count} numbers for feature {feature}", given)
+        if not np.all(np.diff(np.concatenate(([0.0], given, [1.0]))) > 0.0):
+            raise argument_error("knots", f"increase strictly between 0 and 1 for feature {feature}", given)
+        breaks[..., feature, 1 : count + 1] = torch.from_numpy(given)
+    return breaks
+
+
+def _scaled_knots(encoder: Any) -> list[npt.NDArray[np.float64]]:
+    """Return the knots of a fitted encoder on its range scaled to [0, 1], strictly inside."""
+    return [scaled_knots(knots, domain) for knots, domain in zip(encoder.knots_, encoder.domain_, strict=True)]
 
 
 def _float64(values: npt.ArrayLike | Tensor) -> Tensor:

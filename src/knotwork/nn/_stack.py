@@ -2,21 +2,27 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, final
+from typing import NamedTuple, Self, final
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from knotwork._kernels.layout import Layout
-from knotwork._kernels.parts import AFFINE, LearnedKnots, Part, encode_learned_parts, encode_parts, learned_spacings
-from knotwork._kernels.spacings import breaks_from_widths, logits_from_knots, widths_from_logits
+from knotwork._kernels.encoding import (
+    AFFINE,
+    Knots,
+    Layout,
+    Part,
+    breaks_from_widths,
+    encode,
+    logits_from_knots,
+    widths_from_logits,
+)
 from knotwork.basis._blocks import AffineBlock, BasisBlock, Block
-from knotwork.basis._families import family_name, family_of
-from knotwork.nn._start import scaled_knots_of, separated
+from knotwork.basis._families import FAMILIES, PLAIN, family_name
 
-__all__ = ["FARTHEST", "StackEncoding", "StackLayout", "kind_of"]
+__all__ = ["FARTHEST", "Kind", "StackEncoding", "StackLayout", "kind_of", "scaled_knots", "separated"]
 
 LARGEST = 1e30
 """Largest range of a feature in the units of the table, and one over the smallest: float32 holds what comes of it."""
@@ -24,14 +30,33 @@ LARGEST = 1e30
 FARTHEST = 1e15
 """Values farther from the range of a feature, in its units, are moved here: networks square what is only scaled."""
 
+MIN_FIXED_SPACING = 1e-6
+"""Knots of a fixed layer are moved apart to this share of the range: float32 has no room between nearer ones."""
 
-def kind_of(block: Block, learnable: bool) -> tuple[int, int]:
-    """Return the kind and the degree of the scheme that encode a block."""
+
+class Kind(NamedTuple):
+    """What must agree for features to be encoded in one pass.
+
+    Parameters
+    ----------
+    kind, degree : int
+        Kind of the rows, and degree of the scheme, as in `Layout`.
+    family : str
+        Name of a family without compiled code; empty for the others.
+    """
+
+    kind: int
+    degree: int
+    family: str = ""
+
+
+def kind_of(block: Block, learnable: bool) -> Kind:
+    """Return the kind of the functions that encode a block."""
     if isinstance(block, AffineBlock):
-        return AFFINE, 0
-    normalised = learnable and family_of(block.basis).normalised
-    layout = Layout(family_name(block.basis), block.basis.degree, normalised=normalised)
-    return layout.kind, layout.scheme
+        return Kind(AFFINE, 0)
+    family = family_name(block.basis)
+    layout = Layout(family, block.basis.degree, normalised=learnable and FAMILIES[family].normalised)
+    return Kind(layout.kind, layout.scheme, family if layout.kind == PLAIN else "")
 
 
 @dataclass(frozen=True)
@@ -155,24 +180,18 @@ class StackEncoding(nn.Module):
             The spacing penalty of members with learned knots, 0 for the others.
         """
         values = ((x - self.low[:, None]) / self.scale[:, None]).clamp_(-FARTHEST, FARTHEST)
-        settings: dict[str, Any] = {"size": self.layout.size, "dtype": dtype}
-        learned = self._learned_knots(epsilon)
-        if learned is None:
-            encoded = encode_parts(values, self.breaks, self.n_knots, self.layout.parts, **settings)
-            return encoded, self._no_penalty()
-        return encode_learned_parts(values, self.breaks, self.n_knots, learned, self.layout.parts, **settings)
+        made = encode(values, self._knots(epsilon), self.layout.parts, size=self.layout.size, dtype=dtype)
+        return made.values, self._no_penalty() if made.penalty is None else made.penalty
 
     def spacings(self, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
         """Return the breaks ``[0, knots, 1]`` of all members and features, and the spacing penalty of every member."""
-        learned = self._learned_knots(epsilon)
-        if learned is None:
-            return self.breaks, self._no_penalty()
-        return learned_spacings(self.breaks, self.n_knots, learned)
+        no_rows = self.low.new_empty(len(self.low), 0, self.low.shape[1])
+        made = encode(no_rows, self._knots(epsilon), (), size=1)
+        return made.breaks, self._no_penalty() if made.penalty is None else made.penalty
 
-    def _learned_knots(self, epsilon: float) -> LearnedKnots | None:
-        if self.logits is None:
-            return None
-        return LearnedKnots(self.logits, self.learned, self.layout.min_spacing, epsilon)
+    def _knots(self, epsilon: float) -> Knots:
+        spacing = {"min_spacing": self.layout.min_spacing, "epsilon": epsilon}
+        return Knots(self.n_knots, self.breaks, self.logits, None if self.logits is None else self.learned, **spacing)
 
     def _no_penalty(self) -> Tensor:
         return torch.zeros(len(self.breaks), device=self.breaks.device)
@@ -216,11 +235,32 @@ def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list
     parts = []
     for start, stop in runs:
         distinct = sorted(set(kinds[start]))
-        for kind, degree in distinct:
-            features = tuple(f for f, own in enumerate(kinds[start]) if own == (kind, degree))
+        for kind in distinct:
+            features = tuple(f for f, own in enumerate(kinds[start]) if own == kind)
             some = None if len(distinct) == 1 else features
-            parts.append(Part(kind, degree, start, stop, learned=learnable[start], features=some))
+            parts.append(Part(kind.kind, kind.degree, start, stop, learnable[start], some, kind.family))
     return parts
+
+
+def separated(breaks: Tensor, n_knots: Sequence[int]) -> Tensor:
+    """Move knots apart that are nearer than `MIN_FIXED_SPACING`, none of them further than needed."""
+    apart = breaks.clone()
+    for feature, count in enumerate(n_knots):
+        steps = MIN_FIXED_SPACING * torch.arange(count + 2, dtype=torch.float64)
+        row = torch.cummax(apart[..., feature, : count + 2] - steps, dim=-1).values + steps
+        row = torch.minimum(row, 1.0 - steps.flip(0))
+        apart[..., feature, 1 : count + 1] = row[..., 1:-1]
+    return apart
+
+
+def scaled_knots(knots: npt.NDArray[np.float64], domain: Sequence[float]) -> npt.NDArray[np.float64]:
+    """Return the knots of one feature on its range scaled to [0, 1], strictly inside."""
+    low, high = domain
+    share = (0.5 * knots - 0.5 * low) / (0.5 * high - 0.5 * low)
+    steps = MIN_FIXED_SPACING * np.arange(1, len(share) + 1)
+    share = np.maximum.accumulate(np.maximum(share, MIN_FIXED_SPACING) - steps) + steps
+    inside: npt.NDArray[np.float64] = np.minimum(share, 1.0 - steps[::-1])
+    return inside
 
 
 def _n_knots(block: Block) -> int:
@@ -228,7 +268,7 @@ def _n_knots(block: Block) -> int:
 
 
 def _scaled(block: Block) -> npt.NDArray[np.float64]:
-    return scaled_knots_of(block.basis.knots, block.basis.domain) if isinstance(block, BasisBlock) else np.empty(0)
+    return scaled_knots(block.basis.knots, block.basis.domain) if isinstance(block, BasisBlock) else np.empty(0)
 
 
 def _range(block: Block, units: npt.NDArray[np.float64] | None) -> tuple[float, float]:

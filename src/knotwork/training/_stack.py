@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from knotwork._kernels.adamw import AdamW
+from knotwork._kernels.dropout import Noise, row_order
 from knotwork.nn._backbones.config import Backbone
-from knotwork.nn._backbones.noise import Noise, row_order
 from knotwork.nn._stack import StackEncoding
-from knotwork.training._adamw import AdamW
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units
 from knotwork.training._metrics import METRICS

@@ -6,7 +6,7 @@ import torch
 from knotwork import nn as knn
 from knotwork.errors import ArgumentError, ArgumentTypeError
 from knotwork.nn._backbones.config import BACKBONES, make_backbone
-from knotwork.nn._backbones.linear import Linear, _DividedProduct, initialise
+from knotwork.nn._backbones.linear import initialise
 
 SMALL = {
     "mlp": {"widths": (12, 8)},
@@ -147,21 +147,6 @@ def test_an_ft_transformer_of_categories_alone():
     out = network(torch.zeros(2, 3, 0, 0), codes)
     assert out.shape == (2, 3, 2)
     assert bool((out[:, 0] != out[:, 1]).all())
-
-
-@pytest.mark.parametrize("n_tokens", [1, 4])
-def test_a_divided_product_has_the_gradients_of_two_products(n_tokens):
-    layer = Linear(2, 5, 9).double()
-    torch.nn.init.normal_(layer.weight)
-    x = torch.randn(2, 3, n_tokens, 5, dtype=torch.float64, requires_grad=True)
-    got, expected = _DividedProduct.apply(x, layer.weight, 4), layer.divided_product(x, 4)
-    whole = layer.product(x)
-    torch.testing.assert_close(got[0], whole[:, :, :1, :4])
-    torch.testing.assert_close(got[1], whole[..., 4:])
-    grads = [torch.randn_like(part) for part in got]
-    own = torch.autograd.grad(got, [x, layer.weight], grads)
-    for one, other in zip(own, torch.autograd.grad(expected, [x, layer.weight], grads), strict=True):
-        torch.testing.assert_close(one, other)
 
 
 def test_an_ft_transformer_knows_autocast():

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
-from knotwork.nn._backbones.attention import is_short
+from knotwork._kernels.attention import is_short
 from knotwork.nn._backbones.ft_transformer import FTTransformer
 from knotwork.nn._backbones.mlp import MLP
 from knotwork.nn._backbones.resnet import ResNet

@@ -8,22 +8,23 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_choice, check_int
-from knotwork.nn._backbones.attention import attention
-from knotwork.nn._backbones.layer_norm import add_layer_norm, layer_norm
+from knotwork._kernels.attention import attention, divided_product
+from knotwork._kernels.dropout import Noise
+from knotwork._kernels.layer_norm import add_layer_norm, layer_norm
+from knotwork._kernels.reglu import reglu_dropout
+from knotwork._kernels.tokens import make_tokens
 from knotwork.nn._backbones.linear import (
     Draw,
     Initial,
     Linear,
     Uniform,
+    check_dropout,
     first_places,
+    flat_rows,
     initialise,
     look_up,
     member_seeds,
 )
-from knotwork.nn._backbones.noise import Noise
-from knotwork.nn._backbones.reglu import reglu_dropout
-from knotwork.nn._backbones.shapes import check_dropout, flat_rows
-from knotwork.nn._backbones.tokens import make_tokens
 
 __all__ = ["TOKENS", "FTTransformer"]
 
@@ -131,7 +132,8 @@ class Block(nn.Module):
         if n_after:
             mixed = attention(self.qkv.product(y), self.n_heads, p[0], noise, stream, bias=bias)
         else:
-            first, keys_values = self.qkv.divided_product(y, x.shape[-1])
+            weight = self.qkv.weight
+            first, keys_values = divided_product(y.to(weight.dtype), weight, n_columns=x.shape[-1])
             mixed = attention(keys_values, self.n_heads, p[0], noise, stream, bias=bias, first=first)
         x, y = self.norm.of_sum(x, self.out, mixed)
         hidden = reglu_dropout(self.up.product(y), p[1], noise, stream + 1, bias=self.up.bias)

@@ -1,17 +1,31 @@
-"""A linear layer of every member, and how parameters start: from a member's own seed, alike on every device."""
+"""What backbones are built of: a linear layer of every member, tables, rows, and how parameters start.
+
+Parameters start from a member's own seed, alike on every device.
+"""
 
 import math
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
-from knotwork.nn._backbones.dropout import on_triton
-from knotwork.nn._backbones.noise import Noise, random_bits
+from knotwork._checks import argument_error, type_error
+from knotwork._kernels.dropout import Noise, random_bits
 
-__all__ = ["Draw", "Initial", "Linear", "Uniform", "first_places", "initialise", "look_up", "member_seeds"]
+__all__ = [
+    "Draw",
+    "Initial",
+    "Linear",
+    "Uniform",
+    "check_dropout",
+    "first_places",
+    "flat_rows",
+    "initialise",
+    "look_up",
+    "member_seeds",
+]
 
 Draw = Callable[[int], Tensor]
 """Draws n numbers for every member, uniform in (-1, 1), of shape (n_members, n); new ones at every call."""
@@ -103,55 +117,6 @@ class Linear(Initial):
         out = torch.bmm(x.flatten(1, -2).to(self.weight.dtype), self.weight)
         return out.view(*x.shape[:-1], out.shape[-1])
 
-    def divided_product(self, x: Tensor, n_columns: int) -> tuple[Tensor, Tensor]:
-        """Return the product of the first of each group of rows with the first columns, and of all with the others.
-
-        Parameters
-        ----------
-        x : Tensor of shape (n_members, n_groups, n, d_in)
-            Inputs.
-        n_columns : int
-            Number of the first columns of the weight.
-
-        Returns
-        -------
-        tuple of Tensors of shapes (n_members, n_groups, 1, n_columns) and (n_members, n_groups, n, d_out - n_columns)
-            The products, without the bias.
-        """
-        x = x.to(self.weight.dtype)
-        if on_triton(x) and not torch.is_autocast_enabled(x.device.type) and not torch.compiler.is_compiling():
-            return _DividedProduct.apply(x, self.weight, n_columns)  # type: ignore[no-any-return, no-untyped-call]
-        return _divided_product(x, self.weight, n_columns)
-
-
-def _divided_product(x: Tensor, weight: Tensor, n_columns: int) -> tuple[Tensor, Tensor]:
-    """Compute the two products."""
-    first = torch.bmm(x[:, :, 0], weight[..., :n_columns])
-    others = torch.bmm(x.flatten(1, 2), weight[..., n_columns:])
-    return first[:, :, None], others.view(*x.shape[:3], others.shape[-1])
-
-
-class _DividedProduct(torch.autograd.Function):
-    """The two products on a GPU: gradients are added up in place, not as tensors that are zero for the most part."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, n_columns: int) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(x, weight)
-        ctx.n_columns = n_columns
-        return _divided_product(x, weight, n_columns)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, first_grad: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        x, weight = ctx.saved_tensors
-        n, first_grad, grad = ctx.n_columns, first_grad[:, :, 0], grad.flatten(1, 2)
-        x_grad = torch.bmm(grad, weight[..., n:].transpose(1, 2)).view(x.shape)
-        x_grad[:, :, 0].baddbmm_(first_grad, weight[..., :n].transpose(1, 2))
-        weight_grad = torch.empty_like(weight)
-        torch.bmm(x[:, :, 0].transpose(1, 2), first_grad, out=weight_grad[..., :n])
-        torch.bmm(x.flatten(1, 2).transpose(1, 2), grad, out=weight_grad[..., n:])
-        return x_grad, weight_grad, None
-
 
 def first_places(cardinalities: Sequence[int]) -> Tensor:
     """Return where the categories of each feature begin in one table of all."""
@@ -207,3 +172,21 @@ def initialise(module: nn.Module, seeds: Tensor) -> None:
 def member_seeds(n_members: int) -> Tensor:
     """Return seeds drawn from torch's own generator, so that `torch.manual_seed` decides."""
     return torch.randint(2**31 - 1, (n_members,), dtype=torch.int64)
+
+
+def check_dropout(value: Any, name: str) -> float:
+    """Return a probability of dropout, which is smaller than 1."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise type_error(name, "be a number from 0 to below 1", value)
+    share = float(value)
+    if not 0.0 <= share < 1.0:
+        raise argument_error(name, "be a number from 0 to below 1", value)
+    return share
+
+
+def flat_rows(x: Tensor, n_members: int | None, *, n_last: int = 1) -> Tensor:
+    """Return x as (members or 1, rows, ...), where the last `n_last` axes stay as they are."""
+    if n_members is not None and (x.dim() < 1 + n_last or x.shape[0] != n_members):
+        raise argument_error("x", f"have a leading axis of {n_members} members", tuple(x.shape))
+    rows = math.prod(x.shape[: x.dim() - n_last]) // (n_members or 1)
+    return x.reshape(n_members or 1, rows, *x.shape[x.dim() - n_last :])

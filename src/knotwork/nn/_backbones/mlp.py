@@ -7,10 +7,8 @@ from typing import Any, final
 from torch import Tensor, nn
 
 from knotwork._checks import check_int
-from knotwork.nn._backbones.bias_relu import bias_relu_dropout
-from knotwork.nn._backbones.linear import Linear, initialise, member_seeds
-from knotwork.nn._backbones.noise import Noise
-from knotwork.nn._backbones.shapes import check_dropout, flat_rows
+from knotwork._kernels.dropout import Noise, bias_relu_dropout
+from knotwork.nn._backbones.linear import Linear, check_dropout, flat_rows, initialise, member_seeds
 
 __all__ = ["MLP"]
 

@@ -6,10 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import check_int
-from knotwork.nn._backbones.batch_norm import batch_norm, batch_norm_eval
-from knotwork.nn._backbones.linear import Linear, initialise, member_seeds
-from knotwork.nn._backbones.noise import Noise
-from knotwork.nn._backbones.shapes import check_dropout, flat_rows
+from knotwork._kernels.batch_norm import batch_norm, batch_norm_eval
+from knotwork._kernels.dropout import Noise
+from knotwork.nn._backbones.linear import Linear, check_dropout, flat_rows, initialise, member_seeds
 
 __all__ = ["ResNet"]
 

@@ -1,0 +1,295 @@
+"""AdamW for a stack of networks: each member has its own rate, its own step count, and may stand still."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from knotwork._checks import argument_error
+from knotwork._kernels import dispatch
+from knotwork._kernels.dispatch import as_array, over_chunks
+from knotwork.basis._compiled import compiled
+
+__all__ = ["AdamW", "Factors", "Rule", "log_betas", "update_compiled", "update_formula"]
+
+VALUES_PER_CHUNK = 1 << 16
+"""Values that a thread takes at a time."""
+
+ONE = np.float32(1.0)
+
+
+class Rule(NamedTuple):
+    """The constants of AdamW: decay rates of the two moments, and what is added to the root of the second."""
+
+    beta1: float
+    beta2: float
+    epsilon: float
+
+
+class Factors(NamedTuple):
+    """What a step multiplies by, for one group of parameters.
+
+    Parameters
+    ----------
+    rates : Tensor of shape (M,)
+        Learning rate of each member, float32.
+    sizes : Tensor of shape (M,)
+        The rate divided by the correction of the first moment, float32; 0 for a member that stands still.
+    roots : Tensor of shape (M,)
+        One over the root of the correction of the second moment, float32.
+    """
+
+    rates: Tensor
+    sizes: Tensor
+    roots: Tensor
+
+
+def update_formula(
+    master: Tensor, grad: Tensor, moments: tuple[Tensor, Tensor], factors: Factors, *, decay: float, rule: Rule
+) -> None:
+    """Take the step of `AdamW` with one tensor and its moments, in place."""
+    rates, sizes, roots = (factor.to(master.dtype).view(-1, *[1] * (master.dim() - 1)) for factor in factors)
+    first, second = moments
+    grad = grad.to(master.dtype)
+    new_first = first + (1.0 - rule.beta1) * (grad - first)
+    new_second = rule.beta2 * second + (1.0 - rule.beta2) * grad * grad
+    change = sizes * new_first / (new_second.sqrt() * roots + rule.epsilon)
+    new_master = (1.0 - rates * decay) * master - change
+    for old, new in ((first, new_first), (second, new_second), (master, new_master)):
+        old.copy_(torch.where(sizes != 0, new, old))
+
+
+@compiled()
+def _update(master, grad, first, second, shrink, size, root, rule):
+    fresh1, beta2, fresh2, epsilon = rule
+    for i in range(master.shape[0]):
+        m = first[i] + fresh1 * (grad[i] - first[i])
+        v = beta2 * second[i] + fresh2 * grad[i] * grad[i]
+        first[i], second[i] = m, v
+        master[i] = shrink * master[i] - size * m / (np.sqrt(v) * root + epsilon)
+
+
+@compiled()
+def _update_some(start, stop, arrays, factors, decay, rule):
+    """Update the elements from start to stop, counted over all members."""
+    master, grad, first, second = arrays
+    rates, sizes, roots = factors
+    length = master.shape[1]
+    for member in range(start // length, -(-stop // length)):
+        if sizes[member] == 0.0:
+            continue
+        low, high = max(start - member * length, 0), min(stop - member * length, length)
+        shrink = ONE - rates[member] * decay
+        _update(
+            master[member, low:high],
+            grad[member, low:high],
+            first[member, low:high],
+            second[member, low:high],
+            shrink,
+            sizes[member],
+            roots[member],
+            rule,
+        )
+
+
+def update_compiled(
+    master: Tensor, grad: Tensor, moments: tuple[Tensor, Tensor], factors: Factors, *, decay: float, rule: Rule
+) -> None:
+    """Take the step of `update_formula` with float32 tensors."""
+    if not master.numel():
+        return
+    shape = master.shape[0], -1
+    arrays = tuple(as_array(t).reshape(shape) for t in (master, grad, *moments))
+    numbers = tuple(factor.contiguous().numpy() for factor in factors)
+    constants = tuple(np.float32(x) for x in (1.0 - rule.beta1, rule.beta2, 1.0 - rule.beta2, rule.epsilon))
+    rate_of_decay = np.float32(decay)
+
+    def work(_: int, part: slice) -> None:
+        _update_some(part.start, part.stop, arrays, numbers, rate_of_decay, constants)
+
+    over_chunks(work, 1, master.numel(), rows_per_chunk=VALUES_PER_CHUNK)
+
+
+def log_betas(rule: Rule) -> tuple[float, float]:
+    """Return the logarithms of the betas: ``1 - beta**t`` is ``-expm1(t log beta)``, exact where it is small."""
+    return tuple(math.log(beta) if beta else -math.inf for beta in rule[:2])  # type: ignore[return-value]
+
+
+class AdamW:
+    """Adam with decoupled weight decay, for parameters with a leading axis of members.
+
+    A member that is not active, or whose group has a rate of exactly 0, keeps its parameters, its moments and its
+    step count; nothing is multiplied by zero, so its gradients may be anything, NaN included. Steps are counted per
+    group and member: a tensor without a gradient in some step is not touched, and its group counts on.
+
+    Parameters
+    ----------
+    parameters : sequence of Tensor of shape (M, ...)
+        Contiguous, float32 or bfloat16 (or float64 on the plain path), changed in place. For one of bfloat16 a float32
+        copy is kept, which takes the steps; the parameter is that copy, rounded.
+    decays : sequence of float
+        Weight decay of each parameter.
+    groups : sequence of int
+        Group of each parameter, from 0: the row of `rates` that it follows.
+    betas : pair of float, default=(0.9, 0.999)
+        Decay rates of the mean of the gradients and of that of their squares.
+    epsilon : float, default=1e-08
+        Added to the root of the second moment.
+
+    Attributes
+    ----------
+    masters : list of Tensor
+        What takes the steps: the parameter itself, or the float32 copy of one of bfloat16.
+    steps : Tensor of shape (n_groups, M)
+        Steps taken, int64.
+
+    Notes
+    -----
+    As `torch.optim.AdamW`, with rate a, decay w and the member's step count t in its group::
+
+        m <- m + (1 - b1) (g - m)        v <- b2 v + (1 - b2) g^2
+        p <- (1 - a w) p - a / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + epsilon)
+
+    The paths: one Triton kernel per tensor on a GPU and one that counts the steps, with no word from the host; one
+    compiled pass in threads for float32 on the CPU; `update_formula` otherwise.
+
+    Examples
+    --------
+    >>> weight = torch.ones(2, 3)
+    >>> optimiser = AdamW([weight], decays=[0.0], groups=[0])
+    >>> rates, active = torch.tensor([[0.1, 0.1]]), torch.tensor([True, False])
+    >>> optimiser.step([torch.ones(2, 3)], rates, active)
+    >>> weight
+    tensor([[0.9000, 0.9000, 0.9000],
+            [1.0000, 1.0000, 1.0000]])
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[Tensor],
+        *,
+        decays: Sequence[float],
+        groups: Sequence[int],
+        betas: tuple[float, float] = (0.9, 0.999),
+        epsilon: float = 1e-8,
+    ):
+        self._parameters = _checked(parameters)
+        for name, values in (("decays", decays), ("groups", groups)):
+            if len(values) != len(parameters):
+                raise argument_error(name, f"have one value for each of the {len(parameters)} parameters", values)
+        self._decays, self._groups = [float(decay) for decay in decays], list(groups)
+        self._rule = Rule(*betas, epsilon)
+        first = self._parameters[0]
+        self.masters = [_master(parameter) for parameter in self._parameters]
+        self._first = [torch.zeros_like(master) for master in self.masters]
+        self._second = [torch.zeros_like(master) for master in self.masters]
+        self.steps = torch.zeros(max(groups) + 1, first.shape[0], dtype=torch.int64, device=first.device)
+
+    @torch.no_grad()
+    def step(self, grads: Sequence[Tensor | None], rates: Tensor, active: Tensor) -> None:
+        """Take one step with all parameters that have a gradient.
+
+        Parameters
+        ----------
+        grads : sequence of Tensor or None
+            Gradient of each parameter, of its shape, in any float type.
+        rates : Tensor of shape (n_groups, M)
+            Learning rate of each member in each group, float32.
+        active : Tensor of shape (M,)
+            Members that take the step, bool.
+        """
+        if len(grads) != len(self._parameters):
+            raise argument_error("grads", f"have one entry for each of {len(self._parameters)} parameters", len(grads))
+        groups = [Factors(*rows) for rows in zip(*self._count(rates, active), strict=True)]
+        for i, grad in enumerate(grads):
+            if grad is not None:
+                self._update(i, grad, (self._first[i], self._second[i]), groups[self._groups[i]])
+
+    def keep(self, index: Tensor, parameters: Sequence[Tensor]) -> None:
+        """Keep the members of an index, in its order.
+
+        Parameters
+        ----------
+        index : Tensor of shape (n,)
+            Members to keep, int64.
+        parameters : sequence of Tensor of shape (n, ...)
+            The new parameters: ``old[index]`` of each of the old ones.
+        """
+        old = self._parameters
+        self._parameters = _checked(parameters)
+        if len(parameters) != len(old) or any(p.shape[0] != len(index) for p in parameters):
+            raise argument_error("parameters", f"be {len(old)} tensors of {len(index)} members", len(parameters))
+        self.masters = [
+            parameter if master is before else master.index_select(0, index)
+            for parameter, before, master in zip(self._parameters, old, self.masters, strict=True)
+        ]
+        self._first = [moment.index_select(0, index) for moment in self._first]
+        self._second = [moment.index_select(0, index) for moment in self._second]
+        self.steps = self.steps.index_select(1, index)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the moments, the step counts and the float32 copies (None for a parameter without), not copied."""
+        pairs = zip(self.masters, self._parameters, strict=True)
+        masters = [None if master is parameter else master for master, parameter in pairs]
+        return {"first": self._first, "second": self._second, "steps": self.steps, "masters": masters}
+
+    @torch.no_grad()
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Copy the numbers of `state_dict` into this optimiser's own tensors; the parameters are the caller's."""
+        own = self.state_dict()
+        if state.keys() != own.keys():
+            raise argument_error("state", f"have the keys {sorted(own)}", sorted(state))
+        for name in ("first", "second", "masters"):
+            for target, source in zip(own[name], state[name], strict=True):
+                if (target is None) != (source is None) or (target is not None and target.shape != source.shape):
+                    raise argument_error("state", f"have {name!r} of the parameters' shapes and types", source)
+        own["steps"].copy_(state["steps"])
+        for name in ("first", "second", "masters"):
+            for target, source in zip(own[name], state[name], strict=True):
+                if target is not None:
+                    target.copy_(source)
+
+    def _count(self, rates: Tensor, active: Tensor) -> Factors:
+        """Count the step, and return the factors, each of shape (n_groups, M)."""
+        if rates.shape != self.steps.shape:
+            raise argument_error("rates", f"be of shape {tuple(self.steps.shape)}", tuple(rates.shape))
+        rates = rates.to(torch.float32)
+        if dispatch.on_triton(self.masters[0]):
+            from knotwork._kernels import adamw_triton  # noqa: PLC0415 - only where there is a GPU
+
+            return Factors(rates, *adamw_triton.count(self.steps, rates, active, self._rule))
+        moves = (rates != 0) & active
+        self.steps += moves
+        counts = self.steps.clamp(min=1)  # of a member that never moved the corrections are not used
+        corrections = [-torch.expm1(counts * log).float() for log in log_betas(self._rule)]
+        return Factors(rates, torch.where(moves, rates / corrections[0], 0.0), corrections[1].rsqrt())
+
+    def _update(self, i: int, grad: Tensor, moments: tuple[Tensor, Tensor], factors: Factors) -> None:
+        master, parameter, decay = self.masters[i], self._parameters[i], self._decays[i]
+        if dispatch.on_triton(master):
+            from knotwork._kernels import adamw_triton  # noqa: PLC0415
+
+            adamw_triton.update(parameter, master, grad, moments, factors, decay=decay, rule=self._rule)
+            return
+        compiled_too = master.device.type == "cpu" and master.dtype == grad.dtype == torch.float32
+        update = update_compiled if compiled_too else update_formula
+        update(master, grad, moments, factors, decay=decay, rule=self._rule)
+        if master is not parameter:
+            parameter.copy_(master)
+
+
+def _checked(parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Return the parameters as a list."""
+    if not parameters:
+        raise argument_error("parameters", "hold at least one tensor", list(parameters))
+    for parameter in parameters:
+        if not parameter.is_contiguous():
+            raise argument_error("parameters", "be contiguous", tuple(parameter.shape), "Call contiguous() on it.")
+    return list(parameters)
+
+
+def _master(parameter: Tensor) -> Tensor:
+    return parameter.detach().float() if parameter.dtype in (torch.bfloat16, torch.float16) else parameter

@@ -1,0 +1,573 @@
+"""Attention among few tokens in Triton: a program takes one head of some rows of one member, row by row.
+
+The tiles of a row, keys and values, are read once and meet the queries a block at a time; the weights stay in
+registers, and backward computes them again. Heads of a row lie side by side in memory, and not at the borders of its
+lines: programs of neighbouring heads run at the same time, so that lines which they share are read and written once.
+The bias of the keys shifts all scores of a query alike, so neither softmax nor a gradient sees it: it is left out.
+
+Where the first token's result is all that is needed, other kernels take rows of one member with all heads at once, do
+no matrix products, and read each key and value once. Their gradients of the biases are added up per program, and by a
+second kernel in a fixed order.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from knotwork._kernels.attention import divided
+from knotwork._kernels.dispatch import Path
+from knotwork._kernels.dropout import Noise, keep_threshold
+from knotwork._kernels.dropout_triton import element_bits, member_keys
+from knotwork._kernels.layer_norm_triton import add_parts
+
+__all__ = ["ATTENTION", "Settings", "holds"]
+
+ROWS = 4
+"""Rows of a program, where its tiles are small."""
+
+STAGES = 2
+"""Rows that are under way at once, where tiles are small and of 16-bit numbers."""
+
+LONG_ROWS = {128: (64, 8), 256: (16, 4)}
+"""Queries of a block and warps, for tiles of so many tokens: what the registers hold without spilling."""
+
+
+MOST_KEYS = 2**14
+"""Numbers in the keys of a row that a program for the first query holds."""
+
+FIRST_ROWS, FIRST_PARTS = 8, 128
+"""Rows of a program for the first query at least, and programs of a member at most, backward."""
+
+
+class Settings(NamedTuple):
+    """What the kernels are told besides tensors: heads, share that is dropped, and whether TF32 is allowed."""
+
+    n_heads: int
+    p: float
+    tf32: bool
+
+
+@triton.jit
+def _bias(pointer, D: tl.constexpr, TOKENS: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr):
+    """Return a head's bias of queries or values, once for every token: laid out like the tiles it is added to."""
+    bias = tl.zeros((TOKENS, WIDTH), pointer.dtype.element_ty)
+    if BIAS:
+        d = tl.arange(0, WIDTH)[None, :] + tl.zeros((TOKENS, 1), tl.int32)
+        bias = tl.load(pointer + d, mask=d < D, other=0.0)
+    return bias
+
+
+@triton.jit
+def _tile(pointer, here, bias, BIAS: tl.constexpr):
+    """Return a tile of queries or values, with the bias of its columns."""
+    tile = tl.load(pointer, mask=here, other=0.0)
+    if BIAS:
+        tile = tile + bias
+    return tile
+
+
+@triton.jit
+def _softmax(q, k, scale, n_tokens, PRECISION: tl.constexpr):
+    """Return the powers of softmax over the first columns, before they are divided by their sums, and the sums."""
+    scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
+    scores = tl.where(tl.arange(0, k.shape[0])[None, :] < n_tokens, scores, -float("inf"))
+    powers = tl.exp2(scores * scale - (tl.max(scores, axis=1) * scale)[:, None])
+    return powers, tl.sum(powers, axis=1)
+
+
+@triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens", "n_queries"])
+def _attention_forward(
+    q_pointer,
+    kv_pointer,
+    bias_pointer,
+    keys_pointer,
+    out_pointer,
+    n_rows,
+    scale,
+    threshold,
+    factor,
+    n_tokens,
+    n_queries,
+    HEADS: tl.constexpr,
+    D: tl.constexpr,
+    Q_STEP: tl.constexpr,
+    KV_STEP: tl.constexpr,
+    TOKENS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BIAS: tl.constexpr,
+    DROPOUT: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    head, first_row, member = tl.program_id(0) % HEADS, tl.program_id(0) // HEADS * ROWS, tl.program_id(1).to(tl.int64)
+    j = tl.arange(0, TOKENS)[:, None]
+    d = tl.arange(0, WIDTH)[None, :]
+    known = (j < n_tokens) & (d < D)
+    biases = bias_pointer + member * (3 * HEADS * D) + head * D
+    q_bias = _bias(biases, D, BLOCK, WIDTH, BIAS)
+    v_bias = _bias(biases + 2 * HEADS * D, D, TOKENS, WIDTH, BIAS)
+    if DROPOUT:
+        key = tl.load(keys_pointer + member).to(tl.uint32)
+    for step in tl.range(ROWS, num_stages=STAGES):
+        place = first_row + step
+        row = member * n_rows + place
+        there = known & (place < n_rows)
+        keys_here = kv_pointer + row * (n_tokens * KV_STEP) + head * D + j * KV_STEP + d
+        k = tl.load(keys_here, mask=there, other=0.0)
+        v = _tile(keys_here + HEADS * D, there, v_bias, BIAS)
+        for block in range(BLOCKS):
+            i = block * BLOCK + tl.arange(0, BLOCK)[:, None]
+            here = (i < n_queries) & (d < D) & (place < n_rows)
+            q = _tile(q_pointer + row * (n_queries * Q_STEP) + head * D + i * Q_STEP + d, here, q_bias, BIAS)
+            weights, sums = _softmax(q, k, scale, n_tokens, PRECISION)
+            if DROPOUT:
+                first = ((place * HEADS + head) * (n_tokens * n_tokens)).to(tl.uint32)
+                bits = element_bits(first + (i * n_tokens + tl.arange(0, TOKENS)[None, :]).to(tl.uint32), key)
+                weights = tl.where(bits >= threshold.to(tl.uint32), weights, 0.0)
+            y = tl.dot(weights.to(v.dtype), v, input_precision=PRECISION) * (factor / sums)[:, None]
+            outputs = out_pointer + row * (n_queries * HEADS * D) + head * D + i * (HEADS * D) + d
+            tl.store(outputs, y.to(v.dtype), mask=here)
+
+
+@triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens", "n_queries"])
+def _attention_backward(
+    grad_pointer,
+    q_pointer,
+    kv_pointer,
+    bias_pointer,
+    keys_pointer,
+    q_grad_pointer,
+    kv_grad_pointer,
+    n_rows,
+    scale,
+    root,
+    threshold,
+    factor,
+    n_tokens,
+    n_queries,
+    HEADS: tl.constexpr,
+    D: tl.constexpr,
+    Q_STEP: tl.constexpr,
+    KV_STEP: tl.constexpr,
+    TOKENS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BIAS: tl.constexpr,
+    DROPOUT: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """Write the gradients of queries, keys and values.
+
+    With weights p, dropout's factors m, e = m * (grad v^T) and ds = p * (e - sum of p * e), they are
+    dv = (m * p)^T grad, dq = ds k / sqrt(D) and dk = ds^T q / sqrt(D).
+    """
+    head, first_row, member = tl.program_id(0) % HEADS, tl.program_id(0) // HEADS * ROWS, tl.program_id(1).to(tl.int64)
+    j = tl.arange(0, TOKENS)[:, None]
+    d = tl.arange(0, WIDTH)[None, :]
+    known = (j < n_tokens) & (d < D)
+    biases = bias_pointer + member * (3 * HEADS * D) + head * D
+    q_bias = _bias(biases, D, BLOCK, WIDTH, BIAS)
+    v_bias = _bias(biases + 2 * HEADS * D, D, TOKENS, WIDTH, BIAS)
+    if DROPOUT:
+        key = tl.load(keys_pointer + member).to(tl.uint32)
+    for step in tl.range(ROWS, num_stages=STAGES):
+        place = first_row + step
+        row = member * n_rows + place
+        there = known & (place < n_rows)
+        at = row * (n_tokens * KV_STEP) + head * D + j * KV_STEP + d
+        k = tl.load(kv_pointer + at, mask=there, other=0.0)
+        v = _tile(kv_pointer + at + HEADS * D, there, v_bias, BIAS)
+        k_grad = tl.zeros((TOKENS, WIDTH), tl.float32)
+        v_grad = tl.zeros((TOKENS, WIDTH), tl.float32)
+        for block in range(BLOCKS):
+            i = block * BLOCK + tl.arange(0, BLOCK)[:, None]
+            here = (i < n_queries) & (d < D) & (place < n_rows)
+            q_at = row * (n_queries * Q_STEP) + head * D + i * Q_STEP + d
+            q = _tile(q_pointer + q_at, here, q_bias, BIAS)
+            grads = grad_pointer + row * (n_queries * HEADS * D) + head * D + i * (HEADS * D) + d
+            grad = tl.load(grads, mask=here, other=0.0)
+            weights, sums = _softmax(q, k, scale, n_tokens, PRECISION)
+            weights = weights * (1.0 / sums)[:, None]
+            slopes = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
+            kept = weights
+            if DROPOUT:
+                first = ((place * HEADS + head) * (n_tokens * n_tokens)).to(tl.uint32)
+                bits = element_bits(first + (i * n_tokens + tl.arange(0, TOKENS)[None, :]).to(tl.uint32), key)
+                keep = bits >= threshold.to(tl.uint32)
+                kept = tl.where(keep, weights * factor, 0.0)
+                slopes = tl.where(keep, slopes * (factor * root), 0.0)
+            else:
+                slopes = slopes * root
+            v_grad += tl.dot(tl.trans(kept.to(v.dtype)), grad, input_precision=PRECISION)
+            slopes = (weights * (slopes - tl.sum(weights * slopes, axis=1)[:, None])).to(v.dtype)
+            q_grad = tl.dot(slopes, k, input_precision=PRECISION)
+            tl.store(q_grad_pointer + q_at, q_grad.to(v.dtype), mask=here)
+            k_grad += tl.dot(tl.trans(slopes), q, input_precision=PRECISION)
+        tl.store(kv_grad_pointer + at + HEADS * D, v_grad.to(v.dtype), mask=there)
+        tl.store(kv_grad_pointer + at, k_grad.to(v.dtype), mask=there)
+
+
+def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: Settings) -> dict[str, Any]:
+    """Return what a kernel is compiled for.
+
+    Each warp takes 16 queries; 8 where tiles of float32 would overflow its registers. Tiles of 16-bit numbers are
+    read some rows ahead, for which float32 and long rows leave no registers.
+    """
+    n_tokens, n_queries, width = kv.shape[2], q.shape[2], q.shape[3] // settings.n_heads
+    tokens = max(16, triton.next_power_of_2(n_tokens))
+    single = q.dtype == torch.float32
+    most, warps = LONG_ROWS.get(tokens, (64, tokens // 8 if single and tokens > 32 else tokens // 16))
+    block = min(max(16, triton.next_power_of_2(n_queries)), most)
+    return {
+        "n_tokens": n_tokens,
+        "n_queries": n_queries,
+        "HEADS": settings.n_heads,
+        "D": width,
+        "Q_STEP": q.stride(2),
+        "KV_STEP": kv.stride(2),
+        "TOKENS": tokens,
+        "BLOCK": block,
+        "BLOCKS": triton.cdiv(n_queries, block),
+        "WIDTH": max(16, triton.next_power_of_2(width)),
+        "BIAS": with_bias,
+        "DROPOUT": settings.p > 0.0,
+        "PRECISION": "tf32" if settings.tf32 else "ieee",
+        "ROWS": min(ROWS, triton.next_power_of_2(q.shape[1])) if tokens <= 64 else 1,
+        "STAGES": 1 if single or tokens > 64 else STAGES,
+        "num_warps": warps,
+    }
+
+
+def _grid(q: Tensor, settings: Settings, constants: dict[str, Any]) -> tuple[int, int]:
+    """Return the number of heads times blocks of rows, and of members; neighbouring programs differ in the head.
+
+    Only the first number may exceed 65535 on a GPU.
+    """
+    return settings.n_heads * triton.cdiv(q.shape[1], constants["ROWS"]), q.shape[0]
+
+
+def _numbers(q: Tensor, settings: Settings) -> dict[str, int | float]:
+    """Return the numbers that both kernels take."""
+    root = (q.shape[3] // settings.n_heads) ** -0.5
+    return {
+        "n_rows": q.shape[1],
+        "scale": root * math.log2(math.e),
+        "threshold": keep_threshold(settings.p),
+        "factor": 1.0 / (1.0 - settings.p),
+    }
+
+
+def _all_forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings) -> Tensor:
+    """Return the results, of shape (M, B, Q, H * D).
+
+    Parameters
+    ----------
+    q : Tensor of shape (M, B, Q, H * D)
+        Queries, of all tokens or of the first; the first axes are those of a contiguous tensor.
+    kv : Tensor of shape (M, B, T, 2 * H * D)
+        Keys and values, likewise.
+    bias : Tensor of shape (M, 3 * H * D), optional
+        What is added to queries, keys and values.
+    keys : Tensor of shape (M,), optional
+        Keys of dropout's bits, where p > 0.
+    settings : Settings
+        The rest.
+    """
+    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    constants = _constants(q, kv, bias is not None, settings)
+    _attention_forward[_grid(q, settings, constants)](
+        q,
+        kv,
+        q if bias is None else bias.to(q.dtype).contiguous(),
+        q if keys is None else keys,
+        out,
+        **_numbers(q, settings),
+        **constants,
+    )
+    return out
+
+
+def _all_backward(
+    grad: Tensor, q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings,
+    q_grad: Tensor, kv_grad: Tensor,
+) -> None:  # fmt: skip
+    """Write the gradients of q and kv, into tensors with the same strides, from the gradient of the results."""
+    constants = _constants(q, kv, bias is not None, settings)
+    _attention_backward[_grid(q, settings, constants)](
+        grad.contiguous(),
+        q,
+        kv,
+        q if bias is None else bias.to(q.dtype).contiguous(),
+        q if keys is None else keys,
+        q_grad,
+        kv_grad,
+        root=(q.shape[3] // settings.n_heads) ** -0.5,
+        **_numbers(q, settings),
+        **constants,
+    )
+
+
+@triton.jit
+def _places(
+    n_tokens, HEADS: tl.constexpr, D: tl.constexpr, TOKENS: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr
+):
+    """Return the tokens of a tile, its columns in a row of all heads, and which of them there are."""
+    token = tl.arange(0, TOKENS)[:, None, None]
+    head, d = tl.arange(0, TILE)[None, :, None], tl.arange(0, WIDTH)[None, None, :]
+    own = (head < HEADS) & (d < D)
+    return token, head * D + d, own, own & (token < n_tokens)
+
+
+@triton.jit
+def _load(pointer, bias_pointer, column, here, own, BIAS: tl.constexpr):
+    """Return values in float32, with the bias of their columns."""
+    values = tl.load(pointer, mask=here, other=0.0).to(tl.float32)
+    if BIAS:
+        values += tl.load(bias_pointer + column, mask=own, other=0.0).to(tl.float32)
+    return values
+
+
+@triton.jit
+def _weights(q, k, scale, n_tokens, first, key, threshold, factor, DROPOUT: tl.constexpr):
+    """Return softmax over the tokens, of shape (tokens, heads), and dropout's factors.
+
+    The bias of the keys shifts all scores of a query alike, so neither softmax nor a gradient sees it.
+    """
+    scores = tl.sum(q * k, axis=2) * scale
+    token, head = tl.arange(0, k.shape[0])[:, None], tl.arange(0, k.shape[1])[None, :]
+    scores = tl.where(token < n_tokens, scores, -float("inf"))
+    powers = tl.exp2(scores - tl.max(scores, axis=0)[None, :])
+    weights = powers / tl.sum(powers, axis=0)[None, :]
+    factors = tl.full(weights.shape, 1.0, tl.float32)
+    if DROPOUT:
+        place = first + (head * (n_tokens * n_tokens) + token).to(tl.uint32)
+        factors = tl.where(element_bits(place, key) >= threshold.to(tl.uint32), factor, 0.0)
+    return weights, factors
+
+
+@triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens"])
+def _first_forward(
+    q_pointer,
+    kv_pointer,
+    bias_pointer,
+    keys_pointer,
+    out_pointer,
+    n_rows,
+    scale,
+    threshold,
+    factor,
+    n_tokens,
+    HEADS: tl.constexpr,
+    D: tl.constexpr,
+    TOKENS: tl.constexpr,
+    TILE: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BIAS: tl.constexpr,
+    DROPOUT: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)
+    member = row // n_rows
+    token, column, own, here = _places(n_tokens, HEADS, D, TOKENS, TILE, WIDTH)
+    biases = bias_pointer + member * (3 * HEADS * D)
+    key, first = tl.full((), 0, tl.uint32), tl.full((), 0, tl.uint32)
+    if DROPOUT:
+        key = tl.load(keys_pointer + member).to(tl.uint32)
+        first = (row % n_rows * (HEADS * n_tokens * n_tokens)).to(tl.uint32)
+    at = kv_pointer + (row * n_tokens + token) * (2 * HEADS * D) + column
+    q = _load(q_pointer + row * (HEADS * D) + column, biases, column, own, own, BIAS)
+    k = _load(at, biases, column, here, own, False)
+    v = _load(at + HEADS * D, biases + 2 * HEADS * D, column, here, own, BIAS)
+    weights, factors = _weights(q, k, scale, n_tokens, first, key, threshold, factor, DROPOUT)
+    y = tl.sum((weights * factors)[:, :, None] * v, axis=0)[None, :, :]
+    tl.store(out_pointer + row * (HEADS * D) + column, y.to(out_pointer.dtype.element_ty), mask=own)
+
+
+@triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens"])
+def _first_backward(
+    grad_pointer,
+    q_pointer,
+    kv_pointer,
+    bias_pointer,
+    keys_pointer,
+    q_grad_pointer,
+    kv_grad_pointer,
+    parts_pointer,
+    n_rows,
+    scale,
+    root,
+    threshold,
+    factor,
+    n_tokens,
+    HEADS: tl.constexpr,
+    D: tl.constexpr,
+    TOKENS: tl.constexpr,
+    TILE: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BIAS: tl.constexpr,
+    DROPOUT: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Write the gradients of queries, keys and values, as in `_attention_backward`, and parts of those of biases."""
+    member = tl.program_id(1).to(tl.int64)
+    token, column, own, here = _places(n_tokens, HEADS, D, TOKENS, TILE, WIDTH)
+    biases = bias_pointer + member * (3 * HEADS * D)
+    key, first = tl.full((), 0, tl.uint32), tl.full((), 0, tl.uint32)
+    if DROPOUT:
+        key = tl.load(keys_pointer + member).to(tl.uint32)
+    q_sums = tl.zeros((1, TILE, WIDTH), tl.float32)
+    v_sums = tl.zeros((1, TILE, WIDTH), tl.float32)
+    for step in range(ROWS):
+        place = tl.program_id(0) * ROWS + step
+        known = place < n_rows
+        row = member * n_rows + place
+        if DROPOUT:
+            first = (place * (HEADS * n_tokens * n_tokens)).to(tl.uint32)
+        at = (row * n_tokens + token) * (2 * HEADS * D) + column
+        q_at = row * (HEADS * D) + column
+        q = _load(q_pointer + q_at, biases, column, own & known, own, BIAS)
+        k = _load(kv_pointer + at, biases, column, here & known, own, False)
+        v = _load(kv_pointer + at + HEADS * D, biases + 2 * HEADS * D, column, here & known, own, BIAS)
+        grad = tl.load(grad_pointer + q_at, mask=own & known, other=0.0).to(tl.float32)
+        weights, factors = _weights(q, k, scale, n_tokens, first, key, threshold, factor, DROPOUT)
+        kept = weights * factors
+        slopes = tl.sum(grad * v, axis=2) * factors
+        slopes = weights * (slopes - tl.sum(weights * slopes, axis=0)[None, :]) * root
+        q_grad = tl.sum(slopes[:, :, None] * k, axis=0)[None, :, :]
+        v_grad = kept[:, :, None] * grad
+        tl.store(q_grad_pointer + q_at, q_grad.to(q_grad_pointer.dtype.element_ty), mask=own & known)
+        k_grad = (slopes[:, :, None] * q).to(kv_grad_pointer.dtype.element_ty)
+        tl.store(kv_grad_pointer + at, k_grad, mask=here & known)
+        tl.store(kv_grad_pointer + at + HEADS * D, v_grad.to(kv_grad_pointer.dtype.element_ty), mask=here & known)
+        q_sums += q_grad
+        v_sums += tl.sum(kept, axis=0)[None, :, None] * grad
+    parts = parts_pointer + (member * tl.num_programs(0) + tl.program_id(0)) * (3 * HEADS * D) + column
+    tl.store(parts, q_sums, mask=own)
+    tl.store(parts + HEADS * D, tl.zeros((1, TILE, WIDTH), tl.float32), mask=own)
+    tl.store(parts + 2 * HEADS * D, v_sums, mask=own)
+
+
+def _first_tile(n_tokens: int, n_heads: int, width: int) -> tuple[int, int, int]:
+    """Return the tile of a row's keys: tokens, heads and columns."""
+    tokens, heads, columns = (triton.next_power_of_2(n) for n in (n_tokens, n_heads, width))
+    return max(8, tokens), heads, columns
+
+
+def holds(n_tokens: int, n_heads: int, width: int) -> bool:
+    """Return whether a program for the first query holds so many tokens, with so many heads of this width."""
+    return math.prod(_first_tile(n_tokens, n_heads, width)) <= MOST_KEYS
+
+
+def _first_constants(
+    q: Tensor, kv: Tensor, with_bias: bool, settings: Settings, per_warp: int
+) -> dict[str, int | bool]:
+    """Return what a kernel is compiled for, with so many numbers of keys to a warp."""
+    width = q.shape[3] // settings.n_heads
+    tile = _first_tile(kv.shape[2], settings.n_heads, width)
+    return {
+        "n_tokens": kv.shape[2],
+        "HEADS": settings.n_heads,
+        "D": width,
+        **dict(zip(("TOKENS", "TILE", "WIDTH"), tile, strict=True)),
+        "BIAS": with_bias,
+        "DROPOUT": settings.p > 0.0,
+        "num_warps": max(1, min(16, math.prod(tile) // per_warp)),
+    }
+
+
+def _one_forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings) -> Tensor:
+    """Return the results, of shape (M, B, 1, H * D), from contiguous tensors."""
+    out = torch.empty_like(q)
+    _first_forward[(q.shape[0] * q.shape[1],)](
+        q,
+        kv,
+        q if bias is None else bias.contiguous(),
+        q if keys is None else keys,
+        out,
+        **_numbers(q, settings),
+        **_first_constants(q, kv, bias is not None, settings, 4096),
+    )
+    return out
+
+
+def _one_backward(
+    grad: Tensor, q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of q, kv and the bias, the last in float32."""
+    n_members, n_rows, _, width = q.shape
+    q_grad, kv_grad = torch.empty_like(q), torch.empty_like(kv)
+    rows = max(FIRST_ROWS, triton.next_power_of_2(triton.cdiv(n_rows, FIRST_PARTS)))
+    n_parts = triton.cdiv(n_rows, rows)
+    parts = torch.empty(n_members, n_parts, 1, 3 * width, dtype=torch.float32, device=q.device)
+    _first_backward[(n_parts, n_members)](
+        grad.contiguous(),
+        q,
+        kv,
+        q if bias is None else bias.contiguous(),
+        q if keys is None else keys,
+        q_grad,
+        kv_grad,
+        parts,
+        root=(width // settings.n_heads) ** -0.5,
+        ROWS=rows,
+        **_numbers(q, settings),
+        **_first_constants(q, kv, bias is not None, settings, 2048),
+    )
+    return q_grad, kv_grad, add_parts(parts)[0]
+
+
+def _forward(
+    qkv: Tensor,
+    first: Tensor | None,
+    bias: Tensor | None,
+    *,
+    n_heads: int,
+    p: float,
+    noise: Noise | None,
+    stream: int,
+) -> Any:
+    qkv, first = qkv.contiguous(), None if first is None else first.contiguous()
+    keys = member_keys(noise, stream) if p > 0.0 and noise is not None else None
+    settings = _settings(n_heads, p)
+    if _alone(qkv, first, n_heads):
+        out = _one_forward(first, qkv, bias, keys, settings=settings)
+    else:
+        out = _all_forward(*divided(qkv, first), bias, keys, settings=settings)
+    return (out,), (qkv, first, bias, keys)
+
+
+def _backward(grads: Any, kept: Any, needed: Any, *, n_heads: int, p: float, **_: Any) -> Any:
+    del needed
+    (grad,), (qkv, first, bias, keys), settings = grads, kept, _settings(n_heads, p)
+    if _alone(qkv, first, n_heads):
+        q_grad, kv_grad, sums = _one_backward(grad, first, qkv, bias, keys, settings=settings)
+        return kv_grad, q_grad, None if bias is None else sums.to(bias.dtype)
+    out, first_out = torch.empty_like(qkv), None if first is None else torch.empty_like(first)
+    q_grad, kv_grad = divided(out, first_out)
+    _all_backward(grad, *divided(qkv, first), bias, keys, settings=settings, q_grad=q_grad, kv_grad=kv_grad)
+    bias_grad = None
+    if bias is not None:
+        q_sum, v_sum = q_grad.sum((1, 2)), kv_grad[..., q_grad.shape[-1] :].sum((1, 2))
+        bias_grad = torch.cat([q_sum, torch.zeros_like(q_sum), v_sum], dim=1).to(bias.dtype)
+    return out, first_out, bias_grad
+
+
+def _alone(qkv: Tensor, first: Tensor | None, n_heads: int) -> bool:
+    """Return whether the kernels for the first query take these."""
+    return first is not None and holds(qkv.shape[2], n_heads, first.shape[3] // n_heads)
+
+
+def _settings(n_heads: int, p: float) -> Settings:
+    return Settings(n_heads, p, torch.get_float32_matmul_precision() != "highest")
+
+
+ATTENTION = Path(_forward, _backward)

@@ -1,0 +1,355 @@
+"""Batch normalisation of a stack: statistics of each member, over the rows that are its own.
+
+What follows a normalisation in the networks here is done in the same pass: relu, dropout, or a sum with a residual.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from knotwork._checks import argument_error
+from knotwork._kernels.dispatch import Operation, Path, as_array, over_chunks
+from knotwork._kernels.dropout import ZERO, Noise, as_bits, check_rate, compiled_keys, dropout, keep, keep_threshold
+from knotwork.basis._compiled import compiled
+
+__all__ = ["Settings", "batch_norm", "batch_norm_eval", "batch_norm_formula"]
+
+COLUMNS_PER_CHUNK = 128
+"""Columns that a thread takes at a time: 512 bytes of a row."""
+
+
+class Settings(NamedTuple):
+    """How to normalise and what follows; as in `batch_norm`."""
+
+    momentum: float
+    epsilon: float
+    relu: bool
+    p: float
+    stream: int
+
+
+def batch_norm_formula(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    residual: Tensor | None,
+    *,
+    buffers: tuple[Tensor, Tensor],
+    counts: Tensor | None,
+    noise: Noise | None,
+    settings: Settings,
+) -> Tensor:
+    """Compute `batch_norm` in plain torch; the buffers are the running mean and variance."""
+    running_mean, running_var = buffers
+    type_ = torch.float64 if x.dtype == torch.float64 else torch.float32
+    rows = torch.full((x.shape[0],), x.shape[1], device=x.device) if counts is None else counts
+    used = (torch.arange(x.shape[1], device=x.device) < rows[:, None])[..., None]
+    n = rows.clamp(min=1).to(type_)[:, None]
+    values = torch.where(used, x.to(type_), 0.0)
+    mean = values.sum(dim=1) / n
+    centred = torch.where(used, values - mean[:, None], 0.0)
+    squares = centred.square().sum(dim=1)
+    with torch.no_grad():
+        shares = settings.momentum * (rows > 0).to(type_)[:, None]
+        running_mean += (shares * (mean - running_mean)).to(running_mean.dtype)
+        shares = settings.momentum * (rows > 1).to(type_)[:, None]
+        running_var += (shares * (squares / (n - 1).clamp(min=1) - running_var)).to(running_var.dtype)
+    inverse = (squares / n + settings.epsilon).rsqrt()
+    y = centred * (inverse * weight.to(type_))[:, None] + bias.to(type_)[:, None]
+    y = torch.where(used, torch.relu(y) if settings.relu else y, 0.0)
+    y = dropout(y, settings.p, noise, settings.stream)
+    return (y if residual is None else residual.to(type_) + y).to(x.dtype)
+
+
+def batch_norm_eval(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    *,
+    epsilon: float = 1e-5,
+    relu: bool = False,
+    residual: Tensor | None = None,
+) -> Tensor:
+    """Normalise by the running statistics, as in prediction; parameters as in `batch_norm`."""
+    type_ = torch.float64 if x.dtype == torch.float64 else torch.float32
+    scale = weight.to(type_) * (running_var.to(type_) + epsilon).rsqrt()
+    shift = bias.to(type_) - running_mean.to(type_) * scale
+    y = torch.addcmul(shift[:, None], x.to(type_), scale[:, None])
+    y = torch.relu(y) if relu else y
+    return (y if residual is None else residual.to(type_) + y).to(x.dtype)
+
+
+# The loops below go over slices, not from low to high: so the compiler knows that no index is negative, and that each
+# inner loop is one over vectors.
+
+
+@compiled()
+def _statistics(x, count, low, high, mean, squares):
+    """Fill mean and sum of squared distances from it of the first `count` rows, in float64."""
+    mean[:], squares[:] = 0.0, 0.0
+    for row in range(count):
+        values = x[row, low:high]
+        for c in range(len(mean)):
+            mean[c] += values[c]
+    for c in range(len(mean)):
+        mean[c] /= max(count, 1)
+    for row in range(count):
+        values = x[row, low:high]
+        for c in range(len(mean)):
+            distance = values[c] - mean[c]
+            squares[c] += distance * distance
+
+
+@compiled()
+def _move(mean, squares, count, momentum, running_mean, running_var):
+    """Move the running statistics; a single row says nothing about the variance."""
+    for c in range(len(mean)):
+        if count > 0:
+            running_mean[c] += momentum * (mean[c] - running_mean[c])
+        if count > 1:
+            running_var[c] += momentum * (squares[c] / (count - 1) - running_var[c])
+
+
+@compiled()
+def _drop_row(values, start, key, threshold, scale):
+    """Drop elements of part of a row, in place; `start` is the number of its first one in the member."""
+    for c in range(len(values)):
+        values[c] = values[c] * scale if keep(start + c, key, threshold) else ZERO
+
+
+@compiled()
+def _apply(x, count, low, high, lines, following, residual, y):
+    """Write the results of some columns; lines are mean, slope and bias of each."""
+    mean, slope, bias = lines
+    relu, drop, key, threshold, scale = following
+    for row in range(count):
+        values, results = x[row, low:high], y[row, low:high]
+        for c in range(len(mean)):
+            results[c] = (values[c] - mean[c]) * slope[c] + bias[c]
+        if relu:
+            for c in range(len(mean)):
+                results[c] = ZERO if results[c] <= ZERO else results[c]
+        if drop:
+            _drop_row(results, row * x.shape[1] + low, key, threshold, scale)
+    y[count:, low:high] = ZERO
+    for row in range(residual.shape[0]):
+        results, added = y[row, low:high], residual[row, low:high]
+        for c in range(len(mean)):
+            results[c] += added[c]
+
+
+@compiled()
+def _forward(x, parameters, buffers, count, columns, constants, following, residual, kept, y):
+    """Normalise the columns from low to high of one member."""
+    low, high = columns
+    momentum, epsilon = constants
+    mean, squares = np.empty(high - low), np.empty(high - low)
+    _statistics(x, count, low, high, mean, squares)
+    _move(mean, squares, count, momentum, buffers[0][low:high], buffers[1][low:high])
+    means, inverse = kept[0][low:high], kept[1][low:high]
+    means[:] = mean
+    inverse[:] = 1.0 / np.sqrt(squares / max(count, 1) + epsilon)
+    lines = means, inverse * parameters[0][low:high], parameters[1][low:high]
+    _apply(x, count, low, high, lines, following, residual, y)
+
+
+@compiled()
+def _slopes(grad, y, start, following, slopes):
+    """Fill the gradients before relu and dropout of part of a row; y is the result."""
+    relu, drop, key, threshold, scale = following
+    if relu:
+        for c in range(len(slopes)):
+            slopes[c] = grad[c] * scale if y[c] > ZERO else ZERO
+    else:
+        slopes[:] = grad
+        if drop:
+            _drop_row(slopes, start, key, threshold, scale)
+
+
+@compiled()
+def _backward(grad, x, y, weight, count, columns, following, kept, grads):
+    """Write the gradients of some columns of one member."""
+    low, high = columns
+    x_grad, weight_grad, bias_grad = grads
+    mean, inverse = kept[0][low:high], kept[1][low:high]
+    sums, products, slopes = np.zeros_like(mean), np.zeros_like(mean), np.empty_like(mean)
+    for row in range(count):
+        _slopes(grad[row, low:high], y[row, low:high], row * x.shape[1] + low, following, slopes)
+        values = x[row, low:high]
+        for c in range(len(mean)):
+            sums[c] += slopes[c]
+            products[c] += slopes[c] * (values[c] - mean[c])
+    bias_grad[low:high] = sums
+    weight_grad[low:high] = products * inverse
+    front, constant, linear = np.empty_like(mean), np.empty_like(mean), np.empty_like(mean)
+    front[:] = weight[low:high] * inverse
+    constant[:] = sums / max(count, 1)
+    linear[:] = products * inverse * inverse / max(count, 1)
+    for row in range(count):
+        _slopes(grad[row, low:high], y[row, low:high], row * x.shape[1] + low, following, slopes)
+        values, out = x[row, low:high], x_grad[row, low:high]
+        for c in range(len(mean)):
+            out[c] = front[c] * (slopes[c] - constant[c] - (values[c] - mean[c]) * linear[c])
+    x_grad[count:, low:high] = ZERO
+
+
+def _run(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    residual: Tensor | None,
+    *,
+    buffers: tuple[Tensor, Tensor],
+    counts: Tensor | None,
+    noise: Noise | None,
+    settings: Settings,
+) -> Any:
+    x = x.contiguous()
+    members, n_rows, width = x.shape
+    y, mean, inverse = torch.empty_like(x), torch.empty_like(buffers[0]), torch.empty_like(buffers[0])
+    drawn = torch.zeros(members, dtype=torch.int32) if noise is None else compiled_keys(noise, settings.stream)
+    keys = as_bits(drawn)
+    values, target = _arrays(x, y)
+    scales, moving, kept = _arrays(weight, bias), tuple(tensor.numpy() for tensor in buffers), _arrays(mean, inverse)
+    added = torch.empty(members, 0, width, dtype=x.dtype) if residual is None else residual
+    (addends,) = _arrays(added)
+    rows = _rows(counts, members, n_rows)
+    constants = np.float32(settings.momentum), np.float32(settings.epsilon)
+
+    def work(m: int, part: slice) -> None:
+        _forward(
+            values[m],
+            (scales[0][m], scales[1][m]),
+            (moving[0][m], moving[1][m]),
+            rows[m],
+            (part.start, part.stop),
+            constants,
+            _following(settings, keys[m]),
+            addends[m],
+            (kept[0][m], kept[1][m]),
+            target[m],
+        )
+
+    over_chunks(work, members, width, rows_per_chunk=COLUMNS_PER_CHUNK)
+    return (y,), (x, weight, y if settings.relu else None, mean, inverse, drawn)
+
+
+def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, settings: Settings, **_: Any) -> Any:
+    x, weight, y, mean, inverse, drawn = kept  # where the result of relu and dropout is positive, gradients go through
+    members, n_rows, width = x.shape
+    x_grad, weight_grad, bias_grad = (torch.empty(t.shape, dtype=t.dtype) for t in (x, weight, weight))
+    slopes, values, results, scales, means, inverses = _arrays(
+        grads[0], x, x if y is None else y, weight, mean, inverse
+    )
+    targets = _arrays(x_grad, weight_grad, bias_grad)
+    keys = as_bits(drawn)
+    rows = _rows(counts, members, n_rows)
+
+    def work(m: int, part: slice) -> None:
+        _backward(
+            slopes[m],
+            values[m],
+            results[m],
+            scales[m],
+            rows[m],
+            (part.start, part.stop),
+            _following(settings, keys[m]),
+            (means[m], inverses[m]),
+            (targets[0][m], targets[1][m], targets[2][m]),
+        )
+
+    over_chunks(work, members, width, rows_per_chunk=COLUMNS_PER_CHUNK)
+    return x_grad, weight_grad, bias_grad, grads[0] if needed[3] else None
+
+
+def _arrays(*tensors: Tensor) -> tuple[npt.NDArray[Any], ...]:
+    return tuple(as_array(tensor) for tensor in tensors)
+
+
+def _rows(counts: Tensor | None, members: int, n_rows: int) -> npt.NDArray[np.int64]:
+    return np.full(members, n_rows) if counts is None else counts.numpy()
+
+
+def _following(settings: Settings, key: np.uint32) -> tuple[bool, bool, np.uint32, np.uint32, np.float32]:
+    """Return what the loops need to know of relu and dropout."""
+    threshold, scale = np.uint32(keep_threshold(settings.p)), np.float32(1.0 / (1.0 - settings.p))
+    return settings.relu, settings.p > 0.0, key, threshold, scale
+
+
+_BATCH_NORM = Operation(batch_norm_formula, cpu=Path(_run, _run_backward), triton="batch_norm_triton.BATCH_NORM")
+
+
+def batch_norm(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    counts: Tensor | None,
+    *,
+    momentum: float = 0.1,
+    epsilon: float = 1e-5,
+    relu: bool = False,
+    p: float = 0.0,
+    noise: Noise | None = None,
+    stream: int = 0,
+    residual: Tensor | None = None,
+) -> Tensor:
+    """Normalise the columns of each member by their mean and variance over its rows, as in training.
+
+    A member with one row gives its bias: the variance is 0. Its running mean moves, its running variance stays, as
+    one row says nothing about it. A member without rows changes nothing.
+
+    Parameters
+    ----------
+    x : Tensor of shape (M, B, d)
+        The rows of M members.
+    weight, bias : Tensor of shape (M, d)
+        Scale and shift after the normalisation.
+    running_mean, running_var : Tensor of shape (M, d)
+        Changed in place, as by `torch.nn.BatchNorm1d`: the variance is the unbiased one.
+    counts : Tensor of shape (M,) or None
+        Rows of each member, int64; those after are padding. None stands for B everywhere.
+    momentum : float, default=0.1
+        Share of the new statistics in the running ones.
+    epsilon : float, default=1e-05
+        Added to the variance.
+    relu : bool, default=False
+        Whether to set negative results to zero.
+    p, noise, stream
+        Dropout of the result, as in `dropout`: with the same numbers, it drops the same elements.
+    residual : Tensor of shape (M, B, d), optional
+        What to add the result to; not together with relu.
+
+    Returns
+    -------
+    Tensor of shape (M, B, d)
+        In the type of x; arithmetic is in float32, or in float64 for float64. Rows of padding are 0, plus the
+        residual; they get no gradient and give none, whatever they hold, but that a residual gets its own.
+
+    Notes
+    -----
+    ``weight * (x - mean) / sqrt(var + epsilon) + bias``, with mean and var over the rows of a member. On a GPU one
+    kernel forward reads x for the statistics and once more to apply them, and one kernel backward does likewise. On
+    the CPU, compiled loops do so for float32; the rest is plain torch.
+    """
+    check_rate(p)
+    if relu and residual is not None:
+        raise argument_error("relu", "be False if there is a residual", relu, "Apply relu to the result.")
+    buffers = running_mean, running_var
+    if p > 0.0 and noise is None:
+        y = batch_norm(x, weight, bias, *buffers, counts, momentum=momentum, epsilon=epsilon, relu=relu)
+        y = functional.dropout(y, p)
+        return y if residual is None else residual + y
+    tensors = x, weight, bias, residual
+    settings = Settings(momentum, epsilon, relu, p, stream)
+    # The loops of the CPU have running statistics in float32.
+    loops = x.device.type != "cpu" or all(buffer.dtype == torch.float32 for buffer in buffers)
+    run: Any = _BATCH_NORM if loops else batch_norm_formula
+    return run(*tensors, buffers=buffers, counts=counts, noise=noise, settings=settings)  # type: ignore[no-any-return]

@@ -1,0 +1,296 @@
+"""Batch normalisation on a GPU: one Triton kernel each way, a program for some columns of a member."""
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from knotwork._kernels.batch_norm import Settings
+from knotwork._kernels.dispatch import Path
+from knotwork._kernels.dropout import Noise, keep_threshold
+from knotwork._kernels.dropout_triton import element_bits, member_key
+
+__all__ = ["BATCH_NORM"]
+
+TILE = 4096
+"""Elements that a program reads at a time: 16 for each thread."""
+
+PROGRAMS = 264
+"""Programs below which a kernel leaves some of a large GPU's processors idle."""
+
+
+@triton.jit
+def _columns_mean(means, counts, total):
+    """Return the mean of each column from those of its lanes; twice, as the second sum is of small numbers."""
+    rough = tl.sum(means * counts, axis=0) / total
+    return rough + tl.sum((means - rough[None, :]) * counts, axis=0) / total
+
+
+@triton.jit
+def _statistics(x_pointer, count, width, columns, TILES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Return mean and sum of squared distances from it of the first `count` rows.
+
+    Each of ROWS lanes runs Welford's scheme over every ROWS-th row; Chan's formula puts them together.
+    """
+    lanes = tl.arange(0, ROWS)
+    means = tl.zeros((ROWS, COLUMNS), tl.float32)
+    squares = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for tile in range(TILES):
+        rows = tile * ROWS + lanes
+        used = (rows < count)[:, None] & (columns < width)[None, :]
+        x = tl.load(x_pointer + rows[:, None] * width + columns[None, :], mask=used, other=0.0).to(tl.float32)
+        distance = tl.where(used, x - means, 0.0)
+        means += distance * (1.0 / (tile + 1))
+        squares += distance * (x - means)
+    counts = ((count - lanes + ROWS - 1) // ROWS).to(tl.float32)[:, None]
+    total = tl.maximum(count, 1).to(tl.float32)
+    mean = _columns_mean(means, counts, total)
+    apart = means - mean[None, :]
+    return mean, tl.sum(squares + counts * apart * apart, axis=0)
+
+
+@triton.jit(do_not_specialize=["threshold", "stream"])
+def _batch_norm_forward(
+    x_pointer,
+    weight_pointer,
+    bias_pointer,
+    running_mean_pointer,
+    running_var_pointer,
+    counts_pointer,
+    residual_pointer,
+    seeds_pointer,
+    steps_pointer,
+    mean_pointer,
+    inverse_pointer,
+    keys_pointer,
+    y_pointer,
+    width,
+    momentum,
+    epsilon,
+    threshold,
+    scale,
+    stream,
+    N_ROWS: tl.constexpr,
+    COUNTED: tl.constexpr,
+    RELU: tl.constexpr,
+    DROP: tl.constexpr,
+    RESIDUAL: tl.constexpr,
+    TILES: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    member = tl.program_id(1).to(tl.int64)
+    columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = columns < width
+    count = tl.full((), N_ROWS, tl.int32)
+    if COUNTED:
+        count = tl.load(counts_pointer + member).to(tl.int32)
+    start = member * N_ROWS * width
+    mean, squares = _statistics(x_pointer + start, count, width, columns, TILES, ROWS, COLUMNS)
+    inverse = 1.0 / tl.sqrt(squares / tl.maximum(count, 1).to(tl.float32) + epsilon)
+    place = member * width + columns
+    tl.store(mean_pointer + place, mean, mask=inside)
+    tl.store(inverse_pointer + place, inverse, mask=inside)
+
+    old = tl.load(running_mean_pointer + place, mask=inside, other=0.0)
+    share = tl.where(count > 0, momentum, 0.0)
+    tl.store(running_mean_pointer + place, old + share * (mean - old), mask=inside)
+    old = tl.load(running_var_pointer + place, mask=inside, other=0.0)
+    share = tl.where(count > 1, momentum, 0.0)
+    unbiased = squares / tl.maximum(count - 1, 1).to(tl.float32)
+    tl.store(running_var_pointer + place, old + share * (unbiased - old), mask=inside)
+
+    if DROP:
+        key = member_key(seeds_pointer, steps_pointer, member, stream)
+        if tl.program_id(0) == 0:
+            tl.store(keys_pointer + member, key.to(tl.int64))
+    slope = inverse * tl.load(weight_pointer + place, mask=inside, other=0.0).to(tl.float32)
+    bias = tl.load(bias_pointer + place, mask=inside, other=0.0).to(tl.float32)
+    for tile in range(TILES):
+        rows = tile * ROWS + tl.arange(0, ROWS)
+        i = rows[:, None] * width + columns[None, :]
+        within = (rows < N_ROWS)[:, None] & inside[None, :]
+        used = (rows < count)[:, None] & inside[None, :]
+        x = tl.load(x_pointer + start + i, mask=used, other=0.0).to(tl.float32)
+        y = (x - mean[None, :]) * slope[None, :] + bias[None, :]
+        if RELU:
+            y = tl.where(y <= 0.0, 0.0, y)
+        y = tl.where(used, y, 0.0)
+        if DROP:
+            y = tl.where(element_bits(i, key) >= threshold.to(tl.uint32), y * scale, 0.0)
+        if RESIDUAL:
+            y += tl.load(residual_pointer + start + i, mask=within, other=0.0).to(tl.float32)
+        tl.store(y_pointer + start + i, y.to(y_pointer.dtype.element_ty), mask=within)
+
+
+@triton.jit
+def _slopes(grad_pointer, y_pointer, i, used, key, threshold, scale, RELU: tl.constexpr, DROP: tl.constexpr):
+    """Return the gradient before relu and dropout."""
+    grad = tl.load(grad_pointer + i, mask=used, other=0.0).to(tl.float32)
+    if RELU:
+        y = tl.load(y_pointer + i, mask=used, other=0.0).to(tl.float32)
+        grad = tl.where(y > 0.0, grad * scale, 0.0)
+    elif DROP:
+        grad = tl.where(element_bits(i, key) >= threshold.to(tl.uint32), grad * scale, 0.0)
+    return grad
+
+
+@triton.jit(do_not_specialize=["threshold"])
+def _batch_norm_backward(
+    grad_pointer,
+    x_pointer,
+    y_pointer,
+    weight_pointer,
+    counts_pointer,
+    mean_pointer,
+    inverse_pointer,
+    keys_pointer,
+    x_grad_pointer,
+    weight_grad_pointer,
+    bias_grad_pointer,
+    width,
+    threshold,
+    scale,
+    N_ROWS: tl.constexpr,
+    COUNTED: tl.constexpr,
+    RELU: tl.constexpr,
+    DROP: tl.constexpr,
+    TILES: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    member = tl.program_id(1).to(tl.int64)
+    columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = columns < width
+    count = tl.full((), N_ROWS, tl.int32)
+    if COUNTED:
+        count = tl.load(counts_pointer + member).to(tl.int32)
+    start = member * N_ROWS * width
+    place = member * width + columns
+    mean = tl.load(mean_pointer + place, mask=inside, other=0.0)[None, :]
+    inverse = tl.load(inverse_pointer + place, mask=inside, other=0.0)[None, :]
+    weight = tl.load(weight_pointer + place, mask=inside, other=0.0).to(tl.float32)[None, :]
+    key = tl.full((), 0, tl.uint32)
+    if DROP:
+        key = tl.load(keys_pointer + member).to(tl.uint32)
+    grads = grad_pointer + start
+    results = y_pointer + start
+
+    sums = tl.zeros((ROWS, COLUMNS), tl.float32)
+    products = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for tile in range(TILES):
+        rows = tile * ROWS + tl.arange(0, ROWS)
+        i = rows[:, None] * width + columns[None, :]
+        used = (rows < count)[:, None] & inside[None, :]
+        grad = _slopes(grads, results, i, used, key, threshold, scale, RELU, DROP)
+        x = tl.load(x_pointer + start + i, mask=used, other=0.0).to(tl.float32)
+        sums += grad
+        products += grad * (x - mean)
+    bias_grad = tl.sum(sums, axis=0)
+    weight_grad = tl.sum(products, axis=0) * tl.sum(inverse, axis=0)
+    tl.store(bias_grad_pointer + place, bias_grad.to(bias_grad_pointer.dtype.element_ty), mask=inside)
+    tl.store(weight_grad_pointer + place, weight_grad.to(weight_grad_pointer.dtype.element_ty), mask=inside)
+
+    total = tl.maximum(count, 1).to(tl.float32)
+    constant = bias_grad[None, :] / total
+    linear = weight_grad[None, :] * inverse / total
+    for tile in range(TILES):
+        rows = tile * ROWS + tl.arange(0, ROWS)
+        i = rows[:, None] * width + columns[None, :]
+        used = (rows < count)[:, None] & inside[None, :]
+        grad = _slopes(grads, results, i, used, key, threshold, scale, RELU, DROP)
+        x = tl.load(x_pointer + start + i, mask=used, other=0.0).to(tl.float32)
+        x_grad = tl.where(used, weight * inverse * (grad - constant - (x - mean) * linear), 0.0)
+        within = (rows < N_ROWS)[:, None] & inside[None, :]
+        tl.store(x_grad_pointer + start + i, x_grad.to(x_grad_pointer.dtype.element_ty), mask=within)
+
+
+def _run(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    residual: Tensor | None,
+    *,
+    buffers: tuple[Tensor, Tensor],
+    counts: Tensor | None,
+    noise: Noise | None,
+    settings: Settings,
+) -> Any:
+    x = x.contiguous()
+    members, _, width = x.shape
+    y = torch.empty_like(x)
+    mean, inverse = (torch.empty(members, width, dtype=torch.float32, device=x.device) for _ in range(2))
+    keys = torch.empty(members, dtype=torch.int64, device=x.device)
+    drop = settings.p > 0.0 and noise is not None
+    shape = _shape(x)
+    _batch_norm_forward[(triton.cdiv(width, shape["COLUMNS"]), members)](
+        x,
+        weight.contiguous(),
+        bias.contiguous(),
+        *buffers,
+        keys if counts is None else counts,
+        x if residual is None else residual.contiguous(),
+        *(noise if noise is not None else (keys, keys)),
+        mean,
+        inverse,
+        keys,
+        y,
+        width,
+        settings.momentum,
+        settings.epsilon,
+        keep_threshold(settings.p),
+        1.0 / (1.0 - settings.p),
+        settings.stream,
+        COUNTED=counts is not None,
+        RELU=settings.relu,
+        DROP=drop,
+        RESIDUAL=residual is not None,
+        **shape,
+    )
+    return (y,), (x, weight, y if settings.relu else None, mean, inverse, keys)
+
+
+def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, settings: Settings, **_: Any) -> Any:
+    x, weight, y, mean, inverse, keys = kept
+    weight = weight.contiguous()
+    x_grad, weight_grad, bias_grad = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
+    shape = _shape(x)
+    _batch_norm_backward[(triton.cdiv(x.shape[2], shape["COLUMNS"]), x.shape[0])](
+        grads[0].contiguous(),
+        x,
+        x if y is None else y,
+        weight,
+        keys if counts is None else counts,
+        mean,
+        inverse,
+        keys,
+        x_grad,
+        weight_grad,
+        bias_grad,
+        x.shape[2],
+        keep_threshold(settings.p),
+        1.0 / (1.0 - settings.p),
+        COUNTED=counts is not None,
+        RELU=settings.relu,
+        DROP=settings.p > 0.0,
+        **shape,
+    )
+    return x_grad, weight_grad, bias_grad, grads[0] if needed[3] else None
+
+
+def _shape(x: Tensor) -> dict[str, int]:
+    """Return the sizes of the kernels' tiles: 128 bytes of a row, or down to 32 where the GPU would stand idle."""
+    members, n_rows, width = x.shape
+    columns = 128 // x.element_size()
+    while columns * x.element_size() > 32 and (
+        columns >= 2 * width or members * triton.cdiv(width, columns) < PROGRAMS
+    ):
+        columns //= 2
+    rows = min(TILE // columns, max(triton.next_power_of_2(n_rows), 16))
+    tiles = triton.cdiv(n_rows, rows)
+    return {"N_ROWS": n_rows, "TILES": tiles, "ROWS": rows, "COLUMNS": columns, "num_warps": 8}
+
+
+BATCH_NORM = Path(_run, _run_backward)

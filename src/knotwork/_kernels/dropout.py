@@ -1,0 +1,379 @@
+"""Random numbers of members, and dropout by them: alone, or behind a bias and relu.
+
+A random number depends on a member's own seed and step, never on its neighbours in the stack. It is a function of
+counters, not the state of a generator. So it is the same on every device, can be made again for a gradient, and a step
+that is captured into a CUDA graph draws new ones at each replay.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from knotwork._checks import argument_error
+from knotwork._kernels.dispatch import Operation, Path, as_array, over_chunks
+from knotwork.basis._compiled import compiled
+
+__all__ = [
+    "ZERO",
+    "Noise",
+    "as_bits",
+    "bias_relu_dropout",
+    "check_rate",
+    "compiled_keys",
+    "dropout",
+    "keep",
+    "keep_mask",
+    "keep_threshold",
+    "keyed_bits",
+    "member_keys",
+    "random_bits",
+    "row_order",
+]
+
+VALUES_PER_CHUNK = 1 << 16
+"""Values that a thread takes at a time."""
+
+# Constants below 2**31 in size, by the signed value where they are larger: a product with 32 bits fits into an int64.
+_MASK = 0xFFFFFFFF
+_FIRST, _SECOND = 0x7FEB352D, 0x846CA68B - (1 << 32)
+_GOLDEN = 0x9E3779B9 - (1 << 32)
+_SEED, _STEP, _STREAM = 0x3C6EF372, 0x85EBCA6B - (1 << 32), 0x27D4EB2F
+_ORDER = (-1, -2)  # streams of the two halves of a sort key; those of dropout count from 0
+
+
+class Noise(NamedTuple):
+    """Where the random numbers of a stack come from.
+
+    Parameters
+    ----------
+    seeds : Tensor of shape (M,)
+        Seed of each member, int64 in [0, 2**31).
+    step : Tensor of shape (M,)
+        Training steps that each member has done, int64; the owner counts it up in place.
+    """
+
+    seeds: Tensor
+    step: Tensor
+
+
+def random_bits(noise: Noise, stream: int, n: int) -> Tensor:
+    """Return 32 random bits for each of n elements of every member.
+
+    Parameters
+    ----------
+    noise : Noise
+        Seeds and steps of the M members.
+    stream : int
+        Which of a step's sequences: each place that draws has a number of its own, from 0.
+    n : int
+        Elements of a member, at most 2**31. The first ones do not depend on it.
+
+    Returns
+    -------
+    Tensor of shape (M, n)
+        int64, in [0, 2**32).
+
+    Notes
+    -----
+    Element i is ``mix(i * 0x9E3779B9 + key)`` modulo 2**32 with the key of `member_keys`, and mix Ellis's 32-bit
+    finaliser "lowbias32", a bijection.
+
+    Examples
+    --------
+    >>> noise = Noise(torch.tensor([7, 8]), torch.tensor([0, 0]))
+    >>> bool(torch.equal(random_bits(noise, 0, 5)[1:], random_bits(Noise(*(t[1:] for t in noise)), 0, 5)))
+    True
+    """
+    return keyed_bits(member_keys(noise, stream), n)
+
+
+def member_keys(noise: Noise, stream: int) -> Tensor:
+    """Return the key of each member's sequence: seed, step and stream, mixed; int64 of shape (M,) in [0, 2**32).
+
+    Notes
+    -----
+    ``mix(mix(mix(seed ^ a) + step * b) + stream * c)`` modulo 2**32, with constants a, b and c.
+    """
+    key = _mix((noise.seeds & _MASK) ^ _SEED)
+    key = _mix(key + (noise.step & _MASK) * _STEP)
+    return _mix(key + (stream & _MASK) * _STREAM)
+
+
+def row_order(seeds: Tensor, epochs: Tensor, counts: Tensor, n: int) -> Tensor:
+    """Return a random order of the rows of every member, by its seed and epoch alone.
+
+    Parameters
+    ----------
+    seeds, epochs : Tensor of shape (M,)
+        Seed of each member and the epoch that the order is for, int64.
+    counts : Tensor of shape (M,)
+        Rows of each member, int64, at most n; 0 is allowed.
+    n : int
+        Length of the result.
+
+    Returns
+    -------
+    Tensor of shape (M, n)
+        int64; the first ``counts[m]`` entries of row m are a permutation of ``range(counts[m])``, which is the same
+        for every n. The entries after them are the other numbers below n.
+
+    Examples
+    --------
+    >>> order = row_order(torch.tensor([3]), torch.tensor([0]), torch.tensor([4]), n=6)
+    >>> sorted(order[0, :4].tolist()), order[0, 4:].tolist()
+    ([0, 1, 2, 3], [4, 5])
+    """
+    high, low = (keyed_bits(member_keys(Noise(seeds, epochs), stream), n) >> 1 for stream in _ORDER)
+    rows = torch.arange(n, device=seeds.device)
+    keys = torch.where(rows < counts[:, None], (high << 31) | low, 1 << 62)
+    return torch.argsort(keys, dim=1, stable=True)
+
+
+def keyed_bits(keys: Tensor, n: int, start: int = 0) -> Tensor:
+    """Return the bits of elements `start` to ``start + n`` for keys of shape (M,): int64 of shape (M, n)."""
+    return _mix(torch.arange(start, start + n, device=keys.device) * _GOLDEN + keys[:, None])
+
+
+def _mix(x: Tensor) -> Tensor:
+    """Mix 32 bits; of int64 with more, the lower 32 count."""
+    x = x & _MASK
+    x = ((x ^ (x >> 16)) * _FIRST) & _MASK
+    x = ((x ^ (x >> 15)) * _SECOND) & _MASK
+    return x ^ (x >> 16)
+
+
+def keep_threshold(p: float) -> int:
+    """Return the smallest bits that are kept."""
+    return math.ceil(p * 2**32)
+
+
+def keep_mask(x: Tensor, p: float, noise: Noise, stream: int) -> Tensor:
+    """Return which elements of x, of shape (M, ...), are kept."""
+    return (random_bits(noise, stream, x[0].numel()) >= keep_threshold(p)).view(x.shape)
+
+
+def check_rate(p: float) -> None:
+    """Raise an error unless p is a share of zeros for dropout."""
+    if not 0.0 <= p < 1.0:
+        raise argument_error("p", "be at least 0 and less than 1", p, "Dropout cannot set all elements to zero.")
+
+
+def _dropout_formula(x: Tensor, *, p: float, noise: Noise, stream: int) -> Tensor:
+    return torch.where(keep_mask(x, p, noise, stream), x * (1.0 / (1.0 - p)), 0.0)
+
+
+def _bias_relu_formula(x: Tensor, bias: Tensor, *, p: float, noise: Noise | None, stream: int) -> Tensor:
+    y = _relu_of_sum(x, bias)
+    if noise is not None and p > 0.0 and x.numel():
+        y = _dropout_formula(y, p=p, noise=noise, stream=stream)
+    return y.to(x.dtype)
+
+
+def _relu_of_sum(x: Tensor, bias: Tensor) -> Tensor:
+    """Return ``relu(x + bias)``, in float32 or float64."""
+    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+    return functional.relu(x.to(dtype) + bias.to(dtype)[:, None])
+
+
+# The same bits in uint32, compiled: one pass over the values draws them as it goes.
+
+FIRST, SECOND, GOLDEN = np.uint32(0x7FEB352D), np.uint32(0x846CA68B), np.uint32(0x9E3779B9)
+SEED, STEP, STREAM = np.uint32(0x3C6EF372), np.uint32(0x85EBCA6B), np.uint32(0x27D4EB2F)
+ZERO = np.float32(0.0)
+
+
+@compiled(inline="always")
+def _mix32(x):
+    x = np.uint32((x ^ (x >> np.uint32(16))) * FIRST)
+    x = np.uint32((x ^ (x >> np.uint32(15))) * SECOND)
+    return np.uint32(x ^ (x >> np.uint32(16)))
+
+
+@compiled(inline="always")
+def keep(i, key, threshold):
+    """Return whether element i of a member with this key is kept."""
+    return _mix32(np.uint32(np.uint32(i) * GOLDEN + key)) >= threshold
+
+
+@compiled()
+def _keys(seeds, steps, stream, keys):
+    for member in range(len(keys)):
+        key = _mix32(np.uint32(np.uint32(seeds[member]) ^ SEED))
+        key = _mix32(np.uint32(key + np.uint32(steps[member]) * STEP))
+        keys[member] = _mix32(np.uint32(key + stream * STREAM))
+
+
+@compiled()
+def _dropout(x, start, key, threshold, scale, out):
+    """Fill `out`; x begins with the member's element `start`."""
+    for i in range(x.shape[0]):
+        out[i] = x[i] * scale if keep(start + i, key, threshold) else ZERO
+
+
+@compiled()
+def _bias_relu(x, bias, start, key, threshold, scale, out):
+    """Fill `out`; x begins with the member's row `start`."""
+    width = x.shape[1]
+    for row in range(x.shape[0]):
+        first = (start + row) * width
+        for column in range(width):
+            value = x[row, column] + bias[column]
+            kept = keep(first + column, key, threshold)
+            out[row, column] = ZERO if value <= ZERO or not kept else value * scale
+
+
+@compiled()
+def _bias_relu_backward(grad, y, scale, x_grad, bias_grad):
+    """Fill `x_grad`, and add its rows to `bias_grad`."""
+    for row in range(y.shape[0]):
+        for column in range(y.shape[1]):
+            slope = grad[row, column] * scale if y[row, column] > ZERO else ZERO
+            x_grad[row, column] = slope
+            bias_grad[column] += slope
+
+
+def compiled_keys(noise: Noise, stream: int) -> Tensor:
+    """Return the bits of `member_keys` as int32; `as_bits` has them as they are."""
+    keys = torch.empty(len(noise.seeds), dtype=torch.int32)
+    _keys(noise.seeds.numpy(), noise.step.numpy(), np.uint32(stream), as_bits(keys))
+    return keys
+
+
+def as_bits(keys: Tensor) -> npt.NDArray[np.uint32]:
+    """Return int32 seen as uint32, which torch hardly knows."""
+    return keys.numpy().view(np.uint32)
+
+
+def _drop(x: Tensor, p: float, drawn: Tensor) -> Tensor:
+    out, members, keys = torch.empty(x.shape, dtype=x.dtype), x.shape[0], as_bits(drawn)
+    source, target = as_array(x).reshape(members, -1), out.view(members, -1).numpy()
+    threshold, scale = np.uint32(keep_threshold(p)), np.float32(1.0 / (1.0 - p))
+
+    def work(member: int, part: slice) -> None:
+        _dropout(source[member, part], part.start, keys[member], threshold, scale, target[member, part])
+
+    over_chunks(work, members, source.shape[1], rows_per_chunk=VALUES_PER_CHUNK)
+    return out
+
+
+def _dropout_forward(x: Tensor, *, p: float, noise: Noise, stream: int) -> Any:
+    keys = compiled_keys(noise, stream)  # kept in place of the counters, which move on
+    return (_drop(x, p, keys),), (keys,)
+
+
+def _dropout_backward(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> Any:
+    del needed
+    return (_drop(grads[0], p, kept[0]),)
+
+
+def _bias_relu_run(x: Tensor, bias: Tensor, *, p: float, noise: Noise, stream: int) -> Any:
+    out = torch.empty(x.shape, dtype=x.dtype)
+    source, shift, target = as_array(x), as_array(bias), out.numpy()
+    keys = as_bits(compiled_keys(noise, stream))
+    threshold, scale = np.uint32(keep_threshold(p)), np.float32(1.0 / (1.0 - p))
+
+    def work(member: int, part: slice) -> None:
+        arrays = source[member, part], shift[member], part.start
+        _bias_relu(*arrays, keys[member], threshold, scale, target[member, part])
+
+    over_chunks(work, x.shape[0], x.shape[1], rows_per_chunk=_rows_per_chunk(x))
+    return (out,), (out,)  # where the result is positive, the sum was positive and kept
+
+
+def _bias_relu_run_backward(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> Any:
+    del needed
+    (y,) = kept
+    out, scale, rows = torch.empty(y.shape, dtype=y.dtype), np.float32(1.0 / (1.0 - p)), _rows_per_chunk(y)
+    slopes, result, target = as_array(grads[0]), as_array(y), out.numpy()
+    sums = np.zeros((y.shape[0], -(-y.shape[1] // rows), y.shape[2]), dtype=np.float32)
+
+    def work(member: int, part: slice) -> None:
+        place = part.start // rows
+        _bias_relu_backward(
+            slopes[member, part], result[member, part], scale, target[member, part], sums[member, place]
+        )
+
+    over_chunks(work, y.shape[0], y.shape[1], rows_per_chunk=rows)
+    bias_grad = torch.empty(y.shape[0], y.shape[2])
+    sums.sum(axis=1, out=bias_grad.numpy())
+    return out, bias_grad
+
+
+def _rows_per_chunk(x: Tensor) -> int:
+    return max(VALUES_PER_CHUNK // x.shape[2], 1)
+
+
+_DROPOUT = Operation(_dropout_formula, cpu=Path(_dropout_forward, _dropout_backward), triton="dropout_triton.DROPOUT")
+_BIAS_RELU = Operation(
+    _bias_relu_formula, cpu=Path(_bias_relu_run, _bias_relu_run_backward), triton="dropout_triton.BIAS_RELU"
+)
+
+
+def dropout(x: Tensor, p: float, noise: Noise | None, stream: int = 0) -> Tensor:
+    """Set a share p of the elements to zero, and divide the others by 1 - p.
+
+    Parameters
+    ----------
+    x : Tensor of shape (M, ...)
+        Values of M members, of any float type.
+    p : float
+        Share of zeros, in [0, 1). With 0, x is returned.
+    noise : Noise or None
+        Seeds and steps of the members; None draws from torch's own generator.
+    stream : int
+        Number of this place in the network. Two places with one number drop the same elements.
+
+    Returns
+    -------
+    Tensor of shape (M, ...)
+        Element i of a member, counted in memory order, is kept if its `random_bits` are at least ``p * 2**32``.
+
+    Notes
+    -----
+    Backward keeps a key per member and makes the zeros again. The paths: one Triton kernel for float32 and bfloat16
+    on a GPU, a compiled loop for float32 on the CPU, `keep_mask` elsewhere. All give the same numbers, bit for bit.
+    """
+    check_rate(p)
+    if p == 0.0 or x.numel() == 0:
+        return x
+    if noise is None:
+        return functional.dropout(x, p)
+    return _DROPOUT(x, p=p, noise=noise, stream=stream)  # type: ignore[no-any-return]
+
+
+def bias_relu_dropout(x: Tensor, bias: Tensor, p: float, noise: Noise | None, stream: int = 0) -> Tensor:
+    """Return ``dropout(relu(x + bias))``. Backward keeps the result and nothing else.
+
+    Parameters
+    ----------
+    x : Tensor of shape (M, B, d)
+        Rows of M members.
+    bias : Tensor of shape (M, d)
+        What is added to every row of a member; it may be of another float type than x.
+    p, noise, stream
+        Dropout, as in `dropout`: with the same numbers, it drops the same elements.
+
+    Returns
+    -------
+    Tensor of shape (M, B, d)
+        In the type of x; arithmetic is in float32, or in float64 for float64.
+
+    Notes
+    -----
+    A bias that is added by the product before would be written to memory once and read twice, and its gradient would
+    be a pass of its own. The paths: a Triton kernel each way on a GPU, compiled loops for float32 on the CPU, plain
+    torch elsewhere and where nothing is dropped on a CPU. Values are the same, bit for bit; gradients of the bias are
+    summed in different orders.
+    """
+    check_rate(p)
+    if noise is None and p > 0.0:
+        return functional.dropout(_relu_of_sum(x, bias), p).to(x.dtype)
+    drawn = None if p == 0.0 else noise
+    # Where nothing is drawn, torch's own loops are as fast as compiled ones.
+    run: Any = _bias_relu_formula if drawn is None and x.device.type == "cpu" else _BIAS_RELU
+    return run(x, bias, p=p, noise=drawn, stream=stream)  # type: ignore[no-any-return]

@@ -1,0 +1,344 @@
+"""Encoding and linear map as one operation, which on the CPU never writes the encoding.
+
+In all families a value's contribution is a handful of neighbouring rows of a table, each times a number. The table is
+the weights W themselves for B- and M-splines. For I-splines and ramps, which are sums of B-splines from the right, it
+is the running sums C[j] = W[0] + ... + W[j - 1], for
+
+    sum_l I_l W[l] = sum_l sum_{j > l} B_j W[l] = sum_j B_j C[j].
+
+Normalised rows add the sum of the feature's weights, times -mean / spread. Backward keeps values, knots and weights,
+and nothing else: the scheme is run again.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from knotwork._kernels.dispatch import Operation, Packing, Path, as_array, in_threads
+from knotwork._kernels.encoding import NORMALISED, TAILS, TYPES, Knots, Part, encode
+from knotwork._kernels.encoding_cpu import chunks_of, clip, make_scratch, run_backwards, window_at
+from knotwork.basis._compiled import compiled
+
+__all__ = ["encode_linear", "encoded_linear_formula"]
+
+
+def encoded_linear_formula(
+    x: Tensor,
+    breaks: Tensor,
+    n_knots: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    *,
+    kind: int,
+    degree: int,
+    size: int,
+) -> Tensor:
+    """Compute `encode_linear` by writing the encoding and multiplying."""
+    part = Part(kind, degree, 0, len(x))
+    encoded = encode(x, Knots(n_knots, breaks), [part], size=size, dtype=weight.dtype).values.flatten(-2)
+    return torch.bmm(encoded, weight) if bias is None else torch.baddbmm(bias[:, None], encoded, weight)
+
+
+@compiled(fastmath={"contract"})
+def _add_rows(numbers, n_rows, table, first, out, i):
+    """Add rows of the table, each times its number, to row i of `out`: four at a time, which spares writing."""
+    r = 0
+    while r + 4 <= n_rows:
+        a, b, c, d = numbers[r], numbers[r + 1], numbers[r + 2], numbers[r + 3]
+        for o in range(table.shape[1]):
+            out[i, o] += (a * table[first + r, o] + b * table[first + r + 1, o]) + (
+                c * table[first + r + 2, o] + d * table[first + r + 3, o]
+            )
+        r += 4
+    while r < n_rows:
+        a = numbers[r]
+        for o in range(table.shape[1]):
+            out[i, o] += a * table[first + r, o]
+        r += 1
+
+
+@compiled()
+def _forward(x, breaks, n_knots, kind, degree, table, n_table, totals, t, levels, numbers, out):
+    """Add to `out`, which holds the bias; each feature has `n_table` rows of the table, and one of `totals`."""
+    for i in range(x.shape[0]):
+        for f in range(x.shape[1]):
+            if np.isnan(x[i, f]):
+                continue
+            interval, mean, scale = window_at(clip(x[i, f]), breaks, f, n_knots[f], kind, degree, t, levels)
+            for r in range(degree + 1):
+                numbers[r] = levels[degree, r] * scale
+            _add_rows(numbers, degree + 1, table, f * n_table + interval, out, i)
+            if kind == NORMALISED:
+                numbers[0] = -mean * scale
+                _add_rows(numbers, 1, totals, f, out, i)
+
+
+@compiled(fastmath={"contract"})
+def _add_to_rows(numbers, r, n_rows, grad, i, table, row):
+    """Add row i of the gradient to rows of the table, times the numbers from r on: four at a time, as above."""
+    while r + 4 <= n_rows:
+        a, b, c, d = numbers[r], numbers[r + 1], numbers[r + 2], numbers[r + 3]
+        for o in range(grad.shape[1]):
+            g = grad[i, o]
+            table[row + r, o] += a * g
+            table[row + r + 1, o] += b * g
+            table[row + r + 2, o] += c * g
+            table[row + r + 3, o] += d * g
+        r += 4
+    while r < n_rows:
+        a = numbers[r]
+        for o in range(grad.shape[1]):
+            table[row + r, o] += a * grad[i, o]
+        r += 1
+
+
+@compiled(fastmath={"contract", "reassoc"})
+def _products(weight, row, n_rows, grad, i, numbers):
+    """Fill the products of rows of the weights with row i of the gradient: four at a time, as above."""
+    r = 0
+    while r + 4 <= n_rows:
+        g = grad[i, 0]
+        a, b = weight[row + r, 0] * g, weight[row + r + 1, 0] * g
+        c, d = weight[row + r + 2, 0] * g, weight[row + r + 3, 0] * g
+        for o in range(1, grad.shape[1]):
+            g = grad[i, o]
+            a += weight[row + r, o] * g
+            b += weight[row + r + 1, o] * g
+            c += weight[row + r + 2, o] * g
+            d += weight[row + r + 3, o] * g
+        numbers[r], numbers[r + 1], numbers[r + 2], numbers[r + 3] = a, b, c, d
+        r += 4
+    while r < n_rows:
+        a = weight[row + r, 0] * grad[i, 0]
+        for o in range(1, grad.shape[1]):
+            a += weight[row + r, o] * grad[i, o]
+        numbers[r] = a
+        r += 1
+
+
+@compiled()
+def _from_table(weight_grad, common, first, size, own_size, kind):
+    """Turn the gradient of a feature's rows of the table into that of its rows of the weights, in place."""
+    n_out = weight_grad.shape[1]
+    if kind == TAILS:  # row k holds what belongs to C[k + 1], which W[0] to W[k] are part of
+        for k in range(size - 2, -1, -1):
+            for o in range(n_out):
+                weight_grad[first + k, o] += weight_grad[first + k + 1, o]
+    elif kind == NORMALISED:
+        for k in range(own_size):
+            for o in range(n_out):
+                weight_grad[first + k, o] += common[0, o]
+
+
+@compiled()
+def _backward(
+    x, breaks, n_knots, f, kind, degree, size, grad, weight, totals, with_weight, with_breaks,
+    t, levels, local, slopes, numbers, common, x_grad, breaks_grad, weight_grad,
+):  # fmt: skip
+    """Fill one feature's part of the gradients of x, breaks and weights; those of the last two hold zeros."""
+    n, first = n_knots[f], f * size
+    early = 1 if kind == TAILS else 0
+    for i in range(x.shape[0]):
+        x_grad[i, f] = 0.0
+        if np.isnan(x[i, f]):
+            continue
+        value = clip(x[i, f])
+        interval, mean, scale = window_at(value, breaks, f, n, kind, degree, t, levels)
+        row = first + interval
+        if with_weight:
+            numbers[0] = -mean * scale
+            if kind == NORMALISED:
+                _add_to_rows(numbers, 0, 1, grad, i, common, 0)
+            for r in range(degree + 1):
+                numbers[r] = levels[degree, r] * scale
+            start = 1 if interval < early else 0  # C[0] is zero
+            _add_to_rows(numbers, start, degree + 1, grad, i, weight_grad, row - early)
+        if with_breaks:
+            total = 0.0
+            if kind == NORMALISED:
+                _products(totals, f, 1, grad, i, local)
+                total = local[0]
+            _products(weight, row, degree + 1 - early, grad, i, local)
+            x_slope = run_backwards(
+                value, f, n, kind, degree, interval, mean, scale, total, t, levels, local, slopes, breaks_grad
+            )
+            if 0.0 <= x[i, f] <= 1.0:
+                x_grad[i, f] = x_slope
+    if with_weight:
+        _from_table(weight_grad, common, first, size, n + degree + 1, kind)
+
+
+def _own_totals(weight: Tensor, n_knots: Tensor, kind: int, degree: int) -> Tensor:
+    """Return the sums of each feature's own rows of weights of shape (G, F, size, d_out), where rows are normalised."""
+    if kind != NORMALISED:
+        return weight.new_zeros(weight.shape[0], 1, 1)
+    own = torch.arange(weight.shape[2]) < (n_knots + degree + 1)[..., None]
+    return torch.einsum("gfk,gfko->gfo", own.to(weight.dtype), weight)
+
+
+def _table(weight: Tensor, kind: int) -> Tensor:
+    """Return the rows of which values pick some, of shape (G, F, size or size + 1, d_out)."""
+    if kind != TAILS:
+        return weight
+    return torch.nn.functional.pad(weight, (0, 0, 1, 0)).cumsum(dim=2)
+
+
+def _run(
+    x: Tensor,
+    breaks: Tensor,
+    n_knots: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    *,
+    kind: int,
+    degree: int,
+    size: int,
+) -> Any:
+    kept, type_ = (x, breaks, n_knots, weight, bias), breaks.dtype
+    x, own_weight = x.to(type_), weight.to(type_)
+    n_groups, n_rows, n_features = x.shape
+    n_out = weight.shape[-1]
+    out = (
+        x.new_zeros(n_groups, n_rows, n_out) if bias is None else bias.detach().to(type_)[:, None].repeat(1, n_rows, 1)
+    )
+    by_feature = own_weight.reshape(n_groups, n_features, size, n_out)
+    table = _table(by_feature, kind)
+    n_table = table.shape[2]
+    totals = as_array(_own_totals(by_feature, n_knots, kind, degree))
+    rows_of = as_array(table).reshape(n_groups, n_features * n_table, n_out)
+    values, knots, counts, rows_out = (as_array(tensor) for tensor in (x, breaks, n_knots, out))
+
+    def work(group: int, rows: slice) -> None:
+        scratch = *make_scratch(degree)[:2], np.empty(degree + 1, rows_of.dtype)
+        tables = rows_of[group], n_table, totals[group]
+        arrays = values[group, rows], knots[group], counts[group]
+        _forward(*arrays, kind, degree, *tables, *scratch, rows_out[group, rows])
+
+    in_threads(work, chunks_of(n_groups, n_rows))
+    return (out.to(weight.dtype),), kept
+
+
+def _run_backward(grads: Any, kept: Any, needed: Any, *, kind: int, degree: int, size: int) -> Any:
+    """Return the gradients.
+
+    A thread takes a feature of a group at a time, whose rows no other touches: sums do not depend on the threads.
+    """
+    x, breaks, n_knots, weight, bias = kept
+    with_knots, with_weight, type_ = needed[0] or needed[1], needed[3], breaks.dtype
+    gradients = _slopes(
+        grads[0].to(type_), x.to(type_), breaks, n_knots, weight.to(type_), kind=kind, degree=degree, size=size,
+        with_breaks=with_knots, with_weight=with_weight,
+    )  # fmt: skip
+    x_grad, breaks_grad, weight_grad = gradients
+    return (
+        x_grad.to(x.dtype) if needed[0] else None,
+        breaks_grad if needed[1] else None,
+        None,
+        weight_grad.to(weight.dtype) if with_weight else None,
+        grads[0].sum(dim=1).to(bias.dtype) if needed[4] else None,
+    )
+
+
+def _slopes(
+    grad: Tensor,
+    x: Tensor,
+    breaks: Tensor,
+    n_knots: Tensor,
+    weight: Tensor,
+    *,
+    kind: int,
+    degree: int,
+    size: int,
+    with_breaks: bool,
+    with_weight: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of x and the breaks (zeros unless `with_breaks`) and of the weights (likewise)."""
+    n_groups, n_features = breaks.shape[:2]
+    x_grad, weight_grad = torch.empty_like(x), torch.zeros_like(weight)
+    slopes_out = np.zeros(breaks.shape)
+    by_feature = weight.reshape(n_groups, n_features, size, -1)
+    totals = as_array(_own_totals(by_feature, n_knots, kind, degree))
+    values, knots, counts, grads, rows = (as_array(tensor) for tensor in (x, breaks, n_knots, grad, weight))
+    x_out, rows_out = x_grad.numpy(), weight_grad.numpy()
+
+    def work(group: int, feature: int) -> None:
+        scratch = *make_scratch(degree), np.empty(degree + 1, rows.dtype), np.zeros((1, rows.shape[-1]), rows.dtype)
+        arrays = values[group], knots[group], counts[group], feature, kind, degree, size
+        tables = grads[group], rows[group], totals[group], with_weight, with_breaks
+        _backward(*arrays, *tables, *scratch, x_out[group], slopes_out[group], rows_out[group])
+
+    in_threads(work, [(group, feature) for group in range(n_groups) for feature in range(n_features)])
+    return x_grad, torch.from_numpy(slopes_out).to(breaks.dtype), weight_grad
+
+
+def _to_numbers(settings: dict[str, Any]) -> list[float]:
+    return [float(settings[name]) for name in ("kind", "degree", "size")]
+
+
+def _to_settings(numbers: tuple[float, ...]) -> dict[str, Any]:
+    return {name: int(number) for name, number in zip(("kind", "degree", "size"), numbers, strict=True)}
+
+
+def _shapes(x: Tensor, breaks: Tensor, n_knots: Tensor, weight: Tensor, bias: Any, **_: Any) -> tuple[Tensor]:
+    del breaks, n_knots, bias
+    return (weight.new_empty(*x.shape[:2], weight.shape[-1]),)
+
+
+_ENCODED_LINEAR = Operation(
+    encoded_linear_formula,
+    cpu=Path(_run, _run_backward),
+    types=TYPES,
+    packing=Packing(_to_numbers, _to_settings, _shapes),
+    leading=1,
+)
+
+
+def encode_linear(
+    x: Tensor,
+    breaks: Tensor,
+    n_knots: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    kind: int,
+    degree: int,
+    size: int,
+) -> Tensor:
+    """Encode values between 0 and 1 and map the result linearly, reading only the weights that count.
+
+    Parameters
+    ----------
+    x : Tensor of shape (G, B, F)
+        Values; those outside [0, 1] are moved to the nearer end, NaN adds nothing.
+    breaks : Tensor of shape (G, F, K + 2)
+        ``[0, k_1, ..., k_K, 1]`` of each feature, padded with ones; float32 or float64.
+    n_knots : Tensor of shape (G, F)
+        Number of interior knots of each feature of each group, int32.
+    weight : Tensor of shape (G, F * size, d_out)
+        A row for every function of every feature. Its type is that of the result; on the CPU, arithmetic is in the
+        type of `breaks`.
+    bias : Tensor of shape (G, d_out), optional
+        What is added.
+    kind, degree : int
+        As in `Layout`: kind of the rows, degree of the triangular scheme.
+    size : int
+        Length of a row of the encoding.
+
+    Returns
+    -------
+    Tensor of shape (G, B, d_out)
+        Differentiable with respect to x, breaks, weight and bias.
+
+    Notes
+    -----
+    With i the interval that x lies in, the functions that differ from zero are those from i to i + degree, so
+
+        y[b] = bias + sum_f sum_r v_r(x_bf) W[f, i + r].
+
+    I-splines and ramps before i are one, which adds the sum of W[f, k] over k < i. Rows that are normalised to mean 0
+    and variance 1 have -mean / spread in every column, which adds the sum of all W[f, k], times that. There are
+    compiled loops for the CPU; elsewhere the encoding is written and multiplied, which is faster on a GPU.
+    """
+    return _ENCODED_LINEAR(x, breaks, n_knots, weight, bias, kind=kind, degree=degree, size=size)  # type: ignore[no-any-return]

@@ -1,0 +1,351 @@
+"""The encoding on the CPU: compiled loops over values, forward and backward, that keep nothing in between.
+
+First the triangular scheme for one value, then the loops over values, then those over knots.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from knotwork._kernels.dispatch import as_array, in_threads
+from knotwork._kernels.encoding import LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
+from knotwork.basis._compiled import compiled
+
+__all__ = ["ENCODING", "LOOPS", "chunks_of", "clip", "make_scratch", "run_backwards", "window_at"]
+
+# Left to itself the compiler makes calls of these, which costs half as much again: hence `forceinline`.
+
+ROWS_PER_CHUNK = 256
+"""Rows that a thread takes at a time. Sums over rows are formed chunk by chunk, so threads do not change them."""
+
+
+@compiled(forceinline=True)
+def _locate(x, breaks, f, n_knots, degree, t):
+    """Fill t with the knots around x, those from degree + 1 before its interval to as many after; return it."""
+    interval = 0
+    for k in range(1, n_knots + 1):
+        interval += breaks[f, k] <= x
+    for c in range(2 * degree + 2):
+        place = interval + c - degree
+        place = 0 if place < 0 else place
+        t[c] = breaks[f, n_knots + 1 if place > n_knots + 1 else place]
+    return interval
+
+
+@compiled(forceinline=True)
+def _levels(x, degree, t, levels):
+    """Fill row q of `levels` with the q + 1 B-splines of degree q at x."""
+    levels[0, 0] = 1.0
+    for q in range(1, degree + 1):
+        from_left = 0.0
+        for r in range(q):
+            left, right = t[degree + r + 1 - q], t[degree + r + 1]
+            share = levels[q - 1, r] / (right - left)
+            levels[q, r] = from_left + (right - x) * share
+            from_left = (x - left) * share
+        levels[q, q] = from_left
+
+
+@compiled(forceinline=True)
+def _to_unit_area(degree, t, levels):
+    """Multiply the last row of `levels` by the heights of M-splines."""
+    for r in range(degree + 1):
+        levels[degree, r] *= (degree + 1) / (t[degree + r + 1] - t[r])
+
+
+@compiled(forceinline=True)
+def _moments(degree, levels, size):
+    """Return the mean of a row of `size` columns that is zero but for the last row of `levels`, and 1 / its spread."""
+    total = 0.0
+    for r in range(degree + 1):
+        total += levels[degree, r]
+    mean = total / size
+    squares = (size - degree - 1) * mean**2
+    for r in range(degree + 1):
+        squares += (levels[degree, r] - mean) ** 2
+    return mean, 1.0 / np.sqrt(squares / size + NORM_EPSILON)
+
+
+@compiled(forceinline=True)
+def clip(x):
+    """Return x, or the end of [0, 1] that is nearer."""
+    return 0.0 if x < 0.0 else (1.0 if x > 1.0 else x)
+
+
+@compiled(forceinline=True)
+def window_at(x, breaks, f, n_knots, kind, degree, t, levels):
+    """Fill t with the knots around x, and `levels` with the functions there; return interval, mean and 1 / spread.
+
+    Row q of `levels` has the B-splines of degree q, but the last those of the family: B-splines (whose sums from the
+    right are the tails), or B-splines times the heights of M-splines. Mean and spread are those of the row, and 0 and
+    1 where rows are not normalised.
+    """
+    interval = _locate(x, breaks, f, n_knots, degree, t)
+    _levels(x, degree, t, levels)
+    mean, scale = 0.0, 1.0
+    if kind not in (LOCAL, TAILS):
+        _to_unit_area(degree, t, levels)
+        if kind == NORMALISED:
+            mean, scale = _moments(degree, levels, n_knots + degree + 1)
+    return interval, mean, scale
+
+
+@compiled(forceinline=True)
+def _before_normalising(degree, levels, size, mean, scale, total, local):
+    """Turn `local`, gradients of the window after normalising, into those before it; `total` is the row's sum."""
+    along = -mean * total
+    for r in range(degree + 1):
+        along += local[r] * levels[degree, r]
+    along *= scale * scale / size
+    for r in range(degree + 1):
+        local[r] = scale * (local[r] - total / size - (levels[degree, r] - mean) * along)
+
+
+@compiled(forceinline=True)
+def run_backwards(x, f, n_knots, kind, degree, interval, mean, scale, total, t, levels, local, slopes, breaks_grad):
+    """Run the triangular scheme backwards from `window_at`: return the gradient of x, add to that of the breaks.
+
+    `local` has the gradients of the outputs from the interval on (degree of them for tails, else degree + 1), and
+    `total` the sum of those of all outputs, for normalised rows. Both `local` and `slopes` are written over.
+
+    With u = (x - left) / (right - left), share = v / (right - left), and G the gradients of two neighbouring values
+    that v was shared out to, c = share (G_right - G_left) is what x gains, right loses u c and left (1 - u) c, and
+    v itself gains (1 - u) G_left + u G_right.
+    """
+    for c in range(2 * degree + 2):
+        slopes[c] = 0.0
+    if kind == TAILS:
+        before = 0.0
+        for r in range(degree + 1):
+            here = local[r]
+            local[r] = before
+            before += here
+    elif kind != LOCAL:
+        if kind == NORMALISED:
+            _before_normalising(degree, levels, n_knots + degree + 1, mean, scale, total, local)
+        for r in range(degree + 1):
+            per_span = 1.0 / (t[degree + r + 1] - t[r])
+            pull = local[r] * levels[degree, r] * per_span
+            slopes[degree + r + 1] -= pull
+            slopes[r] += pull
+            local[r] *= (degree + 1) * per_span
+    x_slope = 0.0
+    for q in range(degree, 0, -1):
+        for r in range(q):
+            left, right = t[degree + r + 1 - q], t[degree + r + 1]
+            per_width = 1.0 / (right - left)
+            u = (x - left) * per_width
+            rise = local[r + 1] - local[r]
+            moved = levels[q - 1, r] * per_width * rise
+            x_slope += moved
+            slopes[degree + r + 1] -= u * moved
+            slopes[degree + r + 1 - q] -= (1.0 - u) * moved
+            local[r] += u * rise
+    for c in range(2 * degree + 2):
+        place = interval + c - degree
+        if 0 < place <= n_knots:
+            breaks_grad[f, place] += slopes[c]
+    return x_slope
+
+
+def make_scratch(degree: int) -> tuple[Any, Any, Any, Any]:
+    """Return room for the knots, levels, gradients and slopes of one value, for one thread."""
+    return (
+        np.empty(2 * degree + 2),
+        np.empty((degree + 1, degree + 1)),
+        np.empty(degree + 1),
+        np.empty(2 * degree + 2),
+    )
+
+
+def chunks_of(n_groups: int, n_rows: int) -> list[tuple[int, slice]]:
+    """Return pairs of group and rows that cover all rows of all groups."""
+    return [
+        (group, slice(start, min(start + ROWS_PER_CHUNK, n_rows)))
+        for group in range(n_groups)
+        for start in range(0, n_rows, ROWS_PER_CHUNK)
+    ]
+
+
+@compiled()
+def _forward(x, breaks, n_knots, kind, degree, t, levels, out):
+    """Write what differs from zero into `out`, which holds zeros."""
+    for i in range(x.shape[0]):
+        for f in range(x.shape[1]):
+            if np.isnan(x[i, f]):
+                continue
+            interval, mean, scale = window_at(clip(x[i, f]), breaks, f, n_knots[f], kind, degree, t, levels)
+            if kind == TAILS:
+                for k in range(interval):
+                    out[i, f, k] = 1.0
+                tail = 0.0
+                for r in range(degree, 0, -1):
+                    tail += levels[degree, r]
+                    out[i, f, interval + r - 1] = tail
+            else:
+                if kind == NORMALISED:
+                    for k in range(n_knots[f] + degree + 1):
+                        out[i, f, k] = -mean * scale
+                for r in range(degree + 1):
+                    out[i, f, interval + r] = (levels[degree, r] - mean) * scale
+
+
+@compiled(fastmath={"reassoc"})
+def _row_sum(grad, i, f, size):
+    """Add up the first columns of a row in the order that is fastest, which is the same each time."""
+    total = 0.0
+    for k in range(size):
+        total += grad[i, f, k]
+    return total
+
+
+@compiled()
+def _backward(x, breaks, n_knots, kind, degree, grad, t, levels, local, slopes, x_grad, breaks_grad):
+    """Fill the gradient of x, and add to that of the breaks."""
+    for i in range(x.shape[0]):
+        for f in range(x.shape[1]):
+            x_grad[i, f] = 0.0
+            if np.isnan(x[i, f]):
+                continue
+            n, value = n_knots[f], clip(x[i, f])
+            interval, mean, scale = window_at(value, breaks, f, n, kind, degree, t, levels)
+            for r in range(degree if kind == TAILS else degree + 1):
+                local[r] = grad[i, f, interval + r]
+            total = _row_sum(grad, i, f, n + degree + 1) if kind == NORMALISED else 0.0
+            x_slope = run_backwards(
+                value, f, n, kind, degree, interval, mean, scale, total, t, levels, local, slopes, breaks_grad
+            )
+            if 0.0 <= x[i, f] <= 1.0:
+                x_grad[i, f] = x_slope
+
+
+@compiled()
+def _knots(logits, n_knots, min_spacing, epsilon, shares, breaks):
+    """Fill the shares and breaks of one group, and return its penalty: by the formulas of `encoding`."""
+    penalty = 0.0
+    for f in range(len(n_knots)):
+        n = n_knots[f]
+        largest, total = logits[f, 0], 0.0
+        for k in range(n + 1):
+            largest = logits[f, k] if logits[f, k] > largest else largest
+        for k in range(n + 1):
+            shares[f, k] = np.exp(logits[f, k] - largest)
+            total += shares[f, k]
+        end, barrier = 0.0, 0.0
+        breaks[f, 0] = 0.0
+        for k in range(breaks.shape[1] - 1):
+            if k <= n:
+                shares[f, k] /= total
+                width = min_spacing + (1.0 - (n + 1) * min_spacing) * shares[f, k]
+                end += width
+                barrier += 1.0 / (width + epsilon)
+            else:
+                shares[f, k] = 0.0
+            breaks[f, k + 1] = (end if end < 1.0 else 1.0) if k < n else 1.0
+        penalty += barrier / (n + 1)
+    return penalty / len(n_knots)
+
+
+@compiled()
+def _knots_backward(breaks_grad, penalty_grad, shares, n_knots, min_spacing, epsilon, out):
+    """Fill the gradient of the logits of one group."""
+    for f in range(len(n_knots)):
+        n = n_knots[f]
+        room = 1.0 - (n + 1) * min_spacing
+        later, along = 0.0, 0.0
+        for k in range(shares.shape[1] - 1, -1, -1):
+            out[f, k] = 0.0
+            if k > n:
+                continue
+            if k < n:  # a width moves its own knot and all after it
+                later += breaks_grad[f, k + 1]
+            width = min_spacing + room * shares[f, k] + epsilon
+            out[f, k] = room * (later - penalty_grad / (width * width * (n + 1) * len(n_knots)))
+            along += shares[f, k] * out[f, k]
+        for k in range(n + 1):
+            out[f, k] = shares[f, k] * (out[f, k] - along)
+
+
+def _make_knots(
+    logits: Tensor,
+    n_knots: Tensor,
+    breaks: Tensor | None,
+    learned: Tensor | None,
+    min_spacing: float,
+    epsilon: float,
+) -> tuple[Tensor, Tensor]:
+    groups, features, n_widths = logits.shape
+    made = torch.empty(groups, features, n_widths + 1, dtype=logits.dtype)
+    numbers, counts, rows = as_array(logits.double()), as_array(n_knots), made.numpy()
+    shares, penalty = np.empty((features, n_widths)), torch.zeros(groups, dtype=torch.float64)
+    for group in range(groups):
+        if breaks is None or learned is None or learned.numpy()[group]:
+            constants = (min_spacing, epsilon, shares)
+            penalty.numpy()[group] = _knots(numbers[group], counts[group], *constants, rows[group])
+        else:
+            rows[group] = breaks[group].detach().numpy()
+    return made, penalty.to(logits.dtype)
+
+
+def _knots_to_logits(
+    breaks_grad: Tensor | None,
+    penalty_grad: Tensor | None,
+    logits: Tensor,
+    n_knots: Tensor,
+    learned: Tensor | None,
+    min_spacing: float,
+    epsilon: float,
+) -> Tensor:
+    groups, features, n_widths = logits.shape
+    out = torch.zeros_like(logits, memory_format=torch.contiguous_format)
+    slopes = np.zeros((groups, features, n_widths + 1)) if breaks_grad is None else as_array(breaks_grad.double())
+    penalties = np.zeros(groups) if penalty_grad is None else as_array(penalty_grad.double())
+    numbers, counts, rows = as_array(logits.double()), as_array(n_knots), out.numpy()
+    shares, breaks = np.empty((features, n_widths)), np.empty((features, n_widths + 1))
+    for group in range(groups):
+        if learned is None or learned.numpy()[group]:
+            _knots(numbers[group], counts[group], min_spacing, epsilon, shares, breaks)
+            settings = (shares, counts[group], min_spacing, epsilon)
+            _knots_backward(slopes[group], penalties[group], *settings, rows[group])
+    return out
+
+
+def _rows(x: Tensor, breaks: Tensor, n_knots: Tensor, out: Tensor, *, kind: int, degree: int) -> None:
+    rows_out = out if out.dtype == breaks.dtype else torch.zeros(out.shape, dtype=breaks.dtype)
+    values, knots, counts, target = (as_array(t) for t in (x.to(breaks.dtype), breaks, n_knots, rows_out))
+
+    def work(group: int, rows: slice) -> None:
+        scratch = make_scratch(degree)[:2]
+        _forward(values[group, rows], knots[group], counts[group], kind, degree, *scratch, target[group, rows])
+
+    in_threads(work, chunks_of(*x.shape[:2]))
+    if rows_out is not out:
+        out.copy_(rows_out)
+
+
+def _rows_backward(
+    grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int, with_x: bool
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of x and of the breaks; zeros for the two ends, which do not move."""
+    del with_x  # it comes with the other
+    type_, n_chunks = breaks.dtype, -(-x.shape[1] // ROWS_PER_CHUNK)
+    x_grad, parts = torch.empty(x.shape, dtype=type_), np.zeros((max(n_chunks, 1), *breaks.shape))
+    values, knots, counts, grads = (as_array(t) for t in (x.to(type_), breaks, n_knots, grad.to(type_)))
+    slopes = x_grad.numpy()
+
+    def work(group: int, rows: slice) -> None:
+        part = parts[rows.start // ROWS_PER_CHUNK, group]
+        scratch = make_scratch(degree)
+        arrays = values[group, rows], knots[group], counts[group]
+        _backward(*arrays, kind, degree, grads[group, rows], *scratch, slopes[group, rows], part)
+
+    in_threads(work, chunks_of(*x.shape[:2]))
+    breaks_grad = torch.empty(breaks.shape, dtype=torch.float64)
+    parts.sum(axis=0, out=breaks_grad.numpy())
+    return x_grad.to(x.dtype), breaks_grad.to(type_)
+
+
+LOOPS = Loops(_make_knots, _knots_to_logits, _rows, _rows_backward)
+ENCODING = path_of(LOOPS)

@@ -1,0 +1,473 @@
+"""The encoding on NVIDIA and AMD GPUs, in Triton: the scheme of `encoding_cpu`, a block of values at a time.
+
+Forward writes every output once. Backward reads, of each row of the gradient, only the few entries that depend on the
+knots. The sums over rows are formed per program and added up in a fixed order, so that results repeat exactly.
+"""
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from knotwork._kernels.encoding import LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
+from knotwork._kernels.encoding_triton_knots import gather_sums, knots_to_logits, make_knots, penalty_backward
+
+__all__ = ["ENCODING", "Spacings", "backward", "forward"]
+
+_LOCAL = tl.constexpr(LOCAL)
+_TAILS = tl.constexpr(TAILS)
+_NORMALISED = tl.constexpr(NORMALISED)
+_NORM_EPSILON = tl.constexpr(NORM_EPSILON)
+
+WIDEST = 32
+"""Columns, or knots, of a program at most: for wider tiles the compiler lets every thread run the scheme for itself."""
+
+
+@triton.jit
+def _find(x, breaks, n_knots, DEGREE: tl.constexpr, STEPS: tl.constexpr):
+    """Return the interval of each x, by bisection, and the 2 degree + 2 knots around it, as a tuple."""
+    interval = tl.zeros(x.shape, tl.int32)
+    for step in tl.static_range(STEPS):
+        further = interval + (1 << (STEPS - 1 - step))
+        knot = tl.load(breaks + further, mask=further <= n_knots, other=2.0)
+        interval = tl.where(knot <= x, further, interval)
+    t = ()
+    for c in tl.static_range(2 * DEGREE + 2):
+        place = tl.minimum(tl.maximum(interval + c - DEGREE, 0), n_knots + 1)
+        t = t + (tl.load(breaks + place),)
+    return interval, t
+
+
+@triton.jit
+def _levels_at(x, t, DEGREE: tl.constexpr):
+    """Return the B-splines of degree 0, 1, ..., degree at x, and the reciprocal spans they need: tuples of tuples."""
+    values = (tl.full(x.shape, 1.0, x.dtype),)
+    levels = (values,)
+    spans = ((),)
+    for q in tl.static_range(1, DEGREE + 1):
+        from_left = tl.zeros(x.shape, x.dtype)
+        raised = ()
+        reciprocals = ()
+        for r in tl.static_range(q):
+            left = t[DEGREE + r + 1 - q]
+            right = t[DEGREE + r + 1]
+            reciprocal = 1.0 / (right - left)
+            share = values[r] * reciprocal
+            raised = raised + (from_left + (right - x) * share,)
+            from_left = (x - left) * share
+            reciprocals = reciprocals + (reciprocal,)
+        values = raised + (from_left,)
+        levels = levels + (values,)
+        spans = spans + (reciprocals,)
+    return levels, spans
+
+
+@triton.jit
+def _to_unit_area(values, t, DEGREE: tl.constexpr):
+    """Return B-splines times the heights of M-splines."""
+    scaled = ()
+    for r in tl.static_range(DEGREE + 1):
+        scaled = scaled + (values[r] * (DEGREE + 1) / (t[DEGREE + r + 1] - t[r]),)
+    return scaled
+
+
+@triton.jit
+def _moments(values, size, DEGREE: tl.constexpr):
+    """Return the mean of rows of `size` columns that are zero but for `values`, and 1 / their spread."""
+    total = values[0]
+    for r in tl.static_range(1, DEGREE + 1):
+        total += values[r]
+    mean = total / size
+    squares = (size - (DEGREE + 1)) * mean * mean
+    for r in tl.static_range(DEGREE + 1):
+        squares += (values[r] - mean) * (values[r] - mean)
+    return mean, 1.0 / tl.sqrt(squares / size + _NORM_EPSILON)
+
+
+@triton.jit
+def _encoded_rows(
+    x, breaks, n_knots, first, KIND: tl.constexpr, DEGREE: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """Return the rows of values that were loaded as they are: NaN gives zeros, values outside [0, 1] an end's row.
+
+    `breaks` points to the breaks, and `n_knots` is their number: of each value, or of all. Of the rows there are as
+    many columns as asked for, from `first` on.
+    """
+    present = x == x
+    x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
+    interval, t = _find(x, breaks, n_knots, DEGREE, STEPS)
+    levels, _ = _levels_at(x, t, DEGREE)
+    values = levels[DEGREE]
+    column = first + tl.arange(0, COLUMNS)[None, :]
+    place = column - interval[:, None]
+    if KIND == _TAILS:
+        rows = tl.where(place < 0, 1.0, 0.0)
+        tail = tl.zeros(x.shape, x.dtype)
+        for k in tl.static_range(DEGREE):
+            tail += values[DEGREE - k]
+            rows = tl.where(place == DEGREE - 1 - k, tail[:, None], rows)
+    else:
+        if KIND != _LOCAL:
+            values = _to_unit_area(values, t, DEGREE)
+        rows = tl.zeros(place.shape, tl.float32)
+        for r in tl.static_range(DEGREE + 1):
+            rows = tl.where(place == r, values[r][:, None], rows)
+        if KIND == _NORMALISED:
+            own_size = tl.zeros(x.shape, tl.int32) + n_knots + DEGREE + 1
+            mean, scale = _moments(values, own_size, DEGREE)
+            rows = tl.where(column < own_size[:, None], (rows - mean[:, None]) * scale[:, None], 0.0)
+    return tl.where(present[:, None], rows, 0.0)
+
+
+# A stack's parts begin anywhere in its tensors, and tables have any number of features: compiled code for each of the
+# alignments and divisibilities that occur would be a minute of compiling for nothing.
+
+
+@triton.jit(
+    do_not_specialize=["n_values", "n_rows", "n_features", "n_breaks", "size"],
+    do_not_specialize_on_alignment=["breaks_pointer", "n_knots_pointer"],
+)
+def _forward(
+    x_pointer,
+    breaks_pointer,
+    n_knots_pointer,
+    out_pointer,
+    n_values,
+    n_rows,
+    n_features,
+    n_breaks,
+    size,
+    KIND: tl.constexpr,
+    DEGREE: tl.constexpr,
+    VALUES: tl.constexpr,
+    STEPS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    WIDE: tl.constexpr,
+    LONG: tl.constexpr,
+):
+    program = tl.program_id(0)
+    if LONG:
+        program = program.to(tl.int64)
+    v = program * VALUES + tl.arange(0, VALUES)
+    here = v < n_values
+    f = v % n_features
+    table = tl.where(here, v // (n_rows * n_features) * n_features + f, f)
+    x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
+    n_knots = tl.load(n_knots_pointer + table)
+    first = 0
+    if WIDE:  # otherwise one program has whole rows, and need not count from anywhere
+        first = tl.program_id(1) * COLUMNS
+    rows = _encoded_rows(x, breaks_pointer + table * n_breaks, n_knots, first, KIND, DEGREE, STEPS, COLUMNS)
+    column = first + tl.arange(0, COLUMNS)[None, :]
+    tl.store(out_pointer + v[:, None] * size + column, rows, mask=here[:, None] & (column < size))
+
+
+@triton.jit(
+    do_not_specialize=["n_values", "n_rows", "n_features", "size"],
+    do_not_specialize_on_alignment=["n_knots_pointer", "out_pointer"],
+)
+def _row_sums(
+    grad_pointer,
+    n_knots_pointer,
+    out_pointer,
+    n_values,
+    n_rows,
+    n_features,
+    size,
+    DEGREE: tl.constexpr,
+    VALUES: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    LONG: tl.constexpr,
+):
+    """Add up each feature's own columns of the gradient, which normalised rows need whole."""
+    program = tl.program_id(0)
+    if LONG:
+        program = program.to(tl.int64)
+    v = program * VALUES + tl.arange(0, VALUES)
+    column = tl.arange(0, COLUMNS)[None, :]
+    here = v < n_values
+    table = v // (n_rows * n_features) * n_features + v % n_features
+    own_size = tl.load(n_knots_pointer + table, mask=here, other=0) + DEGREE + 1
+    known = here[:, None] & (column < own_size[:, None])
+    rows = tl.load(grad_pointer + v[:, None] * size + column, mask=known, other=0.0).to(tl.float32)
+    tl.store(out_pointer + v, tl.sum(rows, axis=1), mask=here)
+
+
+@triton.jit(
+    do_not_specialize=["n_rows", "n_features", "n_breaks", "size", "n_places"],
+    do_not_specialize_on_alignment=["breaks_pointer", "n_knots_pointer", "sums_pointer"],
+)
+def _backward(
+    grad_pointer,
+    sums_pointer,
+    x_pointer,
+    breaks_pointer,
+    n_knots_pointer,
+    x_grad_pointer,
+    parts_pointer,
+    n_rows,
+    n_features,
+    n_breaks,
+    size,
+    n_places,
+    KIND: tl.constexpr,
+    DEGREE: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    STEPS: tl.constexpr,
+    KNOTS: tl.constexpr,
+    WINDOW: tl.constexpr,
+    WITH_X: tl.constexpr,
+    WIDE: tl.constexpr,
+    LONG: tl.constexpr,
+):
+    """Run the scheme backwards for one feature of one group; see `encoding_cpu.run_backwards` for the formulas.
+
+    Where there are many knots, several programs have the same rows, each with some of the intervals.
+    """
+    table = tl.program_id(0)
+    group = table // n_features
+    f = table % n_features
+    if LONG:
+        group = group.to(tl.int64)
+    n_knots = tl.load(n_knots_pointer + table)
+    own = tl.arange(0, KNOTS)[:, None]  # the intervals whose sums are formed here
+    if WIDE:
+        own += tl.program_id(2) * KNOTS
+    sums = tl.zeros((KNOTS, WINDOW), tl.float32)
+    for block in range(BLOCKS):
+        row = (tl.program_id(1) * BLOCKS + block) * ROWS + tl.arange(0, ROWS)
+        here = row < n_rows
+        v = (group * n_rows + row) * n_features + f
+        x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
+        present = here & (x == x)
+        inside = present & (x >= 0.0) & (x <= 1.0)
+        x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
+        interval, t = _find(x, breaks_pointer + table * n_breaks, n_knots, DEGREE, STEPS)
+        levels, spans = _levels_at(x, t, DEGREE)
+        mine = here
+        if WIDE:
+            mine = here & (interval // KNOTS == tl.program_id(2))
+            present = present & mine
+
+        first = grad_pointer + v * size + interval
+        zero = tl.zeros((ROWS,), tl.float32)
+        slopes = (zero,) * (2 * DEGREE + 2)
+        local = ()
+        if KIND == _TAILS:
+            local = (zero,)
+            for r in tl.static_range(DEGREE):
+                local = local + (local[r] + tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
+        else:
+            for r in tl.static_range(DEGREE + 1):
+                local = local + (tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
+        if KIND == _NORMALISED:
+            heights = _to_unit_area(levels[DEGREE], t, DEGREE)
+            mean, scale = _moments(heights, n_knots + DEGREE + 1, DEGREE)
+            total = tl.load(sums_pointer + v, mask=present, other=0.0)
+            along = -mean * total
+            for r in tl.static_range(DEGREE + 1):
+                along += local[r] * heights[r]
+            along = along * scale * scale / (n_knots + DEGREE + 1)
+            before = ()
+            for r in tl.static_range(DEGREE + 1):
+                share = local[r] - total / (n_knots + DEGREE + 1) - (heights[r] - mean) * along
+                before = before + (scale * share,)
+            local = before
+        if KIND != _LOCAL and KIND != _TAILS:  # noqa: PLR1714 - Triton knows no `in`
+            raised = ()
+            for r in tl.static_range(DEGREE + 1):
+                span = 1.0 / (t[DEGREE + r + 1] - t[r])
+                g = local[r] * (DEGREE + 1) * span
+                pull = g * levels[DEGREE][r] * span
+                slopes = slopes[:r] + (slopes[r] + pull,) + slopes[r + 1 :]
+                slopes = slopes[: DEGREE + r + 1] + (slopes[DEGREE + r + 1] - pull,) + slopes[DEGREE + r + 2 :]
+                raised = raised + (g,)
+            local = raised
+        x_slope = zero
+        for q in tl.static_range(DEGREE, 0, -1):
+            lowered = ()
+            for r in tl.static_range(q):
+                u = (x - t[DEGREE + r + 1 - q]) * spans[q][r]
+                rise = local[r + 1] - local[r]
+                moved = levels[q - 1][r] * spans[q][r] * rise
+                x_slope += moved
+                slopes = slopes[: DEGREE + r + 1] + (slopes[DEGREE + r + 1] - u * moved,) + slopes[DEGREE + r + 2 :]
+                slopes = (
+                    slopes[: DEGREE + r + 1 - q]
+                    + (slopes[DEGREE + r + 1 - q] - (1.0 - u) * moved,)
+                    + slopes[DEGREE + r + 2 - q :]
+                )
+                lowered = lowered + (local[r] + u * rise,)
+            local = lowered
+        if WITH_X:
+            tl.store(x_grad_pointer + v, tl.where(inside, x_slope, 0.0), mask=mine)
+
+        columns = tl.arange(0, WINDOW)[None, :]
+        window = tl.zeros((ROWS, WINDOW), tl.float32)
+        for c in tl.static_range(2 * DEGREE + 2):
+            window = tl.where(columns == c, tl.where(present, slopes[c], 0.0)[:, None], window)
+        owners = (own == interval[None, :]).to(tl.float32)
+        sums = tl.dot(owners, window, sums, input_precision="tf32x3")
+    part = (tl.program_id(1) * tl.num_programs(0) + table) * n_places * WINDOW
+    tl.store(parts_pointer + part + own * WINDOW + tl.arange(0, WINDOW)[None, :], sums)
+
+
+def forward(x: Tensor, breaks: Tensor, n_knots: Tensor, out: Tensor, *, kind: int, degree: int) -> None:
+    """Fill `out`, a contiguous tensor of shape (G, B, F, size) of any float type."""
+    x, breaks, n_knots = x.contiguous(), breaks.contiguous(), n_knots.contiguous()
+    size = out.shape[-1]
+    if not x.numel():
+        return
+    columns = min(triton.next_power_of_2(size), WIDEST)
+    values = 4096 // columns
+    _forward[(triton.cdiv(x.numel(), values), triton.cdiv(size, columns))](
+        x,
+        breaks,
+        n_knots,
+        out,
+        x.numel(),
+        x.shape[1],
+        x.shape[2],
+        breaks.shape[-1],
+        size,
+        KIND=kind,
+        DEGREE=degree,
+        VALUES=values,
+        STEPS=(breaks.shape[-1] - 2).bit_length(),
+        COLUMNS=columns,
+        WIDE=size > columns,
+        LONG=out.numel() >= 2**31,
+    )
+
+
+class Spacings(NamedTuple):
+    """What breaks were made of, and the gradient of the penalty that was computed with them, if any."""
+
+    logits: Tensor
+    min_spacing: float
+    epsilon: float = 0.0
+    penalty_grad: Tensor | None = None
+
+
+def backward(
+    grad: Tensor,
+    x: Tensor,
+    breaks: Tensor,
+    n_knots: Tensor,
+    spacings: Spacings | None = None,
+    *,
+    kind: int,
+    degree: int,
+    with_x: bool,
+    out: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of x (nothing unless `with_x`) and of the breaks, zeros for the ends, which do not move.
+
+    With `spacings`, the second is that of the logits that breaks and penalty were made of; it is in `out` if given.
+    """
+    grad, x, breaks = grad.contiguous(), x.contiguous(), breaks.contiguous()
+    x_grad = torch.empty_like(x) if with_x else x.new_empty(())
+    if out is None:
+        out = torch.empty_like(breaks if spacings is None else spacings.logits)
+    n_tables, n_rows, size = breaks.shape[0] * breaks.shape[1], x.shape[1], grad.shape[-1]
+    if not x.numel():
+        if spacings is None or spacings.penalty_grad is None:
+            return x_grad, out.zero_()
+        logits, min_spacing, epsilon, penalty_grad = spacings
+        return x_grad, out.copy_(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon))
+    knots = max(triton.next_power_of_2(breaks.shape[-1]), 16)
+    tile = min(knots, WIDEST)
+    n_tiles = triton.cdiv(breaks.shape[-1] - 1, tile)
+    rows = 128 if n_rows > 4096 else 32
+    window = max(triton.next_power_of_2(2 * degree + 2), 16)
+    blocks = min(max(triton.cdiv(n_rows * n_tables * n_tiles, rows * 2048), 1), 64)
+    n_parts = triton.cdiv(n_rows, rows * blocks)
+    parts = torch.empty(n_parts, n_tables, knots, window, dtype=torch.float32, device=x.device)
+    long = grad.numel() >= 2**31
+    sums = x_grad
+    if kind == NORMALISED:
+        columns = triton.next_power_of_2(size)
+        values = max(4096 // columns, 16)
+        sums = torch.empty(x.numel(), dtype=torch.float32, device=x.device)
+        _row_sums[(triton.cdiv(x.numel(), values),)](
+            grad,
+            n_knots,
+            sums,
+            x.numel(),
+            n_rows,
+            x.shape[2],
+            size,
+            DEGREE=degree,
+            VALUES=values,
+            COLUMNS=columns,
+            LONG=long,
+        )
+    _backward[(n_tables, n_parts, n_tiles)](
+        grad,
+        sums,
+        x,
+        breaks,
+        n_knots,
+        x_grad,
+        parts,
+        n_rows,
+        x.shape[2],
+        breaks.shape[-1],
+        size,
+        knots,
+        KIND=kind,
+        DEGREE=degree,
+        ROWS=rows,
+        BLOCKS=blocks,
+        STEPS=(breaks.shape[-1] - 2).bit_length(),
+        KNOTS=tile,
+        WINDOW=window,
+        WITH_X=with_x,
+        WIDE=n_tiles > 1,
+        LONG=long,
+    )
+    made_of = Spacings(out, 0.0) if spacings is None else spacings
+    gather_sums[(n_tables,)](
+        parts,
+        n_knots,
+        out,
+        made_of.logits.contiguous(),
+        out if made_of.penalty_grad is None else made_of.penalty_grad.contiguous(),
+        x.shape[2],
+        breaks.shape[-1],
+        made_of.min_spacing,
+        made_of.epsilon,
+        N_PARTS=n_parts,
+        PARTS=min(triton.next_power_of_2(n_parts), 32),
+        DEGREE=degree,
+        KNOTS=knots,
+        WINDOW=window,
+        TO_LOGITS=spacings is not None,
+        WITH_PENALTY=made_of.penalty_grad is not None,
+    )
+    return x_grad, out
+
+
+def _rows_to_logits(
+    grad: Tensor,
+    x: Tensor,
+    breaks: Tensor,
+    n_knots: Tensor,
+    penalty_grad: Tensor | None,
+    logits: Tensor,
+    min_spacing: float,
+    epsilon: float,
+    *,
+    kind: int,
+    degree: int,
+    with_x: bool,
+    out: Tensor,
+) -> Tensor:
+    spacings = Spacings(logits, min_spacing, epsilon, penalty_grad)
+    return backward(grad, x, breaks, n_knots, spacings, kind=kind, degree=degree, with_x=with_x, out=out)[0]
+
+
+ENCODING = path_of(Loops(make_knots, knots_to_logits, forward, backward, _rows_to_logits))

@@ -1,0 +1,208 @@
+"""Tokens of a stack in Triton: blocks of values are multiplied by their weights and written where they belong."""
+
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+from triton import language as tl
+
+from knotwork._kernels.dispatch import Path
+
+__all__ = ["TOKENS"]
+
+ROWS, WIDEST = 32, 256
+"""Rows and most columns of a program, forward."""
+
+CHUNK = 64
+"""Rows and columns of tokens that a program takes at once, backward."""
+
+
+@triton.jit
+def _block(pointer, row, n_rows, token, n_products, size, SIZE: tl.constexpr):
+    """Return the blocks of a feature in some rows."""
+    value = tl.arange(0, SIZE)[None, :]
+    here = (row < n_rows) & (value < size)
+    return tl.load(pointer + (row.to(tl.int64) * n_products + token) * size + value, mask=here, other=0.0)
+
+
+@triton.jit
+def _weight(pointer, token, size, column, n_columns, SIZE: tl.constexpr):
+    """Return some columns of the weights of a feature."""
+    value = tl.arange(0, SIZE)[:, None]
+    here = (value < size) & (column < n_columns)
+    return tl.load(pointer + (token * size + value) * n_columns + column, mask=here, other=0.0)
+
+
+@triton.jit(do_not_specialize=["n_rows", "n_products", "n_categories", "size"])
+def _tokens_forward(
+    blocks_pointer,
+    weight_pointer,
+    categories_pointer,
+    bias_pointer,
+    cls_pointer,
+    tokens_pointer,
+    n_rows,
+    n_columns,
+    n_products,
+    n_categories,
+    size,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    SIZE: tl.constexpr,
+    CHUNKS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Write some columns of one token of some rows."""
+    place, member = tl.program_id(1) - 1, tl.program_id(2).to(tl.int64)
+    row = tl.program_id(0) // CHUNKS * ROWS + tl.arange(0, ROWS)[:, None]
+    column = tl.program_id(0) % CHUNKS * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    here = (row < n_rows) & (column < n_columns)
+    value = tl.zeros((ROWS, COLUMNS), tl.float32)
+    if place < 0:
+        value += tl.load(cls_pointer + member * n_columns + column, mask=column < n_columns, other=0.0)
+    else:
+        own = (member * (n_products + n_categories) + place) * n_columns
+        if place < n_products:
+            blocks = blocks_pointer + member * n_rows * n_products * size
+            block = _block(blocks, row, n_rows, place, n_products, size, SIZE)
+            weights = weight_pointer + member * n_products * size * n_columns
+            weight = _weight(weights, place, size, column, n_columns, SIZE)
+            value += tl.dot(block, weight, input_precision=PRECISION)
+        else:
+            at = ((member * n_rows + row) * n_categories + place - n_products) * n_columns + column
+            value += tl.load(categories_pointer + at, mask=here, other=0.0).to(tl.float32)
+        value += tl.load(bias_pointer + own + column, mask=column < n_columns, other=0.0)
+    n_tokens = 1 + n_products + n_categories
+    tokens = tokens_pointer + ((member * n_rows + row) * n_tokens + place + 1) * n_columns + column
+    tl.store(tokens, value.to(tokens_pointer.dtype.element_ty), mask=here)
+
+
+@triton.jit(do_not_specialize=["n_rows", "n_products", "n_tokens", "size"])
+def _weights_backward(
+    grad_pointer,
+    blocks_pointer,
+    out_pointer,
+    n_rows,
+    n_columns,
+    n_products,
+    n_tokens,
+    size,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    SIZE: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Write the gradient of some columns of a feature's weights."""
+    place, member = tl.program_id(1), tl.program_id(2).to(tl.int64)
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    blocks = blocks_pointer + member * n_rows * n_products * size
+    sums = tl.zeros((SIZE, COLUMNS), tl.float32)
+    for step in range(BLOCKS):
+        row = step * ROWS + tl.arange(0, ROWS)[:, None]
+        block = _block(blocks, row, n_rows, place, n_products, size, SIZE)
+        grads = grad_pointer + ((member * n_rows + row) * n_tokens + place + 1) * n_columns + column
+        grad = tl.load(grads, mask=(row < n_rows) & (column < n_columns), other=0.0)
+        sums += tl.dot(tl.trans(block), grad, input_precision=PRECISION)
+    value = tl.arange(0, SIZE)[:, None]
+    out = out_pointer + ((member * n_products + place) * size + value) * n_columns + column
+    tl.store(out, sums.to(out_pointer.dtype.element_ty), mask=(value < size) & (column < n_columns))
+
+
+@triton.jit(do_not_specialize=["n_rows", "n_products", "n_tokens", "size"])
+def _blocks_backward(
+    grad_pointer,
+    weight_pointer,
+    out_pointer,
+    n_rows,
+    n_columns,
+    n_products,
+    n_tokens,
+    size,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    SIZE: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Write the gradient of a feature's blocks in some rows."""
+    place, member = tl.program_id(1), tl.program_id(2).to(tl.int64)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    weights = weight_pointer + member * n_products * size * n_columns
+    sums = tl.zeros((ROWS, SIZE), tl.float32)
+    for step in range(BLOCKS):
+        column = step * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+        weight = _weight(weights, place, size, column, n_columns, SIZE)
+        grads = grad_pointer + ((member * n_rows + row) * n_tokens + place + 1) * n_columns + column
+        grad = tl.load(grads, mask=(row < n_rows) & (column < n_columns), other=0.0)
+        sums += tl.dot(grad, tl.trans(weight), input_precision=PRECISION)
+    value = tl.arange(0, SIZE)[None, :]
+    out = out_pointer + ((member * n_rows + row) * n_products + place) * size + value
+    tl.store(out, sums.to(out_pointer.dtype.element_ty), mask=(row < n_rows) & (value < size))
+
+
+def _tile(rows: int, columns: int, size: int) -> dict[str, int | str]:
+    """Return what a kernel is compiled for; of each, a product takes 16 at least. TF32 is used where torch may."""
+    return {
+        "ROWS": rows,
+        "COLUMNS": columns,
+        "SIZE": max(16, triton.next_power_of_2(size)),
+        "PRECISION": "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32",
+    }
+
+
+def _tokens(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cls: Tensor) -> Any:
+    """Write the tokens; of the parameters of `make_tokens`, those without values are never read."""
+    blocks, weight = blocks.contiguous(), weight.contiguous()
+    n_members, n_rows, n_products, size = blocks.shape
+    n_categories, n_columns = categories.shape[2:]
+    n_tokens, columns = 1 + n_products + n_categories, min(WIDEST, max(16, triton.next_power_of_2(n_columns)))
+    chunks = triton.cdiv(n_columns, columns)
+    tokens = torch.empty(n_members, n_rows, n_tokens, n_columns, dtype=weight.dtype, device=weight.device)
+    _tokens_forward[(triton.cdiv(n_rows, ROWS) * chunks, n_tokens, n_members)](
+        blocks,
+        weight,
+        categories.contiguous(),
+        bias.contiguous(),
+        cls.contiguous(),
+        tokens,
+        n_rows,
+        n_columns,
+        n_products,
+        n_categories,
+        size,
+        CHUNKS=chunks,
+        **_tile(ROWS, columns, size),
+    )
+    return (tokens,), (blocks, weight, categories[:0], bias[:0], cls[:0])  # of the last three, the types
+
+
+def _slopes(grads: Any, kept: Any, needed: Any) -> Any:
+    (grad,), (blocks, weight, *others) = grads, kept
+    weight_grad, blocks_grad = _products_backward(grad, blocks, weight, blocks_too=needed[0])
+    sums, (categories_type, bias_type, cls_type) = grad.sum(1), (like.dtype for like in others)
+    categories_grad = grad[:, :, 1 + blocks.shape[2] :].to(categories_type)
+    own = (sums[:, 1:].to(bias_type), sums[:, 0].to(cls_type))
+    return blocks_grad if needed[0] else None, weight_grad, categories_grad, *own
+
+
+def _products_backward(grad: Tensor, blocks: Tensor, weight: Tensor, *, blocks_too: bool) -> tuple[Tensor, Tensor]:
+    """Return the gradients of weights and, if it is wanted, of blocks, from that of the tokens."""
+    n_members, n_rows, n_products, size = blocks.shape
+    n_tokens, n_columns = grad.shape[2:]
+    blocks_grad, weight_grad = torch.empty_like(blocks if blocks_too else blocks[:0]), torch.empty_like(weight)
+    if not n_products:
+        return weight_grad, blocks_grad
+    grad, shape = grad.contiguous(), (n_rows, n_columns, n_products, n_tokens, size)
+    tile = _tile(CHUNK, CHUNK, size)
+    n_blocks, n_chunks = triton.cdiv(n_rows, CHUNK), triton.cdiv(n_columns, CHUNK)
+    _weights_backward[(n_chunks, n_products, n_members)](
+        grad, blocks, weight_grad, *shape, BLOCKS=triton.next_power_of_2(n_blocks), **tile
+    )
+    if blocks_too:
+        _blocks_backward[(n_blocks, n_products, n_members)](grad, weight, blocks_grad, *shape, BLOCKS=n_chunks, **tile)
+    return weight_grad, blocks_grad
+
+
+TOKENS = Path(_tokens, _slopes)

@@ -1,0 +1,354 @@
+"""Every path of the encoding computes what the definition says, forward and backward."""
+
+import numpy as np
+import pytest
+import torch
+
+from knotwork import basis
+from knotwork._kernels.encoding import (
+    AFFINE,
+    LOCAL,
+    NORMALISED,
+    PLAIN,
+    TAILS,
+    Knots,
+    Layout,
+    Part,
+    breaks_from_widths,
+    encode,
+    encoding_formula,
+    rows_formula,
+    spacing_penalty,
+    widths_from_logits,
+)
+from knotwork.basis import FAMILIES, Basis, Family
+from knotwork.errors import ArgumentError
+
+CASES = [("bspline", d) for d in range(5)] + [("mspline", d) for d in range(5)] + [("ispline", d) for d in range(5)]
+CASES += [("ple", 0), ("normalised", 1), ("normalised", 3)]
+
+
+def encode_rows(x, breaks, counts, *, kind, degree, size):
+    """The encoding of one kind on given breaks."""
+    return encode(x, Knots(counts, breaks), [Part(kind, degree, 0, len(x))], size=size).values
+
+
+def make_knots(logits, counts, **spacing):
+    """Breaks and penalties alone."""
+    n_groups, n_features = counts.shape
+    return encode(logits.new_empty(n_groups, 0, n_features), Knots(counts, logits=logits, **spacing), (), size=1)
+
+
+def make_case(n_groups, n_rows, n_knots, *, seed=0, dtype=torch.float64, tight=False):
+    """Random knots, some at the smallest spacing, and values at ends, knots, outside, between and missing.
+
+    Each group has the numbers of knots of the one before it, moved on by one feature.
+    """
+    random = np.random.default_rng(seed)
+    counts = np.stack([np.roll(n_knots, group) for group in range(n_groups)])
+    breaks = np.ones((n_groups, len(n_knots), max(n_knots) + 2))
+    for group in range(n_groups):
+        for feature, count in enumerate(counts[group]):
+            widths = random.dirichlet(np.ones(count + 1)) + (0.02 if not tight else 0.0)
+            if tight:
+                widths[: count // 2] = 0.0
+            widths = 1e-3 + (1 - (count + 1) * 1e-3) * widths / widths.sum()
+            breaks[group, feature, : count + 1] = np.concatenate(([0.0], np.cumsum(widths)[:-1]))
+    x = random.uniform(-0.1, 1.1, (n_groups, n_rows, len(n_knots)))
+    x[:, 0], x[:, 1] = 0.0, 1.0
+    for group in range(n_groups):
+        for feature, count in enumerate(counts[group]):
+            places = np.arange(2, min(2 + count, n_rows))
+            x[group, places, feature] = breaks[group, feature, 1 : len(places) + 1]
+    return torch.tensor(x, dtype=dtype), torch.tensor(breaks, dtype=dtype), torch.tensor(counts, dtype=torch.int32)
+
+
+def make_layout(family, degree):
+    return Layout("mspline", degree, normalised=True) if family == "normalised" else Layout(family, degree)
+
+
+def definition(family, degree, x, breaks, n_knots, size):
+    """The definition, value by value; a missing value is a row of zeros."""
+    out = np.zeros((*x.shape, size))
+    for group in range(x.shape[0]):
+        for feature, count in enumerate(n_knots[group].tolist()):
+            made = basis.make_basis(
+                family if family != "normalised" else "mspline",
+                breaks[group, feature, 1 : count + 1].double().numpy(),
+                degree=degree,
+            )
+            rows = made.evaluate(x[group, :, feature].double().numpy())
+            if family == "normalised":
+                rows = torch.nn.functional.layer_norm(torch.tensor(rows), (made.size,)).numpy()
+            out[group, :, feature, : made.size] = rows
+    return torch.tensor(np.nan_to_num(out, nan=0.0))
+
+
+@pytest.mark.parametrize(("family", "degree"), CASES)
+@pytest.mark.parametrize("n_knots", [[5, 5, 5], [0, 3, 11], [26]])
+@pytest.mark.parametrize("tight", [False, True])
+def test_cpu_and_plain_torch_equal_the_definition(family, degree, n_knots, tight):
+    layout = make_layout(family, degree)
+    x, breaks, counts = make_case(2, 60, n_knots, tight=tight)
+    x[0, 40, 0] = torch.nan
+    size = layout.size(max(n_knots))
+    expected = definition(family, degree, x, breaks, counts, size)
+    settings = {"kind": layout.kind, "degree": layout.scheme, "size": size}
+    scale = expected.abs().max()
+    for path in (encode_rows, rows_formula):
+        torch.testing.assert_close(path(x, breaks, counts, **settings) / scale, expected / scale, rtol=0, atol=1e-12)
+    single = encode_rows(x.float(), breaks.float(), counts, **settings)
+    assert single.dtype == torch.float32
+    torch.testing.assert_close(single.double() / scale, expected / scale, rtol=0, atol=3e-4 if tight else 2e-5)
+
+
+@pytest.mark.parametrize(("family", "degree"), [case for case in CASES if case[1] or case[0] != "bspline"])
+@pytest.mark.parametrize("n_knots", [[4, 4], [1, 6]])
+def test_gradients_are_those_of_differences(family, degree, n_knots):
+    layout = make_layout(family, degree)
+    x, breaks, counts = make_case(2, 7, n_knots, seed=3)
+    random = np.random.default_rng(0)
+    x[:, 2:] = torch.tensor(random.uniform(0.01, 0.99, x[:, 2:].shape))  # differences across a knot mean nothing
+    interior = torch.arange(max(n_knots)) < counts[..., None]
+
+    def run(values, knots):
+        inner = torch.where(interior, knots, 1.0)
+        full = torch.cat([torch.zeros_like(inner[..., :1]), inner, torch.ones_like(inner[..., :1])], dim=-1)
+        return encode_rows(values, full, counts, kind=layout.kind, degree=layout.scheme, size=layout.size(max(n_knots)))
+
+    values = x[:, 2:].clone().requires_grad_()
+    knots = breaks[..., 1:-1].clone().requires_grad_()
+    assert torch.autograd.gradcheck(run, (values, knots))
+
+
+def test_steps_have_no_gradient():
+    x, breaks, counts = make_case(1, 50, [5])
+    inputs = [tensor.requires_grad_() for tensor in (x, breaks)]
+    gradients = torch.autograd.grad(encode_rows(*inputs, counts, kind=0, degree=0, size=6).sum(), inputs)
+    assert all(bool((gradient == 0).all()) for gradient in gradients)
+
+
+@pytest.mark.parametrize(("family", "degree"), [case for case in CASES if case != ("bspline", 0)])
+def test_closed_form_gradients_equal_autograd(family, degree):
+    layout = make_layout(family, degree)
+    x, breaks, counts = make_case(3, 300, [9, 4, 7])
+    x[1, 50, 1] = torch.nan
+    settings = {"kind": layout.kind, "degree": layout.scheme, "size": layout.size(9)}
+    gradient = torch.randn(*x.shape, settings["size"], dtype=torch.float64)
+    results = []
+    for path in (encode_rows, rows_formula):
+        inputs = [tensor.clone().requires_grad_() for tensor in (x, breaks)]
+        results.append(torch.autograd.grad(path(*inputs, counts, **settings), inputs, gradient, allow_unused=True))
+    own, auto = (result[1] for result in results)
+    auto = torch.zeros_like(own) if auto is None else auto
+    place = torch.arange(own.shape[-1])
+    interior = (place >= 1) & (place <= counts[..., None])
+    pair = [torch.where(interior, tensor, 0.0) for tensor in (own, auto)]
+    torch.testing.assert_close(*pair, rtol=1e-9, atol=1e-9 * float(auto.abs().max() + 1))
+    own, auto = (result[0] for result in results)
+    auto = torch.zeros_like(own) if auto is None else auto
+    between = (x > 0) & (x < 1)  # at an end, plain torch halves the gradient between inside and outside
+    torch.testing.assert_close(own[between], auto[between], rtol=1e-9, atol=1e-9 * float(auto.abs().max() + 1))
+
+
+def test_nothing_is_kept_for_backward_but_values_and_knots():
+    x, breaks, counts = make_case(1, 100, [5, 5])
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor.shape) or tensor, lambda t: t):
+        encode_rows(x, breaks.requires_grad_(), counts, kind=0, degree=3, size=9)
+    assert sorted(kept) == sorted([x.shape, breaks.shape, counts.shape])
+
+
+def test_threads_do_not_change_sums():
+    x, breaks, counts = make_case(1, 5000, [12] * 4, dtype=torch.float32)
+    gradient = torch.randn(1, 5000, 4, 16)
+    sums = []
+    before = torch.get_num_threads()
+    for n_threads in (1, 2):
+        torch.set_num_threads(n_threads)
+        leaf = breaks.clone().requires_grad_()
+        sums.append(torch.autograd.grad(encode_rows(x, leaf, counts, kind=0, degree=3, size=16), leaf, gradient)[0])
+    torch.set_num_threads(before)
+    assert torch.equal(*sums)
+
+
+def test_empty_batches():
+    x, breaks, counts = make_case(1, 3, [5])
+    leaf = breaks.requires_grad_()
+    out = encode_rows(x[:, :0], leaf, counts, kind=2, degree=4, size=9)
+    assert out.shape == (1, 0, 1, 9)
+    out.sum().backward()
+    assert torch.equal(leaf.grad, torch.zeros_like(leaf))
+
+
+@pytest.mark.parametrize("n_knots", [[7, 7, 7], [3, 7, 0]])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_compiled_spacings_equal_plain_torch(n_knots, dtype):
+    counts = torch.tensor([n_knots, n_knots[::-1]], dtype=torch.int32)
+    logits = torch.randn(2, 3, 8, dtype=dtype, requires_grad=True)
+    widths = widths_from_logits(logits, counts, 1e-3)
+    expected = breaks_from_widths(widths, counts), spacing_penalty(widths, counts, 1e-6)
+    made = make_knots(logits, counts)
+    got = made.breaks, made.penalty
+    tolerance = {"rtol": 1e-5, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-12, "atol": 1e-12}
+    gradients = torch.randn_like(expected[0]), torch.randn_like(expected[1])
+    for used in ((0,), (1,), (0, 1)):
+        pair = [[outputs[i] for i in used] for outputs in (got, expected)]
+        slopes = [gradients[i] for i in used]
+        for own, plain in zip(*pair, strict=True):
+            torch.testing.assert_close(own, plain, **tolerance)
+        torch.testing.assert_close(
+            *(torch.autograd.grad(outputs, logits, slopes, retain_graph=True)[0] for outputs in pair), **tolerance
+        )
+
+
+def hinges(x, breaks, n_knots, *, degree, size):
+    """A family without compiled code: ``relu(x - k)`` for 0 and every knot k, to a power."""
+    used = torch.arange(size) <= n_knots[:, None, :, None]
+    starts = torch.nn.functional.pad(breaks[..., :-1], (0, size - breaks.shape[-1] + 1))
+    return torch.where(used, torch.relu(x[..., None] - starts[:, None]), 0.0) ** degree
+
+
+class Hinges(Basis):
+    """The same in NumPy is not needed here."""
+
+    size = property(lambda self: len(self.knots) + 1)
+    _values = _slopes = None
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch):
+    monkeypatch.setitem(FAMILIES, "hinges", Family(Hinges, "Hinges", "HG", function=hinges))
+    short = Family(Hinges, "Short", "SH", function=lambda x, *_, **__: x[..., None])
+    monkeypatch.setitem(FAMILIES, "short", short)
+
+
+# Kind, degree, whether knots are learned, members, features, family.
+STACKS = {
+    "one part": [Part(LOCAL, 3, 0, 5, learned=True)],
+    "parts": [
+        Part(AFFINE, 0, 0, 1),
+        Part(LOCAL, 3, 1, 2, learned=True),
+        Part(TAILS, 4, 2, 3),
+        Part(TAILS, 4, 3, 4, learned=True),
+        Part(NORMALISED, 2, 4, 5, learned=True),
+    ],
+    "features": [
+        Part(LOCAL, 3, 0, 2, learned=True, features=(0, 2)),
+        Part(AFFINE, 0, 0, 2, learned=True, features=(1,)),
+        Part(TAILS, 1, 2, 5),
+    ],
+    "own functions": [
+        Part(PLAIN, 1, 0, 1, learned=True, family="hinges"),
+        Part(PLAIN, 2, 1, 2, family="hinges"),
+        Part(LOCAL, 3, 2, 3, learned=True),
+        Part(TAILS, 4, 3, 5, features=(0, 2)),
+        Part(PLAIN, 1, 3, 5, features=(1,), family="hinges"),
+    ],
+}
+SIZE = 14
+
+
+def make_stack(parts, dtype=torch.float64, n_rows=60):
+    """Values, knots of a stack of five members as leaves, and what is learned."""
+    x, breaks, counts = make_case(5, n_rows, [5, 9, 2], dtype=dtype)
+    x[0, 40, 1] = torch.nan
+    learned = torch.zeros(5, dtype=torch.bool)
+    for part in parts:
+        learned[part.start : part.stop] = part.learned
+    logits = torch.randn(5, 3, 10, dtype=dtype)
+    return [tensor.clone().requires_grad_() for tensor in (x, breaks, logits)], counts, learned
+
+
+def plain_stack(x, breaks, logits, counts, learned, parts):
+    """The formula, and functions of their own where parts have some."""
+    settings = {"size": SIZE, "dtype": x.dtype, "min_spacing": 1e-3, "epsilon": 1e-6}
+    built_in = [part for part in parts if not part.family]
+    values, penalty, made = encoding_formula(logits, breaks, x, counts, learned, parts=built_in, **settings)
+    for part in parts:
+        if part.family:
+            own = part.of(x, 2)
+            inside = own.nan_to_num(0.0).clamp(0, 1)
+            rows = part.function(inside, part.of(made), part.of(counts), degree=part.degree, size=SIZE)
+            part.write(values, torch.where(own.isnan()[..., None], 0.0, rows), axis=2)
+    return values, penalty, made
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_stack_equals_the_formula(stack):
+    parts = STACKS[stack]
+    leaves, counts, learned = make_stack(parts)
+    x, breaks, logits = leaves
+    made = encode(x, Knots(counts, breaks, logits, learned), parts, size=SIZE)
+    expected = plain_stack(*leaves, counts, learned, parts)
+    assert bool((made.penalty != 0).eq(learned).all())
+    gradients = [torch.randn_like(tensor) for tensor in expected]
+    outputs = made.values, made.penalty, made.breaks
+    for got, plain in zip(outputs, expected, strict=True):
+        torch.testing.assert_close(got, plain, rtol=1e-10, atol=1e-10)
+    for used in ((0,), (1,), (2,), (0, 1, 2)):
+        pair = [
+            torch.autograd.grad(
+                [results[i] for i in used],
+                leaves,
+                [gradients[i] for i in used],
+                retain_graph=True,
+                allow_unused=True,
+                materialize_grads=True,
+            )
+            for results in (outputs, expected)
+        ]
+        between = (x > 0) & (x < 1)  # at an end, plain torch halves the gradient between inside and outside
+        interior = torch.arange(breaks.shape[-1]) - 1 < counts[..., None]
+        interior[..., 0] = False
+        for got, plain, counted in zip(*pair, (between, interior, torch.ones_like(logits) > 0), strict=True):
+            scale = 1.0 + float(plain.abs().nan_to_num(0).max())
+            torch.testing.assert_close(got[counted] / scale, plain[counted] / scale, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_gradients_of_functions_of_their_own_are_those_of_differences(learned):
+    part, mixed = Part(PLAIN, 2, 0, 1, learned=learned, family="hinges"), Part(LOCAL, 3, 1, 2, learned=learned)
+    counts = torch.full((2, 1), 3, dtype=torch.int32)
+    x = torch.rand(2, 6, 1, dtype=torch.float64, requires_grad=True)
+    logits = torch.randn(2, 1, 4, dtype=torch.float64, requires_grad=True)
+    breaks = torch.tensor([0.0, 0.2, 0.5, 0.7, 1.0], dtype=torch.float64).repeat(2, 1, 1)
+
+    def run(x, logits):
+        knots = Knots(counts, logits=logits) if learned else Knots(counts, breaks + 0.0 * logits.sum())
+        made = encode(x, knots, [part, mixed], size=7)
+        return made.values, made.breaks
+
+    assert torch.autograd.gradcheck(run, (x, logits))
+
+
+def test_functions_of_their_own_must_fill_their_columns():
+    x, breaks, counts = make_case(1, 20, [5])
+    part = Part(PLAIN, 1, 0, 1, family="short")
+    with pytest.raises(ArgumentError, match="function must return rows of shape"):
+        encode(x, Knots(counts, breaks), [part], size=6)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_values_and_penalty_may_go_backward_one_after_the_other(order):
+    parts = STACKS["one part"]
+    (x, _, logits), counts, _ = make_stack(parts)
+    x = x.detach()
+    made = encode(x, Knots(counts, logits=logits), parts, size=SIZE)
+    whole = encode(x, Knots(counts, logits=logits), parts, size=SIZE)
+    (expected,) = torch.autograd.grad(whole.values.sin().sum() + whole.penalty.sum(), logits)
+    losses = made.values.sin().sum(), made.penalty.sum()
+    for place in order:
+        losses[place].backward()
+    torch.testing.assert_close(logits.grad, expected)
+
+
+def test_what_changed_between_two_passes_backward_is_noticed():
+    parts = STACKS["one part"]
+    (x, _, logits), counts, _ = make_stack(parts)
+    made = encode(x.detach(), Knots(counts, logits=logits), parts, size=SIZE)
+    made.values.sum().backward()
+    with torch.no_grad():
+        logits.add_(1.0)
+    with pytest.raises(RuntimeError, match="modified in place"):
+        made.penalty.sum().backward()

@@ -1,0 +1,233 @@
+"""The Triton kernels of attention, gated units and layer norm against plain torch: on a GPU, or in the interpreter.
+
+`test_triton` runs this file in a process of its own (``TRITON_INTERPRET=1``); on a GPU it can be run directly.
+"""
+
+import pytest
+import torch
+
+from knotwork._kernels import attention_triton, dropout_triton, layer_norm_triton, reglu_triton
+from knotwork._kernels.attention import attention, divided, weighted_values
+from knotwork._kernels.dropout import Noise, member_keys
+from knotwork._kernels.layer_norm import add_layer_norm, add_layer_norm_formula, layer_norm, layer_norm_formula
+from knotwork._kernels.reglu import reglu_dropout, reglu_formula
+from knotwork._kernels.tokens import make_tokens, tokens_formula
+from tests.kernels.cases import DEVICE, GPU, on_triton
+
+__all__ = ["on_triton"]
+pytestmark = pytest.mark.usefixtures("on_triton")
+
+# The interpreter multiplies no bfloat16, and rounds to it towards zero.
+TOLERANCES = {torch.float32: 1e-5, torch.float16: 4e-3} | ({torch.bfloat16: 3e-2} if GPU else {})
+
+
+def close(got, expected, tolerance):
+    scale = max(float(expected.abs().max()), 1e-6)
+    torch.testing.assert_close(got.cpu().double() / scale, expected.cpu().double() / scale, rtol=0, atol=tolerance)
+
+
+def make_noise(n_members):
+    return Noise(torch.arange(n_members, device=DEVICE) * 977 + 3, torch.full((n_members,), 12, device=DEVICE))
+
+
+SHAPES = [(3, 2, 5, 2, 24), (2, 3, 15, 3, 24), (1, 2, 33, 2, 24), (2, 1, 16, 1, 8)]
+LONG = [(2, 1, 70, 1, 24), (1, 1, 130, 1, 8)]
+MANY_ROWS = (2, 9, 3, 3, 5)  # more than a program takes, and heads and widths that are no powers of two
+
+
+def attend(leaves, noise, n_heads, p):
+    qkv, first, bias = leaves
+    return attention(qkv, n_heads, p, noise, 5, bias=bias, first=first)
+
+
+def definition(qkv, first, bias, n_heads, p, noise):
+    """Compute attention in float64, whatever its length."""
+    q, kv = divided(qkv, first)
+    if bias is not None:
+        own = bias[:, None, None]
+        q, kv = q + own[..., : q.shape[-1]], kv + own[..., q.shape[-1] :]
+    return weighted_values(q, kv, n_heads, p=p, keys=member_keys(noise, 5))
+
+
+def check_attention(shape, p, dtype, *, with_bias, first):
+    """Compare with the definition, and a member alone with the same member among others."""
+    n_members, n_rows, n_tokens, n_heads, size = shape
+    torch.manual_seed(0)
+    width, n_queries = n_heads * size, 1 if first else n_tokens
+    qkv = (2 * torch.randn(n_members, n_rows, n_tokens, (2 if first else 3) * width, device=DEVICE)).to(dtype)
+    queries = torch.randn(n_members, n_rows, 1, width, device=DEVICE).to(dtype) if first else None
+    bias = torch.randn(n_members, 3 * width, device=DEVICE) if with_bias else None
+    grad = torch.randn(n_members, n_rows, n_queries, width, device=DEVICE).to(dtype)
+    noise = make_noise(n_members)
+    given = [qkv, queries, bias]
+    exact = [None if each is None else each.double().requires_grad_() for each in given]
+    expected = definition(*exact, n_heads, p, noise)
+    expected_grads = torch.autograd.grad(expected, [each for each in exact if each is not None], grad.double())
+    leaves = [None if each is None else each.clone().requires_grad_() for each in given]
+    got = attend(leaves, noise, n_heads, p)
+    got_grads = torch.autograd.grad(got, [each for each in leaves if each is not None], grad)
+    assert got.dtype == got_grads[0].dtype == dtype
+    close(got.detach(), expected.detach(), TOLERANCES[dtype])
+    for own, plain in zip(got_grads, expected_grads, strict=True):
+        close(own, plain, TOLERANCES[dtype])
+    alone = [None if each is None else each[-1:].clone().requires_grad_() for each in given]
+    once = attend(alone, Noise(*(each[-1:] for each in noise)), n_heads, p)
+    assert torch.equal(once[0], got[-1]), "a member alone must give the same bits"
+    assert torch.equal(torch.autograd.grad(once, alone[0], grad[-1:])[0][0], got_grads[0][-1])
+
+
+@pytest.mark.parametrize(("p", "dtype"), [*((0.2, dtype) for dtype in TOLERANCES), (0.0, torch.float32)], ids=str)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_attention(shape, p, dtype):
+    check_attention(shape, p, dtype, with_bias=False, first=False)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize(("p", "with_bias", "first"), [(0.2, True, False), (0.2, True, True), (0.0, False, True)])
+@pytest.mark.parametrize("shape", [SHAPES[0], SHAPES[2]])
+def test_attention_with_a_bias_or_the_first_query_alone(shape, p, with_bias, first, dtype):
+    check_attention(shape, p, dtype, with_bias=with_bias, first=first)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("shape", LONG)
+def test_attention_among_many_tokens(shape, first, dtype):
+    check_attention(shape, 0.2, dtype, with_bias=True, first=first)
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_attention_in_many_rows(first):
+    check_attention(MANY_ROWS, 0.2, torch.float32, with_bias=True, first=first)
+
+
+def test_the_first_query_among_more_tokens_than_its_own_kernel_holds():
+    shape = (1, 1, 130, 4, 24)
+    assert not attention_triton.holds(130, 4, 24)
+    check_attention(shape, 0.2, torch.float32, with_bias=True, first=True)
+
+
+def test_rows_lie_where_a_grid_may_be_long():
+    settings = attention_triton.Settings(8, 0.0, False)
+    q = torch.empty(3, 2**18, 9, 192, device="meta")
+    assert attention_triton._grid(q, settings, {"ROWS": 1}) == (8 * 2**18, 3)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("shape", [(3, 0, 5, 70, 24), (2, 3, 17, 7, 24), (0, 2, 4, 3, 24), (1, 1, 4, 5, 260)], ids=str)
+@pytest.mark.parametrize("learned", [True, False])
+def test_tokens(learned, shape, dtype):
+    n_products, n_categories, size, n_rows, width = shape
+    torch.manual_seed(0)
+    n_members = 2
+    given = [
+        torch.randn(n_members, n_rows, n_products, size, device=DEVICE).to(dtype),
+        torch.randn(n_members, n_products, size, width, device=DEVICE).to(dtype),
+        torch.randn(n_members, n_rows, n_categories, width, device=DEVICE).to(dtype),
+        torch.randn(n_members, n_products + n_categories, width, device=DEVICE),
+        torch.randn(n_members, width, device=DEVICE),
+    ]
+    first = 0 if learned else 1
+    exact = [each.double().requires_grad_(place >= first) for place, each in enumerate(given)]
+    expected = tokens_formula(*exact)
+    leaves = [each.clone().requires_grad_(place >= first) for place, each in enumerate(given)]
+    got = make_tokens(*leaves)
+    assert got.dtype == dtype
+    close(got.detach(), expected.detach(), TOLERANCES[dtype])
+    grad = torch.randn(got.shape, device=DEVICE).to(dtype)
+    own_grads = torch.autograd.grad(got, leaves[first:], grad)
+    plain_grads = torch.autograd.grad(expected, exact[first:], grad.double(), allow_unused=True)
+    for own, plain, leaf in zip(own_grads, plain_grads, leaves[first:], strict=True):
+        assert own.shape == leaf.shape
+        assert own.dtype == leaf.dtype
+        if own.numel():
+            close(own, plain, TOLERANCES[dtype])
+
+
+def test_keys():
+    noise = make_noise(3)
+    for stream in (0, 1, 7):
+        assert torch.equal(dropout_triton.member_keys(noise, stream), member_keys(noise, stream))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("p", [0.0, 0.6])
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("shape", [(3, 7, 2, 170), (2, 140, 64), (1, 5)])
+def test_reglu(shape, with_bias, p, dtype, monkeypatch):
+    monkeypatch.setattr(reglu_triton, "MOST_PARTS", 2)  # so that programs of 140 rows take several blocks
+    torch.manual_seed(0)
+    bias = torch.randn(shape[0], 2 * shape[-1], device=DEVICE) if with_bias else None
+    x = torch.randn(*shape[:-1], 2 * shape[-1], device=DEVICE).to(dtype)
+    x[0, ..., -1] = 0.0
+    noise = make_noise(shape[0])
+    exact = x.double().requires_grad_()
+    exact_bias = None if bias is None else bias.double().requires_grad_()
+    expected = reglu_formula(exact, exact_bias, p=p, noise=noise, stream=4)
+    grad = torch.randn(shape, device=DEVICE).to(dtype)
+    wanted = [exact] if bias is None else [exact, exact_bias]
+    expected_grads = torch.autograd.grad(expected, wanted, grad.double())
+    leaves = [x.clone().requires_grad_(), None if bias is None else bias.clone().requires_grad_()]
+    got = reglu_dropout(leaves[0], p, noise, 4, bias=leaves[1])
+    got_grads = torch.autograd.grad(got, leaves[: len(wanted)], grad)
+    assert got.dtype == got_grads[0].dtype == dtype
+    tolerance = 2e-6 if dtype == torch.float32 else 8e-3
+    close(got.detach(), expected.detach(), tolerance)
+    for own, plain in zip(got_grads, expected_grads, strict=True):
+        close(own, plain, 2 * tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(2, 9, 5, 24), (2, 50, 192), (1, 3, 1000), (2, 1, 1)])
+def test_layer_norm(shape, dtype, monkeypatch):
+    monkeypatch.setattr(layer_norm_triton, "MOST_PARTS", 2)  # so that programs of 50 rows take several blocks
+    torch.manual_seed(0)
+    x = (3 * torch.randn(shape, device=DEVICE) + 5).to(dtype)
+    grad = torch.randn(shape, device=DEVICE).to(dtype)
+    weight, bias = (torch.randn(shape[0], shape[-1], device=DEVICE) for _ in range(2))
+    exact = [tensor.double().requires_grad_() for tensor in (x, weight, bias)]
+    expected = layer_norm_formula(*exact, epsilon=1e-5)
+    leaves = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
+    got = layer_norm(*leaves)
+    gradients = torch.autograd.grad(got, leaves, grad)
+    tolerance = 2e-6 if dtype == torch.float32 else 8e-3
+    close(got.detach(), expected.detach(), tolerance)
+    assert got.dtype == dtype
+    for own, plain, leaf in zip(gradients, torch.autograd.grad(expected, exact, grad.double()), leaves, strict=True):
+        assert own.dtype == leaf.dtype
+        close(own, plain, tolerance)
+    alone = [tensor[:1].detach().requires_grad_() for tensor in leaves]
+    once = torch.autograd.grad(layer_norm(*alone), alone, grad[:1])
+    assert all(torch.equal(own[:1], other) for own, other in zip(gradients, once, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("needed", ["both", "norm", "sum"])
+@pytest.mark.parametrize("first", [False, True])
+def test_layer_norm_of_a_sum(first, needed, dtype, monkeypatch):
+    monkeypatch.setattr(layer_norm_triton, "MOST_PARTS", 2)
+    torch.manual_seed(0)
+    shape, members = (2, 9, 5, 24), (2, 24)
+    given = [(3 * torch.randn(shape, device=DEVICE) + 5).to(dtype), torch.randn(shape, device=DEVICE).to(dtype)]
+    given += [torch.randn(members, device=DEVICE) for _ in range(3)]
+    grads = [torch.randn(shape, device=DEVICE).to(dtype) for _ in range(2)]
+    exact = [each.double().requires_grad_() for each in given]
+    expected = add_layer_norm_formula(*exact, epsilon=1e-5, first=first)
+    grads[0] = grads[0][:, :, :1] if first else grads[0]
+    leaves = [each.clone().requires_grad_() for each in given]
+    got = add_layer_norm(*leaves[:3], weight=leaves[3], bias=leaves[4], first=first)
+    tolerance = 2e-6 if dtype == torch.float32 else 2e-2
+    for own, plain in zip(got, expected, strict=True):
+        assert own.dtype == dtype
+        close(own.detach(), plain.detach(), tolerance)
+    chosen = {"both": [0, 1], "norm": [1], "sum": [0]}[needed]
+
+    def gradients(results, inputs, kind):
+        return torch.autograd.grad(
+            [results[place] for place in chosen], inputs, [kind(grads[place]) for place in chosen], allow_unused=True
+        )
+
+    plain = gradients(expected, exact, torch.Tensor.double)
+    for own, wanted, leaf in zip(gradients(got, leaves, torch.Tensor.clone), plain, leaves, strict=True):
+        assert own.dtype == leaf.dtype
+        close(own, torch.zeros_like(own) if wanted is None else wanted, tolerance)

@@ -1,0 +1,162 @@
+"""The Triton kernels against the compiled loops: on a GPU, or in Triton's interpreter (``TRITON_INTERPRET=1``).
+
+`test_triton` runs this file in a process of its own; on a GPU it can be run directly.
+"""
+
+import pytest
+import torch
+
+from knotwork._kernels import dispatch, encoding_triton, encoding_triton_knots
+from knotwork._kernels.encoding import LOCAL, Knots, breaks_from_widths, encode, spacing_penalty, widths_from_logits
+from knotwork._kernels.encoding_cpu import LOOPS
+from tests.kernels.cases import DEVICE, GPU
+from tests.kernels.test_encoding import CASES, STACKS, make_case, make_layout, make_stack
+
+ROWS = 20_000 if GPU else 70
+
+
+def rows_on_the_cpu(x, breaks, counts, *, size, **settings):
+    out = torch.zeros(*x.shape, size)
+    LOOPS.rows(x, breaks, counts, out, **settings)
+    return out
+
+
+def rows_in_triton(x, breaks, counts, *, size, dtype, **settings):
+    """Whatever is not written stays NaN."""
+    out = torch.full((*x.shape, size), torch.nan, dtype=dtype, device=DEVICE)
+    encoding_triton.forward(x, breaks, counts, out, **settings)
+    return out
+
+
+def close(got, expected, tolerance):
+    scale = max(float(expected.abs().max()), 1e-6)
+    torch.testing.assert_close(got.cpu().double() / scale, expected.double() / scale, rtol=0, atol=tolerance)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, on lanes whose result is masked out
+@pytest.mark.parametrize("tight", [False, True] if GPU else [True])
+@pytest.mark.parametrize("n_knots", [[5, 9, 0], [26, 26]] if GPU else [[5, 9, 0]])
+@pytest.mark.parametrize(("family", "degree"), CASES)
+def test_encoding(family, degree, n_knots, tight):
+    layout = make_layout(family, degree)
+    x, breaks, counts = make_case(2, ROWS, n_knots, dtype=torch.float32, tight=tight)
+    x[1, 30, 1] = torch.nan
+    settings = {"kind": layout.kind, "degree": layout.scheme}
+    size = layout.size(max(n_knots))
+    expected = rows_on_the_cpu(x, breaks, counts, **settings, size=size)
+    there = [tensor.to(DEVICE) for tensor in (x, breaks, counts)]
+    for dtype, tolerance in ((torch.float32, 2e-4 if tight else 1e-5), (torch.bfloat16, 1e-2)):
+        close(rows_in_triton(*there, **settings, size=size, dtype=dtype), expected, tolerance)
+
+    gradient = torch.randn(expected.shape)
+    x_grad, breaks_grad = LOOPS.rows_backward(gradient, x, breaks, counts, **settings, with_x=True)
+    got = encoding_triton.backward(gradient.to(DEVICE), *there, **settings, with_x=True)
+    assert all(bool(tensor.isfinite().all()) for tensor in got)
+    close(got[0], x_grad, 1e-3 if tight else 1e-4)
+    close(got[1], breaks_grad, 1e-3 if tight else 1e-4)
+    logits, penalty_grad = torch.randn(2, len(n_knots), max(n_knots) + 1).to(DEVICE), torch.randn(2).to(DEVICE)
+    expected = encoding_triton_knots.knots_to_logits(got[1], penalty_grad, logits, there[2], None, 1e-3, 1e-6)
+    spacings = encoding_triton.Spacings(logits, 1e-3, 1e-6, penalty_grad)
+    fused = encoding_triton.backward(gradient.to(DEVICE), *there, spacings, **settings, with_x=False)
+    close(fused[1], expected.cpu(), 1e-5)
+    again = encoding_triton.backward(gradient.to(DEVICE), *there, **settings, with_x=False)
+    assert torch.equal(again[1], got[1]), "sums must repeat exactly"
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("family", "degree"), [("bspline", 3), ("normalised", 2), ("ispline", 3), ("ple", 0)])
+def test_more_columns_and_knots_than_a_program_has(family, degree):
+    layout = make_layout(family, degree)
+    x, breaks, counts = make_case(1, ROWS, [70, 33], dtype=torch.float32)
+    x[0, 30, 1] = torch.nan
+    settings, size = {"kind": layout.kind, "degree": layout.scheme}, layout.size(70)
+    expected = rows_on_the_cpu(x, breaks, counts, **settings, size=size)
+    there = [tensor.to(DEVICE) for tensor in (x, breaks, counts)]
+    close(rows_in_triton(*there, **settings, size=size, dtype=torch.float32), expected, 1e-4)
+    gradient = torch.randn(expected.shape)
+    wanted = LOOPS.rows_backward(gradient, x, breaks, counts, **settings, with_x=True)
+    got = encoding_triton.backward(gradient.to(DEVICE), *there, **settings, with_x=True)
+    for own, other in zip(got, wanted, strict=True):
+        close(own, other, 1e-3)
+
+
+@pytest.mark.parametrize("n_knots", [[7, 7, 7], [3, 7, 0]])
+@pytest.mark.parametrize("in_one", [True, False])
+def test_knots(n_knots, in_one, monkeypatch):
+    counts = torch.tensor([n_knots, n_knots[::-1]], dtype=torch.int32)
+    logits = torch.randn(2, 3, 8, requires_grad=True)
+    widths = widths_from_logits(logits, counts, 1e-3)
+    breaks, penalty = breaks_from_widths(widths, counts), spacing_penalty(widths, counts, 1e-6)
+    there = logits.detach().to(DEVICE), counts.to(DEVICE)
+    if not in_one:
+        monkeypatch.setattr(encoding_triton_knots, "MOST_IN_ONE", 1)
+    made = encoding_triton_knots.make_knots(*there, None, None, 1e-3, 1e-6)
+    for got, expected in zip(made, (breaks, penalty), strict=True):
+        close(got, expected.detach(), 1e-6)
+    grads = [torch.randn(output.shape) for output in (breaks, penalty)]
+    for used in ((0,), (1,), (0, 1)):
+        outputs, slopes = [(breaks, penalty)[i] for i in used], [grads[i] for i in used]
+        (expected,) = torch.autograd.grad(outputs, logits, slopes, retain_graph=True)
+        given = [grads[i].to(DEVICE) if i in used else None for i in range(2)]
+        close(encoding_triton_knots.knots_to_logits(*given, *there, None, 1e-3, 1e-6), expected, 1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("large", "dtype"), [(False, torch.bfloat16), (True, torch.float32)], ids=str)
+@pytest.mark.parametrize("with_x", [False, True])
+@pytest.mark.parametrize("stack", ["one part", "parts", "features"])
+def test_a_stack_with_learned_knots(stack, with_x, large, dtype, monkeypatch):
+    parts = STACKS[stack]
+    (x, breaks, logits), counts, learned = make_stack(parts, torch.float32, ROWS)
+    gradient = torch.randn(*x.shape, 14)
+
+    def run(device):
+        free, values = (tensor.detach().to(device).requires_grad_() for tensor in (logits, x))
+        fixed = [tensor.detach().to(device) for tensor in (counts, breaks)]
+        knots = Knots(*fixed, free, learned.to(device))
+        made = encode(values if with_x else values.detach(), knots, parts, size=14, dtype=dtype)
+        # The gradient of a sum is one number, seen as many.
+        total = (made.values * gradient.to(device)).sum() + made.penalty.sum()
+        grads = torch.autograd.grad(total, [free, values] if with_x else [free])
+        return [made.values.detach(), made.penalty.detach(), *grads]
+
+    expected = run("cpu")
+    monkeypatch.setattr(dispatch, "on_triton", lambda tensor: tensor.dtype == torch.float32)
+    if large:
+        monkeypatch.setattr(encoding_triton_knots, "MOST_IN_ONE", 1)
+    rounding = 1e-2 if dtype == torch.bfloat16 else 1e-3
+    for own, other, tolerance in zip(run(DEVICE), expected, (rounding, 1e-6, rounding, rounding), strict=False):
+        close(own, other, tolerance)
+
+
+def test_no_rows_leave_the_gradient_of_the_penalty():
+    x, breaks, counts = (tensor.to(DEVICE) for tensor in make_case(2, 40, [5, 5], dtype=torch.float32))
+    logits, gradient = torch.randn(2, 2, 6).to(DEVICE), torch.zeros(2, 0, 2, 9).to(DEVICE)
+    spacings = encoding_triton.Spacings(logits, 1e-3, 1e-6, torch.ones(2).to(DEVICE))
+    settings = {"kind": LOCAL, "degree": 3, "with_x": False}
+    got = encoding_triton.backward(gradient, x[:, :0], breaks, counts, spacings, **settings)[1]
+    assert torch.equal(got, encoding_triton_knots.penalty_backward(spacings.penalty_grad, logits, counts, 1e-3, 1e-6))
+    assert bool(got.any())
+
+
+def test_the_gradient_of_penalties_may_be_one_number_seen_as_many():
+    x, breaks, counts = make_case(2, 40, [5, 5], dtype=torch.float32)
+    there = [tensor.to(DEVICE) for tensor in (x, breaks, counts)]
+    logits, gradient = torch.randn(2, 2, 6).to(DEVICE), torch.randn(2, 40, 2, 9).to(DEVICE)
+    one = torch.ones(1).to(DEVICE)
+    got = [
+        encoding_triton.backward(
+            gradient, *there, encoding_triton.Spacings(logits, 1e-3, 1e-6, grad), kind=LOCAL, degree=3, with_x=False
+        )[1]
+        for grad in (one.expand(2), torch.cat([one, one]))
+    ]
+    assert torch.equal(*got)
+
+
+def test_millions_of_values():
+    if not GPU:
+        pytest.skip("millions of values are for a GPU")
+    x, breaks, counts = make_case(1, 300_000, [26] * 14, dtype=torch.float32)
+    settings = {"kind": 2, "degree": 4, "size": 30}
+    expected = rows_on_the_cpu(x, breaks, counts, **settings)
+    close(rows_in_triton(x.cuda(), breaks.cuda(), counts.cuda(), **settings, dtype=torch.float32), expected, 1e-5)

@@ -1,0 +1,135 @@
+"""The Triton kernels of stacks against their definitions: on a GPU, or in the interpreter (``TRITON_INTERPRET=1``).
+
+`test_triton` runs this file in a process of its own; on a GPU it can be run directly.
+"""
+
+import pytest
+import torch
+
+from knotwork._kernels import adamw_triton, batch_norm_triton
+from knotwork._kernels.adamw import Factors, Rule, update_formula
+from knotwork._kernels.batch_norm import Settings, batch_norm_formula
+from knotwork._kernels.dropout import Noise, keep_mask, member_keys
+from knotwork._kernels.dropout_triton import BIAS_RELU, DROPOUT
+from tests.kernels.cases import DEVICE, GPU
+
+TYPES = [torch.float32, torch.bfloat16]
+
+
+def make_noise(members):
+    seeds = torch.tensor([0, 1, 2**31 - 1, 12_345][:members], device=DEVICE)
+    return Noise(seeds, torch.tensor([0, 7, 3_000_000, 1][:members], device=DEVICE))
+
+
+def same(got, expected):
+    """Equal, zeros included; but the interpreter cuts float32 off to bfloat16 where a GPU rounds."""
+    assert got.dtype == expected.dtype
+    assert torch.equal(got == 0, expected == 0)
+    tolerance = 2**-7 if got.dtype == torch.bfloat16 and not GPU else 0
+    torch.testing.assert_close(got, expected, rtol=tolerance, atol=0)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.75])
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(3, 40, 65), (4, 1, 1), (2, 2048)])
+def test_dropout(shape, dtype, p):
+    x, gradient = (torch.randn(shape, device=DEVICE).to(dtype) for _ in range(2))
+    noise = make_noise(shape[0])
+    keep, scale = keep_mask(x, p, noise, 1), 1 / (1 - p)
+    settings = {"p": p, "noise": noise, "stream": 1}
+    (y,), (keys,) = DROPOUT.forward(x, **settings)
+    assert torch.equal(keys, member_keys(noise, 1))
+    same(y, torch.where(keep, x * scale, 0))
+    (x_grad,) = DROPOUT.backward((gradient,), (keys,), (True,), **settings)
+    same(x_grad, torch.where(keep, gradient * scale, 0))
+
+
+@pytest.mark.parametrize("p", [0.0, 0.4])
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(3, 130, 65), (4, 1, 1), (2, 64, 32)])
+def test_bias_relu_dropout(shape, dtype, p):
+    x, gradient = (torch.randn(shape, device=DEVICE).to(dtype) for _ in range(2))
+    bias = torch.randn(shape[0], shape[2], device=DEVICE)
+    noise, scale = make_noise(shape[0]), 1 / (1 - p)
+    settings = {"p": p, "noise": noise if p else None, "stream": 1}
+    (y,), kept = BIAS_RELU.forward(x, bias, **settings)
+    positive = torch.relu(x.float() + bias[:, None])
+    same(y, torch.where(keep_mask(x, p, noise, 1), positive * scale, 0).to(dtype))
+    x_grad, bias_grad = BIAS_RELU.backward((gradient,), kept, (True, True), **settings)
+    expected = torch.where(y > 0, gradient.float() * scale, 0)
+    same(x_grad, expected.to(dtype))
+    torch.testing.assert_close(bias_grad, expected.sum(dim=1), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("grad_type", TYPES)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_adamw(dtype, grad_type):
+    rule = Rule(0.9, 0.999, 1e-8)
+    parameter = torch.randn(3, 50, 41, device=DEVICE).to(dtype)
+    master = parameter.float() if dtype == torch.bfloat16 else parameter
+    moments = torch.randn(3, 50, 41, device=DEVICE), torch.rand(3, 50, 41, device=DEVICE)
+    expected = [tensor.clone() for tensor in (master, *moments)]
+    untouched = parameter[1].clone()
+    rates = torch.tensor([[0.1, 0.2, 0.3], [0.01, 0.02, 0.0]], device=DEVICE)
+    active = torch.tensor([True, False, True], device=DEVICE)
+    steps = torch.tensor([[0, 5, 1000], [999, 7, 1]], device=DEVICE)
+    sizes, roots = adamw_triton.count(steps, rates, active, rule)
+    assert steps.tolist() == [[1, 5, 1001], [1000, 7, 1]]
+    corrections = [[1 - beta ** max(t, 1) for t in steps.flatten().tolist()] for beta in rule[:2]]
+    exact = [torch.tensor(values, dtype=torch.float64).view(2, 3) for values in corrections]
+    moves = torch.tensor([[True, False, True], [True, False, False]])
+    for got, value in ((sizes, torch.where(moves, rates.cpu() / exact[0], 0)), (roots, exact[1].rsqrt())):
+        torch.testing.assert_close(got.cpu(), value.float(), rtol=1e-6, atol=0)
+    grad = torch.randn(3, 50, 41, device=DEVICE).to(grad_type)
+    factors = Factors(rates[0], sizes[0], roots[0])
+    adamw_triton.update(parameter, master, grad, moments, factors, decay=0.1, rule=rule)
+    update_formula(expected[0], grad, tuple(expected[1:]), factors, decay=0.1, rule=rule)
+    for got, plain in zip((master, *moments), expected, strict=True):
+        torch.testing.assert_close(got, plain, rtol=2e-6, atol=2e-6)
+    same(parameter, master.to(dtype))
+    assert torch.equal(parameter[1], untouched)
+
+
+def run_batch_norm(path, x, others, gradient, **options):
+    """Return the result, the gradients of x, weight and bias, and the running statistics."""
+    weight, bias, *buffers = (tensor.clone() for tensor in others)
+    residual, options["buffers"] = options.pop("residual"), tuple(buffers)
+    if path == "plain":
+        leaves = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
+        y = batch_norm_formula(*leaves, residual, **options)
+        return [y.detach(), *torch.autograd.grad(y, leaves, gradient), *buffers]
+    (y,), kept = batch_norm_triton.BATCH_NORM.forward(x, weight, bias, residual, **options)
+    needed = (True, True, True, False)
+    return [y, *batch_norm_triton.BATCH_NORM.backward((gradient,), kept, needed, **options)[:3], *buffers]
+
+
+# With relu not at 1e3, where rounding decides signs near 0 and with them gradients.
+FOLLOWING = [(False, 0.0, 1e3), (True, 0.0, 0.0), (True, 0.3, 0.0), (False, 0.3, 0.0)]
+
+
+@pytest.mark.parametrize(("relu", "p", "mean"), FOLLOWING)
+@pytest.mark.parametrize("counts", [None, [140, 129, 1, 0]])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_batch_norm(dtype, counts, relu, p, mean, monkeypatch):
+    monkeypatch.setattr(batch_norm_triton, "PROGRAMS", 1 if mean or p else 264)  # wide tiles and narrow ones
+    torch.manual_seed(0)
+    shape = (4, 140, 35)
+    x, gradient, residual = ((torch.randn(shape) + mean).to(DEVICE, dtype) for mean in (mean, 0.0, 0.0))
+    weight, bias = (torch.randn(4, shape[2]).to(DEVICE, dtype) for _ in range(2))
+    others = weight, bias, torch.randn(4, shape[2], device=DEVICE), torch.rand(4, shape[2], device=DEVICE)
+    counts = None if counts is None else torch.tensor(counts, device=DEVICE)
+    if counts is not None:
+        x = torch.where((torch.arange(140, device=DEVICE) < counts[:, None])[..., None], x, torch.nan)
+    options = {
+        "settings": Settings(0.2, 1e-5, relu, p, 5),
+        "noise": make_noise(4),
+        "counts": counts,
+        "residual": None if relu else residual,
+    }
+    results = [run_batch_norm(path, x, others, gradient, **options) for path in ("triton", "plain")]
+    tolerance = 2e-2 if dtype == torch.bfloat16 else 5e-4 if mean else 1e-5
+    for got, expected in zip(*results, strict=True):
+        assert got.dtype == expected.dtype
+        assert bool(got.isfinite().all())
+        scale = float(expected.abs().max())
+        torch.testing.assert_close(got.float() / scale, expected.float() / scale, rtol=0, atol=tolerance)

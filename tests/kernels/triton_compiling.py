@@ -1,0 +1,99 @@
+"""Compile the Triton kernels of stacks for an H100, without one: whatever is launched is compiled instead.
+
+The interpreter lets pass what the compiler refuses, such as a variable that changes its shape. `test_triton` runs
+this file in a process of its own, because it takes Triton's driver away.
+"""
+
+import pytest
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+from knotwork._kernels import dispatch
+from knotwork._kernels.dropout import Noise
+from knotwork._kernels.encoding import LOCAL, NORMALISED, TAILS, Knots, Part, encode
+from knotwork.nn._backbones.ft_transformer import FTTransformer
+from knotwork.nn._backbones.mlp import MLP
+from knotwork.nn._backbones.resnet import ResNet
+
+WAYS = ("forward", "backward")
+
+
+class NoGPU:
+    """What the compiler asks of a driver."""
+
+    @staticmethod
+    def get_current_target():
+        return GPUTarget("cuda", 90, 32)
+
+    @staticmethod
+    def get_current_device():
+        return 0
+
+    @staticmethod
+    def get_current_stream(device):
+        return device
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """Return a list of the names of compiled kernels; results of kernels are whatever lies in memory."""
+    driver.set_active(NoGPU())
+    names = []
+
+    def launch(self, grid):
+        del grid
+        return lambda *args, **options: names.append((self.warmup(*args, grid=(1,), **options), self.fn.__name__)[1])
+
+    monkeypatch.setattr(JITFunction, "__getitem__", launch)
+    monkeypatch.setattr(dispatch, "on_triton", lambda tensor: tensor.dtype in (torch.float32, torch.bfloat16))
+    return names
+
+
+def noise():
+    return Noise(torch.tensor([3, 4]), torch.tensor([0, 0]))
+
+
+@pytest.mark.parametrize(("tokens", "dtype"), [("feature", torch.bfloat16), ("coordinate", torch.float32)], ids=str)
+def test_ft_transformer(compiled, tokens, dtype):
+    network = FTTransformer([7] * 4, 1, cardinalities=[3], tokens=tokens, n_blocks=2, n_members=2).to(dtype)
+    blocks = torch.rand(2, 32, 4, 7, requires_grad=True)
+    network.forward_stack(blocks, torch.zeros(2, 32, 1, dtype=torch.int64), noise=noise()).sum().backward()
+    network.eval()(blocks.detach(), torch.zeros(2, 32, 1, dtype=torch.int64))
+    directed = {f"_{name}_{way}" for name in ("attention", "first", "layer_norm", "reglu") for way in WAYS}
+    assert directed | {"_tokens_forward", "_weights_backward", "_blocks_backward"} <= set(compiled)
+
+
+@pytest.mark.parametrize("kind", [MLP, ResNet])
+def test_networks_with_a_flat_input(compiled, kind):
+    network = kind(21, 1, n_members=2).bfloat16()
+    hidden = network.enter(torch.rand(2, 32, 21).bfloat16())
+    network.rest(hidden, counts=torch.tensor([32, 30]), noise=noise()).sum().backward()
+    assert len(set(compiled)) > 1
+
+
+@pytest.mark.parametrize(("kind", "degree", "n_knots"), [(LOCAL, 3, 40), (NORMALISED, 3, 2), (TAILS, 4, 2)])
+def test_learned_knots(compiled, kind, degree, n_knots):
+    part = Part(kind, degree, 0, 2, learned=True)
+    x, breaks = torch.rand(2, 32, 4), torch.linspace(0.0, 1.0, n_knots + 2).repeat(2, 4, 1)
+    logits, counts = torch.zeros(2, 4, n_knots + 1, requires_grad=True), torch.full((2, 4), n_knots, dtype=torch.int32)
+    knots = Knots(counts, breaks, logits, torch.tensor([True, True]))
+    made = encode(x, knots, [part], size=n_knots + 4, dtype=torch.bfloat16)
+    (made.values.sum() + made.penalty.sum()).backward()
+    extra = ["_row_sums"] if kind == NORMALISED else []
+    assert compiled == ["_penalty_forward", "_forward", *extra, "_backward", "gather_sums"]
+
+
+def test_what_the_compiler_refuses_is_found(compiled):
+    @triton.jit
+    def changing(pointer, n):
+        value = triton.language.zeros((1, 4), triton.language.float32)
+        if n > 3:
+            value += triton.language.zeros((2, 4), triton.language.float32)
+        triton.language.store(pointer + triton.language.arange(0, 4)[None, :], value)
+
+    with pytest.raises(triton.compiler.errors.CompilationError):
+        changing[(1,)](torch.zeros(4), 2)
+    assert not compiled
