@@ -216,6 +216,11 @@ def test_layer_of_a_family(part):
     np.testing.assert_allclose(encoded.detach().flatten(1), encoder.transform(X), atol=1e-5)
     (encoded.square().sum() + layer.spacing_penalty()).backward()
     assert (layer.logits.grad != 0).any()
+    fixed = kw.nn.SplineEncoding(2, 40, family="hinges", learnable=False)
+    linear = kw.nn.EncodedLinear(fixed, 16)
+    rows = torch.rand(5000, 2)  # built-in families of this size are encoded and multiplied in one pass
+    expected = fixed(rows).flatten(1) @ linear.weight + linear.bias
+    torch.testing.assert_close(linear(rows), expected)
 
 
 @given("A family")

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._kernels.encoded_linear import encode_linear
+from knotwork.basis import FAMILIES
 from knotwork.nn._encoding import PiecewiseLinearEncoding, SplineEncoding
 
 __all__ = ["EncodedLinear"]
@@ -131,6 +132,8 @@ class EncodedLinear(nn.Module):
         return self._fused(x) if self._takes_fused(x) else self._mapped(self.encoding(x))
 
     def _takes_fused(self, x: Tensor) -> bool:
+        if FAMILIES[self.encoding.layout.family].kind is None:  # only compiled code can be fused
+            return False
         if self.path != "auto" or self.encoding.missing == "indicator":
             return self.path == "fused"
         n_rows = x.numel() // self.encoding.n_features

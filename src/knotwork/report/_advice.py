@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from knotwork.encoders._methods import METHOD_TABLE
-from knotwork.report._aggregate import METRICS, in_order, sizes_of
+from knotwork.report._aggregate import SCORES, in_order, sizes_of
 from knotwork.report._tables import Cell, Table
 from knotwork.stats import RankIntervals, average_ranks, bootstrap_ranks, wilcoxon_holm
 
@@ -48,7 +48,7 @@ class Advice:
     @cached_property
     def ranks(self) -> npt.NDArray[np.float64]:
         """Average ranks of the configurations."""
-        return average_ranks(self.scores, METRICS[self.task].lower_is_better)
+        return average_ranks(self.scores, SCORES[self.task].lower_is_better)
 
     @property
     def best(self) -> int:
@@ -58,12 +58,12 @@ class Advice:
     @cached_property
     def intervals(self) -> RankIntervals:
         """Bootstrap intervals of the average ranks."""
-        return bootstrap_ranks(self.scores, lower_is_better=METRICS[self.task].lower_is_better)
+        return bootstrap_ranks(self.scores, lower_is_better=SCORES[self.task].lower_is_better)
 
     @cached_property
     def p(self) -> float:
         """Wilcoxon's p-value of the best against the cheapest, corrected by Holm for all comparisons with it."""
-        return float(wilcoxon_holm(self.scores, METRICS[self.task].lower_is_better, control=0).adjusted[0, self.best])
+        return float(wilcoxon_holm(self.scores, SCORES[self.task].lower_is_better, control=0).adjusted[0, self.best])
 
 
 def advise(summary: pd.DataFrame) -> list[Advice]:
@@ -82,7 +82,7 @@ def advise(summary: pd.DataFrame) -> list[Advice]:
             if len(chosen) > 1 and len(wide) > 1:
                 scores = wide[[_key(each) for each in chosen]].to_numpy(dtype=float)
                 advice.append(Advice(str(task), str(network), budget, chosen, scores))
-    order = list(METRICS)
+    order = list(SCORES)
     return sorted(advice, key=lambda each: order.index(each.task))
 
 

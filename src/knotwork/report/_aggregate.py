@@ -15,11 +15,11 @@ from knotwork.stats import FriedmanResult, RankIntervals, average_ranks, bootstr
 from knotwork.training import TrainingConfig
 
 __all__ = [
-    "METRICS",
+    "SCORES",
     "TASKS",
-    "Metric",
     "Part",
     "RankTable",
+    "Score",
     "file_name",
     "in_order",
     "name_size",
@@ -41,7 +41,7 @@ _FEWEST_SIZES = 4
 
 
 @dataclass(frozen=True)
-class Metric:
+class Score:
     """The score of a task.
 
     Parameters
@@ -64,14 +64,14 @@ class Metric:
         return "lower is better" if self.lower_is_better else "higher is better"
 
 
-def _score(task: str) -> Metric:
+def _score(task: str) -> Score:
     """Return the score of a task: the registered metric that is reported, relative to the target where it has that."""
     metric = TrainingConfig(metric="reported").metric_for(task)
     label = metric.label if metric.relative is None else metric.relative.upper()
-    return Metric(metric.columns[0], label, metric.lower_is_better)
+    return Score(metric.columns[0], label, metric.lower_is_better)
 
 
-METRICS = {task: _score(task) for task in TASKS}
+SCORES = {task: _score(task) for task in TASKS}
 """The score by which each task is ranked."""
 
 REQUIRED = ("dataset", "task", "backbone", "method", "size", "fold")
@@ -79,7 +79,7 @@ REQUIRED = ("dataset", "task", "backbone", "method", "size", "fold")
 
 OPTIONAL = {
     "key": None, "tokens": None, "variant": None, "together": None, "seed": 0, "status": "ok",
-    **dict.fromkeys((metric.column for metric in METRICS.values()), np.nan),
+    **dict.fromkeys((metric.column for metric in SCORES.values()), np.nan),
     **dict.fromkeys(("prepare_seconds", "train_seconds", "epoch_seconds", "n_parameters", "epochs"), np.nan),
     "data_sha256": None, "plan": None, "plan_hash": None, "version": None, "torch_version": None, "host": None,
     "device": None, "error": None,
@@ -138,7 +138,7 @@ def _networks(frame: pd.DataFrame) -> pd.Series:
 
 def _scores(frame: pd.DataFrame) -> pd.Series:
     scores = pd.Series(np.nan, index=frame.index)
-    for task, metric in METRICS.items():
+    for task, metric in SCORES.items():
         chosen = (frame["task"] == task) & (frame["status"] == "ok")
         scores[chosen] = pd.to_numeric(frame.loc[chosen, metric.column], errors="coerce").astype(float)
     return scores.where(np.isfinite(scores))
@@ -215,7 +215,7 @@ class RankTable:
     Parameters
     ----------
     task : str
-        A key of `METRICS`.
+        A key of `SCORES`.
     size : int or None
         The size; None where no method has one.
     methods : list of str
@@ -239,9 +239,9 @@ class RankTable:
     absent: list[str]
 
     @property
-    def metric(self) -> Metric:
+    def metric(self) -> Score:
         """The score."""
-        return METRICS[self.task]
+        return SCORES[self.task]
 
     @property
     def label(self) -> str:
@@ -332,7 +332,7 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
     summary : DataFrame
         As from `summarise_folds`.
     task : str
-        A key of `METRICS`.
+        A key of `SCORES`.
     size : int or None
         The size.
     network : str, optional

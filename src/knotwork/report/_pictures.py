@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from knotwork.report._aggregate import METRICS, RankTable, file_name, in_order, name_size, rank_table, sizes_of
+from knotwork.report._aggregate import SCORES, RankTable, file_name, in_order, name_size, rank_table, sizes_of
 from knotwork.report._cd_diagram import draw_cd_diagram
 from knotwork.report._figures import (
     ScorePanel,
@@ -56,7 +56,7 @@ def cd_picture(table: RankTable) -> Picture:
 
 def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Picture | None:
     """Return average ranks or mean scores (`of`) within each backbone and size, by method; None for a single row."""
-    part, metric = summary[summary["task"] == task], METRICS[task]
+    part, metric = summary[summary["task"] == task], SCORES[task]
     tables = [
         (network, table)
         for size in sizes_of(part)
@@ -127,7 +127,7 @@ def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Pictur
         curves.append(SizeCurve(method, rows["size"].dropna().to_numpy(), mean, mean - sd, mean + sd))
     if not any(len(curve.sizes) > 1 for curve in curves):
         return None
-    metric = METRICS[str(part["task"].iloc[0])]
+    metric = SCORES[str(part["task"].iloc[0])]
     best = part.sort_values("mean", ascending=metric.lower_is_better).iloc[0]
     size = "" if np.isnan(best["size"]) else f" at size {best['size']:.0f}"
     return Picture(
@@ -146,7 +146,7 @@ def score_picture(summary: pd.DataFrame) -> Picture | None:
     """
     part = summary[summary["n"] > 0]
     panels = []
-    for task, metric in METRICS.items():
+    for task, metric in SCORES.items():
         for (dataset, network), block in part[part["task"] == task].groupby(["dataset", "network"]):
             for size in sizes_of(block):
                 rows = block[block["size"].isna() | (block["size"] == size)].drop_duplicates("method", keep="last")

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from knotwork.report._aggregate import METRICS, RankTable, file_name, in_order, name_size, sizes_of
+from knotwork.report._aggregate import SCORES, RankTable, file_name, in_order, name_size, sizes_of
 from knotwork.stats import wilcoxon_holm, wins
 
 __all__ = [
@@ -194,7 +194,7 @@ def dataset_table(summary: pd.DataFrame, task: str, *, size: int | None) -> Tabl
     Scores that lack a fold are marked with a star and never set in bold. Methods without a size are repeated in the
     rows of every size that other methods have on that data set and network. Parameters as in `rank_table`.
     """
-    metric = METRICS[task]
+    metric = SCORES[task]
     of_task = summary[summary["task"] == task]
     part = of_task[of_task["size"].isna() | (of_task["size"] == size)]
     methods = in_order(part["method"].unique())
@@ -223,7 +223,7 @@ def browse_table(summary: pd.DataFrame) -> Table:
     """Return the scores of all tasks and sizes in one table, to sort and filter; bold as in `dataset_table`."""
     methods = in_order(summary["method"].unique())
     rows = []
-    for task in METRICS:
+    for task in SCORES:
         for size in sizes_of(summary[summary["task"] == task]):
             table = dataset_table(summary, task, size=size)
             label = Cell("no size") if size is None else Cell(value=float(size), digits=0)
@@ -339,12 +339,12 @@ def grid_table(summary: pd.DataFrame, dataset: str, *, network: str) -> Table:
     methods = in_order(part["method"].unique())
     scores = {(row.method, None if np.isnan(row.size) else int(row.size)): row for row in part.itertuples()}  # type: ignore[arg-type]
     flat = [_score_cell(scores.get((method, size))) for method in methods for size in sizes]
-    flat = mark_best(flat, lower_is_better=METRICS[task].lower_is_better)
+    flat = mark_best(flat, lower_is_better=SCORES[task].lower_is_better)
     n = len(sizes)
     return Table(
         grid_name(dataset, network),
         f"Scores by size, {dataset}, {network}",
-        f"{METRICS[task].label} ({METRICS[task].direction}), mean ± standard deviation over folds and seeds; the best "
+        f"{SCORES[task].label} ({SCORES[task].direction}), mean ± standard deviation over folds and seeds; the best "
         "of all in bold.",
         ["method", *("no size" if size is None else str(size) for size in sizes)],
         [[Cell(method), *flat[i * n : (i + 1) * n]] for i, method in enumerate(methods)],

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from knotwork.datasets import SYNTHETIC, illustration_curve, illustration_probability, load_dataset
-from knotwork.report._aggregate import METRICS, in_order
+from knotwork.report._aggregate import SCORES, in_order
 from knotwork.report._figures import LearningCurve, draw_knot_trajectories, draw_learning_curves
 from knotwork.report._illustrations import Fit, FitPanel, draw_fits, draw_scatter
 from knotwork.report._page import Picture
@@ -156,7 +156,7 @@ def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
         for method in in_order(part.index):
             curve = curves[curves["key"] == part.loc[method, "key"]].sort_values("x")
             grid = curve["x"].to_numpy(dtype=float)
-            note = f"{METRICS[task].label} {scores[method]:.4f}"
+            note = f"{SCORES[task].label} {scores[method]:.4f}"
             fits.append(Fit(method, curve["value"].to_numpy(dtype=float), note))
             said.append(f"{task}, {method}: {note}")
         table = load_dataset(dataset)

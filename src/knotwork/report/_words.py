@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from knotwork.datasets import DATASETS
-from knotwork.report._aggregate import METRICS, RankTable
+from knotwork.report._aggregate import SCORES, RankTable
 from knotwork.report._tables import Cell, Table, format_number
 
 __all__ = [
@@ -200,7 +200,7 @@ def describe_grids(summary: pd.DataFrame, blocks: Sequence[tuple[str, str]]) -> 
         part = summary[(summary["dataset"] == dataset) & (summary["network"] == network) & summary["complete"]]
         if not len(part):
             continue
-        metric = METRICS[str(part["task"].iloc[0])]
+        metric = SCORES[str(part["task"].iloc[0])]
         ordered = part.sort_values("mean", ascending=metric.lower_is_better, kind="stable")
         best = ordered.iloc[0]
         said = [f"{_configuration(best)} has the best mean {metric.label} of {len(part)} methods and sizes, "
