@@ -366,7 +366,7 @@ class Loops(NamedTuple):
         ``knots_backward(breaks_grad, penalty_grad, logits, n_knots, learned, min_spacing, epsilon)`` returns the
         gradient of the logits; either of the first two may be None.
     rows : callable
-        ``rows(x, breaks, n_knots, out, *, kind, degree)`` fills `out`, contiguous zeros.
+        ``rows(x, breaks, n_knots, out, *, kind, degree)`` fills `out`, which is contiguous and holds zeros.
     rows_backward : callable
         ``rows_backward(grad, x, breaks, n_knots, *, kind, degree, with_x)`` returns the gradients of x, in its type
         (anything unless `with_x`), and of the breaks.
@@ -374,6 +374,8 @@ class Loops(NamedTuple):
         ``rows_to_logits(grad, x, breaks, n_knots, penalty_grad, logits, min_spacing, epsilon, *, kind, degree, with_x,
         out)`` returns the gradient of x, and fills `out` with that of the logits: `rows_backward` and `knots_backward`
         in one.
+    writes_zeros : bool, default=False
+        Whether `rows` writes what is zero too, so that `out` may hold anything.
     """
 
     knots: Callable[..., tuple[Tensor, Tensor]]
@@ -381,6 +383,7 @@ class Loops(NamedTuple):
     rows: Callable[..., None]
     rows_backward: Callable[..., tuple[Tensor, Tensor]]
     rows_to_logits: Callable[..., Tensor] | None = None
+    writes_zeros: bool = False
 
 
 def path_of(loops: Loops) -> Path:
@@ -418,7 +421,9 @@ def _forward(
         breaks, penalty = loops.knots(logits, n_knots, breaks, learned, min_spacing, epsilon)
         others = (penalty, breaks)
     assert breaks is not None
-    values = torch.zeros(*x.shape, size, dtype=dtype, device=x.device)
+    whole_rows = [part.stop - part.start for part in parts if part.features is None and part.kind != AFFINE]
+    filled = loops.writes_zeros and sum(whole_rows) == len(x)  # then a pass over the memory is saved
+    values = (torch.empty if filled else torch.zeros)(*x.shape, size, dtype=dtype, device=x.device)
     for part in parts:
         own = part.of(x, axis=2)
         if part.kind == AFFINE:
