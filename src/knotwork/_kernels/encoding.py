@@ -256,7 +256,7 @@ class Part:
 
     def of(self, tensor: Tensor, axis: int = 1) -> Tensor:
         """Return the part's groups and, along `axis`, its features."""
-        own = tensor[self.start : self.stop]
+        own = tensor if self.stop - self.start == len(tensor) else tensor[self.start : self.stop]
         return own if self.features is None else own.index_select(axis, _index(self.features, tensor.device))
 
     def write(self, tensor: Tensor, values: Tensor, axis: int = 1) -> None:
@@ -430,7 +430,7 @@ def _forward(
             part.write(values[..., 0], torch.nan_to_num(own, nan=0.0).to(dtype), axis=2)
             continue
         whole = part.features is None
-        block = values[part.start : part.stop] if whole else torch.zeros(*own.shape, size, dtype=dtype, device=x.device)
+        block = part.of(values) if whole else torch.zeros(*own.shape, size, dtype=dtype, device=x.device)
         loops.rows(own, part.of(breaks), part.of(n_knots), block, kind=part.kind, degree=part.degree)
         if not whole:
             part.write(values, block, axis=2)
@@ -455,26 +455,40 @@ def _backward(
     """
     logits, breaks, x, n_knots, learned, *others = kept
     grad, penalty_grad, later_grad = grads if others else (*grads, None, None)
-    x_grad = torch.zeros_like(x) if needed[2] else None
     tensors = (grad, x, others[1] if others else breaks, n_knots)
     moving = [part for part in parts if part.learned and part.kind != AFFINE]
     at_once = loops.rows_to_logits is not None and all(part.features is None for part in moving)
     if at_once and needed[0] and not needed[1] and grad is not None and later_grad is None:
         spacing = (penalty_grad, logits, min_spacing, epsilon)
-        return _backward_to_logits(loops, parts, moving, tensors, spacing, x_grad), None, x_grad, None, None
-    slopes = torch.zeros_like(tensors[2]) if needed[0] or needed[1] else None
-    if grad is not None:
-        for part in parts:
-            _part_backward(loops, part, tensors, x_grad, slopes if needed[1] or part.learned else None)
-    if slopes is not None and later_grad is not None:
-        slopes = slopes + later_grad
+        return *_backward_to_logits(loops, parts, moving, tensors, spacing, needed[2]), None, None
+    x_grad, slopes = (torch.zeros_like(x), None) if grad is None else _sums(loops, parts, tensors, needed)
+    if later_grad is not None:
+        slopes = later_grad if slopes is None else slopes + later_grad
     logits_grad = None
     if needed[0]:
-        sums = None if grad is None and later_grad is None else slopes
-        logits_grad = loops.knots_backward(sums, penalty_grad, logits, n_knots, learned, min_spacing, epsilon)
-    if needed[1] and learned is not None and slopes is not None:
-        slopes = torch.where(learned[:, None, None], 0.0, slopes)
-    return logits_grad, slopes if needed[1] else None, x_grad, None, None
+        logits_grad = loops.knots_backward(slopes, penalty_grad, logits, n_knots, learned, min_spacing, epsilon)
+    if needed[1] and learned is not None:
+        slopes = torch.zeros_like(breaks) if slopes is None else torch.where(learned[:, None, None], 0.0, slopes)
+    return logits_grad, slopes if needed[1] else None, x_grad if needed[2] else None, None, None
+
+
+def _sums(loops: Loops, parts: Sequence[Part], tensors: Any, needed: Any) -> tuple[Tensor | None, Tensor | None]:
+    """Return the gradients of x and of the breaks, the latter a sum over rows, where they are needed."""
+    grad, x, breaks, n_knots = tensors
+    with_knots, with_x = needed[0] or needed[1], needed[2]
+    if len(parts) == 1 and _is_whole(parts[0], x):  # no copy is needed
+        settings = {"kind": parts[0].kind, "degree": parts[0].degree, "with_x": with_x}
+        x_grad, slopes = loops.rows_backward(grad, x, breaks, n_knots, **settings)
+        return x_grad if with_x else None, slopes if with_knots else None
+    x_out, slopes_out = torch.zeros_like(x) if with_x else None, torch.zeros_like(breaks) if with_knots else None
+    for part in parts:
+        _part_backward(loops, part, tensors, x_out, slopes_out if needed[1] or part.learned else None)
+    return x_out, slopes_out
+
+
+def _is_whole(part: Part, x: Tensor) -> bool:
+    """Return whether a part has all groups and features, and functions that have breaks."""
+    return part.features is None and part.kind != AFFINE and part.stop - part.start == len(x)
 
 
 def _part_backward(
@@ -499,10 +513,11 @@ def _part_backward(
 
 
 def _backward_to_logits(
-    loops: Loops, parts: Sequence[Part], moving: Sequence[Part], tensors: Any, spacing: Any, x_grad: Tensor | None
-) -> Tensor:
-    """Return the gradient of the logits, and write that of x where it is wanted."""
-    (penalty_grad, logits, min_spacing, epsilon), with_x = spacing, x_grad is not None
+    loops: Loops, parts: Sequence[Part], moving: Sequence[Part], tensors: Any, spacing: Any, with_x: bool
+) -> tuple[Tensor, None, Tensor | None]:
+    """Return the gradients of logits, breaks (None) and x, the last where it is wanted."""
+    penalty_grad, logits, min_spacing, epsilon = spacing
+    x_grad = torch.zeros_like(tensors[1]) if with_x else None
     covered = sum(part.stop - part.start for part in moving) == len(logits)
     out = torch.empty_like(logits) if covered else torch.zeros_like(logits)
     assert loops.rows_to_logits is not None
@@ -516,7 +531,7 @@ def _backward_to_logits(
     for part in parts:
         if part not in moving:
             _part_backward(loops, part, tensors, x_grad, None)
-    return out
+    return out, None, x_grad
 
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
