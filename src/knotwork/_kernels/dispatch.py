@@ -191,7 +191,9 @@ class _Run(torch.autograd.Function):
             return (None,) * (3 + len(needed))
         if ctx.held is None:
             kept = ctx.saved_tensors
-            if ctx.apart and None in grads:  # torch frees what is saved now, and the other result may come later
+            if ctx.apart and any(
+                grad is None for grad in grads
+            ):  # torch frees what is saved now, and the other result may come later
                 ctx.held = [(tensor, None if tensor is None else tensor._version) for tensor in kept]
         else:
             kept = _unchanged(ctx.held)

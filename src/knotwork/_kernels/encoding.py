@@ -263,7 +263,7 @@ class Part:
 
     def of(self, tensor: Tensor, axis: int = 1) -> Tensor:
         """Return the part's groups and, along `axis`, its features."""
-        own = tensor[self.start : self.stop]
+        own = tensor if self.stop - self.start == len(tensor) else tensor[self.start : self.stop]
         return own if self.features is None else own.index_select(axis, _index(self.features, tensor.device))
 
     def write(self, tensor: Tensor, values: Tensor, axis: int = 1) -> None:
@@ -373,7 +373,7 @@ class Loops(NamedTuple):
         ``knots_backward(breaks_grad, penalty_grad, logits, n_knots, learned, min_spacing, epsilon)`` returns the
         gradient of the logits; either of the first two may be None.
     rows : callable
-        ``rows(x, breaks, n_knots, out, *, kind, degree)`` fills `out`, contiguous zeros.
+        ``rows(x, breaks, n_knots, out, *, kind, degree)`` fills `out`, which is contiguous and holds zeros.
     rows_backward : callable
         ``rows_backward(grad, x, breaks, n_knots, *, kind, degree, with_x)`` returns the gradients of x, in its type
         (anything unless `with_x`), and of the breaks.
@@ -381,6 +381,8 @@ class Loops(NamedTuple):
         ``rows_to_logits(grad, x, breaks, n_knots, penalty_grad, logits, min_spacing, epsilon, *, kind, degree, with_x,
         out)`` returns the gradient of x, and fills `out` with that of the logits: `rows_backward` and `knots_backward`
         in one.
+    writes_zeros : bool, default=False
+        Whether `rows` writes what is zero too, so that `out` may hold anything.
     """
 
     knots: Callable[..., tuple[Tensor, Tensor]]
@@ -388,6 +390,7 @@ class Loops(NamedTuple):
     rows: Callable[..., None]
     rows_backward: Callable[..., tuple[Tensor, Tensor]]
     rows_to_logits: Callable[..., Tensor] | None = None
+    writes_zeros: bool = False
 
 
 def path_of(loops: Loops) -> Path:
@@ -425,14 +428,16 @@ def _forward(
         breaks, penalty = loops.knots(logits, n_knots, breaks, learned, min_spacing, epsilon)
         others = (penalty, breaks)
     assert breaks is not None
-    values = torch.zeros(*x.shape, size, dtype=dtype, device=x.device)
+    whole_rows = [part.stop - part.start for part in parts if part.features is None and part.kind != AFFINE]
+    filled = loops.writes_zeros and sum(whole_rows) == len(x)  # then a pass over the memory is saved
+    values = (torch.empty if filled else torch.zeros)(*x.shape, size, dtype=dtype, device=x.device)
     for part in parts:
         own = part.of(x, axis=2)
         if part.kind == AFFINE:
             part.write(values[..., 0], torch.nan_to_num(own, nan=0.0).to(dtype), axis=2)
             continue
         whole = part.features is None
-        block = values[part.start : part.stop] if whole else torch.zeros(*own.shape, size, dtype=dtype, device=x.device)
+        block = part.of(values) if whole else torch.zeros(*own.shape, size, dtype=dtype, device=x.device)
         loops.rows(own, part.of(breaks), part.of(n_knots), block, kind=part.kind, degree=part.degree)
         if not whole:
             part.write(values, block, axis=2)
@@ -457,26 +462,40 @@ def _backward(
     """
     logits, breaks, x, n_knots, learned, *others = kept
     grad, penalty_grad, later_grad = grads if others else (*grads, None, None)
-    x_grad = torch.zeros_like(x) if needed[2] else None
     tensors = (grad, x, others[1] if others else breaks, n_knots)
     moving = [part for part in parts if part.learned and part.kind != AFFINE]
     at_once = loops.rows_to_logits is not None and all(part.features is None for part in moving)
     if at_once and needed[0] and not needed[1] and grad is not None and later_grad is None:
         spacing = (penalty_grad, logits, min_spacing, epsilon)
-        return _backward_to_logits(loops, parts, moving, tensors, spacing, x_grad), None, x_grad, None, None
-    slopes = torch.zeros_like(tensors[2]) if needed[0] or needed[1] else None
-    if grad is not None:
-        for part in parts:
-            _part_backward(loops, part, tensors, x_grad, slopes if needed[1] or part.learned else None)
-    if slopes is not None and later_grad is not None:
-        slopes = slopes + later_grad
+        return *_backward_to_logits(loops, parts, moving, tensors, spacing, needed[2]), None, None
+    x_grad, slopes = (torch.zeros_like(x), None) if grad is None else _sums(loops, parts, tensors, needed)
+    if later_grad is not None:
+        slopes = later_grad if slopes is None else slopes + later_grad
     logits_grad = None
     if needed[0]:
-        sums = None if grad is None and later_grad is None else slopes
-        logits_grad = loops.knots_backward(sums, penalty_grad, logits, n_knots, learned, min_spacing, epsilon)
-    if needed[1] and learned is not None and slopes is not None:
-        slopes = torch.where(learned[:, None, None], 0.0, slopes)
-    return logits_grad, slopes if needed[1] else None, x_grad, None, None
+        logits_grad = loops.knots_backward(slopes, penalty_grad, logits, n_knots, learned, min_spacing, epsilon)
+    if needed[1] and learned is not None:
+        slopes = torch.zeros_like(breaks) if slopes is None else torch.where(learned[:, None, None], 0.0, slopes)
+    return logits_grad, slopes if needed[1] else None, x_grad if needed[2] else None, None, None
+
+
+def _sums(loops: Loops, parts: Sequence[Part], tensors: Any, needed: Any) -> tuple[Tensor | None, Tensor | None]:
+    """Return the gradients of x and of the breaks, the latter a sum over rows, where they are needed."""
+    grad, x, breaks, n_knots = tensors
+    with_knots, with_x = needed[0] or needed[1], needed[2]
+    if len(parts) == 1 and _is_whole(parts[0], x):  # no copy is needed
+        settings = {"kind": parts[0].kind, "degree": parts[0].degree, "with_x": with_x}
+        x_grad, slopes = loops.rows_backward(grad, x, breaks, n_knots, **settings)
+        return x_grad if with_x else None, slopes if with_knots else None
+    x_out, slopes_out = torch.zeros_like(x) if with_x else None, torch.zeros_like(breaks) if with_knots else None
+    for part in parts:
+        _part_backward(loops, part, tensors, x_out, slopes_out if needed[1] or part.learned else None)
+    return x_out, slopes_out
+
+
+def _is_whole(part: Part, x: Tensor) -> bool:
+    """Return whether a part has all groups and features, and functions that have breaks."""
+    return part.features is None and part.kind != AFFINE and part.stop - part.start == len(x)
 
 
 def _part_backward(
@@ -501,10 +520,11 @@ def _part_backward(
 
 
 def _backward_to_logits(
-    loops: Loops, parts: Sequence[Part], moving: Sequence[Part], tensors: Any, spacing: Any, x_grad: Tensor | None
-) -> Tensor:
-    """Return the gradient of the logits, and write that of x where it is wanted."""
-    (penalty_grad, logits, min_spacing, epsilon), with_x = spacing, x_grad is not None
+    loops: Loops, parts: Sequence[Part], moving: Sequence[Part], tensors: Any, spacing: Any, with_x: bool
+) -> tuple[Tensor, None, Tensor | None]:
+    """Return the gradients of logits, breaks (None) and x, the last where it is wanted."""
+    penalty_grad, logits, min_spacing, epsilon = spacing
+    x_grad = torch.zeros_like(tensors[1]) if with_x else None
     covered = sum(part.stop - part.start for part in moving) == len(logits)
     out = torch.empty_like(logits) if covered else torch.zeros_like(logits)
     assert loops.rows_to_logits is not None
@@ -518,7 +538,7 @@ def _backward_to_logits(
     for part in parts:
         if part not in moving:
             _part_backward(loops, part, tensors, x_grad, None)
-    return out
+    return out, None, x_grad
 
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

@@ -470,4 +470,4 @@ def _rows_to_logits(
     return backward(grad, x, breaks, n_knots, spacings, kind=kind, degree=degree, with_x=with_x, out=out)[0]
 
 
-ENCODING = path_of(Loops(make_knots, knots_to_logits, forward, backward, _rows_to_logits))
+ENCODING = path_of(Loops(make_knots, knots_to_logits, forward, backward, _rows_to_logits, writes_zeros=True))
