@@ -108,7 +108,7 @@ def test_members_and_rows_do_not_see_each_other(p):
     same[1, 2] = False
     got = attention(spoilt, 2, p, noise)
     assert torch.equal(got[same], together[same])
-    assert bool(got[1, 2].isnan().any())
+    assert not torch.equal(got[1, 2], together[1, 2])  # NaN, or with some of torch's CPU kernels other numbers
 
 
 @pytest.mark.parametrize(("p", "with_noise"), [(0.0, False), (0.3, True)])
