@@ -135,7 +135,7 @@ def test_placement(part):
 
 @given("A placement")
 def test_a_placement_with_other_settings_is_not_taken_from_the_cache(part, tmp_path):
-    from knotwork._preparation.splits import make_splits
+    from knotwork._preparation.members import make_splits
     from knotwork.datasets import load_dataset
     from knotwork.study._data import from_dataset
     from knotwork.study._fitting import Wanted, fit_all
