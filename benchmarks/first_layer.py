@@ -103,7 +103,8 @@ def main() -> None:
     lines = [
         f"{datetime.now(UTC):%Y-%m-%d}, {platform.machine()}, {torch.get_num_threads()} threads, "
         f"torch {torch.__version__}, `python benchmarks/first_layer.py`\n",
-        "| family | knots | batch | size | outputs | fused, us | dense, us | dense / fused | kept, MiB (fused / dense) |",
+        "| family | knots | batch | size | outputs | fused, us | dense, us | dense / fused "
+        "| kept, MiB (fused / dense) |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     cases, start = make_cases(quick=arguments.quick), time.perf_counter()

@@ -213,8 +213,8 @@ def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list
     ]
     same = list(zip(kinds, learnable, strict=True))
     runs: list[tuple[int, int]] = []
-    for member, own in enumerate(same):
-        if runs and same[runs[-1][0]] == own:
+    for member, kind_here in enumerate(same):
+        if runs and same[runs[-1][0]] == kind_here:
             runs[-1] = (runs[-1][0], member + 1)
         else:
             runs.append((member, member + 1))
@@ -222,7 +222,7 @@ def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list
     for start, stop in runs:
         distinct = sorted(set(kinds[start]))
         for kind, degree in distinct:
-            features = tuple(f for f, own in enumerate(kinds[start]) if own == (kind, degree))
+            features = tuple(f for f, kind_here in enumerate(kinds[start]) if kind_here == (kind, degree))
             some = None if len(distinct) == 1 else features
             parts.append(Part(kind, degree, start, stop, learned=learnable[start], features=some))
     return parts
