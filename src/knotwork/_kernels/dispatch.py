@@ -154,7 +154,7 @@ class Operation:
 
         def backward_shapes(grads: Any, kept: Any, needed: Any, numbers: Any) -> list[Tensor]:
             del grads, numbers
-            wanted = [tensor for tensor, own in zip(kept, needed, strict=False) if own]
+            wanted = [tensor for tensor, asked in zip(kept, needed, strict=False) if asked]
             return [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in wanted]
 
         for name, function, fake in (
@@ -224,9 +224,9 @@ class _RunOpaque(torch.autograd.Function):
         run = getattr(torch.ops.knotwork, f"{ctx.name}_backward")
         made = run(list(grads), list(ctx.saved_tensors), needed, ctx.numbers)
         gradients, place = [], 0
-        for own in needed:
-            gradients.append(made[place] if own else None)
-            place += own
+        for asked in needed:
+            gradients.append(made[place] if asked else None)
+            place += asked
         return None, None, *gradients
 
 
