@@ -76,7 +76,7 @@ def factorize(values: npt.NDArray[Any]) -> tuple[IntArray, npt.NDArray[Any]]:
     Parameters
     ----------
     values : ndarray of shape (n,)
-        Numbers, truth values or objects.
+        Numbers, booleans or objects.
 
     Returns
     -------

@@ -21,7 +21,7 @@ SHORT = TrainingConfig(max_epochs=2)
 
 
 def table(n=240, seed=0):
-    """Numbers, one column of which has missing values and one a single value, text, codes and truth values."""
+    """Numbers, one column of which has missing values and one a single value, text, codes and booleans."""
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(
         {

@@ -38,9 +38,9 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 KINDS = {
     "number": "integers, floats or decimals",
-    "boolean": "truth values",
+    "boolean": "booleans",
     "text": "text",
-    "mixed": "text among numbers or truth values",
+    "mixed": "text among numbers or booleans",
     "missing": "nothing: all values are missing",
 }
 """What the values of a column are, whatever the type of the column."""
@@ -48,7 +48,7 @@ KINDS = {
 BOOLEANS = (bool, np.bool_)
 NUMBERS = (Real, Decimal, np.bool_)
 DTYPES = {"M": nw.Datetime, "m": nw.Duration, "S": nw.Binary, "V": nw.Struct}
-"""What NumPy's kinds of data are called in `ADVICE`."""
+"""The types of `ADVICE` for NumPy's kinds of data."""
 OBJECTS = {
     (datetime.datetime, np.datetime64): nw.Datetime,
     (datetime.date,): nw.Date,
@@ -59,9 +59,9 @@ OBJECTS = {
     (dict,): nw.Struct,
     (bytes, bytearray): nw.Binary,
 }
-"""What the types of Python's objects are called in `ADVICE`."""
+"""The types of `ADVICE` for Python's objects."""
 PANDAS_OBJECTS = {"Period": nw.Date}
-"""The same for types of pandas, by name: pandas need not be installed."""
+"""The same for types of pandas, by name, because pandas may not be installed."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ class Cells:
     kind : str
         One of `KINDS`.
     values : ndarray of shape (k,)
-        Numbers or truth values; or labels as objects, each of which then stands here once.
+        Numbers or booleans; or distinct labels as objects.
     where : ndarray of shape (n,)
         For each row the position of its value in `values`; -1 where it is missing.
     is_categorical : bool
-        Whether the type of the column says that its values are categories.
+        Whether the column has a categorical type.
     """
 
     kind: str
@@ -104,7 +104,7 @@ class Cells:
         if column.null_count() == len(column):
             return _nothing(len(column), is_categorical=False)
         if column.implementation.is_pandas_like() and column.to_native().dtype == object:
-            return _from_objects(column.to_numpy(), label)  # the type that narwhals tells is a guess here
+            return _from_objects(column.to_numpy(), label)  # narwhals only guesses the type here
         if column.dtype in (nw.String, nw.Categorical, nw.Enum):
             return _from_labels(column, label)
         for dtype, advice in ADVICE.items():
@@ -122,19 +122,19 @@ class Cells:
         if self.kind in ("text", "mixed"):
             values = np.array([_parsed(value, label) for value in self.values], dtype=np.float64)
         else:
-            with np.errstate(over="ignore"):  # what is too large is infinite, and the caller's to judge
+            with np.errstate(over="ignore"):  # too large numbers become infinite; the caller decides
                 values = self.values.astype(np.float64)
         return np.append(values, np.nan)[self.where]
 
     def categories(self) -> tuple[Label, ...]:
-        """Return the distinct values in ascending order: text if any of them is text, else numbers or truth values."""
+        """Return the distinct values in ascending order: text if any of them is text, else numbers or booleans."""
         labels, _ = self._distinct()
         if self.kind in ("text", "mixed"):
             return tuple(sorted({_text(label) for label in labels}))
         return tuple(sorted(labels if self.kind == "boolean" else {_number(label) for label in labels}))
 
     def codes(self, categories: Iterable[Label], *, as_text: bool) -> IntArray:
-        """Return for each row the place of its value in `categories`, from 1; 0 where it is missing or not there.
+        """Return for each row the place of its value in `categories`, from 1; 0 where it is missing or unseen.
 
         Parameters
         ----------
@@ -146,11 +146,11 @@ class Cells:
         """
         labels, where = self._distinct()
         place = {category: code for code, category in enumerate(categories, start=1)}
-        found = [place.get(_text(label) if as_text else label, 0) for label in labels]
-        return np.array([*found, 0], dtype=np.int64)[where]
+        codes = [place.get(_text(label) if as_text else label, 0) for label in labels]
+        return np.array([*codes, 0], dtype=np.int64)[where]
 
     def _distinct(self) -> tuple[list[Label], IntArray]:
-        """Return the distinct values, and for each row the position of its own, -1 where it is missing."""
+        """Return the distinct values, and for each row the position of its value, -1 where it is missing."""
         if self.values.dtype == object:
             return self.values.tolist(), self.where
         positions, values = factorize(self.values)
@@ -237,7 +237,7 @@ def _from_objects(values: npt.NDArray[Any], label: str, other: Callable[[Any], s
 
 
 def _from_mixed(values: list[Any], label: str, other: Callable[[Any], str] | None) -> Cells:
-    """Read objects of several types, told apart by type and value since True equals 1."""
+    """Read objects of several types, distinguished by type and value because True equals 1."""
     places: dict[tuple[type, Label], int] = {}
     where = np.empty(len(values), dtype=np.int64)
     for row, value in enumerate(values):
@@ -254,7 +254,7 @@ def _all(types: set[type], kinds: Any) -> bool:
 
 
 def _from_numbers(values: list[Any], types: set[type], label: str) -> Cells:
-    """Read numbers as integers if all are, and fit, else as floats, but for integers that no float is equal to."""
+    """Read numbers as integers if all are and fit; else as floats, except for integers that no float equals."""
     everywhere = np.arange(len(values))
     if _all(types, Integral):
         try:
@@ -266,7 +266,7 @@ def _from_numbers(values: list[Any], types: set[type], label: str) -> Cells:
     if _all(types, Integral) or not any(exact):
         return Cells("number", numbers, everywhere)
     labels = np.empty(len(values), dtype=object)
-    labels[:] = [int(value) if own else float(n) for value, n, own in zip(values, numbers, exact, strict=True)]
+    labels[:] = [int(value) if keep else float(n) for value, n, keep in zip(values, numbers, exact, strict=True)]
     where, distinct = factorize(labels)
     return Cells("number", distinct, where)
 
@@ -302,28 +302,28 @@ def _number(value: Any) -> int | float:
 
 
 def _text(label: Label) -> str:
-    """Return a label as text; whole numbers have no point, for a missing neighbour makes floats of integers."""
+    """Return a label as text; whole numbers have no decimal point, because missing values turn integers into floats."""
     if isinstance(label, float):
         return repr(_number(label))
-    return str.__str__(label) if isinstance(label, str) else str(label)  # a str of a class of its own says its value
+    return str.__str__(label) if isinstance(label, str) else str(label)  # a subclass of str may print otherwise
 
 
 def _parsed(label: Label, column: str) -> float:
-    """Return the number that a text says."""
+    """Return the number that a text stands for."""
     try:
         # Only Python itself takes 1_000 for a number.
         return float(label.replace("_", "?") if isinstance(label, str) else label)
     except ValueError:
         raise ColumnTypeError(
             f"{column} held numbers when it was fitted, and now holds the text {label!r}. "
-            "Convert the column to numbers, with NaN for what is missing."
+            "Convert the column to numbers, with NaN for missing values."
         ) from None
 
 
 Names: TypeAlias = tuple[str, ...] | None
 
 ROLES = {
-    "numerical": "numbers and truth values",
+    "numerical": "numbers and booleans",
     "categorical": "text, categories, and columns that the user lists",
 }
 
@@ -352,18 +352,13 @@ class Table(NamedTuple):
     numbers: npt.NDArray[np.float64]
     codes: npt.NDArray[np.int64]
 
-    @property
-    def paper_codes(self) -> npt.NDArray[np.int64]:
-        """Codes as in the paper's protocol: categories from 0, and -1 where missing or not seen when fitting."""
-        return self.codes - 1
-
 
 @dataclass(frozen=True)
 class Columns:
     """The columns of the table that an estimator was fitted on.
 
-    Numbers, decimals and truth values are numerical, as is a column in which all is missing; text and categories are
-    categorical. Objects are judged by what they are; a column that mixes text and numbers is text.
+    Numbers, decimals and booleans are numerical, and so is a column whose values are all missing; text and categories
+    are categorical. Columns of Python objects are judged by their values; one that mixes text and numbers is text.
 
     Parameters
     ----------
@@ -372,12 +367,11 @@ class Columns:
     roles : tuple of str
         For each column one of `ROLES`.
     kinds : tuple of str
-        For each column what its values were: ``"number"``, ``"boolean"``, ``"text"``, ``"mixed"`` or ``"missing"``.
+        For each column the kind of its values: ``"number"``, ``"boolean"``, ``"text"``, ``"mixed"`` or ``"missing"``.
     categories : tuple of tuple of str, int, float or bool
         For each categorical column its categories, in ascending order.
     warnings : tuple of str
-        What the user should know: columns of text that look like dates or like identifiers, or that mix text and
-        numbers.
+        Warnings about columns of text that look like dates or identifiers, or that mix text and numbers.
 
     Examples
     --------
@@ -426,15 +420,15 @@ class Columns:
         X : table of shape (n, d)
             A pandas, polars or pyarrow frame, a NumPy array, or a list of rows.
         categorical : iterable of str or int, optional
-            Columns to take as categories though they are numbers, such as integer codes: by name, or by position
-            where the columns have no names.
+            Columns of numbers to treat as categories, such as integer codes: by name, or by position if the columns
+            have no names.
 
         Returns
         -------
         columns : Columns
             The columns.
         table : Table
-            What `read` returns of the same table.
+            The values, as from `read`.
         """
         names, columns = _open(X)
         chosen = _check_chosen(categorical, names, len(columns))
@@ -464,21 +458,21 @@ class Columns:
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
-        """For each categorical column how many codes there are: its categories, and 0."""
+        """Number of codes of each categorical column: its categories, and 0."""
         return tuple(len(labels) + 1 for labels in self.categories)
 
     @property
     def numerical_names(self) -> list[Any]:
-        """Names of the numerical columns, or their places in a table without names."""
+        """Names of the numerical columns, or their positions in a table without names."""
         places = [place for place, role in enumerate(self.roles) if role == "numerical"]
         return [place if self.names is None else self.names[place] for place in places]
 
     def read(self, X: Any) -> Table:
         """Read a table that has these columns.
 
-        The columns of a frame are found by their names, in whatever order; those of a table without names, by their
-        order. A row is read alike whatever the other rows are. Infinite numbers become the largest finite ones. In
-        numerical columns text is parsed; in a column in which all was missing when fitting it stays missing. Categories
+        The columns of a frame are matched by name, in any order; those of a table without names, by position. The values
+        of a row do not depend on other rows. Infinite numbers become the largest finite ones. In numerical columns text
+        is parsed; in a column that was all missing when fitting, text counts as missing. Categories
         are matched by value: the type of the column does not matter, 1 and 1.0 are the same, and in a column that held
         text when fitting 1 is ``"1"``. X is not changed.
 
@@ -659,7 +653,7 @@ def _warnings(cells: Cells, categories: tuple[Label, ...], label: str) -> list[s
         return []
     warnings = []
     if cells.kind == "mixed":
-        warnings.append(f"{label} mixes text with numbers or truth values: all are taken by their text.")
+        warnings.append(f"{label} mixes text with numbers or booleans: all are taken by their text.")
     sample = categories[:: max(len(categories) // 1000, 1)]
     n_dates = sum(DATE.fullmatch(str(each)) is not None for each in sample)
     if len(categories) > 20 and n_dates >= 0.95 * len(sample):

@@ -73,7 +73,7 @@ class Labels:
         Parameters
         ----------
         y : array-like of shape (n,)
-            Text, whole numbers, truth values or categories, in an array, a list or a series.
+            Text, whole numbers, booleans or categories, in an array, a list or a series.
 
         Returns
         -------
@@ -98,7 +98,7 @@ class Labels:
             dtype = values.dtype.name
         if dtype not in DTYPES:
             raise ColumnTypeError(
-                f"Unknown label type: {dtype}. y must hold text, whole numbers or truth values. Convert it first."
+                f"Unknown label type: {dtype}. y must hold text, whole numbers or booleans. Convert it first."
             )
         wide = values.astype(np.float64) if values.dtype.kind == "f" else values
         positions, distinct = factorize(wide)
@@ -160,7 +160,7 @@ def check_target(y: Any) -> npt.NDArray[np.float64]:
     Parameters
     ----------
     y : array-like of shape (n,)
-        Numbers or truth values, in an array, a list or a series.
+        Numbers or booleans, in an array, a list or a series.
     """
     values = _one_dimension(y, "Fit one regressor for each column, as sklearn.multioutput.MultiOutputRegressor does.")
     if values.dtype.kind == "O" and not any(isinstance(each, str) for each in values):
@@ -213,7 +213,7 @@ def _refuse_not_finite(values: npt.NDArray[Any]) -> None:
 
 
 def _uniform(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return objects as an array of truth values, integers or floats if all are; text stays as objects."""
+    """Return objects as an array of booleans, integers or floats if all are; text stays as objects."""
     types = set(map(type, values.tolist()))
     if all(issubclass(each, str) for each in types):
         return values
@@ -224,7 +224,7 @@ def _uniform(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return values.astype(np.int64 if fits else np.float64)
     names = listed(sorted(each.__name__ for each in types))
     raise ColumnTypeError(
-        f"Unknown label type: y must hold labels of one type, text, whole numbers or truth values, but has {names}. "
+        f"Unknown label type: y must hold labels of one type, text, whole numbers or booleans, but has {names}. "
         "Convert them, for example with y.astype(str)."
     )
 

@@ -34,10 +34,10 @@ from knotwork.training._results import Trained
 __all__ = ["TabularClassifier", "TabularEstimator", "TabularRegressor"]
 
 MOST_HELD = 1000
-"""Validation rows that are kept for `feature_importances_`."""
+"""Most validation rows that are kept for `feature_importances_`."""
 
 SHORTEST = 1e-3
-"""Seconds that are left for training where placing knots took all of the time limit: every network has an epoch."""
+"""Seconds for training where placing knots used up the time limit: every network still has one epoch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,27 +82,42 @@ class Preparation:
 class TabularEstimator(BaseEstimator, ABC):
     """A network on encoded columns, with scikit-learn's interface; see `TabularRegressor`."""
 
-    encoding: Any
-    backbone: Any
-    size: int | None
-    n_members: int
-    categories: str
-    categorical: Any
-    validation_share: float
-    training: TrainingConfig | None
-    device: Any
-    random_state: Any
-    verbose: bool
-
     columns_: Columns
     trained_: Trained
     encoding_: list[dict[Any, str]]
     weights_: npt.NDArray[np.float64]
     candidates_: list[dict[str, Any]]
 
+    def __init__(
+        self,
+        encoding: str | Mapping[Any, str] = "auto",
+        backbone: str | Backbone = "mlp",
+        *,
+        size: int | None = None,
+        n_members: int = 1,
+        categories: str = "embedding",
+        categorical: Any = None,
+        validation_share: float = 0.1,
+        training: TrainingConfig | None = None,
+        device: Any = "auto",
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.encoding = encoding
+        self.backbone = backbone
+        self.size = size
+        self.n_members = n_members
+        self.categories = categories
+        self.categorical = categorical
+        self.validation_share = validation_share
+        self.training = training
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
     @abstractmethod
     def _read_target(self, y: Any) -> npt.NDArray[Any]:
-        """Check a target, keep what predictions need of it, and return numbers or class codes."""
+        """Check a target, keep what predictions need, and return numbers or class codes."""
 
     @property
     @abstractmethod
@@ -115,7 +130,7 @@ class TabularEstimator(BaseEstimator, ABC):
 
     @abstractmethod
     def _loss(self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any]) -> float:
-        """Return the loss of the members' weighted mean."""
+        """Return the loss of the weighted mean of the members."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on a table.
@@ -128,12 +143,12 @@ class TabularEstimator(BaseEstimator, ABC):
         y : array-like of shape (n,)
             The target.
         sample_weight : array-like of shape (n,), optional
-            Weights of the rows, not negative. Rows of weight 0 are left out.
+            Weights of the rows, not negative. Rows of weight 0 are dropped.
 
         Returns
         -------
         self
-            The fitted estimator. After Ctrl-C it is the best so far.
+            The fitted estimator; after Ctrl-C, with the best weights so far.
         """
         began = perf_counter()
         prepared = self._prepare(X, y, sample_weight)
@@ -144,11 +159,10 @@ class TabularEstimator(BaseEstimator, ABC):
         """Read a table, hold out validation rows, and return what is trained."""
         backbone, config = self._settings()
         columns, table = Columns.learn(X, self.categorical)
-        whole = self._training_table(table, y, sample_weight, columns.cardinalities)
-        rows = np.arange(len(whole.target))
+        data = self._training_table(table, y, sample_weight, columns.cardinalities)
         split, seeds = draw_split(
-            rows,
-            whole.target,
+            np.arange(len(data.target)),
+            data.target,
             task=self._task,
             share=self.validation_share,
             random=self._random(),
@@ -158,7 +172,7 @@ class TabularEstimator(BaseEstimator, ABC):
         about: dict[str, Any] = {"names": names, "task": self._task, "backbone": backbone.advice}
         tried = propose(self.encoding, self.size, **about)
         candidates = [(each,) * len(names) for each in tried] or [choose_encodings(self.encoding, self.size, **about)]
-        prepared = PreparedTable.from_table(whole, [split])
+        prepared = PreparedTable.from_table(data, [split])
         members = prepared.members(candidates, split, seeds.tolist())
         return Preparation(columns, prepared, candidates, tried, members, backbone, config)
 
@@ -198,13 +212,13 @@ class TabularEstimator(BaseEstimator, ABC):
             )
 
     def _combine(self, prepared: "Preparation", trained: Trained) -> None:
-        """Keep the members that predict, their weights, and what else predictions need."""
+        """Choose the members that predict and their weights, and set the fitted attributes."""
         finished = [history for history in trained.histories if history.best_epoch >= 0]
         if not finished or (len(finished) < len(trained.histories) and not prepared.tried):
             self._refuse(trained)
         if prepared.tried:
             combination = combine(
-                self.encoding,
+                str(self.encoding),
                 trained,
                 prepared.tried,
                 table=prepared.table,
@@ -259,9 +273,9 @@ class TabularEstimator(BaseEstimator, ABC):
         return random
 
     def _refuse(self, trained: Trained) -> None:
-        """Say why there is no model."""
+        """Raise an error that explains why there is no model."""
         if any(not history.epochs for history in trained.histories):
-            raise KeyboardInterrupt("Training was stopped before its first epoch had ended: there is no model yet.")
+            raise KeyboardInterrupt("Training was stopped before the end of its first epoch: there is no model yet.")
         raise argument_error(
             "training",
             "lead to finite scores",
@@ -319,16 +333,16 @@ class TabularEstimator(BaseEstimator, ABC):
         out: list[Any] = [None] * len(self.trained_.histories)
         for piece in self.trained_.pieces:
             knots = piece.network.encoding.interior_knots().double().cpu().numpy()
-            for place, own in zip(piece.places, knots, strict=True):
+            for place, member in zip(piece.places, knots, strict=True):
                 out[place] = {
-                    name: _from_units(own[index][~np.isnan(own[index])], units[:, index])
-                    for index, name in enumerate(names)
+                    name: _from_units(column[~np.isnan(column)], unit)
+                    for name, column, unit in zip(names, member, units.T, strict=True)
                 }
         return out
 
     @property
     def feature_importances_(self) -> npt.NDArray[np.float64]:
-        """How much the loss on up to 1,000 validation rows grows when a column is shuffled, one number for each."""
+        """Increase of the loss on up to 1,000 validation rows when a column is shuffled, one number per column."""
         check_is_fitted(self)
         if not hasattr(self, "_importances"):
             if not hasattr(self, "_held"):
@@ -345,7 +359,7 @@ class TabularEstimator(BaseEstimator, ABC):
         Parameters
         ----------
         path : str or Path
-            The file; it is replaced if it is there.
+            The file; an existing one is replaced.
         """
         from knotwork.estimators._persistence import save  # noqa: PLC0415 - only those who save need it
 
@@ -358,7 +372,7 @@ class TabularEstimator(BaseEstimator, ABC):
         Parameters
         ----------
         path : str or Path
-            The file; it is replaced if it is there.
+            The file; an existing one is replaced.
         """
         from knotwork.estimators._onnx import export_onnx  # noqa: PLC0415 - needs the onnx extra
 
@@ -378,56 +392,60 @@ class TabularEstimator(BaseEstimator, ABC):
 
 def _from_units(values: npt.NDArray[np.float64], units: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return values of a column in the units of the table."""
-    half = 0.5 * units[0] + 0.5 * units[1] * values  # the whole of a range may overflow
+    return _doubled(0.5 * units[0] + 0.5 * units[1] * values)
+
+
+def _doubled(halves: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return twice the values, at most the largest float: sums are formed by halves, because they may overflow."""
     most = 0.5 * np.finfo(np.float64).max
-    whole: npt.NDArray[np.float64] = 2.0 * np.clip(half, -most, most)
-    return whole
+    doubled: npt.NDArray[np.float64] = 2.0 * np.clip(halves, -most, most)
+    return doubled
 
 
 @final
 class TabularRegressor(RegressorMixin, TabularEstimator):
     """Predict numbers from a table by a network on encoded columns.
 
-    Columns of numbers and booleans are encoded; text and categories become learned vectors. Missing values need no
-    care: a missing number is a block of zeros, and where there are any in training a vector says so as well; a missing
-    or unseen category has a vector of its own. Constant columns, ties and outliers of any size train.
+    Columns of numbers and booleans are encoded; text and categories become learned vectors. Missing values are handled:
+    a missing number is a block of zeros, with a learned vector that marks it if the column has missing values in
+    training; missing and unseen categories share a learned vector. Constant columns, ties and outliers of any size are
+    accepted.
 
     Parameters
     ----------
     encoding : str or mapping, default="auto"
         How numbers are encoded. A method such as ``"BS-Q"`` or ``"PLE@30"`` (`knotwork.METHODS`), or a mapping from
-        columns to methods (those with knots all learned, or all fixed); or a word:
+        columns to methods (knots are learned in all columns that have knots, or in none); or one of:
 
-        ``"recommended"``, or ``"auto"``, is what the paper recommends for the task and the backbone
-        (`knotwork.recommend`): one network.
+        ``"recommended"``, or ``"auto"``: the encoding that `knotwork.recommend` gives for the task and the backbone.
 
-        ``"validated"`` trains ten encodings together and keeps the one that is best on the validation rows.
+        ``"validated"``: train ten encodings together, and keep the best one on the validation rows.
 
-        ``"ensemble"`` trains the same ten and predicts by a weighted mean of those that are best together on the
-        validation rows; the others are not kept.
+        ``"ensemble"``: train the same ten, and predict by a weighted mean of those that are best together on the
+        validation rows; the others are dropped.
     backbone : {"mlp", "resnet", "ft"} or configuration, default="mlp"
         The network: a name, or a configuration such as ``knotwork.nn.MLPConfig(widths=(512, 512))``. Defaults are the
         library's; ``MLPConfig.paper()`` has the paper's settings.
     size : int, optional
-        Columns per feature, for methods that name none; by default 15, or what is recommended, or for ``"validated"``
-        and ``"ensemble"`` several.
+        Columns per feature, for methods without a size in their name; by default 15 or the recommended one;
+        ``"validated"`` and ``"ensemble"`` try several.
     n_members : int, default=1
-        Number of networks that are trained together from different seeds and whose predictions are averaged; for
-        ``"validated"`` and ``"ensemble"`` so many of every encoding.
+        Number of networks that are trained together from different random seeds and whose predictions are averaged;
+        with ``"validated"`` and ``"ensemble"``, of every encoding.
     categories : {"embedding", "code"}, default="embedding"
         Whether a category is a learned vector or, as in the paper, an integer code; an FT-Transformer always learns
         vectors.
     categorical : sequence, optional
-        Columns of numbers that are categories: names, or places in an array.
+        Columns of numbers that are categories: names, or positions in an array.
     validation_share : float, default=0.1
-        Share of the rows that training is stopped by, and encodings are chosen by.
+        Share of the rows that are held out for early stopping and for choosing encodings.
     training : TrainingConfig, optional
-        How networks are trained; by default ``TrainingConfig()``. Its ``time_limit`` holds for all of them together,
-        the placing of knots included; each has at least one epoch.
+        How networks are trained; by default ``TrainingConfig()``. Its ``time_limit`` is for the whole fit; each
+        network has at least one epoch.
     device : str or torch.device, default="auto"
-        Where they are trained and predict; by default on a GPU if there is one.
+        Where networks are trained and predict; by default on a GPU if one is available.
     random_state : int, RandomState or None, default=None
-        Seeds all that is random.
+        Random seed.
     verbose : bool, default=False
         Show progress.
 
@@ -436,7 +454,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     encoding_ : list of dict
         For each member, the method and the size of each numerical column, as in ``{"age": "BS-Q@15"}``.
     weights_ : ndarray of shape (n_members,)
-        Weights of the members in predictions, of sum one.
+        Weights of the members in predictions; they add up to one.
     candidates_ : list of dict
         For ``"validated"`` and ``"ensemble"``, each encoding that was tried: ``method``, ``size``, ``score`` on the
         validation rows (the mean of its members' predictions; NaN if training failed), ``metric`` (its name),
@@ -446,7 +464,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     knots_ : list of dict
         Interior knots of each column, for each member.
     feature_importances_ : ndarray of shape (n_features_in_,)
-        How much the loss grows when a column is shuffled.
+        Increase of the loss when a column is shuffled.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -457,33 +475,6 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     >>> model.predict(X[:5]).shape
     (5,)
     """
-
-    def __init__(
-        self,
-        encoding: str | Mapping[Any, str] = "auto",
-        backbone: str | Backbone = "mlp",
-        *,
-        size: int | None = None,
-        n_members: int = 1,
-        categories: str = "embedding",
-        categorical: Any = None,
-        validation_share: float = 0.1,
-        training: TrainingConfig | None = None,
-        device: Any = "auto",
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.encoding = encoding
-        self.backbone = backbone
-        self.size = size
-        self.n_members = n_members
-        self.categories = categories
-        self.categorical = categorical
-        self.validation_share = validation_share
-        self.training = training
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
 
     def predict(self, X: Any) -> npt.NDArray[np.float64]:
         """Return predictions, of shape (n,): the mean over members with their weights.
@@ -507,19 +498,14 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         return row_weights(sample_weight, len(target))
 
     def _loss(self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any]) -> float:
-        errors = (
-            0.5 * _weighted_mean(outputs, self.weights_) - 0.5 * target
-        )  # the whole of an error, and its square, may overflow
+        errors = 0.5 * _weighted_mean(outputs, self.weights_) - 0.5 * target  # an error and its square may overflow
         largest = max(float(np.abs(errors).max()), 1e-300)
         return min(2.0 * float(np.sqrt(np.mean((errors / largest) ** 2))) * largest, float(np.finfo(np.float64).max))
 
 
 def _weighted_mean(outputs: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the mean of outputs of shape (n_members, n, 1), by halves, for the rounding of the sum may overflow."""
-    most = 0.5 * np.finfo(np.float64).max
-    halves = (weights[:, None] * (0.5 * outputs[..., 0])).sum(axis=0)
-    mean: npt.NDArray[np.float64] = 2.0 * np.clip(halves, -most, most)
-    return mean
+    """Return the mean over members of outputs of shape (n_members, n, 1)."""
+    return _doubled((weights[:, None] * (0.5 * outputs[..., 0])).sum(axis=0))
 
 
 @final
@@ -536,25 +522,25 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     backbone : {"mlp", "resnet", "ft"} or configuration, default="mlp"
         The network.
     size : int, optional
-        Columns per feature, for methods that name none; by default 15, or what is recommended, or for ``"validated"``
-        and ``"ensemble"`` several.
+        Columns per feature, for methods without a size in their name; by default 15 or the recommended one;
+        ``"validated"`` and ``"ensemble"`` try several.
     n_members : int, default=1
-        Number of networks that are trained together from different seeds and whose probabilities are averaged; for
-        ``"validated"`` and ``"ensemble"`` so many of every encoding.
+        Number of networks that are trained together from different random seeds and whose probabilities are averaged;
+        with ``"validated"`` and ``"ensemble"``, of every encoding.
     class_weight : "balanced" or mapping, optional
-        Weights of the classes in the loss: by one over their frequency, or as given for each label.
+        Weights of the classes in the loss: inversely proportional to their frequency, or as given for each label.
     categories : {"embedding", "code"}, default="embedding"
         Whether a category is a learned vector or an integer code.
     categorical : sequence, optional
-        Columns of numbers that are categories: names, or places in an array.
+        Columns of numbers that are categories: names, or positions in an array.
     validation_share : float, default=0.1
-        Share of the rows, of every class, that training is stopped by, and encodings are chosen by.
+        Share of the rows of every class that are held out for early stopping and for choosing encodings.
     training : TrainingConfig, optional
-        How networks are trained; by default ``TrainingConfig()``. Its ``time_limit`` holds for all of them together.
+        How networks are trained; by default ``TrainingConfig()``. Its ``time_limit`` is for the whole fit.
     device : str or torch.device, default="auto"
-        Where they are trained and predict.
+        Where networks are trained and predict.
     random_state : int, RandomState or None, default=None
-        Seeds all that is random.
+        Random seed.
     verbose : bool, default=False
         Show progress.
 
@@ -590,18 +576,20 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
-        self.encoding = encoding
-        self.backbone = backbone
-        self.size = size
-        self.n_members = n_members
+        super().__init__(
+            encoding,
+            backbone,
+            size=size,
+            n_members=n_members,
+            categories=categories,
+            categorical=categorical,
+            validation_share=validation_share,
+            training=training,
+            device=device,
+            random_state=random_state,
+            verbose=verbose,
+        )
         self.class_weight = class_weight
-        self.categories = categories
-        self.categorical = categorical
-        self.validation_share = validation_share
-        self.training = training
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the probability of each class, of shape (n, n_classes): the mean over members with their weights.
@@ -639,8 +627,8 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         weights = row_weights(sample_weight, len(target))
         if self.class_weight is None:
             return weights
-        own = class_weights(self.class_weight, self.classes_, target)[target]
-        return row_weights(own if weights is None else own * weights, len(target))
+        by_class = class_weights(self.class_weight, self.classes_, target)[target]
+        return row_weights(by_class if weights is None else by_class * weights, len(target))
 
     def _probabilities(self, outputs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         shares = softmax(outputs[..., : self._n_classes], axis=-1)
@@ -648,5 +636,5 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         return mean
 
     def _loss(self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any]) -> float:
-        own = self._probabilities(outputs)[np.arange(len(target)), target]
-        return float(-np.log(np.maximum(own, 1e-300)).mean())
+        probabilities = self._probabilities(outputs)[np.arange(len(target)), target]
+        return float(-np.log(np.maximum(probabilities, 1e-300)).mean())
