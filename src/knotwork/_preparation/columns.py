@@ -470,7 +470,7 @@ class Columns:
     def read(self, X: Any) -> Table:
         """Read a table that has these columns.
 
-        The columns of a frame are matched by name, in any order; those of a table without names, by position. The values
+        Columns of a frame are matched by name, in any order; those of a table without names, by position. The values
         of a row do not depend on other rows. Infinite numbers become the largest finite ones. In numerical columns text
         is parsed; in a column that was all missing when fitting, text counts as missing. Categories
         are matched by value: the type of the column does not matter, 1 and 1.0 are the same, and in a column that held
