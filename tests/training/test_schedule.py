@@ -103,7 +103,7 @@ def test_settings_of_the_wrong_type_are_refused():
     for field in ("learning_rate", "weight_decay", "max_epochs"):
         with pytest.raises(ArgumentTypeError, match=field):
             TrainingConfig(**{field: "1"})
-    with pytest.raises(ArgumentError, match="metric must be one for regression"):
+    with pytest.raises(ArgumentError, match="metric must be valid for regression, got .*Available: .rmse"):
         TrainingConfig(metric="auc").metric_for("regression")
 
 
