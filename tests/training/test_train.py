@@ -82,8 +82,8 @@ def test_time_runs_out():
 
 def test_what_the_first_epoch_compiles_is_not_in_the_time_of_an_epoch(monkeypatch):
     table = make_table()
-    told = iter([10.0, 2.0, 2.0, 2.0])
-    monkeypatch.setattr(engine._Run, "_seconds", lambda self: next(told))
+    seconds = iter([10.0, 2.0, 2.0, 2.0])
+    monkeypatch.setattr(engine._Run, "_seconds", lambda self: next(seconds))
     trained = run(table, [make_member(table, "BS-Q", seed=seed) for seed in range(2)])
     for history in trained.histories:  # each has half of the stack's time
         assert history.seconds == pytest.approx(8.0)
@@ -213,7 +213,7 @@ def test_knots_that_are_moved_apart_before_training_have_not_moved():
 
 def test_wrong_tables_and_devices_are_refused():
     table = make_table()
-    with pytest.raises(ArgumentError, match="members must be at least one"):
+    with pytest.raises(ArgumentError, match="members must contain at least one member"):
         run(table, [])
     with pytest.raises(ArgumentError, match="device"):
         resolve_device("gpu42")
