@@ -1,7 +1,7 @@
 """Saving a fitted estimator to one file, and loading it: tensors and JSON, no code.
 
-Every value of a file is checked before it is used. A file is first compared with its own size (`Capacity`), so that one
-that declares huge networks is refused before it takes memory.
+Every value of a file is checked before it is used. The sizes that it declares are compared with the size of the file
+itself (`Capacity`), so that a file that declares huge networks is refused before it takes memory.
 """
 
 import json
@@ -504,7 +504,7 @@ def _read_int(content: Any, name: str, *, minimum: int = 0) -> int | None:
 
 
 def _read_pairs(content: Any, name: str, *, values: tuple[type, ...], optional: bool = False) -> Any:
-    """Return text, a dict whose values have one of some types, or None where that is allowed."""
+    """Return text, a dict with values of the given types or, if it is optional, None."""
     if isinstance(content, str) or (optional and content is None):
         return content
     pairs = {}

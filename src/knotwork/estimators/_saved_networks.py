@@ -195,7 +195,7 @@ def _encoding(layout: StackLayout, file: TensorFile, prefix: str, *, n_members: 
         "scale": (shape, torch.float32),
         "learned": ((n_members,), torch.bool),
     }
-    tensors = {name: read_tensor(file, f"{prefix}.network.encoding.{name}", *own) for name, own in expected.items()}
+    tensors = {name: read_tensor(file, f"{prefix}.network.encoding.{name}", *kind) for name, kind in expected.items()}
     n_knots = tensors["n_knots"].numpy()
     _check_breaks(tensors["breaks"].numpy(), n_knots)
     _check_parts(layout, n_knots, tensors["learned"].numpy())

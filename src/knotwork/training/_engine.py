@@ -19,7 +19,7 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable
 from knotwork.training._progress import EpochReport, Reporter
 from knotwork.training._results import EpochLog, History, KnotPaths, Piece, Trained
-from knotwork.training._stack import TrainingStack, build_network
+from knotwork.training._stack import TrainingStack, build_network, running_statistics
 
 __all__ = ["matrix_precision", "resolve_device", "train"]
 
@@ -128,7 +128,7 @@ class _Run:
                 half = len(places) // 2
                 waiting[:0] = [places[:half], places[half:]]
                 self.n_stacks += 1
-                if self.data.numbers.device.type == "cuda":
+                if self.data.numbers.device.type == "cuda":  # cached blocks have the sizes of the larger stack
                     torch.cuda.empty_cache()
 
     def _train_stack(self, places: list[int], number: int) -> None:
@@ -141,10 +141,11 @@ class _Run:
             knots.add(stack.ids, stack.network.encoding)
             while not self._stop(log.n_epochs):
                 alive = log.add(_run_epoch(stack), self._seconds())
-                knots.add(stack.ids, stack.network.encoding)
+                knots.add(stack.ids, stack.network.encoding)  # before the report, which may raise KeyboardInterrupt
                 self._report(number, stack, log.n_epochs, alive, len(places))
                 if not alive.any():
                     break
+                # Steps of the whole stack that members take which have stopped.
                 wasted += stack.n_steps * (~alive).sum() / len(places)
                 if wasted >= DROP_STEPS.get(shift.device.type, 2):
                     stack.drop()
@@ -182,8 +183,8 @@ class _Run:
         if self.report is None:
             return
         steps = stack.n_steps * len(stack.ids)
-        last = self.config.max_epochs
-        self.report(EpochReport(number, self.n_stacks, epoch, last, int(alive.sum()), n_members, steps))
+        n_alive, last = int(alive.sum()), self.config.max_epochs
+        self.report(EpochReport(number, self.n_stacks, epoch, last, n_alive, n_members, steps))
 
     def _piece(
         self, stack: TrainingStack, members: Sequence[Member], places: list[int], shift: Tensor, scale: Tensor
@@ -192,7 +193,7 @@ class _Run:
         network = build_network(
             self.table, members, self.backbone, units=self.data.units, categories=self.categories
         ).to(shift.device)
-        tensors = [*network.parameters(), *(buffer for name, buffer in network.named_buffers() if "running" in name)]
+        tensors = [*network.parameters(), *running_statistics(network)]
         with torch.no_grad():
             for tensor, best in zip(tensors, stack.best, strict=True):
                 tensor.copy_(best)

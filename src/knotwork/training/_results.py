@@ -107,7 +107,7 @@ class KnotPaths:
             self._snapshots.append((ids.clone(), encoding.spacings()[0].detach().clone()))
 
     def paths(self, members: Sequence[Member], epochs: Sequence[int]) -> list[FloatArray | None]:
-        """Return `Trained.knot_paths` of the members that the stack began with, trained for some numbers of epochs."""
+        """Return `Trained.knot_paths` of the members that the stack began with, trained for `epochs`."""
         snapshots = [(ids.tolist(), breaks.double().cpu().numpy()) for ids, breaks in self._snapshots]
         paths: list[FloatArray | None] = []
         for place, (member, n_epochs) in enumerate(zip(members, epochs, strict=True)):

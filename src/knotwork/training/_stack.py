@@ -21,7 +21,7 @@ from knotwork.training._network import Network, keep_members, matrices, weight_d
 
 __all__ = [
     "Replayed", "Schedule", "TrainingStack", "build_network", "count_parameters", "padded", "predict_stack",
-    "validation_scores",
+    "running_statistics", "validation_scores",
 ]  # fmt: skip
 
 ROWS_AT_ONCE = 1 << 18
@@ -246,7 +246,7 @@ class TrainingStack:
 
     def _state(self) -> list[Tensor]:
         """Return the tensors of the members: parameters, and running statistics of batch normalisation."""
-        return [*self.optimiser.masters, *_running(self.network)]
+        return [*self.optimiser.masters, *running_statistics(self.network)]
 
     def _target_scale(self) -> tuple[Tensor, Tensor]:
         """Return mean and standard deviation of the target over each member's training rows; 0 and 1 for classes."""
@@ -392,7 +392,8 @@ def _as_loss(metric: Metric, outputs: Tensor, target: Tensor, weights: Tensor | 
     return scores if metric.lower_is_better else -scores
 
 
-def _running(network: Network) -> list[Tensor]:
+def running_statistics(network: Network) -> list[Tensor]:
+    """Return the buffers of batch normalisation, which belong to the weights of a member."""
     return [buffer for name, buffer in network.named_buffers() if "running" in name]
 
 
