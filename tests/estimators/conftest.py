@@ -1,4 +1,4 @@
-"""The paper's numbers, and a loud word when optional packages are not there."""
+"""The paper's numbers, and a visible warning when optional packages are not installed."""
 
 from importlib.util import find_spec
 

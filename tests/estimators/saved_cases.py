@@ -1,4 +1,4 @@
-"""Small estimators to save, and files that were tampered with."""
+"""Small estimators to save, and files that are edited by hand."""
 
 import json
 
@@ -48,8 +48,8 @@ def target(X, kind="number"):
 
 def fitted(encoding="BS-Q@6", backbone="mlp", *, kind="number", n_members=1, **settings):
     X = table()
-    made = TabularRegressor if kind == "number" else TabularClassifier
-    model = made(
+    estimator = TabularRegressor if kind == "number" else TabularClassifier
+    model = estimator(
         encoding,
         BACKBONES[backbone],
         n_members=n_members,
@@ -63,7 +63,7 @@ def fitted(encoding="BS-Q@6", backbone="mlp", *, kind="number", n_members=1, **s
 
 
 def uneven_weights(rows, seed=0):
-    """Return weights that some members of every size have, in place of those that are best."""
+    """Return weights of four values, so that members of every size are kept, instead of the best ones."""
     weights = np.arange(1, len(rows.predictions) + 1) % 4
     return weights / weights.sum()
 
@@ -80,7 +80,7 @@ def read_file(path):
 
 
 def write_file(path, content, tensors):
-    """Write a file as one who knows the format would, with a checksum that agrees."""
+    """Write a file with a valid checksum, as an attacker who knows the format would."""
     if isinstance(content, dict) and "checksum" in content:
         content["checksum"] = _checksum(tensors)
     text = content if isinstance(content, str) else json.dumps(content)

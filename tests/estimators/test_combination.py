@@ -24,7 +24,7 @@ def class_rows(probabilities, target, metric="log_loss", weights=None):
 
 def simplex(n_members, parts):
     """Return all weights that are multiples of one over a number."""
-    counts = [each for each in itertools.product(range(parts + 1), repeat=n_members) if sum(each) == parts]
+    counts = [shares for shares in itertools.product(range(parts + 1), repeat=n_members) if sum(shares) == parts]
     return np.array(counts) / parts
 
 
@@ -81,7 +81,7 @@ def test_a_member_that_is_best_alone_stays_alone():
 
 
 def test_few_rows_lead_less_astray():
-    """Ten members with much in common are equally good: the best weights are equal, and chance says otherwise."""
+    """Ten members with much in common are equally good: the best weights are equal, but chance prefers a few."""
     errors = []
     for seed in range(8):
         rng = np.random.default_rng(seed)
@@ -142,7 +142,7 @@ def test_scores_are_those_of_other_libraries(weighted):
         np.testing.assert_allclose(rows.scores(np.array([[0.25, 0.75]])), wanted, rtol=1e-9)
 
 
-def test_what_is_no_number_is_the_worst():
+def test_scores_that_are_not_finite_are_the_worst():
     rows = regression_rows([[0.0, 0.0, np.nan]], np.zeros(3))
     assert rows.scores(np.eye(1)) == np.finfo(np.float64).max
     certain = class_rows([[[1.0, 0.0]], [[0.0, 1.0]]], [0])

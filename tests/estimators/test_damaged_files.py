@@ -22,7 +22,7 @@ def saved(tmp_path_factory):
     return path
 
 
-def test_files_that_are_none_of_ours(tmp_path):
+def test_files_that_knotwork_did_not_write(tmp_path):
     with pytest.raises(FileNotFoundError, match="There is no file .*missing"):
         knotwork.load(tmp_path / "missing")
     with pytest.raises(PersistenceError, match="is not a file"):
@@ -44,32 +44,32 @@ def test_files_that_are_none_of_ours(tmp_path):
 
 
 def test_files_cut_short(saved, tmp_path):
-    whole = saved.read_bytes()
-    lengths = {*range(0, 40), *np.linspace(40, len(whole) - 1, 60).astype(int).tolist(), len(whole) - 1}
+    complete = saved.read_bytes()
+    lengths = {*range(0, 40), *np.linspace(40, len(complete) - 1, 60).astype(int).tolist(), len(complete) - 1}
     for length in sorted(lengths):
-        (tmp_path / "cut").write_bytes(whole[:length])
+        (tmp_path / "cut").write_bytes(complete[:length])
         with pytest.raises(PersistenceError, match="cut short"):
             knotwork.load(tmp_path / "cut")
-    (tmp_path / "cut").write_bytes(whole + b"x")
+    (tmp_path / "cut").write_bytes(complete + b"x")
     with pytest.raises(PersistenceError, match="cut short"):
         knotwork.load(tmp_path / "cut")
 
 
 def test_changed_bytes_are_an_error_or_change_no_tensor(saved, tmp_path):
-    whole = saved.read_bytes()
+    complete = saved.read_bytes()
     _, wanted = read_file(saved)
-    start = 8 + int.from_bytes(whole[:8], "little")
+    start = 8 + int.from_bytes(complete[:8], "little")
     rng = np.random.default_rng(0)
-    places = [*rng.integers(0, start, 120), *rng.integers(start, len(whole), 40)]
+    places = [*rng.integers(0, start, 120), *rng.integers(start, len(complete), 40)]
     for place in places:
-        changed = bytearray(whole)
+        changed = bytearray(complete)
         changed[place] ^= 1 << int(rng.integers(8))
         (tmp_path / "changed").write_bytes(changed)
         try:
             model = knotwork.load(tmp_path / "changed", device="cpu")
         except PersistenceError:
             continue
-        assert place < start, "a change of a tensor was not noticed"
+        assert place < start, "a changed tensor was loaded"
         state = model.trained_.pieces[0].network.state_dict()
         for name, tensor in state.items():
             assert torch.equal(tensor, wanted[f"piece0.network.{name}"])
@@ -179,7 +179,7 @@ EDITS = [
 
 
 @pytest.mark.parametrize(("where", "value"), EDITS, ids=str)
-def test_content_that_cannot_be(saved, tmp_path, where, value):
+def test_invalid_content(saved, tmp_path, where, value):
     content, tensors = read_file(saved)
     change(content, (where,) if isinstance(where, str) else where, value)
     write_file(tmp_path / "edited", content, tensors)
@@ -192,7 +192,7 @@ def test_content_that_cannot_be(saved, tmp_path, where, value):
 ENCODING = "piece0.network.encoding."
 TENSORS = {
     "no knots at all": (f"{ENCODING}n_knots", lambda t: t - 100),
-    "more knots than there are": (f"{ENCODING}n_knots", lambda t: t + 1),
+    "more knots than breaks": (f"{ENCODING}n_knots", lambda t: t + 1),
     "counts of another type": (f"{ENCODING}n_knots", lambda t: t.long()),
     "breaks that fall": (f"{ENCODING}breaks", lambda t: t.flip(-1)),
     "breaks that are equal": (f"{ENCODING}breaks", torch.zeros_like),
@@ -219,7 +219,7 @@ TENSORS = {
 
 
 @pytest.mark.parametrize("case", TENSORS)
-def test_tensors_that_cannot_be(saved, tmp_path, case):
+def test_invalid_tensors(saved, tmp_path, case):
     content, tensors = read_file(saved)
     name, edit = TENSORS[case]
     changed = edit(tensors.get(name))
@@ -247,7 +247,7 @@ def test_tensors_that_cannot_be(saved, tmp_path, case):
     ],
     ids=lambda text: text[:20],
 )
-def test_texts_that_are_not_json_of_ours(saved, tmp_path, text):
+def test_invalid_json(saved, tmp_path, text):
     write_file(tmp_path / "edited", text, read_file(saved)[1])
     with pytest.raises(PersistenceError, match="edited' is damaged"):
         knotwork.load(tmp_path / "edited")

@@ -1,4 +1,4 @@
-"""Hostile tables: whatever is in them, estimators train and predict without a warning, or say what is wrong."""
+"""Hostile tables: estimators train and predict without a warning, or raise a clear error."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def fitted(kind, method, case, *, target, rng):
 
 
 def readable(model, train, other):
-    """Return both tables, or only the first if the other has text where the first had nothing but numbers."""
+    """Return both tables, or only the first if the other has text in a column of numbers."""
     try:
         model.predict(other)
     except ColumnError as error:
@@ -179,7 +179,7 @@ def test_columns_with_encodings_of_their_own(per_column, kind):
     frame = make_frame(["holes", "text", "outlier"], 40, np.random.default_rng(0)).set_axis(["a", "t", "b"], axis=1)
     model = kind(per_column, BACKBONES["mlp"], training=SHORT, random_state=0).fit(frame, np.arange(40) % 3)
     assert np.isfinite(model.predict(frame)).all()
-    assert [each.split("@")[0] for each in model.encoding_[0].values()] == [
+    assert [spec.split("@")[0] for spec in model.encoding_[0].values()] == [
         per_column.get(name, kw.recommend(model._task, budget="medium").method).split("@")[0] for name in ("a", "b")
     ]
 
@@ -188,5 +188,5 @@ def test_text_in_a_column_that_was_missing_stays_missing():
     X = np.array([[1.0, None], [2.0, None], [3.0, None]], dtype=object)
     model = kw.TabularRegressor(training=SHORT, random_state=0).fit(X, [1.0, 2.0, 3.0])
     other = X.copy()
-    other[1, 1] = "a word"
+    other[1, 1] = "text"
     np.testing.assert_array_equal(model.predict(other), model.predict(X))

@@ -32,15 +32,17 @@ def exported(model, path):
 
 
 def feeds(model, X, texts=("town",)):
-    """Return what the model takes, by its own description of its inputs."""
+    """Return the inputs of the model by name."""
     columns = model.columns_
     numerical = [name for name, role in zip(columns.names, columns.roles, strict=True) if role == "numerical"]
     given = {"numbers": X[numerical].to_numpy(dtype=np.float64)} if numerical else {}
     for name, role in zip(columns.names, columns.roles, strict=True):
         if role == "categorical":
             text = name in texts
-            own = X[[name]].astype(object)
-            given[name] = own.where(own.notna(), "" if text else np.nan).to_numpy(dtype=object if text else np.float64)
+            column = X[[name]].astype(object)
+            given[name] = column.where(column.notna(), "" if text else np.nan).to_numpy(
+                dtype=object if text else np.float64
+            )
     return given
 
 
@@ -110,7 +112,7 @@ def test_members_of_different_encodings_and_weights(tmp_path, monkeypatch, backb
     assert (tmp_path / "again.onnx").read_bytes() == (tmp_path / "model.onnx").read_bytes()
 
 
-def test_the_standard_says_the_same(tmp_path):
+def test_the_reference_evaluator_agrees(tmp_path):
     from onnx.reference import ReferenceEvaluator
 
     model = fitted("MS-Grad-U@6", "ft")
@@ -173,8 +175,8 @@ def test_categories_of_every_type(tmp_path):
         backbone=MLPConfig((16,)), categorical=list(X.columns), training=SHORT, device="cpu", random_state=0
     ).fit(X, y)
     session = exported(model, tmp_path / "model.onnx")
-    told = json.loads(session.get_modelmeta().custom_metadata_map["knotwork"])
-    assert told == {"numbers": [], "categories": ["column_0", "column_1", "column_2", "large", "nothing", "mixed"]}
+    inputs = json.loads(session.get_modelmeta().custom_metadata_map["knotwork"])
+    assert inputs == {"numbers": [], "categories": ["column_0", "column_1", "column_2", "large", "nothing", "mixed"]}
     X.loc[:9, "numbers"] = -0.0
     X.loc[10:19, "numbers"] = np.nan
     given = {
@@ -219,7 +221,7 @@ class Doubled(MLP):
 
 
 class Shallow(nn.Module):
-    """A network that has no more than the engine asks for."""
+    """A network with only the methods that the engine calls."""
 
     def __init__(self, d_in, d_out, *, n_members, blocks):
         super().__init__()
@@ -247,15 +249,17 @@ class OwnConfig(Backbone):
 
 
 @pytest.mark.parametrize("made", [Doubled, Shallow])
-def test_a_network_that_is_not_known_is_refused(tmp_path, monkeypatch, made):
+def test_unknown_networks_are_refused(tmp_path, monkeypatch, made):
     monkeypatch.setitem(BUILDERS, "own", OwnConfig)
     X = table()
     model = TabularRegressor("BS-Q@6", OwnConfig(made), training=SHORT, device="cpu", random_state=0)
     model.fit(X, target(X))
     with pytest.raises(ArgumentError) as caught:
         model.export_onnx(tmp_path / "model.onnx")
-    told = str(caught.value)
-    assert told.startswith("backbone must build a network that ONNX export knows: MLP, ResNet or FTTransformer, got ")
-    assert "backbone=OwnConfig(" in told
-    assert f"{made.__name__} has no translation to ONNX: keep the model with save" in told
+    message = str(caught.value)
+    assert message.startswith(
+        "backbone must build a network that ONNX export knows: MLP, ResNet or FTTransformer, got "
+    )
+    assert "backbone=OwnConfig(" in message
+    assert f"{made.__name__} has no translation to ONNX: keep the model with save" in message
     assert not list(tmp_path.iterdir())

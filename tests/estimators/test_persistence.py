@@ -1,4 +1,4 @@
-"""What is loaded is what was saved: predictions, parameters, histories and knots."""
+"""A loaded estimator equals the saved one: predictions, parameters, histories and knots."""
 
 import copy
 import subprocess
@@ -40,13 +40,13 @@ def assert_same(loaded, model):
     np.testing.assert_array_equal(loaded.weights_, model.weights_)
     assert loaded.encoding_ == model.encoding_
     assert loaded.candidates_ == model.candidates_
-    for own, other in zip(loaded.history_, model.history_, strict=True):
-        assert set(own) == set(other)
-        for name, value in own.items():
+    for history, other in zip(loaded.history_, model.history_, strict=True):
+        assert set(history) == set(other)
+        for name, value in history.items():
             np.testing.assert_array_equal(value, other[name])
-    for own, other in zip(loaded.knots_, model.knots_, strict=True):
-        assert list(own) == list(other)
-        for name, knots in own.items():
+    for member_knots, other in zip(loaded.knots_, model.knots_, strict=True):
+        assert list(member_knots) == list(other)
+        for name, knots in member_knots.items():
             np.testing.assert_array_equal(knots, other[name])
 
 
@@ -64,7 +64,7 @@ def assert_same(loaded, model):
         ("ensemble", {"n_members": 2, "kind": "text", "size": 5}),
     ],
 )
-def test_what_is_loaded_is_what_was_saved(tmp_path, backbone, encoding, settings):
+def test_a_loaded_estimator_equals_the_saved_one(tmp_path, backbone, encoding, settings):
     model = fitted(encoding, backbone, **settings)
     model.save(tmp_path / "model")
     loaded = knotwork.load(tmp_path / "model", device="cpu")
@@ -91,10 +91,10 @@ def test_a_loaded_estimator_is_cloned_and_fitted_again(tmp_path):
     model.save(tmp_path / "model")
     loaded = knotwork.load(str(tmp_path / "model"), device="cpu")
     X = table()
-    for each in (loaded, clone(loaded)):
-        each.fit(X, target(X))
-        np.testing.assert_array_equal(each.predict(X), model.predict(X))
-        np.testing.assert_array_equal(each.feature_importances_, model.feature_importances_)
+    for again in (loaded, clone(loaded)):
+        again.fit(X, target(X))
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        np.testing.assert_array_equal(again.feature_importances_, model.feature_importances_)
 
 
 def test_importances_are_those_of_the_last_fit():
@@ -106,7 +106,7 @@ def test_importances_are_those_of_the_last_fit():
 
 
 @pytest.mark.parametrize("categorical", [None, (1,), [1]])
-def test_arrays_places_of_columns_and_states_that_are_no_numbers(tmp_path, categorical):
+def test_arrays_column_places_and_random_states_that_are_not_integers(tmp_path, categorical):
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=60), rng.integers(0, 3, 60)])
     state = np.random.RandomState(0)
@@ -173,14 +173,14 @@ def test_a_file_of_schema_1():
 
 
 @pytest.mark.parametrize("choices", [None, [], [["BS-Q"]], [["eval", 5]], [["BS-Q", 0]], [["BS-Q", 5], ["BS-Q", 5]]])
-def test_choices_of_schema_1_that_cannot_be(tmp_path, choices):
+def test_invalid_choices_of_schema_1(tmp_path, choices):
     content, tensors = read_file(Path(__file__).parent / "schema1.knotwork")
     write_file(tmp_path / "edited", {**content, "choices": choices}, tensors)
     with pytest.raises(PersistenceError, match="edited' is damaged"):
         knotwork.load(tmp_path / "edited")
 
 
-def test_what_cannot_be_saved_leaves_no_file(tmp_path):
+def test_an_estimator_that_cannot_be_saved_leaves_the_file_unchanged(tmp_path):
     model = fitted()
     (tmp_path / "model").write_text("before")
     with pytest.raises(PersistenceError, match=r"categories=.* cannot be saved. Set it to a plain value"):
@@ -192,7 +192,7 @@ def test_what_cannot_be_saved_leaves_no_file(tmp_path):
         fitted().save(tmp_path / "nowhere" / "model")
 
 
-def test_a_failed_write_keeps_what_was_there(tmp_path, monkeypatch):
+def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
     model = fitted()
     model.save(tmp_path / "model")
     before = (tmp_path / "model").read_bytes()

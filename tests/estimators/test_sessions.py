@@ -152,7 +152,7 @@ def test_wrong_sample_weights_are_named(weights, message):
 
 
 def test_metrics_of_the_other_task_are_refused():
-    with pytest.raises(ArgumentError, match="metric must be one for regression"):
+    with pytest.raises(ArgumentError, match="metric must be valid for regression"):
         kw.TabularRegressor(training=kw.TrainingConfig(metric="auc")).fit(X, y)
 
 

@@ -70,11 +70,11 @@ def expected_class_metric(name, logits, y, w):
 @pytest.mark.parametrize("name", REGRESSION)
 def test_regression_is_scikit_learns(name, weighted):
     data = stack("regression", weighted=weighted)
-    found = METRICS[name].function(*data)
-    assert found.shape == (M,)
-    assert found.dtype == torch.float64
+    scores = METRICS[name].function(*data)
+    assert scores.shape == (M,)
+    assert scores.dtype == torch.float64
     expected = [REGRESSION[name](y, f[:, 0], sample_weight=w) for f, y, w in members(*data)]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(scores, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [True, False])
@@ -82,11 +82,11 @@ def test_regression_is_scikit_learns(name, weighted):
 @pytest.mark.parametrize("name", ["log_loss", "accuracy", "brier", "auc"])
 def test_classification_is_scikit_learns(name, n_classes, weighted):
     data = stack("classification", n_classes, weighted=weighted)
-    found = METRICS[name].function(*data)
-    assert found.shape == (M,)
-    assert found.dtype == torch.float64
+    scores = METRICS[name].function(*data)
+    assert scores.shape == (M,)
+    assert scores.dtype == torch.float64
     expected = [expected_class_metric(name, *rows) for rows in members(*data)]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(scores, expected, rtol=1e-12)
 
 
 def test_the_multiclass_brier_score_is_scikit_learns():
@@ -105,7 +105,7 @@ def test_the_multiclass_brier_score_is_scikit_learns():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_ties_are_exact(n_classes, weighted):
     outputs, targets, weights = stack("classification", n_classes, digits=0, weighted=weighted)
-    found = metrics.auc(outputs, targets, weights)
+    scores = metrics.auc(outputs, targets, weights)
     for member, (f, y, w) in enumerate(members(outputs, targets, weights)):
         if n_classes == 2:
             score = f[:, 1] - f[:, 0]
@@ -114,7 +114,7 @@ def test_ties_are_exact(n_classes, weighted):
         else:  # scikit-learn counts as ties what is equal to the last bit, so it gets the same bits
             score = torch.softmax(torch.from_numpy(f), -1).numpy()
             expected = sk.roc_auc_score(y, score, sample_weight=w, multi_class="ovr", average="weighted")
-        assert found[member].item() == pytest.approx(expected, rel=1e-12)
+        assert scores[member].item() == pytest.approx(expected, rel=1e-12)
 
 
 def test_equal_scores_give_one_half():
@@ -130,7 +130,7 @@ def test_narrow_outputs_lose_nothing_further(task, n_classes, dtype):
     outputs = outputs.to(dtype)
     if task == "regression":
         targets = targets.float()
-    for name, found in evaluate(task, outputs, targets, weights.float()).items():
+    for name, scores in evaluate(task, outputs, targets, weights.float()).items():
         for member, (f, y, w) in enumerate(members(outputs, targets, weights.float())):
             if task == "regression":
                 expected = REGRESSION[name](y.astype(np.float64), f[:, 0], sample_weight=w)
@@ -139,7 +139,7 @@ def test_narrow_outputs_lose_nothing_further(task, n_classes, dtype):
                 expected = sk.roc_auc_score(y, p, sample_weight=w, multi_class="ovr", average="weighted")
             else:
                 expected = expected_class_metric(name, f, y, w)
-            assert found[member].item() == pytest.approx(expected, rel=1e-10), name
+            assert scores[member].item() == pytest.approx(expected, rel=1e-10), name
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
@@ -148,11 +148,11 @@ def test_extreme_logits(dtype):
     outputs = torch.tensor([[[-1e4, 1e4], [1e4, -1e4], [1e4, 1e4]]]).to(dtype)
     targets = torch.tensor([[1, 1, 0]])
     gap = 2.0 * float(torch.tensor(1e4).to(dtype))
-    found = {name: value.item() for name, value in evaluate("classification", outputs, targets).items()}
-    assert found["log_loss"] == pytest.approx((0.0 + gap + np.log(2.0)) / 3, rel=1e-12)
-    assert found["brier"] == pytest.approx((0.0 + 1.0 + 0.25) / 3, rel=1e-12)
-    assert found["accuracy"] == pytest.approx(2 / 3)
-    assert found["auc"] == pytest.approx(0.5)
+    scores = {name: value.item() for name, value in evaluate("classification", outputs, targets).items()}
+    assert scores["log_loss"] == pytest.approx((0.0 + gap + np.log(2.0)) / 3, rel=1e-12)
+    assert scores["brier"] == pytest.approx((0.0 + 1.0 + 0.25) / 3, rel=1e-12)
+    assert scores["accuracy"] == pytest.approx(2 / 3)
+    assert scores["auc"] == pytest.approx(0.5)
 
 
 def test_large_logits_are_still_told_apart_by_their_difference():
@@ -163,11 +163,11 @@ def test_large_logits_are_still_told_apart_by_their_difference():
 def test_extreme_multiclass_logits_are_finite():
     outputs = torch.full((1, 3, 3), -1e4)
     outputs[0, [0, 1, 2], [0, 1, 0]] = 1e4
-    found = evaluate("classification", outputs, torch.tensor([[0, 1, 2]]))
-    assert found["log_loss"].item() == pytest.approx(2e4 / 3)
-    assert found["brier"].item() == pytest.approx(2 / 3)
+    scores = evaluate("classification", outputs, torch.tensor([[0, 1, 2]]))
+    assert scores["log_loss"].item() == pytest.approx(2e4 / 3)
+    assert scores["brier"].item() == pytest.approx(2 / 3)
     # Class 0: one tie out of two pairs, 3/4; class 1: 1; class 2: two ties out of two, 1/2.
-    assert found["auc"].item() == pytest.approx((0.75 + 1.0 + 0.5) / 3)
+    assert scores["auc"].item() == pytest.approx((0.75 + 1.0 + 0.5) / 3)
 
 
 def test_a_single_class_has_no_area():
@@ -184,12 +184,12 @@ def test_a_single_class_has_no_area():
 def test_absent_classes_are_left_out():
     outputs, targets, weights = stack("classification", 4)
     targets = torch.where(targets == 2, 1, targets)
-    found = metrics.auc(outputs, targets, weights)
+    scores = metrics.auc(outputs, targets, weights)
     for member, (f, y, w) in enumerate(members(outputs, targets, weights)):
         p = softmax(f, axis=-1)
         areas = [sk.roc_auc_score(y == k, p[:, k], sample_weight=w) for k in (0, 1, 3)]
         shares = [w[y == k].sum() for k in (0, 1, 3)]
-        assert found[member].item() == pytest.approx(np.average(areas, weights=shares), rel=1e-12)
+        assert scores[member].item() == pytest.approx(np.average(areas, weights=shares), rel=1e-12)
     alone = torch.where(targets >= 0, 3, -1)
     assert metrics.auc(outputs, alone, weights).isnan().all()
 
@@ -218,8 +218,8 @@ def test_r2_of_constant_targets_is_not_left_to_rounding():
 def test_a_member_without_rows_has_nan(task, n_classes):
     outputs, targets, weights = stack(task, n_classes)
     weights[1] = 0.0
-    for name, found in evaluate(task, outputs, targets, weights).items():
-        assert found.isnan().tolist() == [False, True, False, False], name
+    for name, scores in evaluate(task, outputs, targets, weights).items():
+        assert scores.isnan().tolist() == [False, True, False, False], name
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -227,18 +227,18 @@ def test_a_member_without_rows_has_nan(task, n_classes):
 def test_a_network_that_diverged_is_not_scored(n_classes, bad):
     outputs, targets, weights = stack("classification", n_classes)
     outputs[2, 0, 0] = bad
-    for name, found in evaluate("classification", outputs, targets, weights).items():
-        assert found.isnan().tolist() == [False, False, True, False], name
+    for name, scores in evaluate("classification", outputs, targets, weights).items():
+        assert scores.isnan().tolist() == [False, False, True, False], name
 
 
 def test_regression_shows_what_is_not_finite():
     outputs, targets, weights = stack("regression")
     outputs[0, 0], outputs[1, 0] = np.nan, np.inf
     targets[0, : ROWS[0]] = 2.0  # a constant target does not hide NaN
-    found = evaluate("regression", outputs, targets, weights)
-    assert all(value[0].isnan() for value in found.values())
-    assert found["rmse"][1] == found["mae"][1] == torch.inf
-    assert found["r2"][1] == -torch.inf
+    scores = evaluate("regression", outputs, targets, weights)
+    assert all(value[0].isnan() for value in scores.values())
+    assert scores["rmse"][1] == scores["mae"][1] == torch.inf
+    assert scores["r2"][1] == -torch.inf
 
 
 def test_members_taken_in_parts_are_the_same(monkeypatch):
@@ -254,17 +254,17 @@ def test_members_taken_in_parts_are_the_same(monkeypatch):
 def test_no_weights_are_ones_and_gradients_are_not_kept(task):
     outputs, targets, _ = stack(task, 3)
     outputs, targets = outputs[:, : min(ROWS)].requires_grad_(), targets[:, : min(ROWS)]
-    for name, found in evaluate(task, outputs, targets).items():
-        assert not found.requires_grad
-        assert torch.equal(found, METRICS[name].function(outputs, targets, torch.ones(M, min(ROWS))))
+    for name, scores in evaluate(task, outputs, targets).items():
+        assert not scores.requires_grad
+        assert torch.equal(scores, METRICS[name].function(outputs, targets, torch.ones(M, min(ROWS))))
 
 
 @pytest.mark.parametrize(("task", "n_classes"), [("regression", 1), ("classification", 2), ("classification", 3)])
 def test_shapes_never_depend_on_values(task, n_classes):
     # A tensor on the meta device has no values: reading one, or a shape that depends on one, is an error there.
     outputs, targets, weights = (each.to("meta") for each in stack(task, n_classes))
-    for found in evaluate(task, outputs, targets, weights).values():
-        assert found.shape == (M,)
+    for scores in evaluate(task, outputs, targets, weights).values():
+        assert scores.shape == (M,)
 
 
 @pytest.mark.skipif(not GPU, reason="no GPU: that metrics can be captured in a CUDA graph is NOT tested here")

@@ -1,4 +1,4 @@
-"""How `train` treats what it is given: memory, time, weights, members without validation rows."""
+"""How `train` handles limits of memory and time, weights, and members without validation rows."""
 
 from dataclasses import replace
 
@@ -82,8 +82,8 @@ def test_time_runs_out():
 
 def test_what_the_first_epoch_compiles_is_not_in_the_time_of_an_epoch(monkeypatch):
     table = make_table()
-    told = iter([10.0, 2.0, 2.0, 2.0])
-    monkeypatch.setattr(engine._Run, "_seconds", lambda self: next(told))
+    seconds = iter([10.0, 2.0, 2.0, 2.0])
+    monkeypatch.setattr(engine._Run, "_seconds", lambda self: next(seconds))
     trained = run(table, [make_member(table, "BS-Q", seed=seed) for seed in range(2)])
     for history in trained.histories:  # each has half of the stack's time
         assert history.seconds == pytest.approx(8.0)
@@ -111,25 +111,6 @@ def test_stacks_share_the_time():
         clock[0] = 0.0
         uneven = run(table, [members[0], *[replace(members[1], seed=seed) for seed in range(3)]], config, report=tick)
         assert [history.epochs for history in uneven.histories] == [6, 15, 15, 15]
-
-
-def test_members_that_are_kept_are_as_they_were():
-    table = make_table()
-    specs = [("BS-Q", 7), ("Std", None), ("BS-Grad-U", 7), ("IS-Q", 15), ("PLE", 7)]
-    members = [make_member(table, method, size) for method, size in specs]
-    trained = run(table, members)
-    before = trained.outputs(table.numbers, table.codes)
-    for places in ([0, 4], [1], [2, 3], [0, 1, 2, 3, 4]):
-        kept = trained.keep(places)
-        for place, outputs in zip(places, kept.outputs(table.numbers, table.codes), strict=True):
-            np.testing.assert_allclose(outputs, before[place], rtol=1e-5, atol=1e-6)
-        assert [history.loss[0] for history in kept.histories] == [trained.histories[p].loss[0] for p in places]
-        assert all(
-            bool(p.network.encoding.learned.any()) == (p.network.encoding.logits is not None) for p in kept.pieces
-        )
-    after = trained.outputs(table.numbers, table.codes)
-    for own, other in zip(after, before, strict=True):
-        np.testing.assert_array_equal(own, other)
 
 
 def test_ctrl_c_keeps_the_best_so_far():
@@ -206,14 +187,14 @@ def test_knots_that_are_moved_apart_before_training_have_not_moved():
     assert 0.0 <= mean <= most < LEAST_SHIFT
     (encoding,) = (piece.network.encoding for piece in waiting.pieces)
     away = (encoding.starting_breaks() - encoding.breaks).abs().flatten(1).amax(dim=1)
-    assert away[encoding.learned] > 1e-4, "else there is nothing to tell"
+    assert away[encoding.learned] > 1e-4, "the start must differ for this test to mean anything"
     assert away[~encoding.learned] == 0.0
     assert knot_shifts(moving)[0][1] > LEAST_SHIFT
 
 
 def test_wrong_tables_and_devices_are_refused():
     table = make_table()
-    with pytest.raises(ArgumentError, match="members must be at least one"):
+    with pytest.raises(ArgumentError, match="members must contain at least one member"):
         run(table, [])
     with pytest.raises(ArgumentError, match="device"):
         resolve_device("gpu42")

@@ -1,4 +1,4 @@
-"""Which members make up the prediction, and with what weights: what the validation rows say."""
+"""What the validation rows decide: which members predict, with which weights, and how important each column is."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from scipy.special import softmax
 
+from knotwork._preparation.columns import Table
 from knotwork.encoders._methods import Encoding
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import TrainingTable
@@ -16,44 +17,44 @@ from knotwork.training._metrics import Metric
 from knotwork.training._results import Trained
 from knotwork.training._stack import validation_scores
 
-__all__ = ["Combination", "ValidationRows", "bagged_weights", "combine", "greedy_weights"]
+__all__ = ["Combination", "ValidationRows", "bagged_weights", "combine", "greedy_weights", "shuffled_losses"]
 
 FloatArray = npt.NDArray[np.float64]
 ROUNDS = 20
-"""Members that `greedy_weights` adds at most."""
+"""Most members that `greedy_weights` adds."""
 
 BAGS = 20
 MOST_DRAWN = 4000
-"""Draws of validation rows that `bagged_weights` is the mean of, and the most rows of one."""
+"""`bagged_weights` is the mean over this many draws of validation rows, each of at most so many rows."""
 
 LEAST_SHARE = 0.2
-"""Members with less than this part of an equal weight do not count: they would cost more than they are worth."""
+"""Members with less than this part of an equal weight are dropped: predicting with them costs more than it gains."""
 
 ENTRIES = 2**22
-"""Numbers that are made at a time."""
+"""Predictions of weighted means that are held in memory at a time."""
 
 LARGEST = float(np.finfo(np.float64).max)
 FARTHEST = 1e300
-"""Predictions and targets farther from the mean, in units of the spread, are moved here: sums of them are numbers."""
+"""Predictions and targets farther from the mean, in units of the spread, are moved here: sums of them stay finite."""
 
 SMALLEST = 1e-300
-"""Smallest probability, so that its logarithm is a number."""
+"""Smallest probability: its logarithm is finite."""
 
 
 @dataclass(frozen=True, eq=False)
 class ValidationRows:
-    """What members predict of the validation rows, to score weighted means of it.
+    """Predictions of members for the validation rows, to score weighted means of them.
 
     Parameters
     ----------
     predictions : ndarray of shape (n_members, n, d_out)
         Numbers in units of the target's spread, or probabilities of classes.
     target : ndarray of shape (n,)
-        The target, in these units.
+        The target, in these units, or class codes.
     weights : ndarray of shape (n,) or None
         Weights of the rows.
     task : {"regression", "classification"}
-        What is predicted.
+        The task.
     config : TrainingConfig
         Names the metric.
     """
@@ -74,24 +75,21 @@ class ValidationRows:
         target = table.target[rows]
         if table.task == "classification":
             return cls(softmax(outputs, axis=-1), target, weights, table.task, config)
-        shift, scale = (float(end[0]) for end in (trained.pieces[0].shift, trained.pieces[0].scale))
-        with np.errstate(over="ignore"):
-            scaled = [(0.5 * each - 0.5 * shift) / (0.5 * scale) for each in (outputs, target)]
-        outputs, target = (np.clip(each, -FARTHEST, FARTHEST) for each in scaled)
+        shift, scale = float(trained.pieces[0].shift[0]), float(trained.pieces[0].scale[0])
+        with np.errstate(over="ignore"):  # halves: the difference of two targets may overflow
+            scaled = [(0.5 * values - 0.5 * shift) / (0.5 * scale) for values in (outputs, target)]
+        outputs, target = (np.clip(values, -FARTHEST, FARTHEST) for values in scaled)
         return cls(outputs, target, weights, table.task, config)
 
     def take(self, rows: npt.NDArray[np.int64]) -> "ValidationRows":
-        """Return some of the rows, any of them several times."""
+        """Return the rows of an index, which may repeat."""
         weights = None if self.weights is None else self.weights[rows]
         return replace(self, predictions=self.predictions[:, rows], target=self.target[rows], weights=weights)
 
     def scores(self, shares: FloatArray) -> FloatArray:
-        """Return the score of weighted means of members, where smaller is better; what is no number is the worst.
+        """Return the scores of k weighted means, smaller is better, for shares of the members of shape (k, n_members).
 
-        Parameters
-        ----------
-        shares : ndarray of shape (k, n_members)
-            Weights of the members in each of k means.
+        Scores that are not finite become `LARGEST`, the worst.
         """
         flat = self.predictions.reshape(len(self.predictions), -1)
         at_once = max(ENTRIES // flat.shape[1], 1)
@@ -100,7 +98,7 @@ class ValidationRows:
 
     def _scores(self, means: FloatArray) -> FloatArray:
         means = means.reshape(len(means), *self.predictions.shape[1:])
-        if self.task == "classification":
+        if self.task == "classification":  # metrics take logits
             means = np.log(np.maximum(means, SMALLEST))
         target = torch.from_numpy(self.target).expand(len(means), -1)
         weights = None if self.weights is None else torch.from_numpy(self.weights).expand(len(means), -1)
@@ -109,32 +107,20 @@ class ValidationRows:
 
 
 def greedy_weights(score: Callable[[FloatArray], FloatArray], n_members: int, *, rounds: int = ROUNDS) -> FloatArray:
-    """Return weights of members, not negative and of sum one, of a mean with a good score.
+    """Return weights of members, not negative and of sum one, whose mean is never worse than the best member alone.
 
-    Parameters
-    ----------
-    score : callable
-        Maps weights of shape (k, n_members) to k scores, where smaller is better.
-    n_members : int
-        Number of members.
-    rounds : int, default=20
-        Members that are added at most.
-
-    Returns
-    -------
-    ndarray of shape (n_members,)
-        Its score is never worse than that of the best member alone.
+    `score` maps weights of shape (k, n_members) to k scores, where smaller is better.
 
     Notes
     -----
-    Ensemble selection of Caruana and others (2004), with replacement: begin with nothing, and in every round add the
-    member with which the mean is best, be it there already or not; the weights are the numbers of times over their sum.
-    Of all rounds the best counts, of equal ones the first.
+    Ensemble selection of Caruana and others (2004), with replacement: in every round add the member with which the mean
+    is best, whether it was added before or not; its weight is its share of the additions. The result is that of the
+    best round, of equal ones the first.
 
     Examples
     --------
-    >>> wanted = np.array([0.75, 0.25])
-    >>> greedy_weights(lambda shares: np.abs(shares - wanted).sum(axis=1), 2)
+    >>> optimum = np.array([0.75, 0.25])
+    >>> greedy_weights(lambda shares: np.abs(shares - optimum).sum(axis=1), 2)
     array([0.75, 0.25])
     """
     counts, chosen, best = np.zeros(n_members), np.ones(n_members) / n_members, np.inf
@@ -148,19 +134,7 @@ def greedy_weights(score: Callable[[FloatArray], FloatArray], n_members: int, *,
 
 
 def bagged_weights(rows: ValidationRows, *, seed: int) -> FloatArray:
-    """Return weights of members by validation rows, not negative and of sum one, that few rows do not lead astray.
-
-    Parameters
-    ----------
-    rows : ValidationRows
-        The rows.
-    seed : int
-        Decides which rows are drawn.
-
-    Returns
-    -------
-    ndarray of shape (n_members,)
-        The mean of `greedy_weights` over draws of the rows with replacement, without the smallest.
+    """Return the mean of `greedy_weights` over random draws of the rows with replacement, without small weights.
 
     Notes
     -----
@@ -181,18 +155,18 @@ def bagged_weights(rows: ValidationRows, *, seed: int) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Combination:
-    """Members, and their weights in the prediction.
+    """The members that predict, and their weights.
 
     Parameters
     ----------
     trained : Trained
-        The members that count.
+        The members that predict.
     candidates : list of int
-        The candidate of each of them, by its place.
+        The index of each member's candidate.
     weights : ndarray of shape (n_members,)
         Their weights, larger than 0 and of sum one.
     table : list of dict
-        Scores and weights of every candidate.
+        Score and weight of every candidate.
     """
 
     trained: Trained
@@ -213,32 +187,32 @@ def combine(
 ) -> Combination:
     """Choose members by the validation rows.
 
-    Members whose score was never a number, or that had no epoch before Ctrl-C, do not count; at least one other is
-    needed.
+    Members without a finite score are ignored, as are those that Ctrl-C stopped before their first epoch; at least one
+    other is needed.
 
     Parameters
     ----------
     search : {"validated", "ensemble"}
-        Whether the members of the best candidate are chosen, or those that are best together.
+        Choose the members of the best candidate, or those that are best together.
     trained : Trained
-        Members of every candidate, candidate after candidate, each with as many.
+        Members of every candidate, candidate after candidate, the same number of each.
     candidates : sequence of Encoding
         The candidates.
     table : TrainingTable
-        What they were trained on.
+        The table that they were trained on.
     held : ndarray of int
         The validation rows.
     config : TrainingConfig
-        How they were trained.
+        The configuration of their training.
     seed : int
-        Of `bagged_weights`.
+        Random seed of `bagged_weights`.
     """
     usable = np.flatnonzero([history.best_epoch >= 0 for history in trained.histories])
     rows = ValidationRows.from_trained(trained.keep(usable.tolist()), table, held, config)
     owners = usable // (len(trained.histories) // len(candidates))
-    own = owners == np.arange(len(candidates))[:, None]
-    counts = own.sum(axis=1)
-    means = own / np.maximum(counts, 1)[:, None]
+    belongs = owners == np.arange(len(candidates))[:, None]  # (n_candidates, n_members)
+    counts = belongs.sum(axis=1)
+    means = belongs / np.maximum(counts, 1)[:, None]
     scores = np.where(counts > 0, rows.scores(means), np.inf)
     weights = means[scores.argmin()] if search == "validated" else bagged_weights(rows, seed=seed)
     chosen = weights > 0
@@ -246,14 +220,14 @@ def combine(
         trained.keep(usable[chosen].tolist()),
         owners[chosen].tolist(),
         weights[chosen],
-        _described(candidates, trained, scores, weights=own @ weights, metric=config.metric_for(table.task)),
+        _described(candidates, trained, scores, weights=belongs @ weights, metric=config.metric_for(table.task)),
     )
 
 
 def _described(
     candidates: Sequence[Encoding], trained: Trained, scores: FloatArray, *, weights: FloatArray, metric: Metric
 ) -> list[dict[str, Any]]:
-    """Return what is said of every candidate."""
+    """Return `TabularRegressor.candidates_`; `scores` are negated where larger is better."""
     n_members = len(trained.histories) // len(candidates)
     sign = 1.0 if metric.lower_is_better else -1.0
     return [
@@ -262,8 +236,29 @@ def _described(
             "size": candidate.size,
             "score": sign * float(score) if score < LARGEST else np.nan,
             "metric": metric.name,
-            "seconds": sum(each.seconds for each in trained.histories[place * n_members : (place + 1) * n_members]),
+            "seconds": sum(one.seconds for one in trained.histories[place * n_members : (place + 1) * n_members]),
             "weight": float(weight),
         }
         for place, (candidate, score, weight) in enumerate(zip(candidates, scores, weights, strict=True))
     ]
+
+
+def shuffled_losses(table: Table, roles: Sequence[str], loss: Callable[[Table], float]) -> FloatArray:
+    """Return the increase of a loss when a column is shuffled, one number for each column of the user's table.
+
+    The rows of `table` should not be training rows. `roles` are ``"numerical"`` or ``"categorical"``, in the order of
+    the user's columns. All columns are shuffled in the same order, so that their numbers can be compared.
+    """
+    before = loss(table)
+    order = np.random.RandomState(0).permutation(len(table.numbers))
+    gains, numerical, categorical = [], 0, 0
+    for role in roles:
+        numbers, codes = table.numbers.copy(), table.codes.copy()
+        if role == "numerical":
+            numbers[:, numerical] = numbers[order, numerical]
+            numerical += 1
+        else:
+            codes[:, categorical] = codes[order, categorical]
+            categorical += 1
+        gains.append(loss(Table(numbers, codes)) - before)
+    return np.array(gains)

@@ -20,9 +20,8 @@ from knotwork._preparation.columns import Columns, Table
 from knotwork._preparation.members import PreparedTable, Split, add_indicators, draw_split
 from knotwork._preparation.targets import Labels, check_target, class_weights, row_weights
 from knotwork.encoders._methods import Encoding
-from knotwork.estimators._combination import Combination, combine
+from knotwork.estimators._combination import Combination, combine, shuffled_losses
 from knotwork.estimators._encodings import choose_encodings, propose
-from knotwork.estimators._importances import shuffled_losses
 from knotwork.nn._backbones.config import Backbone, make_backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train

@@ -1,88 +1,170 @@
-"""A fitted estimator as one ONNX model: from raw numbers and categories to predictions."""
+"""A fitted estimator as one ONNX model: from raw numbers and categories to predictions.
+
+The package onnx is imported only when a model is exported: this module can be imported without it. Members become
+separate parts of the graph, with their weights as constants.
+"""
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from torch import Tensor
 
 from knotwork._checks import argument_error, check_installed
 from knotwork._files import write_atomically
+from knotwork._kernels.encoding import AFFINE, NORM_EPSILON, NORMALISED, TAILS, UNIT_AREA, Part
 from knotwork._preparation.columns import LARGEST
 from knotwork._preparation.targets import Labels
 from knotwork.estimators._estimators import TabularClassifier, TabularEstimator
-from knotwork.estimators._onnx_graph import Graph, encode_member
-from knotwork.estimators._onnx_networks import NETWORKS, run_member
+from knotwork.nn._backbones import ft_transformer, resnet
+from knotwork.nn._backbones.ft_transformer import FTTransformer
+from knotwork.nn._backbones.linear import Linear
+from knotwork.nn._backbones.mlp import MLP
+from knotwork.nn._backbones.resnet import ResNet
+from knotwork.nn._stack import FARTHEST, StackEncoding
+from knotwork.training._network import Network
 from knotwork.training._results import Piece
 
 __all__ = ["export_onnx"]
 
+Array = npt.NDArray[Any]
 OPSETS = {"": 18, "ai.onnx.ml": 4}
 IR_VERSION = 9
+FLOAT, INT64, STRING, BOOL, DOUBLE, UINT64 = 1, 7, 8, 9, 11, 13
+"""Types of values, as ``onnx.TensorProto`` numbers them."""
+
 NUMBERS = "numbers"
 RESERVED = (NUMBERS, "prediction", "probabilities", "label", "")
 LARGEST_EXACT = 2**53
-"""Whole numbers up to this are floats of their own."""
+"""Floats represent every whole number up to this one exactly."""
+
+NETWORKS = (MLP, ResNet, FTTransformer)
+"""The networks that can be exported. Subclasses cannot: they may compute something else."""
+
+EPSILON = 1e-5
+"""Batch and layer normalisation add this to the variance."""
 
 
 def export_onnx(estimator: TabularEstimator, path: str | Path) -> None:
     """Write the whole predictor as an ONNX model for any number of rows.
 
-    Networks of a backbone that is not the library's own are refused.
+    Only networks of the library's backbones and built-in families of encodings can be exported.
 
     Parameters
     ----------
     estimator : TabularRegressor or TabularClassifier
         A fitted estimator.
     path : str or Path
-        The file; it is replaced if it is there.
+        The file; an existing file is replaced.
 
     Notes
     -----
     Inputs: ``numbers``, float64 of shape (n, n_numerical), the numerical columns in the order of the fit, NaN where
-    missing; and for each categorical column one of shape (n, 1) with its name (``column_2`` if it has none): text for
-    columns of text, otherwise float64, or int64 where categories are whole numbers beyond 2**53. Truth values are 0
-    and 1. What was not seen when fitting is as good as missing; so is NaN, and the empty text unless it is a category.
-    The model's metadata has the columns of ``numbers`` and the inputs of the others under the key ``knotwork``.
+    missing; and one input of shape (n, 1) for each categorical column, with the column's name (``column_2`` if it has
+    none): text for columns of text, otherwise float64, or int64 where categories are whole numbers beyond 2**53.
+    Booleans are 0 and 1. Categories that were not seen in the fit are treated as missing; so are NaN and, unless it is
+    a category, the empty text. The model's metadata lists the columns of ``numbers`` and the other inputs under the key
+    ``knotwork``.
 
     Outputs: ``prediction``, float64 of shape (n,); for classes ``probabilities``, float64 of shape (n, n_classes), and
-    ``label`` of shape (n,): text, whole numbers, float64 or truth values.
+    ``label`` of shape (n,): text, whole numbers, float64 or booleans.
     """
     _check_networks(estimator)
     check_installed("export_onnx", "onnx", "onnx")
     import onnx  # noqa: PLC0415 - optional
 
-    graph = Graph()
+    graph = Graph(onnx)
+    pieces = estimator.trained_.pieces
     infos, numbers, codes, missing = _inputs(graph, estimator)
     outputs = [
-        _member_outputs(graph, piece, place, numbers, codes, missing)
-        for piece in estimator.trained_.pieces
-        for place in range(len(piece.places))
+        _member_outputs(graph, piece, index, numbers, codes, missing)
+        for piece in pieces
+        for index in range(len(piece.places))
     ]
-    weights = [float(estimator.weights_[place]) for piece in estimator.trained_.pieces for place in piece.places]
+    weights = [float(estimator.weights_[place]) for piece in pieces for place in piece.places]
     if isinstance(estimator, TabularClassifier):
-        ends = _class_outputs(graph, outputs, weights, estimator.labels_)
+        results = _class_outputs(graph, outputs, weights, estimator.labels_)
     else:
-        ends = _number_output(graph, outputs, weights)
-    whole = onnx.helper.make_graph(graph.nodes, "knotwork", infos, ends, initializer=graph.constants)
-    opsets = [onnx.helper.make_opsetid(*each) for each in OPSETS.items()]
-    model = onnx.helper.make_model(whole, opset_imports=opsets, ir_version=IR_VERSION, producer_name="knotwork")
-    onnx.helper.set_model_props(model, {"knotwork": json.dumps(_description(estimator))})
+        graph("Reshape", _mean(graph, outputs, weights), graph.ints(-1), name="prediction")
+        results = [graph.describe("prediction", DOUBLE, "n")]
+    complete = onnx.helper.make_graph(graph.nodes, "knotwork", infos, results, initializer=graph.constants)
+    opsets = [onnx.helper.make_opsetid(*opset) for opset in OPSETS.items()]
+    model = onnx.helper.make_model(complete, opset_imports=opsets, ir_version=IR_VERSION, producer_name="knotwork")
+    columns = {"numbers": estimator.columns_.numerical_names, "categories": _input_names(estimator)}
+    onnx.helper.set_model_props(model, {"knotwork": json.dumps(columns)})
     onnx.checker.check_model(model)
     content = model.SerializeToString()
     write_atomically(path, lambda file: file.write(content))
 
 
+@dataclass(frozen=True)
+class Graph:
+    """Nodes and constants of a graph; every call adds a node.
+
+    Names of values begin with a slash: inputs never do, see `_input_names`.
+    """
+
+    onnx: Any
+    nodes: list[Any] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
+
+    def constant(self, values: Any, dtype: Any = None) -> str:
+        """Add a tensor and return its name; text is of type object."""
+        name = f"/constant{len(self.constants)}"
+        self.constants.append(self.onnx.numpy_helper.from_array(np.array(values, dtype=dtype, order="C"), name))
+        return name
+
+    def __call__(self, operation: str, *inputs: Any, name: str = "", domain: str = "", **attributes: Any) -> str:
+        """Add a node and return the name of its result; inputs are names of values, or arrays."""
+        names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
+        name = name or f"/value{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(operation, names, [name], domain=domain, **attributes))
+        return name
+
+    def describe(self, name: str, kind: int, *shape: int | str) -> Any:
+        """Return the description of an input or output of the model."""
+        return self.onnx.helper.make_tensor_value_info(name, kind, shape)
+
+    def ints(self, *values: int) -> str:
+        """Add integers and return their name."""
+        return self.constant(values, np.int64)
+
+    def reshape(self, value: str, *shape: int) -> str:
+        """Change the shape of a value; 0 keeps the length of an axis, one length may be -1."""
+        return self("Reshape", value, self.ints(*shape))
+
+    def join(self, values: Sequence[str], axis: int) -> str:
+        """Concatenate values along an axis."""
+        return values[0] if len(values) == 1 else self("Concat", *values, axis=axis)
+
+    def slice(self, value: str, start: int, stop: int, *, axis: int) -> str:
+        """Take a range along an axis."""
+        return self("Slice", value, self.ints(start), self.ints(stop), self.ints(axis))
+
+    def total(self, value: str) -> str:
+        """Sum over the last axis and keep it."""
+        return self("ReduceSum", value, self.ints(-1), keepdims=1)
+
+
+def _as_numpy(tensor: Tensor) -> Array:
+    array: Array = tensor.detach().cpu().numpy()
+    return array
+
+
 def _check_networks(estimator: TabularEstimator) -> None:
-    """Refuse networks whose operations are not known here."""
+    """Refuse networks and encodings that have no translation here."""
     for piece in estimator.trained_.pieces:
-        made = type(piece.network.backbone)
-        if made not in NETWORKS:
+        kind = type(piece.network.backbone)
+        if kind not in NETWORKS:
             raise argument_error(
                 "backbone",
                 "build a network that ONNX export knows: MLP, ResNet or FTTransformer",
                 estimator.backbone_,
-                f"{made.__name__} has no translation to ONNX: keep the model with save and serve it with "
+                f"{kind.__name__} has no translation to ONNX: keep the model with save and serve it with "
                 "knotwork.load, or fit with backbone='mlp', 'resnet' or 'ft'.",
             )
         for part in piece.network.encoding.layout.parts:
@@ -95,37 +177,30 @@ def _check_networks(estimator: TabularEstimator) -> None:
                 )
 
 
-def _description(estimator: TabularEstimator) -> dict[str, Any]:
-    """Return which columns of the table are which inputs."""
-    return {"numbers": estimator.columns_.numerical_names, "categories": _input_names(estimator)}
-
-
 def _input_names(estimator: TabularEstimator) -> list[str]:
-    """Return the inputs of the categorical columns, all different."""
+    """Return the names of the inputs of the categorical columns, without duplicates."""
     names = estimator.columns_.names
     taken = set(RESERVED) | set(names or ())
-    out = []
+    inputs = []
     for place, role in enumerate(estimator.columns_.roles):
         if role == "categorical":
-            own = f"column_{place}" if names is None else names[place]
-            if own in RESERVED or own.startswith("/"):
-                own = f"column_{place}"
-                while own in taken:
-                    own += "_"
-                taken.add(own)
-            out.append(own)
-    return out
+            name = f"column_{place}" if names is None else names[place]
+            if name in RESERVED or name.startswith("/"):
+                name = f"column_{place}"
+                while name in taken:
+                    name += "_"
+                taken.add(name)
+            inputs.append(name)
+    return inputs
 
 
 def _inputs(graph: Graph, estimator: TabularEstimator) -> tuple[list[Any], str | None, str | None, str | None]:
-    """Add the inputs; return what describes them, the numbers in their units, the codes, and what is missing."""
-    import onnx  # noqa: PLC0415 - optional
-
+    """Add the inputs; return their descriptions, and the names of numbers in units, of codes and of missing values."""
     columns, infos, codes = estimator.columns_, [], []
     numbers = missing = None
     n_numerical = columns.roles.count("numerical")
     if n_numerical:
-        infos.append(onnx.helper.make_tensor_value_info(NUMBERS, onnx.TensorProto.DOUBLE, ["n", n_numerical]))
+        infos.append(graph.describe(NUMBERS, DOUBLE, "n", n_numerical))
         numbers, missing = _in_units(graph, estimator.trained_.units)
     kinds = [kind for role, kind in zip(columns.roles, columns.kinds, strict=True) if role == "categorical"]
     for name, kind, categories in zip(_input_names(estimator), kinds, columns.categories, strict=True):
@@ -133,41 +208,40 @@ def _inputs(graph: Graph, estimator: TabularEstimator) -> tuple[list[Any], str |
         infos.append(info)
         codes.append(code)
     if estimator.indicated_ and missing is not None:
-        there = graph("Gather", missing, np.array(estimator.indicated_, dtype=np.int64), axis=1)
-        codes.append(graph("Where", there, graph.ints(1), graph.ints(2)))
+        indicated = graph("Gather", missing, np.array(estimator.indicated_, dtype=np.int64), axis=1)
+        codes.append(graph("Where", indicated, graph.ints(1), graph.ints(2)))
     return infos, numbers, graph.join(codes, 1) if codes else None, missing
 
 
 def _in_units(graph: Graph, units: Any) -> tuple[str, str]:
-    """Add the numbers in their units, in float32, with the origin where they are missing, and where they are."""
+    """Add the float32 numbers in their units, with the origin for missing ones; return them, and which are missing.
+
+    The order of operations is that of `knotwork.training._members.in_units`: halves, so that no difference overflows.
+    """
     missing = graph("IsNaN", NUMBERS)
     limit = float(np.finfo(np.float32).max) / 4
     known = graph("Where", missing, units[0], NUMBERS)
     bounded = graph("Clip", known, np.float64(-LARGEST), np.float64(LARGEST))
     halves = graph("Sub", graph("Mul", bounded, np.float64(0.5)), 0.5 * units[0])
     scaled = graph("Clip", graph("Div", halves, 0.5 * units[1]), np.float64(-limit), np.float64(limit))
-    return graph("Cast", scaled, to=1), missing
+    return graph("Cast", scaled, to=FLOAT), missing
 
 
 def _codes(graph: Graph, name: str, kind: str, categories: tuple[Any, ...]) -> tuple[Any, str]:
-    """Add the input of a categorical column; return what describes it, and its codes."""
-    from onnx import TensorProto, helper, numpy_helper  # noqa: PLC0415 - optional
-
+    """Add the input of a categorical column; return its description, and the name of its codes."""
     if kind in ("text", "mixed"):
-        keys, type_, values = np.array(categories, dtype=object), TensorProto.STRING, name
-    elif any(isinstance(each, int) and abs(each) > LARGEST_EXACT for each in categories):
-        if not all(isinstance(each, int) and abs(each) < 2**63 for each in categories):
+        keys, type_, values = np.array(categories, dtype=object), STRING, name
+    elif any(isinstance(category, int) and abs(category) > LARGEST_EXACT for category in categories):
+        if not all(isinstance(category, int) and abs(category) < 2**63 for category in categories):
             raise argument_error("categories", "be whole numbers within int64, or all at most 2**53", name)
-        keys, type_, values = np.array(categories, dtype=np.int64), TensorProto.INT64, name
+        keys, type_, values = np.array(categories, dtype=np.int64), INT64, name
     else:
-        keys, type_ = np.array(categories or [np.nan], dtype=np.float64), TensorProto.DOUBLE
+        keys, type_ = np.array(categories or [np.nan], dtype=np.float64), DOUBLE
         values = graph("Add", name, np.float64(0.0))  # -0 becomes 0
     codes = np.arange(1, len(keys) + 1) if categories else np.zeros(1, dtype=np.int64)
     tables = {"keys_tensor": keys, "values_tensor": codes.astype(np.int64), "default_tensor": np.zeros(1, np.int64)}
-    tensors = {each: numpy_helper.from_array(array, each) for each, array in tables.items()}
-    return helper.make_tensor_value_info(name, type_, ["n", 1]), graph(
-        "LabelEncoder", values, domain="ai.onnx.ml", **tensors
-    )
+    tensors = {key: graph.onnx.numpy_helper.from_array(array, key) for key, array in tables.items()}
+    return graph.describe(name, type_, "n", 1), graph("LabelEncoder", values, domain="ai.onnx.ml", **tensors)
 
 
 def _member_outputs(
@@ -176,9 +250,9 @@ def _member_outputs(
     """Add the outputs of one member in float64: in units of the target, or logits."""
     network, blocks = piece.network, None
     if numbers is not None and missing is not None:
-        blocks = encode_member(graph, numbers, missing, encoding=network.encoding, member=member)
-    outputs = graph("Cast", run_member(graph, blocks, codes, network=network, member=member), to=11)
-    scale, shift = (np.float64(ends[member].item()) for ends in (piece.scale, piece.shift))
+        blocks = _encode(graph, numbers, missing, encoding=network.encoding, member=member)
+    outputs = graph("Cast", _run(graph, blocks, codes, network=network, member=member), to=DOUBLE)
+    scale, shift = (np.float64(values[member].item()) for values in (piece.scale, piece.shift))
     return graph("Add", graph("Mul", outputs, scale), shift)
 
 
@@ -191,37 +265,241 @@ def _mean(graph: Graph, values: list[str], weights: list[float]) -> str:
     return total
 
 
-def _number_output(graph: Graph, outputs: list[str], weights: list[float]) -> list[Any]:
-    from onnx import TensorProto, helper  # noqa: PLC0415 - optional
-
-    graph("Reshape", _mean(graph, outputs, weights), graph.ints(-1), name="prediction")
-    return [helper.make_tensor_value_info("prediction", TensorProto.DOUBLE, ["n"])]
-
-
 def _class_outputs(graph: Graph, outputs: list[str], weights: list[float], labels: Labels) -> list[Any]:
-    """Add probabilities and labels."""
-    from onnx import TensorProto, helper  # noqa: PLC0415 - optional
-
+    """Add probabilities and labels; return their descriptions."""
+    # A single class has two logits, of which the second has no meaning.
     ends = graph.ints(0), graph.ints(labels.n_classes), graph.ints(1)
-    shares = [graph("Softmax", graph("Slice", each, *ends), axis=1) for each in outputs]
+    shares = [graph("Softmax", graph("Slice", logits, *ends), axis=1) for logits in outputs]
     graph("Identity", _mean(graph, shares, weights), name="probabilities")
     best = graph("ArgMax", "probabilities", axis=1, keepdims=0)
     classes, type_ = _classes(labels)
     graph("Gather", classes, best, axis=0, name="label")
-    return [
-        helper.make_tensor_value_info("probabilities", TensorProto.DOUBLE, ["n", labels.n_classes]),
-        helper.make_tensor_value_info("label", type_, ["n"]),
-    ]
+    return [graph.describe("probabilities", DOUBLE, "n", labels.n_classes), graph.describe("label", type_, "n")]
 
 
-def _classes(labels: Labels) -> tuple[Any, int]:
+def _classes(labels: Labels) -> tuple[Array, int]:
     """Return the classes in a type that ONNX has, and the type."""
-    from onnx import TensorProto  # noqa: PLC0415 - optional
-
     kind = type(labels.values[0])
     if kind is int:
         fits = labels.values[-1] < 2**63
-        return labels.classes.astype(np.int64 if fits else np.uint64), TensorProto.INT64 if fits else TensorProto.UINT64
-    types = {str: (object, TensorProto.STRING), float: (np.float64, TensorProto.DOUBLE), bool: (bool, TensorProto.BOOL)}
-    made, type_ = types[kind]
-    return np.array(labels.values, dtype=made), type_
+        return labels.classes.astype(np.int64 if fits else np.uint64), INT64 if fits else UINT64
+    types: dict[type, tuple[Any, int]] = {str: (object, STRING), float: (np.float64, DOUBLE), bool: (bool, BOOL)}
+    dtype, type_ = types[kind]
+    return np.array(labels.values, dtype=dtype), type_
+
+
+def _encode(graph: Graph, numbers: str, missing: str, *, encoding: StackEncoding, member: int) -> str:
+    """Add the encoding of one member; return the name of the blocks, float32 of shape (n, n_features, size).
+
+    `numbers` are in their units, float32 of shape (n, n_features), finite; `missing` marks those that are missing.
+    """
+    low, scale = _as_numpy(encoding.low[member]), _as_numpy(encoding.scale[member])
+    values = graph("Div", graph("Sub", numbers, low), scale)
+    values = graph("Clip", values, np.float32(-FARTHEST), np.float32(FARTHEST))
+    breaks, n_knots = _as_numpy(encoding.spacings()[0][member]), _as_numpy(encoding.n_knots[member])
+    blocks: list[str] = []
+    order: list[int] = []
+    for part in encoding.layout.parts:
+        if not part.start <= member < part.stop:
+            continue
+        features = np.arange(len(low)) if part.features is None else np.array(part.features)
+        order.extend(features.tolist())
+        columns = [graph("Gather", value, features.astype(np.int64), axis=1) for value in (values, missing)]
+        x, x_missing = (graph("Unsqueeze", column, graph.ints(2)) for column in columns)
+        rows, width = _rows(graph, x, part=part, breaks=breaks[features], n_knots=n_knots[features])
+        rows = graph("Where", x_missing, np.float32(0.0), rows)
+        blocks.append(graph("Pad", rows, graph.ints(0, 0, 0, 0, 0, encoding.layout.size - width)))
+    joined = graph.join(blocks, 1)
+    if order == sorted(order):
+        return joined
+    return graph("Gather", joined, np.argsort(order).astype(np.int64), axis=1)
+
+
+def _rows(graph: Graph, x: str, *, part: Part, breaks: Array, n_knots: Array) -> tuple[str, int]:
+    """Add the functions of one part at x of shape (n, f, 1); return the name of (n, f, width), and the width."""
+    if part.kind == AFFINE:
+        return x, 1
+    x = graph("Clip", x, np.float32(0.0), np.float32(1.0))
+    degree, most = part.degree, int(n_knots.max())
+    knots = _repeated(breaks, n_knots, degree)
+    rows = _splines(graph, x, knots=knots, n_knots=n_knots, degree=degree)
+    width = most + degree + 1
+    if part.kind == TAILS:
+        tails = graph.slice(rows, 1, width, axis=2)
+        return graph("CumSum", tails, graph.constant(2, np.int64), reverse=1), width - 1
+    if part.kind in (UNIT_AREA, NORMALISED):
+        rows = graph("Div", graph("Mul", rows, np.float32(degree + 1)), _widths(knots, degree + 1))
+    if part.kind == NORMALISED:
+        rows = _normalised(graph, rows, sizes=n_knots + degree + 1, width=width)
+    return rows, width
+
+
+def _repeated(breaks: Array, n_knots: Array, degree: int) -> Array:
+    """Return the knots with both ends `degree` times more, padded with ones, of shape (f, K + 2 + 2 degree)."""
+    most = int(n_knots.max())
+    knots = np.ones((len(breaks), most + 2 + 2 * degree), dtype=np.float32)
+    knots[:, :degree] = 0.0
+    knots[:, degree : degree + most + 2] = breaks[:, : most + 2]
+    return knots
+
+
+def _widths(knots: Array, order: int) -> Array:
+    """Return ``knots[i + order] - knots[i]``, and 1 for 0: the functions are 0 there."""
+    widths = knots[:, order:] - knots[:, : knots.shape[1] - order]
+    return np.where(widths > 0, widths, np.float32(1.0))
+
+
+def _splines(graph: Graph, x: str, *, knots: Array, n_knots: Array, degree: int) -> str:
+    """Add all B-splines at x by the recursion of Cox and de Boor, from the indicator of the interval that holds x.
+
+    With u = v / (t[i + q] - t[i]) for v of degree q - 1, the next are (x - t[i]) u[i] + (t[i + q + 1] - x) u[i + 1].
+    """
+    n_intervals = knots.shape[1] - 1
+    # Infinite ends: no x lies in an interval of the padding, and the last interval holds the right end.
+    first = np.full((len(knots), n_intervals), np.inf, dtype=np.float32)
+    after = np.full((len(knots), n_intervals), np.inf, dtype=np.float32)
+    for feature, count in enumerate(n_knots):
+        inner = slice(degree, degree + count + 1)
+        first[feature, inner] = knots[feature, inner]
+        after[feature, degree : degree + count] = knots[feature, degree + 1 : degree + count + 1]
+    values = graph("Cast", graph("And", graph("GreaterOrEqual", x, first), graph("Less", x, after)), to=FLOAT)
+    for q in range(1, degree + 1):
+        end = n_intervals - q
+        share = graph("Div", values, _widths(knots, q))
+        rising = graph("Mul", graph("Sub", x, knots[:, : end + 1]), share)
+        falling = graph("Mul", graph("Sub", knots[:, q : n_intervals + 1], x), share)
+        values = graph("Add", graph.slice(rising, 0, end, axis=2), graph.slice(falling, 1, end + 1, axis=2))
+    return values
+
+
+def _normalised(graph: Graph, rows: str, *, sizes: Array, width: int) -> str:
+    """Add LayerNorm without parameters over the first `sizes` columns of each feature."""
+    counts = sizes.astype(np.float32)[:, None]
+    used = (np.arange(width) < sizes[:, None]).astype(np.float32)
+    centred = graph("Mul", graph("Sub", rows, graph("Div", graph.total(rows), counts)), used)
+    variance = graph("Div", graph.total(graph("Mul", centred, centred)), counts)
+    return graph("Div", centred, graph("Sqrt", graph("Add", variance, np.float32(NORM_EPSILON))))
+
+
+def _run(graph: Graph, blocks: str | None, codes: str | None, *, network: Network, member: int) -> str:
+    """Add the backbone of one member; return the name of its outputs, float32 of shape (n, d_out).
+
+    `blocks` are the encoded numbers of shape (n, n_features, size), `codes` int64 of shape (n, n_categorical); either
+    is None if the table has no such columns.
+    """
+    backbone = network.backbone
+    if isinstance(backbone, FTTransformer):
+        return _ft_transformer(graph, blocks, codes, backbone=backbone, member=member)
+    inputs = _flat_inputs(graph, blocks, codes, network=network, member=member)
+    hidden = _linear(graph, inputs, backbone.first, member)
+    if isinstance(backbone, MLP):
+        for layer in backbone.layers:
+            hidden = _linear(graph, graph("Relu", hidden), layer, member)  # type: ignore[arg-type]
+        return hidden
+    return _resnet(graph, hidden, backbone, member)
+
+
+def _flat_inputs(graph: Graph, blocks: str | None, codes: str | None, *, network: Network, member: int) -> str:
+    """Add the concatenated blocks, followed by the categories."""
+    parts: list[str] = []
+    layout = network.encoding.layout
+    if blocks is not None:
+        parts.append(graph.reshape(blocks, -1, len(layout.sizes) * layout.size))
+    if codes is not None and network.embeddings is None:
+        parts.append(graph("Sub", graph("Cast", codes, to=FLOAT), np.float32(1.0)))
+    elif codes is not None:
+        embeddings: Tensor = network.embeddings.values  # type: ignore[union-attr]
+        vectors = _look_up(graph, codes, embeddings[member], network.category_starts)
+        parts.append(graph.reshape(vectors, -1, len(network.cardinalities) * embeddings.shape[-1]))
+    return graph.join(parts, 1)
+
+
+def _look_up(graph: Graph, codes: str, table: Tensor, starts: Tensor) -> str:
+    """Add the vectors of codes, of shape (n, n_categorical, width)."""
+    return graph("Gather", _as_numpy(table), graph("Add", codes, _as_numpy(starts)), axis=0)
+
+
+def _linear(graph: Graph, x: str, layer: Linear, member: int) -> str:
+    product = graph("MatMul", x, _as_numpy(layer.weight[member]))
+    return product if layer.bias is None else graph("Add", product, _as_numpy(layer.bias[member]))
+
+
+def _resnet(graph: Graph, hidden: str, backbone: ResNet, member: int) -> str:
+    for block in backbone.blocks:
+        up = _batch_norm(graph, _linear(graph, hidden, block.up, member), block.up_norm, member)  # type: ignore[arg-type]
+        down = _linear(graph, graph("Relu", up), block.down, member)  # type: ignore[arg-type]
+        hidden = graph("Add", hidden, _batch_norm(graph, down, block.down_norm, member))  # type: ignore[arg-type]
+    return _linear(graph, hidden, backbone.head, member)
+
+
+def _batch_norm(graph: Graph, x: str, norm: resnet.BatchNorm, member: int) -> str:
+    """Add a normalisation by the running statistics."""
+    scale = norm.weight[member] * (norm.running_var[member] + EPSILON).rsqrt()
+    shift = norm.bias[member] - norm.running_mean[member] * scale
+    return graph("Add", graph("Mul", x, _as_numpy(scale)), _as_numpy(shift))
+
+
+def _layer_norm(graph: Graph, x: str, norm: ft_transformer.LayerNorm, member: int) -> str:
+    weights = _as_numpy(norm.weight[member]), _as_numpy(norm.bias[member])
+    return graph("LayerNormalization", x, *weights, axis=-1, epsilon=EPSILON)
+
+
+def _ft_transformer(
+    graph: Graph, blocks: str | None, codes: str | None, *, backbone: FTTransformer, member: int
+) -> str:
+    tokenizer, n_blocks = backbone.tokenizer, len(backbone.blocks)
+    x = _tokens(graph, blocks, codes, tokenizer=tokenizer, member=member)
+    for place, block in enumerate(backbone.blocks):
+        x = _block(graph, x, block, member=member, n_tokens=tokenizer.n_tokens, only_cls=place == n_blocks - 1)
+    cls = _layer_norm(graph, graph.reshape(x, -1, backbone.norm.weight.shape[-1]), backbone.norm, member)
+    return _linear(graph, graph("Relu", cls), backbone.head, member)
+
+
+def _tokens(
+    graph: Graph, blocks: str | None, codes: str | None, *, tokenizer: ft_transformer.Tokenizer, member: int
+) -> str:
+    """Add the tokens, of shape (n, n_tokens, d_token): zeros in front for the CLS token, then a bias for each."""
+    parts: list[str] = []
+    if blocks is not None:
+        parts.append(_number_tokens(graph, blocks, tokenizer, member))
+    if codes is not None and tokenizer.categories is not None:
+        parts.append(_look_up(graph, codes, tokenizer.categories.values[member], tokenizer.category_starts))
+    padded = graph("Pad", graph.join(parts, 1), graph.ints(0, 1, 0, 0, 0, 0))
+    return graph(
+        "Add", padded, np.concatenate([_as_numpy(tokenizer.cls[member])[None], _as_numpy(tokenizer.bias[member])])
+    )
+
+
+def _number_tokens(graph: Graph, blocks: str, tokenizer: ft_transformer.Tokenizer, member: int) -> str:
+    weight = _as_numpy(tokenizer.weight[member])
+    n_features, size, d_token = weight.shape
+    if tokenizer.by_coordinate:
+        places = _as_numpy(tokenizer.places)
+        values = graph("Gather", graph.reshape(blocks, -1, n_features * size), places, axis=1)
+        return graph("Mul", graph("Unsqueeze", values, graph.ints(2)), weight.reshape(-1, d_token)[places])
+    by_feature = graph("MatMul", graph("Transpose", blocks, perm=[1, 0, 2]), weight)
+    return graph("Transpose", by_feature, perm=[1, 0, 2])
+
+
+def _block(graph: Graph, x: str, block: Any, *, member: int, n_tokens: int, only_cls: bool) -> str:
+    mixed = _attention(graph, x, block, member=member, n_tokens=n_tokens)
+    if only_cls:  # the head reads no other token of the last block
+        x, mixed = (graph.slice(value, 0, 1, axis=1) for value in (x, mixed))
+    x = graph("Add", x, _linear(graph, mixed, block.out, member))
+    up = _linear(graph, _layer_norm(graph, x, block.norm, member), block.up, member)
+    hidden = block.up.weight.shape[-1] // 2
+    values, gates = graph.slice(up, 0, hidden, axis=2), graph.slice(up, hidden, 2 * hidden, axis=2)
+    gated = graph("Mul", values, graph("Relu", gates))
+    return graph("Add", x, _linear(graph, gated, block.down, member))
+
+
+def _attention(graph: Graph, x: str, block: Any, *, member: int, n_tokens: int) -> str:
+    """Add multi-head attention between all tokens."""
+    d_token, n_heads = block.out.weight.shape[-1], block.n_heads
+    width = d_token // n_heads
+    qkv = _linear(graph, _layer_norm(graph, x, block.attention_norm, member), block.qkv, member)
+    heads = graph("Transpose", graph.reshape(qkv, -1, n_tokens, 3, n_heads, width), perm=[2, 0, 3, 1, 4])
+    q, k, v = (graph("Gather", heads, graph.constant(place, np.int64), axis=0) for place in range(3))
+    scores = graph("Mul", graph("MatMul", q, graph("Transpose", k, perm=[0, 1, 3, 2])), np.float32(width**-0.5))
+    mixed = graph("MatMul", graph("Softmax", scores, axis=-1), v)
+    return graph.reshape(graph("Transpose", mixed, perm=[0, 2, 1, 3]), -1, n_tokens, d_token)

@@ -1,13 +1,21 @@
-"""Saving a fitted estimator to one file, and loading it: tensors and JSON, nothing that can be run."""
+"""Saving a fitted estimator to one file, and loading it: tensors and JSON, no code.
+
+Every value of a file is checked before it is used. The sizes that it declares are compared with the size of the file
+itself (`Capacity`), so that a file that declares huge networks is refused before it takes memory.
+"""
 
 import json
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields, replace
+from functools import partial
+from numbers import Integral
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
@@ -17,77 +25,59 @@ import knotwork
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._files import write_atomically
 from knotwork._preparation.columns import Columns
+from knotwork._preparation.members import N_FLAGS
 from knotwork._preparation.targets import Labels
+from knotwork.encoders._methods import METHOD_TABLE, Encoding
 from knotwork.errors import PersistenceError
 from knotwork.estimators._estimators import TabularClassifier, TabularEstimator, TabularRegressor
-from knotwork.estimators._saved_choices import (
-    candidates_from_json,
-    candidates_to_json,
-    encodings_from_json,
-    upgraded,
-    weights_from_json,
-)
 from knotwork.estimators._saved_networks import (
+    Capacity,
     NetworkShape,
     TensorFile,
+    check_entries,
+    check_list,
     piece_from_json,
     piece_tensors,
     piece_to_json,
     read_tensor,
 )
-from knotwork.estimators._saved_settings import (
-    Room,
-    backbone_from_json,
-    backbone_to_json,
-    check_entries,
-    check_list,
-    config_from_json,
-    parameters_from_json,
-    parameters_to_json,
-)
+from knotwork.nn._backbones.config import BACKBONES, Backbone
+from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device
+from knotwork.training._metrics import METRICS
 from knotwork.training._network import CATEGORIES
-from knotwork.training._results import History, Piece, Trained
+from knotwork.training._results import History, Trained
 
 __all__ = ["load", "save"]
 
 SCHEMA = 2
-"""Schema 1 had one encoding for all members, under ``"choices"``; it is read as well."""
+"""Schema 1 had one encoding for all members, under ``"choices"``; it can be read as well."""
 
 KEY = "knotwork"
-"""Where the JSON stands in the metadata of the file."""
+"""Key of the JSON in the metadata of the file."""
 
 ENTRIES = (
-    "schema",
-    "version",
-    "class",
-    "parameters",
-    "columns",
-    "labels",
-    "encodings",
-    "weights",
-    "candidates",
-    "indicated",
-    "task",
-    "backbone",
-    "config",
-    "categories",
-    "pieces",
-    "histories",
-    "interrupted",
-    "has_importances",
-    "checksum",
-)
+    "schema", "version", "class", "parameters", "columns", "labels", "encodings", "weights", "candidates", "indicated",
+    "task", "backbone", "config", "categories", "pieces", "histories", "interrupted", "has_importances", "checksum",
+)  # fmt: skip
+CANDIDATE = ("method", "size", "score", "metric", "seconds", "weight")
+"""The entries of a candidate."""
+
 CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (TabularRegressor, TabularClassifier)}
 LONGEST_JSON = 90_000_000
 """Readers of the format refuse headers of more than 100 MB."""
 
+SCALARS = (bool, int, float, str)
+COUNTS = ("n_blocks",)
+"""Settings of backbones that are numbers of tensors; the other integers are widths, bounded by the elements."""
+
 
 def save(estimator: TabularEstimator, path: str | Path) -> None:
-    """Write a fitted estimator to one file; what was there before is replaced at once, or not at all.
+    """Write a fitted estimator to one file; an existing file is replaced only when the new one is complete.
 
-    The file has the safetensors format: tensors, and one JSON text of everything else. The rows of the table are not
-    in it, the categories of its columns are. The device is not kept, nor a random state that is no integer.
+    The file has the safetensors format: tensors, and one JSON text with everything else. It does not contain the rows
+    of the table, but it contains the categories of its columns. The device is not saved, nor is a random state that is
+    not an integer.
 
     Parameters
     ----------
@@ -99,12 +89,11 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
     if type(estimator) not in CLASSES.values():
         raise type_error("estimator", "be a TabularRegressor or a TabularClassifier", estimator)
     tensors = _tensors(estimator)
-    content = _content(estimator, tensors)
-    text = json.dumps(content, allow_nan=False)
+    text = json.dumps(_content(estimator, tensors), allow_nan=False)
     if len(text) > LONGEST_JSON:
         raise PersistenceError(
             f"The estimator cannot be saved: its columns have too many categories, {len(text) / 1e6:.0f} MB of text. "
-            "Leave out columns that are identifiers."
+            "Drop columns that are identifiers, and fit again."
         )
     file_content = to_bytes(tensors, {KEY: text})
     write_atomically(path, lambda file: file.write(file_content))
@@ -113,15 +102,15 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
 def load(path: str | Path, *, device: Any = "auto") -> Any:
     """Return the estimator that `save` wrote.
 
-    Nothing in the file is run, and everything is checked before it is used: a file that is damaged, cut short or made
-    to do harm is an error. The estimator predicts as before, on the same kind of device bit for bit.
+    No code in the file is run, and everything is checked before it is used: a file that is damaged, truncated or
+    malicious raises an error. The estimator predicts as before, on the same kind of device bit for bit.
 
     Parameters
     ----------
     path : str or Path
         The file.
     device : str or torch.device, default="auto"
-        Where to predict, whatever it was trained on; by default on a GPU if there is one.
+        Device for predictions, whichever device the estimator was trained on; by default a GPU if one is available.
 
     Returns
     -------
@@ -131,11 +120,11 @@ def load(path: str | Path, *, device: Any = "auto") -> Any:
     Raises
     ------
     PersistenceError
-        If the file is not one of knotwork, is damaged, or was made by a newer version; a ValueError.
+        If the file was not written by knotwork, is damaged, or was written by a newer version; a ValueError.
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     """
-    there = resolve_device(device)
+    torch_device = resolve_device(device)
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"There is no file {str(path)!r}. Give the path that was given to save.")
@@ -150,23 +139,16 @@ def load(path: str | Path, *, device: Any = "auto") -> Any:
             f"{str(path)!r} is not a file of knotwork, or was damaged or cut short: {error}. "
             "Save the estimator again, or copy the file again."
         ) from error
-    estimator.device = device
-    estimator.trained_ = Trained(
-        [_moved(piece, there) for piece in estimator.trained_.pieces],
-        estimator.trained_.histories,
-        estimator.trained_.units,
-        estimator.trained_.task,
-        estimator.trained_.interrupted,
-    )
+    pieces = [
+        replace(piece, **{name: getattr(piece, name).to(torch_device) for name in ("network", "shift", "scale")})
+        for piece in estimator.trained_.pieces
+    ]
+    estimator.device, estimator.trained_ = device, replace(estimator.trained_, pieces=pieces)
     return estimator
 
 
-def _moved(piece: Piece, device: torch.device) -> Piece:
-    return Piece(piece.network.to(device), piece.places, piece.shift.to(device), piece.scale.to(device))
-
-
 def _tensors(estimator: TabularEstimator) -> dict[str, Tensor]:
-    """Return all tensors of the file by their names."""
+    """Return all tensors of the file by name."""
     trained = estimator.trained_
     tensors = {"units": torch.from_numpy(np.ascontiguousarray(trained.units, dtype=np.float64))}
     for place, piece in enumerate(trained.pieces):
@@ -180,23 +162,30 @@ def _tensors(estimator: TabularEstimator) -> dict[str, Tensor]:
 
 
 def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return everything but the tensors."""
+    """Return everything but the tensors, in types of JSON."""
     trained = estimator.trained_
-    labels = estimator.labels_.to_json() if isinstance(estimator, TabularClassifier) else None
     return {
         "schema": SCHEMA,
         "version": knotwork.__version__,
         "class": type(estimator).__name__,
-        "parameters": parameters_to_json(estimator.get_params(deep=False)),
+        "parameters": {
+            name: WRITERS.get(name, _write_plain)(value, name)
+            for name, value in estimator.get_params(deep=False).items()
+            if name != "device"
+        },
         "columns": estimator.columns_.to_json(),
-        "labels": labels,
-        "encodings": [[*own.values()] for own in estimator.encoding_],
+        "labels": estimator.labels_.to_json() if isinstance(estimator, TabularClassifier) else None,
+        "encodings": [[*encodings.values()] for encodings in estimator.encoding_],
         "weights": [float(weight) for weight in estimator.weights_],
-        "candidates": candidates_to_json(estimator.candidates_),
+        "candidates": [
+            # JSON has no NaN.
+            {**candidate, "score": None if np.isnan(candidate["score"]) else candidate["score"]}
+            for candidate in estimator.candidates_
+        ],
         "indicated": [int(index) for index in estimator.indicated_],
         "task": trained.task,
-        "backbone": backbone_to_json(estimator.backbone_),
-        "config": parameters_to_json({"training": estimator.config_})["training"],
+        "backbone": _write_backbone(estimator.backbone_, "backbone"),
+        "config": _write_training(estimator.config_, "training"),
         "categories": CATEGORIES[int(trained.pieces[0].network.by_code)],
         "pieces": [piece_to_json(piece) for piece in trained.pieces],
         "histories": [
@@ -209,25 +198,83 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
 
 
 def _checksum(tensors: Mapping[str, Tensor]) -> int:
-    """Return a number that differs if a bit of the tensors does; it guards against accidents only."""
+    """Return a checksum of all tensors; it protects against accidents, not against attacks."""
     total = 0
     for name in sorted(tensors):
         total = zlib.crc32(tensors[name].contiguous().view(-1).numpy().tobytes(), zlib.crc32(name.encode(), total))
     return total
 
 
+def _refuse(name: str, value: Any) -> PersistenceError:
+    return PersistenceError(
+        f"{name}={value!r} cannot be saved. Set it to a plain value with set_params, then save again."
+    )
+
+
+def _write_plain(value: Any, name: str) -> Any:
+    """Return None or a scalar, those of NumPy as one of Python."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is not None and type(value) not in SCALARS:
+        raise _refuse(name, value)
+    return value
+
+
+def _write_pairs(value: Any, name: str) -> Any:
+    """Return a mapping as a list of pairs: keys in JSON can only be text."""
+    if not isinstance(value, Mapping):
+        return _write_plain(value, name)
+    return [[_write_plain(key, name), _write_plain(item, name)] for key, item in value.items()]
+
+
+def _write_list(value: Any, name: str) -> Any:
+    if value is None:
+        return None
+    return {"tuple": isinstance(value, tuple), "items": [_write_plain(item, name) for item in value]}
+
+
+def _write_training(value: Any, name: str) -> Any:
+    if value is None:
+        return None
+    if not isinstance(value, TrainingConfig):
+        raise _refuse(name, value)
+    return {field: _write_plain(setting, field) for field, setting in asdict(value).items()}
+
+
+def _write_backbone(value: Any, name: str) -> Any:
+    if isinstance(value, str):
+        return value
+    if type(value) not in BACKBONES.values():
+        raise _refuse(name, value)
+    settings = {
+        field: [*map(int, setting)] if isinstance(setting, tuple) else _write_plain(setting, field)
+        for field, setting in asdict(value).items()
+    }
+    return {"name": value.name, "settings": settings}
+
+
+WRITERS: dict[str, Callable[[Any, str], Any]] = {
+    "encoding": _write_pairs,
+    "class_weight": _write_pairs,
+    "categorical": _write_list,
+    "training": _write_training,
+    "backbone": _write_backbone,
+    "random_state": lambda value, _: int(value) if isinstance(value, Integral) else None,
+}
+"""Parameters of the estimators that are not written as plain values."""
+
+
 def _read_json(path: Path, metadata: Any) -> dict[str, Any]:
-    """Return the JSON of a file of this schema."""
+    """Return the JSON of a file, whose schema is one of those that can be read."""
     if not isinstance(metadata, dict) or KEY not in metadata:
         raise PersistenceError(
             f"{str(path)!r} holds tensors, but no estimator of knotwork. Load a file that estimator.save has written."
         )
     try:
-        content = json.loads(metadata[KEY], parse_constant=_refuse_constant, parse_float=_finite)
+        content = json.loads(metadata[KEY], parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise _damaged(path, error) from error
     if not isinstance(content, dict) or type(content.get("schema")) is not int or content["schema"] < 1:
-        raise _damaged(path, "it does not say which schema it has")
+        raise _damaged(path, "it has no valid schema.")
     if content["schema"] > SCHEMA:
         version = str(content.get("version"))[:40]
         raise PersistenceError(
@@ -238,14 +285,11 @@ def _read_json(path: Path, metadata: Any) -> dict[str, Any]:
 
 
 def _damaged(path: Path, reason: object) -> PersistenceError:
+    # A hostile value may be megabytes long.
     return PersistenceError(
         f"{str(path)!r} is damaged or was not written by knotwork: {str(reason)[:400]} "
         "Save the estimator again, or copy the file again."
     )
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise argument_error("numbers", "be finite", text)
 
 
 def _finite(text: str) -> float:
@@ -256,26 +300,40 @@ def _finite(text: str) -> float:
 
 
 def _estimator(path: Path, content: dict[str, Any], file: TensorFile) -> Any:
-    """Return the estimator; whatever is wrong with the content is one kind of error."""
+    """Return the estimator; everything wrong with the content raises one kind of error."""
     try:
-        return _checked_estimator(content, file)
+        return _checked_estimator(_upgraded(content), file)
     except SafetensorError:
         raise
     except (ValueError, TypeError, OverflowError, RuntimeError, MemoryError) as error:
         raise _damaged(path, error) from error
 
 
+def _upgraded(content: dict[str, Any]) -> dict[str, Any]:
+    """Return content of schema 2; in schema 1 all members have one encoding and equal weights."""
+    if content["schema"] == SCHEMA:
+        return content
+    n_members = len(check_list(content.get("histories"), "histories"))
+    specs = []
+    for pair in check_list(content.get("choices"), "choices"):
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise type_error("choices", "be pairs of a method and a size", pair)
+        specs.append(str(Encoding(pair[0], _read_int(pair[1], "size", minimum=1))))
+    return {
+        **{name: value for name, value in content.items() if name != "choices"},
+        "encodings": [specs] * n_members,
+        "weights": [1.0 / max(n_members, 1)] * n_members,
+        "candidates": [],
+    }
+
+
 def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
-    if content["schema"] == 1:
-        content = upgraded(content)
     check_entries(content, "content", ENTRIES)
     names = file.keys()
-    room = Room(len(names), sum(math.prod(file.get_slice(name).get_shape()) for name in names))
+    capacity = Capacity(len(names), sum(math.prod(file.get_slice(name).get_shape()) for name in names))
     kind = CLASSES[check_choice(content["class"], "class", CLASSES)]
-    parameters = parameters_from_json(content["parameters"], kind._get_param_names(), room)
-    estimator = kind(**parameters)
-    columns = Columns.from_json(content["columns"])
-    estimator.columns_ = columns
+    estimator = kind(**_parameters(content["parameters"], kind._get_param_names(), capacity))
+    estimator.columns_ = columns = Columns.from_json(content["columns"])
     if kind is TabularClassifier:
         estimator.labels_ = Labels.from_json(content["labels"])
     elif content["labels"] is not None:
@@ -283,22 +341,22 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
     check_choice(content["task"], "task", (estimator._task,))
     n_numerical = columns.roles.count("numerical")
     estimator.indicated_ = _indicated(content["indicated"], n_numerical)
-    estimator.config_ = config_from_json(content["config"])
+    estimator.config_ = _config(content["config"])
     estimator.config_.metric_for(estimator._task)
-    estimator.backbone_ = backbone_from_json(content["backbone"], room)
+    estimator.backbone_ = _backbone(content["backbone"], capacity)
     shape = NetworkShape(
         estimator.backbone_,
         n_numerical,
-        (*columns.cardinalities, *[3] * len(estimator.indicated_)),
+        (*columns.cardinalities, *[N_FLAGS] * len(estimator.indicated_)),
         check_choice(content["categories"], "categories", CATEGORIES),
         1 if estimator._task == "regression" else max(estimator._n_classes, 2),
     )
-    estimator.trained_ = _trained(content, file, shape, task=estimator._task, room=room)
+    estimator.trained_ = _trained(content, file, shape, task=estimator._task, capacity=capacity)
     estimator._set_names(columns)
     n_members = len(estimator.trained_.histories)
-    estimator.encoding_ = encodings_from_json(content["encodings"], estimator.columns_.numerical_names, n_members)
-    estimator.weights_ = weights_from_json(content["weights"], n_members)
-    estimator.candidates_ = candidates_from_json(content["candidates"])
+    estimator.encoding_ = _encodings(content["encodings"], columns.numerical_names, n_members)
+    estimator.weights_ = _weights(content["weights"], n_members)
+    estimator.candidates_ = [_candidate(candidate) for candidate in check_list(content["candidates"], "candidates")]
     if check_bool(content["has_importances"], "has_importances"):
         importances = read_tensor(file, "importances", (len(columns.roles),), torch.float64)
         estimator._importances = importances.numpy()
@@ -308,13 +366,15 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
 def _indicated(content: Any, n_numerical: int) -> list[int]:
     indicated = [check_int(index, "indicated", minimum=0) for index in check_list(content, "indicated")]
     if sorted(set(indicated)) != indicated or (indicated and indicated[-1] >= n_numerical):
-        raise argument_error("indicated", f"increase, below {n_numerical}", indicated)
+        raise argument_error("indicated", f"increase and be smaller than {n_numerical}", indicated)
     return indicated
 
 
-def _trained(content: dict[str, Any], file: TensorFile, shape: NetworkShape, *, task: str, room: Room) -> Trained:
+def _trained(
+    content: dict[str, Any], file: TensorFile, shape: NetworkShape, *, task: str, capacity: Capacity
+) -> Trained:
     pieces = [
-        piece_from_json(piece, file, f"piece{place}", shape=shape, room=room)
+        piece_from_json(piece, file, f"piece{place}", shape=shape, capacity=capacity)
         for place, piece in enumerate(check_list(content["pieces"], "pieces"))
     ]
     histories = [
@@ -333,24 +393,152 @@ def _trained(content: dict[str, Any], file: TensorFile, shape: NetworkShape, *, 
 
 def _history(content: Any, rows: Tensor) -> History:
     check_entries(content, "history", ("best_epoch", "seconds"))
-    best, seconds = check_int(content["best_epoch"], "best_epoch", minimum=-1), content["seconds"]
+    best = check_int(content["best_epoch"], "best_epoch", minimum=-1)
     if best >= rows.shape[1]:
         raise argument_error("best_epoch", f"be smaller than {rows.shape[1]}, the number of epochs", best)
-    if type(seconds) not in (int, float) or seconds < 0:
-        raise type_error("seconds", "be a number of at least 0", seconds)
     loss, score, rate = rows.numpy()
-    return History(loss, score, rate, best, float(seconds))
+    return History(loss, score, rate, best, _number(content["seconds"], "seconds", minimum=0.0))
 
 
 def _check_all(content: dict[str, Any], file: TensorFile, n_pieces: int, n_members: int) -> None:
     """Check that the file holds no other tensors, and that none was changed by accident."""
     prefixes = [f"piece{place}." for place in range(n_pieces)]
-    others = {"units", *(f"member{place}.history" for place in range(n_members))}
-    others |= {"importances"} if content["has_importances"] else set()
-    ends = {f"{prefix}{name}" for prefix in prefixes for name in ("shift", "scale")}
-    networks = tuple(f"{prefix}network." for prefix in prefixes)
-    odd = [name for name in file.keys() if name not in others | ends and not name.startswith(networks)]  # noqa: SIM118
-    if odd:
-        raise argument_error("tensors", "be those of the estimator", sorted(odd)[:5])
+    known = {"units", *(f"member{place}.history" for place in range(n_members))}
+    known |= {f"{prefix}{name}" for prefix in prefixes for name in ("shift", "scale")}
+    known |= {"importances"} if content["has_importances"] else set()
+    networks = tuple(f"{prefix}network." for prefix in prefixes)  # compared when each piece is read
+    unknown = [name for name in file.keys() if name not in known and not name.startswith(networks)]  # noqa: SIM118
+    if unknown:
+        raise argument_error("tensors", "be those of the estimator", sorted(unknown)[:5])
     if _checksum({name: file.get_tensor(name) for name in file.keys()}) != content["checksum"]:  # noqa: SIM118
         raise argument_error("checksum", "agree with the tensors", content["checksum"])
+
+
+def _encodings(content: Any, names: list[Any], n_members: int) -> list[dict[Any, str]]:
+    """Return the encoding of each numerical column for each member."""
+    if len(check_list(content, "encodings")) != n_members:
+        raise argument_error("encodings", f"have one entry for each of {n_members} members", len(content))
+    for specs in content:
+        if len(check_list(specs, "encodings")) != len(names):
+            raise argument_error("encodings", f"have one entry for each of {len(names)} numerical columns", len(specs))
+        for spec in specs:
+            Encoding.parse(spec)
+    return [dict(zip(names, specs, strict=True)) for specs in content]
+
+
+def _weights(content: Any, n_members: int) -> npt.NDArray[np.float64]:
+    if len(check_list(content, "weights")) != n_members:
+        raise argument_error("weights", f"have one entry for each of {n_members} members", len(content))
+    weights = np.array([_number(weight, "weights", minimum=0.0) for weight in content])
+    if abs(weights.sum() - 1.0) > 1e-9:
+        raise argument_error("weights", "add up to one", float(weights.sum()))
+    return weights
+
+
+def _candidate(content: Any) -> dict[str, Any]:
+    check_entries(content, "candidate", CANDIDATE)
+    return {
+        "method": check_choice(content["method"], "method", METHOD_TABLE),
+        "size": _read_int(content["size"], "size", minimum=1),
+        "score": np.nan if content["score"] is None else _number(content["score"], "score"),
+        "metric": check_choice(content["metric"], "metric", METRICS),
+        "seconds": _number(content["seconds"], "seconds", minimum=0.0),
+        "weight": _number(content["weight"], "weight", minimum=0.0),
+    }
+
+
+def _parameters(content: Any, names: Any, capacity: Capacity) -> dict[str, Any]:
+    """Return the parameters of an estimator without the device."""
+    readers = READERS | {"backbone": partial(_read_backbone, capacity=capacity)}
+    known = [name for name in names if name != "device"]
+    check_entries(content, "parameters", known)
+    return {name: readers[name](content[name], name) for name in known}
+
+
+def _backbone(content: Any, capacity: Capacity) -> Backbone:
+    """Return the configuration of a backbone whose network is not larger than the file."""
+    check_entries(content, "backbone", ("name", "settings"))
+    kind = BACKBONES[check_choice(content["name"], "backbone", BACKBONES)]
+    defaults = {field.name: field.default for field in fields(kind)}
+    settings = dict(check_entries(content["settings"], "settings", defaults))
+    for name, default in defaults.items():
+        value = settings[name]
+        if isinstance(default, tuple):
+            if len(check_list(value, name)) > capacity.n_tensors:
+                raise argument_error(name, "have no more entries than the file has tensors", len(value))
+            settings[name] = tuple(_count(width, name, capacity.n_elements) for width in value)
+        elif isinstance(default, int):
+            _count(value, name, capacity.n_tensors if name in COUNTS else capacity.n_elements)
+        elif isinstance(default, float):
+            _number(value, name)
+        else:
+            _text(value, name)
+    return kind(**settings)
+
+
+def _config(content: Any) -> TrainingConfig:
+    known = [field.name for field in fields(TrainingConfig)]
+    return TrainingConfig(**check_entries(content, "training", known))
+
+
+def _count(value: Any, name: str, most: int) -> int:
+    if check_int(value, name, minimum=1) > most:
+        raise argument_error(name, f"be at most {most}, the size of the file", value)
+    return int(value)
+
+
+def _number(value: Any, name: str, *, minimum: float = -math.inf) -> float:
+    if type(value) not in (int, float) or value < minimum:
+        raise type_error(name, "be a number" if minimum < 0 else f"be a number of at least {minimum:g}", value)
+    return float(value)
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise type_error(name, "be text", value)
+    return value
+
+
+def _read_int(content: Any, name: str, *, minimum: int = 0) -> int | None:
+    return None if content is None else check_int(content, name, minimum=minimum)
+
+
+def _read_pairs(content: Any, name: str, *, values: tuple[type, ...], optional: bool = False) -> Any:
+    """Return text, a dict with values of the given types or, if it is optional, None."""
+    if isinstance(content, str) or (optional and content is None):
+        return content
+    pairs = {}
+    for pair in check_list(content, name):
+        if not isinstance(pair, list) or len(pair) != 2 or type(pair[0]) not in SCALARS or type(pair[1]) not in values:
+            raise type_error(name, "be pairs of a key and a value", pair)
+        pairs[pair[0]] = pair[1]
+    return pairs
+
+
+def _read_backbone(content: Any, name: str, *, capacity: Capacity) -> Any:
+    return check_choice(content, name, BACKBONES) if isinstance(content, str) else _backbone(content, capacity)
+
+
+def _read_categorical(content: Any, name: str) -> Any:
+    if content is None:
+        return None
+    check_entries(content, name, ("tuple", "items"))
+    items = check_list(content["items"], name)
+    if any(type(item) not in (int, str) for item in items):
+        raise type_error(name, "hold names or places of columns", items)
+    return tuple(items) if check_bool(content["tuple"], name) else items
+
+
+READERS: dict[str, Callable[[Any, str], Any]] = {
+    "encoding": partial(_read_pairs, values=(str,)),
+    "size": _read_int,
+    "n_members": _read_int,
+    "class_weight": partial(_read_pairs, values=(int, float), optional=True),
+    "categories": _text,
+    "categorical": _read_categorical,
+    "validation_share": _number,
+    "training": lambda content, _: None if content is None else _config(content),
+    "random_state": _read_int,
+    "verbose": check_bool,
+}
+"""Every parameter of the estimators but the backbone, which is compared with the capacity of the file."""

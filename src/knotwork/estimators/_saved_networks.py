@@ -1,67 +1,76 @@
-"""Networks as JSON and tensors, and back: everything is checked against the file before a network is made.
+"""Networks in a model file: JSON and tensors, checked against the file before a network takes any memory.
 
-The compiled loops of the encoding do not check bounds. What is let through here is what they can be run on: every
-member and feature is encoded by one part, its functions fit into its columns, and its knots increase from 0 to 1.
+The compiled loops of the encoding do not check bounds. The checks here guarantee what the loops need: one part encodes
+each member and feature, its functions fit into its columns, and its knots increase from 0 to 1.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from knotwork._checks import argument_error, check_bool, check_int, type_error
+from knotwork._checks import argument_error, check_bool, check_int, listed, type_error
 from knotwork._kernels.encoding import AFFINE, NORMALISED, PLAIN, TAILS, Layout, Part
-from knotwork.estimators._saved_settings import Room, check_entries, check_list
+from knotwork.nn._backbones.config import Backbone
 from knotwork.nn._stack import StackEncoding, StackLayout
 from knotwork.training._network import Network
 from knotwork.training._results import Piece
 
-__all__ = ["NetworkShape", "TensorFile", "piece_from_json", "piece_tensors", "piece_to_json", "read_tensor"]
+__all__ = [
+    "Capacity",
+    "NetworkShape",
+    "TensorFile",
+    "check_entries",
+    "check_list",
+    "piece_from_json",
+    "piece_tensors",
+    "piece_to_json",
+    "read_tensor",
+]
+
+TensorFile = Any
+"""An open file of safetensors, a package without types: `keys`, `get_slice` and `get_tensor` are used."""
 
 DTYPES = {"F32": torch.float32, "F64": torch.float64, "I32": torch.int32, "BOOL": torch.bool}
-"""The types of tensors in a file."""
+"""The valid types of tensors in a file."""
 
 
-class TensorFile(Protocol):
-    """What is asked of an open file: names, shapes and types of tensors, and one tensor at a time."""
+class Capacity(NamedTuple):
+    """Number of tensors in a file and of their elements: limits for every size that the file declares."""
 
-    def keys(self) -> Sequence[str]:
-        """Return the names of the tensors."""
-
-    def get_slice(self, name: str) -> Any:
-        """Return what tells shape and type of a tensor."""
-
-    def get_tensor(self, name: str) -> Tensor:
-        """Return a tensor."""
+    n_tensors: int
+    n_elements: int
 
 
 @dataclass(frozen=True)
 class NetworkShape:
-    """What a network is made for, besides its encoding.
+    """The settings of a network besides its encoding."""
 
-    Parameters
-    ----------
-    backbone : Backbone
-        Configuration of the backbone.
-    n_numerical : int
-        Number of numerical features.
-    cardinalities : tuple of int
-        Number of codes of each categorical feature.
-    categories : {"embedding", "code"}
-        What becomes of categories.
-    d_out : int
-        Number of outputs.
-    """
-
-    backbone: Any
+    backbone: Backbone
     n_numerical: int
     cardinalities: tuple[int, ...]
     categories: str
     d_out: int
+
+
+def check_entries(content: Any, name: str, known: Any) -> dict[str, Any]:
+    """Return a dict that has all the known entries and no other."""
+    if not isinstance(content, dict):
+        raise type_error(name, "be a dict", type(content).__name__)
+    if set(content) != set(known):
+        raise argument_error(name, f"have the entries {listed(known, most=40)}", listed(content))
+    return content
+
+
+def check_list(content: Any, name: str) -> list[Any]:
+    """Return a list."""
+    if not isinstance(content, list):
+        raise type_error(name, "be a list", type(content).__name__)
+    return content
 
 
 def read_tensor(file: TensorFile, name: str, shape: Sequence[int | None], dtype: torch.dtype) -> Tensor:
@@ -69,14 +78,23 @@ def read_tensor(file: TensorFile, name: str, shape: Sequence[int | None], dtype:
     if name not in file.keys():  # noqa: SIM118 - not a dict
         raise argument_error("tensors", f"include {name!r}", len(file.keys()))
     _check_tensor(file, name, shape, dtype)
-    tensor = file.get_tensor(name).clone()
+    tensor: Tensor = file.get_tensor(name).clone()
     if tensor.is_floating_point() and not name.endswith("history") and not bool(tensor.isfinite().all()):
         raise argument_error(name, "be finite", "NaN or infinity")
     return tensor
 
 
+def _check_tensor(file: TensorFile, name: str, shape: Sequence[int | None], dtype: torch.dtype) -> None:
+    header = file.get_slice(name)
+    given = header.get_shape()
+    if DTYPES.get(header.get_dtype()) != dtype:
+        raise argument_error(name, f"be of type {dtype}", header.get_dtype())
+    if len(given) != len(shape) or any(n not in (None, length) for n, length in zip(shape, given, strict=True)):
+        raise argument_error(name, f"be of shape {tuple(shape)}", given)
+
+
 def piece_to_json(piece: Piece) -> dict[str, Any]:
-    """Return what a piece is besides its tensors."""
+    """Return a piece without its tensors, in types of JSON."""
     layout = piece.network.encoding.layout
     parts = [_part_to_json(part) for part in layout.parts]
     content = {"parts": parts, "sizes": [*layout.sizes], "size": layout.size, "min_spacing": layout.min_spacing}
@@ -98,79 +116,52 @@ def piece_tensors(piece: Piece, prefix: str) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
-def piece_from_json(content: Any, file: TensorFile, prefix: str, *, shape: NetworkShape, room: Room) -> Piece:
-    """Return a piece on the CPU.
-
-    Parameters
-    ----------
-    content : dict
-        What `piece_to_json` returned.
-    file : TensorFile
-        The tensors.
-    prefix : str
-        What the names of the piece's tensors begin with.
-    shape : NetworkShape
-        What the network is made for.
-    room : Room
-        What the file holds.
-    """
+def piece_from_json(content: Any, file: TensorFile, prefix: str, *, shape: NetworkShape, capacity: Capacity) -> Piece:
+    """Return the piece that `piece_to_json` and `piece_tensors` wrote, on the CPU."""
     check_entries(content, "piece", ("layout", "places"))
     places = tuple(check_int(place, "places", minimum=0) for place in check_list(content["places"], "places"))
     if not places:
         raise argument_error("places", "name at least one member", places)
-    layout = _layout(content["layout"], n_features=shape.n_numerical, room=room)
+    layout = _layout(content["layout"], n_features=shape.n_numerical, capacity=capacity)
     encoding = _encoding(layout, file, prefix, n_members=len(places))
     settings = (encoding, shape.cardinalities, shape.backbone, shape.d_out)
+    # A network on the meta device takes no memory: a file that declares a huge one fails here.
     with torch.device("meta"):
         _check_state(Network(*settings, categories=shape.categories), file, prefix)
-    with torch.random.fork_rng(devices=[]):  # parameters start at random, and are then replaced
+    # Building a network draws random parameters, which are then replaced: the user's generator must not move.
+    with torch.random.fork_rng(devices=[]):
         network = Network(*settings, categories=shape.categories)
     state = {
         name: read_tensor(file, f"{prefix}.network.{name}", tensor.shape, tensor.dtype)
         for name, tensor in network.state_dict().items()
     }
-    _check_variances(state)
-    network.load_state_dict(state)
-    n_members = (len(places),)
-    ends = [read_tensor(file, f"{prefix}.{name}", n_members, torch.float64) for name in ("shift", "scale")]
-    return Piece(network.eval(), places, ends[0], ends[1])
-
-
-def _check_variances(state: dict[str, Tensor]) -> None:
     for name, tensor in state.items():
         if name.endswith("running_var") and bool((tensor < 0).any()):
             raise argument_error(name, "be at least 0", float(tensor.min()))
-
-
-def _check_tensor(file: TensorFile, name: str, shape: Sequence[int | None], dtype: torch.dtype) -> None:
-    header = file.get_slice(name)
-    given = header.get_shape()
-    if DTYPES.get(header.get_dtype()) != dtype:
-        raise argument_error(name, f"be of type {dtype}", header.get_dtype())
-    if len(given) != len(shape) or any(own not in (None, there) for own, there in zip(shape, given, strict=True)):
-        raise argument_error(name, f"be of shape {tuple(shape)}", given)
+    network.load_state_dict(state)
+    shift, scale = (read_tensor(file, f"{prefix}.{name}", (len(places),), torch.float64) for name in ("shift", "scale"))
+    return Piece(network.eval(), places, shift, scale)
 
 
 def _check_state(network: Network, file: TensorFile, prefix: str) -> None:
-    """Compare a network without memory with the tensors of the file."""
+    """Compare names, shapes and types of a network's tensors with those of the file."""
     state = {f"{prefix}.network.{name}": tensor for name, tensor in network.state_dict().items()}
     given = {name for name in file.keys() if name.startswith(f"{prefix}.network.")}  # noqa: SIM118
     if given != set(state):
-        odd = sorted(given ^ set(state))[:5]
-        raise argument_error("tensors", "be those of the network", odd)
+        raise argument_error("tensors", "be those of the network", sorted(given ^ set(state))[:5])
     for name, tensor in state.items():
         _check_tensor(file, name, tuple(tensor.shape), tensor.dtype)
 
 
-def _layout(content: Any, *, n_features: int, room: Room) -> StackLayout:
-    """Return a layout whose sizes are those of blocks that the file has weights for."""
+def _layout(content: Any, *, n_features: int, capacity: Capacity) -> StackLayout:
+    """Return a layout whose blocks are not larger than the file."""
     check_entries(content, "layout", ("parts", "sizes", "size", "min_spacing"))
     sizes = tuple(check_int(size, "sizes", minimum=1) for size in check_list(content["sizes"], "sizes"))
     size = check_int(content["size"], "size", minimum=1)
     if len(sizes) != n_features:
-        raise argument_error("sizes", f"be given for each of {n_features} numerical columns", len(sizes))
-    if size != max(sizes, default=1) or size * n_features > room.n_elements:
-        raise argument_error("size", "be the largest of the sizes, and not more than the file has weights for", size)
+        raise argument_error("sizes", f"have one number for each of {n_features} numerical columns", len(sizes))
+    if size != max(sizes, default=1) or size * n_features > capacity.n_elements:
+        raise argument_error("size", "be the largest of the sizes, and not larger than the file", size)
     if not isinstance(content["min_spacing"], float) or not 0.0 < content["min_spacing"] < 1.0:
         raise argument_error("min_spacing", "be a number between 0 and 1", content["min_spacing"])
     parts = tuple(_part(part, n_features, size) for part in check_list(content["parts"], "parts"))
@@ -189,33 +180,32 @@ def _part(content: Any, n_features: int, size: int) -> Part:
         if not features or max(features) >= n_features:
             raise argument_error("features", f"be from 0 to {n_features - 1}", features)
     if kind > NORMALISED or not (degree == 0 if kind == AFFINE else (kind == TAILS) <= degree <= size):
-        raise argument_error("kind", "be a kind of functions, with a degree that it can have", (kind, degree))
+        raise argument_error("kind", "be a kind of functions with a degree that is valid for it", (kind, degree))
     if not 0 <= start < stop:
         raise argument_error("start", "be at least 0 and smaller than stop", (start, stop))
     return Part(kind, degree, start, stop, check_bool(content["learned"], "learned"), features, family)
 
 
 def _encoding(layout: StackLayout, file: TensorFile, prefix: str, *, n_members: int) -> StackEncoding:
-    n_features = len(layout.sizes)
-    names = f"{prefix}.network.encoding."
-    ends = n_members, n_features
-    tensors = {
-        "breaks": read_tensor(file, f"{names}breaks", (*ends, None), torch.float32),
-        "n_knots": read_tensor(file, f"{names}n_knots", ends, torch.int32),
-        "low": read_tensor(file, f"{names}low", ends, torch.float32),
-        "scale": read_tensor(file, f"{names}scale", ends, torch.float32),
-        "learned": read_tensor(file, f"{names}learned", (n_members,), torch.bool),
+    shape = n_members, len(layout.sizes)
+    expected: dict[str, tuple[Sequence[int | None], torch.dtype]] = {
+        "breaks": ((*shape, None), torch.float32),
+        "n_knots": (shape, torch.int32),
+        "low": (shape, torch.float32),
+        "scale": (shape, torch.float32),
+        "learned": ((n_members,), torch.bool),
     }
-    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-    _check_breaks(arrays["breaks"], arrays["n_knots"])
-    _check_parts(layout, arrays["n_knots"], arrays["learned"])
-    if (arrays["scale"] <= 0.0).any():
-        raise argument_error("scale", "be larger than 0", float(arrays["scale"].min()))
+    tensors = {name: read_tensor(file, f"{prefix}.network.encoding.{name}", *kind) for name, kind in expected.items()}
+    n_knots = tensors["n_knots"].numpy()
+    _check_breaks(tensors["breaks"].numpy(), n_knots)
+    _check_parts(layout, n_knots, tensors["learned"].numpy())
+    if bool((tensors["scale"] <= 0.0).any()):
+        raise argument_error("scale", "be larger than 0", float(tensors["scale"].min()))
     return StackEncoding(layout, **tensors)
 
 
 def _check_breaks(breaks: npt.NDArray[np.float32], n_knots: npt.NDArray[np.int32]) -> None:
-    """Check that knots increase from 0 to 1, and that ones follow."""
+    """Check that knots increase from 0 to 1, and that the padding is 1."""
     n_breaks = breaks.shape[-1]
     if n_breaks < 2:
         raise argument_error("breaks", "have both ends", n_breaks)
@@ -223,11 +213,8 @@ def _check_breaks(breaks: npt.NDArray[np.float32], n_knots: npt.NDArray[np.int32
         raise argument_error("n_knots", f"be from 0 to {n_breaks - 2}", (int(n_knots.min()), int(n_knots.max())))
     inside = np.arange(n_breaks - 1) <= n_knots[..., None]
     steps = np.diff(breaks, axis=-1)
-    if (
-        (breaks[..., 0] != 0.0).any()
-        or (breaks[..., -1] != 1.0).any()
-        or not np.where(inside, steps > 0, steps == 0).all()
-    ):
+    increasing = np.where(inside, steps > 0, steps == 0).all()
+    if not increasing or (breaks[..., 0] != 0.0).any() or (breaks[..., -1] != 1.0).any():
         raise argument_error("breaks", "increase from 0 to 1, followed by ones", breaks.shape)
 
 
@@ -239,16 +226,15 @@ def _check_parts(layout: StackLayout, n_knots: npt.NDArray[np.int32], learned: n
     for part in layout.parts:
         if part.stop > n_members:
             raise argument_error("stop", f"be at most {n_members}, the number of members", part.stop)
-        if (learned[part.start : part.stop] != part.learned).any():
-            raise argument_error("learned", "agree with the members", part.learned)
         members = slice(part.start, part.stop)
+        if (learned[members] != part.learned).any():
+            raise argument_error("learned", "agree with the members", part.learned)
         features = np.arange(len(sizes)) if part.features is None else np.array(part.features)
         times[members] += np.bincount(features, minlength=len(sizes))
         counts = n_knots[members][:, features].astype(np.int64)
-        n_functions = counts + part.smallest
-        if (n_functions > sizes[features]).any() or (part.kind == AFFINE and counts.any()):
-            raise argument_error("sizes", "have room for all functions", layout.sizes)
+        if (counts + part.smallest > sizes[features]).any() or (part.kind == AFFINE and counts.any()):
+            raise argument_error("sizes", "be large enough for all functions", layout.sizes)
         if part.learned and ((counts + 1) * layout.min_spacing >= 1.0).any():
-            raise argument_error("min_spacing", "leave room between knots", layout.min_spacing)
+            raise argument_error("min_spacing", "leave space between the knots", layout.min_spacing)
     if (times != 1).any():
-        raise type_error("parts", "cover every member and feature once", len(layout.parts))
+        raise type_error("parts", "encode every member and feature once", len(layout.parts))

@@ -1,4 +1,4 @@
-"""How networks are trained: every constant, in one frozen value."""
+"""The configuration of training: every constant, in one frozen value."""
 
 from dataclasses import dataclass
 from numbers import Real
@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from knotwork._checks import argument_error, check_choice, check_int, type_error
+from knotwork._checks import argument_error, check_choice, check_int, listed, type_error
 from knotwork.training._metrics import METRICS, Metric
 
 __all__ = ["PRECISIONS", "SCHEDULES", "TrainingConfig"]
@@ -16,50 +16,50 @@ DEFAULT_METRICS = {
     "auto": {"regression": "rmse", "classification": "log_loss"},
     "reported": {"regression": "rmse", "classification": "auc"},
 }
-"""Metrics by task: what is best to stop by, and what the paper reports."""
+"""Metrics by task: the best for early stopping, and those that the paper reports."""
 
 PRECISIONS = ("auto", "float32", "tf32", "bf16")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How networks are trained.
+    """Configuration of training.
 
-    The defaults are chosen for quality and time on tables of 1,000 to 100,000 rows; `paper` is the paper's protocol.
+    The defaults balance quality and time on tables of 1,000 to 100,000 rows; `paper` returns the paper's protocol.
 
     Parameters
     ----------
     max_epochs : int, default=200
-        Most passes over the training rows.
+        Maximum number of passes over the training rows.
     batch_size : int, optional
-        Rows of a step; by default 64 to 512 by the number of rows of the table, see `batch_size_for`.
+        Rows per step; by default 64 to 512, depending on the number of rows of the table, see `batch_size_for`.
     learning_rate : float, default=0.001
-        Of AdamW.
+        Learning rate of AdamW.
     weight_decay : float, default=0.01
-        Of AdamW; knots have none.
+        Weight decay of AdamW; knots are not decayed.
     patience : int, default=16
         Training stops after this many epochs without a better validation score.
     schedule : {"plateau", "cosine", "constant"}, default="plateau"
-        What becomes of the learning rate: multiplied by `plateau_factor` when the score no longer improves; a linear
-        rise over the first twentieth of `max_epochs` and then half a cosine down to nothing; or neither.
+        Learning rate over the epochs: multiplied by `plateau_factor` when the score no longer improves; a linear
+        rise over the first twentieth of `max_epochs` and then half a cosine down to 0; or constant.
     plateau_patience : int, default=6
         Epochs without a better score before the rate is reduced.
     plateau_factor : float, default=0.3
-        By what it is then multiplied.
+        Factor of the reduction.
     knot_rate : float, default=2.0
-        Learning rate of the knots over that of the network.
+        Learning rate of the knots divided by that of the network.
     knot_warmup : int, default=5
-        Epochs before knots move.
+        Epochs before knots start to move.
     spacing_weight : float, default=0.0001
         Weight of the spacing penalty in the loss.
     metric : str, default="auto"
-        Validation score: a name of `knotwork.training.METRICS`; by default ``"rmse"``, for classes ``"log_loss"``;
-        ``"reported"`` is what the paper reports, ``"rmse"`` and ``"auc"``.
+        Validation score: a name in `knotwork.training.METRICS`; by default ``"rmse"``, for classes ``"log_loss"``;
+        ``"reported"`` stands for those of the paper, ``"rmse"`` and ``"auc"``.
     precision : {"auto", "float32", "tf32", "bf16"}, default="auto"
-        Of matrix products on a GPU. By default tf32 for an MLP and bf16 with float32 copies of the weights for the
-        others; on a CPU always float32.
+        Precision of matrix products on a GPU. By default that of the backbone: tf32 for an MLP, and bf16 with float32
+        copies of the weights for the others. On a CPU always float32.
     time_limit : float, optional
-        Seconds after which training stops, at the end of an epoch.
+        Seconds after which training stops at the end of an epoch.
 
     Examples
     --------
@@ -83,8 +83,8 @@ class TrainingConfig:
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("max_epochs", 1), ("patience", 1), ("plateau_patience", 0), ("knot_warmup", 0)):
-            check_int(getattr(self, name), name, minimum=least)
+        for name, minimum in (("max_epochs", 1), ("patience", 1), ("plateau_patience", 0), ("knot_warmup", 0)):
+            check_int(getattr(self, name), name, minimum=minimum)
         if self.batch_size is not None:
             check_int(self.batch_size, "batch_size", minimum=1)
         check_choice(self.schedule, "schedule", SCHEDULES)
@@ -101,7 +101,7 @@ class TrainingConfig:
 
     @classmethod
     def paper(cls) -> Self:
-        """Return the protocol of the paper; the metric is the one it reports, RMSE or AUC."""
+        """Return the protocol of the paper; its metric is RMSE or AUC."""
         return cls(
             max_epochs=200,
             batch_size=512,
@@ -118,27 +118,25 @@ class TrainingConfig:
         )
 
     def batch_size_for(self, n_rows: int) -> int:
-        """Return the batch size for a table of a number of rows.
-
-        Without a given one it is the power of two nearest to an eightieth of the rows, between 64 and 512.
-        """
+        """Return `batch_size` or, if it is None, the power of two nearest to `n_rows` / 80, between 64 and 512."""
         if self.batch_size is not None:
             return self.batch_size
         return int(2 ** np.clip(np.round(np.log2(max(n_rows, 1) / 80)), 6, 9))
 
     def metric_for(self, task: str) -> Metric:
-        """Return the metric of the validation score for a task."""
+        """Return the metric of the validation score for a task, ``"regression"`` or ``"classification"``."""
         name = DEFAULT_METRICS[self.metric][task] if self.metric in DEFAULT_METRICS else self.metric
         metric = METRICS[name]
         if metric.task != task:
-            raise argument_error("metric", f"be one for {task}", self.metric)
+            available = listed(other.name for other in METRICS.values() if other.task == task)
+            raise argument_error("metric", f"be valid for {task}", self.metric, f"Available: {available}.")
         return metric
 
 
 def _check_number(value: Any, name: str, *, above: bool = False) -> None:
-    wanted = "be a number larger than 0" if above else "be a number of at least 0"
+    requirement = "be a number larger than 0" if above else "be a number of at least 0"
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise type_error(name, wanted, value)
+        raise type_error(name, requirement, value)
     number = float(value)
     if not (0 < number < float("inf") if above else 0 <= number < float("inf")):
-        raise argument_error(name, wanted, value)
+        raise argument_error(name, requirement, value)

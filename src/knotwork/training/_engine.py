@@ -16,21 +16,19 @@ from torch import Tensor
 from knotwork._checks import argument_error
 from knotwork.nn._backbones.config import Backbone
 from knotwork.training._config import TrainingConfig
-from knotwork.training._knot_paths import KnotPaths
 from knotwork.training._members import DeviceTable, Member, TrainingTable
 from knotwork.training._progress import EpochReport, Reporter
-from knotwork.training._results import History, Piece, Trained
-from knotwork.training._stack import TrainingStack, build_network
+from knotwork.training._results import EpochLog, History, KnotPaths, Piece, Trained
+from knotwork.training._stack import TrainingStack, build_network, running_statistics
 
 __all__ = ["matrix_precision", "resolve_device", "train"]
 
 DROP_STEPS = {"cpu": 2, "cuda": 50}
-"""Members that have stopped are taken out of the stack once they have cost as much as taking them out does, counted in
-steps of the whole stack: on a GPU, graphs are captured again; elsewhere, parameters and moments are copied."""
-
+"""Members that have stopped are removed from the stack once they have cost as much as their removal does, counted in
+steps of the stack: on a GPU, graphs are captured again; elsewhere, parameters and moments are copied."""
 
 MEMORY_SHARE = 0.6
-"""Share of the free memory that a stack may fill by estimate."""
+"""Share of the free memory that a stack may fill: its size is only an estimate."""
 
 
 def train(
@@ -46,8 +44,8 @@ def train(
 ) -> Trained:
     """Train members together.
 
-    A member's result depends on its own rows, encoding and seed, and on the others only by rounding: products in stacks
-    of different shapes round differently.
+    A member's result depends on its rows, encoding and seed, and on the other members only by rounding: products in
+    stacks of different shapes round differently.
 
     Parameters
     ----------
@@ -58,15 +56,15 @@ def train(
     backbone : Backbone
         Configuration of the backbone, the same for all.
     config : TrainingConfig
-        How they are trained.
+        Configuration of training.
     device : str or torch.device, default="auto"
-        Where; by default on a GPU if there is one.
+        The device; by default a GPU if one is available.
     categories : {"embedding", "code"}, default="embedding"
         Whether a category is a learned vector or its code taken as a number.
     report : Reporter, optional
-        Is called after every epoch.
+        A function that is called after every epoch.
     keep_knots : bool, default=False
-        Keep where learned knots are after every epoch, as `Trained.knot_paths`.
+        Keep the learned knots of every epoch, as `Trained.knot_paths`.
 
     Returns
     -------
@@ -75,12 +73,12 @@ def train(
 
     Notes
     -----
-    Members of one size go into one stack, unless that would not fit into memory. A stack
-    that runs out of memory all the same is trained as two halves. Stacks are trained one after the other; each may take
-    a share of the time that is left by its number of members, and what it does not need is left to the others.
+    Members of one size form one stack, unless that would not fit into memory. A stack that runs out of memory
+    nevertheless is trained as two halves. Stacks are trained one after the other. Each gets a share of the remaining
+    time in proportion to its number of members, and leaves the time that it does not need to the others.
     """
     if not members:
-        raise argument_error("members", "be at least one", members)
+        raise argument_error("members", "contain at least one member", members)
     device = resolve_device(device)
     data = DeviceTable.from_table(table, device)
     waiting = plan_stacks(table, members, backbone, config, device)
@@ -95,7 +93,7 @@ def train(
 
 @dataclass
 class _Run:
-    """One call of `train`: what it was given, and what has come out so far."""
+    """One call of `train`: its arguments, and the results so far."""
 
     table: TrainingTable
     data: DeviceTable
@@ -111,12 +109,12 @@ class _Run:
         self.pieces: list[Piece] = []
         self.histories: dict[int, History] = {}
         self.paths: dict[int, npt.NDArray[np.float64] | None] = {}
-        self.started = self.last_word = time.perf_counter()
+        self.started = self.last_report = time.perf_counter()
         self.deadline = math.inf
         self.stopped = self.out_of_time = False
 
     def train(self, waiting: list[list[int]]) -> None:
-        """Train stacks one after the other; after Ctrl-C those that are left stay as they start."""
+        """Train stacks one after the other; after Ctrl-C the remaining ones keep their initial weights."""
         done = 0
         while waiting:
             places = waiting.pop(0)
@@ -130,7 +128,7 @@ class _Run:
                 half = len(places) // 2
                 waiting[:0] = [places[:half], places[half:]]
                 self.n_stacks += 1
-                if self.data.numbers.device.type == "cuda":
+                if self.data.numbers.device.type == "cuda":  # cached blocks have the sizes of the larger stack
                     torch.cuda.empty_cache()
 
     def _train_stack(self, places: list[int], number: int) -> None:
@@ -138,15 +136,16 @@ class _Run:
         members = [self.members[place] for place in places]
         stack = TrainingStack(self.table, self.data, members, self.backbone, self.config, categories=self.categories)
         shift, scale = stack.shift.clone(), stack.scale.clone()
-        log, knots, wasted = _Log(len(places)), KnotPaths() if self.keep_knots else None, 0.0
+        log, knots, wasted = EpochLog(len(places)), KnotPaths(enabled=self.keep_knots), 0.0
         try:
-            _add_knots(knots, stack)
+            knots.add(stack.ids, stack.network.encoding)
             while not self._stop(log.n_epochs):
                 alive = log.add(_run_epoch(stack), self._seconds())
-                _add_knots(knots, stack)
-                self._tell_progress(number, stack, log.n_epochs, alive, len(places))
+                knots.add(stack.ids, stack.network.encoding)  # before the report, which may raise KeyboardInterrupt
+                self._report(number, stack, log.n_epochs, alive, len(places))
                 if not alive.any():
                     break
+                # Steps of the whole stack that members take which have stopped.
                 wasted += stack.n_steps * (~alive).sum() / len(places)
                 if wasted >= DROP_STEPS.get(shift.device.type, 2):
                     stack.drop()
@@ -158,57 +157,51 @@ class _Run:
         self.pieces.append(self._piece(stack, members, places, shift, scale))
         histories = log.histories()
         self.histories.update(zip(places, histories, strict=True))
-        if knots is not None:
-            paths = knots.paths(members, [history.epochs for history in histories])
-            self.paths.update(zip(places, paths, strict=True))
+        paths = knots.paths(members, [history.epochs for history in histories])
+        self.paths.update(zip(places, paths, strict=True))
 
     def _seconds(self) -> float:
-        """Return the time since the last word from a stack."""
-        before, self.last_word = self.last_word, time.perf_counter()
-        return self.last_word - before
+        """Return the time since the last epoch of any stack."""
+        before, self.last_report = self.last_report, time.perf_counter()
+        return self.last_report - before
 
     def _set_deadline(self, n_members: int, n_waiting: int) -> None:
-        """Give a stack its share of the time that is left."""
+        """Give a stack its share of the remaining time."""
         if self.config.time_limit is not None:
             now = time.perf_counter()
             left = max(self.started + self.config.time_limit - now, 0.0)
             self.deadline = now + left * n_members / (n_members + n_waiting)
 
     def _stop(self, n_epochs: int) -> bool:
-        """Return whether to stop; where time has run out, every stack still has an epoch."""
+        """Return whether to stop; every stack is trained for one epoch even if the time is up."""
         if n_epochs and time.perf_counter() > self.deadline:
             self.out_of_time = True
             return True
         return self.stopped
 
-    def _tell_progress(self, number: int, stack: TrainingStack, epoch: int, alive: Any, n_members: int) -> None:
+    def _report(self, number: int, stack: TrainingStack, epoch: int, alive: Any, n_members: int) -> None:
         if self.report is None:
             return
         steps = stack.n_steps * len(stack.ids)
-        last = self.config.max_epochs
-        self.report(EpochReport(number, self.n_stacks, epoch, last, int(alive.sum()), n_members, steps))
+        n_alive, last = int(alive.sum()), self.config.max_epochs
+        self.report(EpochReport(number, self.n_stacks, epoch, last, n_alive, n_members, steps))
 
     def _piece(
         self, stack: TrainingStack, members: Sequence[Member], places: list[int], shift: Tensor, scale: Tensor
     ) -> Piece:
-        """Return a network with the best weights of all members, those that left before the end included."""
+        """Return a network with the best weights of all members, including those that were removed from the stack."""
         network = build_network(
             self.table, members, self.backbone, units=self.data.units, categories=self.categories
         ).to(shift.device)
-        tensors = [*network.parameters(), *(buffer for name, buffer in network.named_buffers() if "running" in name)]
+        tensors = [*network.parameters(), *running_statistics(network)]
         with torch.no_grad():
             for tensor, best in zip(tensors, stack.best, strict=True):
                 tensor.copy_(best)
         return Piece(network.eval(), tuple(places), shift, scale)
 
 
-def _add_knots(knots: KnotPaths | None, stack: TrainingStack) -> None:
-    if knots is not None:
-        knots.add(stack.ids, stack.network.encoding)
-
-
 def _run_epoch(stack: TrainingStack) -> npt.NDArray[np.float64]:
-    """Train an epoch, and return what it reports: the only word that the host waits for."""
+    """Train an epoch, and return the report for `EpochLog.add`: the host waits for the device only here."""
     stack.begin()
     for _ in range(stack.n_steps):
         stack.step()
@@ -218,39 +211,6 @@ def _run_epoch(stack: TrainingStack) -> npt.NDArray[np.float64]:
     return report
 
 
-class _Log:
-    """What a stack has reported, and what that says of each member."""
-
-    def __init__(self, n_members: int) -> None:
-        self.rows: list[list[npt.NDArray[np.float64]]] = [[] for _ in range(n_members)]
-        self.best_epochs = np.full(n_members, -1)
-        self.seconds: list[list[float]] = [[] for _ in range(n_members)]
-        self.alive = np.ones(n_members, dtype=bool)
-        self.n_epochs = 0
-
-    def add(self, report: npt.NDArray[np.float64], seconds: float) -> npt.NDArray[np.bool_]:
-        """Take in an epoch, which took a number of seconds, and return who goes on of those in the stack."""
-        ids = report[4].astype(np.int64)
-        still: npt.NDArray[np.bool_] = report[3] > 0
-        trained = [(column, member) for column, member in enumerate(ids) if self.alive[member]]
-        for column, member in trained:
-            self.rows[member].append(report[:3, column].copy())
-            self.best_epochs[member] = int(report[5, column])
-            self.seconds[member].append(seconds / len(trained))
-            self.alive[member] = still[column]
-        self.n_epochs += 1
-        return still
-
-    def histories(self) -> list[History]:
-        """Return the histories of the members."""
-        out = []
-        for rows, best, seconds in zip(self.rows, self.best_epochs, self.seconds, strict=True):
-            loss, score, rate = np.array(rows).reshape(-1, 3).T
-            typical = float(np.median(seconds)) if seconds else math.nan
-            out.append(History(loss, score, rate, int(best), sum(seconds), typical))
-        return out
-
-
 def plan_stacks(
     table: TrainingTable,
     members: Sequence[Member],
@@ -258,10 +218,10 @@ def plan_stacks(
     config: TrainingConfig,
     device: torch.device,
 ) -> list[list[int]]:
-    """Return which members are trained together, in the order of their kinds.
+    """Return the places of the members of each stack, in the order of their kinds.
 
-    Members of one size go together, for smaller blocks would be padded; those that are only scaled join the smallest
-    others, unless each value is a token.
+    Members of one size form a stack, because smaller blocks would be padded; those that are only scaled join the
+    smallest others, unless each value is a token.
     """
     by_size: dict[Any, list[int]] = {}
     for place, member in enumerate(members):
@@ -280,7 +240,11 @@ def plan_stacks(
 
 
 def _member_bytes(table: TrainingTable, size: int, backbone: Backbone, config: TrainingConfig) -> int:
-    """Return about how many bytes a member of a stack takes: weights, moments, gradients, and what backward needs."""
+    """Return an estimate of the bytes of a member in a stack.
+
+    About 7 floats per parameter (weight, gradient, two moments, best weight, copies), 2 per activation (forward and
+    backward), and 2 integers per row (rows of the table, and their order in the epoch).
+    """
     n_features = table.numbers.shape[1]
     with torch.device("meta"):
         network = backbone.build(
@@ -299,26 +263,26 @@ def _free_memory(device: torch.device) -> float:
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """Return a device; ``"auto"`` is a GPU if there is one, otherwise the CPU."""
+    """Return a device; ``"auto"`` is a GPU if one is available, otherwise the CPU."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        found = torch.device(device)
+        resolved = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise argument_error("device", "be 'auto' or a device of torch such as 'cpu' or 'cuda'", device) from error
-    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+    if resolved.type == "cuda" and (resolved.index or 0) >= torch.cuda.device_count():
         raise argument_error(
             "device",
             f"be available: torch sees {torch.cuda.device_count()} GPUs",
             device,
             "Choose 'cpu', or leave it at 'auto'.",
         )
-    return found
+    return resolved
 
 
 @contextmanager
 def matrix_precision(config: TrainingConfig, device: torch.device) -> Iterator[None]:
-    """Let float32 matrix products on a GPU run in tf32, unless float32 was asked for."""
+    """Use tf32 for float32 matrix products on a GPU, unless the configuration requires float32."""
     if device.type != "cuda":
         yield
         return

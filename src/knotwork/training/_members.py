@@ -1,4 +1,4 @@
-"""What is trained: a table, and members that each have rows, an encoding and a seed of their own."""
+"""The input of training: a table, and members that each have rows, an encoding and a random seed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ from knotwork.nn._stack import kind_of
 __all__ = ["Member", "TrainingTable", "column_units", "to_usual_range", "usual_range"]
 
 TAIL, FAR = 0.005, 10.0
-"""What the middle of a column leaves out at either end, and how far out a value lies, in extents of that middle."""
+"""Share of a column outside of its middle at either end; outliers are farther from it than FAR times its extent."""
 
 SMALLEST_UNIT = 1e-290
-"""Smallest unit of a column: its half and one over it are ordinary numbers."""
+"""Smallest unit of a column: its half and its inverse are normal numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingTable:
-    """A table that lies on a device once, whichever of its rows are whose.
+    """A table; it is copied to the device once, and members name their rows of it.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class TrainingTable:
     target : ndarray of shape (n,)
         Numbers, or class codes from 0.
     task : {"regression", "classification"}
-        What the target is.
+        The task.
     cardinalities : tuple of int
         Number of codes of each categorical feature.
     n_classes : int
@@ -57,9 +57,10 @@ class TrainingTable:
         check_choice(self.task, "task", TASKS)
         for name, array in (("codes", self.codes), ("target", self.target), ("weights", self.weights)):
             if array is not None and len(array) != len(self.numbers):
-                raise argument_error(name, f"have as many rows as numbers has, {len(self.numbers)}", len(array))
+                raise argument_error(name, f"have as many rows as numbers, {len(self.numbers)}", len(array))
         if self.codes.shape[1] != len(self.cardinalities):
-            raise argument_error("cardinalities", f"be {self.codes.shape[1]} numbers", self.cardinalities)
+            requirement = f"have one number for each of {self.codes.shape[1]} columns of codes"
+            raise argument_error("cardinalities", requirement, self.cardinalities)
 
     @property
     def d_out(self) -> int:
@@ -74,15 +75,15 @@ class Member:
     Parameters
     ----------
     train, valid : ndarray of int
-        Rows of the table to train on, and to stop early by; without validation rows training goes on to the end.
+        Rows of the table for training, and for early stopping; without validation rows training runs all epochs.
     blocks : sequence of Block
-        The encoding of each numerical feature, as a fitted encoder holds it (`encoder.blocks_`).
+        The encoding of each numerical feature: `blocks_` of a fitted encoder.
     learnable : bool, default=False
         Whether its knots are learned.
     seed : int, default=0
-        Decides where parameters start, the order of rows, and dropout.
+        Random seed of the initial parameters, the order of rows, and dropout.
     learning_rate : float, optional
-        Another learning rate than that of the training configuration.
+        Replaces that of the training configuration.
     """
 
     train: npt.NDArray[np.int64]
@@ -108,49 +109,39 @@ class Member:
 
     @property
     def kinds(self) -> tuple[Any, ...]:
-        """What must agree for members to be encoded in one pass."""
+        """Kinds of its functions; members of the same kinds are encoded in one pass."""
         return (*(kind_of(block, self.learnable) for block in self.blocks), self.learnable)
 
 
 def usual_range(values: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """Return the smallest and the largest value of a column, of those that do not lie far out.
+    """Return the smallest and the largest value of a column without its outliers.
 
-    With s the distance between the ends of the middle 99 % (of few values, all but two at either end), a value lies far
-    out if it is farther than ``FAR s`` from them: a slip of the keyboard, a code for "unknown", a sensor that failed.
-    One of them in the range would leave all the others on one spot of it. Where s is 0, none does: the few others are
-    what the column has to say.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        The column, NaN where missing, with at least one number.
-
-    Returns
-    -------
-    tuple of float
-        The two values.
+    `values` are a column with at least one number, NaN where missing. With s the distance between the ends of the
+    middle 99 % (of few values, all but two at either end), an outlier is farther than ``FAR s`` from them: a typing
+    error, a code for "unknown", a sensor that failed. Within the range, a single one would squeeze all other values
+    into one point. Where s is 0 there are no outliers: the few different values carry the information.
     """
     present = values[~np.isnan(values)]
     tail = max(int(TAIL * len(present)), 2)
     if len(present) > 2 * tail + 1:
         ordered = np.partition(present, [tail, len(present) - 1 - tail])
         low, high = float(ordered[tail]), float(ordered[-1 - tail])
-        reach = FAR * (high - low)  # of Python's floats: beyond the largest there is infinity, without a warning
+        reach = FAR * (high - low)  # Python's floats overflow to infinity without a warning
         if reach > 0.0:
             present = present[(present >= low - reach) & (present <= high + reach)]
     return float(present.min()), float(present.max())
 
 
 def to_usual_range(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return a column whose values that lie far out are moved to the ends of its `usual_range`; NaN stays."""
+    """Return a column whose outliers are moved to the ends of its `usual_range`; NaN stays."""
     return values if np.isnan(values).all() else np.clip(values, *usual_range(values))
 
 
 def column_units(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return origin and unit of each column, of shape (2, d): with them float32 tells its values apart.
+    """Return origin and unit of each column, of shape (2, d), in which float32 can distinguish its values.
 
-    The origin is the smallest value, the unit the range, or `SMALLEST_UNIT` if that is larger, both by `usual_range`;
-    columns without a range have the unit 1.
+    The origin is the smallest value of `usual_range`, the unit its length, at least `SMALLEST_UNIT`; columns with a
+    single value have the unit 1.
     """
     units = np.zeros((2, numbers.shape[1]))
     units[1] = 1.0
@@ -163,25 +154,18 @@ def column_units(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def in_units(numbers: npt.NDArray[np.float64], units: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    """Return ``(numbers - origin) / unit`` in float32; what overflows becomes the largest number there is."""
+    """Return ``(numbers - origin) / unit`` in float32; values that overflow are clipped."""
+    # Halves: the difference of two finite numbers may overflow.
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = (0.5 * numbers - 0.5 * units[0]) / (0.5 * units[1])
-    limit = float(np.finfo(np.float32).max) / 4
+    limit = float(np.finfo(np.float32).max) / 4  # so that encodings can subtract such values
     clipped: npt.NDArray[np.float64] = np.clip(scaled, -limit, limit)
     return clipped.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceTable:
-    """A table on a device.
-
-    Parameters
-    ----------
-    numbers, codes, target, weights : Tensor
-        As in `TrainingTable`, the numbers in their units.
-    units : ndarray of shape (2, n_numerical)
-        The units.
-    """
+    """A `TrainingTable` on a device, with numbers in float32 and in `units` of shape (2, n_numerical)."""
 
     numbers: Tensor
     codes: Tensor
@@ -194,12 +178,11 @@ class DeviceTable:
         """Copy a table to a device."""
         units = column_units(table.numbers)
         kind = torch.float64 if table.task == "regression" else torch.int64
+        weights = None if table.weights is None else torch.from_numpy(np.array(table.weights))
         return cls(
             torch.from_numpy(in_units(table.numbers, units)).to(device),
             torch.from_numpy(np.array(table.codes, dtype=np.int64)).to(device),
             torch.from_numpy(np.array(table.target)).to(device=device, dtype=kind),
-            None
-            if table.weights is None
-            else torch.from_numpy(np.array(table.weights)).to(device=device, dtype=torch.float32),
+            None if weights is None else weights.to(device=device, dtype=torch.float32),
             units,
         )

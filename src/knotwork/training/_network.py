@@ -1,4 +1,4 @@
-"""The network of a stack: encoded numbers, categories, and a backbone behind them."""
+"""The network of a stack: encoded numbers and categories, followed by a backbone."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -16,31 +16,16 @@ __all__ = ["CATEGORIES", "Network", "keep_members", "matrices", "weight_decays"]
 
 CATEGORIES = ("embedding", "code")
 D_CATEGORY = 8
-"""Width of a category's embedding in front of a backbone with a flat input."""
+"""Width of a category's embedding for a backbone with a flat input."""
 
 
 @final
 class Network(nn.Module):
     """Encoding, categories and backbone of every member of a stack.
 
-    Parameters
-    ----------
-    encoding : StackEncoding
-        The encodings of the numerical features.
-    cardinalities : sequence of int
-        Number of codes of each categorical feature.
-    backbone : Backbone
-        Configuration of the backbone.
-    d_out : int
-        Number of outputs.
-    categories : {"embedding", "code"}
-        Whether a category is a learned vector or, in front of a flat input, its code taken as a number, less one: the
-        first code stands for what is missing or was not seen.
-
-    Notes
-    -----
-    Members whose blocks are smaller than the stack's have inputs that are always zero. Their first layer starts as if
-    those were not there.
+    `categories` are learned vectors (``"embedding"``) or, for a flat input, may be codes taken as numbers
+    (``"code"``), minus one: the first code stands for missing and unseen categories. Members whose blocks are smaller
+    than the stack's have inputs that are always 0; their first layer starts with `fan_in`, the number of the others.
     """
 
     def __init__(
@@ -72,7 +57,7 @@ class Network(nn.Module):
         self.backbone = built
 
     def start(self, seeds: Tensor) -> None:
-        """Set all parameters but the knots to where they start, each member's by its own seed."""
+        """Initialise all parameters but the knots, those of each member by its seed."""
         initialise(self, seeds)
 
     def forward(
@@ -87,9 +72,9 @@ class Network(nn.Module):
         codes : Tensor of shape (n_members, batch, n_categorical)
             Codes of the categories, int64.
         counts : Tensor of shape (n_members,), optional
-            How many of each member's rows count, from the first on.
+            Number of valid rows of each member; the rest is padding.
         noise : Noise, optional
-            What dropout draws from.
+            Source of randomness for dropout.
 
         Returns
         -------
@@ -118,20 +103,17 @@ class Network(nn.Module):
 
 
 def weight_decays(network: Network, backbone: Backbone, weight_decay: float) -> list[float]:
-    """Return the weight decay of each parameter, in the order of `network.parameters()`.
-
-    Knots have none, nor have those that the backbone leaves out.
-    """
+    """Return the weight decay of each of `network.parameters()`: 0 for knots and the backbone's `undecayed`."""
 
     def decay(name: str) -> float:
-        spared = name == "encoding.logits" or any(part in name for part in backbone.undecayed)
-        return 0.0 if spared else weight_decay
+        undecayed = name == "encoding.logits" or any(part in name for part in backbone.undecayed)
+        return 0.0 if undecayed else weight_decay
 
     return [decay(name) for name, _ in network.named_parameters()]
 
 
 def matrices(network: Network) -> list[nn.Parameter]:
-    """Return the parameters that matrix products take, which may be kept in lower precision."""
+    """Return the parameters of matrix products, which may be kept in lower precision."""
     return [
         parameter
         for name, parameter in network.backbone.named_parameters()
@@ -140,7 +122,7 @@ def matrices(network: Network) -> list[nn.Parameter]:
 
 
 def keep_members(network: Network, index: Tensor) -> None:
-    """Drop all members of a network but those of an increasing index."""
+    """Drop all members of a network but those of an increasing index, in place."""
     n_members = len(network.encoding.breaks)
     shared = {id(buffer) for name, buffer in network.named_buffers() if name.endswith(("category_starts", "places"))}
     for module in network.modules():

@@ -1,7 +1,6 @@
-"""What training says of itself while it runs."""
+"""Progress reports of training while it runs."""
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self, final
 
 from knotwork._checks import check_installed
@@ -14,7 +13,7 @@ __all__ = ["EpochReport", "ProgressBar", "Reporter"]
 
 
 class EpochReport(NamedTuple):
-    """Where a stack stands after an epoch."""
+    """The progress of a stack after an epoch; `steps` counts those of all its members in this epoch."""
 
     stack: int
     n_stacks: int
@@ -26,19 +25,19 @@ class EpochReport(NamedTuple):
 
 
 Reporter = Callable[[EpochReport], None]
-"""Is called after every epoch."""
+"""A function that is called after every epoch."""
 
 
 @final
 class ProgressBar:
-    """A line for each stack at the bottom of the terminal: members, epoch, network steps per second, time left at most.
+    """One line per stack in the terminal: members, epoch, network steps per second, maximum time left.
 
-    The lines go away at the end; where standard error is no terminal, they are written once, at the end.
+    The lines are removed at the end. If standard error is not a terminal, they are written once, at the end.
 
     Parameters
     ----------
     console : Console, optional
-        Where it is shown; by default standard error.
+        The console of rich that shows the lines; by default standard error.
     """
 
     def __init__(self, console: "Console | None" = None) -> None:
@@ -53,7 +52,7 @@ class ProgressBar:
         )
 
         console = Console(stderr=True) if console is None else console
-        self._lasting = not console.is_terminal  # a file has the last lines only
+        self._keep_lines = not console.is_terminal  # a file gets the last lines only
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -63,7 +62,7 @@ class ProgressBar:
             TextColumn("at most"),
             TimeRemainingColumn(),
             console=console,
-            transient=not self._lasting,
+            transient=not self._keep_lines,
         )
         self._tasks: dict[int, TaskID] = {}
         self._steps: dict[int, int] = {}
@@ -73,25 +72,23 @@ class ProgressBar:
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Take the lines away."""
+    def __exit__(self, *_: object) -> None:
+        """Remove the lines."""
         self._progress.stop()
 
     def __call__(self, report: EpochReport) -> None:
-        """Move on."""
+        """Update the line of a stack."""
         if report.stack not in self._tasks:
             self._tasks[report.stack] = self._progress.add_task("", total=report.max_epochs, rate="")
             self._steps[report.stack] = 0
         task = self._tasks[report.stack]
         self._steps[report.stack] += report.steps
         elapsed = self._progress.tasks[self._progress.task_ids.index(task)].elapsed or 1e-9
-        of = f", stack {report.stack + 1} of {report.n_stacks}" if report.n_stacks > 1 else ""
+        of_stacks = f", stack {report.stack + 1} of {report.n_stacks}" if report.n_stacks > 1 else ""
         self._progress.update(
             task,
             completed=report.epoch,
-            description=f"{report.n_alive} of {report.n_members} networks{of}",
+            description=f"{report.n_alive} of {report.n_members} networks{of_stacks}",
             rate=f"{self._steps[report.stack] / elapsed:,.0f}",
-            visible=report.n_alive > 0 or self._lasting,
+            visible=report.n_alive > 0 or self._keep_lines,
         )

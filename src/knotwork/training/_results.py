@@ -1,47 +1,50 @@
-"""What comes out of training: networks with their best weights, and how they were trained."""
+"""The output of training: networks with their best weights, histories, and paths of learned knots."""
 
 import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from knotwork.training._members import DeviceTable, in_units
+from knotwork.basis._blocks import BasisBlock, Block
+from knotwork.nn._stack import StackEncoding
+from knotwork.training._members import Member, in_units
 from knotwork.training._network import Network, keep_members
-from knotwork.training._stack import predict_stack
+from knotwork.training._stack import padded, predict_stack
 
-__all__ = ["History", "Piece", "Trained"]
+__all__ = ["EpochLog", "History", "KnotPaths", "Piece", "Trained"]
 
+FloatArray = npt.NDArray[np.float64]
 LARGEST = np.finfo(np.float64).max
-"""Predictions of targets near it are not larger."""
+"""Predictions are clipped here: those of targets near it would overflow."""
 
 
 @dataclass(frozen=True)
 class History:
-    """How one member was trained.
+    """The course of the training of one member.
 
     Parameters
     ----------
     loss, score, learning_rate : ndarray of shape (epochs,)
-        Mean training loss (with dropout), validation score where smaller is better (the metric, or less it), and
-        learning rate of each epoch.
+        Mean training loss (with dropout), validation score where smaller is better (the metric, negated if larger is
+        better), and learning rate of each epoch.
     best_epoch : int
-        Epoch of the best score, from 0, whose weights are kept; -1 if no score was ever a number.
+        Epoch of the best score, from 0, whose weights are kept; -1 if no score was a number.
     seconds : float
-        The member's share of the time its stack took.
+        The member's share of the time of its stack.
     epoch_seconds : float, optional
-        Its share of an epoch, the median over epochs: unlike the mean, it does not hold what the first epoch takes to
-        build networks, compile kernels and capture graphs. It is not saved with a model.
+        Its share of an epoch, the median over epochs: unlike the mean, it does not include the time of the first epoch
+        to build networks, compile kernels and capture graphs. It is not saved with a model.
     """
 
-    loss: npt.NDArray[np.float64]
-    score: npt.NDArray[np.float64]
-    learning_rate: npt.NDArray[np.float64]
+    loss: FloatArray
+    score: FloatArray
+    learning_rate: FloatArray
     best_epoch: int
     seconds: float
     epoch_seconds: float = math.nan
@@ -50,6 +53,78 @@ class History:
     def epochs(self) -> int:
         """Number of epochs."""
         return len(self.loss)
+
+
+@final
+class EpochLog:
+    """Collects the reports of a stack, epoch after epoch."""
+
+    def __init__(self, n_members: int) -> None:
+        self.rows: list[list[FloatArray]] = [[] for _ in range(n_members)]
+        self.best_epochs = np.full(n_members, -1)
+        self.seconds: list[list[float]] = [[] for _ in range(n_members)]
+        self.alive = np.ones(n_members, dtype=bool)
+        self.n_epochs = 0
+
+    def add(self, report: FloatArray, seconds: float) -> npt.NDArray[np.bool_]:
+        """Add an epoch, and return which members of the stack continue.
+
+        The rows of `report`, with one column per member of the stack: loss, score, learning rate, whether the member
+        continues, its place among the members that the stack began with, best epoch.
+        """
+        places = report[4].astype(np.int64)
+        alive: npt.NDArray[np.bool_] = report[3] > 0
+        trained = [(column, place) for column, place in enumerate(places) if self.alive[place]]
+        for column, place in trained:
+            self.rows[place].append(report[:3, column].copy())
+            self.best_epochs[place] = int(report[5, column])
+            self.seconds[place].append(seconds / len(trained))
+            self.alive[place] = alive[column]
+        self.n_epochs += 1
+        return alive
+
+    def histories(self) -> list[History]:
+        """Return the histories of the members."""
+        histories = []
+        for rows, best, seconds in zip(self.rows, self.best_epochs, self.seconds, strict=True):
+            loss, score, rate = np.array(rows).reshape(-1, 3).T
+            typical = float(np.median(seconds)) if seconds else math.nan
+            histories.append(History(loss, score, rate, int(best), sum(seconds), typical))
+        return histories
+
+
+@final
+class KnotPaths:
+    """Collects the knots of a stack, epoch after epoch, on the device: nothing waits for it before the end."""
+
+    def __init__(self, *, enabled: bool) -> None:
+        self._enabled = enabled
+        self._snapshots: list[tuple[Tensor, Tensor]] = []
+
+    def add(self, ids: Tensor, encoding: StackEncoding) -> None:
+        """Add the current knots of members, unless none are learned; `ids` are places as in `EpochLog.add`."""
+        if self._enabled and encoding.logits is not None:
+            self._snapshots.append((ids.clone(), encoding.spacings()[0].detach().clone()))
+
+    def paths(self, members: Sequence[Member], epochs: Sequence[int]) -> list[FloatArray | None]:
+        """Return `Trained.knot_paths` of the members that the stack began with, trained for `epochs`."""
+        snapshots = [(ids.tolist(), breaks.double().cpu().numpy()) for ids, breaks in self._snapshots]
+        paths: list[FloatArray | None] = []
+        for place, (member, n_epochs) in enumerate(zip(members, epochs, strict=True)):
+            steps = [breaks[ids.index(place)] for ids, breaks in snapshots[: n_epochs + 1] if place in ids]
+            paths.append(_in_data_units(np.stack(steps), member.blocks) if steps and member.learnable else None)
+        return paths
+
+
+def _in_data_units(breaks: FloatArray, blocks: Sequence[Block]) -> FloatArray:
+    """Return the knots of scaled breaks of shape (n, n_features, K + 2) in the units of the data."""
+    counts = [len(block.basis.knots) if isinstance(block, BasisBlock) else 0 for block in blocks]
+    knots = np.full((len(breaks), len(blocks), max(counts, default=0)), np.nan)
+    for feature, (block, count) in enumerate(zip(blocks, counts, strict=True)):
+        if isinstance(block, BasisBlock):
+            low, high = block.basis.domain
+            knots[:, feature, :count] = low + (high - low) * breaks[:, feature, 1 : count + 1]
+    return knots
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +138,7 @@ class Piece:
     places : tuple of int
         Places of its members among all.
     shift, scale : Tensor of shape (n_members,)
-        What regression outputs are multiplied by, and what is then added, float64.
+        Regression outputs are multiplied by `scale`, then `shift` is added; float64.
     """
 
     network: Network
@@ -72,17 +147,15 @@ class Piece:
     scale: Tensor
 
     def keep(self, places: Sequence[int]) -> "Piece":
-        """Return a piece of those of its members that are among some places, increasing, with a network of its own."""
-        inside = [index for index, place in enumerate(self.places) if place in places]
-        index = torch.tensor(inside, device=self.shift.device)
+        """Return a piece of its members at increasing places, with a copy of the network."""
+        kept = [index for index, place in enumerate(self.places) if place in places]
+        index = torch.tensor(kept, device=self.shift.device)
         network = copy.deepcopy(self.network)
         keep_members(network, index)
-        encoding = network.encoding
-        if not bool(encoding.learned.any()):
-            encoding.logits = None  # nobody is left whose knots were learned
-        return Piece(
-            network, tuple(places.index(self.places[each]) for each in inside), self.shift[index], self.scale[index]
-        )
+        if not bool(network.encoding.learned.any()):
+            network.encoding.logits = None  # none of the members that are left has learned knots
+        new_places = tuple(places.index(self.places[old]) for old in kept)
+        return Piece(network, new_places, self.shift[index], self.scale[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,23 +171,23 @@ class Trained:
     units : ndarray of shape (2, n_numerical)
         Origin and unit of each numerical column.
     task : {"regression", "classification"}
-        What they predict.
+        The task.
     interrupted : bool
-        Whether training was stopped from the keyboard or by the time limit.
+        Whether training was stopped by Ctrl-C or by the time limit.
     knot_paths : list of ndarray of shape (epochs + 1, n_features, K) or None, optional
         If they were kept, the learned knots of each member at the start and after every epoch, in the units of the
-        data, padded with NaN; None for a member whose knots are not learned.
+        data, padded with NaN to the largest number K of knots; None for a member without learned knots.
     """
 
     pieces: list[Piece]
     histories: list[History]
-    units: npt.NDArray[np.float64]
+    units: FloatArray
     task: str
     interrupted: bool
-    knot_paths: list[npt.NDArray[np.float64] | None] | None = None
+    knot_paths: list[FloatArray | None] | None = None
 
     def keep(self, places: Sequence[int]) -> "Trained":
-        """Return some of the members, in their order; what is here stays as it is.
+        """Return the members at increasing places; the object itself does not change.
 
         Parameters
         ----------
@@ -129,10 +202,10 @@ class Trained:
 
     def outputs(
         self,
-        numbers: npt.NDArray[np.float64],
+        numbers: FloatArray,
         codes: npt.NDArray[np.int64],
         rows: Sequence[npt.NDArray[np.int64]] | None = None,
-    ) -> list[npt.NDArray[np.float64]]:
+    ) -> list[FloatArray]:
         """Return predictions of every member: in units of the target, or logits of classes.
 
         Parameters
@@ -149,25 +222,19 @@ class Trained:
         list of ndarray of shape (n rows, d_out)
             One for each member.
         """
-        out: list[Any] = [None] * len(self.histories)
+        predictions: list[Any] = [None] * len(self.histories)
+        scaled, code_tensor = (
+            torch.from_numpy(in_units(numbers, self.units)),
+            torch.from_numpy(np.array(codes, np.int64)),
+        )
         for piece in self.pieces:
             device = piece.shift.device
-            data = DeviceTable(
-                torch.from_numpy(in_units(numbers, self.units)).to(device),
-                torch.from_numpy(np.array(codes, dtype=np.int64)).to(device),
-                torch.empty(0),
-                None,
-                self.units,
-            )
-            own = [np.arange(len(numbers)) if rows is None else rows[place] for place in piece.places]
-            longest = max(len(each) for each in own)
-            padded = np.zeros((len(own), longest), dtype=np.int64)
-            for place, each in enumerate(own):
-                padded[place, : len(each)] = each
-            outputs = predict_stack(piece.network, data, torch.from_numpy(padded).to(device)).double()
+            piece_rows = [np.arange(len(numbers)) if rows is None else rows[place] for place in piece.places]
+            row_tensor, _ = padded(piece_rows, device)
+            outputs = predict_stack(piece.network, scaled.to(device), code_tensor.to(device), row_tensor).double()
             if self.task == "regression":
                 outputs = outputs * piece.scale[:, None, None] + piece.shift[:, None, None]
                 outputs = outputs.clamp(-LARGEST, LARGEST)
-            for place, each, values in zip(piece.places, own, outputs.cpu().numpy(), strict=True):
-                out[place] = values[: len(each)]
-        return out
+            for place, member_rows, values in zip(piece.places, piece_rows, outputs.cpu().numpy(), strict=True):
+                predictions[place] = values[: len(member_rows)]
+        return predictions

@@ -1,4 +1,4 @@
-"""A stack in training: its steps, its validation scores and learning rates, and members that leave."""
+"""A stack in training: steps, validation scores, learning rates, and the removal of members that have stopped."""
 
 import gc
 import math
@@ -16,43 +16,28 @@ from knotwork.nn._backbones.config import Backbone
 from knotwork.nn._stack import StackEncoding
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units
-from knotwork.training._metrics import METRICS
+from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._network import Network, keep_members, matrices, weight_decays
 
 __all__ = [
-    "Replayed",
-    "Schedule",
-    "TrainingStack",
-    "build_network",
-    "count_parameters",
-    "predict_stack",
-    "validation_scores",
-]
+    "Replayed", "Schedule", "TrainingStack", "build_network", "count_parameters", "padded", "predict_stack",
+    "running_statistics", "validation_scores",
+]  # fmt: skip
 
 ROWS_AT_ONCE = 1 << 18
 """Rows of all members together that are predicted at a time."""
 
 THRESHOLD = 1e-4
-"""Share by which a score must improve to count as better for the learning rate, as in torch's ReduceLROnPlateau."""
+"""Relative improvement of a score that counts as better for the learning rate, as in torch's ReduceLROnPlateau."""
 
 SMALLEST_CHANGE = 1e-8
-"""A reduction of the learning rate by no more than this is left out, as data."""
-
+"""Smaller reductions of the learning rate are skipped, as torch's `eps` does."""
 
 PER_MEMBER = (
-    "ids",
-    "seeds",
-    "train_rows",
-    "n_train",
-    "valid_rows",
-    "n_valid",
-    "shift",
-    "scale",
-    "weight_unit",
-    "steps_done",
+    "ids", "seeds", "train_rows", "n_train", "valid_rows", "n_valid", "shift", "scale", "weight_unit", "steps_done",
     "loss_sum",
-)
-"""What a stack holds for every member beside network, optimiser and schedule."""
+)  # fmt: skip
+"""Tensors of a stack with one entry per member, besides network, optimiser and schedule."""
 
 
 def build_network(
@@ -63,15 +48,15 @@ def build_network(
     units: np.ndarray,
     categories: str = "embedding",
 ) -> Network:
-    """Return the network of members that stand in the order of their kinds, on the CPU, not yet started."""
+    """Return the network of members in the order of their kinds, on the CPU, not yet initialised."""
     blocks, learnable = [member.blocks for member in members], [member.learnable for member in members]
     encoding = StackEncoding.from_blocks(blocks, learnable, units=units)
-    fan_in = torch.tensor([float(sum(block.size for block in member.blocks)) for member in members])
+    fan_in = torch.tensor([float(sum(member.sizes)) for member in members])
     return Network(encoding, table.cardinalities, backbone, table.d_out, categories=categories, fan_in=fan_in)
 
 
 def count_parameters(table: TrainingTable, member: Member, backbone: Backbone, *, categories: str = "embedding") -> int:
-    """Return the number of parameters of a member that is trained alone: in a stack its blocks may be padded."""
+    """Return the number of parameters of a member without the padding that its blocks may have in a stack."""
     units = column_units(table.numbers[:1])
     network = build_network(table, [member], backbone, units=units, categories=categories)
     return sum(parameter.numel() for parameter in network.parameters())
@@ -80,24 +65,12 @@ def count_parameters(table: TrainingTable, member: Member, backbone: Backbone, *
 @final
 @dataclass(eq=False)
 class Schedule:
-    """Where every member of a stack stands.
+    """Learning rates and early stopping of the members of a stack; every tensor has the shape (n_members,).
 
-    Parameters
-    ----------
-    rate : Tensor of shape (n_members,)
-        Learning rate of each member, before a schedule over epochs.
-    epoch : Tensor of shape (n_members,)
-        Epochs done.
-    best : Tensor of shape (n_members,)
-        Best score so far, where smaller is better.
-    best_epoch : Tensor of shape (n_members,)
-        Epoch of the best score, counted from 0; -1 before the first.
-    plateau_best, plateau_bad : Tensor of shape (n_members,)
-        Best score that counted for the learning rate, and epochs since.
-    alive : Tensor of shape (n_members,)
-        Which members are still trained.
-    improved : Tensor of shape (n_members,)
-        Which members had their best score in the last epoch.
+    `rate` is the learning rate before a schedule over epochs, `epoch` the number of epochs done. `best` is the best
+    score so far, where smaller is better, `best_epoch` its epoch from 0, or -1. `plateau_best` is the best score that
+    counted for the learning rate, and `plateau_bad` the number of epochs since then. `alive` members are still trained;
+    `improved` ones had their best score in the last epoch. All are changed in place, for captured graphs.
     """
 
     rate: Tensor
@@ -111,14 +84,14 @@ class Schedule:
 
     @classmethod
     def from_rates(cls, rates: Tensor) -> "Schedule":
-        """Start with learning rates of shape (n_members,)."""
+        """Start with the given learning rates."""
         worst = torch.full_like(rates, math.inf, dtype=torch.float64)
         zeros = torch.zeros_like(rates, dtype=torch.int64)
         no = torch.zeros_like(rates, dtype=torch.bool)
         return cls(rates.clone(), zeros.clone(), worst, zeros - 1, worst.clone(), zeros.clone(), ~no, no)
 
     def update(self, scores: Tensor, config: TrainingConfig) -> None:
-        """Take in the scores of an epoch, where smaller is better and NaN is never better."""
+        """Use the scores of an epoch, where smaller is better and NaN is never better."""
         self.improved.copy_(self.alive & (scores < self.best))
         self.best.copy_(torch.where(self.improved, scores, self.best))
         self.best_epoch.copy_(torch.where(self.improved, self.epoch, self.best_epoch))
@@ -140,7 +113,7 @@ class Schedule:
         self.plateau_bad.copy_(torch.where(late, 0, bad))
 
     def rates(self, config: TrainingConfig) -> Tensor:
-        """Return the learning rates of the network and of the knots in the present epoch, of shape (2, n_members)."""
+        """Return the learning rates of the network and of the knots in the current epoch, of shape (2, n_members)."""
         rate = self.rate
         if config.schedule == "cosine":
             rise = max(config.max_epochs // 20, 1)
@@ -151,26 +124,19 @@ class Schedule:
         return torch.stack([rate, knots])
 
     def keep(self, index: Tensor) -> None:
-        """Keep the members of an index only."""
-        for one in fields(self):
-            setattr(self, one.name, getattr(self, one.name)[index])
+        """Keep only the members of an index."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name)[index])
 
 
 @final
 class Replayed:
-    """A function without arguments and result that is called again and again on tensors that stay in place.
+    """A function without arguments and result that is called repeatedly on tensors that stay in place.
 
-    On a GPU the first call runs as it is, which compiles what must be compiled; the second captures a CUDA graph, and
-    from then on the graph is replayed, so that launching hundreds of small kernels costs what launching one does.
-
-    Parameters
-    ----------
-    function : callable
-        What is called. It must not wait for the device nor make decisions on the host that change.
-    device : torch.device
-        Where it works.
-    pool : optional
-        Memory pool to share with other graphs that are never replayed at the same time.
+    On a GPU the first call runs directly, which compiles kernels; the second captures a CUDA graph, which is replayed
+    from then on: launching hundreds of small kernels then costs as much as launching one. The function must not wait
+    for the device, nor make decisions on the host that change. Graphs that are never replayed at the same time may
+    share a memory `pool`.
     """
 
     def __init__(self, function: Callable[[], None], device: torch.device, pool: Any = None) -> None:
@@ -181,7 +147,7 @@ class Replayed:
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
-        """Do the work once."""
+        """Run the function once."""
         if not self._on_gpu:
             self._function()
         elif not self._warm:
@@ -194,14 +160,14 @@ class Replayed:
             self._graph.replay()
 
     def release(self) -> None:
-        """Free the graph now: one that is collected while another is captured would end the capture."""
+        """Free the graph now: garbage collection of a graph during the capture of another would end the capture."""
         if self._graph is not None:
             self._graph.reset()
         self._graph = None
 
     def _capture(self) -> None:
         self._graph = torch.cuda.CUDAGraph()
-        collecting = gc.isenabled()
+        collecting = gc.isenabled()  # a collection might free a graph of an earlier stack
         gc.disable()
         try:
             with torch.cuda.graph(self._graph, pool=self._pool):
@@ -211,7 +177,7 @@ class Replayed:
                 gc.enable()
 
     def _run_aside(self) -> None:
-        """Run on a stream of its own, as what is captured afterwards asks for."""
+        """Run on a side stream, as torch requires before a capture."""
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -221,23 +187,7 @@ class Replayed:
 
 @final
 class TrainingStack:
-    """Members in training.
-
-    Parameters
-    ----------
-    table : TrainingTable
-        The table.
-    data : DeviceTable
-        The same on the device.
-    members : sequence of Member
-        The members, in the order of their kinds.
-    backbone : Backbone
-        Configuration of the backbone.
-    config : TrainingConfig
-        How they are trained.
-    categories : {"embedding", "code"}
-        Whether a category is a learned vector or its code taken as a number.
-    """
+    """Members in training, in the order of their kinds; `data` is `table` on the device."""
 
     def __init__(
         self,
@@ -257,8 +207,8 @@ class TrainingStack:
         self.network.start(self.seeds)
         self.network.train()
         self.batch_size = config.batch_size_for(len(table.target))
-        self.train_rows, self.n_train = _padded([member.train for member in members], device)
-        self.valid_rows, self.n_valid = _padded([member.valid for member in members], device)
+        self.train_rows, self.n_train = padded([member.train for member in members], device)
+        self.valid_rows, self.n_valid = padded([member.valid for member in members], device)
         self.shift, self.scale = self._target_scale()
         self.weight_unit = self._weight_unit()
         self.steps_done = torch.zeros_like(self.seeds)
@@ -278,11 +228,11 @@ class TrainingStack:
 
     @property
     def n_steps(self) -> int:
-        """Steps of an epoch: those of the member with the most rows."""
+        """Steps per epoch of the member with the most rows."""
         return math.ceil(self.train_rows.shape[1] / self.batch_size)
 
     def _make_buffers(self) -> None:
-        """Make what a step reads and writes in place, and forget graphs that were captured with other tensors."""
+        """Make the tensors that a step changes in place, and graphs to be captured with them."""
         self.place = torch.zeros((), dtype=torch.int64, device=self.device)
         self.order = torch.zeros_like(self.train_rows)
         self.rates = self.schedule.rates(self.config)[: self.n_groups].clone()
@@ -295,36 +245,37 @@ class TrainingStack:
         self.finish = Replayed(self._finish, self.device, pool)
 
     def _state(self) -> list[Tensor]:
-        """Return what makes up a member: its parameters, and what batch normalisation keeps."""
-        return [*self.optimiser.masters, *_running(self.network)]
+        """Return the tensors of the members: parameters, and running statistics of batch normalisation."""
+        return [*self.optimiser.masters, *running_statistics(self.network)]
 
     def _target_scale(self) -> tuple[Tensor, Tensor]:
-        """Return mean and spread of the target over each member's training rows; 0 and 1 for classes."""
+        """Return mean and standard deviation of the target over each member's training rows; 0 and 1 for classes."""
         n_members = len(self.ids)
         if self.table.task == "classification":
             return torch.zeros(n_members, device=self.device), torch.ones(n_members, device=self.device)
         target = self.data.target[self.train_rows]
-        known = torch.arange(target.shape[1], device=self.device) < self.n_train[:, None]
-        largest = torch.where(known, target.abs(), 0.0).amax(dim=1).clamp(min=1e-300)  # so that no square overflows
-        target = torch.where(known, target / largest[:, None], 0.0)
+        known = _valid(self.n_train, target.shape[1])
+        largest = torch.where(known, target.abs(), 0.0).amax(dim=1).clamp(min=1e-300)
+        target = torch.where(known, target / largest[:, None], 0.0)  # so that no square overflows
         mean = target.sum(dim=1) / self.n_train
         spread = (torch.where(known, target - mean[:, None], 0.0).square().sum(dim=1) / self.n_train).sqrt()
+        # A spread of rounding errors is a constant target.
         return mean * largest, torch.where(spread > 1e-15, spread * largest, 1.0)
 
     def _scaled(self, target: Tensor) -> Tensor:
-        """Return targets of shape (n_members, n) less their mean, over their spread; by halves, so none overflows."""
+        """Return standardised targets of shape (n_members, n); halves, because the difference may overflow."""
         return (0.5 * target - 0.5 * self.shift[:, None]) / (0.5 * self.scale[:, None])
 
     def _weight_unit(self) -> Tensor:
-        """Return by what weights are multiplied so that their mean over each member's training rows is 1."""
+        """Return the factors with which the mean weight of each member's training rows is 1."""
         if self.data.weights is None:
             return torch.ones(len(self.ids), device=self.device)
-        known = torch.arange(self.train_rows.shape[1], device=self.device) < self.n_train[:, None]
+        known = _valid(self.n_train, self.train_rows.shape[1])
         total = torch.where(known, self.data.weights[self.train_rows].double(), 0.0).sum(dim=1)
         return (self.n_train / total.clamp(min=1e-300)).float()
 
     def _begin(self) -> None:
-        """Start an epoch: a new order of the rows, the epoch's learning rates."""
+        """Start an epoch: draw the order of the rows, set the learning rates."""
         order = row_order(self.seeds, self.schedule.epoch, self.n_train, self.train_rows.shape[1])
         self.order.copy_(torch.gather(self.train_rows, 1, order))
         self.rates.copy_(self.schedule.rates(self.config)[: self.n_groups])
@@ -332,7 +283,7 @@ class TrainingStack:
         self.loss_sum.zero_()
 
     def _step(self) -> None:
-        """Train every member on its next rows; those that have none left wait."""
+        """Train every member on its next rows; members without rows left do not change."""
         batch = min(self.batch_size, self.train_rows.shape[1])
         offsets = torch.arange(batch, device=self.device)
         places = (self.place + offsets).clamp(max=self.order.shape[1] - 1)
@@ -346,8 +297,8 @@ class TrainingStack:
             known = known * self.data.weights[rows] * self.weight_unit[:, None]
         losses = (self._losses(outputs, rows) * known).sum(dim=1) / counts.clamp(min=1)
         parameters = list(self.network.parameters())
-        wanted = [losses, penalty] if penalty.requires_grad else [losses]  # the gradient of their weighted sum
-        grads = torch.autograd.grad(wanted, parameters, self.loss_weights[: len(wanted)], allow_unused=True)
+        summands = [losses, penalty] if penalty.requires_grad else [losses]  # the gradient of their weighted sum
+        grads = torch.autograd.grad(summands, parameters, self.loss_weights[: len(summands)], allow_unused=True)
         with torch.no_grad():
             self.optimiser.step(grads, self.rates, active)
             self.loss_sum += losses.double() * counts
@@ -364,7 +315,7 @@ class TrainingStack:
 
     @torch.no_grad()
     def _finish(self) -> None:
-        """End an epoch: score the validation rows, keep what is best, and decide who goes on."""
+        """End an epoch: score the validation rows, keep the best weights, and decide which members continue."""
         scores = self._scores()
         self.schedule.update(scores, self.config)
         improved = self.schedule.improved
@@ -375,26 +326,30 @@ class TrainingStack:
         self.report.copy_(torch.stack([losses, scores, self.rates[0].double(), self.schedule.alive.double()]))
 
     def _scores(self) -> Tensor:
-        """Return each member's validation score, where smaller is better."""
+        """Return each member's validation score, where smaller is better.
+
+        Without validation rows it decreases with every epoch, so that the last weights are kept.
+        """
+        no_rows = -(self.schedule.epoch + 1).double()
         if not self.valid_rows.shape[1]:
-            return -(self.schedule.epoch + 1).double()
-        outputs = predict_stack(self.network, self.data, self.valid_rows)
+            return no_rows
+        outputs = predict_stack(self.network, self.data.numbers, self.data.codes, self.valid_rows)
         target = self.data.target[self.valid_rows]
-        weights = (torch.arange(target.shape[1], device=self.device) < self.n_valid[:, None]).double()
+        weights = _valid(self.n_valid, target.shape[1]).double()
         if self.data.weights is not None:
             weights = weights * self.data.weights[self.valid_rows]
         if self.table.task == "regression":
             target = self._scaled(target)
         scores = validation_scores(self.config, self.table.task, outputs, target, weights)
-        return torch.where(self.n_valid > 0, scores, -(self.schedule.epoch + 1).double())
+        return torch.where(self.n_valid > 0, scores, no_rows)
 
     def release(self) -> None:
-        """Free what was captured."""
+        """Free the captured graphs."""
         for work in (self.begin, self.step, self.finish):
             work.release()
 
     def drop(self) -> None:
-        """Take out members that have stopped."""
+        """Remove members that have stopped."""
         self.release()
         index = self.schedule.alive.nonzero()[:, 0]
         for name in PER_MEMBER:
@@ -405,13 +360,13 @@ class TrainingStack:
         self._make_buffers()
 
 
-def predict_stack(network: Network, data: DeviceTable, rows: Tensor) -> Tensor:
-    """Return the outputs of every member for its rows, of shape (n_members, n, d_out)."""
+def predict_stack(network: Network, numbers: Tensor, codes: Tensor, rows: Tensor) -> Tensor:
+    """Return the outputs of every member for its rows of shape (n_members, n), of shape (n_members, n, d_out)."""
     was_training = network.training
     network.eval()
     at_once = max(ROWS_AT_ONCE // len(rows), 1)
     with torch.no_grad():
-        parts = [network(data.numbers[part], data.codes[part])[0] for part in torch.split(rows, at_once, dim=1)]
+        parts = [network(numbers[part], codes[part])[0] for part in torch.split(rows, at_once, dim=1)]
     network.train(was_training)
     return torch.cat(parts, dim=1)
 
@@ -421,34 +376,24 @@ def validation_scores(
 ) -> Tensor:
     """Return the score of every member, of shape (n_members,), where smaller is better.
 
-    That is the metric of the configuration, negated where larger is better. Where it is undefined, as AUC is where all
-    rows are of one class, its fallback takes its place.
-
-    Parameters
-    ----------
-    config : TrainingConfig
-        Names the metric.
-    task : {"regression", "classification"}
-        What is predicted.
-    outputs : Tensor of shape (n_members, n, d_out)
-        Predictions, or logits of classes.
-    target : Tensor of shape (n_members, n)
-        Numbers, or class codes.
-    weights : Tensor of shape (n_members, n), optional
-        Weights of the rows.
+    It is the metric of the configuration, negated if larger is better. Members for which it is undefined, such as AUC
+    with rows of one class, get the score of its fallback. Shapes are those of `MetricFunction`.
     """
     metric = config.metric_for(task)
-    scores = metric.function(outputs, target, weights)
-    if not metric.lower_is_better:
-        scores = -scores
+    scores = _as_loss(metric, outputs, target, weights)
     if metric.fallback is not None:
-        other = METRICS[metric.fallback]
-        instead = other.function(outputs, target, weights)
-        scores = torch.where(scores.isnan(), instead if other.lower_is_better else -instead, scores)
+        fallback = _as_loss(METRICS[metric.fallback], outputs, target, weights)
+        scores = torch.where(scores.isnan(), fallback, scores)
     return scores
 
 
-def _running(network: Network) -> list[Tensor]:
+def _as_loss(metric: Metric, outputs: Tensor, target: Tensor, weights: Tensor | None) -> Tensor:
+    scores = metric.function(outputs, target, weights)
+    return scores if metric.lower_is_better else -scores
+
+
+def running_statistics(network: Network) -> list[Tensor]:
+    """Return the buffers of batch normalisation, which belong to the weights of a member."""
     return [buffer for name, buffer in network.named_buffers() if "running" in name]
 
 
@@ -458,10 +403,15 @@ def _lower_precision(config: TrainingConfig, backbone: Backbone, device: torch.d
     return config.precision == "bf16" or (config.precision == "auto" and backbone.precision == "bf16")
 
 
-def _padded(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return rows of different numbers as one tensor, padded with zeros, and the numbers."""
-    counts = torch.tensor([len(own) for own in rows])
-    padded = torch.zeros(len(rows), int(counts.max()), dtype=torch.int64)
-    for place, own in enumerate(rows):
-        padded[place, : len(own)] = torch.from_numpy(np.asarray(own, dtype=np.int64))
-    return padded.to(device), counts.to(device)
+def _valid(counts: Tensor, n: int) -> Tensor:
+    """Return which of `n` rows are not padding, of shape (n_members, n)."""
+    return torch.arange(n, device=counts.device) < counts[:, None]
+
+
+def padded(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return rows of different lengths as one tensor, padded with zeros, and the lengths."""
+    counts = torch.tensor([len(member_rows) for member_rows in rows])
+    tensor = torch.zeros(len(rows), int(counts.max()), dtype=torch.int64)
+    for place, member_rows in enumerate(rows):
+        tensor[place, : len(member_rows)] = torch.from_numpy(np.asarray(member_rows, dtype=np.int64))
+    return tensor.to(device), counts.to(device)

@@ -1,4 +1,4 @@
-"""Paths of learned knots begin at the fitted ones, and pass through those of the best network."""
+"""Results of training: members that are kept, and paths of learned knots from the fitted ones to the best."""
 
 import numpy as np
 
@@ -67,3 +67,22 @@ def test_features_with_fewer_knots_are_padded():
     path = train(table, [mixed], NETWORK, CONFIG, device="cpu", keep_knots=True).knot_paths[0]
     assert path.shape[1:] == (len(wide.blocks), 5)
     np.testing.assert_array_equal(np.isnan(path[0]).sum(axis=1), [0] * (len(wide.blocks) - 1) + [3])
+
+
+def test_kept_members_predict_as_before():
+    table = make_table()
+    specs = [("BS-Q", 7), ("Std", None), ("BS-Grad-U", 7), ("IS-Q", 15), ("PLE", 7)]
+    members = [make_member(table, method, size) for method, size in specs]
+    trained = train(table, members, NETWORK, CONFIG, device="cpu")
+    before = trained.outputs(table.numbers, table.codes)
+    for places in ([0, 4], [1], [2, 3], [0, 1, 2, 3, 4]):
+        kept = trained.keep(places)
+        for place, outputs in zip(places, kept.outputs(table.numbers, table.codes), strict=True):
+            np.testing.assert_allclose(outputs, before[place], rtol=1e-5, atol=1e-6)
+        assert [history.loss[0] for history in kept.histories] == [trained.histories[p].loss[0] for p in places]
+        assert all(
+            bool(p.network.encoding.learned.any()) == (p.network.encoding.logits is not None) for p in kept.pieces
+        )
+    after = trained.outputs(table.numbers, table.codes)
+    for outputs, expected in zip(after, before, strict=True):
+        np.testing.assert_array_equal(outputs, expected)

@@ -1,0 +1,52 @@
+"""The configuration of training checks itself, and `paper` is the paper's protocol."""
+
+import pytest
+
+from knotwork.errors import ArgumentError, ArgumentTypeError
+from knotwork.training._config import TrainingConfig
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("max_epochs", 0),
+        ("batch_size", 0),
+        ("learning_rate", 0.0),
+        ("learning_rate", float("inf")),
+        ("weight_decay", -1.0),
+        ("patience", 0),
+        ("schedule", "linear"),
+        ("plateau_factor", 1.0),
+        ("knot_warmup", -1),
+        ("metric", "gini"),
+        ("precision", "fp8"),
+        ("time_limit", 0.0),
+    ],
+)
+def test_invalid_settings_are_refused(field, value):
+    with pytest.raises(ArgumentError, match=field):
+        TrainingConfig(**{field: value})
+
+
+def test_settings_of_the_wrong_type_are_refused():
+    for field in ("learning_rate", "weight_decay", "max_epochs"):
+        with pytest.raises(ArgumentTypeError, match=field):
+            TrainingConfig(**{field: "1"})
+    with pytest.raises(ArgumentError, match="metric must be valid for regression, got .*Available: .rmse"):
+        TrainingConfig(metric="auc").metric_for("regression")
+
+
+def test_batches_grow_with_the_table():
+    config = TrainingConfig()
+    sizes = [config.batch_size_for(n) for n in (10, 5_000, 20_000, 1_000_000)]
+    assert sizes == [64, 64, 256, 512]
+    assert TrainingConfig(batch_size=77).batch_size_for(10**6) == 77
+
+
+def test_the_papers_protocol():
+    paper = TrainingConfig.paper()
+    assert (paper.learning_rate, paper.weight_decay, paper.batch_size) == (1e-4, 1e-5, 512)
+    assert (paper.max_epochs, paper.patience, paper.plateau_patience, paper.plateau_factor) == (200, 15, 10, 0.1)
+    assert (paper.knot_warmup, paper.knot_rate * paper.learning_rate, paper.spacing_weight) == (50, 2e-4, 1e-4)
+    assert paper.metric_for("classification").name == "auc"
+    assert paper.metric_for("regression").name == "rmse"
