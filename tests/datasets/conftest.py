@@ -11,7 +11,7 @@ import pytest
 
 from knotwork.datasets import _fetching as fetching
 from knotwork.datasets import _registry as registry
-from knotwork.datasets._checksums import content_sha256
+from knotwork.datasets._storage import content_sha256
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from knotwork.datasets import DATASETS, _fetching, cache_folder, fetch_dataset, load_dataset
-from knotwork.datasets._checksums import content_sha256
-from knotwork.datasets._sources import SOURCES, ByHand, OpenML, UCIArchive
+from knotwork.datasets._fetching import SOURCES, ByHand, OpenML, UCIArchive
+from knotwork.datasets._storage import content_sha256
 from knotwork.errors import DatasetMismatchError, DatasetUnavailableError
 from tests.datasets.conftest import zipped
 
@@ -49,7 +49,7 @@ def test_what_the_server_has_is_checked_and_kept(small_registry, server):
 )
 def test_another_table_is_refused_and_nothing_is_kept(small_registry, server, lines, words):
     server[ABALONE] = (200, zipped(**{"abalone.data": lines}))
-    with pytest.raises(DatasetMismatchError, match=f"UCI 1 sent is not.*{words}.*Nothing was kept.*read_table"):
+    with pytest.raises(DatasetMismatchError, match=f"UCI 1 does not match.*{words}.*Nothing was kept.*read_table"):
         fetch_dataset("abalone")
     assert not cache_folder().exists()
 
@@ -59,7 +59,7 @@ def test_another_table_is_refused_and_nothing_is_kept(small_registry, server, li
     [
         ((503, b"down"), "answered 503"),
         ((404, b"gone"), "answered 404"),
-        ((200, b"<html>maintenance</html>"), "no ZIP archive"),
+        ((200, b"<html>maintenance</html>"), "not a ZIP archive"),
         ((200, zipped(readme=b"moved")), "lacks a file.*abalone.data"),
         ((200, None), "(timed out|Timeout)"),
     ],
