@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from knotwork.study import load_histories, load_results, run
-from knotwork.study._locks import claim
+from knotwork.study._folder import claim
 from tests.study.cases import MANY_UNITS, comparable, run_in_child
 
 N_KILLS = 20

@@ -48,7 +48,7 @@ def test_every_built_in_plan_says_what_it_is():
         (TOML + "fold = 5", ["fold", "folds", "together"]),
         (TOML + "[training]\nlr = 1", ["lr", "learning_rate", "preset"]),
         (TOML + "[training]\npreset = 'papr'", ["papr", "paper"]),
-        (TOML + "[training]\ntime_limit = 3.0", ["time_limit", "clocks"]),
+        (TOML + "[training]\ntime_limit = 3.0", ["time_limit", "speed"]),
         (TOML.replace("mlp", "mpl"), ["mpl", "resnet"]),
         (TOML.replace('"mlp"', '{ name = "mlp", drop = 1 }'), ["drop", "dropout"]),
         (TOML.replace("Std", "BS-Grad-X"), ["BS-Grad-X", "BS-Grad-U"]),
@@ -58,16 +58,16 @@ def test_every_built_in_plan_says_what_it_is():
         (TOML.replace("sk_iris", "iris"), ["iris", "sk_iris"]),
         (TOML + "folds = 1", ["folds", "at least 2"]),
         (TOML + "seed = 1.5", ["seed", "integer"]),
-        (TOML.replace('"Std"', '"Std", "Std"'), ["methods", "once"]),
+        (TOML.replace('"Std"', '"Std", "Std"'), ["methods", "duplicate"]),
         (TOML + '[[tables]]\npath = "a.csv"\ntarget = "y"\nsep = ";"', ["sep", "categorical"]),
         (TOML + '[[tables]]\npath = "a.csv"', ["target"]),
         (TOML.replace('methods = ["Std"]', ""), ["methods"]),
         (TOML + '[[variants]]\nname = "a"', ["variants", "training"]),
         (TOML + '[[variants]]\nname = "a"\ntraining = { lr = 1.0 }', ["lr", "learning_rate"]),
         (TOML + '[[variants]]\nname = "a"\ntraining = { learning_rate = -1.0 }', ["learning_rate", "-1.0"]),
-        (TOML + '[[variants]]\nname = "a"\ntraining = { time_limit = 1.0 }', ["time_limit", "clocks"]),
+        (TOML + '[[variants]]\nname = "a"\ntraining = { time_limit = 1.0 }', ["time_limit", "speed"]),
         (TOML + "[[variants]]\ntraining = { max_epochs = 1 }", ["name of a variant"]),
-        (TOML + 2 * '[[variants]]\nname = "a"\ntraining = { max_epochs = 1 }\n', ["variants", "once"]),
+        (TOML + 2 * '[[variants]]\nname = "a"\ntraining = { max_epochs = 1 }\n', ["variants", "duplicate"]),
         (TOML + 'bins = "lgbm"', ["bins", "quantile"]),
         (TOML.replace("Std", "PLE-Adaptive") + 'bins = "uniform"', ["bins", "PLE-Adaptive"]),
         (TOML + "keep_knots = 1", ["keep_knots"]),
@@ -98,7 +98,7 @@ def test_paths_of_tables_are_relative_to_the_plan(tmp_path):
 
 
 def keys(plan, data=DATA):
-    return {each.identity: each.key for each in expand(plan, "d", data)}
+    return {tuple(each.identity.values()): each.key for each in expand(plan, "d", data)}
 
 
 BASE = tiny_plan()

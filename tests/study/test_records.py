@@ -119,15 +119,15 @@ def test_a_record_of_another_version_is_named(tmp_path):
     path = write_records(tmp_path, "a", [row("a")])
     table = pq.read_table(path)
     pq.write_table(table.drop_columns(["nrmse"]), path)
-    with pytest.warns(RecordWarning, match="lacks: \\['nrmse'\\]"):
+    with pytest.warns(RecordWarning, match="missing columns: \\['nrmse'\\]"):
         assert load_results(tmp_path).empty
     pq.write_table(table.append_column("temperature", table["nrmse"]), path)
-    with pytest.warns(RecordWarning, match="no record of this version"):
+    with pytest.warns(RecordWarning, match="not a record of this version"):
         assert load_results(tmp_path).empty
 
 
 def test_columns_that_are_none_of_a_record_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="columns of records only, got rows=\\['nrmsee'\\]"):
+    with pytest.raises(ValueError, match="only the columns of records, got rows=\\['nrmsee'\\]"):
         write_records(tmp_path, "a", [row("a", nrmsee=0.5)])
 
 

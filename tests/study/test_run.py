@@ -211,7 +211,7 @@ def test_a_file_that_changes_while_the_plan_runs_is_left_out_and_the_rest_goes_o
     summary = run(plan, tmp_path / "out", device="cpu", report=change)
     assert (summary.n_ok, summary.n_failed) == (4, 0)
     assert "has changed while the plan was running" in summary.unavailable["one"]
-    assert sum("left out" in sentence for sentence in said) == 1
+    assert sum("is skipped" in sentence for sentence in said) == 1
     assert set(load_results(tmp_path / "out")["dataset"]) == {"two"}
     assert run(plan, tmp_path / "out", device="cpu").n_ok == 4
     assert not list((tmp_path / "out" / "locks").iterdir())
@@ -278,7 +278,7 @@ def test_a_data_set_that_is_gone_keeps_its_place_in_the_plan(tmp_path):
     path.unlink()
     said = []
     assert run(plan, out, device="cpu", report=said.append).n_networks == 2
-    assert said[-1] == "Nothing to do: all 2 networks on the data sets that are there are recorded."
+    assert said[-1] == "Nothing to do: all 2 networks on the available data sets are recorded."
     assert len(load_results(out, plan.plan_hash)) == 4
     assert [(each.n_networks, each.n_ok) for each in study_status(out)] == [(4, 4)]
 
