@@ -1,4 +1,4 @@
-"""Fetching, from a server of our own: what arrives, what is refused, and what an outage looks like."""
+"""Downloads from a local server: valid tables, mismatches and outages."""
 
 import os
 import socket
@@ -92,7 +92,7 @@ def test_a_write_that_fails_leaves_nothing(small_registry, server, monkeypatch):
 
 
 @pytest.mark.parametrize("key", [key for key, source in SOURCES.items() if isinstance(source, ByHand)])
-def test_what_no_server_has_is_said(key):
+def test_a_table_without_a_server_is_explained(key):
     with pytest.raises(DatasetUnavailableError, match=f"'{key}'.*cannot be built from a download.*KNOTWORK_DATA"):
         fetch_dataset(key)
 

@@ -1,4 +1,4 @@
-"""Users' own tables."""
+"""Users' files: formats, options, kinds of columns, and errors."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""The registry holds the study's 25 data sets, and says so when asked for another."""
+"""The registry contains the 25 data sets of the study, and unknown keys are explained."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""The checksum of a table: what it sees, and what it does not."""
+"""The checksum of the values of a table: differences that matter, and differences that do not."""
 
 import hashlib
 import math

@@ -109,9 +109,9 @@ def test_a_folder_without_a_study_is_told_what_to_do(tmp_path, monkeypatch, argu
     Path("empty").mkdir()
     refused = call(*arguments, "empty")
     assert refused.exit_code == 1
-    told = " ".join(refused.output.split())
-    assert told.startswith("out must be a folder that a plan was run in, got out='empty'. ")
-    assert "'knotwork study run NAME --out DIR'" in told
+    message = " ".join(refused.output.split())
+    assert message.startswith("out must be a folder that a plan was run in, got out='empty'. ")
+    assert "'knotwork study run NAME --out DIR'" in message
     assert not Path("copy").exists()
 
 

@@ -1,4 +1,4 @@
-"""Nothing but training rows is looked at; what is fitted is what encoders fit, once."""
+"""Encodings of a study are fitted once, on training rows only, and equal those of the encoders."""
 
 from dataclasses import replace
 
@@ -115,10 +115,10 @@ def test_a_damaged_file_is_fitted_again(diabetes, tmp_path, damage):
     wanted = [Wanted(Encoding("IS-CART", 6), 1)]
     before = fit_all(data, splits, wanted, folder=tmp_path)
     path = next(tmp_path.iterdir())
-    whole = path.read_bytes()
-    path.write_bytes(damage(whole))
+    content = path.read_bytes()
+    path.write_bytes(damage(content))
     assert_same(before, fit_all(data, splits, wanted, folder=tmp_path))
-    assert len(path.read_bytes()) > len(whole) // 2
+    assert len(path.read_bytes()) > len(content) // 2
 
 
 def test_trees_are_grown_once_for_all_sizes_and_families(diabetes, tmp_path, monkeypatch):
@@ -206,7 +206,7 @@ def test_a_plan_is_prepared_and_then_trained_without_fitting(tmp_path, monkeypat
         busy = {"sk_iris"}  # another process is at it until the other data set is done
         patch.setattr(worker.Worker, "is_being_prepared", lambda self, name: name in busy - set(order))
         summary = prepare_plan(plan, tmp_path, report=order.append)
-    assert [said.split(":")[0] for said in order] == ["sk_wine", "sk_iris"]
+    assert [sentence.split(":")[0] for sentence in order] == ["sk_wine", "sk_iris"]
     assert (summary.n_ok, summary.n_failed, summary.n_networks) == (8, 0, 8)
     monkeypatch.setattr(fitting, "fit_column", lambda *args, **kwargs: pytest.fail("fitted again"))
     assert run(plan, tmp_path, device="cpu").n_ok == 8

@@ -1,4 +1,4 @@
-"""Linear models in a plan are those of scikit-learn behind the library's own transformers."""
+"""Linear models in a plan are those of scikit-learn behind the transformers of the library."""
 
 import numpy as np
 import pytest

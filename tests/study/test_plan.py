@@ -75,7 +75,7 @@ def test_every_built_in_plan_says_what_it_is():
     ],
 )
 def test_what_a_plan_does_not_know_is_refused(tmp_path, text, words):
-    path = tmp_path / "own.toml"
+    path = tmp_path / "user.toml"
     path.write_text(text)
     with pytest.raises((ValueError, TypeError)) as caught:
         load_plan(path)
@@ -89,10 +89,10 @@ def test_an_unknown_plan_is_answered_with_the_known_ones():
 
 
 def test_paths_of_tables_are_relative_to_the_plan(tmp_path):
-    (tmp_path / "own.toml").write_text(
+    (tmp_path / "user.toml").write_text(
         'methods = ["Std"]\nbackbones = ["mlp"]\n[[tables]]\npath = "flats.csv"\ntarget = "rent"\n'
     )
-    plan = load_plan(tmp_path / "own.toml")
+    plan = load_plan(tmp_path / "user.toml")
     assert plan.tables[0].path == str(tmp_path / "flats.csv")
     assert plan.names == ("flats",)
 
@@ -158,9 +158,9 @@ def test_variants_have_keys_of_their_own_and_leave_those_of_plans_without():
     same = {"name": "same", "training": {}}
     plan = replace(BASE, variants=(slow, same))
     assert plan.n_networks == 2 * BASE.n_networks
-    own = [each.key for each in expand(plan, "d", DATA)]
-    assert len(set(own)) == plan.n_networks
-    assert set(own).isdisjoint(keys(BASE).values())
+    plan_keys = [each.key for each in expand(plan, "d", DATA)]
+    assert len(set(plan_keys)) == plan.n_networks
+    assert set(plan_keys).isdisjoint(keys(BASE).values())
     assert plan.plan_hash != BASE.plan_hash
     units = group_units(expand(plan, "d", DATA), sizes=plan.sizes)
     assert [unit.variant for unit in units] == ["slow", "same"]
@@ -204,6 +204,6 @@ def test_units_are_backbone_by_size_and_those_without_size_join_the_smallest():
 
 def test_a_slot_is_the_same_whatever_is_missing_of_it():
     networks = expand(BASE, "d", DATA)
-    whole, rest = (group_units(some, sizes=BASE.sizes)[0] for some in (networks, networks[-1:]))
-    assert whole.slot == rest.slot
-    assert whole.record_name != rest.record_name
+    complete, rest = (group_units(members, sizes=BASE.sizes)[0] for members in (networks, networks[-1:]))
+    assert complete.slot == rest.slot
+    assert complete.record_name != rest.record_name

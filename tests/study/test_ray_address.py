@@ -1,4 +1,4 @@
-"""Connections to Ray: wrong addresses are answered at once, and what was started is stopped."""
+"""Connections to Ray: wrong addresses fail at once, and clusters that were started are stopped."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""Records of a whole study load as one table; of what was trained more than once, the right one counts."""
+"""Records of a study load as one table; a network that was trained more than once has one row, the right one."""
 
 from dataclasses import replace
 from math import nan
