@@ -21,7 +21,7 @@ LINES = (
 )
 
 
-def test_what_the_server_has_is_checked_and_kept(small_registry, server):
+def test_a_download_is_checked_and_stored(small_registry, server):
     server[ABALONE] = (200, zipped(**{"abalone.data": LINES}))
     data = load_dataset("abalone")
     assert data.frame["Sex"].tolist() == ["M", "M", "F"]
@@ -47,7 +47,7 @@ def test_what_the_server_has_is_checked_and_kept(small_registry, server):
         (LINES + b"1,2,3,4,5,6,7,8,9,10,11\n", "cannot be read"),
     ],
 )
-def test_another_table_is_refused_and_nothing_is_kept(small_registry, server, lines, words):
+def test_another_table_raises_an_error_and_is_not_stored(small_registry, server, lines, words):
     server[ABALONE] = (200, zipped(**{"abalone.data": lines}))
     with pytest.raises(DatasetMismatchError, match=f"UCI 1 does not match.*{words}.*Nothing was kept.*read_table"):
         fetch_dataset("abalone")
@@ -65,7 +65,7 @@ def test_another_table_is_refused_and_nothing_is_kept(small_registry, server, li
     ],
     ids=["503", "404", "page", "archive", "silence"],
 )
-def test_an_outage_says_which_server_why_and_what_next(server, monkeypatch, answer, words):
+def test_the_error_for_an_outage_names_server_reason_and_next_step(server, monkeypatch, answer, words):
     monkeypatch.setattr(_fetching, "TIMEOUT", 0.3)
     server[ABALONE] = answer
     with pytest.raises(DatasetUnavailableError, match=words) as caught:

@@ -66,7 +66,7 @@ def damaged(frame, how):
         ("values", "SHA-256 of the content must be [0-9a-f]{64}, got [0-9a-f]{64}"),
     ],
 )
-def test_a_file_that_differs_is_an_error_that_says_how(small_registry, how, words):
+def test_the_error_for_another_table_lists_the_differences(small_registry, how, words):
     path = write_parquet(damaged(small_registry["abalone"], how), cache_folder() / "abalone.parquet")
     with pytest.raises(DatasetMismatchError, match=words) as caught:
         load_dataset("abalone")

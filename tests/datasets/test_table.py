@@ -78,6 +78,6 @@ def test_class_shares_are_kept_to_one_row():
     assert counts == {"a": 217, "b": 62, "c": 29, "d": 2}  # shares 217, 62, 29.45 and 1.55
 
 
-def test_more_rows_than_there_are():
+def test_drawing_more_rows_than_available_raises_an_error():
     with pytest.raises(ArgumentError, match="at most the 3 rows"):
         draw_rows(3, 4)

@@ -100,7 +100,7 @@ def test_tolerance_is_not_negative(tolerance):
         kw.stats.wins([[1, 2]], tolerance=tolerance)
 
 
-def test_comparisons_with_a_control_are_corrected_for_their_own_number():
+def test_comparisons_with_a_control_are_corrected_for_their_number():
     scores = np.random.default_rng(1).normal(size=(12, 4)) + np.array([0, 0.5, 1.0, 2.0])
     actual = kw.stats.wilcoxon_holm(scores, control=0)
     p = np.array([stats.wilcoxon(scores[:, 0], scores[:, j]).pvalue for j in (1, 2, 3)])
@@ -166,6 +166,6 @@ def test_equal_and_constantly_different_methods():
 
 
 @pytest.mark.parametrize("scores", [SCORES[:1], [[1.0, np.nan], [1.0, 2.0]], [[1.0, np.inf], [1.0, 2.0]]])
-def test_what_cannot_be_compared_is_refused(scores):
+def test_scores_that_cannot_be_compared_raise_an_error(scores):
     with pytest.raises(ValueError, match="scores must"):
         kw.stats.compare_folds(scores, test_to_train=0.5)

@@ -80,7 +80,7 @@ def test_test_and_validation_rows_change_nothing_that_is_fitted(diabetes, tmp_pa
     np.testing.assert_allclose(scales[0][0], data.table.target[splits[0].train].mean(), rtol=1e-12)
 
 
-def test_training_rows_do_change_what_is_fitted(diabetes, tmp_path):
+def test_training_rows_change_the_fitted_encoding(diabetes, tmp_path):
     data, splits = diabetes
     numbers = data.table.numbers.copy()
     numbers[splits[0].train] *= 2.0
@@ -95,7 +95,7 @@ def test_training_rows_do_change_what_is_fitted(diabetes, tmp_path):
         assert_same(before, after)
 
 
-def test_what_is_kept_is_not_fitted_again_and_needs_no_lightgbm(diabetes, tmp_path, monkeypatch):
+def test_stored_encodings_are_not_fitted_again_and_need_no_lightgbm(diabetes, tmp_path, monkeypatch):
     data, splits = diabetes
     wanted = everything(folds=(0, 1))
     before = fit_all(data, splits, wanted, folder=tmp_path)
@@ -165,7 +165,7 @@ def test_categories_are_coded_by_training_rows_alone():
         np.testing.assert_array_equal(prepared.table.target[rows], table.target)
 
 
-def test_a_process_takes_what_another_fits_meanwhile(tmp_path, monkeypatch):
+def test_a_process_reads_encodings_that_another_has_fitted(tmp_path, monkeypatch):
     """While the lock is held nothing is fitted; then what was kept is read."""
     from knotwork.study import _fitting as fitting
     from knotwork.study import _worker as worker

@@ -76,7 +76,7 @@ def test_the_same_plan_gives_the_same_scores(finished, tmp_path):
     pd.testing.assert_frame_equal(comparable(load_results(tmp_path)), comparable(load_results(finished[0])))
 
 
-def test_a_second_run_does_nothing_and_says_so(finished, monkeypatch):
+def test_a_second_run_reports_nothing_to_do(finished, monkeypatch):
     out, _ = finished
     monkeypatch.setattr(UnitTrainer, "results", lambda *args: pytest.fail("trained again"))
     sentences = []
@@ -106,7 +106,7 @@ def test_another_method_is_all_that_is_trained(finished, tmp_path):
     assert len(load_results(tmp_path, tiny_plan().plan_hash)) == 6
 
 
-def test_what_was_trained_otherwise_is_superseded(tmp_path):
+def test_networks_with_other_settings_are_superseded(tmp_path):
     plan = tiny_plan(methods=["Std"], sizes=[])
     run(plan, tmp_path, device="cpu")
     longer = replace(plan, training=replace(plan.config, max_epochs=5))
@@ -230,7 +230,7 @@ def test_results_of_an_older_version_are_trained_again_and_kept(finished, tmp_pa
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"plan": "old"}', b"\xff"])
-def test_status_leaves_out_what_is_no_list_of_networks(tmp_path, content):
+def test_status_ignores_invalid_manifests(tmp_path, content):
     run(tiny_plan(methods=["Std"], sizes=[]), tmp_path, device="cpu")
     (tmp_path / "plans" / "other.json").write_bytes(content)
     assert [status.plan for status in study_status(tmp_path)] == ["tiny"]
@@ -264,13 +264,13 @@ def test_an_unavailable_data_set_does_not_stop_the_others(tmp_path):
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:7"])
-def test_a_device_that_is_not_there_is_refused_and_no_failures_are_recorded(tmp_path, device):
+def test_an_unavailable_device_raises_an_error_and_records_no_failures(tmp_path, device):
     with pytest.raises(ArgumentError, match="device must be"):
         run(tiny_plan(), tmp_path / "out", device=device)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_data_set_that_is_gone_keeps_its_place_in_the_plan(tmp_path):
+def test_a_deleted_data_set_stays_in_the_manifest(tmp_path):
     path, out = tmp_path / "mine.csv", tmp_path / "out"
     load_dataset("sk_diabetes").frame.to_csv(path, index=False)
     plan = tiny_plan(tables=[{"path": str(path), "target": "target"}], methods=["Std"], sizes=[])
@@ -288,7 +288,7 @@ def test_a_data_set_that_is_gone_keeps_its_place_in_the_plan(tmp_path):
 
 
 @pytest.mark.parametrize("where", ["record", "prepared"])
-def test_a_full_disk_is_said_and_nothing_is_torn(tmp_path, monkeypatch, where):
+def test_a_full_disk_raises_an_error_and_leaves_no_partial_files(tmp_path, monkeypatch, where):
     from knotwork import _files as files
     from knotwork.study import _records as records
 

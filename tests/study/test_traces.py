@@ -41,7 +41,7 @@ def test_histories_are_those_of_the_records(finished):
         np.testing.assert_allclose(rows["rate"], TRAINING["learning_rate"], rtol=1e-6)
 
 
-def test_variants_are_told_apart_and_only_knots_differ(finished):
+def test_variants_are_recorded_and_differ_only_in_knots(finished):
     frame = load_results(finished)
     assert set(frame["variant"]) == set(RATES)
     assert frame["key"].is_unique
@@ -117,7 +117,7 @@ def test_a_network_that_failed_has_no_history(tmp_path, monkeypatch):
     assert load_histories(tmp_path)["key"].nunique() == 6
 
 
-def test_if_a_history_cannot_be_written_there_is_no_record(tmp_path, monkeypatch):
+def test_without_its_history_a_network_is_not_recorded(tmp_path, monkeypatch):
     def full(table, file, **settings):
         raise OSError(28, "No space left on device")
 

@@ -8,14 +8,7 @@ from knotwork.datasets._fetching import fetch_dataset
 from knotwork.datasets._files import read_table
 from knotwork.datasets._loading import EMBEDDED, KEYS, DatasetSummary, load_dataset, summarise_datasets
 from knotwork.datasets._registry import DATASETS, DatasetSpec, get_spec
-from knotwork.datasets._storage import (
-    DatasetCheck,
-    Place,
-    cache_folder,
-    check_dataset,
-    data_folder,
-    find_dataset,
-)
+from knotwork.datasets._storage import DatasetCheck, Place, cache_folder, check_dataset, data_folder, find_dataset
 from knotwork.datasets._synthetic import (
     SYNTHETIC,
     ablation_function,

@@ -49,14 +49,14 @@ def write_traces(
 
     `features` are the names of the numerical features.
     """
-    columns = [_columns(result, features) for result in results]
-    for kind, types in TRACES.items():
-        schema = pa.schema(list(types.items()))
+    for kind, columns_of in COLUMNS.items():
+        schema = pa.schema(list(TRACES[kind].items()))
         tables = []
-        for network, traces in zip(networks, columns, strict=True):
-            n_rows = len(next(iter(traces.get(kind, {}).values()), ()))
+        for network, result in zip(networks, results, strict=True):
+            columns = columns_of(result, features)
+            n_rows = len(next(iter(columns.values()), ()))
             if n_rows:
-                full = {"key": [network.key] * n_rows, **traces[kind]}
+                full = {"key": [network.key] * n_rows, **columns}
                 tables.append(pa.table([pa.array(full[field.name], field.type) for field in schema], schema=schema))
         if tables:
             _write(out / kind / f"{name}.parquet", pa.concat_tables(tables).unify_dictionaries())
@@ -66,22 +66,32 @@ def _write(path: Path, table: pa.Table) -> None:
     write_file(path, lambda file: pq.write_table(table, file, write_page_checksum=True))
 
 
-def _columns(result: Result, features: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the columns of the traces of a network but its key, by kind."""
-    traces: dict[str, dict[str, Any]] = {}
-    if result.history is not None:
-        history = result.history
-        numbers = {"loss": history.loss, "score": history.score, "rate": history.learning_rate}
-        singles = {name: values.astype(np.float32) for name, values in numbers.items()}
-        traces["histories"] = {"epoch": np.arange(history.epochs), **singles}
-    if result.knot_path is not None:
-        epoch, feature, knot = np.nonzero(~np.isnan(result.knot_path))
-        names = np.asarray(features, dtype=object)[feature]
-        position = result.knot_path[epoch, feature, knot]
-        traces["knots"] = {"epoch": epoch, "feature": names, "knot": knot, "position": position}
-    if result.curve is not None:
-        traces["curves"] = {"x": result.curve[:, 0], "value": result.curve[:, 1]}
-    return traces
+def _history_columns(result: Result, features: Sequence[str]) -> dict[str, Any]:
+    del features
+    if result.history is None:
+        return {}
+    history = result.history
+    numbers = {"loss": history.loss, "score": history.score, "rate": history.learning_rate}
+    singles = {name: values.astype(np.float32) for name, values in numbers.items()}
+    return {"epoch": np.arange(history.epochs), **singles}
+
+
+def _knot_columns(result: Result, features: Sequence[str]) -> dict[str, Any]:
+    if result.knot_path is None:
+        return {}
+    epoch, feature, knot = np.nonzero(~np.isnan(result.knot_path))
+    names = np.asarray(features, dtype=object)[feature]
+    return {"epoch": epoch, "feature": names, "knot": knot, "position": result.knot_path[epoch, feature, knot]}
+
+
+def _curve_columns(result: Result, features: Sequence[str]) -> dict[str, Any]:
+    del features
+    return {} if result.curve is None else {"x": result.curve[:, 0], "value": result.curve[:, 1]}
+
+
+COLUMNS = {"histories": _history_columns, "knots": _knot_columns, "curves": _curve_columns}
+"""Functions that return the columns of a network without its key, by kind; called one network at a time, because knot
+paths are large."""
 
 
 def load_histories(out: str | PathLike[str], plan_hash: str | None = None) -> pd.DataFrame:
