@@ -14,7 +14,7 @@ REVEALED = {
     "kw.recommend()": "knotwork._recommend.Recommendation",
     "kw.nn.SplineEncoding(1, 7)": "knotwork.nn._encoding.SplineEncoding",
     "kw.study.load_plan('demo')": "knotwork.study._plan.Plan",
-    "kw.stats.friedman([[1.0]])": "knotwork.stats._omnibus.FriedmanResult",
+    "kw.stats.friedman([[1.0]])": "knotwork.stats._ranking.FriedmanResult",
 }
 UNKNOWN = ("kw.TabularRegresor", "kw.nn.SplineEncodings")
 

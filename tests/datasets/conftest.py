@@ -1,4 +1,4 @@
-"""A machine without data sets and without a network, a small registry, and a server of our own."""
+"""A machine without data sets and without a network, a small registry, and a local server."""
 
 import dataclasses
 import io
@@ -11,12 +11,12 @@ import pytest
 
 from knotwork.datasets import _fetching as fetching
 from knotwork.datasets import _registry as registry
-from knotwork.datasets._checksums import content_sha256
+from knotwork.datasets._storage import content_sha256
 
 
 @pytest.fixture(autouse=True)
 def bare_machine(tmp_path, monkeypatch):
-    """No test of this folder sees the user's data sets, or a server that is not its own."""
+    """No test of this folder sees the user's data sets, or a server on the network."""
 
     def refuse(**_):
         raise AssertionError("a test asked OpenML")

@@ -25,14 +25,14 @@ def test_list_shows_every_key_and_where_it_is(small_registry):
 
 
 def test_check_reports_each_and_fails_for_a_wrong_one(small_registry, monkeypatch):
-    assert call("check").exit_code == 1  # nothing is there: nothing was checked
+    assert call("check").exit_code == 1  # no file is available, so nothing was checked
     write_parquet(small_registry["abalone"], cache_folder() / "abalone.parquet")
     result = call("check")
     assert result.exit_code == 0, result.output
     assert "abalone: ok" in result.output
     assert "shuttle: not available" in result.output
     assert "1 of 25 data sets" in result.output
-    assert call("check", "abalone", "shuttle").exit_code == 1  # asked for, and not there
+    assert call("check", "abalone", "shuttle").exit_code == 1  # requested, but not available
     write_parquet(small_registry["shuttle"].iloc[:50], cache_folder() / "shuttle.parquet")
     result = call("check")
     assert result.exit_code == 1

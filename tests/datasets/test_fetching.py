@@ -1,4 +1,4 @@
-"""Fetching, from a server of our own: what arrives, what is refused, and what an outage looks like."""
+"""Downloads from a local server: valid tables, mismatches and outages."""
 
 import os
 import socket
@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from knotwork.datasets import DATASETS, _fetching, cache_folder, fetch_dataset, load_dataset
-from knotwork.datasets._checksums import content_sha256
-from knotwork.datasets._sources import SOURCES, ByHand, OpenML, UCIArchive
+from knotwork.datasets._fetching import SOURCES, ByHand, OpenML, UCIArchive
+from knotwork.datasets._storage import content_sha256
 from knotwork.errors import DatasetMismatchError, DatasetUnavailableError
 from tests.datasets.conftest import zipped
 
@@ -21,7 +21,7 @@ LINES = (
 )
 
 
-def test_what_the_server_has_is_checked_and_kept(small_registry, server):
+def test_a_download_is_checked_and_stored(small_registry, server):
     server[ABALONE] = (200, zipped(**{"abalone.data": LINES}))
     data = load_dataset("abalone")
     assert data.frame["Sex"].tolist() == ["M", "M", "F"]
@@ -47,9 +47,9 @@ def test_what_the_server_has_is_checked_and_kept(small_registry, server):
         (LINES + b"1,2,3,4,5,6,7,8,9,10,11\n", "cannot be read"),
     ],
 )
-def test_another_table_is_refused_and_nothing_is_kept(small_registry, server, lines, words):
+def test_another_table_raises_an_error_and_is_not_stored(small_registry, server, lines, words):
     server[ABALONE] = (200, zipped(**{"abalone.data": lines}))
-    with pytest.raises(DatasetMismatchError, match=f"UCI 1 sent is not.*{words}.*Nothing was kept.*read_table"):
+    with pytest.raises(DatasetMismatchError, match=f"UCI 1 does not match.*{words}.*Nothing was kept.*read_table"):
         fetch_dataset("abalone")
     assert not cache_folder().exists()
 
@@ -59,13 +59,13 @@ def test_another_table_is_refused_and_nothing_is_kept(small_registry, server, li
     [
         ((503, b"down"), "answered 503"),
         ((404, b"gone"), "answered 404"),
-        ((200, b"<html>maintenance</html>"), "no ZIP archive"),
+        ((200, b"<html>maintenance</html>"), "not a ZIP archive"),
         ((200, zipped(readme=b"moved")), "lacks a file.*abalone.data"),
         ((200, None), "(timed out|Timeout)"),
     ],
     ids=["503", "404", "page", "archive", "silence"],
 )
-def test_an_outage_says_which_server_why_and_what_next(server, monkeypatch, answer, words):
+def test_the_error_for_an_outage_names_server_reason_and_next_step(server, monkeypatch, answer, words):
     monkeypatch.setattr(_fetching, "TIMEOUT", 0.3)
     server[ABALONE] = answer
     with pytest.raises(DatasetUnavailableError, match=words) as caught:
@@ -92,7 +92,7 @@ def test_a_write_that_fails_leaves_nothing(small_registry, server, monkeypatch):
 
 
 @pytest.mark.parametrize("key", [key for key, source in SOURCES.items() if isinstance(source, ByHand)])
-def test_what_no_server_has_is_said(key):
+def test_a_table_without_a_server_is_explained(key):
     with pytest.raises(DatasetUnavailableError, match=f"'{key}'.*cannot be built from a download.*KNOTWORK_DATA"):
         fetch_dataset(key)
 

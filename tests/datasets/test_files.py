@@ -1,4 +1,4 @@
-"""Users' own tables."""
+"""Users' files: formats, options, kinds of columns, and errors."""
 
 import hashlib
 
@@ -54,7 +54,7 @@ def test_columns_of_every_kind(tmp_path):
     mixed = write(FRAME.assign(code=["1", "b", "3", "c"], nothing=[None] * 4), tmp_path / "mixed.csv")
     data = read_table(mixed, target="rent")
     assert "code" in data.categorical
-    assert data.notes[0] == "column 'nothing' left out: all of it is missing"
+    assert data.notes[0] == "column 'nothing' dropped: it has no values"
     dates = write(FRAME.assign(day=pd.Timestamp("2020-01-01")), tmp_path / "dates.parquet")
     with pytest.raises(ColumnTypeError, match="column 'day' is a date"):
         read_table(dates, target="rent")
@@ -75,11 +75,11 @@ def test_columns_of_every_kind(tmp_path):
         ("flats.xlsx", b"", ArgumentError, "path must end in one of '.csv', '.parquet'"),
         ("empty.csv", b"", ColumnError, "has no rows"),
         ("header.csv", b"area,rent\n", ColumnError, "has no rows"),
-        ("ragged.csv", b"area,rent\n1,2\n1,2,3,4\n", ArgumentError, "a .csv file that can be read.*The reader says"),
-        ("latin.csv", b"area,rent\n1,\xff\xfe\n", ArgumentError, "can be read"),
-        ("broken.parquet", b"PAR1 no", ArgumentError, "a .parquet file that can be read"),
-        ("broken.feather", b"ARROW no", ArgumentError, "a .feather file that can be read"),
-        ("twice.csv", b"rent, rent\n1,2\n", ColumnError, "same name: 'rent'"),
+        ("ragged.csv", b"area,rent\n1,2\n1,2,3,4\n", ArgumentError, "a readable .csv file.*The reader reports"),
+        ("latin.csv", b"area,rent\n1,\xff\xfe\n", ArgumentError, "a readable .csv file"),
+        ("broken.parquet", b"PAR1 no", ArgumentError, "a readable .parquet file"),
+        ("broken.feather", b"ARROW no", ArgumentError, "a readable .feather file"),
+        ("twice.csv", b"rent, rent\n1,2\n", ColumnError, "duplicate columns: 'rent'"),
         ("alone.csv", b"rent\n1.5\n2.5\n", ArgumentError, "features, at least one"),
     ],
 )
@@ -99,7 +99,7 @@ def test_a_wrong_argument_is_explained(tmp_path):
         read_table(path, target="rent", categorical=["twon"])
     with pytest.raises(ArgumentTypeError, match="Pass \\['town'\\]"):
         read_table(path, target="rent", categorical="town")
-    with pytest.raises(ArgumentError, match="not hold the target"):
+    with pytest.raises(ArgumentError, match="not contain the target"):
         read_table(path, target="rent", categorical=["rent"])
     with pytest.raises(ArgumentError, match="task must be one of"):
         read_table(path, target="rent", task="ranking")

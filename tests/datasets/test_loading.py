@@ -1,4 +1,4 @@
-"""Loading by key: where it looks, what it refuses, and which rows it gives."""
+"""Loading by key: the folders that are searched, the files that are rejected, and the rows."""
 
 import hashlib
 import os
@@ -14,17 +14,17 @@ from tests.datasets.conftest import write_parquet
 def test_the_users_folder_comes_before_the_cache(small_registry, tmp_path, monkeypatch):
     cached = write_parquet(small_registry["abalone"], cache_folder() / "abalone.parquet")
     assert find_dataset("abalone").path == cached
-    own = write_parquet(small_registry["abalone"].iloc[::-1], tmp_path / "own" / "abalone.parquet")
-    monkeypatch.setenv("KNOTWORK_DATA", str(own.parent))
+    user_file = write_parquet(small_registry["abalone"].iloc[::-1], tmp_path / "user" / "abalone.parquet")
+    monkeypatch.setenv("KNOTWORK_DATA", str(user_file.parent))
     data = load_dataset("abalone", offline=True)
-    assert data.sha256 == hashlib.sha256(own.read_bytes()).hexdigest()
+    assert data.sha256 == hashlib.sha256(user_file.read_bytes()).hexdigest()
     assert data.target_values().tolist() == [9, 7, 15]
     assert (data.task, data.spec.key, data.categorical, data.notes) == ("regression", "abalone", ("Sex",), ())
-    own.unlink()
+    user_file.unlink()
     assert find_dataset("abalone").origin == "cache"
 
 
-def test_a_folder_that_is_not_there_is_an_error(monkeypatch):
+def test_a_folder_that_does_not_exist_is_an_error(monkeypatch):
     monkeypatch.setenv("KNOTWORK_DATA", "/no/such/folder")
     with pytest.raises(ArgumentError, match="KNOTWORK_DATA must be a folder that exists, got .*'/no/such/folder'"):
         load_dataset("abalone")
@@ -66,7 +66,7 @@ def damaged(frame, how):
         ("values", "SHA-256 of the content must be [0-9a-f]{64}, got [0-9a-f]{64}"),
     ],
 )
-def test_a_file_that_differs_is_an_error_that_says_how(small_registry, how, words):
+def test_the_error_for_another_table_lists_the_differences(small_registry, how, words):
     path = write_parquet(damaged(small_registry["abalone"], how), cache_folder() / "abalone.parquet")
     with pytest.raises(DatasetMismatchError, match=words) as caught:
         load_dataset("abalone")

@@ -1,4 +1,4 @@
-"""The registry holds the study's 25 data sets, and says so when asked for another."""
+"""The registry contains the 25 data sets of the study, and unknown keys are explained."""
 
 import dataclasses
 import json
@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 import knotwork as kw
+from knotwork.datasets._fetching import SOURCES
 from knotwork.datasets._registry import DATASETS, get_spec
-from knotwork.datasets._sources import SOURCES
 from knotwork.errors import ArgumentError
 
 
@@ -34,7 +34,7 @@ def test_entries_agree_with_those_beside_the_tables(data_folder):
 def test_a_wrong_key_gets_close_ones():
     with pytest.raises(ArgumentError, match="got key='abalon'. Did you mean 'abalone'"):
         get_spec("abalon")
-    with pytest.raises(ArgumentError, match="There are 'abalone', .*'shuttle'\\."):
+    with pytest.raises(ArgumentError, match="Available keys: 'abalone', .*'shuttle'\\."):
         get_spec("zzz")
     with pytest.raises(ArgumentError, match="key must be"):
         get_spec(3)

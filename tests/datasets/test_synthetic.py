@@ -1,4 +1,4 @@
-"""Synthetic problems have the distributions that the paper writes; real ones that come along have their counts."""
+"""Synthetic problems have the distributions of the paper; the tables of scikit-learn have their sizes."""
 
 import numpy as np
 import pytest

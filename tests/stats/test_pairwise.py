@@ -1,4 +1,4 @@
-"""Wilcoxon's test and Holm's correction against SciPy and published numbers; wins against counting."""
+"""Wilcoxon's test, Holm's correction and the t-test over folds against SciPy; wins against counting."""
 
 from itertools import product
 
@@ -23,10 +23,10 @@ def test_depression_scale():
 @pytest.mark.parametrize("n", [2, 5, 14, 50, 51, 200])
 def test_agrees_with_scipy_without_ties(n):
     scores = np.random.default_rng(n).normal(size=(n, 3)) + np.array([0, 0.2, 0.5])
-    found = kw.stats.wilcoxon_holm(scores).p
+    actual = kw.stats.wilcoxon_holm(scores).p
     for i, j in [(0, 1), (0, 2), (1, 2)]:
         expected = stats.wilcoxon(scores[:, i], scores[:, j]).pvalue
-        assert found[i, j] == found[j, i] == pytest.approx(expected, rel=1e-10)
+        assert actual[i, j] == actual[j, i] == pytest.approx(expected, rel=1e-10)
 
 
 def test_agrees_with_scipy_with_ties_beyond_the_exact_test():
@@ -85,13 +85,13 @@ def test_pairs_are_adjusted_together():
 
 @given(tables(min_blocks=1, max_methods=4), st.booleans(), st.sampled_from([0.0, 1.0, 1.5]))
 def test_wins_by_counting(scores, lower_is_better, tolerance):
-    found = kw.stats.wins(scores, lower_is_better=lower_is_better, tolerance=tolerance)
+    actual = kw.stats.wins(scores, lower_is_better=lower_is_better, tolerance=tolerance)
     for i, j in product(range(scores.shape[1]), repeat=2):
         counts = [0, 0, 0]
         for a, b in zip(scores[:, i], scores[:, j], strict=True):
             tie, better = abs(a - b) <= tolerance, (a < b) == lower_is_better
             counts[1 if tie else 0 if better else 2] += 1
-        assert found[i, j].tolist() == counts
+        assert actual[i, j].tolist() == counts
 
 
 @pytest.mark.parametrize("tolerance", [-1, np.nan, np.inf])
@@ -100,20 +100,72 @@ def test_tolerance_is_not_negative(tolerance):
         kw.stats.wins([[1, 2]], tolerance=tolerance)
 
 
-def test_comparisons_with_a_control_are_corrected_for_their_own_number():
+def test_comparisons_with_a_control_are_corrected_for_their_number():
     scores = np.random.default_rng(1).normal(size=(12, 4)) + np.array([0, 0.5, 1.0, 2.0])
-    found = kw.stats.wilcoxon_holm(scores, control=0)
+    actual = kw.stats.wilcoxon_holm(scores, control=0)
     p = np.array([stats.wilcoxon(scores[:, 0], scores[:, j]).pvalue for j in (1, 2, 3)])
     low, middle, high = np.sort(p)
     by_rule = np.minimum(1, np.maximum.accumulate([3 * low, 2 * middle, high]))
-    np.testing.assert_allclose(np.sort(found.adjusted[0, 1:]), by_rule, rtol=1e-10)
-    assert found.adjusted[1, 2] == found.p[2, 3] == 1
-    whole = kw.stats.wilcoxon_holm(scores)
-    np.testing.assert_array_equal(found.p[0], whole.p[0])
-    np.testing.assert_array_equal(found.direction[0], whole.direction[0])
+    np.testing.assert_allclose(np.sort(actual.adjusted[0, 1:]), by_rule, rtol=1e-10)
+    assert actual.adjusted[1, 2] == actual.p[2, 3] == 1
+    all_pairs = kw.stats.wilcoxon_holm(scores)
+    np.testing.assert_array_equal(actual.p[0], all_pairs.p[0])
+    np.testing.assert_array_equal(actual.direction[0], all_pairs.direction[0])
 
 
 @pytest.mark.parametrize("control", [-1, 2])
 def test_a_control_must_be_a_method(control):
     with pytest.raises(ValueError, match="control must"):
         kw.stats.wilcoxon_holm([[1, 2], [3, 4]], control=control)
+
+
+SCORES = np.array([[0.50, 0.61, 0.52], [0.47, 0.55, 0.50], [0.52, 0.66, 0.51], [0.49, 0.58, 0.53], [0.55, 0.62, 0.57]])
+
+
+def test_without_the_correction_it_is_the_paired_t_test():
+    actual = kw.stats.compare_folds(SCORES, test_to_train=0.0, level=0.9)
+    assert actual.best == 0
+    for place in (1, 2):
+        expected = stats.ttest_rel(SCORES[:, place], SCORES[:, 0])
+        interval = expected.confidence_interval(0.9)
+        assert actual.p[place] == pytest.approx(expected.pvalue, rel=1e-12)
+        assert (actual.low[place], actual.high[place]) == pytest.approx((interval.low, interval.high), rel=1e-12)
+
+
+def test_the_correction_widens_as_nadeau_and_bengio_say():
+    ratio, k = 1 / 4, len(SCORES)
+    actual = kw.stats.compare_folds(SCORES, test_to_train=ratio)
+    gaps = SCORES[:, 1] - SCORES[:, 0]
+    t = gaps.mean() / np.sqrt((1 / k + ratio) * gaps.var(ddof=1))
+    assert actual.p[1] == pytest.approx(2 * stats.t.sf(t, k - 1), rel=1e-12)
+    plain = kw.stats.compare_folds(SCORES, test_to_train=0.0)
+    widening = (actual.high - actual.low)[1:] / (plain.high - plain.low)[1:]
+    np.testing.assert_allclose(widening, np.sqrt((1 / k + ratio) * k))
+
+
+def test_holm_adjusts_for_the_comparisons_with_the_best():
+    actual = kw.stats.compare_folds(SCORES, test_to_train=0.25)
+    small, large = sorted(actual.p[1:])
+    assert sorted(actual.adjusted[1:]) == pytest.approx([2 * small, max(2 * small, large)])
+    assert actual.adjusted[0] == actual.p[0] == 1.0
+
+
+def test_high_scores_may_be_good():
+    low = kw.stats.compare_folds(SCORES, test_to_train=0.25)
+    high = kw.stats.compare_folds(-SCORES, test_to_train=0.25, lower_is_better=False)
+    assert high.best == low.best
+    np.testing.assert_allclose(high.difference, low.difference)
+    np.testing.assert_allclose(high.mean, -low.mean)
+
+
+def test_equal_and_constantly_different_methods():
+    base = np.array([1.0, 2.0, 4.0])
+    actual = kw.stats.compare_folds(np.stack([base, base, base + 1], axis=1), test_to_train=0.5)
+    assert actual.p.tolist() == [1.0, 1.0, 0.0]
+    assert actual.difference.tolist() == actual.low.tolist() == actual.high.tolist() == [0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("scores", [SCORES[:1], [[1.0, np.nan], [1.0, 2.0]], [[1.0, np.inf], [1.0, 2.0]]])
+def test_scores_that_cannot_be_compared_raise_an_error(scores):
+    with pytest.raises(ValueError, match="scores must"):
+        kw.stats.compare_folds(scores, test_to_train=0.5)

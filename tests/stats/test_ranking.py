@@ -1,12 +1,19 @@
-"""Ranks against published averages and the plain definition."""
+"""Ranks, Friedman's test and critical differences against published numbers, SciPy and definitions."""
+
+import csv
+from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy import stats
+from scipy.integrate import quad
+from scipy.stats import norm
 
 import knotwork as kw
-from tests.stats.cases import DEMSAR, tables
+from tests.conftest import PAPER
+from tests.stats.cases import DEMSAR, ROUNDING, tables
 
 
 def test_demsar_average_ranks():
@@ -93,3 +100,181 @@ def test_one_block_has_ranks_and_no_tests(function):
 def test_direction_is_true_or_false(function):
     with pytest.raises(TypeError, match="lower_is_better must be True or False"):
         function([[1, 2], [2, 3]], lower_is_better="yes")
+
+
+def test_demsar():
+    result = kw.stats.friedman(DEMSAR, tie_correction=False)
+    assert result.chi2 == pytest.approx(9.28, abs=5e-3)
+    assert pytest.approx(3.69, abs=5e-3) == result.F
+    assert (result.k, result.n) == (4, 14)
+    assert stats.f.sf(result.F, 3, 39) == pytest.approx(result.p_F)
+    assert result.p_F < 0.05 < stats.f.sf(2.84, 3, 39)  # the paper has 2.85 as the critical value
+
+
+def test_rounding_times_with_ties():
+    result = kw.stats.friedman(ROUNDING)
+    assert result.chi2 == pytest.approx(11.143, abs=5e-4)
+    assert result.p == pytest.approx(0.003805, abs=5e-7)
+
+
+@given(tables())
+def test_agrees_with_scipy_and_the_analysis_of_variance_of_ranks(scores):
+    n, k = scores.shape
+    ranks = stats.rankdata(scores, axis=1)
+    result = kw.stats.friedman(scores)
+    assume(result.defined)
+    if k > 2:  # SciPy refuses two methods
+        expected = stats.friedmanchisquare(*scores.T)
+        assert result.chi2 == pytest.approx(expected.statistic, abs=1e-9)
+        assert result.p == pytest.approx(expected.pvalue, abs=1e-9)
+    between = n * ((ranks.mean(axis=0) - (k + 1) / 2) ** 2).sum()
+    rest = ((ranks - ranks.mean(axis=0)) ** 2).sum()
+    if rest < 1e-9:
+        assert np.isposinf(result.F)
+        assert result.p_F == 0
+    else:
+        assert pytest.approx((n - 1) * between / rest, abs=1e-9) == result.F
+        assert result.p_F == pytest.approx(stats.f.sf(result.F, k - 1, (k - 1) * (n - 1)), abs=1e-12)
+
+
+def test_two_methods_without_ties_are_the_sign_test():
+    scores = np.array([[0, 1], [0, 1], [0, 1], [1, 0], [0, 1]])
+    result = kw.stats.friedman(scores)
+    assert result.chi2 == pytest.approx((4 - 1) ** 2 / 5)
+    assert result.p == pytest.approx(stats.chi2.sf(9 / 5, 1))
+
+
+def test_all_tied_is_not_defined():
+    result = kw.stats.friedman(np.ones((5, 3)))
+    assert not result.defined
+    assert (result.chi2, result.p, result.F, result.p_F) == (None, None, None, None)
+    assert "not defined: all methods tie" in str(result)
+    plain = kw.stats.friedman(np.ones((5, 3)), tie_correction=False)
+    assert (plain.chi2, plain.p, plain.F, plain.p_F) == (0, 1, 0, 1)
+
+
+def test_result_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        kw.stats.friedman(DEMSAR).p = 0.0
+
+
+# Demsar (2006), table 5(a), for k = 2, ..., 10.
+TABLE = {
+    0.05: [1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164],
+    0.10: [1.645, 2.052, 2.291, 2.459, 2.589, 2.693, 2.780, 2.855, 2.920],
+}
+
+
+@pytest.mark.parametrize("alpha", TABLE)
+def test_table_of_demsar(alpha):
+    actual = [kw.stats.critical_difference(k, 50, alpha) / np.sqrt(k * (k + 1) / 300) for k in range(2, 11)]
+    # The table itself is made from quantiles of few digits: 2.949 is 4.17 / sqrt(2), and 2.948 would be right.
+    np.testing.assert_allclose(actual, TABLE[alpha], rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.1, 0.5])
+@pytest.mark.parametrize("k", [2, 3, 7, 14, 40, 200])
+def test_quantile_solves_the_integral_of_the_range(k, alpha):
+    n = 30
+    span = kw.stats.critical_difference(k, n, alpha) / np.sqrt(k * (k + 1) / (12 * n))
+    below, _ = quad(lambda z: k * norm.pdf(z) * (norm.cdf(z + span) - norm.cdf(z)) ** (k - 1), -15, 10, limit=200)
+    assert 1 - below == pytest.approx(alpha, abs=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 0.05, 0.99])
+def test_two_methods_are_the_normal_distribution(alpha):
+    assert kw.stats.critical_difference(2, 25, alpha) == pytest.approx(norm.isf(alpha / 2) / 5, rel=1e-9)
+
+
+@pytest.mark.parametrize(("k", "n", "expected"), [(4, 14, 1.25), (14, 39, 3.177), (14, 36, 3.307)])
+def test_critical_differences(k, n, expected):
+    # 1.25 is Demsar's; the others follow from the quantile 4.7427 of the studentised range of 14 values.
+    digits = 5e-3 if k == 4 else 5e-4
+    assert kw.stats.critical_difference(k, n) == pytest.approx(expected, abs=digits)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((1, 10), ValueError, "k must be an integer of at least 2"),
+        ((3, 1), ValueError, "n must be an integer of at least 2"),
+        ((3.0, 10), TypeError, "k must be an integer"),
+        ((3, 10, 0), ValueError, "alpha must be between 0 and 1"),
+        ((3, 10, float("nan")), ValueError, "alpha must be between 0 and 1"),
+        ((3, 10, "5%"), TypeError, "alpha must be a number"),
+    ],
+)
+def test_wrong_arguments_of_the_critical_difference(arguments, error, message):
+    with pytest.raises(error, match=message):
+        kw.stats.critical_difference(*arguments)
+
+
+def test_demsar_cliques():
+    # With alpha = 0.05 no pair differs; with 0.10 the paper finds that C4.5 is worse than with m, and with both tuned.
+    ranks = kw.stats.average_ranks(DEMSAR, lower_is_better=False)
+    assert kw.stats.cliques(ranks, kw.stats.critical_difference(4, 14)) == [(3, 1, 2, 0)]
+    assert kw.stats.cliques(ranks, kw.stats.critical_difference(4, 14, 0.10)) == [(3, 1, 2), (2, 0)]
+
+
+def test_cliques_in_small():
+    assert kw.stats.cliques([1, 2, 3], 0.5) == []
+    assert kw.stats.cliques([1, 2, 3], 1) == [(0, 1), (1, 2)]
+    assert kw.stats.cliques([3, 1, 2], 2) == [(1, 2, 0)]
+    assert kw.stats.cliques([2, 1, 2], 0) == [(0, 2)]
+
+
+RANKS = st.lists(st.integers(2, 40).map(lambda doubled: doubled / 2), min_size=2, max_size=12)
+
+
+@given(RANKS, st.integers(0, 40).map(lambda doubled: doubled / 2))
+def test_cliques_hold_exactly_the_pairs_within_the_difference(ranks, cd):
+    groups = kw.stats.cliques(ranks, cd)
+    close = {
+        frozenset(pair) for pair in combinations(range(len(ranks)), 2) if abs(ranks[pair[0]] - ranks[pair[1]]) <= cd
+    }
+    together = {frozenset(pair) for group in groups for pair in combinations(group, 2)}
+    assert together == close
+    assert all(len(group) > 1 for group in groups)
+    assert not any(set(one) <= set(other) for one in groups for other in groups if one is not other)
+    for group in groups:
+        assert [ranks[i] for i in group] == sorted(ranks[i] for i in group)
+    assert groups == sorted(groups, key=lambda group: ranks[group[0]])
+
+
+@given(RANKS, st.integers(0, 40).map(lambda doubled: doubled / 2), st.randoms(use_true_random=False))
+def test_cliques_do_not_depend_on_the_order_of_methods(ranks, cd, random):
+    order = list(range(len(ranks)))
+    random.shuffle(order)
+    moved = kw.stats.cliques([ranks[i] for i in order], cd)
+    assert [{order[i] for i in group} for group in moved] == [set(group) for group in kw.stats.cliques(ranks, cd)]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "cd", "message"),
+    [
+        ([1.0], 1, "ranks must be one-dimensional with at least 2 values"),
+        ([[1.0, 2.0]], 1, "ranks must be one-dimensional"),
+        ([1.0, np.nan], 1, "ranks must be finite, got ranks=NaN or infinity at position 1"),
+        ([1.0, 2.0], -1, "cd must be finite and at least 0"),
+        ([1.0, 2.0], np.nan, "cd must be finite and at least 0"),
+    ],
+)
+def test_wrong_arguments_of_cliques(ranks, cd, message):
+    with pytest.raises(ValueError, match=message):
+        kw.stats.cliques(ranks, cd)
+
+
+@pytest.mark.parametrize("size", ["m7", "m15", "m30"])
+@pytest.mark.parametrize(("task", "n"), [("regression", 39), ("classification", 36)])
+def test_ranks_of_the_paper(task, n, size):
+    path = PAPER / f"average_ranks_{task}.csv"
+    with path.open() as file:
+        ranks = [float(row[size]) for row in csv.DictReader(file)]
+    assert sum(ranks) == pytest.approx(14 * 15 / 2, abs=0.1)
+    cd = kw.stats.critical_difference(14, n)
+    groups = kw.stats.cliques(ranks, cd)
+    for i, j in combinations(range(14), 2):
+        assert any({i, j} <= set(group) for group in groups) == (abs(ranks[i] - ranks[j]) <= cd)
+    # As the paper says, several top-ranked methods do not differ, and not all methods are alike.
+    assert int(np.argmin(ranks)) in groups[0]
+    assert len(groups) > 1

@@ -1,4 +1,4 @@
-"""Small plans, and what of a record may differ between two runs."""
+"""Small plans, and the columns of records that may differ between two runs."""
 
 from knotwork.study import Plan, run
 
@@ -26,7 +26,7 @@ def many_units():
     return tiny_plan(sizes=[4, 5], backbones=backbones)
 
 
-MANY_UNITS = many_units()  # made on import, so that a process that has this module has all that plans load
+MANY_UNITS = many_units()  # built on import, so that a process with this module has loaded everything that plans need
 
 
 def comparable(frame):

@@ -58,7 +58,7 @@ def test_run_twice_and_status(plan, tmp_path):
     assert "in one process" in call("show", plan, "--out", out).output
 
 
-def test_threads_rest_unless_the_user_says_otherwise(plan, tmp_path, monkeypatch):
+def test_idle_threads_sleep_unless_the_user_sets_another_policy(plan, tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_WAIT_POLICY", "")
     monkeypatch.delenv("OMP_WAIT_POLICY")
     call("run", plan, "--out", str(tmp_path / "out"), "--device", "cpu")
@@ -104,14 +104,14 @@ def test_a_wrong_argument_is_explained(arguments, word):
 
 
 @pytest.mark.parametrize("arguments", [["status"], ["pack", "--out", "copy"]], ids=lambda words: words[0])
-def test_a_folder_without_a_study_is_told_what_to_do(tmp_path, monkeypatch, arguments):
+def test_the_error_for_a_folder_without_a_study_names_the_next_step(tmp_path, monkeypatch, arguments):
     monkeypatch.chdir(tmp_path)
     Path("empty").mkdir()
     refused = call(*arguments, "empty")
     assert refused.exit_code == 1
-    told = " ".join(refused.output.split())
-    assert told.startswith("out must be a folder that a plan was run in, got out='empty'. ")
-    assert "'knotwork study run NAME --out DIR'" in told
+    message = " ".join(refused.output.split())
+    assert message.startswith("out must be a folder that a plan was run in, got out='empty'. ")
+    assert "'knotwork study run NAME --out DIR'" in message
     assert not Path("copy").exists()
 
 

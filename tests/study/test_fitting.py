@@ -1,4 +1,4 @@
-"""Nothing but training rows is looked at; what is fitted is what encoders fit, once."""
+"""Encodings of a study are fitted once, on training rows only, and equal those of the encoders."""
 
 from dataclasses import replace
 
@@ -79,7 +79,7 @@ def test_test_and_validation_rows_change_nothing_that_is_fitted(diabetes, tmp_pa
     np.testing.assert_allclose(scales[0][0], data.table.target[splits[0].train].mean(), rtol=1e-12)
 
 
-def test_training_rows_do_change_what_is_fitted(diabetes, tmp_path):
+def test_training_rows_change_the_fitted_encoding(diabetes, tmp_path):
     data, splits = diabetes
     numbers = data.table.numbers.copy()
     numbers[splits[0].train] *= 2.0
@@ -94,7 +94,7 @@ def test_training_rows_do_change_what_is_fitted(diabetes, tmp_path):
         assert_same(before, after)
 
 
-def test_what_is_kept_is_not_fitted_again_and_needs_no_lightgbm(diabetes, tmp_path, monkeypatch):
+def test_stored_encodings_are_not_fitted_again_and_need_no_lightgbm(diabetes, tmp_path, monkeypatch):
     data, splits = diabetes
     wanted = everything(folds=(0, 1))
     before = fit_all(data, splits, wanted, folder=tmp_path)
@@ -114,10 +114,10 @@ def test_a_damaged_file_is_fitted_again(diabetes, tmp_path, damage):
     wanted = [Wanted(Encoding("IS-CART", 6), 1)]
     before = fit_all(data, splits, wanted, folder=tmp_path)
     path = next(tmp_path.iterdir())
-    whole = path.read_bytes()
-    path.write_bytes(damage(whole))
+    content = path.read_bytes()
+    path.write_bytes(damage(content))
     assert_same(before, fit_all(data, splits, wanted, folder=tmp_path))
-    assert len(path.read_bytes()) > len(whole) // 2
+    assert len(path.read_bytes()) > len(content) // 2
 
 
 def test_trees_are_grown_once_for_all_sizes_and_families(diabetes, tmp_path, monkeypatch):
@@ -164,7 +164,7 @@ def test_categories_are_coded_by_training_rows_alone():
         np.testing.assert_array_equal(prepared.table.target[rows], table.target)
 
 
-def test_a_process_takes_what_another_fits_meanwhile(tmp_path, monkeypatch):
+def test_a_process_reads_encodings_that_another_has_fitted(tmp_path, monkeypatch):
     """While the lock is held nothing is fitted; then what was kept is read."""
     from knotwork.study import _fitting as fitting
     from knotwork.study import _worker as worker
@@ -205,7 +205,7 @@ def test_a_plan_is_prepared_and_then_trained_without_fitting(tmp_path, monkeypat
         busy = {"sk_iris"}  # another process is at it until the other data set is done
         patch.setattr(worker.Worker, "is_being_prepared", lambda self, name: name in busy - set(order))
         summary = prepare_plan(plan, tmp_path, report=order.append)
-    assert [said.split(":")[0] for said in order] == ["sk_wine", "sk_iris"]
+    assert [sentence.split(":")[0] for sentence in order] == ["sk_wine", "sk_iris"]
     assert (summary.n_ok, summary.n_failed, summary.n_networks) == (8, 0, 8)
     monkeypatch.setattr(fitting, "fit_column", lambda *args, **kwargs: pytest.fail("fitted again"))
     assert run(plan, tmp_path, device="cpu").n_ok == 8

@@ -1,4 +1,4 @@
-"""Processes that are killed, and processes that share a folder: real ones."""
+"""Real processes that are killed, and real processes that share a folder."""
 
 import multiprocessing
 import time
@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from knotwork.study import load_histories, load_results, run
-from knotwork.study._locks import claim
+from knotwork.study._folder import claim
 from tests.study.cases import MANY_UNITS, comparable, run_in_child
 
 N_KILLS = 20
@@ -16,7 +16,7 @@ N_KILLS = 20
 
 @pytest.fixture(scope="module")
 def start():
-    """Return a function that runs a plan in a process of its own, started from one that has all modules loaded."""
+    """Return a function that runs a plan in a new process, forked from one that has all modules loaded."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["knotwork.study._runner", "tests.study.cases"])
 

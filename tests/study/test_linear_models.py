@@ -1,4 +1,4 @@
-"""Linear models in a plan are those of scikit-learn behind the library's own transformers."""
+"""Linear models in a plan are those of scikit-learn behind the transformers of the library."""
 
 import numpy as np
 import pytest
@@ -102,6 +102,6 @@ def test_the_penalty_has_an_effect(tmp_path):
         ({"methods": ["Std"], "sizes": [], "backbones": [{"name": "linear", "penalty": 0.0}]}, "larger than 0"),
     ],
 )
-def test_what_a_linear_model_cannot_do_is_refused(changes, word):
+def test_invalid_linear_models_raise_an_error(changes, word):
     with pytest.raises(ValueError, match=word):
         tiny_plan(**changes)

@@ -1,4 +1,4 @@
-"""A packed study is a study: the same results in fewer files, and running a plan there does what is missing."""
+"""A packed study is a study: the same results in fewer files, and running a plan in it trains missing networks."""
 
 from dataclasses import replace
 

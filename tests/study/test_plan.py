@@ -35,7 +35,7 @@ def test_built_in_plans_have_the_numbers_of_the_protocol(name, n_networks):
     assert load_plan(name).n_networks == n_networks
 
 
-def test_every_built_in_plan_says_what_it_is():
+def test_every_built_in_plan_has_a_description():
     for name in PLANS:
         plan = load_plan(name)
         assert plan.name == name
@@ -48,7 +48,7 @@ def test_every_built_in_plan_says_what_it_is():
         (TOML + "fold = 5", ["fold", "folds", "together"]),
         (TOML + "[training]\nlr = 1", ["lr", "learning_rate", "preset"]),
         (TOML + "[training]\npreset = 'papr'", ["papr", "paper"]),
-        (TOML + "[training]\ntime_limit = 3.0", ["time_limit", "clocks"]),
+        (TOML + "[training]\ntime_limit = 3.0", ["time_limit", "speed"]),
         (TOML.replace("mlp", "mpl"), ["mpl", "resnet"]),
         (TOML.replace('"mlp"', '{ name = "mlp", drop = 1 }'), ["drop", "dropout"]),
         (TOML.replace("Std", "BS-Grad-X"), ["BS-Grad-X", "BS-Grad-U"]),
@@ -58,24 +58,24 @@ def test_every_built_in_plan_says_what_it_is():
         (TOML.replace("sk_iris", "iris"), ["iris", "sk_iris"]),
         (TOML + "folds = 1", ["folds", "at least 2"]),
         (TOML + "seed = 1.5", ["seed", "integer"]),
-        (TOML.replace('"Std"', '"Std", "Std"'), ["methods", "once"]),
+        (TOML.replace('"Std"', '"Std", "Std"'), ["methods", "duplicate"]),
         (TOML + '[[tables]]\npath = "a.csv"\ntarget = "y"\nsep = ";"', ["sep", "categorical"]),
         (TOML + '[[tables]]\npath = "a.csv"', ["target"]),
         (TOML.replace('methods = ["Std"]', ""), ["methods"]),
         (TOML + '[[variants]]\nname = "a"', ["variants", "training"]),
         (TOML + '[[variants]]\nname = "a"\ntraining = { lr = 1.0 }', ["lr", "learning_rate"]),
         (TOML + '[[variants]]\nname = "a"\ntraining = { learning_rate = -1.0 }', ["learning_rate", "-1.0"]),
-        (TOML + '[[variants]]\nname = "a"\ntraining = { time_limit = 1.0 }', ["time_limit", "clocks"]),
+        (TOML + '[[variants]]\nname = "a"\ntraining = { time_limit = 1.0 }', ["time_limit", "speed"]),
         (TOML + "[[variants]]\ntraining = { max_epochs = 1 }", ["name of a variant"]),
-        (TOML + 2 * '[[variants]]\nname = "a"\ntraining = { max_epochs = 1 }\n', ["variants", "once"]),
+        (TOML + 2 * '[[variants]]\nname = "a"\ntraining = { max_epochs = 1 }\n', ["variants", "duplicate"]),
         (TOML + 'bins = "lgbm"', ["bins", "quantile"]),
         (TOML.replace("Std", "PLE-Adaptive") + 'bins = "uniform"', ["bins", "PLE-Adaptive"]),
         (TOML + "keep_knots = 1", ["keep_knots"]),
         ("datasets = [", ["TOML"]),
     ],
 )
-def test_what_a_plan_does_not_know_is_refused(tmp_path, text, words):
-    path = tmp_path / "own.toml"
+def test_invalid_plans_raise_an_error(tmp_path, text, words):
+    path = tmp_path / "user.toml"
     path.write_text(text)
     with pytest.raises((ValueError, TypeError)) as caught:
         load_plan(path)
@@ -83,22 +83,22 @@ def test_what_a_plan_does_not_know_is_refused(tmp_path, text, words):
         assert word in str(caught.value)
 
 
-def test_an_unknown_plan_is_answered_with_the_known_ones():
+def test_the_error_for_an_unknown_plan_lists_the_known_ones():
     with pytest.raises(ValueError, match="'paper'"):
         load_plan("papper")
 
 
 def test_paths_of_tables_are_relative_to_the_plan(tmp_path):
-    (tmp_path / "own.toml").write_text(
+    (tmp_path / "user.toml").write_text(
         'methods = ["Std"]\nbackbones = ["mlp"]\n[[tables]]\npath = "flats.csv"\ntarget = "rent"\n'
     )
-    plan = load_plan(tmp_path / "own.toml")
+    plan = load_plan(tmp_path / "user.toml")
     assert plan.tables[0].path == str(tmp_path / "flats.csv")
     assert plan.names == ("flats",)
 
 
 def keys(plan, data=DATA):
-    return {each.identity: each.key for each in expand(plan, "d", data)}
+    return {tuple(each.identity.values()): each.key for each in expand(plan, "d", data)}
 
 
 BASE = tiny_plan()
@@ -140,27 +140,27 @@ def test_keys_change_with_the_data(change):
     assert not set(keys(BASE).values()) & set(keys(BASE, replace(DATA, **change)).values())
 
 
-def test_keys_depend_on_categories_only_where_there_are_any():
+def test_keys_depend_on_categories_only_for_tables_with_categories():
     with_category = replace(DATA, categorical=("c",))
     assert set(keys(BASE, with_category).values()).isdisjoint(
         keys(replace(BASE, categories="embedding"), with_category).values()
     )
 
 
-def test_keys_depend_on_bins_only_where_there_are_any():
+def test_keys_depend_on_bins_only_for_methods_with_bins():
     plan = tiny_plan(methods=["BS-Q", "PLE", "PLE-Adaptive"])
     before, after = keys(plan), keys(replace(plan, methods=("BS-Q", "PLE"), bins="uniform"))
     assert {name[3] for name, key in after.items() if before[name] != key} == {"PLE"}
 
 
-def test_variants_have_keys_of_their_own_and_leave_those_of_plans_without():
+def test_variants_have_distinct_keys_and_do_not_change_other_keys():
     slow = {"name": "slow", "training": {"knot_rate": 0.1}}
     same = {"name": "same", "training": {}}
     plan = replace(BASE, variants=(slow, same))
     assert plan.n_networks == 2 * BASE.n_networks
-    own = [each.key for each in expand(plan, "d", DATA)]
-    assert len(set(own)) == plan.n_networks
-    assert set(own).isdisjoint(keys(BASE).values())
+    plan_keys = [each.key for each in expand(plan, "d", DATA)]
+    assert len(set(plan_keys)) == plan.n_networks
+    assert set(plan_keys).isdisjoint(keys(BASE).values())
     assert plan.plan_hash != BASE.plan_hash
     units = group_units(expand(plan, "d", DATA), sizes=plan.sizes)
     assert [unit.variant for unit in units] == ["slow", "same"]
@@ -168,7 +168,7 @@ def test_variants_have_keys_of_their_own_and_leave_those_of_plans_without():
     assert "slow" in units[0].name
 
 
-def test_keys_of_what_is_recorded_already_stay():
+def test_keys_of_existing_records_stay_valid():
     """Results of months hang on these: only a new `RECORD_VERSION` may change them, knowingly."""
     plan = load_plan("paper")
     digest = hashlib.sha256("".join(each.key for each in expand(plan, "abalone", DATA)).encode()).hexdigest()
@@ -182,7 +182,7 @@ def test_no_two_networks_share_a_key():
     assert len(set(every)) == len(every) == plan.n_networks // len(plan.names)
 
 
-def test_plan_hash_says_what_the_plan_says():
+def test_plan_hash_covers_the_plan():
     assert replace(BASE, description="other").plan_hash == BASE.plan_hash
     assert replace(BASE, seed=1).plan_hash != BASE.plan_hash
     assert Plan.from_mapping({"name": "tiny", "datasets": ["sk_iris"], "methods": ["Std"], "backbones": ["mlp"]}) == (
@@ -202,8 +202,8 @@ def test_units_are_backbone_by_size_and_those_without_size_join_the_smallest():
     assert len(alone) == plan.n_networks == len({unit.slot for unit in alone})
 
 
-def test_a_slot_is_the_same_whatever_is_missing_of_it():
+def test_a_slot_does_not_depend_on_missing_networks():
     networks = expand(BASE, "d", DATA)
-    whole, rest = (group_units(some, sizes=BASE.sizes)[0] for some in (networks, networks[-1:]))
-    assert whole.slot == rest.slot
-    assert whole.record_name != rest.record_name
+    complete, rest = (group_units(members, sizes=BASE.sizes)[0] for members in (networks, networks[-1:]))
+    assert complete.slot == rest.slot
+    assert complete.record_name != rest.record_name

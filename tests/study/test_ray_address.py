@@ -1,4 +1,4 @@
-"""Connections to Ray: wrong addresses are answered at once, and what was started is stopped."""
+"""Connections to Ray: wrong addresses fail at once, and clusters that were started are stopped."""
 
 import socket
 
@@ -47,7 +47,7 @@ def test_the_variable_of_the_environment_is_an_address(tmp_path, monkeypatch):
         run(tiny_plan(), tmp_path, "ray")
 
 
-def test_a_cluster_that_was_started_is_stopped_whatever_happens(monkeypatch):
+def test_a_cluster_that_was_started_is_stopped_after_errors(monkeypatch):
     calls = []
     monkeypatch.setattr(ray, "init", lambda **settings: calls.append(settings))
     monkeypatch.setattr(ray, "shutdown", lambda: calls.append("stopped"))

@@ -1,4 +1,4 @@
-"""Units on a real Ray cluster of two workers give the records of a local run, whoever dies."""
+"""Units on a real Ray cluster of two workers give the records of a local run, even if workers die."""
 
 import os
 import signal
@@ -75,7 +75,7 @@ def test_a_cluster_gives_the_records_of_a_local_run(ray, expected, tmp_path):
     assert (frame["started_at"] < frame["recorded_at"]).all()
     assert run(many_units(), tmp_path, "ray", device="cpu").n_ok == 0
     assert not list((tmp_path / "locks").iterdir())
-    assert ray.is_initialized(), "a connection that was there before must stay"
+    assert ray.is_initialized(), "an existing connection must be kept"
 
 
 def test_a_killed_worker_costs_one_unit_its_time(ray, expected, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Records of a whole study load as one table; of what was trained more than once, the right one counts."""
+"""Records of a study load as one table; a network that was trained more than once has one row, the right one."""
 
 from dataclasses import replace
 from math import nan
@@ -23,7 +23,7 @@ def row(key, **columns):
     return base | {"status": "ok", "recorded_at": 1.0, "nrmse": 0.5} | columns
 
 
-def test_the_columns_of_the_design_are_there(tmp_path):
+def test_records_have_the_columns_of_the_design(tmp_path):
     write_records(tmp_path, "a", [row("k")])
     frame = load_results(tmp_path)
     assert list(frame.columns) == record_schema().names
@@ -50,7 +50,7 @@ def test_a_whole_study_loads_and_aggregates(tmp_path):
     assert sorted(means) == [float(unit) for unit in range(n_units)]
 
 
-def test_looking_again_reads_only_what_is_new_or_replaced(tmp_path, monkeypatch):
+def test_refreshing_reads_only_new_and_replaced_files(tmp_path, monkeypatch):
     from knotwork.study import _records as records
 
     for name in "abc":
@@ -119,15 +119,15 @@ def test_a_record_of_another_version_is_named(tmp_path):
     path = write_records(tmp_path, "a", [row("a")])
     table = pq.read_table(path)
     pq.write_table(table.drop_columns(["nrmse"]), path)
-    with pytest.warns(RecordWarning, match="lacks: \\['nrmse'\\]"):
+    with pytest.warns(RecordWarning, match="missing columns: \\['nrmse'\\]"):
         assert load_results(tmp_path).empty
     pq.write_table(table.append_column("temperature", table["nrmse"]), path)
-    with pytest.warns(RecordWarning, match="no record of this version"):
+    with pytest.warns(RecordWarning, match="not a record of this version"):
         assert load_results(tmp_path).empty
 
 
-def test_columns_that_are_none_of_a_record_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="columns of records only, got rows=\\['nrmsee'\\]"):
+def test_unknown_columns_of_records_raise_an_error(tmp_path):
+    with pytest.raises(ValueError, match="only the columns of records, got rows=\\['nrmsee'\\]"):
         write_records(tmp_path, "a", [row("a", nrmsee=0.5)])
 
 

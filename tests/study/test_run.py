@@ -1,4 +1,4 @@
-"""A run records every network once, the same each time, and whatever fails leaves the rest alone."""
+"""A run records every network once, reproducibly, and failures do not affect other networks."""
 
 import errno
 import io
@@ -76,19 +76,19 @@ def test_the_same_plan_gives_the_same_scores(finished, tmp_path):
     pd.testing.assert_frame_equal(comparable(load_results(tmp_path)), comparable(load_results(finished[0])))
 
 
-def test_a_second_run_does_nothing_and_says_so(finished, monkeypatch):
+def test_a_second_run_reports_nothing_to_do(finished, monkeypatch):
     out, _ = finished
     monkeypatch.setattr(UnitTrainer, "results", lambda *args: pytest.fail("trained again"))
-    said = []
-    summary = run(tiny_plan(), out, report=said.append)
+    sentences = []
+    summary = run(tiny_plan(), out, report=sentences.append)
     assert (summary.n_ok, summary.n_failed, summary.n_before) == (0, 0, 6)
-    assert any("Nothing to do" in sentence for sentence in said)
+    assert any("Nothing to do" in sentence for sentence in sentences)
 
 
 def test_only_some_data_sets_are_trained_in_the_order_asked_for(tmp_path):
-    plan, said = tiny_plan(datasets=["sk_iris", "sk_wine", "sk_breast_cancer"], training={"max_epochs": 1}), []
-    run(plan, tmp_path, device="cpu", report=said.append, only=["sk_wine", "sk_iris"])
-    trained = [sentence.split()[1] for sentence in said if sentence.startswith("[")]
+    plan, sentences = tiny_plan(datasets=["sk_iris", "sk_wine", "sk_breast_cancer"], training={"max_epochs": 1}), []
+    run(plan, tmp_path, device="cpu", report=sentences.append, only=["sk_wine", "sk_iris"])
+    trained = [sentence.split()[1] for sentence in sentences if sentence.startswith("[")]
     assert trained == ["sk_wine,", "sk_iris,"]
     assert set(load_results(tmp_path)["dataset"]) == {"sk_iris", "sk_wine"}
     with pytest.raises(ArgumentError, match="only must be one of"):
@@ -106,7 +106,7 @@ def test_another_method_is_all_that_is_trained(finished, tmp_path):
     assert len(load_results(tmp_path, tiny_plan().plan_hash)) == 6
 
 
-def test_what_was_trained_otherwise_is_superseded(tmp_path):
+def test_networks_with_other_settings_are_superseded(tmp_path):
     plan = tiny_plan(methods=["Std"], sizes=[])
     run(plan, tmp_path, device="cpu")
     longer = replace(plan, training=replace(plan.config, max_epochs=5))
@@ -134,15 +134,15 @@ def test_categories_of_a_users_table(tmp_path):
     random = np.random.default_rng(0)
     frame = pd.DataFrame({"x": random.normal(size=60), "c": ["rare", *random.choice(list("ab"), 59)]})
     frame["y"] = frame["x"] + (frame["c"] == "a")
-    frame.to_csv(tmp_path / "own.csv", index=False)
-    table = {"path": str(tmp_path / "own.csv"), "target": "y"}
+    frame.to_csv(tmp_path / "user.csv", index=False)
+    table = {"path": str(tmp_path / "user.csv"), "target": "y"}
     backbones = [{"name": "mlp", "widths": [8]}, {"name": "ft", "d_token": 8, "n_blocks": 1, "n_heads": 2}]
     plan = tiny_plan(datasets=[], tables=[table], backbones=backbones, methods=["BS-Q"])
     assert run(plan, tmp_path / "out", device="cpu").n_ok == 4
-    said = []
-    frame.assign(x=frame["x"] * 2).to_csv(tmp_path / "own.csv", index=False)
-    assert run(plan, tmp_path / "out", device="cpu", report=said.append).n_ok == 4
-    assert any("has changed" in sentence for sentence in said)
+    sentences = []
+    frame.assign(x=frame["x"] * 2).to_csv(tmp_path / "user.csv", index=False)
+    assert run(plan, tmp_path / "out", device="cpu", report=sentences.append).n_ok == 4
+    assert any("has changed" in sentence for sentence in sentences)
     assert load_results(tmp_path / "out")["data_sha256"].nunique() == 1
 
 
@@ -198,20 +198,20 @@ def write_tables(folder):
     return tiny_plan(datasets=[], tables=tables, methods=["Std", "BS-Q"])
 
 
-def test_a_file_that_changes_while_the_plan_runs_is_left_out_and_the_rest_goes_on(tmp_path):
+def test_a_file_that_changes_while_the_plan_runs_is_skipped(tmp_path):
     plan = write_tables(tmp_path)
-    said = []
+    sentences = []
 
     def change(sentence):
-        said.append(sentence)
-        if "are to be trained" in sentence:
+        sentences.append(sentence)
+        if sentence.startswith("Training "):
             frame = pd.read_csv(tmp_path / "one.csv")
             frame.assign(x=frame["x"] * 2).to_csv(tmp_path / "one.csv", index=False)
 
     summary = run(plan, tmp_path / "out", device="cpu", report=change)
     assert (summary.n_ok, summary.n_failed) == (4, 0)
     assert "has changed while the plan was running" in summary.unavailable["one"]
-    assert sum("left out" in sentence for sentence in said) == 1
+    assert sum("is skipped" in sentence for sentence in sentences) == 1
     assert set(load_results(tmp_path / "out")["dataset"]) == {"two"}
     assert run(plan, tmp_path / "out", device="cpu").n_ok == 4
     assert not list((tmp_path / "out" / "locks").iterdir())
@@ -230,7 +230,7 @@ def test_results_of_an_older_version_are_trained_again_and_kept(finished, tmp_pa
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"plan": "old"}', b"\xff"])
-def test_status_leaves_out_what_is_no_list_of_networks(tmp_path, content):
+def test_status_ignores_invalid_manifests(tmp_path, content):
     run(tiny_plan(methods=["Std"], sizes=[]), tmp_path, device="cpu")
     (tmp_path / "plans" / "other.json").write_bytes(content)
     assert [status.plan for status in study_status(tmp_path)] == ["tiny"]
@@ -256,39 +256,39 @@ def test_training_that_raises_fails_for_the_culprit_only(tmp_path, monkeypatch):
 
 def test_an_unavailable_data_set_does_not_stop_the_others(tmp_path):
     missing = {"path": str(tmp_path / "gone.csv"), "target": "y"}
-    said = []
-    summary = run(tiny_plan(tables=[missing]), tmp_path / "out", device="cpu", report=said.append)
+    sentences = []
+    summary = run(tiny_plan(tables=[missing]), tmp_path / "out", device="cpu", report=sentences.append)
     assert summary.n_ok == 6
     assert list(summary.unavailable) == ["gone"]
-    assert any("gone" in sentence for sentence in said)
+    assert any("gone" in sentence for sentence in sentences)
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:7"])
-def test_a_device_that_is_not_there_is_refused_and_no_failures_are_recorded(tmp_path, device):
+def test_an_unavailable_device_raises_an_error_and_records_no_failures(tmp_path, device):
     with pytest.raises(ArgumentError, match="device must be"):
         run(tiny_plan(), tmp_path / "out", device=device)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_data_set_that_is_gone_keeps_its_place_in_the_plan(tmp_path):
+def test_a_deleted_data_set_stays_in_the_manifest(tmp_path):
     path, out = tmp_path / "mine.csv", tmp_path / "out"
     load_dataset("sk_diabetes").frame.to_csv(path, index=False)
     plan = tiny_plan(tables=[{"path": str(path), "target": "target"}], methods=["Std"], sizes=[])
     assert run(plan, out, device="cpu").n_ok == 4
     path.unlink()
-    said = []
-    assert run(plan, out, device="cpu", report=said.append).n_networks == 2
-    assert said[-1] == "Nothing to do: all 2 networks on the data sets that are there are recorded."
+    sentences = []
+    assert run(plan, out, device="cpu", report=sentences.append).n_networks == 2
+    assert sentences[-1] == "Nothing to do: all 2 networks on the available data sets are recorded."
     assert len(load_results(out, plan.plan_hash)) == 4
     assert [(each.n_networks, each.n_ok) for each in study_status(out)] == [(4, 4)]
 
     alone = tiny_plan(datasets=[], tables=[{"path": str(path), "target": "target"}], methods=["Std"], sizes=[])
-    run(alone, out, device="cpu", report=said.append)
-    assert said[-1] == "Nothing can be trained: no data set of 'tiny' could be loaded."
+    run(alone, out, device="cpu", report=sentences.append)
+    assert sentences[-1] == "Nothing can be trained: no data set of 'tiny' could be loaded."
 
 
 @pytest.mark.parametrize("where", ["record", "prepared"])
-def test_a_full_disk_is_said_and_nothing_is_torn(tmp_path, monkeypatch, where):
+def test_a_full_disk_raises_an_error_and_leaves_no_partial_files(tmp_path, monkeypatch, where):
     from knotwork import _files as files
     from knotwork.study import _records as records
 
@@ -312,7 +312,7 @@ def test_a_full_disk_is_said_and_nothing_is_torn(tmp_path, monkeypatch, where):
 @pytest.mark.parametrize("damage", ["truncated", "altered", "empty", "foreign"])
 def test_a_damaged_record_is_reported_and_made_again(tmp_path, damage):
     run(many_units(), tmp_path, device="cpu")
-    whole = comparable(load_results(tmp_path))
+    complete = comparable(load_results(tmp_path))
     path = sorted((tmp_path / "records").glob("*.parquet"))[2]
     content = path.read_bytes()
     if damage == "foreign":
@@ -325,12 +325,12 @@ def test_a_damaged_record_is_reported_and_made_again(tmp_path, damage):
         )
         path.write_bytes(torn.get(damage, altered))
     with pytest.warns(RecordWarning, match=path.name):
-        assert len(load_results(tmp_path)) < len(whole)
-    said = []
-    summary = run(many_units(), tmp_path, device="cpu", report=said.append)
+        assert len(load_results(tmp_path)) < len(complete)
+    sentences = []
+    summary = run(many_units(), tmp_path, device="cpu", report=sentences.append)
     assert summary.n_ok == 4 + 2 * ("-4-" in path.name)
-    assert any(path.name in sentence for sentence in said)
-    pd.testing.assert_frame_equal(comparable(load_results(tmp_path)), whole)
+    assert any(path.name in sentence for sentence in sentences)
+    pd.testing.assert_frame_equal(comparable(load_results(tmp_path)), complete)
 
 
 def test_ctrl_c_records_nothing_of_the_unit(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""What is kept beside records belongs to the records that count, and is there whenever they are."""
+"""Traces belong to the records that `load_results` returns, and every recorded network has them."""
 
 import numpy as np
 import pytest
@@ -35,20 +35,20 @@ def test_histories_are_those_of_the_records(finished):
     assert list(histories.columns) == ["key", "epoch", "loss", "score", "rate"]
     assert (histories[["loss", "score", "rate"]].dtypes == np.float32).all()
     assert set(histories["key"]) == set(frame.index)
-    for key, own in histories.groupby("key", observed=True):
-        assert list(own["epoch"]) == list(range(frame.loc[key, "epochs"]))
-        assert own["score"].argmin() == frame.loc[key, "best_epoch"]
-        np.testing.assert_allclose(own["rate"], TRAINING["learning_rate"], rtol=1e-6)
+    for key, rows in histories.groupby("key", observed=True):
+        assert list(rows["epoch"]) == list(range(frame.loc[key, "epochs"]))
+        assert rows["score"].argmin() == frame.loc[key, "best_epoch"]
+        np.testing.assert_allclose(rows["rate"], TRAINING["learning_rate"], rtol=1e-6)
 
 
-def test_variants_are_told_apart_and_only_knots_differ(finished):
+def test_variants_are_recorded_and_differ_only_in_knots(finished):
     frame = load_results(finished)
     assert set(frame["variant"]) == set(RATES)
     assert frame["key"].is_unique
     fixed = frame[frame["method"] == "BS-Q"].drop(columns=[*CLOCKS, "key", "variant"])
-    for _, own in fixed.groupby("fold"):
-        assert len(own) == 3
-        assert len(own.drop_duplicates()) == 1, "a variant of the knots' rate changed a network without learned knots"
+    for _, rows in fixed.groupby("fold"):
+        assert len(rows) == 3
+        assert len(rows.drop_duplicates()) == 1, "a variant of the knots' rate changed a network without learned knots"
     moved = frame[frame["method"] == "BS-Grad-U"].groupby("variant")["knots_moved"].all()
     assert moved.to_dict() == {"still": False, "slow": True, "fast": True}
 
@@ -62,10 +62,10 @@ def test_knot_paths_begin_uniformly_and_go_farther_at_a_higher_rate(finished):
     data = load_dataset("sk_iris")
     assert set(paths["feature"]) == set(data.numerical)
     ways = dict.fromkeys(RATES, 0.0)
-    for key, own in paths.groupby("key", observed=True):
-        assert own["epoch"].max() == frame.loc[key, "epochs"]
-        assert len(own) == (frame.loc[key, "epochs"] + 1) * len(data.numerical) * 2
-        wide = own.pivot_table(index="epoch", columns=["feature", "knot"], values="position", observed=True)
+    for key, rows in paths.groupby("key", observed=True):
+        assert rows["epoch"].max() == frame.loc[key, "epochs"]
+        assert len(rows) == (frame.loc[key, "epochs"] + 1) * len(data.numerical) * 2
+        wide = rows.pivot_table(index="epoch", columns=["feature", "knot"], values="position", observed=True)
         for feature in data.numerical:
             first = wide[feature].iloc[0]
             low, high = data.frame[feature].min(), data.frame[feature].max()
@@ -117,7 +117,7 @@ def test_a_network_that_failed_has_no_history(tmp_path, monkeypatch):
     assert load_histories(tmp_path)["key"].nunique() == 6
 
 
-def test_if_a_history_cannot_be_written_there_is_no_record(tmp_path, monkeypatch):
+def test_without_its_history_a_network_is_not_recorded(tmp_path, monkeypatch):
     def full(table, file, **settings):
         raise OSError(28, "No space left on device")
 

@@ -13,7 +13,7 @@ import pandas as pd
 from knotwork._checks import argument_error, check_choice, listed
 from knotwork._preparation.targets import Labels, check_target
 from knotwork.datasets._files import check_columns, read_frame, target_labels
-from knotwork.datasets._rows import draw_rows
+from knotwork.datasets._table import draw_rows
 from knotwork.errors import ColumnError
 from knotwork.knots._columns import TASKS, infer_task
 

@@ -1,16 +1,14 @@
-"""Data sets: the 25 of the study, those that need no file, and users' own tables."""
+"""Data sets: the 25 of the study, tables that need no file, and users' files."""
 
 from knotwork._checks import check_part
 
 check_part(__name__)
 
-from knotwork.datasets._embedded import EMBEDDED
 from knotwork.datasets._fetching import fetch_dataset
 from knotwork.datasets._files import read_table
-from knotwork.datasets._folders import Place, cache_folder, data_folder, find_dataset
-from knotwork.datasets._loading import KEYS, load_dataset
+from knotwork.datasets._loading import EMBEDDED, KEYS, DatasetSummary, load_dataset, summarise_datasets
 from knotwork.datasets._registry import DATASETS, DatasetSpec, get_spec
-from knotwork.datasets._summary import DatasetSummary, summarise_datasets
+from knotwork.datasets._storage import DatasetCheck, Place, cache_folder, check_dataset, data_folder, find_dataset
 from knotwork.datasets._synthetic import (
     SYNTHETIC,
     ablation_function,
@@ -22,7 +20,6 @@ from knotwork.datasets._synthetic import (
     synthetic_regression,
 )
 from knotwork.datasets._table import Dataset
-from knotwork.datasets._verify import DatasetCheck, check_dataset
 
 __all__ = [
     "DATASETS",

@@ -1,40 +1,170 @@
-"""Fetching data sets from OpenML and UCI, checking them, and keeping them in the cache."""
+"""Downloading data sets of the study from OpenML and UCI, checking them, and storing them in the cache.
+
+The recipes were written from descriptions of the tables and tested on copies in the servers' formats, not on the
+servers. Every result is compared with the registry, so that a table that differs is noticed.
+"""
 
 import contextlib
 import io
 import socket
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
+from types import MappingProxyType
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pandas as pd
+from scipy.io import arff
 from sklearn.datasets import fetch_openml
 
 from knotwork._checks import listed
 from knotwork._files import write_atomically
-from knotwork.datasets._folders import cache_folder, find_dataset
 from knotwork.datasets._registry import DatasetSpec, get_spec
-from knotwork.datasets._sources import SOURCES, ByHand, OpenML, UCIArchive
-from knotwork.datasets._verify import check_dataset, frame_problems
+from knotwork.datasets._storage import cache_folder, check_dataset, find_dataset, frame_problems
 from knotwork.errors import DatasetMismatchError, DatasetUnavailableError
 
-__all__ = ["fetch_dataset"]
+__all__ = ["SOURCES", "ByHand", "OpenML", "UCIArchive", "fetch_dataset"]
 
 UCI_SERVER = "https://archive.ics.uci.edu"
 OPENML_SERVER = "https://www.openml.org"
 TIMEOUT = 60.0
-"""Seconds that a server may be silent."""
+"""Seconds without an answer after which a download fails."""
+
+
+@dataclass(frozen=True)
+class OpenML:
+    """A table of OpenML with the column names of the registry."""
+
+    data_id: int
+
+    @property
+    def label(self) -> str:
+        """Name of the source in messages."""
+        return f"OpenML {self.data_id}"
+
+
+@dataclass(frozen=True)
+class UCIArchive:
+    """Files of a ZIP archive of the UCI repository.
+
+    A member ``outer.zip/inner.csv`` is a file of an archive in the archive. `read` takes the bytes of all members and
+    returns the table.
+    """
+
+    dataset_id: int
+    archive: str
+    members: tuple[str, ...]
+    read: Callable[..., pd.DataFrame]
+
+    @property
+    def label(self) -> str:
+        """Name of the source in messages."""
+        return f"UCI {self.dataset_id}"
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """A table that no server provides in the form of the study; `reason` is the end of a sentence."""
+
+    reason: str
+    label: str = "by hand"
+
+
+def _csv(content: bytes, *, sep: str = ",", names: tuple[str, ...] | None = None) -> pd.DataFrame:
+    """Read a table without missing values: ``?`` and ``NA`` stay text."""
+    return pd.read_csv(
+        io.BytesIO(content),
+        sep=sep,
+        header=0 if names is None else None,
+        names=None if names is None else list(names),
+        skipinitialspace=True,
+        keep_default_na=False,
+        comment="|" if names is not None else None,
+    )
+
+
+def _abalone(content: bytes) -> pd.DataFrame:
+    spec = get_spec("abalone")
+    return _csv(content, names=("Sex", *spec.numerical, spec.target))
+
+
+def _wine_quality(red: bytes, white: bytes) -> pd.DataFrame:
+    return pd.concat([_csv(red, sep=";"), _csv(white, sep=";")], ignore_index=True)
+
+
+def _pulsar(content: bytes) -> pd.DataFrame:
+    return _csv(content, names=get_spec("pulsar").columns)
+
+
+def _adult(train: bytes, test: bytes) -> pd.DataFrame:
+    names = (
+        *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
+        *("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"),
+    )
+    table = pd.concat([_csv(train, names=names), _csv(test, names=names)], ignore_index=True)
+    return table.assign(income=table["income"].str.rstrip("."))  # the labels of the test part end with a period
+
+
+def _bank(content: bytes) -> pd.DataFrame:
+    return _csv(content, sep=";")
+
+
+def _marketing(content: bytes) -> pd.DataFrame:
+    table = _bank(content)
+    known = (table["job"] != "unknown") & (table["education"] != "unknown")
+    return table[known].reset_index(drop=True)
+
+
+def _eeg(content: bytes) -> pd.DataFrame:
+    table = pd.DataFrame(arff.loadarff(io.StringIO(content.decode()))[0])
+    return table.assign(eyeDetection=table["eyeDetection"].str.decode("ascii"))
+
+
+_BANK = (222, "bank+marketing", ("bank.zip/bank-full.csv",))
+
+SOURCES: Mapping[str, OpenML | UCIArchive | ByHand] = MappingProxyType(
+    {
+        "abalone": UCIArchive(1, "abalone", ("abalone.data",), _abalone),
+        "california": ByHand("207 missing values were filled from the StatLib original, not from OpenML 45028"),
+        "cpu_small": OpenML(227),
+        "diamonds": OpenML(44979),
+        "house_sales": OpenML(42092),
+        "parkinsons": UCIArchive(189, "parkinsons+telemonitoring", ("parkinsons_updrs.data",), _csv),
+        "wine_quality": UCIArchive(
+            186, "wine+quality", ("winequality-red.csv", "winequality-white.csv"), _wine_quality
+        ),
+        "house_8l": OpenML(218),
+        "pulsar": UCIArchive(372, "htru2", ("HTRU_2.csv",), _pulsar),
+        "sulfur": OpenML(44020),
+        "fifa_wage": ByHand("OpenML 44026 has other features and the logarithm of the target"),
+        "sgemm": UCIArchive(440, "sgemm+gpu+kernel+performance", ("sgemm_product.csv",), _csv),
+        "protein": UCIArchive(265, "physicochemical+properties+of+protein+tertiary+structure", ("CASP.csv",), _csv),
+        "adult": UCIArchive(2, "adult", ("adult.data", "adult.test"), _adult),
+        "bank": UCIArchive(*_BANK, _bank),
+        "churn": OpenML(46911),
+        "fico": OpenML(45554),
+        "marketing": UCIArchive(*_BANK, _marketing),
+        "eeg": UCIArchive(264, "eeg+eye+state", ("EEG Eye State.arff",), _eeg),
+        "gamma": ByHand("it is a balanced subsample of UCI 159, and OpenML 44085 may have drawn other rows"),
+        "ipums": ByHand("it was built from the original of 1997 by the rules of the Grinsztajn benchmark"),
+        "loan_status": OpenML(46434),
+        "air_quality": OpenML(46880),
+        "loan_type": ByHand("it is derived from a snapshot of the World Bank's loans that has no permanent address"),
+        "shuttle": OpenML(40685),
+    }
+)
+"""The source of each data set of the study."""
 
 
 def fetch_dataset(key: str) -> Path:
-    """Fetch a data set of the study into the cache and return its file.
+    """Download a data set of the study into the cache and return its file.
 
-    Nothing is fetched if the table is on this machine already. What the server sends must have the columns, the rows
-    and the content of the registry; the order of the rows is the server's, so that folds may differ from those of
-    another copy. The file appears only when it is complete. Offline mode does not matter: to fetch is to ask for it.
+    Nothing is downloaded if the table is already available. The server's table must have the columns, rows and values
+    of the registry; the rows keep the server's order, so that folds may differ from those of another copy. The file
+    appears only when it is complete. Offline mode is ignored: it concerns automatic downloads only.
 
     Parameters
     ----------
@@ -44,9 +174,9 @@ def fetch_dataset(key: str) -> Path:
     Raises
     ------
     DatasetUnavailableError
-        If the server cannot be reached, does not have the table or sends something else, or if no server has it.
+        If the server cannot be reached or sends no such table, or if no server provides the table.
     DatasetMismatchError
-        If the server's table is not the one of the study.
+        If the server's table does not match the registry.
     """
     spec = get_spec(key)
     place = find_dataset(key)
@@ -56,7 +186,10 @@ def fetch_dataset(key: str) -> Path:
     problems = frame_problems(frame, spec)
     if problems:
         raise _mismatch(spec, "; ".join(problems))
-    return _write(frame, cache_folder() / f"{key}.parquet")
+    path = cache_folder() / f"{key}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, lambda file: frame.to_parquet(file, index=False))
+    return path
 
 
 def _fetch_table(spec: DatasetSpec) -> pd.DataFrame:
@@ -64,17 +197,17 @@ def _fetch_table(spec: DatasetSpec) -> pd.DataFrame:
     if isinstance(source, ByHand):
         raise DatasetUnavailableError(
             f"data set {spec.key!r} ({spec.reference}) cannot be built from a download: {source.reason}. "
-            f"Next: {_own_copy(spec)}"
+            f"Next: {_use_copy(spec)}"
         )
     return _fetch_uci(source, spec) if isinstance(source, UCIArchive) else _fetch_openml(source, spec)
 
 
 def _fetch_openml(source: OpenML, spec: DatasetSpec) -> pd.DataFrame:
     try:
-        with _patience(TIMEOUT):
+        with _timeout(TIMEOUT):
             table: pd.DataFrame = fetch_openml(
                 data_id=source.data_id,
-                target_column=None,  # all columns alike
+                target_column=None,  # the target is a column like the others
                 as_frame=True,
                 parser="pandas",
                 cache=False,
@@ -95,12 +228,12 @@ def _fetch_uci(source: UCIArchive, spec: DatasetSpec) -> pd.DataFrame:
         raise _unavailable(spec, url, error) from error
     try:
         return source.read(*members)
-    except (ValueError, KeyError, AttributeError) as error:  # the table has another form than the recipe knows
+    except (ValueError, KeyError, AttributeError) as error:  # the table does not have the format of the recipe
         raise _mismatch(spec, f"it cannot be read ({str(error).strip()})") from error
 
 
 def _member(archive: bytes, name: str) -> bytes:
-    """Return a file of an archive; ``outer.zip/inner`` is in an archive in it."""
+    """Return a file of an archive; ``outer.zip/inner`` is a file of an archive in the archive."""
     outer, inside, inner = name.partition(".zip/")
     with zipfile.ZipFile(io.BytesIO(archive)) as files:
         content = files.read(f"{outer}.zip" if inside else name)
@@ -108,7 +241,7 @@ def _member(archive: bytes, name: str) -> bytes:
 
 
 def _conform(table: pd.DataFrame, spec: DatasetSpec) -> pd.DataFrame:
-    """Return the columns of the registry, numbers as numbers and text as text."""
+    """Return the columns of the registry with the types of the registry."""
     table = table.rename(columns=lambda name: str(name).strip())
     absent = [name for name in spec.columns if name not in table.columns]
     if absent:
@@ -123,21 +256,14 @@ def _conform(table: pd.DataFrame, spec: DatasetSpec) -> pd.DataFrame:
 
 
 def _as_text(column: "pd.Series[str]") -> "pd.Series[str]":
-    """Return a column as text; 1.0 is written as 1, and what is missing stays missing."""
+    """Return a column as text; 1.0 becomes "1", and missing values stay missing."""
     values = [int(value) if isinstance(value, float) and value.is_integer() else value for value in column]
     return pd.Series([None if pd.isna(value) else str(value).strip() for value in values], index=column.index)
 
 
-def _write(frame: pd.DataFrame, path: Path) -> Path:
-    """Write a table, of which whoever reads finds all or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, lambda file: frame.to_parquet(file, index=False))
-    return path
-
-
 @contextlib.contextmanager
-def _patience(seconds: float) -> Iterator[None]:
-    """Bound how long connections may be silent: scikit-learn's function opens them without a limit."""
+def _timeout(seconds: float) -> Iterator[None]:
+    """Set a timeout for all new connections: scikit-learn's function opens them without one."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(seconds)
     try:
@@ -151,27 +277,28 @@ def _unavailable(spec: DatasetSpec, url: str, error: Exception) -> DatasetUnavai
         reason = f"the server answered {error.code} ({error.reason})"
         error.close()
     elif isinstance(error, zipfile.BadZipFile):
-        reason = "the server sent something that is no ZIP archive"
+        reason = "the answer of the server is not a ZIP archive"
     elif isinstance(error, KeyError):
         reason = f"the server's archive lacks a file ({error.args[0]})"
     else:
         reason = f"{type(error).__name__}: {error}"
-    return DatasetUnavailableError(f"data set {spec.key!r} could not be fetched from {url}: {reason}. {_next(spec)}")
+    return DatasetUnavailableError(f"data set {spec.key!r} could not be downloaded from {url}: {reason}. {_next(spec)}")
 
 
-def _mismatch(spec: DatasetSpec, what: str) -> DatasetMismatchError:
+def _mismatch(spec: DatasetSpec, difference: str) -> DatasetMismatchError:
     return DatasetMismatchError(
-        f"what {SOURCES[spec.key].label} sent is not the table of data set {spec.key!r}: {what}. Nothing was kept. "
-        f"{_next(spec)} To use the server's table as it is, download it and read it with knotwork.datasets.read_table."
+        f"the table from {SOURCES[spec.key].label} does not match data set {spec.key!r}: {difference}. "
+        f"Nothing was kept. {_next(spec)} To use the server's table anyway, download it and read it with "
+        "knotwork.datasets.read_table."
     )
 
 
 def _next(spec: DatasetSpec) -> str:
-    return f"Next: try again later, or {_own_copy(spec)}"
+    return f"Next: try again later, or {_use_copy(spec)}"
 
 
-def _own_copy(spec: DatasetSpec) -> str:
+def _use_copy(spec: DatasetSpec) -> str:
     return (
-        f"put {spec.key}.parquet into a folder and set KNOTWORK_DATA to it. With KNOTWORK_OFFLINE=1 no server is "
-        "asked; the sets sk_diabetes, sk_breast_cancer, sk_wine and sk_iris need none."
+        f"put {spec.key}.parquet into a folder and set KNOTWORK_DATA to it. KNOTWORK_OFFLINE=1 disables downloads; "
+        "sk_diabetes, sk_breast_cancer, sk_wine and sk_iris need none."
     )

@@ -1,4 +1,4 @@
-"""A user's own table as a data set."""
+"""Reading users' files as data sets."""
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -15,9 +15,8 @@ from pandas.api import types
 
 from knotwork._checks import argument_error, check_bool, check_choice, listed, type_error
 from knotwork._tables import ADVICE
-from knotwork.datasets._checksums import file_sha256
-from knotwork.datasets._rows import complete_rows
-from knotwork.datasets._table import Dataset
+from knotwork.datasets._storage import file_sha256
+from knotwork.datasets._table import Dataset, complete_rows
 from knotwork.errors import ColumnError, ColumnTypeError
 from knotwork.knots._columns import TASKS, infer_task
 
@@ -31,7 +30,7 @@ READERS: Mapping[str, Callable[[Path], pd.DataFrame]] = MappingProxyType(
         ".feather": pd.read_feather,
     }
 )
-"""How a file is read, by its suffix."""
+"""The function that reads a file, by suffix."""
 
 
 def read_table(
@@ -44,21 +43,21 @@ def read_table(
 ) -> Dataset:
     r"""Read a user's CSV, Parquet, Arrow or Feather file as a data set.
 
-    Numbers and truth values are numerical features, text and categories are categorical ones; a column in which all
-    is missing is left out. Dates, lists and infinite numbers are refused, with the name of the column.
+    Columns of numbers and booleans become numerical features, columns of text and categories categorical ones; columns
+    without any value are dropped. Dates, lists and infinite numbers raise an error that names the column.
 
     Parameters
     ----------
     path : str or path
-        The file; its suffix says what it is (`READERS`).
+        The file; its suffix determines the format (`READERS`).
     target : str
         Name of the target column.
     task : {"regression", "classification"}, optional
-        What is predicted; otherwise inferred from the target: labels and few whole numbers are classes.
+        Kind of prediction; by default classification if the target has text labels or few distinct integers.
     categorical : iterable of str, optional
-        Columns to take as categories though they are numbers.
+        Numerical columns to treat as categorical.
     drop_missing : bool
-        Whether to remove rows with missing values; if not, only rows with a missing target are removed.
+        Whether to remove rows with missing values; otherwise only rows with a missing target are removed.
 
     Examples
     --------
@@ -76,15 +75,17 @@ def read_table(
         check_choice(task, "task", TASKS)
     frame = read_frame(path)
     check_columns(frame, [target], "target", path)
-    listed_columns = _check_listed(categorical)
-    check_columns(frame, listed_columns, "categorical", path)
-    if target in listed_columns:
-        raise argument_error("categorical", "not hold the target", target, "Pass task='classification' instead.")
-    numerical, texts, empty = _roles(frame.drop(columns=target), listed_columns)
+    if isinstance(categorical, str):
+        raise type_error("categorical", "be a list of names", categorical, f"Pass [{categorical!r}].")
+    chosen = list(categorical or ())
+    check_columns(frame, chosen, "categorical", path)
+    if target in chosen:
+        raise argument_error("categorical", "not contain the target", target, "Pass task='classification' instead.")
+    numerical, texts, empty = _roles(frame.drop(columns=target), chosen)
     used = [*numerical, *texts, target]
     n_rows = len(frame)
     frame, note = complete_rows(frame[used], used if drop_missing else [target])
-    notes = [f"column {name!r} left out: all of it is missing" for name in empty] + ([note] if note else [])
+    notes = [f"column {name!r} dropped: it has no values" for name in empty] + ([note] if note else [])
     return Dataset(
         name=path.stem,
         frame=frame,
@@ -105,43 +106,37 @@ def _check_path(path: str | PathLike[str]) -> Path:
         raise argument_error("path", f"end in one of {listed(READERS)}", str(path), "Convert the file, or rename it.")
     if not path.is_file():
         folder = path.parent
-        close = get_close_matches(path.name, [each.name for each in folder.iterdir()]) if folder.is_dir() else []
+        close = get_close_matches(path.name, [file.name for file in folder.iterdir()]) if folder.is_dir() else []
         hint = f"Did you mean {listed(close)}?" if close else f"The current folder is {Path.cwd()}."
         raise argument_error("path", "be a file that exists", str(path), hint)
     return path
 
 
 def read_frame(path: str | PathLike[str]) -> pd.DataFrame:
-    """Read a user's file as it is, by its suffix; blanks around the names of columns are taken away.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; its suffix says what it is (`READERS`).
-    """
+    """Read a file in the format of its suffix (`READERS`); spaces around column names are removed."""
     path = _check_path(path)
     try:
         frame = READERS[path.suffix.lower()](path)
     except pd.errors.EmptyDataError:
         frame = pd.DataFrame()
-    except (OSError, ValueError) as error:  # the errors of pyarrow and of pandas' parsers are kinds of these
+    except (OSError, ValueError) as error:  # those of pyarrow and of pandas' parsers are subclasses
         raise argument_error(
             "path",
-            f"be a {path.suffix.lower()} file that can be read",
+            f"be a readable {path.suffix.lower()} file",
             str(path),
-            f"The reader says: {str(error).strip()}",
+            f"The reader reports: {str(error).strip()}",
         ) from error
     if frame.empty:
         raise ColumnError(f"{path} has no rows. A header and at least one row are needed.")
     frame.columns = pd.Index([str(name).strip() for name in frame.columns])
-    repeated = sorted(set(frame.columns[frame.columns.duplicated()]))
-    if repeated:
-        raise ColumnError(f"{path} has columns of the same name: {listed(repeated)}. Rename them.")
+    duplicates = sorted(set(frame.columns[frame.columns.duplicated()]))
+    if duplicates:
+        raise ColumnError(f"{path} has duplicate columns: {listed(duplicates)}. Rename them.")
     return frame
 
 
 def check_columns(frame: pd.DataFrame, names: Iterable[str], argument: str, path: Path) -> None:
-    """Refuse names that are not columns of a table, with the nearest that are."""
+    """Raise an error for a name that is not a column, with the most similar column names."""
     for name in names:
         if name not in frame.columns:
             close = get_close_matches(str(name), list(frame.columns), n=3, cutoff=0.5)
@@ -149,14 +144,8 @@ def check_columns(frame: pd.DataFrame, names: Iterable[str], argument: str, path
             raise argument_error(argument, f"name a column of {path.name}", name, hint)
 
 
-def _check_listed(categorical: Iterable[str] | None) -> list[str]:
-    if isinstance(categorical, str):
-        raise type_error("categorical", "be a list of names", categorical, f"Pass [{categorical!r}].")
-    return list(categorical or ())
-
-
 def _roles(features: pd.DataFrame, chosen: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """Return the names of the numerical and of the categorical columns, and of those without any value."""
+    """Return the names of the numerical columns, the categorical columns, and the columns without any value."""
     numerical, texts, empty = [], [], []
     for name in features.columns:
         column = features[name]
@@ -172,7 +161,7 @@ def _roles(features: pd.DataFrame, chosen: list[str]) -> tuple[list[str], list[s
 
 
 def target_labels(column: "pd.Series[Any]", *, had_missing: bool) -> npt.NDArray[Any]:
-    """Return the target that tells the task; whole numbers among missing values were read as floats."""
+    """Return the target for `infer_task`; integers that were read as floats because of missing values are converted."""
     values = column.to_numpy()
     if had_missing and values.dtype.kind == "f" and (values == np.rint(values)).all():
         return values.astype(np.int64)
@@ -180,16 +169,16 @@ def target_labels(column: "pd.Series[Any]", *, had_missing: bool) -> npt.NDArray
 
 
 def _is_text(column: "pd.Series[Any]") -> bool:
-    """Return whether a column holds categories, text, or text among numbers."""
+    """Return whether a column holds categories, text, or text mixed with numbers."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return True
     return types.infer_dtype(column, skipna=True) in ("string", "mixed-integer")
 
 
 def _advice(column: "pd.Series[Any]") -> str:
-    """Return why a column is not taken, and what to do."""
+    """Return the reason why a column is not supported, and the next step."""
     kind = nw.from_native(column, series_only=True).dtype
-    for refused, advice in ADVICE.items():
-        if kind == refused:
+    for unsupported, advice in ADVICE.items():
+        if kind == unsupported:
             return advice
     return f"holds {types.infer_dtype(column)} values. Convert it to numbers or text"

@@ -1,64 +1,99 @@
-"""Loading a data set by its key: from this machine, and otherwise from the server it comes from."""
+"""Loading data sets by key, and a list of all that are available."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
 from knotwork._checks import check_bool
-from knotwork.datasets._embedded import EMBEDDED, load_embedded
-from knotwork.datasets._fetching import fetch_dataset
-from knotwork.datasets._folders import cache_folder, find_dataset, is_offline
+from knotwork.datasets._fetching import SOURCES, ByHand, fetch_dataset
 from knotwork.datasets._registry import DATASETS, DatasetSpec, get_spec, unknown_key
-from knotwork.datasets._rows import SUBSAMPLE_SEED, complete_rows, draw_rows
+from knotwork.datasets._storage import cache_folder, content_sha256, find_dataset, is_offline, read_verified
 from knotwork.datasets._synthetic import SYNTHETIC, SYNTHETIC_SEED
-from knotwork.datasets._table import Dataset
-from knotwork.datasets._verify import read_verified
+from knotwork.datasets._table import SUBSAMPLE_SEED, Dataset, complete_rows, draw_rows
 from knotwork.errors import DatasetUnavailableError
 
-__all__ = ["KEYS", "load_dataset"]
+__all__ = ["EMBEDDED", "KEYS", "DatasetSummary", "load_dataset", "summarise_datasets"]
+
+EMBEDDED: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "sk_diabetes": partial(load_diabetes, scaled=False),
+        "sk_breast_cancer": load_breast_cancer,
+        "sk_wine": load_wine,
+        "sk_iris": load_iris,
+    }
+)
+"""The loaders of scikit-learn's embedded tables by key; all columns are numerical."""
 
 KEYS = (*DATASETS, *EMBEDDED, *SYNTHETIC)
-"""Every key that `load_dataset` takes: the study's, those that come with scikit-learn, those that are drawn."""
+"""All keys that `load_dataset` accepts: data sets of the study, tables of scikit-learn, synthetic problems."""
 
 
 def load_dataset(key: str, *, offline: bool = False, drop_missing: bool = True) -> Dataset:
     """Load a data set by its key.
 
-    A data set of the study is looked for in the folder that KNOTWORK_DATA names, then in the cache; if it is in
-    neither, it is fetched, checked and kept in the cache. A file that is not the table of the study is an error.
-    SGEMM and Shuttle are subsampled as in the paper, always to the same rows. What comes with scikit-learn, and
-    what is drawn, needs no file.
+    A data set of the study is read from the folder KNOTWORK_DATA or else from the cache; if it is in neither, it is
+    downloaded, checked and stored in the cache. A file that does not match the registry raises an error. SGEMM and
+    Shuttle are subsampled as in the paper, always to the same rows. Tables of scikit-learn and synthetic problems need
+    no file.
 
     Parameters
     ----------
     key : str
         One of `KEYS`.
     offline : bool
-        Whether to raise `DatasetUnavailableError` rather than use the network; so does KNOTWORK_OFFLINE=1.
+        Whether to raise `DatasetUnavailableError` instead of using the network; KNOTWORK_OFFLINE=1 does the same.
     drop_missing : bool
-        Whether to remove rows with missing values; if not, only rows with a missing target are removed. The tables
-        of the study have none.
+        Whether to remove rows with missing values; otherwise only rows with a missing target are removed. The tables of
+        the study have no missing values.
 
     Examples
     --------
     >>> diabetes = load_dataset("sk_diabetes")
     >>> diabetes.n_rows, diabetes.task
     (442, 'regression')
+    >>> sorted(set(load_dataset("sk_iris").target_values()))
+    ['setosa', 'versicolor', 'virginica']
     """
     check_bool(offline, "offline")
     check_bool(drop_missing, "drop_missing")
     if not isinstance(key, str) or key not in KEYS:
         raise unknown_key(key, KEYS)
     if key in EMBEDDED:
-        return load_embedded(key)
+        return _load_embedded(key)
     if key in SYNTHETIC:
         return SYNTHETIC[key](seed=SYNTHETIC_SEED)
-    return _load(get_spec(key), offline=offline or is_offline(), drop_missing=drop_missing)
+    return _load_file(get_spec(key), offline=offline or is_offline(), drop_missing=drop_missing)
 
 
-def _load(spec: DatasetSpec, *, offline: bool, drop_missing: bool) -> Dataset:
+def _load_embedded(key: str) -> Dataset:
+    """Load a table of scikit-learn; class codes are replaced by class names."""
+    data = EMBEDDED[key](as_frame=True)
+    is_regression = data.target.dtype.kind == "f"
+    labels = None if is_regression else np.asarray([str(name) for name in data.target_names], dtype=object)
+    frame = data.data.assign(target=data.target if labels is None else labels[data.target])
+    return Dataset(
+        name=key,
+        frame=frame,
+        target="target",
+        task="regression" if is_regression else "classification",
+        numerical=tuple(data.feature_names),
+        categorical=(),
+        sha256=content_sha256(frame, () if is_regression else ("target",)),
+    )
+
+
+def _load_file(spec: DatasetSpec, *, offline: bool, drop_missing: bool) -> Dataset:
     place = find_dataset(spec.key)
     if place is None and offline:
         raise DatasetUnavailableError(
-            f"data set {spec.key!r} is not on this machine, and offline mode forbids to fetch it. Next: set "
-            f"KNOTWORK_DATA to a folder with {spec.key}.parquet, or run 'knotwork datasets fetch {spec.key}' with a "
-            f"network, which fills {cache_folder()}."
+            f"data set {spec.key!r} is not available on this machine, and offline mode forbids downloading it. Next: "
+            f"set KNOTWORK_DATA to a folder with {spec.key}.parquet, or run 'knotwork datasets fetch {spec.key}' with "
+            f"network access, which stores it in {cache_folder()}."
         )
     path = fetch_dataset(spec.key) if place is None else place.path
     frame, sha256 = read_verified(path, spec)
@@ -81,3 +116,54 @@ def _load(spec: DatasetSpec, *, offline: bool, drop_missing: bool) -> Dataset:
         spec=spec,
         notes=tuple(notes),
     )
+
+
+@dataclass(frozen=True)
+class DatasetSummary:
+    """One row of the list of data sets.
+
+    Parameters
+    ----------
+    key, task : str
+        The data set and its task.
+    n_rows, n_numerical, n_categorical : int
+        Number of rows and of feature columns.
+    n_drawn : int or None
+        Number of rows that the study draws; None for all.
+    where : str
+        The folder that contains its file, or the source that provides it.
+    """
+
+    key: str
+    task: str
+    n_rows: int
+    n_numerical: int
+    n_categorical: int
+    n_drawn: int | None
+    where: str
+
+
+def summarise_datasets() -> list[DatasetSummary]:
+    """Return a summary of every data set; nothing is downloaded, and no file is read.
+
+    Examples
+    --------
+    >>> [summary.key for summary in summarise_datasets()][:2]
+    ['abalone', 'california']
+    """
+    return [_summarise_file(key) if key in DATASETS else _summarise_embedded(key) for key in KEYS]
+
+
+def _summarise_file(key: str) -> DatasetSummary:
+    spec, place, source = DATASETS[key], find_dataset(key), SOURCES[key]
+    elsewhere = source.label if isinstance(source, ByHand) else f"fetch: {source.label}"
+    where = elsewhere if place is None else place.origin
+    return DatasetSummary(
+        key, spec.task, spec.n_rows, len(spec.numerical), len(spec.categorical), spec.subsample, where
+    )
+
+
+def _summarise_embedded(key: str) -> DatasetSummary:
+    data = load_dataset(key)
+    where = "drawn" if key in SYNTHETIC else "scikit-learn"
+    return DatasetSummary(key, data.task, data.n_rows, len(data.numerical), len(data.categorical), None, where)

@@ -1,4 +1,4 @@
-"""The 25 data sets of the study: what each holds, where it comes from, and how its table is recognised."""
+"""The registry of the 25 data sets of the study: columns, sources and checksums."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -17,7 +17,7 @@ __all__ = ["DATASETS", "DatasetSpec", "get_spec", "unknown_key"]
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """What is known of a data set of the study before its table is read.
+    """A data set of the study, as the registry describes it.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class DatasetSpec:
     abbreviation, title : str
         Its names in the paper.
     task : {"regression", "classification"}
-        What is predicted.
+        Kind of prediction.
     n_classes : int or None
         Number of classes; None for regression.
     target : str
@@ -34,17 +34,17 @@ class DatasetSpec:
     numerical, categorical : tuple of str
         Names of the feature columns.
     n_rows : int
-        Rows of the table, before any are drawn.
+        Number of rows of the full table.
     subsample : int or None
-        How many rows the study draws; None for all.
+        Number of rows that the study draws; None for all.
     reference : str
-        Where the paper says the table comes from.
+        Source of the table according to the paper.
     deviation : str
-        How the table differs from what the paper used; empty if it does not.
+        Differences from the table of the paper; empty if there are none.
     sha256 : str
-        Checksum of the bytes of the table as a Parquet file.
+        SHA-256 of the bytes of the Parquet file.
     content_sha256 : str
-        Checksum of what the table holds (`content_sha256`), which a table built again must have.
+        Checksum of the values, which does not depend on the file format, the row order and the column types.
     """
 
     key: str
@@ -66,30 +66,32 @@ class DatasetSpec:
         check_choice(self.task, "task", TASKS)
         check_int(self.n_rows, "n_rows", 1)
         if (self.n_classes is None) == (self.task == "classification"):
-            raise argument_error("n_classes", f"be given for classification alone, and task is {self.task!r}", None)
+            raise argument_error(
+                "n_classes", f"be given only for classification, and task={self.task!r}", self.n_classes
+            )
         if len(set(self.columns)) != len(self.columns):
             raise argument_error("columns", "be distinct", self.columns)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of all columns: the numerical, the categorical, the target."""
+        """Names of all columns: numerical, categorical, target."""
         return (*self.numerical, *self.categorical, self.target)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Names of the columns that hold text: the categorical, and the target of a classification."""
+        """Names of the text columns: categorical features, and the target of a classification."""
         return (*self.categorical, *((self.target,) if self.task == "classification" else ()))
 
 
 def unknown_key(key: object, keys: Collection[str]) -> ArgumentError:
-    """Return the error for a key that no data set has: close matches, or else all keys."""
+    """Return the error for an unknown key, with close matches or else all keys."""
     close = get_close_matches(key, keys, n=3, cutoff=0.5) if isinstance(key, str) else []
-    hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"There are {listed(keys, most=40)}."
+    hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"Available keys: {listed(keys, most=40)}."
     return argument_error("key", "be the key of a data set", key, hint)
 
 
 def get_spec(key: str) -> DatasetSpec:
-    """Return the entry of a data set of the study.
+    """Return the registry's entry of a data set of the study.
 
     Examples
     --------
@@ -102,15 +104,15 @@ def get_spec(key: str) -> DatasetSpec:
 
 
 def _read_registry() -> Mapping[str, DatasetSpec]:
-    """Read the entries; an unknown or missing field is an error of the dataclass."""
+    """Read the entries; the dataclass raises an error for an unknown or missing field."""
     entries = json.loads(resources.files(__package__).joinpath("registry.json").read_text(encoding="utf-8"))
     lists = {field.name for field in fields(DatasetSpec) if field.type == tuple[str, ...]}
-    specs = []
+    specs: dict[str, DatasetSpec] = {}
     for entry in entries:
         values: dict[str, Any] = {name: tuple(value) if name in lists else value for name, value in entry.items()}
-        specs.append(DatasetSpec(**values))
-    return MappingProxyType({spec.key: spec for spec in specs})
+        specs[entry["key"]] = DatasetSpec(**values)
+    return MappingProxyType(specs)
 
 
 DATASETS = _read_registry()
-"""The data sets of the study by their keys, in the order of the paper."""
+"""The data sets of the study by key, in the order of the paper."""

@@ -1,4 +1,4 @@
-"""The synthetic problems of the paper, drawn with explicit seeds, alike on every machine."""
+"""The synthetic problems of the paper, drawn with explicit random seeds, identical on every machine."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.special import expit
 
 from knotwork._checks import check_int
-from knotwork.datasets._checksums import content_sha256
+from knotwork.datasets._storage import content_sha256
 from knotwork.datasets._table import Dataset
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
 FloatArray = npt.NDArray[np.float64]
 
 SYNTHETIC_SEED = 42
-"""The seed of the tables that are loaded by their key."""
+"""Random seed of the tables that are loaded by key."""
 
 
 def ablation_function(x: npt.ArrayLike) -> FloatArray:
@@ -48,16 +48,16 @@ def ablation_function(x: npt.ArrayLike) -> FloatArray:
 
 
 def synthetic_ablation(n_rows: int = 20_000, *, seed: int) -> Dataset:
-    """Draw the table of the ablation: one feature that informs, one that does not, and a noisy target.
+    """Draw the table of the ablation: an informative feature, a correlated one, and a noisy target.
 
-    The figure of knots that move during training uses the same table.
+    The figure of knot movement during training uses the same table.
 
     Parameters
     ----------
     n_rows : int
-        Rows; the paper does not say how many.
+        Number of rows; the paper does not state it.
     seed : int
-        Seed of the draw.
+        Random seed.
 
     Notes
     -----
@@ -94,19 +94,19 @@ def illustration_curve(x: npt.ArrayLike) -> FloatArray:
 
 
 def synthetic_regression(n_rows: int = 2500, *, seed: int) -> Dataset:
-    """Draw the regression problem of one feature that illustrates the encodings.
+    """Draw the regression problem with one feature that illustrates the encodings.
 
     Parameters
     ----------
     n_rows : int
-        Rows.
+        Number of rows.
     seed : int
-        Seed of the draw.
+        Random seed.
 
     Notes
     -----
-    x is from Uniform(0, 1), y = f(x) + e with f the `illustration_curve` and e from N(0, 0.04). The paper writes the
-    variance in this place, as in N(0, 0.10^2) for the ablation, so that the standard deviation is 0.2.
+    x is from Uniform(0, 1), y = f(x) + e with f the `illustration_curve` and e from N(0, 0.04). As in
+    N(0, 0.10^2) of the ablation, the second number is the variance: the standard deviation is 0.2.
 
     Examples
     --------
@@ -136,14 +136,14 @@ def illustration_probability(x: npt.ArrayLike) -> FloatArray:
 
 
 def synthetic_classification(n_rows: int = 2500, *, seed: int) -> Dataset:
-    """Draw the classification problem of one feature that illustrates the encodings.
+    """Draw the classification problem with one feature that illustrates the encodings.
 
     Parameters
     ----------
     n_rows : int
-        Rows.
+        Number of rows.
     seed : int
-        Seed of the draw.
+        Random seed.
 
     Notes
     -----
@@ -161,14 +161,14 @@ def synthetic_classification(n_rows: int = 2500, *, seed: int) -> Dataset:
 
 
 def encoding_illustration(n_rows: int = 44, *, seed: int) -> FloatArray:
-    """Draw the values that the picture of the encodings shows; there is no target.
+    """Draw the values of the figure of the encodings; there is no target.
 
     Parameters
     ----------
     n_rows : int
-        Values.
+        Number of values.
     seed : int
-        Seed of the draw.
+        Random seed.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def _generator(n_rows: int, seed: int) -> np.random.Generator:
 
 
 def _dataset(name: str, frame: pd.DataFrame, task: str, seed: int) -> Dataset:
-    """Return a table, its numbers rounded to float32: the last bit of a sine is not the same on every machine."""
+    """Return a data set with numbers rounded to float32: the last bits of a sine differ between machines."""
     numbers = frame.select_dtypes("float64").columns
     frame = frame.astype(dict.fromkeys(numbers, np.float32)).astype(dict.fromkeys(numbers, np.float64))
     return Dataset(
@@ -218,4 +218,4 @@ SYNTHETIC: Mapping[str, Callable[..., Dataset]] = MappingProxyType(
         "illustration_classification": synthetic_classification,
     }
 )
-"""For each key the function that draws the table; it takes `n_rows` and `seed`."""
+"""The functions that draw the tables, by key; they take `n_rows` and `seed`."""

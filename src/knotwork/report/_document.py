@@ -63,7 +63,7 @@ from knotwork.report._words import (
     list_sources,
 )
 from knotwork.study import load_results
-from knotwork.study._manifest import read_manifests
+from knotwork.study._records import read_manifests
 
 __all__ = ["load_plans", "load_records", "make_report", "report_folder"]
 

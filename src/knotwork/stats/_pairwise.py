@@ -1,4 +1,4 @@
-"""Methods compared in pairs: Wilcoxon's signed-rank test with Holm's correction, and counts of wins."""
+"""Methods compared in pairs: Wilcoxon's signed-rank test, counts of wins, and the t-test over folds."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -6,30 +6,29 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata, wilcoxon
+from scipy.stats import t as student
 
 from knotwork._checks import argument_error, check_bool, check_int
-from knotwork.stats._scores import check_not_negative, read_scores
+from knotwork.stats._scores import Floats, check_fraction, check_not_negative, read_scores
 
-__all__ = ["PairwiseResult", "wilcoxon_holm", "wins"]
-
-Floats = npt.NDArray[np.float64]
+__all__ = ["FoldComparison", "PairwiseResult", "compare_folds", "wilcoxon_holm", "wins"]
 
 _EXACT_UP_TO = 50
-"""Differences up to which p-values are exact, as in SciPy."""
+"""Number of differences up to which p-values are exact, as in SciPy."""
 
 
 @dataclass(frozen=True, eq=False)
 class PairwiseResult:
-    """What `wilcoxon_holm` found.
+    """The result of `wilcoxon_holm`.
 
     Attributes
     ----------
     p : ndarray of shape (k, k)
-        Two-sided p-value of each pair, symmetric, with ones on the diagonal.
+        Two-sided p-value of each pair; symmetric, with ones on the diagonal.
     adjusted : ndarray of shape (k, k)
-        The same after Holm's correction for the pairs that were compared.
+        The p-values after Holm's correction for the number of pairs.
     direction : ndarray of shape (k, k)
-        1 where the method of the row is better by its signed ranks, -1 where that of the column is, 0 where neither.
+        1 where the signed ranks favour the row's method, -1 where they favour the column's, 0 where neither.
     """
 
     p: Floats
@@ -38,20 +37,20 @@ class PairwiseResult:
 
 
 def wilcoxon_holm(scores: npt.ArrayLike, lower_is_better: bool = True, *, control: int | None = None) -> PairwiseResult:
-    """Compare pairs of methods by Wilcoxon's signed-rank test, corrected by Holm for their number.
+    """Compare pairs of methods by Wilcoxon's signed-rank test with Holm's correction.
 
-    Blocks in which the two methods tie are left out, as Wilcoxon did (SciPy's ``zero_method="wilcox"``); if they tie in
-    all, p is 1. Missing and infinite scores are refused, and so is a single block.
+    Blocks in which the two methods tie are dropped (SciPy's ``zero_method="wilcox"``); if they tie in all blocks, p is
+    1. Missing and infinite scores and a single block raise an error.
 
     Parameters
     ----------
     scores : array-like of shape (n_blocks, n_methods)
         One row per block, one column per method; at least 2 of each.
     lower_is_better : bool, default=True
-        Which method is the better one. The p-values do not depend on it, the directions do.
+        Whether low scores are good. The directions depend on it, the p-values do not.
     control : int, optional
-        Position of a method with which the others are compared. There are then n_methods - 1 pairs to correct for;
-        the p-values of all others are 1. By default, all pairs are compared.
+        Position of a method that the others are compared with: the correction is then for n_methods - 1 pairs, and
+        the p-values of all other pairs are 1. By default, all pairs are compared.
 
     Returns
     -------
@@ -60,11 +59,11 @@ def wilcoxon_holm(scores: npt.ArrayLike, lower_is_better: bool = True, *, contro
 
     Notes
     -----
-    W is the smaller one of the sums of the ranks of positive and of negative differences, ties sharing the average.
-    Where up to 50 blocks remain, ``p = min(1, 2 P(W' <= W))`` is exact, with W' the sum of the same ranks, each taken
-    or left with probability 1/2; SciPy gives the same without ties, and with ties for up to 13 blocks, beyond which it
-    goes over to the normal approximation. With more than 50 blocks p is SciPy's approximation.
-    Holm: with p_(1) <= ... <= p_(M) over the M pairs, the adjusted values are
+    W is the smaller of two sums: the ranks of positive and of negative differences, where ties share the average rank.
+    With up to 50 remaining blocks, ``p = min(1, 2 P(W' <= W))`` is exact, where W' is the sum of a random subset of the
+    same ranks, each included with probability 1/2. SciPy gives the same value without ties, and with ties for up to 13
+    blocks. With more than 50 blocks, p is SciPy's normal approximation.
+    Holm's correction: with p_(1) <= ... <= p_(M) over the M pairs, the adjusted values are
     ``max_{i <= j} min(1, (M - i + 1) p_(i))``.
 
     Examples
@@ -80,12 +79,12 @@ def wilcoxon_holm(scores: npt.ArrayLike, lower_is_better: bool = True, *, contro
         raise argument_error("control", f"be the position of one of the {k} methods", control)
     pairs = [pair for pair in combinations(range(k), 2) if control is None or control in pair]
     first, second = np.array(pairs).T
-    found = [_signed_rank(signed[:, i] - signed[:, j]) for i, j in zip(first, second, strict=True)]
-    p_values = np.array([p for p, _ in found])
+    tests = [_signed_rank(signed[:, i] - signed[:, j]) for i, j in zip(first, second, strict=True)]
+    p_values = np.array([p for p, _ in tests])
     p, adjusted, direction = np.ones((k, k)), np.ones((k, k)), np.zeros((k, k), dtype=np.int64)
     p[first, second] = p[second, first] = p_values
     adjusted[first, second] = adjusted[second, first] = _holm(p_values)
-    direction[first, second] = [sign for _, sign in found]
+    direction[first, second] = [sign for _, sign in tests]
     return PairwiseResult(p, adjusted, direction - direction.T)
 
 
@@ -94,6 +93,7 @@ def _signed_rank(differences: Floats) -> tuple[float, int]:
     rest = differences[differences != 0]
     if rest.size == 0:
         return 1.0, 0
+    # Averages of tied ranks are multiples of one half: doubled, they are exact as integers.
     doubled = np.rint(2 * rankdata(np.abs(rest))).astype(np.int64)
     positive, negative = int(doubled[rest > 0].sum()), int(doubled[rest < 0].sum())
     exact = rest.size <= _EXACT_UP_TO
@@ -102,7 +102,7 @@ def _signed_rank(differences: Floats) -> tuple[float, int]:
 
 
 def _exact_p(terms: npt.NDArray[np.int64], smaller: int) -> float:
-    """Return twice the probability that a sum over `terms`, each taken or left at even odds, is at most `smaller`."""
+    """Return twice the probability that the sum of a random subset of `terms` is at most `smaller`, at most 1."""
     chances = np.zeros(smaller + 1)
     chances[0] = 1.0
     for term in terms.tolist():
@@ -113,7 +113,7 @@ def _exact_p(terms: npt.NDArray[np.int64], smaller: int) -> float:
 
 
 def _holm(p_values: Floats) -> Floats:
-    """Return p-values of shape (m,) as adjusted by Holm, in their order."""
+    """Return p-values of shape (m,) after Holm's correction, in the given order."""
     order = np.argsort(p_values, kind="stable")
     factors = np.arange(len(p_values), 0, -1)
     adjusted = np.empty_like(p_values)
@@ -122,9 +122,9 @@ def _holm(p_values: Floats) -> Floats:
 
 
 def wins(scores: npt.ArrayLike, *, lower_is_better: bool = True, tolerance: float = 0.0) -> npt.NDArray[np.int64]:
-    """Count for each pair of methods the blocks that one wins, ties and loses against the other.
+    """Count for each pair of methods the blocks in which the first wins, ties and loses.
 
-    Missing and infinite scores are refused.
+    Missing and infinite scores raise an error.
 
     Parameters
     ----------
@@ -133,12 +133,12 @@ def wins(scores: npt.ArrayLike, *, lower_is_better: bool = True, tolerance: floa
     lower_is_better : bool, default=True
         Whether the lower score wins.
     tolerance : float, default=0.0
-        Scores that differ by at most this, in units of the score, are a tie.
+        Scores that differ by at most this much count as a tie.
 
     Returns
     -------
     ndarray of shape (n_methods, n_methods, 3)
-        ``[i, j]`` holds the blocks that i wins, ties and loses against j; their sum is the number of blocks.
+        ``[i, j]`` holds the numbers of blocks that i wins, ties and loses against j.
 
     Examples
     --------
@@ -151,3 +151,91 @@ def wins(scores: npt.ArrayLike, *, lower_is_better: bool = True, tolerance: floa
     lead = signed[:, :, None] - signed[:, None, :]
     won = np.count_nonzero(lead > tolerance, axis=0)
     return np.stack([won, len(table) - won - won.T, won.T], axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldComparison:
+    """The result of `compare_folds`.
+
+    Attributes
+    ----------
+    best : int
+        Position of the method with the best mean.
+    mean : ndarray of shape (n_methods,)
+        Mean scores.
+    difference : ndarray of shape (n_methods,)
+        Mean amount by which each method is worse than the best; 0 for the best itself.
+    low, high : ndarray of shape (n_methods,)
+        Ends of the confidence interval of each difference.
+    p, adjusted : ndarray of shape (n_methods,)
+        Two-sided p-value of each difference, before and after Holm's correction; 1 for the best itself.
+    level : float
+        Confidence level of the intervals.
+    """
+
+    best: int
+    mean: Floats
+    difference: Floats
+    low: Floats
+    high: Floats
+    p: Floats
+    adjusted: Floats
+    level: float
+
+
+def compare_folds(
+    scores: npt.ArrayLike, *, test_to_train: float, level: float = 0.95, lower_is_better: bool = True
+) -> FoldComparison:
+    """Compare every method with the best one by the corrected resampled t-test, paired over folds.
+
+    Missing and infinite scores and a single fold raise an error. If a difference is the same in all folds, its interval
+    has no width, and p is 0 (1 if the difference is 0).
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_folds, n_methods)
+        One row per fold, one column per method; at least 2 of each.
+    test_to_train : float
+        Number of test rows divided by number of training rows: ``1 / (n_folds - 1)`` in cross-validation.
+    level : float, default=0.95
+        Confidence level of each interval, between 0 and 1.
+    lower_is_better : bool, default=True
+        Whether low scores are good.
+
+    Returns
+    -------
+    FoldComparison
+        Differences from the best, their intervals and p-values.
+
+    Notes
+    -----
+    Nadeau and Bengio (2003): for k folds, ``t = d / sqrt((1/k + r) s^2)`` with k - 1 degrees of freedom, where d and
+    s^2 are mean and sample variance of the k differences and r is `test_to_train`. The plain paired t-test is r = 0; it
+    treats folds as independent although they share training rows, and reports too many differences as significant.
+    Holm's correction is for the n_methods - 1 comparisons. The best method is chosen by the same scores, so differences
+    from it are slightly too large.
+
+    Examples
+    --------
+    >>> comparison = compare_folds([[1.0, 2.0], [1.1, 2.2], [0.9, 2.1]], test_to_train=0.5)
+    >>> comparison.best, comparison.difference.round(2)
+    (0, array([0. , 1.1]))
+    """
+    table = read_scores(scores, min_blocks=2)
+    level, ratio = check_fraction(level, "level"), check_not_negative(test_to_train, "test_to_train")
+    worse = table if check_bool(lower_is_better, "lower_is_better") else -table
+    n_folds, n_methods = table.shape
+    best = int(worse.mean(axis=0).argmin())
+    gaps = worse - worse[:, [best]]
+    difference = gaps.mean(axis=0)
+    error = np.sqrt((1 / n_folds + ratio) * gaps.var(axis=0, ddof=1))
+    half = error * student.ppf((1 + level) / 2, n_folds - 1)
+    p = np.where(difference == 0, 1.0, 0.0)
+    varies = error > 0
+    p[varies] = 2 * student.sf(np.abs(difference[varies]) / error[varies], n_folds - 1)
+    others = np.arange(n_methods) != best
+    adjusted = np.ones(n_methods)
+    adjusted[others] = _holm(p[others])
+    return FoldComparison(
+        best, table.mean(axis=0), difference, difference - half, difference + half, p, adjusted, level
+    )

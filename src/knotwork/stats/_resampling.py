@@ -1,4 +1,4 @@
-"""Bootstrap intervals: how far average ranks and correlations may be off by the choice of blocks."""
+"""Bootstrap confidence intervals of average ranks and of rank correlations."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,28 +9,26 @@ from scipy.stats import rankdata
 
 from knotwork._checks import argument_error, check_int
 from knotwork.stats._ranking import ranks
-from knotwork.stats._scores import check_fraction, read_numbers, read_scores
+from knotwork.stats._scores import Floats, check_fraction, read_numbers, read_scores
 
 __all__ = ["CorrelationInterval", "RankIntervals", "bootstrap_ranks", "spearman"]
 
-Floats = npt.NDArray[np.float64]
-
 _NUMBERS_AT_ONCE = 1 << 20
-"""Random numbers drawn at a time, which bounds the memory whatever the number of resamples."""
+"""Random numbers drawn at a time: this bounds the memory for any number of resamples."""
 
 
 @dataclass(frozen=True, eq=False)
 class RankIntervals:
-    """What `bootstrap_ranks` found.
+    """The result of `bootstrap_ranks`.
 
     Attributes
     ----------
     mean : ndarray of shape (n_methods,)
-        Average ranks over the blocks at hand.
+        Average ranks over the given blocks.
     low, high : ndarray of shape (n_methods,)
-        Ends of the intervals.
+        Ends of the confidence intervals.
     level : float
-        Their confidence level.
+        Confidence level of the intervals.
     """
 
     mean: Floats
@@ -41,20 +39,20 @@ class RankIntervals:
 
 @dataclass(frozen=True)
 class CorrelationInterval:
-    """What `spearman` found.
+    """The result of `spearman`.
 
     Attributes
     ----------
     rho : float
-        Rank correlation of the values at hand.
+        Rank correlation of the given values.
     low, high : float
-        Ends of the interval.
+        Ends of the confidence interval.
     level : float
-        Its confidence level.
+        Confidence level of the interval.
     n : int
         Number of pairs of values.
     n_undefined : int
-        Resamples left out, because one side of them was constant.
+        Number of resamples that were dropped because one of the two lists was constant.
     """
 
     rho: float
@@ -73,29 +71,29 @@ def bootstrap_ranks(
     seed: int = 0,
     lower_is_better: bool = True,
 ) -> RankIntervals:
-    """Return average ranks with percentile intervals, from blocks drawn again with replacement.
+    """Return average ranks with percentile intervals, from blocks resampled with replacement.
 
-    Whole blocks are drawn, so what one block says about all methods stays together. Blocks are taken as independent: if
-    several share a data set, the intervals come out too narrow. Missing and infinite scores are refused, and so is a
-    single block.
+    Whole blocks are resampled, so the scores of one block stay together. Blocks are assumed to be independent: if
+    several share a data set, the intervals are too narrow. Missing and infinite scores and a single block raise an
+    error.
 
     Parameters
     ----------
     scores : array-like of shape (n_blocks, n_methods)
         One row per block, one column per method; at least 2 of each.
     n_resamples : int, default=10_000
-        Number of times that n_blocks blocks are drawn.
+        Number of resamples, each of n_blocks blocks.
     level : float, default=0.95
         Confidence level of each interval, between 0 and 1.
     seed : int, default=0
-        Seed of the draws; the same seed gives the same intervals.
+        Random seed; the same seed gives the same intervals.
     lower_is_better : bool, default=True
         As in `ranks`.
 
     Returns
     -------
     RankIntervals
-        Average ranks, and both ends of their intervals.
+        Average ranks and their intervals.
 
     Examples
     --------
@@ -116,27 +114,26 @@ def bootstrap_ranks(
 def spearman(
     a: npt.ArrayLike, b: npt.ArrayLike, *, n_resamples: int = 10_000, level: float = 0.95, seed: int = 0
 ) -> CorrelationInterval:
-    """Return Spearman's rank correlation of two lists, with a percentile interval from pairs drawn again.
+    """Return Spearman's rank correlation of two lists, with a percentile interval from resampled pairs.
 
-    Ties share the average of their ranks. A list of one repeated value has no rank correlation and is refused;
-    resamples in which a list is constant are left out and counted.
+    Ties share the average of their ranks. A constant list has no rank correlation and raises an error; resamples in
+    which a list is constant are dropped and counted.
 
     Parameters
     ----------
     a, b : array-like of shape (n,)
-        Values that belong together by position, such as average ranks of the same methods in two studies; n is at least
-        3.
+        Paired values, such as average ranks of the same methods in two studies; n is at least 3.
     n_resamples : int, default=10_000
-        Number of times that n pairs are drawn.
+        Number of resamples, each of n pairs.
     level : float, default=0.95
         Confidence level of the interval, between 0 and 1.
     seed : int, default=0
-        Seed of the draws; the same seed gives the same interval.
+        Random seed; the same seed gives the same interval.
 
     Returns
     -------
     CorrelationInterval
-        The correlation and both ends of its interval.
+        The correlation and its interval.
 
     Examples
     --------
@@ -151,7 +148,7 @@ def spearman(
     drawn = np.concatenate([_rank_correlations(pairs[:, chosen]) for chosen in draws])
     defined = drawn[~np.isnan(drawn)]
     if defined.size == 0:
-        raise argument_error("n_resamples", "give at least one resample that is not constant", n_resamples)
+        raise argument_error("n_resamples", "give a resample that is not constant", n_resamples, "Increase it.")
     low, high = _ends(defined, level)
     rho = _rank_correlations(pairs[:, None])[0]
     return CorrelationInterval(float(rho), float(low), float(high), level, n, int(drawn.size - defined.size))
@@ -177,13 +174,13 @@ def _rank_correlations(pairs: Floats) -> Floats:
 
 
 def _ends(values: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return both percentiles of values of shape (m, ...) that leave `level` between them."""
+    """Return the two percentiles of values of shape (m, ...) that enclose the share `level`."""
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return low, high
 
 
 def _chunks(n_resamples: int, n: int) -> Iterator[int]:
-    """Yield numbers of resamples of n draws that add up to `n_resamples`, none with too many draws."""
+    """Yield numbers of resamples, each of n draws, that add up to `n_resamples` and bound the draws at a time."""
     most = max(1, _NUMBERS_AT_ONCE // n)
     for start in range(0, n_resamples, most):
         yield min(most, n_resamples - start)

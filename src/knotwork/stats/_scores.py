@@ -1,4 +1,4 @@
-"""Reading a table of scores, and saying what is wrong with it."""
+"""Validation of arrays of scores and of numbers."""
 
 from numbers import Real
 from typing import Any
@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, listed, type_error
 
-__all__ = ["check_fraction", "check_not_negative", "complete_blocks", "read_numbers", "read_scores"]
+__all__ = ["Floats", "check_fraction", "check_not_negative", "complete_blocks", "read_numbers", "read_scores"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -16,8 +16,8 @@ Floats = npt.NDArray[np.float64]
 def complete_blocks(scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Return which blocks have a score of every method.
 
-    A score is missing if it is NaN (or None). Infinite scores count as present; the functions that take scores refuse
-    them.
+    A score is missing if it is NaN or None. Infinite scores count as present, although the functions that take scores
+    raise an error for them.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def read_scores(scores: npt.ArrayLike, min_blocks: int = 1) -> Floats:
         raise argument_error(
             "scores",
             "have a score of every method in every block",
-            _Shown(f"NaN in block {listed(np.flatnonzero(missing).tolist())}"),
+            _Verbatim(f"NaN in block {listed(np.flatnonzero(missing).tolist())}"),
             "Drop these blocks, scores[complete_blocks(scores)], or give the missing scores a value, such as that of "
             "the worst method.",
         )
@@ -57,7 +57,7 @@ def read_scores(scores: npt.ArrayLike, min_blocks: int = 1) -> Floats:
         raise argument_error(
             "scores",
             "be finite",
-            _Shown(f"infinite values in block {listed(np.flatnonzero(infinite).tolist())}"),
+            _Verbatim(f"infinite values in block {listed(np.flatnonzero(infinite).tolist())}"),
             "Replace them with a finite score that is worse than all others, or drop these blocks.",
         )
     return table
@@ -68,19 +68,17 @@ def read_numbers(values: npt.ArrayLike, name: str, min_size: int) -> Floats:
     array = _as_floats(values, name)
     if array.ndim != 1 or array.size < min_size:
         raise argument_error(
-            name, f"be one-dimensional with at least {min_size} values", _Shown(f"shape {array.shape}")
+            name, f"be one-dimensional with at least {min_size} values", _Verbatim(f"shape {array.shape}")
         )
     if not np.isfinite(array).all():
-        wrong = np.flatnonzero(~np.isfinite(array)).tolist()
-        raise argument_error(name, "be finite", _Shown(f"NaN or infinity at position {listed(wrong)}"))
+        positions = listed(np.flatnonzero(~np.isfinite(array)).tolist())
+        raise argument_error(name, "be finite", _Verbatim(f"NaN or infinity at position {positions}"))
     return array
 
 
 def check_fraction(value: Any, name: str) -> float:
     """Return `value` as a float strictly between 0 and 1."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise type_error(name, "be a number between 0 and 1", value)
-    number = float(value)
+    number = _as_float(value, name, "be a number between 0 and 1")
     if not 0 < number < 1:
         raise argument_error(name, "be between 0 and 1, both excluded", value)
     return number
@@ -88,12 +86,16 @@ def check_fraction(value: Any, name: str) -> float:
 
 def check_not_negative(value: Any, name: str) -> float:
     """Return `value` as a finite float of at least 0."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise type_error(name, "be a number of at least 0", value)
-    number = float(value)
+    number = _as_float(value, name, "be a number of at least 0")
     if not 0 <= number < np.inf:
         raise argument_error(name, "be finite and at least 0", value)
     return number
+
+
+def _as_float(value: Any, name: str, requirement: str) -> float:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise type_error(name, requirement, value)
+    return float(value)
 
 
 def _read_table(scores: npt.ArrayLike, min_blocks: int) -> Floats:
@@ -102,16 +104,16 @@ def _read_table(scores: npt.ArrayLike, min_blocks: int) -> Floats:
         raise argument_error(
             "scores",
             "be two-dimensional, (n_blocks, n_methods)",
-            _Shown(f"shape {table.shape}"),
+            _Verbatim(f"shape {table.shape}"),
             "Put a block in each row and a method in each column.",
         )
     if table.shape[1] < 2:
         raise argument_error(
-            "scores", "have at least 2 methods", _Shown(f"shape {table.shape}"), "Each column is a method."
+            "scores", "have at least 2 methods", _Verbatim(f"shape {table.shape}"), "Each column is a method."
         )
     if table.shape[0] < min_blocks:
         blocks = f"at least {min_blocks} block{'s' if min_blocks > 1 else ''}"
-        raise argument_error("scores", f"have {blocks}", _Shown(f"shape {table.shape}"), "Each row is a block.")
+        raise argument_error("scores", f"have {blocks}", _Verbatim(f"shape {table.shape}"), "Each row is a block.")
     return table
 
 
@@ -120,14 +122,14 @@ def _as_floats(values: npt.ArrayLike, name: str) -> Floats:
         array = np.asarray(values)
         numbers = array.astype(np.float64) if array.dtype.kind in "iufO" else None
     except (TypeError, ValueError) as error:
-        raise type_error(name, "be an array of real numbers", values, f"NumPy says: {error}") from error
+        raise type_error(name, "be an array of real numbers", values, f"NumPy reports: {error}") from error
     if numbers is None:
-        raise type_error(name, "be an array of real numbers", _Shown(f"an array of {array.dtype}"))
+        raise type_error(name, "be an array of real numbers", _Verbatim(f"an array of {array.dtype}"))
     return numbers
 
 
-class _Shown(str):
-    """Text that a message shows without quotation marks."""
+class _Verbatim(str):
+    """Text that an error message shows without quotation marks."""
 
     __slots__ = ()
     __repr__ = str.__str__

@@ -1,4 +1,4 @@
-"""Data sets of a study as networks take them: numbers, codes and a target, and what identifies them."""
+"""Data sets of a study as arrays for networks, with the values that identify them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,19 +17,7 @@ __all__ = ["DataIdentity", "StudyData", "from_dataset", "load_data"]
 
 @dataclass(frozen=True)
 class DataIdentity:
-    """What says that two tables are the same to a study.
-
-    Parameters
-    ----------
-    sha256 : str
-        Checksum of the source.
-    target, task : str
-        What is predicted.
-    numerical, categorical : tuple of str
-        The features.
-    n_rows : int
-        Number of rows.
-    """
+    """The values that identify a table in keys of networks; `sha256` is the checksum of its source."""
 
     sha256: str
     target: str
@@ -41,17 +29,7 @@ class DataIdentity:
 
 @dataclass(frozen=True, eq=False)
 class StudyData:
-    """A data set as networks take it.
-
-    Parameters
-    ----------
-    name : str
-        Its name in the plan.
-    identity : DataIdentity
-        What it is.
-    table : TrainingTable
-        Its rows; categories are numbered from 1 in ascending order over the whole table.
-    """
+    """A data set of a plan; categories are numbered from 1 in ascending order over all rows."""
 
     name: str
     identity: DataIdentity
@@ -59,23 +37,21 @@ class StudyData:
 
 
 def load_data(plan: Plan, name: str) -> StudyData:
-    """Load a data set of a plan, and bring it into arrays. Rows with missing values are removed."""
-    files = {table.name: table for table in plan.tables}
-    if name in files:
-        table = files[name]
-        dataset = read_table(table.path, target=table.target, task=table.task, categorical=table.categorical)
-    else:
-        dataset = load_dataset(name)
-    return from_dataset(dataset, name)
+    """Load a data set of a plan. Rows with missing values are removed."""
+    for file in plan.tables:
+        if file.name == name:
+            dataset = read_table(file.path, target=file.target, task=file.task, categorical=file.categorical)
+            return from_dataset(dataset, name)
+    return from_dataset(load_dataset(name), name)
 
 
 def from_dataset(dataset: Dataset, name: str) -> StudyData:
-    """Bring a data set into arrays."""
-    codes = [_numbered(dataset.frame[column]) + 1 for column in dataset.categorical]
+    """Convert a data set to arrays."""
+    codes = [_ordinal_codes(dataset.frame[column]) + 1 for column in dataset.categorical]
     target = dataset.target_values()
     n_classes = 0
     if dataset.task == "classification":
-        target = _numbered(dataset.frame[dataset.target])
+        target = _ordinal_codes(dataset.frame[dataset.target])
         n_classes = int(target.max()) + 1
         if n_classes < 2:
             raise argument_error("target", "have at least two classes", dataset.target)
@@ -93,8 +69,8 @@ def from_dataset(dataset: Dataset, name: str) -> StudyData:
     return StudyData(name, identity, table)
 
 
-def _numbered(column: "pd.Series[Any]") -> npt.NDArray[np.int64]:
-    """Return the values of a column numbered from 0 in ascending order; what cannot be ordered is ordered as text."""
+def _ordinal_codes(column: "pd.Series[Any]") -> npt.NDArray[np.int64]:
+    """Return codes from 0 in ascending order of the values; values that cannot be ordered are ordered as text."""
     values = column.astype(object)
     try:
         codes = pd.factorize(values, sort=True)[0]

@@ -1,4 +1,4 @@
-"""Encodings of every fold, method and size: fitted once, in parallel, on training rows alone, and kept by content."""
+"""Encodings of every fold, method and size: fitted once, in parallel, on training rows only, and cached in files."""
 
 import hashlib
 import json
@@ -17,22 +17,22 @@ from knotwork.encoders._methods import Encoding
 from knotwork.knots import Target
 from knotwork.knots._placements import placement_traits
 from knotwork.study._data import StudyData
-from knotwork.study._files import write_bytes
+from knotwork.study._folder import write_bytes
 from knotwork.study._networks import NetworkSpec
 from knotwork.study._plan import DEFAULT_BINS
 from knotwork.training._members import TrainingTable
 
-__all__ = ["FITTED_VERSION", "Wanted", "fit_all", "wanted_by"]
+__all__ = ["Wanted", "fit_all", "wanted_by"]
 
 FITTED_VERSION = 1
-"""Part of every name: it grows when a change of the library changes what is fitted."""
+"""Part of every file name: increase it when a change of the library changes fitted encodings."""
 
 LEAST_CELLS = 1_000_000
-"""With fewer values to fit than this, threads would not pay."""
+"""Below this number of values, starting threads takes longer than it saves."""
 
 
 class Wanted(NamedTuple):
-    """An encoding with fixed knots to fit in a fold."""
+    """An encoding with fixed knots that is to be fitted in a fold."""
 
     encoding: Encoding
     fold: int
@@ -52,49 +52,31 @@ def fit_all(
     bins: str = DEFAULT_BINS,
     n_jobs: int | None = None,
 ) -> dict[Wanted, Fitted | str]:
-    """Return the fitted encodings of a data set; those that the folder does not hold are fitted and kept there.
+    """Return the fitted encodings of a data set, or the traceback where fitting raised an error.
 
-    Nothing but the training rows of a fold is looked at. A file that cannot be read is fitted again.
-
-    Parameters
-    ----------
-    data : StudyData
-        The data set.
-    splits : list of Split
-        Its folds.
-    wanted : iterable of Wanted
-        What to return.
-    folder : Path
-        Where fitted encodings are kept.
-    bins : str, default="cart"
-        How the bins of PLE are placed.
-    n_jobs : int, optional
-        Threads; by default all cores, and one where there is little to do.
-
-    Returns
-    -------
-    dict of Wanted to Fitted or str
-        Where fitting raised an error, its traceback.
+    Encodings are fitted on the training rows of a fold only, and stored in `folder`; those with a valid file in it are
+    read. `bins` is the placement of the bins of PLE. `n_jobs` is the number of threads: by default all cores, or one
+    for small data.
     """
     wanted = list(wanted)
     by_fold = {split.fold: split for split in splits}
-    contents = {fold: _content(data.table, by_fold[fold]) for fold in {each.fold for each in wanted}}
-    paths = {each: folder / f"{_name(contents[each.fold], each.encoding, bins)}.json" for each in wanted}
-    out: dict[Wanted, Fitted | str] = {}
-    for each, path in paths.items():
-        kept = _read(path, len(data.identity.numerical))
-        if kept is not None:
-            out[each] = kept
-    missing = [each for each in paths if each not in out]
-    for each, fitted in _fit_missing(data.table, by_fold, missing, bins=bins, n_jobs=n_jobs).items():
-        out[each] = fitted
+    contents = {fold: _content(data.table, by_fold[fold]) for fold in {item.fold for item in wanted}}
+    paths = {item: folder / f"{_name(contents[item.fold], item.encoding, bins)}.json" for item in wanted}
+    results: dict[Wanted, Fitted | str] = {}
+    for item, path in paths.items():
+        stored = _read(path, len(data.identity.numerical))
+        if stored is not None:
+            results[item] = stored
+    missing = [item for item in paths if item not in results]
+    for item, fitted in _fit_missing(data.table, by_fold, missing, bins=bins, n_jobs=n_jobs).items():
+        results[item] = fitted
         if isinstance(fitted, Fitted):
-            write_bytes(paths[each], _written(fitted))
-    return out
+            write_bytes(paths[item], _to_json(fitted))
+    return results
 
 
 def _content(table: TrainingTable, split: Split) -> str:
-    """Return a checksum of everything that fitting looks at."""
+    """Return a checksum of the data that fitting depends on."""
     digest = hashlib.sha256(f"{FITTED_VERSION} {table.task} {split.seed} {len(split.train)}".encode())
     digest.update(np.ascontiguousarray(table.numbers[split.train]).tobytes())
     digest.update(np.ascontiguousarray(table.target[split.train]).tobytes())
@@ -102,7 +84,7 @@ def _content(table: TrainingTable, split: Split) -> str:
 
 
 def _name(content: str, encoding: Encoding, bins: str) -> str:
-    """Return a name that changes with whatever the fitted encoding depends on."""
+    """Return a file name that covers everything that a fitted encoding depends on."""
     placement = bins if encoding.kind.has_bins and bins != DEFAULT_BINS else encoding.kind.placement
     key = None if placement is None else placement_traits(placement).key
     parts = [content, encoding.method, encoding.size, repr(encoding.kind), placement, key]
@@ -114,20 +96,20 @@ def _fit_missing(
 ) -> dict[Wanted, Fitted | str]:
     """Fit encodings column by column, so that trees are grown once for all methods and sizes.
 
-    Columns are shared out to threads, for trees are grown without Python's lock, and only threads know the families and
-    placements that a user has registered in this process.
+    Columns are fitted in threads: trees are grown without Python's lock, and other processes would not know the
+    families and placements that the user has registered in this one.
     """
-    folds = sorted({each.fold for each in missing})
-    encodings = {fold: [each.encoding for each in missing if each.fold == fold] for fold in folds}
+    folds = sorted({item.fold for item in missing})
+    encodings = {fold: [item.encoding for item in missing if item.fold == fold] for fold in folds}
     n_columns = table.numbers.shape[1]
     cells = sum(len(splits[fold].train) for fold in folds) * n_columns
     jobs = 1 if cells < LEAST_CELLS and n_jobs is None else count_threads(n_jobs)
-    goals = {fold: Target.from_values(table.target[splits[fold].train], table.task) for fold in folds}
+    targets = {fold: Target.from_values(table.target[splits[fold].train], table.task) for fold in folds}
     results = Parallel(n_jobs=jobs, backend="threading")(
         delayed(fit_column)(
             table.numbers[splits[fold].train, index],
             encodings[fold],
-            goals[fold],
+            targets[fold],
             seed=splits[fold].seed + index,
             bins=None if bins == DEFAULT_BINS else bins,
         )
@@ -135,25 +117,25 @@ def _fit_missing(
         for index in range(n_columns)
     )
     columns = {fold: results[place * n_columns : (place + 1) * n_columns] for place, fold in enumerate(folds)}
-    return {each: _joined([column[each.encoding] for column in columns[each.fold]]) for each in missing}
+    return {item: _joined([column[item.encoding] for column in columns[item.fold]]) for item in missing}
 
 
 def _joined(parts: list[tuple[Block, float] | Exception]) -> Fitted | str:
-    """Put columns together; one that failed fails them all."""
+    """Combine the columns of an encoding; if one failed, return its traceback."""
     failed = [part for part in parts if isinstance(part, Exception)]
     if failed:
         return "".join(traceback.format_exception(failed[0]))
     return joined(part for part in parts if not isinstance(part, Exception))
 
 
-def _written(fitted: Fitted) -> bytes:
-    """Write an encoding as JSON, whose numbers are exact, with a checksum."""
+def _to_json(fitted: Fitted) -> bytes:
+    """Return an encoding as JSON, which keeps all digits of floats, with a checksum."""
     body = json.dumps({"seconds": fitted.seconds, "blocks": [block_to_json(block) for block in fitted.blocks]})
     return json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest(), "body": body}).encode()
 
 
 def _read(path: Path, n_columns: int) -> Fitted | None:
-    """Read an encoding; None if the file is not there, torn or altered."""
+    """Read an encoding; None if the file is missing, incomplete or altered."""
     try:
         outer = json.loads(path.read_bytes())
         body = outer["body"]

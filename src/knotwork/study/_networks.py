@@ -1,4 +1,4 @@
-"""Networks of a study, each with a key that says all its result depends on, and the units they are trained in."""
+"""Networks of a study, identified by keys of everything that their results depend on, and units of networks."""
 
 import hashlib
 import json
@@ -6,38 +6,21 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from knotwork.encoders._methods import Encoding
-from knotwork.study._choices import BackboneChoice
 from knotwork.study._data import DataIdentity
-from knotwork.study._plan import DEFAULT_BINS, Plan
+from knotwork.study._plan import DEFAULT_BINS, BackboneChoice, Plan
 
-__all__ = ["RECORD_VERSION", "NetworkSpec", "Unit", "expand", "group_units"]
+__all__ = ["NetworkSpec", "Unit", "expand", "group_units", "siblings"]
 
 RECORD_VERSION = 1
-"""Part of every key: it grows when a change of the library changes results, and what was recorded before is redone."""
+"""Part of every key: increase it when a change of the library changes results, so that networks are trained again."""
 
 KNOT_SETTINGS = ("knot_rate", "knot_warmup", "spacing_weight")
-"""Settings of training that only methods with learned knots depend on."""
+"""Training settings that affect only methods with learned knots."""
 
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """One network of a study.
-
-    Parameters
-    ----------
-    dataset : str
-        Name of the data set.
-    backbone : BackboneChoice
-        The backbone.
-    encoding : Encoding
-        Method and size.
-    fold, seed : int
-        Number of the fold, and its seed.
-    key : str
-        SHA-256 of everything that the result depends on.
-    variant : str, optional
-        Name of the variant of training.
-    """
+    """One network of a study; `key` is the SHA-256 of everything that its result depends on."""
 
     dataset: str
     backbone: BackboneChoice
@@ -48,37 +31,25 @@ class NetworkSpec:
     variant: str | None = None
 
     @property
-    def identity(self) -> tuple[str, str, str | None, str, int | None, int, int, str | None]:
-        """What a reader of the records tells networks apart by."""
-        choice, encoding = self.backbone, self.encoding
-        return (
-            self.dataset,
-            choice.label,
-            choice.tokens,
-            encoding.method,
-            encoding.size,
-            self.fold,
-            self.seed,
-            self.variant,
-        )
+    def identity(self) -> dict[str, str | int | None]:
+        """The columns of records that identify a network for a reader."""
+        return {
+            "dataset": self.dataset,
+            "backbone": self.backbone.label,
+            "tokens": self.backbone.tokens,
+            "method": self.encoding.method,
+            "size": self.encoding.size,
+            "fold": self.fold,
+            "seed": self.seed,
+            "variant": self.variant,
+        }
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Networks that are trained together and recorded together.
+    """Networks of one data set, backbone and variant that are trained together and recorded together.
 
-    Parameters
-    ----------
-    dataset : str
-        Name of the data set.
-    backbone : BackboneChoice
-        The backbone.
-    size : int or None
-        Columns per feature of those that have a size; None if none has.
-    networks : tuple of NetworkSpec
-        The networks.
-    alone : bool
-        Whether networks are trained one by one, each a unit of its own.
+    `size` is the size of those that have one; None if none has. If `alone`, the unit is a single network.
     """
 
     dataset: str
@@ -89,47 +60,37 @@ class Unit:
 
     @property
     def variant(self) -> str | None:
-        """Name of the variant of training of all its networks."""
+        """Variant of training of all its networks."""
         return self.networks[0].variant
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
-        tokens = f" ({self.backbone.tokens} tokens)" if self.backbone.tokens else ""
+        """Name in messages."""
         size = "" if self.size is None else f", size {self.size}"
-        own = f", {self.networks[0].encoding.method}, fold {self.networks[0].fold}" if self.alone else ""
+        network = f", {self.networks[0].encoding.method}, fold {self.networks[0].fold}" if self.alone else ""
         variant = "" if self.variant is None else f", {self.variant}"
-        return f"{self.dataset}, {self.backbone.label}{tokens}{size}{own}{variant}"
+        return f"{self.dataset}, {self.backbone.title}{size}{network}{variant}"
 
     @property
     def slot(self) -> str:
-        """What two processes must not work on at once, whatever each still has to do in it."""
-        own = self.networks[0].identity[:-1] if self.alone else None
-        parts = [self.dataset, self.backbone.label, self.backbone.settings, self.size, own]
+        """Name of its lock; it does not depend on which of its networks are still missing."""
+        network = list(self.networks[0].identity.values())[:-1] if self.alone else None
+        parts = [self.dataset, self.backbone.label, self.backbone.settings, self.size, network]
         return _digest(parts if self.variant is None else [*parts, self.variant])[:20]
 
     @property
     def record_name(self) -> str:
-        """Name of its record: the same networks always have the same."""
+        """Name of its record, which is a function of its networks."""
         return f"{self.dataset}-{self.backbone.label}-{self.size}-{_digest([n.key for n in self.networks])[:20]}"
 
 
 def expand(plan: Plan, name: str, identity: DataIdentity) -> list[NetworkSpec]:
-    """Return the networks of a plan on one of its data sets.
-
-    Parameters
-    ----------
-    plan : Plan
-        The plan.
-    name : str
-        Name of the data set in the plan.
-    identity : DataIdentity
-        What the data set is.
+    """Return the networks of a plan on the data set `name`.
 
     Notes
     -----
-    A key covers the data, the split, the method and its size, the backbone and the training, but nothing else of the
-    plan: a method that is added, or changed, leaves the keys of the others as they are.
+    A key covers the data, the split, the method and its size, the backbone and the training, but not the rest of the
+    plan: adding or changing a method does not change the keys of other methods.
     """
     return [
         NetworkSpec(name, choice, encoding, fold, plan.seed + fold, key, variant)
@@ -144,7 +105,7 @@ def expand(plan: Plan, name: str, identity: DataIdentity) -> list[NetworkSpec]:
 def _parts(
     plan: Plan, data: DataIdentity, choice: BackboneChoice, kind: tuple[Encoding, str | None], fold: int
 ) -> dict[str, object]:
-    """Return what a key covers; what plans did not have at first is there only where a plan has it."""
+    """Return the content of a key. Later settings are omitted at their defaults, so that earlier keys stay valid."""
     encoding, variant = kind
     training = asdict(plan.config_of(variant))
     method = encoding.kind
@@ -175,31 +136,20 @@ def _digest(content: object) -> str:
 
 
 def group_units(networks: Iterable[NetworkSpec], *, sizes: tuple[int, ...], together: bool = True) -> list[Unit]:
-    """Put networks of one data set into units: one for each backbone, variant and size.
+    """Group networks into units: one for each data set, backbone, variant and size, or one for each network.
 
-    Parameters
-    ----------
-    networks : iterable of NetworkSpec
-        The networks.
-    sizes : tuple of int
-        Sizes of the plan; networks without a size join those of the smallest.
-    together : bool
-        If not, every network is a unit of its own.
+    Networks without a size join those of the smallest of `sizes`.
     """
+    if not together:
+        return [Unit(each.dataset, each.backbone, each.encoding.size, (each,), alone=True) for each in networks]
     smallest = min(sizes, default=None)
-    units: dict[object, list[NetworkSpec]] = {}
+    groups: dict[tuple[str, BackboneChoice, str | None, int | None], list[NetworkSpec]] = {}
     for network in networks:
         size = network.encoding.size if network.encoding.size is not None else smallest
-        place = (network.dataset, network.backbone, network.variant, size) if together else network
-        units.setdefault(place, []).append(network)
-    return [
-        Unit(
-            members[0].dataset,
-            members[0].backbone,
-            size if not together or size is not None else smallest,
-            tuple(members),
-            alone=not together,
-        )
-        for members in units.values()
-        for size in [members[0].encoding.size]
-    ]
+        groups.setdefault((network.dataset, network.backbone, network.variant, size), []).append(network)
+    return [Unit(dataset, backbone, size, tuple(members)) for (dataset, backbone, _, size), members in groups.items()]
+
+
+def siblings(unit: Unit, later: Iterable[Unit]) -> list[NetworkSpec]:
+    """Return the networks of later units on the same data set."""
+    return [network for other in later if other.dataset == unit.dataset for network in other.networks]

@@ -1,4 +1,4 @@
-"""A finished study as a few small files, to publish or to keep."""
+"""Copies of a study in a few small files, to publish or to archive."""
 
 import json
 from os import PathLike
@@ -9,35 +9,33 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from knotwork._checks import argument_error, check_bool
-from knotwork.study._files import write_bytes, write_file
-from knotwork.study._manifest import require_manifests
-from knotwork.study._records import IDENTITY, RecordIndex, record_schema
+from knotwork.study._folder import write_bytes, write_file
+from knotwork.study._records import IDENTITY, RecordIndex, record_schema, require_manifests
 from knotwork.study._traces import load_traces
 
 __all__ = ["pack"]
 
 
 def pack(out: str | PathLike[str], target: str | PathLike[str], *, histories: bool = False) -> dict[str, int]:
-    """Copy what counts of a study into another folder: one file of records for each plan, and its list of networks.
+    """Copy a study into another folder: one file of records for each plan, and its list of networks.
 
-    The copy is a folder of a study like any other: it can be reported on, and a plan that is run there does what is
-    missing. Of a network that was trained more than once the row that counts is taken; a network of several plans
-    goes with the one that was run first. Paths of knots and fitted curves come along; fitted encodings stay behind,
-    as do histories unless they are asked for.
+    The copy is a valid folder of a study: reports can be made of it, and running a plan in it trains the missing
+    networks. A network that was trained more than once has one row, as in `load_results`; a network of several plans
+    belongs to the plan that was run first. Paths of knots and fitted curves are included, fitted encodings are not.
 
     Parameters
     ----------
     out : str or path
         Folder of the study.
     target : str or path
-        Where to put the copy; it is made. Files of plans that were packed there before are replaced.
+        Folder of the copy; it is created. Files of plans that were packed there before are replaced.
     histories : bool, default=False
-        Take along the losses and scores of every epoch.
+        Whether to include the losses and scores of every epoch.
 
     Returns
     -------
     dict of str to int
-        For each plan, how many networks were written.
+        Number of networks that were written, by plan.
 
     Examples
     --------

@@ -1,88 +1,207 @@
-"""Plans: what a study trains, as one frozen value that is read from a TOML file."""
+"""Plans: the networks that a study trains, as one frozen value that is read from a TOML file."""
 
 import hashlib
 import json
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork._preparation.members import SPLITS
 from knotwork.datasets import KEYS
 from knotwork.encoders._methods import METHOD_TABLE, Encoding, check_method
-from knotwork.study._choices import (
-    BackboneChoice,
-    LinearConfig,
-    TableFile,
-    Variant,
-    read_table_file,
-    read_texts,
-    read_training,
-    refuse_unknown,
-)
+from knotwork.knots._columns import TASKS
+from knotwork.nn._backbones.config import BACKBONES, Backbone, make_backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._network import CATEGORIES
 
-__all__ = ["BINS", "DEFAULT_BINS", "DIVISORS", "PLANS", "Plan", "load_plan"]
+__all__ = ["DEFAULT_BINS", "PLANS", "BackboneChoice", "LinearConfig", "Plan", "TableFile", "Variant", "load_plan"]
 
 PLANS: dict[str, Path] = {path.stem: path for path in sorted((Path(__file__).parent / "plans").glob("*.toml"))}
 """The built-in plans by name."""
 
-DIVISORS = {"std": "the standard deviation of the test target", "range": "the range of the test target"}
-"""What RMSE is divided by to give NRMSE."""
+PRESETS = {"paper": TrainingConfig.paper, "default": TrainingConfig}
+"""Starting points of the training settings, by the value of the key `preset`."""
+
+DIVISORS = ("std", "range")
+"""Spread of the test target that RMSE is divided by to give NRMSE."""
 
 DEFAULT_BINS = "cart"
 BINS = (DEFAULT_BINS, "uniform", "quantile")
-"""How the bins of PLE may be placed: by default as the method says."""
+"""Placements of the bins of PLE."""
 
 LATER: dict[str, Any] = {"variants": [], "keep_knots": False, "bins": DEFAULT_BINS}
-"""Fields that plans did not have at first, with their defaults."""
+"""Fields that the first version of plans did not have, with their defaults."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFile:
+    """A user's file as a data set of a plan; arguments as in `knotwork.datasets.read_table`."""
+
+    path: str
+    target: str
+    task: str | None = None
+    categorical: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("path", "target"):
+            if not isinstance(getattr(self, name), str):
+                raise type_error(name, "be text", getattr(self, name))
+        if self.task is not None:
+            check_choice(self.task, "task", TASKS)
+        object.__setattr__(self, "categorical", _read_names(self.categorical, "categorical"))
+
+    @classmethod
+    def from_value(cls, value: Any) -> "TableFile":
+        """Read an entry of `tables`."""
+        if isinstance(value, TableFile):
+            return value
+        if not isinstance(value, Mapping):
+            raise type_error("tables", "be tables such as {path = 'flats.csv', target = 'rent'}", value)
+        _check_keys(value, _field_names(cls), "tables", required=("path", "target"))
+        return cls(**value)
+
+    @property
+    def name(self) -> str:
+        """Name of the data set: the name of the file without its suffix."""
+        return Path(self.path).stem
+
+
+@dataclass(frozen=True)
+class LinearConfig:
+    """Ridge regression, or logistic regression for classes; `penalty` weights the squared coefficients."""
+
+    name: ClassVar[str] = "linear"
+    takes_tokens: ClassVar[bool] = False
+    penalty: float = 1.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.penalty, bool) or not isinstance(self.penalty, int | float) or not self.penalty > 0:
+            raise argument_error("penalty", "be a number larger than 0", self.penalty)
+
+
+@dataclass(frozen=True)
+class BackboneChoice:
+    """A backbone of a plan, and its name in the records."""
+
+    label: str
+    config: Backbone | LinearConfig
+
+    @classmethod
+    def from_value(cls, value: Any, preset: str = "paper") -> "BackboneChoice":
+        """Read a backbone of a plan: a name, or a table with `name`, settings, and optionally a `label`.
+
+        Settings that are not given are those of `preset`, "paper" or "default".
+        """
+        if isinstance(value, BackboneChoice):
+            return value
+        if isinstance(value, str):
+            value = {"name": value}
+        if not isinstance(value, Mapping):
+            raise type_error("backbones", "be names, or tables such as {name = 'ft', tokens = 'coordinate'}", value)
+        kind = check_choice(value.get("name"), "name of a backbone", (*BACKBONES, LinearConfig.name))
+        settings = {name: setting for name, setting in value.items() if name not in ("name", "label")}
+        config: Backbone | LinearConfig
+        if kind == LinearConfig.name:
+            _check_keys(settings, _field_names(LinearConfig), "a linear model")
+            config = LinearConfig(**settings)
+        else:
+            config = make_backbone(kind, settings, preset=preset)
+        return cls(str(value.get("label", kind)), config)
+
+    @property
+    def tokens(self) -> str | None:
+        """Kind of tokens of an FT-Transformer."""
+        return asdict(self.config).get("tokens")
+
+    @property
+    def title(self) -> str:
+        """Label and kind of tokens, for messages."""
+        return f"{self.label} ({self.tokens} tokens)" if self.tokens else self.label
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Kind and settings, as part of keys."""
+        return {"name": self.config.name, **asdict(self.config)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """One of several ways of training that a plan compares.
+
+    `name` is its name in the column `variant` of records; `training` holds (or maps) the names and values of settings
+    that differ from those of the plan.
+    """
+
+    name: str
+    training: tuple[tuple[str, Any], ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise type_error("name of a variant", "be text", self.name)
+        changes = dict(self.training)
+        _check_keys(changes, _field_names(TrainingConfig), "training of a variant")
+        object.__setattr__(self, "training", tuple(changes.items()))
+
+    @classmethod
+    def from_value(cls, value: Any) -> "Variant":
+        """Read a variant of a plan: a table with `name` and the table `training`."""
+        if isinstance(value, Variant):
+            return value
+        if not isinstance(value, Mapping) or not isinstance(value.get("training"), Mapping):
+            raise type_error("variants", "be tables such as {name = 'slow', training = {knot_rate = 0.1}}", value)
+        _check_keys(value, _field_names(cls), "variants")
+        return cls(name=value.get("name", ""), training=tuple(value["training"].items()))
+
+    def applied_to(self, config: TrainingConfig) -> TrainingConfig:
+        """Return a configuration with the settings of this variant."""
+        return _without_time_limit(replace(config, **dict(self.training)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a study trains: every method at every size, on every data set, with every backbone, in every fold.
+    """The networks of a study: every method at every size, on every data set, with every backbone, in every fold.
 
-    A plan checks itself: unknown names, repeated entries and settings that contradict each other are errors.
+    A plan validates itself: unknown names, duplicate entries and contradictory settings raise an error.
 
     Parameters
     ----------
     name : str
-        Its name.
+        Name of the plan.
     methods : tuple of str
-        Names of `knotwork.METHODS`, or further ones with learned knots such as ``"BS-Grad-Q"`` and ``"PLE-Grad"``.
+        Names of `knotwork.METHODS`, or further methods with learned knots such as ``"BS-Grad-Q"`` and ``"PLE-Grad"``.
     backbones : tuple of BackboneChoice
-        The networks, or linear models (``"linear"``); also names, or mappings as in a TOML file. Settings that are not
-        named are those of the paper, unless `training` says ``preset = "default"``.
+        Networks, or linear models (``"linear"``), as names or as mappings like those of a TOML file. Settings that are
+        not given are those of the paper, unless `training` has ``preset = "default"``.
     datasets : tuple of str, default=()
         Keys of `knotwork.datasets.KEYS`.
     tables : tuple of TableFile, default=()
-        Users' own files.
+        Users' files.
     sizes : tuple of int, default=()
         Columns per feature, for the methods that have a size.
     folds : int, default=5
-        Folds, or repetitions of a single split.
+        Number of folds, or of repetitions of a single split.
     seed : int, default=42
-        Seed of the folds; what is random in fold f has the seed ``seed + f``.
+        Random seed of the folds; the networks of fold f have the random seed ``seed + f``.
     split : {"folds", "holdout"}, default="folds"
-        Cross-validation, or for each seed 20 % of the rows for the test.
+        Cross-validation, or 20 % of the rows as test rows, drawn anew for each repetition.
     training : TrainingConfig, optional
-        How networks are trained; by default `TrainingConfig.paper`.
+        Training settings; by default `TrainingConfig.paper`.
     categories : {"embedding", "code"}, default="code"
-        How MLP and ResNet take categories: by default as in the paper.
+        Input of categories to MLP and ResNet: embeddings, or codes as in the paper.
     nrmse_by : {"std", "range"}, default="std"
-        What RMSE is divided by.
+        Divisor of RMSE in NRMSE: standard deviation or range of the test target.
     together : bool, default=True
-        Train many networks in one stack. If not, each is trained alone, so that its time means something.
+        Train many networks in one stack. Otherwise each is trained alone, so that its training time is meaningful.
     variants : tuple of Variant, default=()
-        Ways of training, each for all networks; by default there is one, `training`.
+        Ways of training, each applied to all networks; by default only `training`.
     keep_knots : bool, default=False
-        Keep where learned knots are after every epoch, for `load_knot_paths`.
+        Record the positions of learned knots after every epoch, for `load_knot_paths`.
     bins : {"cart", "uniform", "quantile"}, default="cart"
-        How the bins of PLE are placed.
+        Placement of the bins of PLE.
     description : str, default=""
         A sentence for `knotwork study list`.
 
@@ -113,26 +232,11 @@ class Plan:
 
     def __post_init__(self) -> None:
         self._convert()
-        for name in self.datasets:
-            check_choice(name, "datasets", KEYS)
-        for name in self.methods:
-            check_method(name, "methods")
-        if not self.methods:
-            raise argument_error("methods", "be at least one", self.methods)
-        if not self.names:
-            raise argument_error("datasets", "be at least one, or tables be given", self.datasets)
-        if not self.backbones:
-            raise argument_error("backbones", "be at least one", self.backbones)
-        for what, entries in (
-            ("methods", self.methods),
-            ("sizes", self.sizes),
-            ("datasets and tables", self.names),
-            ("backbones", [(choice.label, choice.tokens) for choice in self.backbones]),
-            ("variants", [variant.name for variant in self.variants]),
-        ):
-            _refuse_repeated(what, entries)
+        self._check_entries()
         self._check_sizes()
-        self._check_linear()
+        learned = [name for name in self.methods if METHOD_TABLE[name].learnable]
+        if learned and any(isinstance(choice.config, LinearConfig) for choice in self.backbones):
+            raise argument_error("methods", "have fixed knots in front of a linear model", learned)
         check_int(self.folds, "folds", minimum=2 if self.split == "folds" else 1)
         check_int(self.seed, "seed", minimum=0)
         check_choice(self.split, "split", SPLITS)
@@ -147,59 +251,77 @@ class Plan:
             self.config_of(variant.name)
 
     def _convert(self) -> None:
-        """Bring what the user wrote into the types of the fields."""
+        """Convert values of a TOML file to the types of the fields."""
         for name in ("name", "description"):
             if not isinstance(getattr(self, name), str):
                 raise type_error(name, "be text", getattr(self, name))
-        for name in ("methods", "datasets"):
-            object.__setattr__(self, name, read_texts(getattr(self, name), name))
         for name in ("sizes", "tables", "backbones", "variants"):
             if not isinstance(getattr(self, name), list | tuple):
                 raise type_error(name, "be a list", getattr(self, name))
-        object.__setattr__(self, "sizes", tuple(self.sizes))
         preset = self.training.get("preset", "paper") if isinstance(self.training, Mapping) else "paper"
-        backbones = tuple(BackboneChoice.from_value(each, preset) for each in self.backbones)
-        object.__setattr__(self, "backbones", backbones)
-        object.__setattr__(self, "variants", tuple(Variant.from_value(each) for each in self.variants))
-        object.__setattr__(self, "tables", tuple(read_table_file(each) for each in self.tables))
-        object.__setattr__(self, "training", read_training({} if self.training is None else self.training))
+        converted = {
+            "methods": _read_names(self.methods, "methods"),
+            "datasets": _read_names(self.datasets, "datasets"),
+            "sizes": tuple(self.sizes),
+            "backbones": tuple(BackboneChoice.from_value(value, preset) for value in self.backbones),
+            "variants": tuple(map(Variant.from_value, self.variants)),
+            "tables": tuple(map(TableFile.from_value, self.tables)),
+            "training": _read_training({} if self.training is None else self.training),
+        }
+        for name, value in converted.items():
+            object.__setattr__(self, name, value)
+
+    def _check_entries(self) -> None:
+        """Check that lists have valid entries, at least one and without duplicates."""
+        for name in self.datasets:
+            check_choice(name, "datasets", KEYS)
+        for name in self.methods:
+            check_method(name, "methods")
+        if not self.names:
+            raise argument_error("datasets", "name at least one data set, unless tables do", self.datasets)
+        lists: dict[str, Collection[Any]] = {
+            "methods": self.methods,
+            "backbones": [(choice.label, choice.tokens) for choice in self.backbones],
+            "sizes": self.sizes,
+            "datasets and tables": self.names,
+            "variants": [variant.name for variant in self.variants],
+        }
+        for name, entries in lists.items():
+            if not entries and name in ("methods", "backbones"):
+                raise argument_error(name, "have at least one entry", entries)
+            if len(set(entries)) < len(entries):
+                raise argument_error(name, "have no duplicate entries", list(entries))
 
     def _check_sizes(self) -> None:
-        """Check that sizes suit the methods."""
+        """Check that sizes are valid for the methods."""
         sized = [name for name in self.methods if METHOD_TABLE[name].has_size]
         if bool(sized) != bool(self.sizes):
-            wanted = f"be given for {listed(sized)}" if sized else "be empty, for no method has a size"
-            raise argument_error("sizes", wanted, self.sizes)
+            requirement = f"be given for {listed(sized)}" if sized else "be empty, because no method has a size"
+            raise argument_error("sizes", requirement, self.sizes)
         smallest = max((2, *(METHOD_TABLE[name].smallest_size for name in sized)))
         for size in self.sizes:
             check_int(size, "sizes", minimum=smallest, hint="Cubic splines have 4 columns or more.")
 
-    def _check_linear(self) -> None:
-        """Check that no linear model is to learn knots."""
-        learned = [name for name in self.methods if METHOD_TABLE[name].learnable]
-        if learned and any(isinstance(choice.config, LinearConfig) for choice in self.backbones):
-            raise argument_error("methods", "have fixed knots in front of a linear model", learned)
-
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all data sets: keys, then those of users' files."""
+        """Names of all data sets: keys first, then users' files."""
         return (*self.datasets, *(table.name for table in self.tables))
 
     @property
     def config(self) -> TrainingConfig:
-        """How networks are trained."""
+        """Training settings."""
         assert self.training is not None
         return self.training
 
     @property
     def variant_names(self) -> tuple[str | None, ...]:
-        """Names of the variants; None alone if there are none."""
+        """Names of the variants; ``(None,)`` if there are none."""
         return tuple(variant.name for variant in self.variants) or (None,)
 
     def config_of(self, variant: str | None) -> TrainingConfig:
-        """Return how the networks of a variant are trained."""
-        changed = {each.name: each for each in self.variants}
-        return self.config if variant is None else changed[variant].applied_to(self.config)
+        """Return the training settings of a variant, given by its name."""
+        variants = {choice.name: choice for choice in self.variants}
+        return self.config if variant is None else variants[variant].applied_to(self.config)
 
     @property
     def n_networks(self) -> int:
@@ -208,7 +330,7 @@ class Plan:
 
     @property
     def encodings(self) -> tuple[Encoding, ...]:
-        """Methods with each of their sizes."""
+        """Every method with each of its sizes."""
         return tuple(
             Encoding(method, size)
             for method in self.methods
@@ -217,25 +339,21 @@ class Plan:
 
     @property
     def plan_hash(self) -> str:
-        """SHA-256 of what the plan says, but for its description and where files lie."""
+        """SHA-256 of the plan without its description and the folders of files."""
         content = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "description"}
         content["backbones"] = [{"label": choice.label, **choice.settings} for choice in self.backbones]
         content["tables"] = [{**asdict(table), "path": table.name} for table in self.tables]
         content["training"] = asdict(self.config)
         content["variants"] = [asdict(variant) for variant in self.variants]
-        for name, default in LATER.items():  # so that plans that say nothing of them keep their hash
+        for name, default in LATER.items():  # plans that do not use these fields keep the hash of earlier versions
             if content[name] == default:
                 del content[name]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     @classmethod
     def from_mapping(cls, content: Mapping[str, Any], folder: Path | None = None) -> "Plan":
-        """Make a plan from what a TOML file holds; unknown keys are refused with the list of known ones."""
-        known = [field.name for field in fields(cls)]
-        refuse_unknown(content, known, "a plan")
-        for name in ("name", "methods", "backbones"):
-            if name not in content:
-                raise argument_error("plan", f"have the key {name!r}", sorted(content))
+        """Make a plan from the content of a TOML file; paths of tables are relative to `folder`."""
+        _check_keys(content, _field_names(cls), "a plan", required=("name", "methods", "backbones"))
         plan = cls(**content)
         if folder is None:
             return plan
@@ -263,10 +381,45 @@ def load_plan(name_or_path: str | PathLike[str]) -> Plan:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise argument_error("plan", "be a TOML file", text, f"The reader says: {error}.") from error
+        raise argument_error("plan", "be a TOML file", text, f"The reader reports: {error}.") from error
     return Plan.from_mapping({"name": path.stem, **content}, path.parent)
 
 
-def _refuse_repeated(name: str, entries: Collection[Any]) -> None:
-    if len(set(entries)) < len(entries):
-        raise argument_error(name, "name each once", list(entries))
+def _read_training(value: Any) -> TrainingConfig:
+    """Read the table `training`: a preset, and the settings that differ from it."""
+    if isinstance(value, Mapping):
+        preset = PRESETS[check_choice(value.get("preset", "paper"), "preset", PRESETS)]()
+        _check_keys(value, ["preset", *_field_names(TrainingConfig)], "training")
+        value = replace(preset, **{name: setting for name, setting in value.items() if name != "preset"})
+    if not isinstance(value, TrainingConfig):
+        raise type_error("training", "be a table or a TrainingConfig", value)
+    return _without_time_limit(value)
+
+
+def _without_time_limit(config: TrainingConfig) -> TrainingConfig:
+    """Return a configuration, or raise an error if it has a time limit."""
+    if config.time_limit is not None:
+        raise argument_error(
+            "time_limit", "not be given in a study", config.time_limit, "Scores would depend on the machine's speed."
+        )
+    return config
+
+
+def _read_names(value: Any, name: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
+        raise type_error(name, "be a list of names", value)
+    return tuple(value)
+
+
+def _field_names(kind: type[Any]) -> list[str]:
+    return [field.name for field in fields(kind)]
+
+
+def _check_keys(content: Mapping[str, Any], known: list[str], where: str, *, required: Iterable[str] = ()) -> None:
+    """Raise an error for an unknown or missing key, with the list of known keys."""
+    for key in content:
+        if key not in known:
+            raise argument_error(f"key of {where}", f"be one of {listed(known, most=40)}", key)
+    for key in required:
+        if key not in content:
+            raise argument_error(where, f"have the key {key!r}", dict(content))

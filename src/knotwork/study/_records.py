@@ -1,9 +1,10 @@
-"""Records: one row per trained network, in Parquet files that appear whole."""
+"""Records: one row per trained network, in Parquet files, and manifests: the networks of each plan that was run."""
 
 import json
 import os
+import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,8 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from knotwork._checks import argument_error
-from knotwork.study._files import write_file
-from knotwork.study._manifest import read_manifest
+from knotwork.study._folder import write_bytes, write_file
+from knotwork.study._networks import NetworkSpec
+from knotwork.study._plan import Plan
 from knotwork.training import METRICS
 
 __all__ = [
@@ -27,8 +29,10 @@ __all__ = [
     "RecordWarning",
     "consolidate",
     "load_results",
-    "metric_columns",
+    "read_manifests",
     "record_schema",
+    "require_manifests",
+    "write_manifest",
     "write_records",
 ]
 
@@ -55,58 +59,47 @@ _BEHIND_METRICS: dict[str, pa.DataType] = {
 }
 
 IDENTITY = ("dataset", "backbone", "tokens", "method", "size", "fold", "seed", "variant", "together")
-"""What identifies a network of a plan for a reader."""
+"""Columns that identify a network of a plan for a reader."""
 
 LATER = ("variant", "knot_shift", "epoch_seconds")
-"""Columns that records did not have at first; in those from before they are missing."""
+"""Columns that the first version of records did not have; they are missing in old records."""
 
 CONSOLIDATED = "records.parquet"
 READERS = 8
+"""Threads that read records: on a shared file system most of the time is waiting."""
+
+MANIFEST_KEYS = {"plan", "plan_hash", "run_at", "n_rows", "networks"}
+"""Keys of every manifest."""
 
 
 class RecordWarning(UserWarning):
-    """A file among the records is torn, or is none of ours, and was left out."""
+    """A file among the records is damaged, or is not a record, and was ignored."""
 
 
-def metric_columns() -> list[str]:
+def _metric_columns() -> list[str]:
     """Return the columns of all registered metrics."""
     return [column for metric in METRICS.values() for column in metric.columns]
 
 
 def record_schema(further: Iterable[str] = ()) -> pa.Schema:
-    """Return the columns of a record and their types.
+    """Return the columns of a record and their types; `further` are columns of metrics that are not registered now.
 
-    A metric that does not apply is missing, as is `size` of Std and MinMax. The metadata names the columns of metrics,
-    so that a session in which others are registered can read the records.
-
-    Parameters
-    ----------
-    further : iterable of str
-        Columns of metrics that are not registered in this session, but were when records were written.
+    A metric that does not apply is missing, as is `size` of Std and MinMax. The metadata lists the columns of metrics,
+    so that records can be read in a session with other registered metrics.
     """
-    columns = {**_BEFORE_METRICS, **dict.fromkeys(metric_columns(), pa.float64()), **_BEHIND_METRICS}
+    columns = {**_BEFORE_METRICS, **dict.fromkeys(_metric_columns(), pa.float64()), **_BEHIND_METRICS}
     unknown = dict.fromkeys((name for name in further if name not in columns), pa.float64())
-    metrics = json.dumps([*metric_columns(), *unknown])
+    metrics = json.dumps([*_metric_columns(), *unknown])
     return pa.schema(list({**columns, **unknown}.items()), metadata={"metrics": metrics})
 
 
 def write_records(out: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> Path:
-    """Write the rows of one unit; the file appears when all of it is on the disk.
-
-    Parameters
-    ----------
-    out : Path
-        Folder of the study.
-    name : str
-        Name of the record; one of that name is replaced.
-    rows : iterable of mapping
-        For each network its columns; those that are left out are missing.
-    """
+    """Write the rows of one unit, one mapping per network, atomically; a record of the same name is replaced."""
     path = out / "records" / f"{name}.parquet"
     schema, content = record_schema(), [dict(row) for row in rows]
     unknown = sorted({column for row in content for column in row} - set(schema.names))
-    if unknown:  # Arrow would leave them out without a word
-        raise argument_error("rows", "have columns of records only", unknown)
+    if unknown:  # Arrow would drop them silently
+        raise argument_error("rows", "have only the columns of records", unknown)
     table = pa.Table.from_pylist(content, schema=schema)
     write_file(path, lambda file: pq.write_table(table, file, write_page_checksum=True))
     return path
@@ -115,13 +108,7 @@ def write_records(out: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> Pa
 @final
 @dataclass
 class RecordIndex:
-    """What is recorded in a folder; looking again reads only what is new.
-
-    Parameters
-    ----------
-    out : Path
-        Folder of the study.
-    """
+    """The records in the folder of a study; `refresh` reads only new files."""
 
     out: Path
     tables: dict[str, pa.Table] = field(default_factory=dict)
@@ -130,7 +117,7 @@ class RecordIndex:
     _numbers: dict[str, int] = field(default_factory=dict)
 
     def refresh(self) -> "RecordIndex":
-        """Read files that are new or have been replaced, and forget those that are gone."""
+        """Read new and replaced files, and drop deleted ones."""
         stamps = self._stamps()
         for name in [name for name in self._seen if name not in stamps]:
             self._forget(name)
@@ -139,20 +126,20 @@ class RecordIndex:
             self._read_consolidated(stamps)
             new = [name for name, stamp in stamps.items() if self._seen.get(name) != stamp]
         with ThreadPoolExecutor(READERS) as pool:
-            for name, found in zip(new, pool.map(_read_file, [self._path(name) for name in new]), strict=True):
+            for name, content in zip(new, pool.map(_read_file, [self._path(name) for name in new]), strict=True):
                 self._forget(name)
                 self._seen[name] = stamps[name]
-                if isinstance(found, str):
-                    self.problems[name] = found
+                if isinstance(content, str):
+                    self.problems[name] = content
                 else:
-                    self.tables[name] = found
+                    self.tables[name] = content
         return self
 
     def _stamps(self) -> dict[str, tuple[int, int]]:
-        """Return size and time of every record file.
+        """Return size and modification time of every record file.
 
-        A file that replaces another has another number. So of those seen before only the list of the folder is read:
-        before every unit each of thousands would be asked for its size, over a network perhaps.
+        Records are replaced by renaming, which changes the inode. So for known files the listing of the folder is
+        enough: asking for the sizes of thousands of files before every unit is slow on a shared file system.
         """
         stamps = {}
         with suppress(FileNotFoundError), os.scandir(self.out / "records") as entries:
@@ -177,13 +164,13 @@ class RecordIndex:
         self._seen.pop(name, None)
 
     def _read_consolidated(self, stamps: Mapping[str, tuple[int, int]]) -> None:
-        """Take what one file holds of many, as far as these are still the same."""
+        """Read the consolidated copy of the records, as far as the records are unchanged."""
         path = self.out / CONSOLIDATED
         if not path.is_file() or self._seen:
             return
         table = _read_file(path)
         if isinstance(table, str):
-            return  # it is but a copy
+            return  # it is only a copy: read the records themselves
         parts = json.loads((pq.read_schema(path).metadata or {}).get(b"parts", b"[]"))
         first = 0
         for name, size, changed, n_rows in parts:
@@ -193,17 +180,17 @@ class RecordIndex:
             first += n_rows
 
     def frame(self) -> pd.DataFrame:
-        """Return one row for every key: one that went well rather than a failure, and of those the latest."""
+        """Return one row for every key: the latest success, or else the latest failure."""
         return self._chosen().reset_index(drop=True)
 
     def sources(self) -> dict[str, str]:
-        """Return for every key the name of the file with its row."""
+        """Return the name of the file of the row of every key."""
         files = np.repeat(list(self.tables), [table.num_rows for table in self.tables.values()])
         chosen = self._chosen()
         return dict(zip(chosen["key"], files[chosen.index].tolist(), strict=True))
 
     def _chosen(self) -> pd.DataFrame:
-        """Return the rows that count, numbered as they stand in the files one after the other."""
+        """Return the rows of `frame`, with their positions in the concatenated files as index."""
         if not self.tables:
             return pd.DataFrame({name: [] for name in record_schema().names})
         frame: pd.DataFrame = _joined(self.tables.values()).to_pandas()
@@ -212,7 +199,7 @@ class RecordIndex:
         return order.drop_duplicates("key", keep="last").drop(columns="_ok").sort_index()
 
     def states(self) -> dict[str, tuple[str, float]]:
-        """Return the status of every recorded key, and when it was recorded."""
+        """Return status and time of the record of every key."""
         best: dict[str, tuple[str, float]] = {}
         for table in self.tables.values():
             columns = (table[name].to_pylist() for name in ("key", "status", "recorded_at"))
@@ -224,66 +211,68 @@ class RecordIndex:
 
 
 def _read_file(path: Path) -> "pa.Table | str":
-    """Read a record; what is wrong with it if it is torn, altered, or none of ours."""
+    """Read a record; return the problem if it is incomplete, altered, or not a record."""
     try:
         source = pa.BufferReader(path.read_bytes())
         table = pq.ParquetFile(source, page_checksum_verification=True).read(use_threads=False)
     except (OSError, pa.ArrowException) as error:
         return f"cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
     content = (table.schema.metadata or {}).get(b"metrics")
-    recorded = None if content is None else json.loads(content)  # records of 0.1.0 do not say
-    for name in (*LATER, *metric_columns()):
+    recorded = None if content is None else json.loads(content)  # records of 0.1.0 have no metadata
+    for name in (*LATER, *_metric_columns()):
         if name not in table.column_names and (name in LATER or recorded is None or name not in recorded):
             table = table.append_column(name, pa.nulls(len(table), record_schema().field(name).type))
     schema = record_schema(recorded or ())
     if set(schema.names) != set(table.column_names) or not table.select(schema.names).schema.equals(schema):
         lacking = [name for name in schema.names if name not in table.column_names]
-        return f"is no record of this version of the library; columns that it lacks: {lacking or 'none'}"
+        return f"is not a record of this version of the library; missing columns: {lacking or 'none'}"
     return table.select(schema.names).replace_schema_metadata(None)
 
 
 def _joined(tables: Iterable[pa.Table]) -> pa.Table:
-    """Put records one after the other; a metric that some do not have is missing there."""
+    """Concatenate records; a metric that a record does not have is missing there."""
     return pa.concat_tables(tables, promote_options="default")
 
 
 def load_results(out: str | PathLike[str], plan_hash: str | None = None) -> pd.DataFrame:
     """Load all records of a study, one row per trained network.
 
-    A network of a plan that was trained again, after a failure or because something it depends on has changed, is
-    there once: the latest that went well, otherwise the latest failure. Files that are torn or foreign are left out,
-    with a `RecordWarning` that names them.
+    A network that was trained again, after a failure or because something it depends on has changed, has one row: the
+    latest success, or else the latest failure. Damaged files are ignored with a `RecordWarning` that names them.
 
     Parameters
     ----------
     out : str or path
         Folder of the study.
     plan_hash : str, optional
-        Load what belongs to the plan of this `Plan.plan_hash` and to no other that was run in the folder.
+        Load only the networks of the plan with this `Plan.plan_hash`; by default those of all plans of the folder.
 
     Returns
     -------
     DataFrame
-        One column for everything that a record holds, among them every metric of `knotwork.training.METRICS`.
+        The columns of records, among them every metric of `knotwork.training.METRICS`.
     """
     folder = Path(out)
     if not folder.is_dir():
         raise argument_error(
-            "out", "be a folder of a study", str(out), "Run 'knotwork study run NAME --out DIR' first."
+            "out", "be the folder of a study", str(out), "Run 'knotwork study run NAME --out DIR' first."
         )
     index = RecordIndex(folder).refresh()
     for name, problem in index.problems.items():
-        warnings.warn(f"{folder / 'records' / name} {problem}. It was left out.", RecordWarning, stacklevel=2)
+        warnings.warn(f"{folder / 'records' / name} {problem}. It was ignored.", RecordWarning, stacklevel=2)
     frame = index.frame()
     if plan_hash is not None:
-        keys = [network[0] for network in read_manifest(folder, plan_hash)["networks"]]
+        path = _manifest_path(folder, plan_hash)
+        if not path.is_file():
+            raise argument_error("plan_hash", f"be the hash of a plan that was run in {out}", plan_hash)
+        keys = [network[0] for network in json.loads(path.read_bytes())["networks"]]
         return frame[frame["key"].isin(keys)].reset_index(drop=True)
     latest = frame.sort_values("recorded_at", kind="stable").drop_duplicates(["plan", *IDENTITY], keep="last")
     return latest.sort_index().reset_index(drop=True)
 
 
 def consolidate(out: Path) -> None:
-    """Copy all records into one file, which is faster to read than thousands; the records themselves stay."""
+    """Copy all records into one file, which is faster to read than thousands; the records themselves remain."""
     index = RecordIndex(out).refresh()
     if len(index.tables) < 2:
         return
@@ -292,3 +281,54 @@ def consolidate(out: Path) -> None:
     metadata = {**(record_schema(table.column_names).metadata or {}), b"parts": json.dumps(parts).encode()}
     table = table.replace_schema_metadata(metadata)
     write_file(out / CONSOLIDATED, lambda file: pq.write_table(table, file, write_page_checksum=True))
+
+
+def _manifest_path(out: Path, plan_hash: str) -> Path:
+    return out / "plans" / f"{plan_hash[:20]}.json"
+
+
+def write_manifest(
+    out: Path, plan: Plan, networks: Sequence[NetworkSpec], n_rows: dict[str, int], *, unavailable: Collection[str] = ()
+) -> None:
+    """Write the networks of a plan and the numbers of rows, so that the status of a study needs no data.
+
+    For data sets that are unavailable now, the entries of an earlier manifest of the plan are kept.
+    """
+    before = next((content for content in read_manifests(out) if content["plan_hash"] == plan.plan_hash), None) or {}
+    kept = [network for network in before.get("networks", ()) if network[1] in unavailable]
+    rows = {name: number for name, number in before.get("n_rows", {}).items() if name in unavailable}
+    content = {
+        "plan": plan.name,
+        "plan_hash": plan.plan_hash,
+        "run_at": time.time(),
+        "n_rows": {**rows, **n_rows},
+        "networks": kept
+        + [
+            [each.key, each.dataset, each.backbone.label, each.backbone.tokens, each.encoding.size] for each in networks
+        ],
+    }
+    write_bytes(_manifest_path(out, plan.plan_hash), json.dumps(content).encode())
+
+
+def read_manifests(out: Path) -> list[dict[str, Any]]:
+    """Return the manifests of all plans that were run in a folder, the latest last; damaged files are ignored."""
+    manifests = []
+    for path in (out / "plans").glob("*.json"):
+        with suppress(ValueError):
+            content = json.loads(path.read_bytes())
+            if isinstance(content, dict) and content.keys() >= MANIFEST_KEYS:
+                manifests.append(content)
+    return sorted(manifests, key=lambda content: float(content["run_at"]))
+
+
+def require_manifests(out: Path) -> list[dict[str, Any]]:
+    """Return the manifests of a folder; raise an error if no plan was run in it."""
+    manifests = read_manifests(out)
+    if not manifests:
+        raise argument_error(
+            "out",
+            "be a folder that a plan was run in",
+            str(out),
+            "Name the folder that 'knotwork study run NAME --out DIR' was given, or run a plan there first.",
+        )
+    return manifests

@@ -1,4 +1,4 @@
-"""Running a plan in a folder: only what is missing, whoever else works there."""
+"""Running a plan in a folder: only missing networks are trained, and other processes may work in the same folder."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,40 +10,37 @@ from typing import Any
 
 from knotwork._checks import check_bool, check_choice, check_int, type_error
 from knotwork.study._data import DataIdentity
-from knotwork.study._files import remove_leftovers
 from knotwork.study._fitting import wanted_by
-from knotwork.study._manifest import write_manifest
-from knotwork.study._networks import NetworkSpec, Unit, expand, group_units
+from knotwork.study._folder import remove_leftovers
+from knotwork.study._networks import NetworkSpec, Unit, expand, group_units, siblings
 from knotwork.study._plan import Plan, load_plan
-from knotwork.study._records import consolidate
+from knotwork.study._records import consolidate, write_manifest
 from knotwork.study._traces import TRACES
 from knotwork.study._worker import DATA_ERRORS, POLL, Outcome, Progress, Worker
 from knotwork.training._engine import resolve_device
 
-__all__ = ["ENGINES", "RunSummary", "prepare_plan", "run"]
+__all__ = ["RunSummary", "prepare_plan", "run"]
 
 ENGINES = ("local", "ray")
-"""Where units are trained."""
-
-Say = Callable[[str], None]
+"""Places where units are trained: this process, or a Ray cluster."""
 
 
 @dataclass
 class RunSummary:
-    """What a run did.
+    """The result of `run` or `prepare_plan`.
 
     Parameters
     ----------
     n_networks : int
-        Networks of the plan, on the data sets that could be loaded.
+        Number of networks of the plan on the available data sets.
     n_before : int
-        Those that were recorded before.
+        Number of networks that were recorded before.
     n_ok, n_failed : int
-        Networks that this run has recorded.
+        Numbers of networks that were recorded (or prepared) now.
     seconds : float
-        How long it took.
+        Duration.
     unavailable : dict of str to str
-        Data sets that could not be used, and why.
+        The data sets that were skipped, with the reasons.
     """
 
     n_networks: int = 0
@@ -54,7 +51,7 @@ class RunSummary:
     unavailable: dict[str, str] = field(default_factory=dict)
 
     def add(self, outcome: Outcome) -> None:
-        """Count what became of a unit."""
+        """Add the counts of a unit."""
         self.n_ok += outcome.n_ok
         self.n_failed += outcome.n_failed
 
@@ -66,7 +63,7 @@ def run(
     *,
     device: str = "auto",
     retry_failed: bool = False,
-    report: Say | None = None,
+    report: Callable[[str], None] | None = None,
     progress: Progress | None = None,
     n_jobs: int | None = None,
     address: str | None = None,
@@ -75,39 +72,40 @@ def run(
 ) -> RunSummary:
     """Train the networks of a plan that are not recorded in a folder yet.
 
-    It may be killed at any moment and run again: at most the unit that it was in is lost. Any number of processes may
-    run plans in one folder, on any number of machines that share it. A method that raises an error has failure records
-    with the traceback, and a data set that cannot be loaded is left out; the rest goes on.
+    A run may be killed at any moment and run again: at most the current unit is lost. Any number of processes may run
+    plans in one folder, on any number of machines that share it. Networks whose method raises an error get failure
+    records with the traceback, and data sets that cannot be loaded are skipped.
 
     Parameters
     ----------
     plan : Plan, str or path
         The plan, its name, or its file.
     out : str or path
-        The folder; it is made.
+        The folder of the study; it is created.
     engine : {"local", "ray"}
         Where units are trained: in this process, or as tasks of a Ray cluster.
     device : str
-        Where networks are trained; by default on a GPU if there is one.
+        Device for training; by default a GPU if one is available.
     retry_failed : bool
-        Whether to train networks again that have failed.
+        Whether to train failed networks again.
     report : callable, optional
-        Is called with a sentence now and then.
+        Called with sentences on the progress.
     progress : callable, optional
-        Makes a display for the training of one unit, such as `knotwork.training._progress.ProgressBar`.
+        Called without arguments for every unit; returns a context that provides a function, which is called after
+        every epoch.
     n_jobs : int, optional
-        Processes for the fitting of encodings; by default all cores.
+        Threads for the fitting of encodings; by default all cores.
     address : str, optional
-        Address of a Ray cluster; by default that of the variable RAY_ADDRESS, or else one is started on this machine.
+        Address of a Ray cluster; by default the environment variable RAY_ADDRESS, or else a cluster on this machine.
     units_per_gpu : int
-        Units that share a GPU of a Ray cluster.
+        Number of units that share a GPU of a Ray cluster.
     only : sequence of str
         Data sets of the plan to train on, in this order; by default all of them.
 
     Returns
     -------
     RunSummary
-        What was done.
+        Numbers of networks, duration, and skipped data sets.
 
     Examples
     --------
@@ -117,52 +115,48 @@ def run(
     ...     run(plan, folder).n_ok, run(plan, folder).n_ok
     (5, 0)
     """
-    if not isinstance(plan, Plan):
-        plan = load_plan(plan)
-    if not isinstance(out, str | PathLike):
-        raise type_error("out", "be the path of a folder", out)
+    plan, folder = _read_arguments(plan, out)
     check_choice(engine, "engine", ENGINES)
     check_bool(retry_failed, "retry_failed")
-    if engine == "local":  # a cluster knows its own
+    check_int(units_per_gpu, "units_per_gpu", minimum=1)
+    if engine == "local":  # the devices of a cluster are not those of this machine
         resolve_device(device)
     for name in only:
         check_choice(name, "only", plan.names)
-    folder = Path(out).expanduser()
     for name in ("records", *TRACES, "prepared", "locks", "plans"):
         remove_leftovers(folder / name)
     worker = Worker(plan, folder, device, retry_failed, n_jobs)
-    check_int(units_per_gpu, "units_per_gpu", minimum=1)
     with _cluster(engine, address) as ray:
-        return _Run(plan, worker, report or _say_nothing, progress, ray, units_per_gpu, tuple(only)).run()
+        return _Run(plan, worker, report, progress, ray, units_per_gpu, tuple(only)).train()
 
 
 def prepare_plan(
     plan: Plan | str | PathLike[str],
     out: str | PathLike[str],
     *,
-    report: Say | None = None,
+    report: Callable[[str], None] | None = None,
     n_jobs: int | None = None,
 ) -> RunSummary:
-    """Fit the encodings of a plan and keep them in a folder, without training anything.
+    """Fit the encodings of a plan and store them in a folder, without training.
 
-    A machine that trains the plan in this folder, or in a copy of it, then fits nothing, and needs no LightGBM. Several
-    processes may do this at once: each takes data sets that no other is at.
+    A machine that trains the plan in this folder, or in a copy of it, then fits no encodings and needs no LightGBM.
+    Several processes may prepare a plan at once: each takes data sets that no other works on.
 
     Parameters
     ----------
     plan : Plan, str or path
         The plan, its name, or its file.
     out : str or path
-        The folder; it is made.
+        The folder of the study; it is created.
     report : callable, optional
-        Is called with a sentence for every data set.
+        Called with a sentence for every data set.
     n_jobs : int, optional
-        Processes; by default all cores.
+        Threads; by default all cores.
 
     Returns
     -------
     RunSummary
-        With the number of networks whose encoding is there as `n_ok`.
+        Its `n_ok` is the number of networks whose encoding is available.
 
     Examples
     --------
@@ -172,39 +166,18 @@ def prepare_plan(
     ...     prepare_plan(plan, folder).n_ok
     5
     """
-    if not isinstance(plan, Plan):
-        plan = load_plan(plan)
+    plan, folder = _read_arguments(plan, out)
+    return _Run(plan, Worker(plan, folder, n_jobs=n_jobs), report).prepare()
+
+
+def _read_arguments(plan: Plan | str | PathLike[str], out: str | PathLike[str]) -> tuple[Plan, Path]:
     if not isinstance(out, str | PathLike):
         raise type_error("out", "be the path of a folder", out)
-    say = report or _say_nothing
-    worker = Worker(plan, Path(out).expanduser(), n_jobs=n_jobs)
-    started, summary = time.perf_counter(), RunSummary()
-    waiting = list(plan.names)
-    while waiting:
-        name = next((each for each in waiting if not worker.is_being_prepared(each)), waiting[0])
-        waiting.remove(name)
-        try:
-            networks = expand(plan, name, worker.load(name).data.identity)
-            fitted = worker.prepare(name, networks).fitted
-        except DATA_ERRORS as error:
-            summary.unavailable[name] = str(error)
-            say(f"Data set {name!r} is left out: {error}")
-            continue
-        wanted = [fitted[wanted_by(each)] for each in networks]
-        failed = sum(isinstance(result, str) for result in wanted)
-        summary.add(Outcome(n_ok=len(wanted) - failed, n_failed=failed))
-        summary.n_networks += len(networks)
-        say(f"{name}: {len(wanted) - failed} networks can be trained" + (f", {failed} FAILED" if failed else ""))
-    summary.seconds = time.perf_counter() - started
-    return summary
-
-
-def _say_nothing(sentence: str) -> None:
-    del sentence
+    return plan if isinstance(plan, Plan) else load_plan(plan), Path(out).expanduser()
 
 
 def _cluster(engine: str, address: str | None) -> AbstractContextManager[Any]:
-    """Return a context that gives Ray, or None."""
+    """Return a context that provides the connected module `ray`, or None for the local engine."""
     if engine == "local":
         return nullcontext()
     from knotwork.study._ray_engine import connected  # noqa: PLC0415 - only this engine needs it
@@ -214,27 +187,27 @@ def _cluster(engine: str, address: str | None) -> AbstractContextManager[Any]:
 
 @dataclass(eq=False)
 class _Run:
-    """One call of `run`."""
+    """One call of `run` or `prepare_plan`."""
 
     plan: Plan
     worker: Worker
-    say: Say
-    progress: Progress | None
-    ray: Any
-    units_per_gpu: int
-    only: tuple[str, ...]
+    report: Callable[[str], None] | None
+    progress: Progress | None = None
+    ray: Any = None
+    units_per_gpu: int = 2
+    only: tuple[str, ...] = ()
     summary: RunSummary = field(default_factory=RunSummary)
 
-    def run(self) -> RunSummary:
-        """Do what is missing."""
+    def train(self) -> RunSummary:
+        """Train the missing networks."""
         started = time.perf_counter()
-        self.identities = self._identities()
-        networks = [each for name, identity in self.identities.items() for each in expand(self.plan, name, identity)]
-        n_rows = {name: identity.n_rows for name, identity in self.identities.items()}
-        write_manifest(self.worker.out, self.plan, networks, n_rows, unknown=self.summary.unavailable)
+        identities = self._identities()
+        networks = [network for name, data in identities.items() for network in expand(self.plan, name, data)]
+        n_rows = {name: data.n_rows for name, data in identities.items()}
+        write_manifest(self.worker.out, self.plan, networks, n_rows, unavailable=self.summary.unavailable)
         missing = self.worker.missing(networks)
         self.summary.n_networks, self.summary.n_before = len(networks), len(networks) - len(missing)
-        self._say_what_is_there(networks, missing)
+        self._announce(identities, networks, missing)
         units = group_units(missing, sizes=self.plan.sizes, together=self.plan.together)
         self._work([unit for name in self.only for unit in units if unit.dataset == name] if self.only else units)
         if missing:
@@ -242,80 +215,105 @@ class _Run:
         self.summary.seconds = time.perf_counter() - started
         return self.summary
 
+    def prepare(self) -> RunSummary:
+        """Fit the encodings of all networks."""
+        started = time.perf_counter()
+        waiting = list(self.plan.names)
+        while waiting:
+            name = next((name for name in waiting if not self.worker.is_being_prepared(name)), waiting[0])
+            waiting.remove(name)
+            try:
+                networks = expand(self.plan, name, self.worker.load(name).data.identity)
+                fitted = self.worker.prepare(name, networks).fitted
+            except DATA_ERRORS as error:
+                self._skip(name, error)
+                continue
+            n_failed = sum(isinstance(fitted[wanted_by(network)], str) for network in networks)
+            self.summary.add(Outcome(n_ok=len(networks) - n_failed, n_failed=n_failed))
+            self.summary.n_networks += len(networks)
+            failed = f", {n_failed} FAILED" if n_failed else ""
+            self._say(f"{name}: {len(networks) - n_failed} networks are prepared{failed}")
+        self.summary.seconds = time.perf_counter() - started
+        return self.summary
+
+    def _say(self, sentence: str) -> None:
+        if self.report is not None:
+            self.report(sentence)
+
     def _identities(self) -> dict[str, DataIdentity]:
-        """Return what each data set is; those that cannot be used are left out."""
-        found = {}
+        """Return the identities of the data sets that are available."""
+        identities = {}
         for name in self.plan.names:
             try:
-                found[name] = self.worker.load(name).data.identity
+                identities[name] = self.worker.load(name).data.identity
             except DATA_ERRORS as error:
-                self._leave_out(name, error)
-        return found
+                self._skip(name, error)
+        return identities
 
-    def _leave_out(self, name: str, error: Exception) -> None:
+    def _skip(self, name: str, error: Exception) -> None:
         self.summary.unavailable[name] = str(error)
-        self.say(f"Data set {name!r} is left out: {error}")
+        self._say(f"Data set {name!r} is skipped: {error}")
 
-    def _say_what_is_there(self, networks: list[NetworkSpec], missing: list[NetworkSpec]) -> None:
+    def _announce(
+        self, identities: dict[str, DataIdentity], networks: list[NetworkSpec], missing: list[NetworkSpec]
+    ) -> None:
+        """Report damaged records, changed data sets, and the number of networks to train."""
         for name, problem in self.worker.index.problems.items():
-            self.say(f"Record {name} {problem}. It is ignored.")
+            self._say(f"Record {name} {problem}. It is ignored.")
         frame = self.worker.index.frame()
-        for name, identity in self.identities.items():
-            others = set(frame.loc[frame["dataset"] == name, "data_sha256"]) - {identity.sha256}
-            if others and any(each.dataset == name for each in missing):
-                self.say(f"Data set {name!r} has changed since it was last recorded: its networks are trained again.")
+        for name, data in identities.items():
+            others = set(frame.loc[frame["dataset"] == name, "data_sha256"]) - {data.sha256}
+            if others and any(network.dataset == name for network in missing):
+                self._say(f"Data set {name!r} has changed since it was last recorded: its networks are trained again.")
         if not networks:
-            self.say(f"Nothing can be trained: no data set of {self.plan.name!r} could be loaded.")
-        elif not missing and self.summary.unavailable:
-            self.say(f"Nothing to do: all {len(networks):,} networks on the data sets that are there are recorded.")
+            self._say(f"Nothing can be trained: no data set of {self.plan.name!r} could be loaded.")
         elif not missing:
-            self.say(f"Nothing to do: all {len(networks):,} networks of {self.plan.name!r} are recorded.")
+            where = "on the available data sets" if self.summary.unavailable else f"of {self.plan.name!r}"
+            self._say(f"Nothing to do: all {len(networks):,} networks {where} are recorded.")
         else:
-            before = f", {self.summary.n_before:,} are recorded" if self.summary.n_before else ""
-            self.say(f"{len(missing):,} of {len(networks):,} networks are to be trained{before}.")
+            before = f"; {self.summary.n_before:,} are recorded already" if self.summary.n_before else ""
+            self._say(f"Training {len(missing):,} of {len(networks):,} networks{before}.")
 
     def _work(self, pending: list[Unit]) -> None:
-        """Work on units; those that another process has come last, and are waited for."""
+        """Train units; those that other processes work on come last, and are waited for."""
         self.n_units, self.n_done = len(pending), 0
         waiting = False
         while pending:
             busy = self._work_here(pending) if self.ray is None else self._work_on_cluster(pending)
             if busy and not waiting:
-                self.say(f"{len(busy)} units are being trained by another process; waiting for it.")
+                self._say(f"Waiting for other processes, which are training {len(busy)} units.")
                 waiting = True
             if len(busy) == len(pending):
                 time.sleep(POLL)
             pending = busy
 
     def _work_here(self, pending: list[Unit]) -> list[Unit]:
-        """Work on units in this process, and return those that another process has."""
+        """Train units in this process, and return those that another process works on."""
         busy = []
         for place, unit in enumerate(pending):
-            siblings = [
-                each for other in pending[place + 1 :] if other.dataset == unit.dataset for each in other.networks
-            ]
             outcome = Outcome()
             try:
                 if unit.dataset not in self.summary.unavailable:
-                    outcome = self.worker.work(unit, siblings=siblings, progress=self.progress)
+                    later = siblings(unit, pending[place + 1 :])
+                    outcome = self.worker.work(unit, siblings=later, progress=self.progress)
             except DATA_ERRORS as error:
-                self._leave_out(unit.dataset, error)
+                self._skip(unit.dataset, error)
             if outcome.is_busy:
                 busy.append(unit)
             else:
-                self._tell(unit, outcome)
+                self._finish(unit, outcome)
         return busy
 
     def _work_on_cluster(self, pending: list[Unit]) -> list[Unit]:
-        """Work on units by a Ray cluster, and return those that another process has."""
+        """Train units on a Ray cluster, and return those that another process works on."""
         from knotwork.study._ray_engine import Cluster  # noqa: PLC0415 - only this engine needs it
 
-        return Cluster(self.ray, self.worker, self._tell, self._leave_out, self.units_per_gpu).work(pending)
+        return Cluster(self.ray, self.worker, self._finish, self._skip, self.units_per_gpu).work(pending)
 
-    def _tell(self, unit: Unit, outcome: Outcome) -> None:
-        """Count a unit that is done, and say so."""
+    def _finish(self, unit: Unit, outcome: Outcome) -> None:
+        """Count and report a finished unit."""
         self.n_done += 1
         self.summary.add(outcome)
         if outcome.n_ok or outcome.n_failed:
             failed = f", {outcome.n_failed} FAILED" if outcome.n_failed else ""
-            self.say(f"[{self.n_done}/{self.n_units}] {unit.name}: {outcome.n_ok} networks{failed}")
+            self._say(f"[{self.n_done}/{self.n_units}] {unit.name}: {outcome.n_ok} networks{failed}")

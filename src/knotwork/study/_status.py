@@ -1,4 +1,4 @@
-"""How far a study is, and how long it may take, from the clocks of records."""
+"""Progress of a study, and estimates of training times from its records."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,35 +8,23 @@ from pathlib import Path
 import pandas as pd
 
 from knotwork.datasets import DATASETS, load_dataset
-from knotwork.study._locks import PREPARING
-from knotwork.study._manifest import require_manifests
+from knotwork.study._folder import PREPARING
 from knotwork.study._plan import Plan
-from knotwork.study._records import RecordIndex
+from knotwork.study._records import RecordIndex, require_manifests
 
-__all__ = ["Line", "StudyStatus", "estimate_seconds", "plan_lines", "study_status", "written"]
+__all__ = ["Line", "StudyStatus", "plan_lines", "study_status", "written"]
 
 Place = tuple[str, str | None, int | None]
-"""Backbone, its tokens, and the size of networks."""
+"""Backbone, its tokens, and size of a network."""
 
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """How far a plan is in a folder.
+    """Progress of a plan in a folder.
 
-    Parameters
-    ----------
-    plan : str
-        Its name.
-    n_networks, n_ok, n_failed : int
-        Networks in all, those that went well, and those that failed.
-    n_working : int
-        Units that processes have claimed.
-    rate : float or None
-        Networks per hour of one process, as recorded; None if nothing is.
-    remaining : float or None
-        Seconds that one process needs for the rest; None if nothing comparable is recorded.
-    problems : dict of str to str
-        Files among the records that were left out, and why.
+    `n_working` counts the units of the folder that processes hold locks of. `rate` is the number of networks per hour
+    and process, and `remaining` the seconds that one process needs for the rest; both are None without comparable
+    records. `problems` are the reasons why files among the records are ignored.
     """
 
     plan: str
@@ -50,66 +38,41 @@ class StudyStatus:
 
 
 def study_status(out: str | PathLike[str]) -> list[StudyStatus]:
-    """Return the status of every plan that was run in a folder, the latest last.
-
-    Parameters
-    ----------
-    out : str or path
-        The folder.
-    """
+    """Return the status of every plan that was run in a folder, the latest last."""
     folder = Path(out).expanduser()
     manifests = require_manifests(folder)
     index = RecordIndex(folder).refresh()
     frame, states = index.frame(), index.states()
     n_working = sum(not path.name.startswith(PREPARING) for path in (folder / "locks").glob("*.lock"))
-    found = []
+    statuses = []
     for manifest in manifests:
         networks = manifest["networks"]
         status = {network[0]: states[network[0]][0] for network in networks if network[0] in states}
         rest = [(manifest["n_rows"][each[1]], tuple(each[2:])) for each in networks if each[0] not in status]
-        n_ok = sum(each == "ok" for each in status.values())
-        own = frame[frame["key"].isin(list(status))]
-        seconds = _worked_seconds(own)
-        found.append(
+        n_ok = sum(state == "ok" for state in status.values())
+        recorded = frame[frame["key"].isin(list(status))]
+        units = recorded.drop_duplicates(["host", "started_at", "recorded_at"])
+        seconds = float((units["recorded_at"] - units["started_at"]).sum())
+        statuses.append(
             StudyStatus(
-                manifest["plan"],
-                len(networks),
-                n_ok,
-                len(status) - n_ok,
-                n_working,
-                3600.0 * len(own) / seconds if seconds else None,
-                estimate_seconds(rest, frame),
-                index.problems,
+                plan=manifest["plan"],
+                n_networks=len(networks),
+                n_ok=n_ok,
+                n_failed=len(status) - n_ok,
+                n_working=n_working,
+                rate=3600.0 * len(recorded) / seconds if seconds else None,
+                remaining=_estimate_seconds(rest, frame),
+                problems=index.problems,
             )
         )
-    return found
+    return statuses
 
 
-def _worked_seconds(frame: pd.DataFrame) -> float:
-    """Return the seconds between start and record of all units."""
-    units = frame.drop_duplicates(["host", "started_at", "recorded_at"])
-    return float((units["recorded_at"] - units["started_at"]).sum())
+def _estimate_seconds(networks: Iterable[tuple[int, Place]], frame: pd.DataFrame) -> float | None:
+    """Estimate the time of networks, given by rows and place, in one process on the device of the latest record.
 
-
-def estimate_seconds(networks: Iterable[tuple[int, Place]], frame: pd.DataFrame) -> float | None:
-    """Return about how long networks take on the device of the latest record, in one process.
-
-    Parameters
-    ----------
-    networks : iterable of tuple
-        For each its number of rows, and its backbone, tokens and size.
-    frame : DataFrame
-        Records.
-
-    Returns
-    -------
-    float or None
-        Seconds; None if a backbone was never measured.
-
-    Notes
-    -----
-    For each backbone and size, seconds = rows * (recorded seconds / recorded rows); for a size that was not measured,
-    the sizes of the same backbone that were are taken together.
+    For each backbone and size, seconds = rows * (recorded seconds / recorded rows); a size without records uses all
+    records of its backbone. None if a backbone has no records.
     """
     good = frame[frame["status"] == "ok"]
     if len(good):
@@ -128,7 +91,7 @@ def estimate_seconds(networks: Iterable[tuple[int, Place]], frame: pd.DataFrame)
 
 
 def _rates(frame: pd.DataFrame, by: list[str]) -> dict[tuple[object, ...], float]:
-    """Return seconds per network and row of each group."""
+    """Return the seconds per network and row of each group."""
     sums = frame.groupby(by)[["train_seconds", "prepare_seconds", "n_rows"]].sum()
     seconds = sums["train_seconds"] + sums["prepare_seconds"]
     return dict(zip(sums.index, seconds / sums["n_rows"], strict=True))
@@ -136,17 +99,7 @@ def _rates(frame: pd.DataFrame, by: list[str]) -> dict[tuple[object, ...], float
 
 @dataclass(frozen=True)
 class Line:
-    """What a plan trains with one backbone.
-
-    Parameters
-    ----------
-    backbone : str
-        The backbone, with its tokens.
-    n_networks : int
-        Networks.
-    seconds : float or None
-        About how long they take; None if that was not measured.
-    """
+    """The networks of a plan with one backbone, and the estimate of their time; None without records."""
 
     backbone: str
     n_networks: int
@@ -154,20 +107,11 @@ class Line:
 
 
 def plan_lines(plan: Plan, out: str | PathLike[str] | None = None) -> list[Line]:
-    """Return what a plan trains with each backbone, and about how long that takes.
-
-    Parameters
-    ----------
-    plan : Plan
-        The plan.
-    out : str or path, optional
-        Folder of a study whose records say how long networks take.
-    """
+    """Return a line for each backbone of a plan, with estimates from the records of the study in `out`."""
     frame = None if out is None else RecordIndex(Path(out).expanduser()).refresh().frame()
     lines = []
     for choice in plan.backbones:
         seconds = None
-        n_networks = plan.n_networks // len(plan.backbones)
         if frame is not None:
             rows = [_n_rows(name) for name in plan.names]
             places = [
@@ -177,14 +121,13 @@ def plan_lines(plan: Plan, out: str | PathLike[str] | None = None) -> list[Line]
                 for encoding in plan.encodings
                 for _ in range(plan.folds * len(plan.variant_names))
             ]
-            seconds = estimate_seconds(places, frame) if None not in rows else None
-        tokens = f" ({choice.tokens} tokens)" if choice.tokens else ""
-        lines.append(Line(choice.label + tokens, n_networks, seconds))
+            seconds = _estimate_seconds(places, frame) if None not in rows else None
+        lines.append(Line(choice.title, plan.n_networks // len(plan.backbones), seconds))
     return lines
 
 
 def _n_rows(name: str) -> int | None:
-    """Return the rows of a data set; None for a user's file, which is not read for this."""
+    """Return the number of rows of a data set; None for a user's file, which is not read."""
     if name in DATASETS:
         spec = DATASETS[name]
         return spec.subsample or spec.n_rows
@@ -195,7 +138,7 @@ def _n_rows(name: str) -> int | None:
 
 
 def written(seconds: float) -> str:
-    """Write a time for people.
+    """Format a time for readers.
 
     Examples
     --------

@@ -1,5 +1,6 @@
-"""Training of a unit: members from fitted encodings, one call of the engine, rows of records."""
+"""Training of a unit: members from fitted encodings, one call of the engine or linear models, rows of records."""
 
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,45 +9,41 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.special import softmax
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from knotwork._preparation.members import Fitted, PreparedTable, Split
+from knotwork.basis._blocks import make_table
 from knotwork.nn._backbones.config import Backbone
-from knotwork.study._choices import LinearConfig
 from knotwork.study._data import StudyData
 from knotwork.study._fitting import Wanted, wanted_by
-from knotwork.study._linear_models import fit_linear
 from knotwork.study._networks import NetworkSpec
-from knotwork.study._plan import Plan
+from knotwork.study._plan import LinearConfig, Plan
 from knotwork.study._traces import Result
 from knotwork.training._engine import resolve_device, train
+from knotwork.training._members import TrainingTable
 from knotwork.training._metrics import METRICS, evaluate
 from knotwork.training._progress import Reporter
 from knotwork.training._results import Trained
 from knotwork.training._stack import count_parameters
 
-__all__ = ["UnitTrainer", "failure"]
+__all__ = ["UnitTrainer", "failure", "knot_shifts"]
+
+FloatArray = npt.NDArray[np.float64]
 
 LEAST_SHIFT = 1e-5
-"""A knot that is nearer to where it started, as a share of the training range, has not moved: that is rounding."""
+"""Smallest movement of a knot, as a share of the training range, that is not rounding."""
+
+GRID = 501
+"""Number of points of the fitted curve of a linear model on a single feature."""
+
+IMPOSSIBLE = -50.0
+"""Logit of a class without training rows: its probability is about 1e-22, and log losses stay finite."""
 
 
 @dataclass(frozen=True, eq=False)
 class UnitTrainer:
-    """Trains networks of one data set, one backbone and one variant, and says what came out of each.
-
-    Parameters
-    ----------
-    plan : Plan
-        The plan, for training, categories and NRMSE.
-    data : StudyData
-        The data set.
-    splits : sequence of Split
-        Its folds.
-    device : str, default="auto"
-        Where to train.
-    report : Reporter, optional
-        Is called after every epoch.
-    """
+    """Trains networks of one data set, one backbone and one variant."""
 
     plan: Plan
     data: StudyData
@@ -55,16 +52,15 @@ class UnitTrainer:
     report: Reporter | None = None
 
     def results(self, networks: Sequence[NetworkSpec], fitted: Mapping[Wanted, Fitted | str]) -> list[Result]:
-        """Return what came out of each network.
+        """Return the result of each network.
 
         A network whose encoding could not be fitted has failed. If training raises an error, networks are trained one
-        by one, and those that raise it again have failed.
+        by one, and those that raise an error again have failed.
         """
-        found = {each: fitted[wanted_by(each)] for each in networks}
-        results = {each: failure(own) for each, own in found.items() if isinstance(own, str)}
-        good = {each: own for each, own in found.items() if isinstance(own, Fitted)}
-        results |= self._train(good)
-        return [results[each] for each in networks]
+        encodings = {network: fitted[wanted_by(network)] for network in networks}
+        results = {network: failure(error) for network, error in encodings.items() if isinstance(error, str)}
+        results |= self._train({network: good for network, good in encodings.items() if isinstance(good, Fitted)})
+        return [results[network] for network in networks]
 
     def _train(self, fitted: Mapping[NetworkSpec, Fitted]) -> dict[NetworkSpec, Result]:
         """Train networks together; one by one if that raises an error."""
@@ -73,28 +69,33 @@ class UnitTrainer:
         config = next(iter(fitted)).backbone.config
         try:
             if isinstance(config, LinearConfig):
-                return {each: self._fit_linear(config, each, own) for each, own in fitted.items()}
+                return {network: self._fit_linear(config, network, encoding) for network, encoding in fitted.items()}
             return self._train_stack(fitted, config)
-        except Exception:  # whatever it is, it becomes a failure record
+        except Exception:  # any error becomes a failure record
             if len(fitted) == 1:
                 return dict.fromkeys(fitted, failure(traceback.format_exc()))
-        out: dict[NetworkSpec, Result] = {}
-        for network, own in fitted.items():
-            out |= self._train({network: own})
-        return out
+        results: dict[NetworkSpec, Result] = {}
+        for network, encoding in fitted.items():
+            results |= self._train({network: encoding})
+        return results
 
     def _fit_linear(self, config: LinearConfig, network: NetworkSpec, fitted: Fitted) -> Result:
-        split = next(each for each in self.splits if each.fold == network.fold)
-        fit = fit_linear(config, self.data, split, fitted)
+        """Fit a linear model on the training rows of a fold; validation rows are not used, and categories are codes."""
+        split = next(split for split in self.splits if split.fold == network.fold)
+        started = time.perf_counter()
+        model = _LinearModel(config, PreparedTable.from_table(self.data.table, [split]).table, fitted, split.train)
+        table = model.table
+        outputs = model.outputs(table.numbers[split.test], table.codes[split.test])
+        seconds = time.perf_counter() - started
         row = {
-            **self._scores(fit.outputs, self.data.table.target[split.test]),
-            "n_parameters": fit.n_parameters,
+            **self._scores(outputs, table.target[split.test]),
+            "n_parameters": model.model.coef_.size + np.size(model.model.intercept_),
             "device": "cpu",
             "prepare_seconds": fitted.seconds,
-            "train_seconds": fit.seconds,
+            "train_seconds": seconds,
             "knots_moved": False,
         }
-        return Result(row, curve=fit.curve)
+        return Result(row, curve=model.curve())
 
     def _train_stack(self, fitted: Mapping[NetworkSpec, Fitted], backbone: Backbone) -> dict[NetworkSpec, Result]:
         networks = list(fitted)
@@ -115,13 +116,13 @@ class UnitTrainer:
         )
         if trained.interrupted:
             raise KeyboardInterrupt
-        tests = [splits[each.fold].test for each in networks]
+        tests = [splits[network.fold].test for network in networks]
         outputs = trained.outputs(table.numbers, table.codes, tests)
         rows = [
-            {**self._scores(output, table.target[test]), "prepare_seconds": fitted[each].seconds}
-            for each, output, test in zip(networks, outputs, tests, strict=True)
+            {**self._scores(output, table.target[test]), "prepare_seconds": fitted[network].seconds}
+            for network, output, test in zip(networks, outputs, tests, strict=True)
         ]
-        counts: dict[Any, int] = {}
+        counts: dict[Any, int] = {}  # counting builds a network, so do it once for each shape
         for row, member in zip(rows, members, strict=True):
             shape = member.kinds, member.sizes
             if shape not in counts:
@@ -130,11 +131,11 @@ class UnitTrainer:
         return dict(zip(networks, self._finished(trained, rows), strict=True))
 
     def _finished(self, trained: Trained, rows: Sequence[dict[str, Any]]) -> list[Result]:
-        """Add to rows how networks were trained, and return them with what is kept beside them."""
+        """Add columns on training to rows, and return them with histories and knot paths."""
         paths = trained.knot_paths or [None] * len(rows)
         results = []
         for row, history, shift, path in zip(rows, trained.histories, knot_shifts(trained), paths, strict=True):
-            how = {
+            columns = {
                 "device": str(resolve_device(self.device)),
                 "train_seconds": history.seconds,
                 "epoch_seconds": history.epoch_seconds,
@@ -143,13 +144,13 @@ class UnitTrainer:
                 "knots_moved": shift is not None and shift[1] > LEAST_SHIFT,
                 "knot_shift": None if shift is None else shift[0],
             }
-            results.append(Result({**row, **how}, history, path))
+            results.append(Result({**row, **columns}, history, path))
         return results
 
-    def _scores(self, output: npt.NDArray[np.float64], target: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the metrics on test rows; a network that does not predict numbers has failed."""
+    def _scores(self, output: FloatArray, target: npt.NDArray[Any]) -> dict[str, Any]:
+        """Return the metrics on test rows; a network with predictions that are not finite has failed."""
         if not np.isfinite(output).all():
-            return failure("training diverged: there are predictions that are no numbers").row
+            return failure("training diverged: some predictions are not finite").row
         scores = evaluate(self.data.table.task, torch.from_numpy(output)[None], torch.from_numpy(target)[None])
         row: dict[str, Any] = {"status": "ok", **{name: float(values[0]) for name, values in scores.items()}}
         if self.data.table.task == "regression":
@@ -164,29 +165,69 @@ class UnitTrainer:
         return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in row.items()}
 
 
+class _LinearModel:
+    """A linear model of the encoded numerical columns and the codes of categories, fitted on the rows `train`."""
+
+    def __init__(self, config: LinearConfig, table: TrainingTable, fitted: Fitted, train: npt.NDArray[np.intp]) -> None:
+        self.table = table
+        self.blocks = make_table(tuple(fitted.blocks), extrapolation="clip", indicator=False)
+        self.model = Ridge(alpha=config.penalty)
+        if table.task == "classification":
+            self.model = LogisticRegression(C=1.0 / config.penalty, max_iter=2000)
+        self.model.fit(self._inputs(table.numbers[train], table.codes[train]), table.target[train])
+
+    def _inputs(self, numbers: FloatArray, codes: npt.NDArray[np.int64]) -> FloatArray:
+        from knotwork.basis._compiled import encode_dense  # noqa: PLC0415 - numba is slow to import
+
+        encoded = encode_dense(np.ascontiguousarray(numbers), self.blocks, dtype=np.dtype(np.float64), n_threads=1)
+        return np.column_stack([encoded, codes.astype(np.float64)])
+
+    def outputs(self, numbers: FloatArray, codes: npt.NDArray[np.int64]) -> FloatArray:
+        """Return predictions of shape (n, 1), or logits of shape (n, n_classes)."""
+        inputs = self._inputs(numbers, codes)
+        if self.table.task == "regression":
+            return np.asarray(self.model.predict(inputs), dtype=np.float64).reshape(-1, 1)
+        scores = self.model.decision_function(inputs)
+        logits = np.full((len(inputs), self.table.n_classes), IMPOSSIBLE)
+        both = np.column_stack([np.zeros_like(scores), scores]) if scores.ndim == 1 else scores
+        logits[:, self.model.classes_] = both
+        return logits
+
+    def curve(self) -> FloatArray | None:
+        """Return the fit of a single numerical feature, of shape (GRID, 2); None if the table has other features.
+
+        Columns are values over the range of the feature, and predictions or probabilities of the last class.
+        """
+        if self.table.numbers.shape[1] != 1 or self.table.codes.shape[1]:
+            return None
+        grid = np.linspace(self.table.numbers.min(), self.table.numbers.max(), GRID)
+        values = self.outputs(grid[:, None], np.zeros((GRID, 0), dtype=np.int64))
+        return np.column_stack([grid, softmax(values, axis=1)[:, -1] if self.table.n_classes else values[:, 0]])
+
+
 def failure(error: str) -> Result:
     """Return the result of a network that failed."""
     return Result({"status": "failed", "error": error})
 
 
 def knot_shifts(trained: Trained) -> list[tuple[float, float] | None]:
-    """Return how far each member's knots have gone, on average and at the most, as shares of the training range.
+    """Return the mean and the largest movement of each member's knots, as shares of the training range.
 
-    Knots that were placed nearer to each other than learned ones may be start a little apart, which is not counted.
-    None stands for knots that are not learned. The best weights count, not the last ones: knots that begin to move
-    after the best epoch have not moved.
+    None stands for knots that are not learned. Learned knots have a minimal spacing, so closer placed knots start a
+    little apart; this is not counted. The best weights are compared, not the last ones: knots that begin to move after
+    the best epoch have not moved.
     """
-    out: list[tuple[float, float] | None] = [None] * len(trained.histories)
+    shifts: list[tuple[float, float] | None] = [None] * len(trained.histories)
     for piece in trained.pieces:
         encoding = piece.network.encoding
         if encoding.logits is None:
             continue
-        away = (encoding.spacings()[0].detach().double() - encoding.starting_breaks()).abs()
-        used = torch.arange(away.shape[-1], device=away.device) <= encoding.n_knots[..., None]
-        used[..., 0] = False
-        away = torch.where(used, away, 0.0).flatten(1)
-        means = away.sum(dim=1) / used.flatten(1).sum(dim=1).clamp(min=1)
-        rows = zip(piece.places, means.tolist(), away.amax(dim=1).tolist(), encoding.learned.tolist(), strict=True)
-        for place, mean, most, learned in rows:
-            out[place] = (mean, most) if learned else None
-    return out
+        distance = (encoding.spacings()[0].detach().double() - encoding.starting_breaks()).abs()
+        used = torch.arange(distance.shape[-1], device=distance.device) <= encoding.n_knots[..., None]
+        used[..., 0] = False  # the left end of the domain is no knot
+        distance = torch.where(used, distance, 0.0).flatten(1)
+        means = distance.sum(dim=1) / used.flatten(1).sum(dim=1).clamp(min=1)
+        rows = zip(piece.places, means.tolist(), distance.amax(dim=1).tolist(), encoding.learned.tolist(), strict=True)
+        for place, mean, largest, learned in rows:
+            shifts[place] = (mean, largest) if learned else None
+    return shifts

@@ -1,4 +1,4 @@
-"""The work on one unit: claim it, see what is still missing, fit, train, record."""
+"""The work on one unit: acquire its lock, then prepare, train and record the networks that are missing."""
 
 import hashlib
 import time
@@ -14,9 +14,8 @@ import knotwork
 from knotwork._preparation.members import Fitted, Split, make_splits
 from knotwork.errors import ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError
 from knotwork.study._data import DataIdentity, StudyData, load_data
-from knotwork.study._files import process_home
 from knotwork.study._fitting import Wanted, fit_all, wanted_by
-from knotwork.study._locks import PREPARING, Lock, claim
+from knotwork.study._folder import PREPARING, Lock, claim, process_home
 from knotwork.study._networks import NetworkSpec, Unit
 from knotwork.study._plan import Plan
 from knotwork.study._records import RecordIndex, write_records
@@ -24,29 +23,21 @@ from knotwork.study._traces import Result, write_traces
 from knotwork.study._trainer import UnitTrainer
 from knotwork.training._progress import Reporter
 
-__all__ = ["DATA_ERRORS", "POLL", "Outcome", "Prepared", "Worker", "finish_rows", "origin", "train_networks"]
+__all__ = ["DATA_ERRORS", "POLL", "Outcome", "Prepared", "Worker", "origin", "train_networks"]
 
 DATA_ERRORS = (ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError)
-"""What makes a data set unusable; it is left out, and the rest goes on."""
+"""Errors that make a data set unavailable: it is skipped, and the others are trained."""
 
 POLL = 0.5
-"""Seconds between two looks at what another process works on."""
+"""Seconds between two attempts to acquire a lock that another process holds."""
 
 Progress = Callable[[], AbstractContextManager[Reporter]]
-"""Makes a display for the training of one unit."""
+"""Makes a progress display for the training of one unit."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a unit.
-
-    Parameters
-    ----------
-    is_busy : bool, default=False
-        Whether another process works on it.
-    n_ok, n_failed : int, default=0
-        Networks recorded now.
-    """
+    """The outcome of work on a unit: whether another process works on it, and the numbers of new records."""
 
     is_busy: bool = False
     n_ok: int = 0
@@ -55,17 +46,7 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A data set ready for training.
-
-    Parameters
-    ----------
-    data : StudyData
-        The table.
-    splits : list of Split
-        Its folds.
-    fitted : dict of Wanted to Fitted or str
-        Encodings, or tracebacks.
-    """
+    """A data set, its folds, and its fitted encodings or their tracebacks."""
 
     data: StudyData
     splits: list[Split]
@@ -75,21 +56,7 @@ class Prepared:
 @final
 @dataclass(eq=False)
 class Worker:
-    """Works on units of a plan in a folder.
-
-    Parameters
-    ----------
-    plan : Plan
-        The plan.
-    out : Path
-        The folder.
-    device : str
-        Where to train.
-    retry_failed : bool
-        Whether networks that failed before are missing, too.
-    n_jobs : int, optional
-        Processes for the fitting of encodings.
-    """
+    """Works on units of a plan in the folder `out`; parameters as in `knotwork.study.run`."""
 
     plan: Plan
     out: Path
@@ -104,7 +71,7 @@ class Worker:
         self.identities: dict[str, DataIdentity] = {}
 
     def load(self, name: str) -> Prepared:
-        """Load a data set and split it; the last one is kept, and of all what they were when first loaded."""
+        """Load and split a data set; the last one is cached, and the first identity of each is kept."""
         if self.prepared is None or self.prepared.data.name != name:
             self.prepared = None
             data = load_data(self.plan, name)
@@ -115,28 +82,24 @@ class Worker:
         return self.prepared
 
     def missing(self, networks: Iterable[NetworkSpec]) -> list[NetworkSpec]:
-        """Return those of the networks that are to be trained, by what is recorded now."""
+        """Return the networks that have no record yet, and with `retry_failed` those that failed before this run."""
         states = self.index.refresh().states()
-        return [each for each in networks if self._is_missing(states.get(each.key))]
-
-    def _is_missing(self, state: tuple[str, float] | None) -> bool:
-        if state is None:
-            return True
-        status, recorded_at = state
-        return self.retry_failed and status == "failed" and recorded_at < self.started
+        if not self.retry_failed:
+            return [network for network in networks if network.key not in states]
+        earlier = {key for key, (status, at) in states.items() if status == "failed" and at < self.started}
+        return [network for network in networks if network.key not in states or network.key in earlier]
 
     def prepare(self, name: str, networks: Iterable[NetworkSpec]) -> Prepared:
-        """Return a data set with the encodings of networks, which are fitted unless they have been.
+        """Return a data set with the encodings of networks; missing encodings are fitted.
 
-        While another process fits encodings of this data set, this one waits, and takes what it has kept.
+        While another process fits encodings of this data set, this one waits, and then reads them.
         """
         prepared = self.load(name)
         if prepared.data.identity != self.identities[name]:
             raise DatasetMismatchError(
-                f"data set {name!r} has changed while the plan was running. Run again: the networks on it are new ones."
+                f"data set {name!r} has changed while the plan was running. Run the plan again for its networks."
             )
-        wanted = {wanted_by(each) for each in networks}
-        new = sorted((each for each in wanted if each not in prepared.fitted), key=repr)
+        new = sorted({wanted_by(network) for network in networks} - prepared.fitted.keys(), key=repr)
         if new:
             folder = self.out / "prepared"
             with self._claim_preparation(name):
@@ -147,27 +110,20 @@ class Worker:
         return prepared
 
     def is_being_prepared(self, name: str) -> bool:
-        """Return whether a process fits encodings of a data set."""
+        """Return whether a process is fitting encodings of a data set."""
         return (self.out / "locks" / f"{_preparation_slot(name)}.lock").exists()
 
     def _claim_preparation(self, name: str) -> Lock:
-        """Wait until no other process fits encodings of a data set, and keep others from it."""
+        """Wait until no other process fits encodings of a data set, and acquire the lock for that."""
         while (lock := claim(self.out / "locks", _preparation_slot(name))) is None:
             time.sleep(POLL)
         return lock
 
     def work(self, unit: Unit, *, siblings: Iterable[NetworkSpec] = (), progress: Progress | None = None) -> Outcome:
-        """Train what is missing of a unit, and record it; nothing is recorded if this is interrupted.
+        """Train and record the missing networks of a unit; nothing is recorded if this is interrupted.
 
-        Parameters
-        ----------
-        unit : Unit
-            The unit.
-        siblings : iterable of NetworkSpec
-            Networks on the same data set that come later: what they need is fitted with the unit's own, which saves
-            trees.
-        progress : callable, optional
-            Makes a display for the training.
+        The encodings of `siblings`, later networks on the same data set, are fitted together with those of the unit, so
+        that trees are grown once.
         """
         lock = claim(self.out / "locks", unit.slot)
         if lock is None:
@@ -183,24 +139,15 @@ class Worker:
             return self.record(unit, networks, results, started=started)
 
     def record(self, unit: Unit, networks: list[NetworkSpec], results: list[Result], *, started: float) -> Outcome:
-        """Record what came out of networks of a unit; what is kept beside the record comes first.
+        """Record the results of networks of a unit; `started` is the time of the start in seconds since 1970.
 
-        Parameters
-        ----------
-        unit : Unit
-            The unit.
-        networks : list of NetworkSpec
-            Those of its networks that were trained.
-        results : list of Result
-            What came out of each.
-        started : float
-            When the work began, in seconds since 1970.
+        Traces are written before the record, so that a recorded network always has its traces.
         """
         name = replace(unit, networks=tuple(networks)).record_name
         identity = self.identities[unit.dataset]
         write_traces(self.out, name, networks, results, features=identity.numerical)
         rows = [result.row for result in results]
-        write_records(self.out, name, finish_rows(self.plan, identity, networks, rows, started=started))
+        write_records(self.out, name, _complete_rows(self.plan, identity, networks, rows, started=started))
         n_ok = sum(row["status"] == "ok" for row in rows)
         return Outcome(n_ok=n_ok, n_failed=len(rows) - n_ok)
 
@@ -212,12 +159,12 @@ def _preparation_slot(name: str) -> str:
 def train_networks(
     plan: Plan, prepared: Prepared, networks: list[NetworkSpec], *, device: str, report: Reporter | None = None
 ) -> list[Result]:
-    """Train networks, and return what came out of each."""
+    """Train networks, and return the result of each."""
     return UnitTrainer(plan, prepared.data, prepared.splits, device, report).results(networks, prepared.fitted)
 
 
 def origin() -> dict[str, Any]:
-    """Return what is recorded of the place where networks are trained."""
+    """Return the columns of records on the machine and the software that train."""
     return {
         "version": knotwork.__version__,
         "torch_version": torch.__version__,
@@ -225,10 +172,10 @@ def origin() -> dict[str, Any]:
     }
 
 
-def finish_rows(
+def _complete_rows(
     plan: Plan, identity: DataIdentity, networks: list[NetworkSpec], rows: list[dict[str, Any]], *, started: float
 ) -> list[dict[str, Any]]:
-    """Add to results what was trained, from what, where and when; a result that says where and when is right."""
+    """Add the columns on network, data, plan, machine and time; columns of a row itself take precedence."""
     shared = {
         "task": identity.task,
         "together": plan.together,
@@ -241,8 +188,6 @@ def finish_rows(
         "started_at": started,
         "recorded_at": time.time(),
     }
-    names = ("dataset", "backbone", "tokens", "method", "size", "fold", "seed", "variant")
     return [
-        {"key": each.key, **dict(zip(names, each.identity, strict=True)), **shared, **row}
-        for each, row in zip(networks, rows, strict=True)
+        {"key": network.key, **network.identity, **shared, **row} for network, row in zip(networks, rows, strict=True)
     ]

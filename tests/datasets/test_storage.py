@@ -1,4 +1,4 @@
-"""The checksum of a table: what it sees, and what it does not."""
+"""The checksum of the values of a table: differences that matter, and differences that do not."""
 
 import hashlib
 import math
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from knotwork.datasets._checksums import content_sha256, file_sha256
+from knotwork.datasets._storage import content_sha256, file_sha256
 
 TABLE = pd.DataFrame({"x": [1.5, -2.0, 0.1, 1.5], "n": [1, 2, 3, 4], "town": ["Ulm", "Bonn", "Ulm", "Köln"]})
 
@@ -33,7 +33,7 @@ def by_definition(frame, texts):
     return hashlib.sha256(names + b"".join(struct.pack("<Q", h) for h in sorted(rows))).hexdigest()
 
 
-def test_it_is_what_the_docstring_defines():
+def test_checksum_follows_its_definition():
     assert content_sha256(TABLE, ["town"]) == by_definition(TABLE, ["town"])
 
 
@@ -47,7 +47,7 @@ def test_it_is_what_the_docstring_defines():
     ],
     ids=["row order", "floats and categories", "nullable", "last digits"],
 )
-def test_what_does_not_count(same):
+def test_checksum_ignores_order_types_and_last_digits(same):
     assert content_sha256(same, ["town"]) == content_sha256(TABLE, ["town"])
 
 
@@ -66,7 +66,7 @@ def test_what_does_not_count(same):
     ],
     ids=["values of two rows", "digit", "text", "name", "columns", "fewer", "twice", "missing", "missing text"],
 )
-def test_what_counts(other):
+def test_checksum_depends_on_values_names_and_order_of_columns(other):
     assert content_sha256(other, ["town"]) != content_sha256(TABLE, ["town"])
 
 
