@@ -30,12 +30,12 @@ def test_a_basis_of_no_family_is_refused():
         size = 1
         _values = _slopes = None
 
-    with pytest.raises(ArgumentError, match="registered family.*Add one for Other"):
+    with pytest.raises(ArgumentError, match="registered family.*basis=Other"):
         basis.family_of(Other(np.array([0.5])))
 
 
 @pytest.mark.parametrize("wrong", [{"basis": int}, {"short": "B-S"}, {"short": ""}, {"kind": None, "normalised": True}])
-def test_traits_that_cannot_be_are_refused(wrong):
+def test_invalid_traits_are_refused(wrong):
     with pytest.raises(ArgumentError):
         replace(basis.FAMILIES["bspline"], **wrong)
 
