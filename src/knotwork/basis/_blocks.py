@@ -29,8 +29,8 @@ __all__ = [
 ]
 
 NONE, CUBIC, QUARTIC, RAMP, ANY = 0, 1, 2, 3, 4
-"""Compiled formulas of a column. `NONE`: the block encodes itself; windows of four cubics (B- and M-splines of degree 3),
-of four quartics (I-splines of degree 3) and of one line (PLE), all for clipped values; `ANY`: everything else."""
+"""Compiled formulas of a column. `NONE`: the block encodes itself; windows of four cubics (B- and M-splines of degree
+3), of four quartics (I-splines of degree 3) and of one line (PLE), all for clipped values; `ANY`: everything else."""
 
 MIN_SUPPORT = 1e-6
 """Heights of M-splines are computed as if their support covered at least this share of the domain."""

@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 PLAIN, AFFINE, LOCAL, UNIT_AREA, TAILS, NORMALISED = -2, -1, 0, 1, 2, 3
-"""Formulas of a block of columns, here and in the torch layers. `PLAIN`: no compiled code; `AFFINE`: one scaled value;
-`LOCAL`: B-splines; `UNIT_AREA`: B-splines times their heights; `TAILS`: ones, then sums over the B-splines to the right;
+"""Kinds of blocks of columns, here and in the torch layers. `PLAIN`: no compiled code; `AFFINE`: one scaled value;
+`LOCAL`: B-splines; `UNIT_AREA`: B-splines times their heights; `TAILS`: ones, then sums of the B-splines that follow;
 `NORMALISED`: as `UNIT_AREA`, then scaled to mean 0 and variance 1 over the columns of a feature. Saved models contain
 these numbers."""
 
@@ -203,9 +203,7 @@ class Family:
         if not (isinstance(self.basis, type) and issubclass(self.basis, Basis)):
             raise argument_error("basis", "be a subclass of knotwork.basis.Basis", self.basis)
         if not (isinstance(self.short, str) and self.short.isalnum()):
-            raise argument_error(
-                "short", "consist of letters and digits", self.short, "Names of methods begin with it."
-            )
+            raise argument_error("short", "be letters and digits", self.short, "Names of methods begin with it.")
         if self.normalised and self.kind is None:
             raise argument_error("normalised", "be False if kind is None", True, "Normalise in `function` instead.")
 
