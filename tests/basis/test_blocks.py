@@ -1,4 +1,4 @@
-"""Families and blocks: traits, files, and blocks without compiled code beside compiled ones."""
+"""Traits of families, blocks as JSON, and blocks without compiled code."""
 
 import json
 from dataclasses import replace

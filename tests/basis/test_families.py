@@ -1,4 +1,4 @@
-"""The definitions against scipy, against closed forms, and at the ends."""
+"""The definitions against scipy and closed forms, and at the ends of the domain."""
 
 from itertools import pairwise
 

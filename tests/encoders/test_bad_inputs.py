@@ -162,7 +162,7 @@ def test_wrong_parameters_are_refused_when_fitting(parameters, error, message):
     [
         ({"y": None}, "Pass y, or choose placement='quantile'"),
         ({"y": GOOD[:5]}, "y must have as many values as X has rows, 60"),
-        ({"y": np.full(60, np.nan)}, "y must hold no missing"),
+        ({"y": np.full(60, np.nan)}, "y must have no missing"),
         ({"y": np.zeros((60, 2))}, "y should be a 1d array"),
         ({"sample_weight": np.ones(5)}, "sample_weight must be one-dimensional"),
         ({"sample_weight": -np.ones(60)}, "sample_weight must be finite and non-negative"),

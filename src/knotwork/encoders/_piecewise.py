@@ -11,8 +11,7 @@ from knotwork.basis._base import FloatArray
 from knotwork.basis._blocks import BasisBlock, Block
 from knotwork.encoders._base import Encoder
 from knotwork.knots import Column, Placement, Target, complete
-from knotwork.knots._placements import resolve_placement, separated
-from knotwork.knots._trees import cart_thresholds
+from knotwork.knots._placements import cart_thresholds, resolve_placement, separated
 
 __all__ = ["PiecewiseLinearEncoder"]
 
