@@ -1,5 +1,6 @@
 """The input of knot placement: a column of numbers, summarised from a table or from batches, and the target."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from math import frexp, ldexp, ulp
 
@@ -201,9 +202,7 @@ class Target:
 
 def _refuse_missing(mask: npt.NDArray[np.bool_]) -> None:
     if mask.any():
-        raise ArgumentError(
-            f"y must have no missing or infinite values, got {int(mask.sum())}. Drop or fill these rows."
-        )
+        raise ArgumentError(f"y must have no missing or infinite values, got {mask.sum()}. Drop or fill these rows.")
 
 
 def infer_task(y: npt.NDArray[np.generic]) -> str:
@@ -248,7 +247,7 @@ class QuantileSketch:
     def __init__(self, capacity: int = 1 << 15, seed: int = 0) -> None:
         self.capacity = capacity
         self._random = np.random.default_rng(seed)
-        self._levels: list[list[FloatArray]] = [[]]
+        self._levels: dict[int, list[FloatArray]] = defaultdict(list)
         self._pending: list[FloatArray] = []
         self._n_pending = 0
         self._low, self._high = np.inf, -np.inf
@@ -279,18 +278,15 @@ class QuantileSketch:
 
     def _push(self, buffer: FloatArray, level: int) -> None:
         """Add a sorted buffer of numbers of weight 2**level, and merge it if the level has one already."""
-        while len(self._levels) <= level:
-            self._levels.append([])
         self._levels[level].append(buffer)
         if len(self._levels[level]) == 2:
-            both = np.sort(np.concatenate(self._levels[level]), kind="stable")
-            self._levels[level] = []
+            both = np.sort(np.concatenate(self._levels.pop(level)), kind="stable")
             self._push(both[int(self._random.integers(2)) :: 2], level + 1)
 
     def column(self) -> Column:
         """Return the summary as a column without rows."""
         parts = [(part, 1.0) for part in self._pending]
-        parts += [(buffer, 2.0**level) for level, buffers in enumerate(self._levels) for buffer in buffers]
+        parts += [(buffer, 2.0**level) for level, buffers in self._levels.items() for buffer in buffers]
         if not parts:
             return Column(np.empty(0), np.empty(0))
         values = np.concatenate([part for part, _ in parts])

@@ -11,6 +11,7 @@ trees nor the scale of the column can move them. A split between neighbouring va
 import re
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, ClassVar, Protocol
@@ -62,10 +63,12 @@ class Placement(Protocol):
 class _Chosen:
     """Knots chosen so far, in order, between the ends of the domain."""
 
-    def __init__(self, domain: tuple[float, float]) -> None:
+    def __init__(self, domain: tuple[float, float], knots: Iterable[float] = ()) -> None:
         self.unit = binary_unit(*domain)
         self.points = [domain[0], domain[1]]
         self.width = domain[1] * self.unit - domain[0] * self.unit
+        for knot in knots:
+            self.add(float(knot))
 
     def __len__(self) -> int:
         return len(self.points) - 2
@@ -121,10 +124,7 @@ def separated(knots: FloatArray, column: Column) -> FloatArray:
     >>> separated(np.array([0.7, 0.2, 0.7, 1.0]), Column.from_values(np.array([0.0, 1.0])))
     array([0.2, 0.7])
     """
-    chosen = _Chosen(column.domain)
-    for knot in knots:
-        chosen.add(float(knot))
-    return chosen.knots
+    return _Chosen(column.domain, knots).knots
 
 
 def complete(knots: FloatArray, column: Column, n_knots: int) -> FloatArray:
@@ -158,9 +158,7 @@ def complete(knots: FloatArray, column: Column, n_knots: int) -> FloatArray:
     >>> complete(np.empty(0), Column.from_values(np.array([3.0, 3.0])), 2)
     array([2.25, 3.  ])
     """
-    chosen = _Chosen(column.domain)
-    for knot in knots:
-        chosen.add(float(knot))
+    chosen = _Chosen(column.domain, knots)
     _add_quantiles(chosen, column, n_knots)
     _add_distinct(chosen, column, n_knots)
     while len(chosen) < n_knots:
@@ -338,7 +336,7 @@ def _informative(distinct: FloatArray, after: npt.NDArray[np.intp], gains: Float
 
 
 def _splits(node: dict[str, Any]) -> list[tuple[int, float]]:
-    """Return, for each split below a node of LightGBM's dump, the number of distinct values on the left, and the gain."""
+    """Return, for each split below a node of LightGBM's dump, the number of distinct values to the left and the gain."""
     if "split_gain" not in node:
         return []
     split = (int(np.floor(node["threshold"])), float(node["split_gain"]))
