@@ -194,7 +194,7 @@ def test_family_encodes_as_its_basis(part):
 
 @given("A family")
 def test_family_needs_room_and_distinct_names(part):
-    with pytest.raises(ArgumentError, match="size must be an integer of at least 1.*hinges are at least 1 function"):
+    with pytest.raises(ArgumentError, match="size must be an integer of at least 1.*hinges have at least 1 function"):
         kw.SplineEncoder("hinges", 0).fit(X)
     with pytest.raises(ArgumentError, match="family must be one of 'bspline', 'ispline', 'mspline', 'hinges'"):
         kw.SplineEncoder("hinge").fit(X)

@@ -192,7 +192,7 @@ def test_values_outside_are_refused_on_request():
 
 
 def test_adaptive_bins_need_a_tree():
-    with pytest.raises(ValueError, match="placement must be 'cart' where adaptive=True"):
+    with pytest.raises(ValueError, match="placement must be 'cart' if adaptive=True"):
         kw.PiecewiseLinearEncoder(adaptive=True, placement="quantile").fit(GOOD[:, None], GOOD)
 
 

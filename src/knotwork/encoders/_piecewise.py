@@ -16,40 +16,41 @@ from knotwork.knots._placements import cart_thresholds, resolve_placement, separ
 __all__ = ["PiecewiseLinearEncoder"]
 
 FEWEST_BINS, MOST_BINS, ADAPTIVE_LEAF = 5, 50, 25
-"""Bins of an adaptive encoding, and the fewest rows of a leaf of its tree."""
+"""Smallest and largest number of bins of an adaptive encoding, and smallest number of rows of a bin."""
 
 
 @final
 class PiecewiseLinearEncoder(Encoder):
     """Encode each numerical column by piecewise-linear encoding (PLE): one ramp from 0 to 1 per bin.
 
-    Bins come from a tree that predicts the target from the column, or from any placement of knots. Constant columns
-    and columns with few distinct values are encoded like any other. A missing value is a block of zeros.
+    The edges of the bins are splits of a tree that predicts the target from the column, or knots of any placement.
+    Constant columns and columns with few distinct values are encoded like any other. A missing value gives a block of
+    zeros.
 
     Parameters
     ----------
     size : int, default=15
-        Number m of columns per feature. A tree with fewer leaves leaves the last columns zero.
+        Number m of columns per feature. If a tree has fewer leaves, the last columns are zero.
     placement : {"cart", "quantile", "uniform", "lgbm"} or Placement, default="cart"
-        How the edges of bins are chosen; ``"cart"`` and ``"lgbm"`` look at the target. The name ``"cart"`` is the
-        tree of the Notes; an object is used as it is.
+        Placement of the edges; ``"cart"`` and ``"lgbm"`` need the target. The name ``"cart"`` means the tree of the
+        Notes, which differs from ``CartPlacement()``.
     adaptive : bool, default=False
         Let the tree choose the number of bins of each column, between 5 and 50 with at least 25 rows each; `size` is
-        then not used. Only with ``placement="cart"``.
+        then ignored. Only with ``placement="cart"``.
     extrapolation : {"clip", "linear", "error"}, default="clip"
-        What happens to values outside the training range.
+        Treatment of values outside the training range: move them to its end, continue in a straight line, or raise.
     missing : {"zeros", "indicator", "error"}, default="zeros"
-        What happens to missing values.
+        Treatment of missing values: a block of zeros, zeros and one more column that marks them with 1, or raise.
     task : {"regression", "classification"}, optional
-        What the target is. By default labels and whole numbers with up to 20 distinct values are classes.
+        Task of the target. By default labels and integers with up to 20 distinct values are classes.
     sparse_output : bool, default=False
-        Return a CSR array, made without a dense one.
+        Return a CSR array; no dense array is made.
     dtype : {float32, float64}, default=float32
         Type of the output. Arithmetic is in float64 either way.
     n_jobs : int, optional
         Threads for `fit` and `transform`; by default all cores.
     random_state : int, RandomState or None, default=None
-        Seeds what is random, as in `SplineEncoder`. None is the fixed seed 0.
+        Random seed, as in `SplineEncoder`. None means the fixed seed 0.
 
     Attributes
     ----------
@@ -62,8 +63,8 @@ class PiecewiseLinearEncoder(Encoder):
 
     Notes
     -----
-    The tree for the bins is the one of Gorishniy et al. (2022), with `size` leaves of at least one row. It differs
-    from the tree that `SplineEncoder` takes knots from, which is limited in depth and spaced.
+    The tree for the bins is the one of Gorishniy et al. (2022), with `size` leaves of at least one row. It differs from
+    the tree of `CartPlacement`, which has a limited depth and keeps a distance between splits.
 
     Examples
     --------
@@ -108,14 +109,14 @@ class PiecewiseLinearEncoder(Encoder):
         return resolve_placement(self.placement).supervised
 
     def check_settings(self) -> None:
-        """Raise an error where a parameter is not valid, without any data."""
+        """Raise an error if a parameter is not valid."""
         check_int(self.size, "size", minimum=1)
         resolve_placement(self.placement)
         if check_bool(self.adaptive, "adaptive") and self.placement != "cart":
-            raise argument_error("placement", "be 'cart' where adaptive=True", self.placement)
+            raise argument_error("placement", "be 'cart' if adaptive=True", self.placement, "Or pass adaptive=False.")
 
     def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
-        """Return the encoding of one column, as `fit` makes it."""
+        """Return the fitted encoding of one column."""
         if self.adaptive:
             knots = self._tree_edges(column, target, seed, MOST_BINS, ADAPTIVE_LEAF)
             knots = complete(knots, column, max(len(knots), FEWEST_BINS - 1))
@@ -127,12 +128,11 @@ class PiecewiseLinearEncoder(Encoder):
         return BasisBlock(PiecewiseLinear(knots, column.domain), size)
 
     def _tree_edges(self, column: Column, target: Target | None, seed: int, n_bins: int, leaf: int) -> FloatArray:
-        """Return the splits of a tree with up to `n_bins` leaves, as far as float64 separates them."""
+        """Return the splits of a tree with up to `n_bins` leaves, without those that float64 cannot separate."""
         if n_bins < 2:
             return np.empty(0)
         edges, _ = cart_thresholds(column, target, seed=seed, max_leaf_nodes=n_bins, min_samples_leaf=leaf)
         return separated(edges, column)
 
     def _suffixes(self, index: int, block: Block) -> list[str]:
-        suffix = FAMILIES["ple"].suffix
-        return [f"_{suffix}{place}" for place in range(block.size)]
+        return [f"_{FAMILIES['ple'].suffix}{place}" for place in range(block.size)]

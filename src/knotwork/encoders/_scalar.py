@@ -1,4 +1,4 @@
-"""Encoders that keep one number per column: standard and min-max scaling."""
+"""Standard and min-max scaling."""
 
 from typing import final
 
@@ -18,7 +18,7 @@ SCALINGS = {"standard": "mean 0 and standard deviation 1", "minmax": "the traini
 
 @final
 class ScalarEncoder(Encoder):
-    """Scale each numerical column: the methods Std and MinMax, with the same treatment of hard inputs as the others.
+    """Scale each numerical column: the methods Std and MinMax, with the treatment of hard inputs of the other encoders.
 
     A constant column becomes 0 (standard) or 0.5 (min-max). Missing values become 0, with an indicator on request.
 
@@ -27,9 +27,10 @@ class ScalarEncoder(Encoder):
     scaling : {"standard", "minmax"}, default="standard"
         To mean 0 and standard deviation 1, or from the training range to [0, 1].
     extrapolation : {"clip", "linear", "error"}, default="clip"
-        What min-max scaling does with values outside the training range. Standard scaling has no range to leave.
+        Treatment of values outside the training range by min-max scaling, as in `SplineEncoder`; ignored by standard
+        scaling.
     missing : {"zeros", "indicator", "error"}, default="zeros"
-        What happens to missing values.
+        Treatment of missing values, as in `SplineEncoder`.
     sparse_output : bool, default=False
         Return a CSR array.
     dtype : {float32, float64}, default=float32
@@ -68,12 +69,12 @@ class ScalarEncoder(Encoder):
     _supervised = False
 
     def check_settings(self) -> None:
-        """Raise an error where a parameter is not valid, without any data."""
+        """Raise an error if a parameter is not valid."""
         check_choice(self.scaling, "scaling", SCALINGS)
 
     def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
-        """Return the encoding of one column, as `fit` makes it."""
-        if self.scaling == "minmax":  # piecewise-linear encoding with one bin
+        """Return the fitted encoding of one column."""
+        if self.scaling == "minmax":  # equals piecewise-linear encoding with one bin
             return BasisBlock(PiecewiseLinear(np.empty(0), column.domain), 1)
         mean, deviation = column.mean_and_deviation()
         return AffineBlock(mean, deviation or 1.0, (-np.inf, np.inf))

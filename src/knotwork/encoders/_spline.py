@@ -20,7 +20,7 @@ class SplineEncoder(Encoder):
     """Encode each numerical column by the values of `size` spline functions on knots fitted to that column.
 
     Both ends of the training range belong to the basis. Constant columns and columns with few distinct values are
-    encoded like any other. A missing value is a block of zeros. Fitted state is knots and domains.
+    encoded like any other. A missing value gives a block of zeros. The fitted state is knots and domains only.
 
     Parameters
     ----------
@@ -30,24 +30,24 @@ class SplineEncoder(Encoder):
     size : int, default=15
         Number m of columns per feature, at least ``degree + 1``; there are m - degree - 1 interior knots.
     placement : {"uniform", "quantile", "cart", "lgbm"} or Placement, default="quantile"
-        How knots are chosen; ``"cart"`` and ``"lgbm"`` look at the target.
+        Placement of the knots; ``"cart"`` and ``"lgbm"`` need the target.
     degree : int, default=3
-        Degree of the pieces, at least 0; not used by a family that has none.
+        Degree of the polynomials, at least 0; ignored by a family without a degree.
     extrapolation : {"clip", "linear", "error"}, default="clip"
-        What happens to values outside the training range.
+        Treatment of values outside the training range: move them to its end, continue in a straight line, or raise.
     missing : {"zeros", "indicator", "error"}, default="zeros"
-        What happens to missing values.
+        Treatment of missing values: a block of zeros, zeros and one more column that marks them with 1, or raise.
     task : {"regression", "classification"}, optional
-        What the target is. By default labels and whole numbers with up to 20 distinct values are classes.
+        Task of the target. By default labels and integers with up to 20 distinct values are classes.
     sparse_output : bool, default=False
-        Return a CSR array, made without a dense one. Worth it for B- and M-splines.
+        Return a CSR array; no dense array is made. Useful for B- and M-splines, whose blocks are mostly zeros.
     dtype : {float32, float64}, default=float32
         Type of the output. Arithmetic is in float64 either way.
     n_jobs : int, optional
         Threads for `fit` and `transform`; by default all cores.
     random_state : int, RandomState or None, default=None
-        Seeds what is random: the sketch of quantiles when fitting batches, and LightGBM's sample of rows when it has
-        more than 200,000. None is the fixed seed 0.
+        Random seed of the sketch of quantiles when fitting batches, and of the sample that LightGBM takes of more than
+        200,000 rows. None means the fixed seed 0.
 
     Attributes
     ----------
@@ -58,10 +58,11 @@ class SplineEncoder(Encoder):
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
-    Notes
-    -----
-    Column values are the functions of `knotwork.basis` on the scaled range [0, 1]; B- and I-splines do not depend on
-    the scale. See `knotwork.basis._blocks.make_table` for M-splines with very narrow support.
+    Notes ----- The columns are the functions of `knotwork.basis` on the range scaled to [0, 1]; B- and I-splines do not
+    depend on the scale.
+
+    Deviation: the height of an M-spline whose support is narrower than a millionth of the range is that of one as wide,
+    so that a column with an outlier of 1e300 does not overflow.
 
     Examples
     --------
@@ -107,16 +108,16 @@ class SplineEncoder(Encoder):
         return resolve_placement(self.placement).supervised
 
     def check_settings(self) -> None:
-        """Raise an error where a parameter is not valid, without any data."""
+        """Raise an error if a parameter is not valid."""
         family = self._family()
         degree = check_int(self.degree, "degree", minimum=0)
         smallest = family.smallest_size(degree)
         name = f"{family.label} of degree {degree}" if family.has_degree else family.label
-        check_int(self.size, "size", smallest, hint=f"{name} are at least {smallest} functions.")
+        check_int(self.size, "size", smallest, hint=f"{name} have at least {smallest} functions.")
         resolve_placement(self.placement)
 
     def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
-        """Return the encoding of one column, as `fit` makes it."""
+        """Return the fitted encoding of one column."""
         family = self._family()
         n_knots = self.size - family.smallest_size(self.degree)
         knots = resolve_placement(self.placement)(column, n_knots, target, seed)

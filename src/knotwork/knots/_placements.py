@@ -336,7 +336,7 @@ def _informative(distinct: FloatArray, after: npt.NDArray[np.intp], gains: Float
 
 
 def _splits(node: dict[str, Any]) -> list[tuple[int, float]]:
-    """Return, for each split below a node of LightGBM's dump, the number of distinct values to the left and the gain."""
+    """Return the splits below a node of LightGBM's dump: number of distinct values to the left, and gain."""
     if "split_gain" not in node:
         return []
     split = (int(np.floor(node["threshold"])), float(node["split_gain"]))
