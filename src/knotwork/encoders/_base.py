@@ -266,9 +266,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
     def _refuse_unusable(self, values: npt.NDArray[Any]) -> None:
         """Raise an error for values that cannot be fitted."""
-        for label, column in zip(
-            column_labels(self), values.T, strict=True
-        ):  # a mask of the whole table would be large
+        for label, column in zip(column_labels(self), values.T, strict=True):  # a mask of the whole table costs memory
             refuse(np.isinf(column), label, "contains infinity", "Replace it by NaN or a finite number before fitting.")
             if self.missing == "error":
                 refuse(np.isnan(column), label, "contains NaN", "Fill it, or pass missing='zeros'.")

@@ -14,9 +14,7 @@ from knotwork._checks import argument_error, check_choice, check_int, listed, ty
 from knotwork.basis import FAMILIES
 from knotwork.basis._blocks import Block
 from knotwork.encoders._base import Encoder
-from knotwork.encoders._piecewise import PiecewiseLinearEncoder
-from knotwork.encoders._scalar import SCALINGS, ScalarEncoder
-from knotwork.encoders._spline import SplineEncoder
+from knotwork.encoders._transformers import SCALINGS, PiecewiseLinearEncoder, ScalarEncoder, SplineEncoder
 from knotwork.errors import ArgumentTypeError
 from knotwork.knots import PLACEMENTS, Column, Target
 from knotwork.knots._placements import placement_traits, resolve_placement

@@ -268,44 +268,6 @@ def cart_thresholds(
     return _informative(column.distinct, after, gains)
 
 
-def lightgbm_thresholds(
-    column: Column, target: Target | None, *, seed: int, n_trees: int, min_data_in_leaf: int, **limits: Any
-) -> tuple[FloatArray, FloatArray]:
-    """Fit LightGBM with the given limits on one column; return the thresholds of all trees and their total gains.
-
-    The gain of a threshold is summed over all trees that use it, with several classes over the trees of all classes.
-    """
-    codes, y, weights = _rows(column, target)
-    if len(column.distinct) < 2 or len(codes) < 2 * min_data_in_leaf or np.all(y == y[0]):
-        return np.empty(0), np.empty(0)
-    check_installed("placement='lgbm'", "lightgbm", "lightgbm", hint="Or choose placement='cart'.")
-    import lightgbm  # noqa: PLC0415 - optional, and slow to import
-
-    n_classes = 0
-    if target is not None and target.task == "classification":
-        labels, y = np.unique(y, return_inverse=True)  # a class may have no row with a value in this column
-        n_classes = len(labels)
-    parameters = {
-        "objective": "regression" if not n_classes else "binary" if n_classes == 2 else "multiclass",
-        "num_class": n_classes if n_classes > 2 else 1,
-        "min_data_in_leaf": min_data_in_leaf,
-        "num_threads": 1,
-        "verbosity": -1,
-        "seed": seed,
-        "deterministic": True,
-        "force_col_wise": True,
-        **limits,
-    }
-    ranks = codes[:, None].astype(np.float64) + 1.0
-    data = lightgbm.Dataset(ranks, y, weight=weights, params=parameters)
-    booster = lightgbm.train(parameters, data, num_boost_round=n_trees)
-    cuts: dict[int, float] = {}
-    for tree in booster.dump_model()["tree_info"]:
-        for cut, gain in _splits(tree["tree_structure"]):
-            cuts[cut] = cuts.get(cut, 0.0) + gain
-    return _informative(column.distinct, np.array(list(cuts), dtype=np.intp), np.array(list(cuts.values())))
-
-
 MOST_REPEATED = 5_000_000
 """Integer weights become repeated rows up to this number of rows, and are passed to the trees as weights beyond it."""
 
@@ -427,16 +389,37 @@ class LightGBMPlacement(TreePlacement):
 
     def thresholds(self, column: Column, target: Target | None, seed: int) -> tuple[FloatArray, FloatArray]:
         """Return the splits of all trees and the total gain of each."""
-        return lightgbm_thresholds(
-            column,
-            target,
-            seed=seed,
-            n_trees=self.n_trees,
-            min_data_in_leaf=self.min_samples_leaf,
-            max_depth=self.max_depth,
-            num_leaves=2**self.max_depth,
-            learning_rate=self.learning_rate,
-        )
+        codes, y, weights = _rows(column, target)
+        if len(column.distinct) < 2 or len(codes) < 2 * self.min_samples_leaf or np.all(y == y[0]):
+            return np.empty(0), np.empty(0)
+        check_installed("placement='lgbm'", "lightgbm", "lightgbm", hint="Or choose placement='cart'.")
+        import lightgbm  # noqa: PLC0415 - optional, and slow to import
+
+        n_classes = 0
+        if target is not None and target.task == "classification":
+            labels, y = np.unique(y, return_inverse=True)  # a class may have no row with a value in this column
+            n_classes = len(labels)
+        parameters = {
+            "objective": "regression" if not n_classes else "binary" if n_classes == 2 else "multiclass",
+            "num_class": n_classes if n_classes > 2 else 1,
+            "min_data_in_leaf": self.min_samples_leaf,
+            "num_threads": 1,  # columns are fitted in parallel
+            "verbosity": -1,
+            "seed": seed,
+            "deterministic": True,
+            "force_col_wise": True,
+            "max_depth": self.max_depth,
+            "num_leaves": 2**self.max_depth,
+            "learning_rate": self.learning_rate,
+        }
+        ranks = codes[:, None].astype(np.float64) + 1.0  # from 1: a threshold's floor is the number of values below it
+        data = lightgbm.Dataset(ranks, y, weight=weights, params=parameters)
+        booster = lightgbm.train(parameters, data, num_boost_round=self.n_trees)
+        cuts: dict[int, float] = {}
+        for tree in booster.dump_model()["tree_info"]:
+            for cut, gain in _splits(tree["tree_structure"]):
+                cuts[cut] = cuts.get(cut, 0.0) + gain
+        return _informative(column.distinct, np.array(list(cuts), dtype=np.intp), np.array(list(cuts.values())))
 
 
 PLACEMENTS: dict[str, Placement] = {
