@@ -201,7 +201,7 @@ def test_family_needs_room_and_distinct_names(part):
     with pytest.raises(ArgumentError, match=r"a family \(BS, IS, MS, HG\) and a placement \(U, Q, CART, LGBM\)"):
         kw.make_encoder("HG-Quantile")
     FAMILIES["other"] = kw.basis.Family(part.Hinges, label="others", short="BS")
-    with pytest.raises(ArgumentError, match="short must differ"):
+    with pytest.raises(ArgumentError, match="short must be unique"):
         kw.make_encoder("BS-Q")
     with pytest.raises(ArgumentError, match="letters and digits"):
         kw.basis.Family(part.Hinges, label="others", short="H-G")

@@ -25,7 +25,7 @@ class Recommendation:
     size : int or None
         Columns per feature; None for Std and MinMax.
     reason : str
-        The reason, with numbers of the paper. It begins with "Decided here" if the paper's table leaves the choice open.
+        The reason, with numbers of the paper. It begins with "Decided here" if the paper leaves the choice open.
     alternatives : tuple of str
         Other methods to try, at the same size if they have one.
     """

@@ -162,10 +162,13 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
     shapes = [row.pieces.shape for row in rows if row is not None]
     pieces = np.zeros((sum(length for length, _ in shapes), max((width for _, width in shapes), default=0)))
     numbers: list[FloatArray] = []
+    plain: list[tuple[int, BasisBlock]] = []
     position = piece = 0
     for source, (column, block, row) in enumerate(zip(columns, blocks, rows, strict=True)):
         column["source"], column["size"], column["clip"] = source, block.size, not linear
         if row is None:
+            assert isinstance(block, BasisBlock)
+            plain.append((source, block))
             continue
         column["formula"] = FORMULAS.get((row.kind, row.degree, not linear), ANY)
         column["kind"], column["degree"], column["n_knots"] = row.kind, row.degree, len(row.knots)
@@ -178,12 +181,7 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
         piece += len(row.pieces)
     widths = columns["size"] + int(indicator)
     columns["output"] = np.cumsum(widths) - widths
-    plain = tuple(
-        (place, block)
-        for place, (block, row) in enumerate(zip(blocks, rows, strict=True))
-        if row is None and isinstance(block, BasisBlock)
-    )
-    return Table(columns, np.concatenate([np.empty(0), *numbers]), pieces, indicator, plain, linear)
+    return Table(columns, np.concatenate([np.empty(0), *numbers]), pieces, indicator, tuple(plain), linear)
 
 
 class _Row(NamedTuple):
@@ -191,45 +189,31 @@ class _Row(NamedTuple):
     degree: int
     unit: float
     domain: tuple[float, float]
-    knots: FloatArray
-    edges: FloatArray
     pieces: FloatArray
+    knots: FloatArray = np.empty(0)
+    edges: FloatArray = np.empty(0)
 
 
 def _row(block: Block, *, linear: bool) -> _Row | None:
     """Return a block as the compiled code needs it, or None for a family without compiled code."""
     if isinstance(block, AffineBlock):
-        return _affine_row(block)
-    kind = family_of(block.basis).kind
-    return None if kind is None else _spline_row(block.basis, kind, linear=linear)
-
-
-def _affine_row(block: AffineBlock) -> _Row:
-    unit = binary_unit(0.0, block.scale)
-    low, high = block.domain
-    piece = np.array([[block.shift * unit, 1.0 / (block.scale * unit)]])
-    return _Row(AFFINE, 0, unit, (low * unit, high * unit), knots=np.empty(0), edges=np.empty(0), pieces=piece)
-
-
-def _spline_row(basis: Basis, kind: int, *, linear: bool) -> _Row:
-    degree = basis.degree
-    scheme = degree + 1 if kind == TAILS else degree
+        unit = binary_unit(0.0, block.scale)
+        low, high = block.domain
+        piece = np.array([[block.shift * unit, 1.0 / (block.scale * unit)]])
+        return _Row(AFFINE, 0, unit, (low * unit, high * unit), piece)
+    basis, kind = block.basis, family_of(block.basis).kind
+    if kind is None:
+        return None
+    scheme = basis.degree + 1 if kind == TAILS else basis.degree
     unit = binary_unit(*basis.domain)
     low, high = (end * unit for end in basis.domain)
     breaks = np.concatenate(([low], basis.knots * unit, [high]))
     weights = np.ones(basis.size)
     if kind == UNIT_AREA:
         with np.errstate(over="ignore"):  # an infinite height is bounded by the minimum
-            weights = np.minimum((high - low) * heights(breaks, degree), (degree + 1) / MIN_SUPPORT)
-    return _Row(
-        kind,
-        scheme,
-        unit,
-        (low, high),
-        knots=breaks[1:-1],
-        edges=_edges(kind, breaks, degree, weights) if linear else np.empty(0),
-        pieces=_pieces(breaks, kind, scheme, weights),
-    )
+            weights = np.minimum((high - low) * heights(breaks, basis.degree), (basis.degree + 1) / MIN_SUPPORT)
+    edges = _edges(kind, breaks, basis.degree, weights) if linear else np.empty(0)
+    return _Row(kind, scheme, unit, (low, high), _pieces(breaks, kind, scheme, weights), breaks[1:-1], edges)
 
 
 def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> FloatArray:
