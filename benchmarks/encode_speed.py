@@ -1,4 +1,4 @@
-"""How fast encoders fit and transform, beside their peers and the time of writing the output once."""
+"""Speed of `fit` and `transform` of encoders, compared with other libraries and with writing the output once."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -44,7 +44,7 @@ def our_encoder(family: str, size: int, **settings: Any) -> Any:
 
 
 def fill(*arrays: tuple[Any, Any]) -> list[np.ndarray]:
-    """Return arrays of the given shapes and types, written once."""
+    """Return arrays of the given shapes and types, filled once."""
     filled = []
     for shape, dtype in arrays:
         array = np.empty(shape, dtype)
@@ -54,7 +54,7 @@ def fill(*arrays: tuple[Any, Any]) -> list[np.ndarray]:
 
 
 def check_same(ours: Any, theirs: Any) -> None:
-    """Stop if two encodings of the same values on the same knots differ by more than float32 explains."""
+    """Raise if two encodings of the same values on the same knots differ by more than float32 rounding."""
     difference = np.abs(np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)).max()
     if difference > 1e-4:
         raise AssertionError(f"a peer on the same knots must compute the same, but differs by {difference}")
@@ -75,7 +75,7 @@ def sklearn_entry(X: np.ndarray, size: int, *, sparse_output: bool = False) -> E
 
 
 def scipy_entry(X: np.ndarray, size: int) -> Entry:
-    """Return one CSR array per column, which are not stacked."""
+    """Return one CSR array per column; they are not stacked."""
     fitted = our_encoder("bspline", size).fit(X)
     ends, n_columns = fitted.domain_, X.shape[1]
     knots = [np.concatenate(([low] * 4, fitted.knots_[j], [high] * 4)) for j, (low, high) in enumerate(ends)]

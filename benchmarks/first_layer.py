@@ -1,13 +1,13 @@
-"""How long the first layer takes, encoding and linear map in one, beside the encoding followed by a product.
+"""Time of the first layer: encoding and linear map in one, compared with the encoding followed by a product.
 
     python benchmarks/first_layer.py                    on the CPU
     python benchmarks/first_layer.py --device cuda      on a GPU
 
 Forward and backward of `EncodedLinear` on 14 features in float32, over family, knots (fixed or learned), batch, size,
-outputs and members. "kept" is what stays in memory between forward and backward, inputs and parameters included;
-"peak" is the most that a call allocates, which the allocator counts on a GPU only. The two paths take turns, and each
-time is the median over the turns of medians. On a GPU all that is timed is captured in a graph, so that launching is
-not measured. Cases run from the middle of the grid outwards; those not reached within `--limit` are counted at the end.
+outputs and members. "kept" is the memory kept between forward and backward, with inputs and parameters; "peak" is the
+largest allocation during a call, which is known on a GPU only. The two paths take turns, and each time is the median over
+the turns of medians. On a GPU timed calls are captured in a graph, so that launching is not measured. Cases run from the
+middle of the grid outwards; the end of the output has the number of cases not reached within `--limit`.
 """
 
 import argparse
@@ -34,7 +34,7 @@ OUTPUTS = (256, 64)
 
 
 class Case(NamedTuple):
-    """What is measured in one row."""
+    """The settings of one row of the table."""
 
     family: str
     learnable: bool
@@ -73,7 +73,7 @@ def make_layer(case: Case, path: str, device: str) -> kw.nn.EncodedLinear:
 
 
 def memory(layer: torch.nn.Module, x: Tensor) -> tuple[float, float]:
-    """Return MiB kept for backward, and MiB at the peak, which is not known on the CPU."""
+    """Return MiB kept for backward, and MiB at the peak, which is unknown on the CPU."""
     kept: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
@@ -114,9 +114,9 @@ def measure(case: Case, device: str, turns: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--quick", action="store_true", help="the middle of the grid and three cases beside it")
-    parser.add_argument("--threads", type=int, help="threads on the CPU; one is steadier on a machine that is shared")
-    parser.add_argument("--limit", type=float, help="seconds after which no case is begun; by default 90 on a GPU")
+    parser.add_argument("--quick", action="store_true", help="only the middle of the grid and three neighbours")
+    parser.add_argument("--threads", type=int, help="threads on the CPU; one varies less on a shared machine")
+    parser.add_argument("--limit", type=float, help="seconds after which no new case starts; by default 90 on a GPU")
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     arguments = parser.parse_args()
     device = arguments.device

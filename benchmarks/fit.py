@@ -1,11 +1,11 @@
-"""How long `TabularRegressor().fit` takes beside the ordinary torch loop of the same network, on the CPU.
+"""Time of `TabularRegressor().fit`, compared with an ordinary torch loop of the same network, on the CPU.
 
     python benchmarks/fit.py [--rows 20000] [--epochs 10]
 
-A table of 20,000 rows and 8 numerical columns; the estimator's own defaults (encoding, network, batch, optimiser) for a
-fixed number of epochs. "Plain" fits the same encoder, encodes all rows beforehand, and trains the same MLP by
-`torch.optim.AdamW`, indexing tensors batch by batch, with a validation score after every epoch. Both include fitting
-the encoder. CPU time over wall time says how many cores are used.
+The table has 20,000 rows and 8 numerical columns; the estimator has its defaults (encoding, network, batch, optimiser)
+and a fixed number of epochs. "Plain" fits the same encoder, encodes all rows beforehand, and trains the same MLP by
+`torch.optim.AdamW`, indexing tensors batch by batch, with a validation score after every epoch. Both times include
+fitting the encoder. CPU time over wall time is the number of cores used.
 """
 
 import argparse

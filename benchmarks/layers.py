@@ -1,15 +1,15 @@
-"""How much a layer with learned knots costs, beside plain torch and beside the memory it must touch.
+"""Cost of a layer with learned knots, compared with plain torch and with the memory that it must read and write.
 
     python benchmarks/layers.py                    on the CPU
     python benchmarks/layers.py --device cuda      on a GPU
 
-Three tables: the layer alone, forward and backward, over batch, features, size, family and type; its peak memory; and a
-training step of the paper's MLP (256-128-64, dropout 0.3, AdamW, batch 512, 14 features, size 30) with learned knots,
-spacing penalty included, over the same step with the same knots fixed. "Floor" is the time to write the output once
-and to read its gradient once, at the bandwidth of a copy measured in the same run. On a GPU all that is timed is
-captured in a graph, so that launching is not measured; the layer's time without one stands beside it.
-Peers: "recursion" computes all functions by the Cox-de Boor recursion in plain torch and differentiates by autograd;
-"compiled" is torch.compile of it; "rtdl" is the fixed piecewise-linear encoding of rtdl_num_embeddings.
+The tables show the layer alone, forward and backward, by batch, features, size, family and type; its peak memory; and the
+ratio of a training step of the paper's MLP (256-128-64, dropout 0.3, AdamW, batch 512, 14 features, size 30) with learned
+knots and spacing penalty to the same step with fixed knots. "Floor" is the time to write the output once and to read
+its gradient once, at the bandwidth of a copy measured in the same run. On a GPU timed calls are captured in a graph, so
+that launching is not measured; "not captured" is the layer's time without a graph. "Recursion" computes all functions
+by the Cox-de Boor recursion in plain torch and differentiates by autograd; "compiled" is torch.compile of it; "rtdl" is
+the fixed piecewise-linear encoding of rtdl_num_embeddings.
 """
 
 import argparse
@@ -32,7 +32,7 @@ FAMILIES = ("bspline", "mspline", "ispline", "ple")
 
 
 class Recursion(nn.Module):
-    """All functions of a family by the recursion, with learned spacings, as one would first write it."""
+    """All functions of a family by the recursion, with learned spacings: the straightforward version."""
 
     def __init__(self, n_features: int, size: int, family: str) -> None:
         super().__init__()
@@ -88,14 +88,14 @@ def timed(work: Callable[[], object], device: str, seconds: float = 0.4) -> floa
 
 
 def bandwidth(device: str) -> float:
-    """Return bytes per second of a large copy, read and written bytes both counted."""
+    """Return bytes per second of a large copy, counting bytes read and bytes written."""
     source = torch.rand(1 << (28 if device == "cuda" else 24), device=device)
     target = torch.empty_like(source)
     return 2 * source.numel() * 4 / timed(lambda: target.copy_(source), device)
 
 
 def captured(work: Callable[[], object], device: str) -> Callable[[], object]:
-    """Return the replay of a graph of the call on a GPU, and the call itself elsewhere."""
+    """Return the replay of a CUDA graph of the call on a GPU, and the call itself on a CPU."""
     if device != "cuda":
         return work
     stream = torch.cuda.Stream()
@@ -192,7 +192,7 @@ def rtdl_table(device: str) -> list[str]:
 
 
 def memory_table(device: str) -> list[str]:
-    """Measure what is kept between forward and backward, and the peak, in multiples of the output."""
+    """Measure memory kept between forward and backward, and peak memory, in multiples of the output."""
     lines = ["| family | output, MiB | kept for backward / output | peak / output |", "|---|---|---|---|"]
     if device != "cuda":
         return ["Peak memory is measured on a GPU, where the allocator counts it."]
@@ -257,7 +257,7 @@ def training_step(family: str, device: str, *, learnable: bool, batch: int = 512
 
 
 def step_table(device: str) -> list[str]:
-    """Measure training steps, learned over fixed, taking turns."""
+    """Measure training steps with learned and with fixed knots, in turns."""
     lines = ["| family | fixed, us | learned, us | learned / fixed |", "|---|---|---|---|"]
     for family in FAMILIES:
         steps = {flag: training_step(family, device, learnable=flag) for flag in (False, True)}

@@ -1,4 +1,4 @@
-"""The tables that `quality.py --table` prints, and what they say in a few words."""
+"""The tables that `quality.py --table` prints, and their summary in sentences."""
 
 import json
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ MODELS = {
     "validated": "`validated`",
     "ensemble": "`ensemble`",
 }
-"""The models, and how tables name them."""
+"""The models and their names in tables."""
 
 BOOSTING = ("lightgbm", "catboost")
 OURS = ("recommended", "validated", "ensemble")
@@ -31,7 +31,7 @@ SURE = 0.05
 
 
 def read(*paths: Path) -> pd.DataFrame:
-    """Return the results in files, those that are there, with a column ``error``: NRMSE, or 1 - AUC."""
+    """Return the results in the files that exist, with a column ``error``: NRMSE, or 1 - AUC."""
     lines = [json.loads(line) for path in paths if path.exists() for line in path.read_text().splitlines()]
     frame = pd.DataFrame(lines)
     frame["error"] = frame["score"].where(frame["task"] == "regression", 1 - frame["score"])
@@ -45,7 +45,7 @@ def errors_of(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 class Ratio:
-    """Errors of a model over those of another, over tables: in percent, less than 0 is better.
+    """Errors of a model relative to those of another, over tables, in percent; below 0 is better.
 
     Parameters
     ----------
@@ -57,13 +57,13 @@ class Ratio:
     Attributes
     ----------
     each : Series
-        By how much the errors differ on each table.
+        Difference of the errors on each table.
     mean, median : float
         The geometric mean of the ratio, and its median.
     mean_interval, median_interval : tuple of float
         Their 95 % intervals over tables: by t of the logarithms, and by order statistics.
     p : float
-        Of Wilcoxon's signed-rank test of the logarithms.
+        p-value of Wilcoxon's signed-rank test of the logarithms.
     wins : int
         Tables with less error.
     """
@@ -120,17 +120,17 @@ def rank_words(frame: pd.DataFrame) -> str:
     """Return which differences of average ranks are significant."""
     errors = errors_of(frame).to_numpy()
     n_tables, n_models = errors.shape
-    apart = kw.stats.critical_difference(k=n_models, n=n_tables)
+    critical = kw.stats.critical_difference(k=n_models, n=n_tables)
     return (
         f"Friedman's test (Iman and Davenport): p = {kw.stats.friedman(errors).p_F:.1g}. "
-        f"Average ranks that differ by less than {apart:.2f} are not told apart (Nemenyi, 5 %)."
+        f"Average ranks that differ by less than {critical:.2f} do not differ significantly (Nemenyi, 5 %)."
     )
 
 
 def _sure(frame: pd.DataFrame, table: str, models: Sequence[str]) -> bool:
     """Return whether two models differ over the folds of a table, by the corrected resampled t-test."""
-    own = frame[frame["table"] == table].pivot_table(index="fold", columns="model", values="error")
-    return bool(kw.stats.compare_folds(own[list(models)], test_to_train=1 / (FOLDS - 1)).p.min() < SURE)
+    errors = frame[frame["table"] == table].pivot_table(index="fold", columns="model", values="error")
+    return bool(kw.stats.compare_folds(errors[list(models)], test_to_train=1 / (FOLDS - 1)).p.min() < SURE)
 
 
 def duels(frame: pd.DataFrame, model: str, other: str) -> pd.DataFrame:
@@ -144,7 +144,7 @@ def _counts(found: pd.DataFrame) -> str:
 
 
 def duel_table(frame: pd.DataFrame) -> str:
-    """Return wins and losses of our choosing models against boosting, by table."""
+    """Return wins and losses of `ensemble` and `validated` against boosting, by table."""
     pairs = [(model, other) for model in ("ensemble", "validated") for other in BOOSTING]
     found = [duels(frame, *pair) for pair in pairs]
     rows = [
@@ -157,7 +157,7 @@ def duel_table(frame: pd.DataFrame) -> str:
 
 
 def ratio_table(frame: pd.DataFrame, every: pd.DataFrame) -> str:
-    """Return errors beside those of other models, over the tables with all models and over all tables."""
+    """Return errors relative to those of other models, over the tables with all models and over all tables."""
     pairs = [(model, "recommended") for model in MODELS if model != "recommended"]
     pairs += [("ensemble", other) for other in ("validated", "rtdl PLE", *BOOSTING)]
     jobs = [(frame, *pair) for pair in pairs]
@@ -172,7 +172,7 @@ def ratio_table(frame: pd.DataFrame, every: pd.DataFrame) -> str:
 
 
 def seconds_table(frame: pd.DataFrame) -> str:
-    """Return median seconds per fold, and on what."""
+    """Return median seconds per fold, and the machine."""
     jobs = [(MODELS[model], [model], "seconds", "one fit, with all that belongs to it") for model in MODELS]
     jobs.append((", ".join(MODELS[word] for word in OURS), list(OURS), "seconds_shared", "all three, training alone"))
     rows = []
@@ -185,7 +185,7 @@ def seconds_table(frame: pd.DataFrame) -> str:
 
 
 def _against(frame: pd.DataFrame, model: str, other: str) -> str:
-    """Return wins and losses in words."""
+    """Return wins and losses as a sentence."""
     found = duels(frame, model, other)
     won, lost = found[found["percent"] < 0], found[found["percent"] > 0]
     sure = [name for name in lost.index if lost.at[name, "sure"]]
@@ -196,7 +196,7 @@ def _against(frame: pd.DataFrame, model: str, other: str) -> str:
 
 
 def _beside(frame: pd.DataFrame, every: pd.DataFrame, model: str, other: str) -> str:
-    """Return a change of errors in words."""
+    """Return a change of errors as a sentence."""
     few, all_of_them = ratio(frame, model, other), ratio(every, model, other)
     low, high = few.mean_interval
     return (
@@ -208,7 +208,7 @@ def _beside(frame: pd.DataFrame, every: pd.DataFrame, model: str, other: str) ->
 
 
 def words(frame: pd.DataFrame, every: pd.DataFrame) -> dict[str, str]:
-    """Return what the tables say, in sentences for the pages: of boosting, of the default, and of our other two."""
+    """Return the summary for the pages: comparisons with boosting, of the default, and of the other two modes."""
     errors = errors_of(frame)
     ranks = pd.Series(kw.stats.average_ranks(errors.to_numpy()), index=errors.columns).sort_values()
     place = int((ranks < ranks["recommended"]).sum()) + 1
