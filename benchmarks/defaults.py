@@ -85,9 +85,9 @@ def main() -> None:
         ]
         for name, (config, backbone) in VARIANTS.items():
             members = [
-                Member(rows, held, own, seed=42 + fold, learning_rate=rate)
+                Member(rows, held, fitted, seed=42 + fold, learning_rate=rate)
                 for rate in RATES
-                for fold, ((rows, held, _), own) in enumerate(zip(parts, blocks, strict=True))
+                for fold, ((rows, held, _), fitted) in enumerate(zip(parts, blocks, strict=True))
             ]
             begin = time.perf_counter()
             trained = train(table, members, backbone, config, device=arguments.device)

@@ -7,8 +7,8 @@ Needs the library and ``benchmarks/requirements.txt``; a library that is not ins
     python benchmarks/encode.py --streaming  # only streaming: a Parquet file of ten million rows, in bounded memory
 
 Results are tables in Markdown, with ``--out FILE`` also in a file. All libraries get the same values and take turns, so
-that a change of the machine's speed affects all of them; freeing a result is not timed. Ratios are of the time per value,
-so slow libraries get fewer rows; "times faster" below 1 is slower. "The limit" is the time of ``np.empty`` and
+that a change of the machine's speed affects all of them; freeing a result is not timed. Ratios are of the time per
+value, so slow libraries get fewer rows; "times faster" below 1 is slower. "The limit" is the time of ``np.empty`` and
 ``fill(0)`` for an output of the same size in float32, in one thread; for sparse output, for the three arrays of a CSR
 array with as many entries. Each section ends with the share of the machine that other processes used: if it is large,
 measure again.
@@ -45,8 +45,8 @@ def git(*arguments: str) -> str:
 
 def heading(report: Report) -> None:
     """Write the date, the machine and the versions."""
-    found = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    cpu = found[0].split(":")[1].strip() if found else platform.processor()
+    models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    cpu = models[0].split(":")[1].strip() if models else platform.processor()
     packages = ["knotwork", "numpy", "numba", "scipy", "scikit-learn", "lightgbm", "pyarrow", "pandas", "torch"]
     packages += ["pretab", "rtdl_num_embeddings"]
     changed = " with changes in src" if git("status", "--porcelain", "--", "../src") else ""
@@ -74,11 +74,11 @@ def cpu_seconds() -> tuple[float, float]:
 
 def measure(report: Report, plan: Plan, section: Callable[[Report, Plan], None]) -> None:
     """Run a section, and report how much other processes used the machine meanwhile."""
-    start, (own, total) = time.perf_counter(), cpu_seconds()
+    start, (ours, total) = time.perf_counter(), cpu_seconds()
     section(report, plan)
-    own_end, total_end = cpu_seconds()
+    ours_end, total_end = cpu_seconds()
     seconds = time.perf_counter() - start
-    others = max((total_end - total) - (own_end - own), 0.0) / (seconds * (os.cpu_count() or 1))
+    others = max((total_end - total) - (ours_end - ours), 0.0) / (seconds * (os.cpu_count() or 1))
     report.say(f"Measured in {seconds:.0f} s, while other processes took {100 * others:.0f} % of the machine.")
 
 

@@ -118,7 +118,7 @@ def show(report: Report, timings: Sequence[Timing], n_columns: int, labels: dict
     peers = [timing for timing in timings if timing.entry.against]
     rows = []
     for peer in peers:
-        cells = [pair(peer.over(own)) if own.entry.what in peer.entry.against else "" for own in ours]
+        cells = [pair(peer.over(timing)) if timing.entry.what in peer.entry.against else "" for timing in ours]
         rows.append([f"{peer.entry.name}, {labels[peer.entry.what]}", *cells])
-    names = [f"{OURS} {labels[own.entry.what]}" for own in ours]
+    names = [f"{OURS} {labels[timing.entry.what]}" for timing in ours]
     report.table(["times faster than (median / best)", *names], rows)

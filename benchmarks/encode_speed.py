@@ -147,8 +147,8 @@ def fits(report: Report, plan: Plan) -> None:
     for placement in ("uniform", "quantile", "cart", "lgbm"):
         supervised = placement in ("cart", "lgbm")
         repeats = 3 if supervised else 7
-        own = kw.SplineEncoder("bspline", 30, placement=placement)
-        entries.append(Entry(placement, OURS, partial(own.fit, X, y), len(X), repeats))
+        encoder = kw.SplineEncoder("bspline", 30, placement=placement)
+        entries.append(Entry(placement, OURS, partial(encoder.fit, X, y), len(X), repeats))
         if not supervised:
             peer = SplineTransformer(n_knots=28, knots=placement)
             entries.append(Entry(placement, "SplineTransformer", partial(peer.fit, X), len(X), repeats, (placement,)))
@@ -178,9 +178,9 @@ def growth(report: Report, plan: Plan) -> None:
                 encoder = our_encoder(family, size).fit(X[:100_000])
                 entries.append(Entry(family, OURS, partial(encoder.transform, X), n, 7))
             entries.append(Entry("any", LIMIT, partial(fill, ((n, d * size), np.float32)), n, 7))
-            *own, limit = race(entries)
-            cells = [f"{1e9 * timing.median / (n * d):.1f}" for timing in own]
-            beyond = [pair(timing.over(limit)) for timing in own]
+            *timings, limit = race(entries)
+            cells = [f"{1e9 * timing.median / (n * d):.1f}" for timing in timings]
+            beyond = [pair(timing.over(limit)) for timing in timings]
             rows.append([f"{n:,}", d, size, f"{n * d * size * 4 / MIB:,.0f}", *cells, *beyond])
         header = ["n", "d", "m", "output MiB", "B-spline ns/value", "I-spline ns/value"]
         report.say(f"With {what} (medians of 7):")

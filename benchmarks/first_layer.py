@@ -5,9 +5,9 @@
 
 Forward and backward of `EncodedLinear` on 14 features in float32, over family, knots (fixed or learned), batch, size,
 outputs and members. "kept" is the memory kept between forward and backward, with inputs and parameters; "peak" is the
-largest allocation during a call, which is known on a GPU only. The two paths take turns, and each time is the median over
-the turns of medians. On a GPU timed calls are captured in a graph, so that launching is not measured. Cases run from the
-middle of the grid outwards; the end of the output has the number of cases not reached within `--limit`.
+largest allocation during a call, which is known on a GPU only. The two paths take turns, and each time is the median
+over the turns of medians. On a GPU timed calls are captured in a graph, so that launching is not measured. Cases run
+from the middle of the grid outwards; the end of the output has the number of cases not reached within `--limit`.
 """
 
 import argparse

@@ -3,13 +3,13 @@
     python benchmarks/layers.py                    on the CPU
     python benchmarks/layers.py --device cuda      on a GPU
 
-The tables show the layer alone, forward and backward, by batch, features, size, family and type; its peak memory; and the
-ratio of a training step of the paper's MLP (256-128-64, dropout 0.3, AdamW, batch 512, 14 features, size 30) with learned
-knots and spacing penalty to the same step with fixed knots. "Floor" is the time to write the output once and to read
-its gradient once, at the bandwidth of a copy measured in the same run. On a GPU timed calls are captured in a graph, so
-that launching is not measured; "not captured" is the layer's time without a graph. "Recursion" computes all functions
-by the Cox-de Boor recursion in plain torch and differentiates by autograd; "compiled" is torch.compile of it; "rtdl" is
-the fixed piecewise-linear encoding of rtdl_num_embeddings.
+The tables show the layer alone, forward and backward, by batch, features, size, family and type; its peak memory; and
+the ratio of a training step of the paper's MLP (256-128-64, dropout 0.3, AdamW, batch 512, 14 features, size 30) with
+learned knots and spacing penalty to the same step with fixed knots. "Floor" is the time to write the output once and to
+read its gradient once, at the bandwidth of a copy measured in the same run. On a GPU timed calls are captured in a
+graph, so that launching is not measured; "not captured" is the layer's time without a graph. "Recursion" computes all
+functions by the Cox-de Boor recursion in plain torch and differentiates by autograd; "compiled" is torch.compile of it;
+"rtdl" is the fixed piecewise-linear encoding of rtdl_num_embeddings.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def timed(work: Callable[[], object], device: str, seconds: float = 0.4) -> floa
     for _ in range(3):
         work()
     if device == "cuda":
-        import triton  # noqa: PLC0415 - only where there is a GPU
+        import triton  # noqa: PLC0415 - needed on a GPU only
 
         return float(triton.testing.do_bench(work, warmup=30, rep=int(1000 * seconds), return_mode="median")) / 1000
     times, end = [], time.perf_counter() + seconds
@@ -107,7 +107,7 @@ def captured(work: Callable[[], object], device: str) -> Callable[[], object]:
     with torch.cuda.graph(graph):
         work()
 
-    def replay(kept: Callable[[], object] = work) -> None:  # what was captured must stay alive
+    def replay(kept: Callable[[], object] = work) -> None:  # keeps the captured tensors alive
         del kept
         graph.replay()
 
@@ -146,31 +146,31 @@ def layer_table(device: str, *, quick: bool) -> list[str]:
             for batch, n_features, size in cases:
                 x = torch.rand(batch, n_features, device=device)
                 work = forward_backward(make_layer(n_features, size, family).to(device), x, dtype)
-                eager, own = timed(work, device), timed(captured(work, device), device)
+                eager, ours = timed(work, device), timed(captured(work, device), device)
                 floor = 2 * batch * n_features * size * (4 if dtype == torch.float32 else 2) / rate
                 peers = "|  |  |"
                 if dtype == torch.float32 and batch * n_features * size < 3e7:
-                    peers = peer_times(device, x, size, family, own, compile_too=size == 30)
+                    peers = peer_times(device, x, size, family, ours, compile_too=size == 30)
                 lines.append(
                     f"| {family} | {str(dtype).removeprefix('torch.')} | {batch} | {n_features} | {size} "
-                    f"| {own * 1e6:.0f} | {eager * 1e6:.0f} | {floor * 1e6:.1f} | {own / floor:.1f} {peers}"
+                    f"| {ours * 1e6:.0f} | {eager * 1e6:.0f} | {floor * 1e6:.1f} | {ours / floor:.1f} {peers}"
                 )
                 print(lines[-1], flush=True)
     return lines
 
 
-def peer_times(device: str, x: Tensor, size: int, family: str, own: float, *, compile_too: bool) -> str:
+def peer_times(device: str, x: Tensor, size: int, family: str, ours: float, *, compile_too: bool) -> str:
     """Return how many times longer the recursion takes, plain and compiled."""
     peer = Recursion(x.shape[-1], size, family).to(device)
     plain = timed(captured(forward_backward(peer, x, torch.float32), device), device, seconds=0.2)
-    ratio = f"| {plain / own:.1f} "
+    ratio = f"| {plain / ours:.1f} "
     if not compile_too:
         return ratio + "|  |"
     torch._dynamo.reset()
     work = forward_backward(torch.compile(peer, dynamic=False), x, torch.float32)
     work()  # compiles
     compiled = timed(captured(work, device), device, seconds=0.2)
-    return ratio + f"| {compiled / own:.1f} |"
+    return ratio + f"| {compiled / ours:.1f} |"
 
 
 def rtdl_table(device: str) -> list[str]:
@@ -182,9 +182,9 @@ def rtdl_table(device: str) -> list[str]:
     lines = ["| batch | features | size | ours, us | rtdl, us | rtdl / ours |", "|---|---|---|---|---|---|"]
     for batch, n_features, size in ((512, 14, 30), (65_536, 14, 30)):
         x = torch.rand(batch, n_features, device=device)
-        own = make_layer(n_features, size, "ple", learnable=False).to(device)
+        ours = make_layer(n_features, size, "ple", learnable=False).to(device)
         peer = PiecewiseLinearEncoding([torch.linspace(0, 1, size + 1)] * n_features).to(device)
-        times = [timed(lambda layer=layer, x=x: layer(x), device) for layer in (own, peer)]
+        times = [timed(lambda layer=layer, x=x: layer(x), device) for layer in (ours, peer)]
         cells = [batch, n_features, size, *(f"{t * 1e6:.0f}" for t in times), f"{times[1] / times[0]:.1f}"]
         lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
         print(lines[-1], flush=True)

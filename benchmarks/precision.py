@@ -3,9 +3,9 @@
     python benchmarks/precision.py --prepare         fits knots, on a machine with LightGBM
     python benchmarks/precision.py --device cuda     trains, and prints the table
 
-The protocol and the folds are those of the paper. Two networks that differ in precision only start from the same weights
-and have the same rows and the same dropout, so scores are compared in pairs. Training is chaotic: rounding alone makes
-a pair differ, in either direction. Only the mean difference must be zero.
+The protocol and the folds are those of the paper. Two networks that differ in precision only start from the same
+weights and have the same rows and the same dropout, so scores are compared in pairs. Training is chaotic: rounding
+alone makes a pair differ, in either direction. Only the mean difference must be zero.
 """
 
 import argparse

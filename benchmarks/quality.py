@@ -8,8 +8,8 @@ Models are fitted on the five folds of the study, on twelve of its tables (KNOTW
 their defaults, up to 2,000 trees, and stop early on a tenth of the training rows, as the networks do.
 `rtdl_num_embeddings` is put in front of the default MLP of `TabularRegressor`, trained with the same settings in an
 ordinary torch loop. Our three models are the estimators with ``encoding="recommended"``, ``"validated"`` and
-``"ensemble"``. The score is NRMSE (RMSE over the standard deviation of the test target) or AUC (weighted one against the
-rest).
+``"ensemble"``. The score is NRMSE (RMSE over the standard deviation of the test target) or AUC (weighted one against
+the rest).
 
 Every result is a line of results.jsonl, or of others.jsonl if the table is not one of the twelve. `seconds` is the time
 of a complete fit. Lines of earlier runs have `seconds_shared` for our models: the share of one fold in training the

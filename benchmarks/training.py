@@ -5,10 +5,10 @@
 
 The table has 131,200 rows and 14 numerical features; B-splines on quantile knots of size 30, batch 512, the protocol of
 the paper. "Plain" is the ordinary torch loop for one such network: module, AdamW, encoding computed beforehand and
-indexed batch by batch. "Stack" is the engine: the median time of an epoch of `train`, divided by its 256 steps. An epoch
-includes encoding, optimiser, a new order of the rows and a score of 64 validation rows. Times are per step and network;
-"share" is the rate of floating-point operations of the matrix products, as a share of the rate of a large bf16 product in
-the same run.
+indexed batch by batch. "Stack" is the engine: the median time of an epoch of `train`, divided by its 256 steps. An
+epoch includes encoding, optimiser, a new order of the rows and a score of 64 validation rows. Times are per step and
+network; "share" is the rate of floating-point operations of the matrix products, as a share of the rate of a large bf16
+product in the same run.
 """
 
 import argparse

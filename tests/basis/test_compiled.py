@@ -26,8 +26,8 @@ def definition(block, x, extrapolation):
 def random_block(random, family, degree, *, most_knots=20):
     low, high = np.sort(random.normal(scale=5.0, size=2))
     knots = np.sort(random.uniform(low, high, random.integers(0, most_knots)))
-    made = basis.make_basis(family, knots, degree=degree, domain=(low, high))
-    return BasisBlock(made, made.size + int(random.integers(0, 3)))
+    spline = basis.make_basis(family, knots, degree=degree, domain=(low, high))
+    return BasisBlock(spline, spline.size + int(random.integers(0, 3)))
 
 
 def random_values(random, block, n):

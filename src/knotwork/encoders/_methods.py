@@ -410,8 +410,8 @@ class PerFeatureEncoder(Encoder):
                 self.methods,
                 f"Without a method: {listed(without)}. Add them, or pass default='Std'.",
             )
-        specs: list[Any] = [self.methods[name] if name in self.methods else self.default for name in columns]
-        self.encoders_ = [Encoding.parse(spec).encoder() for spec in specs]
+        default: Any = self.default  # not None for a column without a method
+        self.encoders_ = [Encoding.parse(self.methods.get(name, default)).encoder() for name in columns]
 
     def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
         """Return the fitted encoding of one column."""

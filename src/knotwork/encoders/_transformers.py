@@ -58,9 +58,9 @@ class SplineEncoder(Encoder):
     Attributes
     ----------
     knots_ : list of ndarray
-        Interior knots of each column, in its own units.
+        Interior knots of each column, in the units of the column.
     domain_ : ndarray of shape (n_features, 2)
-        The two ends of each column's training range.
+        The two ends of the training range of each column.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -173,9 +173,9 @@ class PiecewiseLinearEncoder(Encoder):
     Attributes
     ----------
     knots_ : list of ndarray
-        Interior edges of the bins of each column, in its own units.
+        Interior edges of the bins of each column, in the units of the column.
     domain_ : ndarray of shape (n_features, 2)
-        The two ends of each column's training range.
+        The two ends of the training range of each column.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
