@@ -42,11 +42,6 @@ def heights(breaks: FloatArray, degree: int) -> FloatArray:
     """Return the factors ``(degree + 1) / (t_(l+degree+1) - t_l)`` with which B_l integrates to one.
 
     ``breaks = [low, k_1, ..., k_K, high]``, and t is the clamped sequence.
-
-    Examples
-    --------
-    >>> heights(np.array([0.0, 0.5, 1.0]), degree=1)
-    array([4., 2., 4.])
     """
     t = np.pad(breaks, degree, mode="edge")
     return (degree + 1) / (t[degree + 1 :] - t[: -degree - 1])

@@ -31,11 +31,6 @@ def count_threads(n_jobs: int | None) -> int:
     """Return the number of threads: all available cores for None, counted from the end if negative, as in joblib.
 
     In a worker process of joblib, the available cores are those that joblib assigns to it by ``NUMBA_NUM_THREADS``.
-
-    Examples
-    --------
-    >>> count_threads(3)
-    3
     """
     limit = os.environ.get("NUMBA_NUM_THREADS", "")
     cores = min(_cores(), int(limit)) if limit.isdigit() and int(limit) else _cores()

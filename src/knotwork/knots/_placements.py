@@ -101,12 +101,6 @@ def select_spaced(
 
     Candidates are visited in order of decreasing gain, and of increasing threshold at equal gains, so that the better
     of two close ones is kept and the result does not depend on their order.
-
-    Examples
-    --------
-    >>> column = Column.from_values(np.array([0.0, 1.0]))
-    >>> select_spaced(np.array([0.5, 0.505, 0.2]), np.array([1.0, 3.0, 2.0]), column, 3, 0.01)
-    array([0.2  , 0.505])
     """
     chosen = _Chosen(column.domain)
     for index in np.lexsort((thresholds, -gains)):
@@ -467,13 +461,7 @@ def _default_key(placement: Any) -> str:
 
 
 def resolve_placement(placement: str | Placement) -> Placement:
-    """Return the placement with a name, or the object itself if it is a placement.
-
-    Examples
-    --------
-    >>> resolve_placement("cart").supervised
-    True
-    """
+    """Return the placement with a name, or the object itself if it is a placement."""
     if isinstance(placement, str) and placement in PLACEMENTS:
         return PLACEMENTS[placement]
     if callable(placement) and isinstance(getattr(placement, "supervised", None), bool):
