@@ -59,9 +59,9 @@ def heading(report: Report) -> None:
         f"- Command: python {' '.join(sys.argv)}",
     )
     if pretab is None:
-        report.say("PreTab: not installed, left out")
+        report.say("PreTab: not installed, skipped")
     if rtdl_num_embeddings is None:
-        report.say("rtdl_num_embeddings: not installed, left out")
+        report.say("rtdl_num_embeddings: not installed, skipped")
 
 
 def cpu_seconds() -> tuple[float, float]:

@@ -122,7 +122,7 @@ def dense(report: Report, plan: Plan) -> None:
         if dtype == np.float64:
             report.say("Splines again with the input in float64: SplineTransformer then writes float64.")
         if pretab is not None and size > PRETAB_MOST:
-            report.say(f"PreTab: its splines take at most {PRETAB_MOST} columns per feature, left out here.")
+            report.say(f"PreTab: its splines take at most {PRETAB_MOST} columns per feature, skipped here.")
         show(report, race(entries), 10, LABELS)
 
 

@@ -176,7 +176,7 @@ def peer_times(device: str, x: Tensor, size: int, family: str, ours: float, *, c
 def rtdl_table(device: str) -> list[str]:
     """Compare the fixed piecewise-linear encoding with rtdl's."""
     if importlib.util.find_spec("rtdl_num_embeddings") is None:
-        return ["rtdl_num_embeddings: not installed, left out."]
+        return ["rtdl_num_embeddings: not installed, skipped."]
     from rtdl_num_embeddings import PiecewiseLinearEncoding  # noqa: PLC0415 - not everywhere
 
     lines = ["| batch | features | size | ours, us | rtdl, us | rtdl / ours |", "|---|---|---|---|---|---|"]

@@ -153,7 +153,9 @@ def duel_table(frame: pd.DataFrame) -> str:
     ]
     rows.append(["wins : losses", *(_counts(own) for own in found)])
     rows.append(["of these significant", *(_counts(own[own["sure"]]) for own in found)])
-    return _markdown(["error beside, %", *(f"{MODELS[model]}, {MODELS[other]}" for model, other in pairs)], rows)
+    return _markdown(
+        ["difference of error, %", *(f"{MODELS[model]} vs. {MODELS[other]}" for model, other in pairs)], rows
+    )
 
 
 def ratio_table(frame: pd.DataFrame, every: pd.DataFrame) -> str:
@@ -164,7 +166,7 @@ def ratio_table(frame: pd.DataFrame, every: pd.DataFrame) -> str:
     if every["table"].nunique() > frame["table"].nunique():
         jobs += [(every, *pair) for pair in ((OURS[1], OURS[0]), (OURS[2], OURS[0]), (OURS[2], OURS[1]))]
     rows = [
-        [f"{MODELS[model]} beside {MODELS[other]}", str(part["table"].nunique()), *ratio(part, model, other).cells()]
+        [f"{MODELS[model]} vs. {MODELS[other]}", str(part["table"].nunique()), *ratio(part, model, other).cells()]
         for part, model, other in jobs
     ]
     head = ["error, %", "tables", "mean (95 % interval)", "median (95 % interval)", "p", "less on", "least", "most"]
@@ -173,7 +175,7 @@ def ratio_table(frame: pd.DataFrame, every: pd.DataFrame) -> str:
 
 def seconds_table(frame: pd.DataFrame) -> str:
     """Return median seconds per fold, and the machine."""
-    jobs = [(MODELS[model], [model], "seconds", "one fit, with all that belongs to it") for model in MODELS]
+    jobs = [(MODELS[model], [model], "seconds", "one complete fit") for model in MODELS]
     jobs.append((", ".join(MODELS[word] for word in OURS), list(OURS), "seconds_shared", "all three, training alone"))
     rows = []
     for name, models, kind, what in jobs:
@@ -195,7 +197,7 @@ def _against(frame: pd.DataFrame, model: str, other: str) -> str:
     )
 
 
-def _beside(frame: pd.DataFrame, every: pd.DataFrame, model: str, other: str) -> str:
+def _change(frame: pd.DataFrame, every: pd.DataFrame, model: str, other: str) -> str:
     """Return a change of errors as a sentence."""
     few, all_of_them = ratio(frame, model, other), ratio(every, model, other)
     low, high = few.mean_interval
@@ -219,9 +221,9 @@ def words(frame: pd.DataFrame, every: pd.DataFrame) -> dict[str, str]:
         f"{_against(frame, 'ensemble', 'catboost')}.",
         "default": f"The default, {MODELS['recommended']}, is one network, and {has} place {place} of {len(ranks)} by "
         f"average rank, with more error than rtdl's PLE on {len(peer.each) - peer.wins} of {len(peer.each)} tables.",
-        "validated": _beside(frame, every, "validated", "recommended"),
-        "ensemble": _beside(frame, every, "ensemble", "recommended"),
-        "both": _beside(frame, every, "ensemble", "validated"),
+        "validated": _change(frame, every, "validated", "recommended"),
+        "ensemble": _change(frame, every, "ensemble", "recommended"),
+        "both": _change(frame, every, "ensemble", "validated"),
     }
 
 

@@ -256,7 +256,7 @@ def encode_dense(
 ) -> npt.NDArray[Any]:
     """Encode numbers of shape (n, d) into a dense array of shape (n, table.width); NaN gives a block of zeros.
 
-    X may have any type and memory order. Arithmetic is in float64, whatever the type of the output.
+    X may have any type and memory order. Arithmetic is always in float64.
     """
     out = np.zeros((X.shape[0], table.width), dtype=dtype)  # zeroed pages of the system: nothing is written twice
     largest = float(np.finfo(out.dtype).max)

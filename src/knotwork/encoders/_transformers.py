@@ -48,7 +48,7 @@ class SplineEncoder(Encoder):
     sparse_output : bool, default=False
         Return a CSR array; no dense array is made. Useful for B- and M-splines, whose blocks are mostly zeros.
     dtype : {float32, float64}, default=float32
-        Type of the output. Arithmetic is in float64 either way.
+        Type of the output. Arithmetic is always in float64.
     n_jobs : int, optional
         Threads for `fit` and `transform`; by default all cores.
     random_state : int, RandomState or None, default=None
@@ -164,7 +164,7 @@ class PiecewiseLinearEncoder(Encoder):
     sparse_output : bool, default=False
         Return a CSR array; no dense array is made.
     dtype : {float32, float64}, default=float32
-        Type of the output. Arithmetic is in float64 either way.
+        Type of the output. Arithmetic is always in float64.
     n_jobs : int, optional
         Threads for `fit` and `transform`; by default all cores.
     random_state : int, RandomState or None, default=None
