@@ -90,10 +90,10 @@ def run(out: Path, tables: Sequence[str], models: Sequence[str], device: str) ->
         jobs += [fit_ours(model, data, left(model), device) for model in models if model in OURS]
         for line in (line for job in jobs for line in job):
             if line["model"] in models and (line["model"], line["fold"]) not in done:
-                whole = {"table": name, "task": data.task, **line, "device": machine(line["model"], device)}
+                result = {"table": name, "task": data.task, **line, "device": machine(line["model"], device)}
                 with path.open("a") as file:
-                    file.write(json.dumps(whole) + "\n")
-                print(*whole.values(), flush=True)
+                    file.write(json.dumps(result) + "\n")
+                print(*result.values(), flush=True)
 
 
 def main() -> None:

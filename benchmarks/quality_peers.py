@@ -113,9 +113,9 @@ def fit_rtdl(kind: str) -> Fit:
         _train(network, tensors, train, valid, data.task)
 
         def predict(rows: pd.DataFrame) -> np.ndarray:
-            there = torch.tensor(data.frame.index.get_indexer(rows.index), device=place)
+            positions = torch.tensor(data.frame.index.get_indexer(rows.index), device=place)
             with torch.no_grad():
-                out = network(tensors[0][there], tensors[1][there])
+                out = network(tensors[0][positions], tensors[1][positions])
             if data.task == "regression":
                 return out[:, 0].cpu().double().numpy() * scale + shift
             return out.softmax(dim=1).cpu().double().numpy()

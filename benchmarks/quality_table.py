@@ -56,7 +56,7 @@ class Ratio:
 
     Attributes
     ----------
-    each : Series
+    changes : Series
         Difference of the errors on each table.
     mean, median : float
         The geometric mean of the ratio, and its median.
@@ -70,19 +70,19 @@ class Ratio:
 
     def __init__(self, errors: pd.DataFrame, model: str, other: str) -> None:
         logs = np.log(errors[model] / errors[other])
-        self.each: pd.Series = _percent(logs)
-        self.mean, self.median = float(_percent(logs.mean())), float(self.each.median())
+        self.changes: pd.Series = _percent(logs)
+        self.mean, self.median = float(_percent(logs.mean())), float(self.changes.median())
         self.mean_interval = tuple(_percent(np.array(stats.t.interval(0.95, len(logs) - 1, logs.mean(), logs.sem()))))
-        self.median_interval = tuple(stats.quantile_test(self.each, p=0.5).confidence_interval(0.95))
-        self.p, self.wins = float(stats.wilcoxon(logs).pvalue), int((self.each < 0).sum())
+        self.median_interval = tuple(stats.quantile_test(self.changes, p=0.5).confidence_interval(0.95))
+        self.p, self.wins = float(stats.wilcoxon(logs).pvalue), int((self.changes < 0).sum())
 
     def cells(self) -> list[str]:
         """Return the cells of a table."""
-        found = []
+        intervals = []
         for middle, ends in ((self.mean, self.mean_interval), (self.median, self.median_interval)):
-            found.append(f"{middle:+.1f} ({ends[0]:+.1f} to {ends[1]:+.1f})")
-        ends = [f"{self.each[place]:+.1f} {place[1]}" for place in (self.each.idxmin(), self.each.idxmax())]
-        return [*found, f"{self.p:.1g}", f"{self.wins} of {len(self.each)}", *ends]
+            intervals.append(f"{middle:+.1f} ({ends[0]:+.1f} to {ends[1]:+.1f})")
+        ends = [f"{self.changes[place]:+.1f} {place[1]}" for place in (self.changes.idxmin(), self.changes.idxmax())]
+        return [*intervals, f"{self.p:.1g}", f"{self.wins} of {len(self.changes)}", *ends]
 
 
 def ratio(frame: pd.DataFrame, model: str, other: str) -> Ratio:
@@ -135,24 +135,24 @@ def _sure(frame: pd.DataFrame, table: str, models: Sequence[str]) -> bool:
 
 def duels(frame: pd.DataFrame, model: str, other: str) -> pd.DataFrame:
     """Return, for every table, the difference of errors in percent and whether it is significant over folds."""
-    each = ratio(frame, model, other).each.droplevel(0)
-    return pd.DataFrame({"percent": each, "sure": [_sure(frame, name, (model, other)) for name in each.index]})
+    changes = ratio(frame, model, other).changes.droplevel(0)
+    return pd.DataFrame({"percent": changes, "sure": [_sure(frame, name, (model, other)) for name in changes.index]})
 
 
-def _counts(found: pd.DataFrame) -> str:
-    return f"{(found['percent'] < 0).sum()} : {(found['percent'] > 0).sum()}"
+def _counts(results: pd.DataFrame) -> str:
+    return f"{(results['percent'] < 0).sum()} : {(results['percent'] > 0).sum()}"
 
 
 def duel_table(frame: pd.DataFrame) -> str:
     """Return wins and losses of `ensemble` and `validated` against boosting, by table."""
     pairs = [(model, other) for model in ("ensemble", "validated") for other in BOOSTING]
-    found = [duels(frame, *pair) for pair in pairs]
+    columns = [duels(frame, *pair) for pair in pairs]
     rows = [
-        [name, *(f"{own.at[name, 'percent']:+.1f}{' *' if own.at[name, 'sure'] else ''}" for own in found)]
-        for name in found[0].index
+        [name, *(f"{column.at[name, 'percent']:+.1f}{' *' if column.at[name, 'sure'] else ''}" for column in columns)]
+        for name in columns[0].index
     ]
-    rows.append(["wins : losses", *(_counts(own) for own in found)])
-    rows.append(["of these significant", *(_counts(own[own["sure"]]) for own in found)])
+    rows.append(["wins : losses", *(_counts(column) for column in columns)])
+    rows.append(["of these significant", *(_counts(column[column["sure"]]) for column in columns)])
     return _markdown(
         ["difference of error, %", *(f"{MODELS[model]} vs. {MODELS[other]}" for model, other in pairs)], rows
     )
@@ -179,20 +179,22 @@ def seconds_table(frame: pd.DataFrame) -> str:
     jobs.append((", ".join(MODELS[word] for word in OURS), list(OURS), "seconds_shared", "all three, training alone"))
     rows = []
     for name, models, kind, what in jobs:
-        found = frame[frame["model"].isin(models)]
-        if kind in found and found[kind].notna().any():
-            own = found[kind].dropna()
-            rows.append([name, f"{own.median():.1f}", f"{own.max():.1f}", what, ", ".join(found["device"].unique())])
+        lines = frame[frame["model"].isin(models)]
+        if kind in lines and lines[kind].notna().any():
+            seconds = lines[kind].dropna()
+            rows.append(
+                [name, f"{seconds.median():.1f}", f"{seconds.max():.1f}", what, ", ".join(lines["device"].unique())]
+            )
     return _markdown(["seconds per fold", "median", "most", "of", "measured on"], rows)
 
 
 def _against(frame: pd.DataFrame, model: str, other: str) -> str:
     """Return wins and losses as a sentence."""
-    found = duels(frame, model, other)
-    won, lost = found[found["percent"] < 0], found[found["percent"] > 0]
+    results = duels(frame, model, other)
+    won, lost = results[results["percent"] < 0], results[results["percent"] > 0]
     sure = [name for name in lost.index if lost.at[name, "sure"]]
     return (
-        f"less error than {MODELS[other]} on {len(won)} of {len(found)} tables (significantly, over folds, on "
+        f"less error than {MODELS[other]} on {len(won)} of {len(results)} tables (significantly, over folds, on "
         f"{won['sure'].sum()}) and more on {len(lost)} (significantly on {len(sure)}: {', '.join(sure)})"
     )
 
@@ -202,9 +204,9 @@ def _change(frame: pd.DataFrame, every: pd.DataFrame, model: str, other: str) ->
     few, all_of_them = ratio(frame, model, other), ratio(every, model, other)
     low, high = few.mean_interval
     return (
-        f"{MODELS[model]} changes the error of {MODELS[other]} by {few.mean:+.1f} % on average over {len(few.each)} "
+        f"{MODELS[model]} changes the error of {MODELS[other]} by {few.mean:+.1f} % on average over {len(few.changes)} "
         f"tables (95 % interval {low:+.1f} to {high:+.1f} %{', which contains 0' if low < 0 < high else ''}) and by "
-        f"{few.median:+.1f} % in the median, with less error on {few.wins}; over {len(all_of_them.each)} tables by "
+        f"{few.median:+.1f} % in the median, with less error on {few.wins}; over {len(all_of_them.changes)} tables by "
         f"{all_of_them.median:+.1f} % in the median, with less error on {all_of_them.wins}."
     )
 
@@ -220,7 +222,7 @@ def words(frame: pd.DataFrame, every: pd.DataFrame) -> dict[str, str]:
         "boosting": f"{MODELS['ensemble']} has {_against(frame, 'ensemble', 'lightgbm')}; it has "
         f"{_against(frame, 'ensemble', 'catboost')}.",
         "default": f"The default, {MODELS['recommended']}, is one network, and {has} place {place} of {len(ranks)} by "
-        f"average rank, with more error than rtdl's PLE on {len(peer.each) - peer.wins} of {len(peer.each)} tables.",
+        f"average rank, with more error than rtdl's PLE on {len(peer.changes) - peer.wins} of {len(peer.changes)} tables.",
         "validated": _change(frame, every, "validated", "recommended"),
         "ensemble": _change(frame, every, "ensemble", "recommended"),
         "both": _change(frame, every, "ensemble", "validated"),
