@@ -222,7 +222,8 @@ def words(frame: pd.DataFrame, every: pd.DataFrame) -> dict[str, str]:
         "boosting": f"{MODELS['ensemble']} has {_against(frame, 'ensemble', 'lightgbm')}; it has "
         f"{_against(frame, 'ensemble', 'catboost')}.",
         "default": f"The default, {MODELS['recommended']}, is one network, and {has} place {place} of {len(ranks)} by "
-        f"average rank, with more error than rtdl's PLE on {len(peer.changes) - peer.wins} of {len(peer.changes)} tables.",
+        "average rank, with more error than rtdl's PLE on "
+        f"{len(peer.changes) - peer.wins} of {len(peer.changes)} tables.",
         "validated": _change(frame, every, "validated", "recommended"),
         "ensemble": _change(frame, every, "ensemble", "recommended"),
         "both": _change(frame, every, "ensemble", "validated"),
