@@ -26,7 +26,6 @@ import torch
 from torch import Tensor, nn
 
 import knotwork as kw
-from knotwork._kernels.encoding import breaks_from_widths, widths_from_logits
 
 FAMILIES = ("bspline", "mspline", "ispline", "ple")
 
@@ -38,12 +37,13 @@ class Recursion(nn.Module):
         super().__init__()
         self.family, self.degree = family, 0 if family == "ple" else 3
         n_knots = size - self.degree - 1
-        self.register_buffer("n_knots", torch.full((n_features,), n_knots, dtype=torch.int32))
         self.logits = nn.Parameter(torch.zeros(n_features, n_knots + 1))
 
     def forward(self, x: Tensor) -> Tensor:
         """Encode values of shape (batch, features)."""
-        breaks = breaks_from_widths(widths_from_logits(self.logits, self.n_knots, 1e-3), self.n_knots)
+        widths = 1e-3 + (1.0 - 1e-3 * self.logits.shape[-1]) * torch.softmax(self.logits, dim=-1)
+        ends = torch.cumsum(widths[:, :-1], dim=-1)
+        breaks = torch.cat([torch.zeros_like(ends[:, :1]), ends, torch.ones_like(ends[:, :1])], dim=-1)
         degree = self.degree + (self.family in ("ispline", "ple"))
         low, high = breaks[:, :1].expand(-1, degree), breaks[:, -1:].expand(-1, degree)
         t = torch.cat([low, breaks, high], dim=-1)

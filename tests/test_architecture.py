@@ -23,7 +23,7 @@ LAYERS = [
     "errors",
     "_checks",
     "_files",
-    "_objects",
+    "_tables",
     "basis",
     "stats",
     "knots",

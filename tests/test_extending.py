@@ -19,6 +19,7 @@ from knotwork.compare import CompareOptions, compare_table
 from knotwork.encoders import METHOD_TABLE
 from knotwork.errors import ArgumentError
 from knotwork.knots import PLACEMENTS
+from knotwork.nn import BACKBONES
 from knotwork.report import make_report
 from knotwork.training import METRICS
 
@@ -41,7 +42,7 @@ def registered(heading, monkeypatch):
 @pytest.fixture
 def part(request, monkeypatch):
     """Register what the test's mark names, and take it away afterwards."""
-    tables = FAMILIES, PLACEMENTS, METRICS, METHOD_TABLE
+    tables = FAMILIES, PLACEMENTS, METRICS, METHOD_TABLE, BACKBONES
     before = [set(table) for table in tables]
     yield registered(request.param, monkeypatch)
     for table, names in zip(tables, before, strict=True):  # the methods of a family or a placement go with it
@@ -135,7 +136,7 @@ def test_placement(part):
 
 @given("A placement")
 def test_a_placement_with_other_settings_is_not_taken_from_the_cache(part, tmp_path):
-    from knotwork._preparation.splits import make_splits
+    from knotwork._preparation.members import make_splits
     from knotwork.datasets import load_dataset
     from knotwork.study._data import from_dataset
     from knotwork.study._fitting import Wanted, fit_all
@@ -264,6 +265,45 @@ def test_compare_scores_by_every_metric(part, tmp_path):
     compare_table(tmp_path / "table.csv", "y", out=tmp_path / "out", options=options, device="cpu")
     folds = pd.read_csv(tmp_path / "out" / "folds.csv")
     assert (folds["worst"] > folds["rmse"]).all()
+
+
+@given("A backbone")
+def test_backbone(part, tmp_path):
+    model = regressor("auto", backbone="gated").fit(X, Y)
+    assert model.encoding_[0]["a"] == regressor("auto", backbone="mlp").fit(X, Y).encoding_[0]["a"], "as for an MLP"
+    model.save(tmp_path / "model.knotwork")
+    np.testing.assert_array_equal(kw.load(tmp_path / "model.knotwork", device="cpu").predict(X), model.predict(X))
+    with pytest.raises(ArgumentError, match="Gated has no translation to ONNX: keep the model with save"):
+        model.export_onnx(tmp_path / "model.onnx")
+    plan = kw.study.Plan(
+        name="gates",
+        datasets=["sk_wine"],
+        methods=["Std", "BS-Q"],
+        sizes=[5],
+        folds=2,
+        training=SHORT,
+        backbones=["gated", {"name": "gated", "label": "narrow", "width": 8}],
+    )
+    assert kw.study.run(plan, tmp_path / "study", device="cpu").n_ok == 8
+    records = kw.study.load_results(tmp_path / "study")
+    assert set(records["backbone"]) == {"gated", "narrow"}
+    page = make_report(records, tmp_path / "report.html").read_text()
+    assert "gated" in page
+    assert "narrow" in page
+
+
+@given("A backbone")
+def test_compare_with_a_backbone(part, tmp_path):
+    X.assign(y=Y).to_csv(tmp_path / "table.csv", index=False)
+    options = CompareOptions(sizes=(5,), folds=2, time_budget=5, backbone="gated")
+    comparison = compare_table(tmp_path / "table.csv", "y", out=tmp_path / "out", options=options, device="cpu")
+    assert comparison.model.backbone_ == part.GatedConfig()
+
+
+def test_a_backbone_without_traits_is_refused(monkeypatch):
+    monkeypatch.setitem(BACKBONES, "bare", dict)
+    with pytest.raises(TypeError, match=r"derives from knotwork\.nn\.Backbone"):
+        regressor("BS-Q@6", backbone="bare").fit(X, Y)
 
 
 def spelled_in(name):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 REVEALED = {
-    "kw.TabularRegressor()": "knotwork.estimators._regressor.TabularRegressor",
-    "kw.TabularClassifier().fit([[1.0]], [1])": "knotwork.estimators._classifier.TabularClassifier",
+    "kw.TabularRegressor()": "knotwork.estimators._estimators.TabularRegressor",
+    "kw.TabularClassifier().fit([[1.0]], [1])": "knotwork.estimators._estimators.TabularClassifier",
     "kw.TrainingConfig()": "knotwork.training._config.TrainingConfig",
     "kw.recommend()": "knotwork._recommend.Recommendation",
     "kw.nn.SplineEncoding(1, 7)": "knotwork.nn._encoding.SplineEncoding",

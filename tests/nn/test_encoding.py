@@ -1,7 +1,9 @@
 """The layers as a user of torch meets them."""
 
 import copy
+import gc
 import io
+import weakref
 
 import numpy as np
 import pytest
@@ -205,13 +207,30 @@ def test_the_penalty_of_the_last_forward_is_remembered(n_members):
     layer = make("bspline", 3, 8, n_members=n_members)
     x = inputs(*(() if n_members is None else (n_members,)), 20, 3)
     out = layer(x)
+    remembered = layer._penalty.values
     first = layer.spacing_penalty()
     assert first.grad_fn is not None
-    assert layer.spacing_penalty().data_ptr() == first.data_ptr(), "computed again"
+    assert first.data_ptr() == remembered.data_ptr(), "computed again"
     torch.testing.assert_close(first, fresh_penalty(layer))
     (expected,) = torch.autograd.grad(layer(x).sin().sum() + fresh_penalty(layer).sum(), layer.logits)
     (got,) = torch.autograd.grad(out.sin().sum() + first.sum(), layer.logits)
     torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("backward", [True, False])
+def test_a_step_that_is_over_leaves_nothing_behind(backward):
+    layer, x = make("bspline", 3, 8), inputs(20, 3)
+    batch = weakref.ref(x)
+    gc.collect()
+    gc.disable()
+    try:
+        loss = layer(x).sin().sum() + layer.spacing_penalty()
+        if backward:
+            loss.backward()
+        del loss, x
+        assert batch() is None, "only the garbage collector would free it"
+    finally:
+        gc.enable()
 
 
 def test_the_penalty_is_right_whatever_happened_since():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
-from knotwork._preparation.splits import make_splits
+from knotwork._preparation.members import make_splits
 
 
 def test_folds_of_numbers_are_those_of_the_protocol():

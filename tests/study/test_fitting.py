@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from knotwork._preparation.members import Fitted, PreparedTable
-from knotwork._preparation.splits import make_splits
+from knotwork._preparation.members import Fitted, PreparedTable, make_splits
 from knotwork.datasets import Dataset, load_dataset
 from knotwork.encoders import METHOD_TABLE, METHODS, Encoding
 from knotwork.knots import LightGBMPlacement

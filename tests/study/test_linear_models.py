@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
 
-from knotwork._preparation.splits import make_splits
+from knotwork._preparation.members import make_splits
 from knotwork.datasets import load_dataset
 from knotwork.datasets._synthetic import illustration_curve, illustration_probability
 from knotwork.encoders import PiecewiseLinearEncoder, SplineEncoder

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import knotwork as kw
-from knotwork._preparation.splits import make_splits
+from knotwork._preparation.members import make_splits
 from knotwork.datasets import load_dataset
 from knotwork.study import _traces as traces
 from knotwork.study import load_histories, load_knot_paths, load_plan, load_results, run

@@ -239,16 +239,16 @@ class AdamW:
     @torch.no_grad()
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Copy the numbers of `state_dict` into this optimiser's own tensors; the parameters are the caller's."""
-        own = self.state_dict()
-        if state.keys() != own.keys():
-            raise argument_error("state", f"have the keys {sorted(own)}", sorted(state))
+        current = self.state_dict()
+        if state.keys() != current.keys():
+            raise argument_error("state", f"have the keys {sorted(current)}", sorted(state))
         for name in ("first", "second", "masters"):
-            for target, source in zip(own[name], state[name], strict=True):
+            for target, source in zip(current[name], state[name], strict=True):
                 if (target is None) != (source is None) or (target is not None and target.shape != source.shape):
                     raise argument_error("state", f"have {name!r} of the parameters' shapes and types", source)
-        own["steps"].copy_(state["steps"])
+        current["steps"].copy_(state["steps"])
         for name in ("first", "second", "masters"):
-            for target, source in zip(own[name], state[name], strict=True):
+            for target, source in zip(current[name], state[name], strict=True):
                 if target is not None:
                     target.copy_(source)
 

@@ -67,8 +67,8 @@ def attention_formula(
     """Compute `attention` in plain torch; without noise by torch's own function, which keeps no weights either."""
     q, kv = divided(qkv, first)
     if bias is not None:
-        own = bias.to(qkv.dtype)[:, None, None]
-        q, kv = q + own[..., : q.shape[-1]], kv + own[..., q.shape[-1] :]
+        shifts = bias.to(qkv.dtype)[:, None, None]
+        q, kv = q + shifts[..., : q.shape[-1]], kv + shifts[..., q.shape[-1] :]
     if p == 0.0 or noise is None:
         return _attention_torch(q, kv, n_heads, p)
     return _attention_chunked(q, kv, n_heads, p=p, keys=member_keys(noise, stream))

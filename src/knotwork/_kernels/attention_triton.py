@@ -118,10 +118,10 @@ def _attention_forward(
     for step in tl.range(ROWS, num_stages=STAGES):
         place = first_row + step
         row = member * n_rows + place
-        there = known & (place < n_rows)
+        within = known & (place < n_rows)
         keys_here = kv_pointer + row * (n_tokens * KV_STEP) + head * D + j * KV_STEP + d
-        k = tl.load(keys_here, mask=there, other=0.0)
-        v = _tile(keys_here + HEADS * D, there, v_bias, BIAS)
+        k = tl.load(keys_here, mask=within, other=0.0)
+        v = _tile(keys_here + HEADS * D, within, v_bias, BIAS)
         for block in range(BLOCKS):
             i = block * BLOCK + tl.arange(0, BLOCK)[:, None]
             here = (i < n_queries) & (d < D) & (place < n_rows)
@@ -183,10 +183,10 @@ def _attention_backward(
     for step in tl.range(ROWS, num_stages=STAGES):
         place = first_row + step
         row = member * n_rows + place
-        there = known & (place < n_rows)
+        within = known & (place < n_rows)
         at = row * (n_tokens * KV_STEP) + head * D + j * KV_STEP + d
-        k = tl.load(kv_pointer + at, mask=there, other=0.0)
-        v = _tile(kv_pointer + at + HEADS * D, there, v_bias, BIAS)
+        k = tl.load(kv_pointer + at, mask=within, other=0.0)
+        v = _tile(kv_pointer + at + HEADS * D, within, v_bias, BIAS)
         k_grad = tl.zeros((TOKENS, WIDTH), tl.float32)
         v_grad = tl.zeros((TOKENS, WIDTH), tl.float32)
         for block in range(BLOCKS):
@@ -213,8 +213,8 @@ def _attention_backward(
             q_grad = tl.dot(slopes, k, input_precision=PRECISION)
             tl.store(q_grad_pointer + q_at, q_grad.to(v.dtype), mask=here)
             k_grad += tl.dot(tl.trans(slopes), q, input_precision=PRECISION)
-        tl.store(kv_grad_pointer + at + HEADS * D, v_grad.to(v.dtype), mask=there)
-        tl.store(kv_grad_pointer + at, k_grad.to(v.dtype), mask=there)
+        tl.store(kv_grad_pointer + at + HEADS * D, v_grad.to(v.dtype), mask=within)
+        tl.store(kv_grad_pointer + at, k_grad.to(v.dtype), mask=within)
 
 
 def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: Settings) -> dict[str, Any]:
@@ -324,16 +324,16 @@ def _places(
     """Return the tokens of a tile, its columns in a row of all heads, and which of them there are."""
     token = tl.arange(0, TOKENS)[:, None, None]
     head, d = tl.arange(0, TILE)[None, :, None], tl.arange(0, WIDTH)[None, None, :]
-    own = (head < HEADS) & (d < D)
-    return token, head * D + d, own, own & (token < n_tokens)
+    valid = (head < HEADS) & (d < D)
+    return token, head * D + d, valid, valid & (token < n_tokens)
 
 
 @triton.jit
-def _load(pointer, bias_pointer, column, here, own, BIAS: tl.constexpr):
+def _load(pointer, bias_pointer, column, here, valid, BIAS: tl.constexpr):
     """Return values in float32, with the bias of their columns."""
     values = tl.load(pointer, mask=here, other=0.0).to(tl.float32)
     if BIAS:
-        values += tl.load(bias_pointer + column, mask=own, other=0.0).to(tl.float32)
+        values += tl.load(bias_pointer + column, mask=valid, other=0.0).to(tl.float32)
     return values
 
 
@@ -377,19 +377,19 @@ def _first_forward(
 ):
     row = tl.program_id(0).to(tl.int64)
     member = row // n_rows
-    token, column, own, here = _places(n_tokens, HEADS, D, TOKENS, TILE, WIDTH)
+    token, column, valid, here = _places(n_tokens, HEADS, D, TOKENS, TILE, WIDTH)
     biases = bias_pointer + member * (3 * HEADS * D)
     key, first = tl.full((), 0, tl.uint32), tl.full((), 0, tl.uint32)
     if DROPOUT:
         key = tl.load(keys_pointer + member).to(tl.uint32)
         first = (row % n_rows * (HEADS * n_tokens * n_tokens)).to(tl.uint32)
     at = kv_pointer + (row * n_tokens + token) * (2 * HEADS * D) + column
-    q = _load(q_pointer + row * (HEADS * D) + column, biases, column, own, own, BIAS)
-    k = _load(at, biases, column, here, own, False)
-    v = _load(at + HEADS * D, biases + 2 * HEADS * D, column, here, own, BIAS)
+    q = _load(q_pointer + row * (HEADS * D) + column, biases, column, valid, valid, BIAS)
+    k = _load(at, biases, column, here, valid, False)
+    v = _load(at + HEADS * D, biases + 2 * HEADS * D, column, here, valid, BIAS)
     weights, factors = _weights(q, k, scale, n_tokens, first, key, threshold, factor, DROPOUT)
     y = tl.sum((weights * factors)[:, :, None] * v, axis=0)[None, :, :]
-    tl.store(out_pointer + row * (HEADS * D) + column, y.to(out_pointer.dtype.element_ty), mask=own)
+    tl.store(out_pointer + row * (HEADS * D) + column, y.to(out_pointer.dtype.element_ty), mask=valid)
 
 
 @triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens"])
@@ -419,7 +419,7 @@ def _first_backward(
 ):
     """Write the gradients of queries, keys and values, as in `_attention_backward`, and parts of those of biases."""
     member = tl.program_id(1).to(tl.int64)
-    token, column, own, here = _places(n_tokens, HEADS, D, TOKENS, TILE, WIDTH)
+    token, column, valid, here = _places(n_tokens, HEADS, D, TOKENS, TILE, WIDTH)
     biases = bias_pointer + member * (3 * HEADS * D)
     key, first = tl.full((), 0, tl.uint32), tl.full((), 0, tl.uint32)
     if DROPOUT:
@@ -434,26 +434,26 @@ def _first_backward(
             first = (place * (HEADS * n_tokens * n_tokens)).to(tl.uint32)
         at = (row * n_tokens + token) * (2 * HEADS * D) + column
         q_at = row * (HEADS * D) + column
-        q = _load(q_pointer + q_at, biases, column, own & known, own, BIAS)
-        k = _load(kv_pointer + at, biases, column, here & known, own, False)
-        v = _load(kv_pointer + at + HEADS * D, biases + 2 * HEADS * D, column, here & known, own, BIAS)
-        grad = tl.load(grad_pointer + q_at, mask=own & known, other=0.0).to(tl.float32)
+        q = _load(q_pointer + q_at, biases, column, valid & known, valid, BIAS)
+        k = _load(kv_pointer + at, biases, column, here & known, valid, False)
+        v = _load(kv_pointer + at + HEADS * D, biases + 2 * HEADS * D, column, here & known, valid, BIAS)
+        grad = tl.load(grad_pointer + q_at, mask=valid & known, other=0.0).to(tl.float32)
         weights, factors = _weights(q, k, scale, n_tokens, first, key, threshold, factor, DROPOUT)
         kept = weights * factors
         slopes = tl.sum(grad * v, axis=2) * factors
         slopes = weights * (slopes - tl.sum(weights * slopes, axis=0)[None, :]) * root
         q_grad = tl.sum(slopes[:, :, None] * k, axis=0)[None, :, :]
         v_grad = kept[:, :, None] * grad
-        tl.store(q_grad_pointer + q_at, q_grad.to(q_grad_pointer.dtype.element_ty), mask=own & known)
+        tl.store(q_grad_pointer + q_at, q_grad.to(q_grad_pointer.dtype.element_ty), mask=valid & known)
         k_grad = (slopes[:, :, None] * q).to(kv_grad_pointer.dtype.element_ty)
         tl.store(kv_grad_pointer + at, k_grad, mask=here & known)
         tl.store(kv_grad_pointer + at + HEADS * D, v_grad.to(kv_grad_pointer.dtype.element_ty), mask=here & known)
         q_sums += q_grad
         v_sums += tl.sum(kept, axis=0)[None, :, None] * grad
     parts = parts_pointer + (member * tl.num_programs(0) + tl.program_id(0)) * (3 * HEADS * D) + column
-    tl.store(parts, q_sums, mask=own)
-    tl.store(parts + HEADS * D, tl.zeros((1, TILE, WIDTH), tl.float32), mask=own)
-    tl.store(parts + 2 * HEADS * D, v_sums, mask=own)
+    tl.store(parts, q_sums, mask=valid)
+    tl.store(parts + HEADS * D, tl.zeros((1, TILE, WIDTH), tl.float32), mask=valid)
+    tl.store(parts + 2 * HEADS * D, v_sums, mask=valid)
 
 
 def _first_tile(n_tokens: int, n_heads: int, width: int) -> tuple[int, int, int]:

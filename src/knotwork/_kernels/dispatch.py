@@ -154,7 +154,7 @@ class Operation:
 
         def backward_shapes(grads: Any, kept: Any, needed: Any, numbers: Any) -> list[Tensor]:
             del grads, numbers
-            wanted = [tensor for tensor, own in zip(kept, needed, strict=False) if own]
+            wanted = [tensor for tensor, asked in zip(kept, needed, strict=False) if asked]
             return [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in wanted]
 
         for name, function, fake in (
@@ -191,20 +191,20 @@ class _Run(torch.autograd.Function):
             return (None,) * (3 + len(needed))
         if ctx.held is None:
             kept = ctx.saved_tensors
-            if ctx.apart and any(
-                grad is None for grad in grads
-            ):  # torch frees what is saved now, and the other result may come later
-                ctx.held = [(tensor, None if tensor is None else tensor._version) for tensor in kept]
+            if ctx.apart and any(grad is None for grad in grads):
+                # torch frees what is saved now, and another result may go backward later. Results are held without
+                # their graph: with it they would hold this node, and only the garbage collector would free it.
+                ctx.held = [None if tensor is None else (tensor.detach(), tensor._version) for tensor in kept]
         else:
             kept = _unchanged(ctx.held)
         return None, None, None, *ctx.path.backward(grads, kept, needed, **ctx.settings)
 
 
-def _unchanged(held: list[tuple[Tensor | None, int | None]]) -> Tensors:
+def _unchanged(held: list[tuple[Tensor, int] | None]) -> Tensors:
     """Return tensors that were held for a second pass backward."""
-    if any(tensor is not None and tensor._version != version for tensor, version in held):
+    if any(pair is not None and pair[0]._version != pair[1] for pair in held):
         raise RuntimeError("A tensor that the gradient needs was modified in place. Run the forward pass again.")
-    return tuple(tensor for tensor, _ in held)
+    return tuple(None if pair is None else pair[0] for pair in held)
 
 
 class _RunOpaque(torch.autograd.Function):
@@ -224,9 +224,9 @@ class _RunOpaque(torch.autograd.Function):
         run = getattr(torch.ops.knotwork, f"{ctx.name}_backward")
         made = run(list(grads), list(ctx.saved_tensors), needed, ctx.numbers)
         gradients, place = [], 0
-        for own in needed:
-            gradients.append(made[place] if own else None)
-            place += own
+        for asked in needed:
+            gradients.append(made[place] if asked else None)
+            place += asked
         return None, None, *gradients
 
 

@@ -174,8 +174,8 @@ def _own_totals(weight: Tensor, n_knots: Tensor, kind: int, degree: int) -> Tens
     """Return the sums of each feature's own rows of weights of shape (G, F, size, d_out), where rows are normalised."""
     if kind != NORMALISED:
         return weight.new_zeros(weight.shape[0], 1, 1)
-    own = torch.arange(weight.shape[2]) < (n_knots + degree + 1)[..., None]
-    return torch.einsum("gfk,gfko->gfo", own.to(weight.dtype), weight)
+    used = torch.arange(weight.shape[2]) < (n_knots + degree + 1)[..., None]
+    return torch.einsum("gfk,gfko->gfo", used.to(weight.dtype), weight)
 
 
 def _table(weight: Tensor, kind: int) -> Tensor:

@@ -263,16 +263,16 @@ class Part:
 
     def of(self, tensor: Tensor, axis: int = 1) -> Tensor:
         """Return the part's groups and, along `axis`, its features."""
-        own = tensor if self.stop - self.start == len(tensor) else tensor[self.start : self.stop]
-        return own if self.features is None else own.index_select(axis, _index(self.features, tensor.device))
+        piece = tensor if self.stop - self.start == len(tensor) else tensor[self.start : self.stop]
+        return piece if self.features is None else piece.index_select(axis, _index(self.features, tensor.device))
 
     def write(self, tensor: Tensor, values: Tensor, axis: int = 1) -> None:
         """Write the part's groups and, along `axis`, its features."""
-        own = tensor[self.start : self.stop]
+        piece = tensor[self.start : self.stop]
         if self.features is None:
-            own.copy_(values)
+            piece.copy_(values)
         else:
-            own.index_copy_(axis, _index(self.features, tensor.device), values)
+            piece.index_copy_(axis, _index(self.features, tensor.device), values)
 
 
 @cache
@@ -352,12 +352,12 @@ def encoding_formula(
     assert breaks is not None
     values = torch.zeros(*x.shape, size, dtype=dtype, device=x.device)
     for part in parts:
-        own = part.of(x, axis=2)
+        piece = part.of(x, axis=2)
         if part.kind == AFFINE:
-            part.write(values[..., 0], torch.nan_to_num(own, nan=0.0).to(dtype), axis=2)
+            part.write(values[..., 0], torch.nan_to_num(piece, nan=0.0).to(dtype), axis=2)
         else:
-            own, settings = own.to(breaks.dtype), {"kind": part.kind, "degree": part.degree, "size": size}
-            part.write(values, rows_formula(own, part.of(breaks), part.of(n_knots), **settings).to(dtype), axis=2)
+            piece, settings = piece.to(breaks.dtype), {"kind": part.kind, "degree": part.degree, "size": size}
+            part.write(values, rows_formula(piece, part.of(breaks), part.of(n_knots), **settings).to(dtype), axis=2)
     return (values, *others) if others else values
 
 
@@ -432,13 +432,13 @@ def _forward(
     filled = loops.writes_zeros and sum(whole_rows) == len(x)  # then a pass over the memory is saved
     values = (torch.empty if filled else torch.zeros)(*x.shape, size, dtype=dtype, device=x.device)
     for part in parts:
-        own = part.of(x, axis=2)
+        piece = part.of(x, axis=2)
         if part.kind == AFFINE:
-            part.write(values[..., 0], torch.nan_to_num(own, nan=0.0).to(dtype), axis=2)
+            part.write(values[..., 0], torch.nan_to_num(piece, nan=0.0).to(dtype), axis=2)
             continue
         whole = part.features is None
-        block = part.of(values) if whole else torch.zeros(*own.shape, size, dtype=dtype, device=x.device)
-        loops.rows(own, part.of(breaks), part.of(n_knots), block, kind=part.kind, degree=part.degree)
+        block = part.of(values) if whole else torch.zeros(*piece.shape, size, dtype=dtype, device=x.device)
+        loops.rows(piece, part.of(breaks), part.of(n_knots), block, kind=part.kind, degree=part.degree)
         if not whole:
             part.write(values, block, axis=2)
     return (values, *others), (*tensors, *others)
@@ -505,8 +505,8 @@ def _part_backward(
     grad, x, breaks, n_knots = tensors
     if part.kind == AFFINE:
         if x_grad is not None:
-            own = part.of(grad[..., 0], axis=2).to(x.dtype)
-            part.write(x_grad, torch.where(part.of(x, axis=2).isfinite(), own, 0.0), axis=2)
+            piece = part.of(grad[..., 0], axis=2).to(x.dtype)
+            part.write(x_grad, torch.where(part.of(x, axis=2).isfinite(), piece, 0.0), axis=2)
         return
     if x_grad is None and slopes is None:
         return
@@ -529,12 +529,14 @@ def _backward_to_logits(
     out = torch.empty_like(logits) if covered else torch.zeros_like(logits)
     assert loops.rows_to_logits is not None
     for part in moving:
-        own = slice(part.start, part.stop)
-        slopes = None if penalty_grad is None else penalty_grad[own]
-        settings = {"kind": part.kind, "degree": part.degree, "with_x": with_x, "out": out[own]}
-        own_x = loops.rows_to_logits(*(t[own] for t in tensors), slopes, logits[own], min_spacing, epsilon, **settings)
+        piece = slice(part.start, part.stop)
+        slopes = None if penalty_grad is None else penalty_grad[piece]
+        settings = {"kind": part.kind, "degree": part.degree, "with_x": with_x, "out": out[piece]}
+        own_x = loops.rows_to_logits(
+            *(t[piece] for t in tensors), slopes, logits[piece], min_spacing, epsilon, **settings
+        )
         if x_grad is not None:
-            x_grad[own] = own_x
+            x_grad[piece] = own_x
     for part in parts:
         if part not in moving:
             _part_backward(loops, part, tensors, x_grad, None)
@@ -639,11 +641,11 @@ def encode(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: 
 
 def _plain_rows(part: Part, x: Tensor, breaks: Tensor, n_knots: Tensor, size: int) -> Tensor:
     """Return the rows of a part that has a function of its own."""
-    own = part.of(x, axis=2).to(breaks.dtype)
-    missing = torch.isnan(own)
-    inside = torch.where(missing, 0.0, own).clamp(0.0, 1.0)
+    piece = part.of(x, axis=2).to(breaks.dtype)
+    missing = torch.isnan(piece)
+    inside = torch.where(missing, 0.0, piece).clamp(0.0, 1.0)
     assert part.function is not None
     rows = part.function(inside, part.of(breaks), part.of(n_knots), degree=part.degree, size=size)
-    if rows.shape != (*own.shape, size):
-        raise argument_error("function", f"return rows of shape {(*own.shape, size)}", tuple(rows.shape))
+    if rows.shape != (*piece.shape, size):
+        raise argument_error("function", f"return rows of shape {(*piece.shape, size)}", tuple(rows.shape))
     return torch.where(missing[..., None], 0.0, rows)

@@ -233,9 +233,9 @@ def _backward(
     if LONG:
         group = group.to(tl.int64)
     n_knots = tl.load(n_knots_pointer + table)
-    own = tl.arange(0, KNOTS)[:, None]  # the intervals whose sums are formed here
+    intervals = tl.arange(0, KNOTS)[:, None]  # the intervals whose sums are formed here
     if WIDE:
-        own += tl.program_id(2) * KNOTS
+        intervals += tl.program_id(2) * KNOTS
     sums = tl.zeros((KNOTS, WINDOW), tl.float32)
     for block in range(BLOCKS):
         row = (tl.program_id(1) * BLOCKS + block) * ROWS + tl.arange(0, ROWS)
@@ -309,10 +309,10 @@ def _backward(
         window = tl.zeros((ROWS, WINDOW), tl.float32)
         for c in tl.static_range(2 * DEGREE + 2):
             window = tl.where(columns == c, tl.where(present, slopes[c], 0.0)[:, None], window)
-        owners = (own == interval[None, :]).to(tl.float32)
+        owners = (intervals == interval[None, :]).to(tl.float32)
         sums = tl.dot(owners, window, sums, input_precision="tf32x3")
     part = (tl.program_id(1) * tl.num_programs(0) + table) * n_places * WINDOW
-    tl.store(parts_pointer + part + own * WINDOW + tl.arange(0, WINDOW)[None, :], sums)
+    tl.store(parts_pointer + part + intervals * WINDOW + tl.arange(0, WINDOW)[None, :], sums)
 
 
 def forward(x: Tensor, breaks: Tensor, n_knots: Tensor, out: Tensor, *, kind: int, degree: int) -> None:

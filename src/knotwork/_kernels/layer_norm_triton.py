@@ -50,16 +50,16 @@ def _layer_norm_forward(
     known = column < n_columns
     here = (row < n_rows) & known
     at = (member * n_rows + row) * n_columns + column
-    own = member * n_columns + column
+    of_member = member * n_columns + column
     x = tl.load(x_pointer + at, mask=here, other=0.0).to(tl.float32)
     if ADD:
-        shift = tl.load(shift_pointer + own, mask=known, other=0.0).to(tl.float32)
+        shift = tl.load(shift_pointer + of_member, mask=known, other=0.0).to(tl.float32)
         x = x + tl.load(added_pointer + at, mask=here, other=0.0).to(tl.float32) + shift
         rounded = x.to(sum_pointer.dtype.element_ty)
         tl.store(sum_pointer + at, rounded, mask=here)
         x = rounded.to(tl.float32)
-    weight = tl.load(weight_pointer + own, mask=known, other=0.0).to(tl.float32)
-    bias = tl.load(bias_pointer + own, mask=known, other=0.0).to(tl.float32)
+    weight = tl.load(weight_pointer + of_member, mask=known, other=0.0).to(tl.float32)
+    bias = tl.load(bias_pointer + of_member, mask=known, other=0.0).to(tl.float32)
     mean = tl.sum(x, axis=1)[:, None] / n_columns
     centred = tl.where(known, x - mean, 0.0)
     scale = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=1)[:, None] / n_columns + epsilon)
@@ -252,8 +252,8 @@ def _add_layer_norm_slopes(grads: Any, kept: Any, needed: Any, **_: Any) -> Any:
     sum_grad, grad = grads
     grad = torch.zeros_like(total) if grad is None else grad
     x_grad, weight_grad, bias_grad, shift_grad = _backward(grad, total, moments, weight, of_sum=True, sum_grad=sum_grad)
-    own = (shift_grad.to(shift.dtype), weight_grad.to(weight.dtype), bias_grad.to(bias.dtype))
-    return x_grad, x_grad, *own
+    of_member = (shift_grad.to(shift.dtype), weight_grad.to(weight.dtype), bias_grad.to(bias.dtype))
+    return x_grad, x_grad, *of_member
 
 
 LAYER_NORM = Path(_layer_norm, _layer_norm_slopes)

@@ -62,7 +62,7 @@ def _tokens_forward(
     if place < 0:
         value += tl.load(cls_pointer + member * n_columns + column, mask=column < n_columns, other=0.0)
     else:
-        own = (member * (n_products + n_categories) + place) * n_columns
+        of_member = (member * (n_products + n_categories) + place) * n_columns
         if place < n_products:
             blocks = blocks_pointer + member * n_rows * n_products * size
             block = _block(blocks, row, n_rows, place, n_products, size, SIZE)
@@ -72,7 +72,7 @@ def _tokens_forward(
         else:
             at = ((member * n_rows + row) * n_categories + place - n_products) * n_columns + column
             value += tl.load(categories_pointer + at, mask=here, other=0.0).to(tl.float32)
-        value += tl.load(bias_pointer + own + column, mask=column < n_columns, other=0.0)
+        value += tl.load(bias_pointer + of_member + column, mask=column < n_columns, other=0.0)
     n_tokens = 1 + n_products + n_categories
     tokens = tokens_pointer + ((member * n_rows + row) * n_tokens + place + 1) * n_columns + column
     tl.store(tokens, value.to(tokens_pointer.dtype.element_ty), mask=here)
@@ -183,8 +183,8 @@ def _slopes(grads: Any, kept: Any, needed: Any) -> Any:
     weight_grad, blocks_grad = _products_backward(grad, blocks, weight, blocks_too=needed[0])
     sums, (categories_type, bias_type, cls_type) = grad.sum(1), (like.dtype for like in others)
     categories_grad = grad[:, :, 1 + blocks.shape[2] :].to(categories_type)
-    own = (sums[:, 1:].to(bias_type), sums[:, 0].to(cls_type))
-    return blocks_grad if needed[0] else None, weight_grad, categories_grad, *own
+    of_member = (sums[:, 1:].to(bias_type), sums[:, 0].to(cls_type))
+    return blocks_grad if needed[0] else None, weight_grad, categories_grad, *of_member
 
 
 def _products_backward(grad: Tensor, blocks: Tensor, weight: Tensor, *, blocks_too: bool) -> tuple[Tensor, Tensor]:

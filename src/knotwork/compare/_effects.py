@@ -11,7 +11,7 @@ import pandas as pd
 
 from knotwork.compare._source import Source
 from knotwork.encoders._transformers import SplineEncoder
-from knotwork.estimators._classifier import TabularClassifier
+from knotwork.estimators._estimators import TabularClassifier
 from knotwork.knots import PLACEMENTS
 from knotwork.knots._placements import placement_traits
 from knotwork.training._members import to_usual_range

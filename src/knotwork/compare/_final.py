@@ -10,8 +10,7 @@ from knotwork.compare._budget import refit_rows
 from knotwork.compare._scoring import CrossValidation, Scored
 from knotwork.compare._source import Source
 from knotwork.errors import PersistenceError
-from knotwork.estimators._classifier import TabularClassifier
-from knotwork.estimators._regressor import TabularRegressor
+from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.training._config import TrainingConfig
 from knotwork.training._network import D_CATEGORY
 

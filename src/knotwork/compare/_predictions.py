@@ -10,7 +10,7 @@ import pandas as pd
 from knotwork._checks import argument_error, listed
 from knotwork._files import write_atomically
 from knotwork.datasets._files import check_columns, read_frame
-from knotwork.estimators._classifier import TabularClassifier
+from knotwork.estimators._estimators import TabularClassifier
 from knotwork.estimators._persistence import load
 
 __all__ = ["WRITERS", "predict_table"]

@@ -14,10 +14,10 @@ import pandas as pd
 from pandas.api import types
 
 from knotwork._checks import argument_error, check_bool, check_choice, listed, type_error
+from knotwork._tables import ADVICE
 from knotwork.datasets._checksums import file_sha256
 from knotwork.datasets._rows import complete_rows
 from knotwork.datasets._table import Dataset
-from knotwork.encoders._tables import ADVICE
 from knotwork.errors import ColumnError, ColumnTypeError
 from knotwork.knots._columns import TASKS, infer_task
 

@@ -13,9 +13,9 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from knotwork._checks import argument_error, check_bool, check_choice, type_error
+from knotwork._tables import check_weights, column_labels, header, is_batches, read_numbers, refuse
 from knotwork.basis._base import EXTRAPOLATIONS, FloatArray
 from knotwork.basis._blocks import BasisBlock, Block, make_table
-from knotwork.encoders._tables import check_weights, column_labels, header, is_batches, read_numbers, refuse
 from knotwork.knots import TASKS, Column, QuantileSketch, Target
 
 __all__ = ["MISSING", "Encoder", "count_threads"]

@@ -4,8 +4,7 @@ from knotwork._checks import check_part
 
 check_part(__name__)
 
-from knotwork.estimators._classifier import TabularClassifier
+from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._persistence import load
-from knotwork.estimators._regressor import TabularRegressor
 
 __all__ = ["TabularClassifier", "TabularRegressor", "load"]

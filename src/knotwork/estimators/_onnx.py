@@ -10,8 +10,7 @@ from knotwork._checks import argument_error, check_installed
 from knotwork._files import write_atomically
 from knotwork._preparation.columns import LARGEST
 from knotwork._preparation.targets import Labels
-from knotwork.estimators._base import TabularEstimator
-from knotwork.estimators._classifier import TabularClassifier
+from knotwork.estimators._estimators import TabularClassifier, TabularEstimator
 from knotwork.estimators._onnx_graph import Graph, encode_member
 from knotwork.estimators._onnx_networks import NETWORKS, run_member
 from knotwork.training._results import Piece

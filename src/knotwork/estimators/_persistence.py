@@ -19,9 +19,7 @@ from knotwork._files import write_atomically
 from knotwork._preparation.columns import Columns
 from knotwork._preparation.targets import Labels
 from knotwork.errors import PersistenceError
-from knotwork.estimators._base import TabularEstimator
-from knotwork.estimators._classifier import TabularClassifier
-from knotwork.estimators._regressor import TabularRegressor
+from knotwork.estimators._estimators import TabularClassifier, TabularEstimator, TabularRegressor
 from knotwork.estimators._saved_choices import (
     candidates_from_json,
     candidates_to_json,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
 from knotwork._checks import argument_error, check_choice
-from knotwork._objects import missing_mask
+from knotwork._tables import missing_mask
 from knotwork.basis._base import FloatArray
 from knotwork.errors import ArgumentError
 

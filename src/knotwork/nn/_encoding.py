@@ -127,13 +127,13 @@ class _Encoding(nn.Module, ABC):
     def spacing_penalty(self, epsilon: float = 1e-6) -> Tensor:
         """Return the mean over features and intervals of ``1 / (width + epsilon)``: one number, or one per member.
 
-        After a forward pass this costs nothing: the penalty was computed with the knots, and is remembered as long as
-        they stay as they are.
+        After a forward pass the first call costs nothing: the penalty was computed with the knots, and is remembered
+        until it is asked for, or the knots change.
         """
         if not self.learnable:
             return spacing_penalty(self.widths(), self.n_knots, epsilon)
         self._epsilon = epsilon
-        known = self._penalty
+        known, self._penalty = self._penalty, None  # the layer does not keep the graph of a step that is over
         if known is None or not self._is_current(known):
             values = self._encode(None).penalty
             assert values is not None
@@ -166,7 +166,7 @@ class _Encoding(nn.Module, ABC):
         if values is None:
             values = self.n_knots.new_empty(len(knots.n_knots), 0, self.n_features, dtype=torch.float32)
         made = encode(values, knots, parts, size=self.size, dtype=self._output_type(values))
-        if made.penalty is not None and not torch.compiler.is_compiling():
+        if parts and made.penalty is not None and not torch.compiler.is_compiling():
             self._penalty = _Penalty(made.penalty, self.logits, self.logits._version, self._epsilon)
         return made
 

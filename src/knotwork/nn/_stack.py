@@ -227,8 +227,8 @@ def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list
     ]
     same = list(zip(kinds, learnable, strict=True))
     runs: list[tuple[int, int]] = []
-    for member, own in enumerate(same):
-        if runs and same[runs[-1][0]] == own:
+    for member, kind_here in enumerate(same):
+        if runs and same[runs[-1][0]] == kind_here:
             runs[-1] = (runs[-1][0], member + 1)
         else:
             runs.append((member, member + 1))
@@ -236,9 +236,9 @@ def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list
     for start, stop in runs:
         distinct = sorted(set(kinds[start]))
         for kind in distinct:
-            features = tuple(f for f, own in enumerate(kinds[start]) if own == kind)
-            some = None if len(distinct) == 1 else features
-            parts.append(Part(kind.kind, kind.degree, start, stop, learnable[start], some, kind.family))
+            features = tuple(feature for feature, other in enumerate(kinds[start]) if other == kind)
+            features_of_part = None if len(distinct) == 1 else features
+            parts.append(Part(kind.kind, kind.degree, start, stop, learnable[start], features_of_part, kind.family))
     return parts
 
 

@@ -4,7 +4,7 @@ from knotwork._checks import check_part
 
 check_part(__name__)
 
-from knotwork._preparation.splits import Split, make_splits
+from knotwork._preparation.members import Split, make_splits
 from knotwork.study._packing import pack
 from knotwork.study._plan import PLANS, Plan, load_plan
 from knotwork.study._records import load_results

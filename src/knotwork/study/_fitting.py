@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from knotwork._preparation.members import Fitted, fit_column, joined
-from knotwork._preparation.splits import Split
+from knotwork._preparation.members import Fitted, Split, fit_column, joined
 from knotwork.basis._blocks import Block, block_from_json, block_to_json
 from knotwork.encoders._base import count_threads
 from knotwork.encoders._methods import Encoding

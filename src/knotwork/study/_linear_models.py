@@ -8,8 +8,7 @@ import numpy.typing as npt
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from knotwork._preparation.members import Fitted, PreparedTable
-from knotwork._preparation.splits import Split
+from knotwork._preparation.members import Fitted, PreparedTable, Split
 from knotwork.basis._blocks import make_table
 from knotwork.study._choices import LinearConfig
 from knotwork.study._data import StudyData

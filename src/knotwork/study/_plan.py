@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
-from knotwork._preparation.splits import SPLITS
+from knotwork._preparation.members import SPLITS
 from knotwork.datasets import KEYS
 from knotwork.encoders._methods import METHOD_TABLE, Encoding, check_method
 from knotwork.study._choices import (

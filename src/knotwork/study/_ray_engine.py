@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, final
 
 from knotwork._checks import argument_error, check_choice, check_installed
-from knotwork._preparation.members import Fitted
-from knotwork._preparation.splits import Split
+from knotwork._preparation.members import Fitted, Split
 from knotwork.study._data import StudyData
 from knotwork.study._fitting import Wanted, wanted_by
 from knotwork.study._locks import Lock, claim

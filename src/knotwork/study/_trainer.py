@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from knotwork._preparation.members import Fitted, PreparedTable
-from knotwork._preparation.splits import Split
+from knotwork._preparation.members import Fitted, PreparedTable, Split
 from knotwork.nn._backbones.config import Backbone
 from knotwork.study._choices import LinearConfig
 from knotwork.study._data import StudyData

@@ -11,8 +11,7 @@ from typing import Any, final
 import torch
 
 import knotwork
-from knotwork._preparation.members import Fitted
-from knotwork._preparation.splits import Split, make_splits
+from knotwork._preparation.members import Fitted, Split, make_splits
 from knotwork.errors import ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError
 from knotwork.study._data import DataIdentity, StudyData, load_data
 from knotwork.study._files import process_home

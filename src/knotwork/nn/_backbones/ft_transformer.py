@@ -66,7 +66,7 @@ class Tokenizer(Initial):
         size = max(sizes, default=0)
         self.cls = nn.Parameter(torch.empty(n_members, d_token))
         self.weight = nn.Parameter(torch.empty(n_members, len(sizes), size, d_token))
-        places = [feature * size + place for feature, own in enumerate(sizes) for place in range(own)]
+        places = [feature * size + place for feature, length in enumerate(sizes) for place in range(length)]
         self.register_buffer("places", torch.tensor(places, dtype=torch.int64), persistent=False)
         self.places: Tensor
         n_numerical = len(places) if self.by_coordinate else len(sizes)

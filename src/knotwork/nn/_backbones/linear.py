@@ -139,8 +139,8 @@ def look_up(table: Tensor, places: Tensor) -> Tensor:
         The rows.
     """
     n_members, n, _ = table.shape
-    own = torch.arange(n_members, device=places.device).view(-1, *[1] * (places.dim() - 1)) * n
-    return nn.functional.embedding(places + own, table.flatten(0, 1))
+    offsets = torch.arange(n_members, device=places.device).view(-1, *[1] * (places.dim() - 1)) * n
+    return nn.functional.embedding(places + offsets, table.flatten(0, 1))
 
 
 def initialise(module: nn.Module, seeds: Tensor) -> None:

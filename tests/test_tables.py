@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from knotwork._objects import factorize, is_missing, missing_mask
+from knotwork._tables import factorize, is_missing, missing_mask
 
 MISSING = [None, float("nan"), np.float32("nan"), complex("nan"), Decimal("NaN"), pd.NA, pd.NaT,
            np.datetime64("NaT"), np.timedelta64("NaT")]  # fmt: skip
