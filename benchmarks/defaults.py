@@ -1,9 +1,10 @@
-"""How the estimators' defaults were chosen: variants of training on six of the study's tables.
+"""Variants of training on six tables of the study, by which the estimators' defaults were chosen.
 
     python benchmarks/defaults.py [--device cuda] [--tables california churn ...]
 
-Two of five folds, one encoding (IS-Q of size 15 for regression, PLE of size 15 for classes), and each variant at three
-learning rates, which are members of one stack. The score is that of the test fold: NRMSE (smaller is better) or AUC.
+Each variant is trained on two of five folds with one encoding (IS-Q of size 15 for regression, PLE of size 15 for
+classification) at three learning rates, which are members of one stack. Scores are of the test fold: NRMSE (smaller is
+better) or AUC.
 The tables are read from KNOTWORK_DATA.
 """
 
@@ -84,9 +85,9 @@ def main() -> None:
         ]
         for name, (config, backbone) in VARIANTS.items():
             members = [
-                Member(rows, held, own, seed=42 + fold, learning_rate=rate)
+                Member(rows, held, fitted, seed=42 + fold, learning_rate=rate)
                 for rate in RATES
-                for fold, ((rows, held, _), own) in enumerate(zip(parts, blocks, strict=True))
+                for fold, ((rows, held, _), fitted) in enumerate(zip(parts, blocks, strict=True))
             ]
             begin = time.perf_counter()
             trained = train(table, members, backbone, config, device=arguments.device)

@@ -1,18 +1,17 @@
-"""How fast the encoders are: ratios to their peers, and to the time of writing the output once.
+"""Speed of the encoders, as ratios to other libraries and to the time of writing the output once.
 
-Run it where the library and ``benchmarks/requirements.txt`` are installed; a peer that is missing is named, and left
-out::
+Needs the library and ``benchmarks/requirements.txt``; a library that is not installed is named and skipped::
 
-    python benchmarks/encode.py              # everything but streaming, a few minutes on two cores
+    python benchmarks/encode.py              # everything except streaming, a few minutes on two cores
     python benchmarks/encode.py --quick      # the same with smaller tables, less than a minute
     python benchmarks/encode.py --streaming  # only streaming: a Parquet file of ten million rows, in bounded memory
 
-Results are tables in Markdown, with ``--out FILE`` also in a file. Competitors take turns, so that a change of the
-machine's speed meets all alike, and the release of a result is not timed. Everyone gets the same values. Ratios are of
-the time per value, so a slow peer may be given fewer rows; "times faster" below 1 is slower. "The limit" is the time of
-``np.empty`` and ``fill(0)`` for an output of the same size in float32, in one thread; for sparse output, for the three
-arrays of a CSR array with as many entries. Each section ends with what other processes took of the machine meanwhile:
-much more than nothing means that its times are to be taken again.
+Results are tables in Markdown, with ``--out FILE`` also in a file. All libraries get the same values and take turns, so
+that a change of the machine's speed affects all of them; freeing a result is not timed. Ratios are of the time per
+value, so slow libraries get fewer rows; "times faster" below 1 is slower. "The limit" is the time of ``np.empty`` and
+``fill(0)`` for an output of the same size in float32, in one thread; for sparse output, for the three arrays of a CSR
+array with as many entries. Each section ends with the share of the machine that other processes used: if it is large,
+measure again.
 """
 
 import argparse
@@ -45,9 +44,9 @@ def git(*arguments: str) -> str:
 
 
 def heading(report: Report) -> None:
-    """Write down when, on what and with what is measured."""
-    found = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    cpu = found[0].split(":")[1].strip() if found else platform.processor()
+    """Write the date, the machine and the versions."""
+    models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    cpu = models[0].split(":")[1].strip() if models else platform.processor()
     packages = ["knotwork", "numpy", "numba", "scipy", "scikit-learn", "lightgbm", "pyarrow", "pandas", "torch"]
     packages += ["pretab", "rtdl_num_embeddings"]
     changed = " with changes in src" if git("status", "--porcelain", "--", "../src") else ""
@@ -60,9 +59,9 @@ def heading(report: Report) -> None:
         f"- Command: python {' '.join(sys.argv)}",
     )
     if pretab is None:
-        report.say("PreTab: not installed, left out")
+        report.say("PreTab: not installed, skipped")
     if rtdl_num_embeddings is None:
-        report.say("rtdl_num_embeddings: not installed, left out")
+        report.say("rtdl_num_embeddings: not installed, skipped")
 
 
 def cpu_seconds() -> tuple[float, float]:
@@ -74,12 +73,12 @@ def cpu_seconds() -> tuple[float, float]:
 
 
 def measure(report: Report, plan: Plan, section: Callable[[Report, Plan], None]) -> None:
-    """Run a section, and say how much others used the machine meanwhile."""
-    start, (own, total) = time.perf_counter(), cpu_seconds()
+    """Run a section, and report how much other processes used the machine meanwhile."""
+    start, (ours, total) = time.perf_counter(), cpu_seconds()
     section(report, plan)
-    own_end, total_end = cpu_seconds()
+    ours_end, total_end = cpu_seconds()
     seconds = time.perf_counter() - start
-    others = max((total_end - total) - (own_end - own), 0.0) / (seconds * (os.cpu_count() or 1))
+    others = max((total_end - total) - (ours_end - ours), 0.0) / (seconds * (os.cpu_count() or 1))
     report.say(f"Measured in {seconds:.0f} s, while other processes took {100 * others:.0f} % of the machine.")
 
 

@@ -1,4 +1,4 @@
-"""What is measured of encoders in fresh processes: peak memory, the first call, and streaming from a Parquet file."""
+"""Measurements of encoders in fresh processes: peak memory, the first call, and streaming from a Parquet file."""
 
 import json
 import os
@@ -83,7 +83,7 @@ print(json.dumps([times, peaks]))
 
 
 def fresh(script: str, *arguments: object, **environment: str) -> Any:
-    """Run a script in a process of its own and return what it prints."""
+    """Run a script in a new process and return its output."""
     command = [sys.executable, "-c", script, *map(str, arguments)]
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,4 +1,4 @@
-"""What the benchmarks of encoders share: how much is measured, who takes turns, and tables of times and ratios."""
+"""Shared code of the benchmarks of encoders: sizes, timing in turns, and tables of times and ratios."""
 
 import statistics
 import time
@@ -14,7 +14,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured."""
+    """Sizes and repetitions of the measurements."""
 
     rows: int = 200_000
     sizes: tuple[int, ...] = (7, 30, 100)
@@ -30,7 +30,7 @@ QUICK = Plan(20_000, (7, 30), 4_000, ((10_000, 10), (100_000, 10)), (7, 30), fre
 
 @dataclass(frozen=True)
 class Entry:
-    """Something to be timed: what it computes, who computes it, and which of our results it is compared with."""
+    """A call to time: what it computes, the library, and which of our results it is compared with."""
 
     what: str
     name: str
@@ -58,7 +58,7 @@ class Timing:
         return min(self.seconds)
 
     def over(self, other: "Timing") -> tuple[float, float]:
-        """Return how many times the time of `other` this took per row: by medians, and by the fastest."""
+        """Return the ratio of the time per row to that of `other`: of medians, and of the fastest repetitions."""
         share = other.entry.n_rows / self.entry.n_rows
         return share * self.median / other.median, share * self.best / other.best
 
@@ -118,7 +118,7 @@ def show(report: Report, timings: Sequence[Timing], n_columns: int, labels: dict
     peers = [timing for timing in timings if timing.entry.against]
     rows = []
     for peer in peers:
-        cells = [pair(peer.over(own)) if own.entry.what in peer.entry.against else "" for own in ours]
+        cells = [pair(peer.over(timing)) if timing.entry.what in peer.entry.against else "" for timing in ours]
         rows.append([f"{peer.entry.name}, {labels[peer.entry.what]}", *cells])
-    names = [f"{OURS} {labels[own.entry.what]}" for own in ours]
+    names = [f"{OURS} {labels[timing.entry.what]}" for timing in ours]
     report.table(["times faster than (median / best)", *names], rows)

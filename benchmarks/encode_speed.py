@@ -1,4 +1,4 @@
-"""How fast encoders fit and transform, beside their peers and the time of writing the output once."""
+"""Speed of `fit` and `transform` of encoders, compared with other libraries and with writing the output once."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -44,7 +44,7 @@ def our_encoder(family: str, size: int, **settings: Any) -> Any:
 
 
 def fill(*arrays: tuple[Any, Any]) -> list[np.ndarray]:
-    """Return arrays of the given shapes and types, written once."""
+    """Return arrays of the given shapes and types, filled once."""
     filled = []
     for shape, dtype in arrays:
         array = np.empty(shape, dtype)
@@ -54,7 +54,7 @@ def fill(*arrays: tuple[Any, Any]) -> list[np.ndarray]:
 
 
 def check_same(ours: Any, theirs: Any) -> None:
-    """Stop if two encodings of the same values on the same knots differ by more than float32 explains."""
+    """Raise if two encodings of the same values on the same knots differ by more than float32 rounding."""
     difference = np.abs(np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)).max()
     if difference > 1e-4:
         raise AssertionError(f"a peer on the same knots must compute the same, but differs by {difference}")
@@ -75,7 +75,7 @@ def sklearn_entry(X: np.ndarray, size: int, *, sparse_output: bool = False) -> E
 
 
 def scipy_entry(X: np.ndarray, size: int) -> Entry:
-    """Return one CSR array per column, which are not stacked."""
+    """Return one CSR array per column; they are not stacked."""
     fitted = our_encoder("bspline", size).fit(X)
     ends, n_columns = fitted.domain_, X.shape[1]
     knots = [np.concatenate(([low] * 4, fitted.knots_[j], [high] * 4)) for j, (low, high) in enumerate(ends)]
@@ -122,7 +122,7 @@ def dense(report: Report, plan: Plan) -> None:
         if dtype == np.float64:
             report.say("Splines again with the input in float64: SplineTransformer then writes float64.")
         if pretab is not None and size > PRETAB_MOST:
-            report.say(f"PreTab: its splines take at most {PRETAB_MOST} columns per feature, left out here.")
+            report.say(f"PreTab: its splines take at most {PRETAB_MOST} columns per feature, skipped here.")
         show(report, race(entries), 10, LABELS)
 
 
@@ -147,8 +147,8 @@ def fits(report: Report, plan: Plan) -> None:
     for placement in ("uniform", "quantile", "cart", "lgbm"):
         supervised = placement in ("cart", "lgbm")
         repeats = 3 if supervised else 7
-        own = kw.SplineEncoder("bspline", 30, placement=placement)
-        entries.append(Entry(placement, OURS, partial(own.fit, X, y), len(X), repeats))
+        encoder = kw.SplineEncoder("bspline", 30, placement=placement)
+        entries.append(Entry(placement, OURS, partial(encoder.fit, X, y), len(X), repeats))
         if not supervised:
             peer = SplineTransformer(n_knots=28, knots=placement)
             entries.append(Entry(placement, "SplineTransformer", partial(peer.fit, X), len(X), repeats, (placement,)))
@@ -178,9 +178,9 @@ def growth(report: Report, plan: Plan) -> None:
                 encoder = our_encoder(family, size).fit(X[:100_000])
                 entries.append(Entry(family, OURS, partial(encoder.transform, X), n, 7))
             entries.append(Entry("any", LIMIT, partial(fill, ((n, d * size), np.float32)), n, 7))
-            *own, limit = race(entries)
-            cells = [f"{1e9 * timing.median / (n * d):.1f}" for timing in own]
-            beyond = [pair(timing.over(limit)) for timing in own]
+            *timings, limit = race(entries)
+            cells = [f"{1e9 * timing.median / (n * d):.1f}" for timing in timings]
+            beyond = [pair(timing.over(limit)) for timing in timings]
             rows.append([f"{n:,}", d, size, f"{n * d * size * 4 / MIB:,.0f}", *cells, *beyond])
         header = ["n", "d", "m", "output MiB", "B-spline ns/value", "I-spline ns/value"]
         report.say(f"With {what} (medians of 7):")

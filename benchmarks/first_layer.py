@@ -1,11 +1,11 @@
-"""How long the first layer takes, encoding and linear map in one, beside the encoding followed by a product.
+"""Time of the first layer: encoding and linear map in one, compared with the encoding followed by a product.
 
-    python benchmarks/first_layer.py                    on the CPU, where there is code for the former
+    python benchmarks/first_layer.py                    on the CPU, which alone has fused code
 
 Forward and backward of `EncodedLinear` on 14 features in float32, over family, knots (fixed or learned), batch, size
-and outputs. "kept" is what stays in memory between forward and backward, inputs and parameters included. The two paths
-take turns, and each time is the median over the turns of medians. Cases run from the middle of the grid outwards; those
-not reached within `--limit` are counted at the end.
+and outputs. "kept" is the memory kept between forward and backward, with inputs and parameters. The two paths take
+turns, and each time is the median over the turns of medians. Cases run from the middle of the grid outwards; the end of
+the output has the number of cases not reached within `--limit`.
 """
 
 import argparse
@@ -31,7 +31,7 @@ OUTPUTS = (256, 64)
 
 
 class Case(NamedTuple):
-    """What is measured in one row."""
+    """The settings of one row of the table."""
 
     family: str
     learnable: bool
@@ -93,9 +93,9 @@ def measure(case: Case, turns: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="the middle of the grid and three cases beside it")
-    parser.add_argument("--threads", type=int, help="threads on the CPU; one is steadier on a machine that is shared")
-    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds after which no case is begun")
+    parser.add_argument("--quick", action="store_true", help="only the middle of the grid and three neighbours")
+    parser.add_argument("--threads", type=int, help="threads on the CPU; one varies less on a shared machine")
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds after which no new case starts")
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     arguments = parser.parse_args()
     if arguments.threads:

@@ -1,11 +1,11 @@
-"""How long `TabularRegressor().fit` takes beside the ordinary torch loop of the same network, on the CPU.
+"""Time of `TabularRegressor().fit`, compared with an ordinary torch loop of the same network, on the CPU.
 
     python benchmarks/fit.py [--rows 20000] [--epochs 10]
 
-A table of 20,000 rows and 8 numerical columns; the estimator's own defaults (encoding, network, batch, optimiser) for a
-fixed number of epochs. "Plain" fits the same encoder, encodes all rows beforehand, and trains the same MLP by
-`torch.optim.AdamW`, indexing tensors batch by batch, with a validation score after every epoch. Both include fitting
-the encoder. CPU time over wall time says how many cores are used.
+The table has 20,000 rows and 8 numerical columns; the estimator has its defaults (encoding, network, batch, optimiser)
+and a fixed number of epochs. "Plain" fits the same encoder, encodes all rows beforehand, and trains the same MLP by
+`torch.optim.AdamW`, indexing tensors batch by batch, with a validation score after every epoch. Both times include
+fitting the encoder. CPU time over wall time is the number of cores used.
 """
 
 import argparse
@@ -32,10 +32,10 @@ def make_table(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fit_plain(X: np.ndarray, y: np.ndarray, epochs: int, config: kw.TrainingConfig) -> None:
-    found = kw.recommend("regression", "mlp", budget="medium")
+    advice = kw.recommend("regression", "mlp", budget="medium")
     order = np.random.default_rng(0).permutation(len(X))
     held, rows = order[: len(X) // 10], order[len(X) // 10 :]
-    encoder = kw.make_encoder(found.method, size=found.size).fit(X[rows], y[rows])
+    encoder = kw.make_encoder(advice.method, size=advice.size).fit(X[rows], y[rows])
     encoded = torch.from_numpy(encoder.transform(X))
     target = torch.from_numpy((y - y[rows].mean()) / y[rows].std()).float()
     widths, layers = [encoded.shape[1], 256, 128, 64], []
@@ -80,12 +80,12 @@ def main() -> None:
         "plain loop": lambda: fit_plain(X, y, arguments.epochs, config),
         "TabularRegressor": lambda: model.fit(X, y),
     }
-    for each in work.values():  # compiles what must be compiled
-        each()
+    for call in work.values():  # compiles the kernels
+        call()
     print(f"{datetime.now(UTC):%Y-%m-%d}, {torch.get_num_threads()} threads, torch {torch.__version__}\n")
     print("| | seconds | cores used |\n|---|---|---|")
-    for name, each in work.items():
-        wall, share = timed(each, arguments.repeats)
+    for name, call in work.items():
+        wall, share = timed(call, arguments.repeats)
         print(f"| {name} | {wall:.2f} | {share:.2f} |", flush=True)
 
 

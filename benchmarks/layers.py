@@ -1,15 +1,15 @@
-"""How much a layer with learned knots costs, beside plain torch and beside the memory it must touch.
+"""Cost of a layer with learned knots, compared with plain torch and with the memory that it must read and write.
 
     python benchmarks/layers.py                    on the CPU
     python benchmarks/layers.py --device cuda      on a GPU
 
-Three tables: the layer alone, forward and backward, over batch, features, size, family and type; its peak memory; and a
-training step of the paper's MLP (256-128-64, dropout 0.3, AdamW, batch 512, 14 features, size 30) with learned knots,
-spacing penalty included, over the same step with the same knots fixed. "Floor" is the time to write the output once
-and to read its gradient once, at the bandwidth of a copy measured in the same run. On a GPU all that is timed is
-captured in a graph, so that launching is not measured; the layer's time without one stands beside it.
-Peers: "recursion" computes all functions by the Cox-de Boor recursion in plain torch and differentiates by autograd;
-"compiled" is torch.compile of it; "rtdl" is the fixed piecewise-linear encoding of rtdl_num_embeddings.
+The tables show the layer alone, forward and backward, by batch, features, size, family and type; its peak memory; and
+the ratio of a training step of the paper's MLP (256-128-64, dropout 0.3, AdamW, batch 512, 14 features, size 30) with
+learned knots and spacing penalty to the same step with fixed knots. "Floor" is the time to write the output once and to
+read its gradient once, at the bandwidth of a copy measured in the same run. On a GPU timed calls are captured in a
+graph, so that launching is not measured; "not captured" is the layer's time without a graph. "Recursion" computes all
+functions by the Cox-de Boor recursion in plain torch and differentiates by autograd; "compiled" is torch.compile of it;
+"rtdl" is the fixed piecewise-linear encoding of rtdl_num_embeddings.
 """
 
 import argparse
@@ -31,7 +31,7 @@ FAMILIES = ("bspline", "mspline", "ispline", "ple")
 
 
 class Recursion(nn.Module):
-    """All functions of a family by the recursion, with learned spacings, as one would first write it."""
+    """All functions of a family by the recursion, with learned spacings: the straightforward version."""
 
     def __init__(self, n_features: int, size: int, family: str) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ def timed(work: Callable[[], object], device: str, seconds: float = 0.4) -> floa
     for _ in range(3):
         work()
     if device == "cuda":
-        import triton  # noqa: PLC0415 - only where there is a GPU
+        import triton  # noqa: PLC0415 - needed on a GPU only
 
         return float(triton.testing.do_bench(work, warmup=30, rep=int(1000 * seconds), return_mode="median")) / 1000
     times, end = [], time.perf_counter() + seconds
@@ -88,14 +88,14 @@ def timed(work: Callable[[], object], device: str, seconds: float = 0.4) -> floa
 
 
 def bandwidth(device: str) -> float:
-    """Return bytes per second of a large copy, read and written bytes both counted."""
+    """Return bytes per second of a large copy, counting bytes read and bytes written."""
     source = torch.rand(1 << (28 if device == "cuda" else 24), device=device)
     target = torch.empty_like(source)
     return 2 * source.numel() * 4 / timed(lambda: target.copy_(source), device)
 
 
 def captured(work: Callable[[], object], device: str) -> Callable[[], object]:
-    """Return the replay of a graph of the call on a GPU, and the call itself elsewhere."""
+    """Return the replay of a CUDA graph of the call on a GPU, and the call itself on a CPU."""
     if device != "cuda":
         return work
     stream = torch.cuda.Stream()
@@ -107,7 +107,7 @@ def captured(work: Callable[[], object], device: str) -> Callable[[], object]:
     with torch.cuda.graph(graph):
         work()
 
-    def replay(kept: Callable[[], object] = work) -> None:  # what was captured must stay alive
+    def replay(kept: Callable[[], object] = work) -> None:  # keeps the captured tensors alive
         del kept
         graph.replay()
 
@@ -146,45 +146,45 @@ def layer_table(device: str, *, quick: bool) -> list[str]:
             for batch, n_features, size in cases:
                 x = torch.rand(batch, n_features, device=device)
                 work = forward_backward(make_layer(n_features, size, family).to(device), x, dtype)
-                eager, own = timed(work, device), timed(captured(work, device), device)
+                eager, ours = timed(work, device), timed(captured(work, device), device)
                 floor = 2 * batch * n_features * size * (4 if dtype == torch.float32 else 2) / rate
                 peers = "|  |  |"
                 if dtype == torch.float32 and batch * n_features * size < 3e7:
-                    peers = peer_times(device, x, size, family, own, compile_too=size == 30)
+                    peers = peer_times(device, x, size, family, ours, compile_too=size == 30)
                 lines.append(
                     f"| {family} | {str(dtype).removeprefix('torch.')} | {batch} | {n_features} | {size} "
-                    f"| {own * 1e6:.0f} | {eager * 1e6:.0f} | {floor * 1e6:.1f} | {own / floor:.1f} {peers}"
+                    f"| {ours * 1e6:.0f} | {eager * 1e6:.0f} | {floor * 1e6:.1f} | {ours / floor:.1f} {peers}"
                 )
                 print(lines[-1], flush=True)
     return lines
 
 
-def peer_times(device: str, x: Tensor, size: int, family: str, own: float, *, compile_too: bool) -> str:
+def peer_times(device: str, x: Tensor, size: int, family: str, ours: float, *, compile_too: bool) -> str:
     """Return how many times longer the recursion takes, plain and compiled."""
     peer = Recursion(x.shape[-1], size, family).to(device)
     plain = timed(captured(forward_backward(peer, x, torch.float32), device), device, seconds=0.2)
-    ratio = f"| {plain / own:.1f} "
+    ratio = f"| {plain / ours:.1f} "
     if not compile_too:
         return ratio + "|  |"
     torch._dynamo.reset()
     work = forward_backward(torch.compile(peer, dynamic=False), x, torch.float32)
     work()  # compiles
     compiled = timed(captured(work, device), device, seconds=0.2)
-    return ratio + f"| {compiled / own:.1f} |"
+    return ratio + f"| {compiled / ours:.1f} |"
 
 
 def rtdl_table(device: str) -> list[str]:
     """Compare the fixed piecewise-linear encoding with rtdl's."""
     if importlib.util.find_spec("rtdl_num_embeddings") is None:
-        return ["rtdl_num_embeddings: not installed, left out."]
+        return ["rtdl_num_embeddings: not installed, skipped."]
     from rtdl_num_embeddings import PiecewiseLinearEncoding  # noqa: PLC0415 - not everywhere
 
     lines = ["| batch | features | size | ours, us | rtdl, us | rtdl / ours |", "|---|---|---|---|---|---|"]
     for batch, n_features, size in ((512, 14, 30), (65_536, 14, 30)):
         x = torch.rand(batch, n_features, device=device)
-        own = make_layer(n_features, size, "ple", learnable=False).to(device)
+        ours = make_layer(n_features, size, "ple", learnable=False).to(device)
         peer = PiecewiseLinearEncoding([torch.linspace(0, 1, size + 1)] * n_features).to(device)
-        times = [timed(lambda layer=layer, x=x: layer(x), device) for layer in (own, peer)]
+        times = [timed(lambda layer=layer, x=x: layer(x), device) for layer in (ours, peer)]
         cells = [batch, n_features, size, *(f"{t * 1e6:.0f}" for t in times), f"{times[1] / times[0]:.1f}"]
         lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
         print(lines[-1], flush=True)
@@ -192,7 +192,7 @@ def rtdl_table(device: str) -> list[str]:
 
 
 def memory_table(device: str) -> list[str]:
-    """Measure what is kept between forward and backward, and the peak, in multiples of the output."""
+    """Measure memory kept between forward and backward, and peak memory, in multiples of the output."""
     lines = ["| family | output, MiB | kept for backward / output | peak / output |", "|---|---|---|---|"]
     if device != "cuda":
         return ["Peak memory is measured on a GPU, where the allocator counts it."]
@@ -257,7 +257,7 @@ def training_step(family: str, device: str, *, learnable: bool, batch: int = 512
 
 
 def step_table(device: str) -> list[str]:
-    """Measure training steps, learned over fixed, taking turns."""
+    """Measure training steps with learned and with fixed knots, in turns."""
     lines = ["| family | fixed, us | learned, us | learned / fixed |", "|---|---|---|---|"]
     for family in FAMILIES:
         steps = {flag: training_step(family, device, learnable=flag) for flag in (False, True)}

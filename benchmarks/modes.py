@@ -1,9 +1,9 @@
-"""What the three words for an encoding cost and gain: one fold of some of the study's tables, estimators by default.
+"""Cost and gain of ``encoding="recommended"``, ``"validated"`` and ``"ensemble"``, on one fold of tables of the study.
 
     python benchmarks/modes.py [--device cpu] [--tables abalone ...] [--rows 4000] [--seeds 0 1]
 
-The score is that of the test fold: NRMSE (smaller is better) or AUC. CPU seconds are those of all threads during `fit`,
-after a fit that compiles everything. The tables are read from KNOTWORK_DATA.
+Estimators have their defaults otherwise. Scores are of the test fold: NRMSE (smaller is better) or AUC. CPU seconds are
+those of all threads during `fit`, after a first fit that compiles everything. Tables are read from KNOTWORK_DATA.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--tables", nargs="+", default=list(TABLES))
-    parser.add_argument("--rows", type=int, default=4000, help="rows of each table at most")
+    parser.add_argument("--rows", type=int, default=4000, help="largest number of rows of a table")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     arguments = parser.parse_args()
     print(f"{datetime.now(UTC):%Y-%m-%d}, device {arguments.device}, torch {torch.__version__}\n")

@@ -1,11 +1,11 @@
-"""Whether lower precision changes results: the same networks trained in float32, tf32 and bfloat16 on a GPU.
+"""Effect of lower precision on results: the same networks trained in float32, tf32 and bfloat16 on a GPU.
 
-    python benchmarks/precision.py --prepare         fits knots, where LightGBM is
+    python benchmarks/precision.py --prepare         fits knots, on a machine with LightGBM
     python benchmarks/precision.py --device cuda     trains, and prints the table
 
-The protocol of the paper, with its folds. Networks of two precisions that differ in nothing else start from the same
-weights and see the same rows and the same dropout, so scores are compared in pairs. Training is chaotic: rounding
-alone makes a pair differ, in either direction. What must not be is a difference in the mean.
+The protocol and the folds are those of the paper. Two networks that differ in precision only start from the same
+weights and have the same rows and the same dropout, so scores are compared in pairs. Training is chaotic: rounding
+alone makes a pair differ, in either direction. Only the mean difference must be zero.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from knotwork.training import TrainingConfig
 PRECISIONS = ("float32", "tf32", "bf16")
 SCORES = {"regression": "nrmse", "classification": "auc"}
 CHOSEN = {"mlp": "tf32", "resnet": "bf16", "ft": "bf16"}
-"""What ``precision="auto"`` stands for on a GPU."""
+"""The precision that ``precision="auto"`` chooses on a GPU."""
 
 
 def plans(backbones: list[str], datasets: list[str] | None, quick: bool) -> list[Plan]:

@@ -1,18 +1,19 @@
-"""How good the estimators' predictions are, beside gradient boosting and another library's embeddings.
+"""Quality of the estimators' predictions, compared with gradient boosting and another library's embeddings.
 
-    python benchmarks/quality.py --out quality                     everything that is installed
-    python benchmarks/quality.py --out quality --models lightgbm   some of it; run again, it does what is missing
-    python benchmarks/quality.py --out quality --table             the table, from what is there
+    python benchmarks/quality.py --out quality                     all models that are installed
+    python benchmarks/quality.py --out quality --models lightgbm   some models; a second run fits only missing results
+    python benchmarks/quality.py --out quality --table             the table of existing results
 
-The five folds of the study, on twelve of its tables (KNOTWORK_DATA). LightGBM and CatBoost have their defaults, up to
-2,000 trees, and stop early on a tenth of the training rows, as the networks do. `rtdl_num_embeddings` stands in front
-of the MLP that `TabularRegressor` has by default, trained with the same settings in an ordinary torch loop. Our three
-models are the estimators with ``encoding="recommended"``, ``"validated"`` and ``"ensemble"``. The score is NRMSE (RMSE
-over the deviation of the test target) or AUC (weighted one against the rest).
+Models are fitted on the five folds of the study, on twelve of its tables (KNOTWORK_DATA). LightGBM and CatBoost have
+their defaults, up to 2,000 trees, and stop early on a tenth of the training rows, as the networks do.
+`rtdl_num_embeddings` is put in front of the default MLP of `TabularRegressor`, trained with the same settings in an
+ordinary torch loop. Our three models are the estimators with ``encoding="recommended"``, ``"validated"`` and
+``"ensemble"``. The score is NRMSE (RMSE over the standard deviation of the test target) or AUC (weighted one against
+the rest).
 
-Every result is a line of results.jsonl, or of others.jsonl where the table is none of the twelve. `seconds` are those
-of a whole fit. Lines of earlier runs have `seconds_shared` for our models: a fold's share of training the candidates of
-all folds together, without placing knots.
+Every result is a line of results.jsonl, or of others.jsonl if the table is not one of the twelve. `seconds` is the time
+of a complete fit. Lines of earlier runs have `seconds_shared` for our models: the share of one fold in training the
+candidates of all folds together, without placing knots.
 """
 
 import argparse
@@ -36,7 +37,7 @@ from knotwork.study import Split
 
 
 def machine(model: str, device: str) -> str:
-    """Return what a model is fitted on."""
+    """Return the name of the device that fits a model."""
     on_gpu = torch.cuda.is_available() if device == "auto" else device.startswith("cuda")
     if model in ("lightgbm", "catboost") or not on_gpu:
         return f"{os.cpu_count()} CPU cores"
@@ -44,7 +45,7 @@ def machine(model: str, device: str) -> str:
 
 
 def fit_peer(model: str, data: Dataset, splits: Sequence[Split], device: str) -> Iterator[dict[str, Any]]:
-    """Yield the score of a model of others on every fold."""
+    """Yield the score of a model of another library on every fold."""
     target = target_of(data)
     for split in splits:
         began = time.perf_counter()
@@ -69,7 +70,7 @@ def fit_ours(model: str, data: Dataset, splits: Sequence[Split], device: str) ->
 
 
 def run(out: Path, tables: Sequence[str], models: Sequence[str], device: str) -> None:
-    """Fit what is missing."""
+    """Fit the models whose results are missing."""
     out.mkdir(parents=True, exist_ok=True)
     for name in tables:
         path = out / ("results.jsonl" if name in TABLES else "others.jsonl")
@@ -89,10 +90,10 @@ def run(out: Path, tables: Sequence[str], models: Sequence[str], device: str) ->
         jobs += [fit_ours(model, data, left(model), device) for model in models if model in OURS]
         for line in (line for job in jobs for line in job):
             if line["model"] in models and (line["model"], line["fold"]) not in done:
-                whole = {"table": name, "task": data.task, **line, "device": machine(line["model"], device)}
+                result = {"table": name, "task": data.task, **line, "device": machine(line["model"], device)}
                 with path.open("a") as file:
-                    file.write(json.dumps(whole) + "\n")
-                print(*whole.values(), flush=True)
+                    file.write(json.dumps(result) + "\n")
+                print(*result.values(), flush=True)
 
 
 def main() -> None:
@@ -101,7 +102,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--tables", nargs="+", default=list(TABLES))
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--table", action="store_true", help="print the table of what is there")
+    parser.add_argument("--table", action="store_true", help="print the table of existing results")
     options = parser.parse_args()
     if not options.table:
         run(options.out, options.tables, options.models, options.device)

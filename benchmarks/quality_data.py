@@ -1,4 +1,4 @@
-"""What `quality.py` compares on: tables, targets, features and scores."""
+"""The data of `quality.py`: tables, targets, features and scores."""
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ TABLES = (
     "abalone", "california", "cpu_small", "house_sales", "parkinsons", "wine_quality",
     "adult", "churn", "eeg", "fico", "gamma", "loan_type",
 )  # fmt: skip
-"""The tables of the comparison; on the study's other tables our models are compared with one another."""
+"""The tables of the comparison; on other tables of the study only our models are compared."""
 
 
 def target_of(data: Dataset) -> npt.NDArray:
@@ -24,7 +24,7 @@ def target_of(data: Dataset) -> npt.NDArray:
 
 
 def coded(data: Dataset) -> pd.DataFrame:
-    """Return the features with categories as pandas has them."""
+    """Return the features, with categories as pandas categoricals."""
     frame = data.frame[list(data.features)].copy()
     for name in data.categorical:
         frame[name] = frame[name].astype(str).astype("category")

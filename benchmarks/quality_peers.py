@@ -17,7 +17,7 @@ __all__ = ["PEERS"]
 
 TREES, STOP = 2000, 50
 Fit = Callable[[Dataset, np.ndarray, np.ndarray, int, str], Callable[[pd.DataFrame], np.ndarray]]
-"""Fits on training rows, stops by validation rows, and returns a function from rows to numbers or probabilities."""
+"""Fits on training rows with early stopping on validation rows; returns a function from rows to predictions."""
 
 
 def fit_lightgbm(data: Dataset, train: np.ndarray, valid: np.ndarray, seed: int, device: str) -> Any:
@@ -56,7 +56,7 @@ def fit_catboost(data: Dataset, train: np.ndarray, valid: np.ndarray, seed: int,
 
 
 class Embedded(nn.Module):
-    """Embedded numbers and categories in front of the MLP that the estimators have by default."""
+    """Embedded numbers and categories in front of the default MLP of the estimators."""
 
     def __init__(self, embedding: nn.Module, width: int, cardinalities: list[int], d_out: int) -> None:
         super().__init__()
@@ -113,9 +113,9 @@ def fit_rtdl(kind: str) -> Fit:
         _train(network, tensors, train, valid, data.task)
 
         def predict(rows: pd.DataFrame) -> np.ndarray:
-            there = torch.tensor(data.frame.index.get_indexer(rows.index), device=place)
+            positions = torch.tensor(data.frame.index.get_indexer(rows.index), device=place)
             with torch.no_grad():
-                out = network(tensors[0][there], tensors[1][there])
+                out = network(tensors[0][positions], tensors[1][positions])
             if data.task == "regression":
                 return out[:, 0].cpu().double().numpy() * scale + shift
             return out.softmax(dim=1).cpu().double().numpy()
@@ -167,4 +167,4 @@ PEERS: dict[str, tuple[str, Fit]] = {
     "rtdl PLE": ("rtdl_num_embeddings", fit_rtdl("ple")),
     "rtdl periodic": ("rtdl_num_embeddings", fit_rtdl("periodic")),
 }
-"""The package that a model needs, and how it is fitted."""
+"""The package of each model and the function that fits it."""

@@ -1,4 +1,4 @@
-"""The tables that `quality.py --table` prints, and what they say in a few words."""
+"""The tables that `quality.py --table` prints, and their summary in sentences."""
 
 import json
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ MODELS = {
     "validated": "`validated`",
     "ensemble": "`ensemble`",
 }
-"""The models, and how tables name them."""
+"""The models and their names in tables."""
 
 BOOSTING = ("lightgbm", "catboost")
 OURS = ("recommended", "validated", "ensemble")
@@ -31,7 +31,7 @@ SURE = 0.05
 
 
 def read(*paths: Path) -> pd.DataFrame:
-    """Return the results in files, those that are there, with a column ``error``: NRMSE, or 1 - AUC."""
+    """Return the results in the files that exist, with a column ``error``: NRMSE, or 1 - AUC."""
     lines = [json.loads(line) for path in paths if path.exists() for line in path.read_text().splitlines()]
     frame = pd.DataFrame(lines)
     frame["error"] = frame["score"].where(frame["task"] == "regression", 1 - frame["score"])
@@ -45,7 +45,7 @@ def errors_of(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 class Ratio:
-    """Errors of a model over those of another, over tables: in percent, less than 0 is better.
+    """Errors of a model relative to those of another, over tables, in percent; below 0 is better.
 
     Parameters
     ----------
@@ -56,33 +56,33 @@ class Ratio:
 
     Attributes
     ----------
-    each : Series
-        By how much the errors differ on each table.
+    changes : Series
+        Difference of the errors on each table.
     mean, median : float
         The geometric mean of the ratio, and its median.
     mean_interval, median_interval : tuple of float
         Their 95 % intervals over tables: by t of the logarithms, and by order statistics.
     p : float
-        Of Wilcoxon's signed-rank test of the logarithms.
+        p-value of Wilcoxon's signed-rank test of the logarithms.
     wins : int
         Tables with less error.
     """
 
     def __init__(self, errors: pd.DataFrame, model: str, other: str) -> None:
         logs = np.log(errors[model] / errors[other])
-        self.each: pd.Series = _percent(logs)
-        self.mean, self.median = float(_percent(logs.mean())), float(self.each.median())
+        self.changes: pd.Series = _percent(logs)
+        self.mean, self.median = float(_percent(logs.mean())), float(self.changes.median())
         self.mean_interval = tuple(_percent(np.array(stats.t.interval(0.95, len(logs) - 1, logs.mean(), logs.sem()))))
-        self.median_interval = tuple(stats.quantile_test(self.each, p=0.5).confidence_interval(0.95))
-        self.p, self.wins = float(stats.wilcoxon(logs).pvalue), int((self.each < 0).sum())
+        self.median_interval = tuple(stats.quantile_test(self.changes, p=0.5).confidence_interval(0.95))
+        self.p, self.wins = float(stats.wilcoxon(logs).pvalue), int((self.changes < 0).sum())
 
     def cells(self) -> list[str]:
         """Return the cells of a table."""
-        found = []
+        intervals = []
         for middle, ends in ((self.mean, self.mean_interval), (self.median, self.median_interval)):
-            found.append(f"{middle:+.1f} ({ends[0]:+.1f} to {ends[1]:+.1f})")
-        ends = [f"{self.each[place]:+.1f} {place[1]}" for place in (self.each.idxmin(), self.each.idxmax())]
-        return [*found, f"{self.p:.1g}", f"{self.wins} of {len(self.each)}", *ends]
+            intervals.append(f"{middle:+.1f} ({ends[0]:+.1f} to {ends[1]:+.1f})")
+        ends = [f"{self.changes[place]:+.1f} {place[1]}" for place in (self.changes.idxmin(), self.changes.idxmax())]
+        return [*intervals, f"{self.p:.1g}", f"{self.wins} of {len(self.changes)}", *ends]
 
 
 def ratio(frame: pd.DataFrame, model: str, other: str) -> Ratio:
@@ -120,51 +120,53 @@ def rank_words(frame: pd.DataFrame) -> str:
     """Return which differences of average ranks are significant."""
     errors = errors_of(frame).to_numpy()
     n_tables, n_models = errors.shape
-    apart = kw.stats.critical_difference(k=n_models, n=n_tables)
+    critical = kw.stats.critical_difference(k=n_models, n=n_tables)
     return (
         f"Friedman's test (Iman and Davenport): p = {kw.stats.friedman(errors).p_F:.1g}. "
-        f"Average ranks that differ by less than {apart:.2f} are not told apart (Nemenyi, 5 %)."
+        f"Average ranks that differ by less than {critical:.2f} do not differ significantly (Nemenyi, 5 %)."
     )
 
 
 def _sure(frame: pd.DataFrame, table: str, models: Sequence[str]) -> bool:
     """Return whether two models differ over the folds of a table, by the corrected resampled t-test."""
-    own = frame[frame["table"] == table].pivot_table(index="fold", columns="model", values="error")
-    return bool(kw.stats.compare_folds(own[list(models)], test_to_train=1 / (FOLDS - 1)).p.min() < SURE)
+    errors = frame[frame["table"] == table].pivot_table(index="fold", columns="model", values="error")
+    return bool(kw.stats.compare_folds(errors[list(models)], test_to_train=1 / (FOLDS - 1)).p.min() < SURE)
 
 
 def duels(frame: pd.DataFrame, model: str, other: str) -> pd.DataFrame:
     """Return, for every table, the difference of errors in percent and whether it is significant over folds."""
-    each = ratio(frame, model, other).each.droplevel(0)
-    return pd.DataFrame({"percent": each, "sure": [_sure(frame, name, (model, other)) for name in each.index]})
+    changes = ratio(frame, model, other).changes.droplevel(0)
+    return pd.DataFrame({"percent": changes, "sure": [_sure(frame, name, (model, other)) for name in changes.index]})
 
 
-def _counts(found: pd.DataFrame) -> str:
-    return f"{(found['percent'] < 0).sum()} : {(found['percent'] > 0).sum()}"
+def _counts(results: pd.DataFrame) -> str:
+    return f"{(results['percent'] < 0).sum()} : {(results['percent'] > 0).sum()}"
 
 
 def duel_table(frame: pd.DataFrame) -> str:
-    """Return wins and losses of our choosing models against boosting, by table."""
+    """Return wins and losses of `ensemble` and `validated` against boosting, by table."""
     pairs = [(model, other) for model in ("ensemble", "validated") for other in BOOSTING]
-    found = [duels(frame, *pair) for pair in pairs]
+    columns = [duels(frame, *pair) for pair in pairs]
     rows = [
-        [name, *(f"{own.at[name, 'percent']:+.1f}{' *' if own.at[name, 'sure'] else ''}" for own in found)]
-        for name in found[0].index
+        [name, *(f"{column.at[name, 'percent']:+.1f}{' *' if column.at[name, 'sure'] else ''}" for column in columns)]
+        for name in columns[0].index
     ]
-    rows.append(["wins : losses", *(_counts(own) for own in found)])
-    rows.append(["of these significant", *(_counts(own[own["sure"]]) for own in found)])
-    return _markdown(["error beside, %", *(f"{MODELS[model]}, {MODELS[other]}" for model, other in pairs)], rows)
+    rows.append(["wins : losses", *(_counts(column) for column in columns)])
+    rows.append(["of these significant", *(_counts(column[column["sure"]]) for column in columns)])
+    return _markdown(
+        ["difference of error, %", *(f"{MODELS[model]} vs. {MODELS[other]}" for model, other in pairs)], rows
+    )
 
 
 def ratio_table(frame: pd.DataFrame, every: pd.DataFrame) -> str:
-    """Return errors beside those of other models, over the tables with all models and over all tables."""
+    """Return errors relative to those of other models, over the tables with all models and over all tables."""
     pairs = [(model, "recommended") for model in MODELS if model != "recommended"]
     pairs += [("ensemble", other) for other in ("validated", "rtdl PLE", *BOOSTING)]
     jobs = [(frame, *pair) for pair in pairs]
     if every["table"].nunique() > frame["table"].nunique():
         jobs += [(every, *pair) for pair in ((OURS[1], OURS[0]), (OURS[2], OURS[0]), (OURS[2], OURS[1]))]
     rows = [
-        [f"{MODELS[model]} beside {MODELS[other]}", str(part["table"].nunique()), *ratio(part, model, other).cells()]
+        [f"{MODELS[model]} vs. {MODELS[other]}", str(part["table"].nunique()), *ratio(part, model, other).cells()]
         for part, model, other in jobs
     ]
     head = ["error, %", "tables", "mean (95 % interval)", "median (95 % interval)", "p", "less on", "least", "most"]
@@ -172,43 +174,45 @@ def ratio_table(frame: pd.DataFrame, every: pd.DataFrame) -> str:
 
 
 def seconds_table(frame: pd.DataFrame) -> str:
-    """Return median seconds per fold, and on what."""
-    jobs = [(MODELS[model], [model], "seconds", "one fit, with all that belongs to it") for model in MODELS]
+    """Return median seconds per fold, and the machine."""
+    jobs = [(MODELS[model], [model], "seconds", "one complete fit") for model in MODELS]
     jobs.append((", ".join(MODELS[word] for word in OURS), list(OURS), "seconds_shared", "all three, training alone"))
     rows = []
     for name, models, kind, what in jobs:
-        found = frame[frame["model"].isin(models)]
-        if kind in found and found[kind].notna().any():
-            own = found[kind].dropna()
-            rows.append([name, f"{own.median():.1f}", f"{own.max():.1f}", what, ", ".join(found["device"].unique())])
+        lines = frame[frame["model"].isin(models)]
+        if kind in lines and lines[kind].notna().any():
+            seconds = lines[kind].dropna()
+            rows.append(
+                [name, f"{seconds.median():.1f}", f"{seconds.max():.1f}", what, ", ".join(lines["device"].unique())]
+            )
     return _markdown(["seconds per fold", "median", "most", "of", "measured on"], rows)
 
 
 def _against(frame: pd.DataFrame, model: str, other: str) -> str:
-    """Return wins and losses in words."""
-    found = duels(frame, model, other)
-    won, lost = found[found["percent"] < 0], found[found["percent"] > 0]
+    """Return wins and losses as a sentence."""
+    results = duels(frame, model, other)
+    won, lost = results[results["percent"] < 0], results[results["percent"] > 0]
     sure = [name for name in lost.index if lost.at[name, "sure"]]
     return (
-        f"less error than {MODELS[other]} on {len(won)} of {len(found)} tables (significantly, over folds, on "
+        f"less error than {MODELS[other]} on {len(won)} of {len(results)} tables (significantly, over folds, on "
         f"{won['sure'].sum()}) and more on {len(lost)} (significantly on {len(sure)}: {', '.join(sure)})"
     )
 
 
-def _beside(frame: pd.DataFrame, every: pd.DataFrame, model: str, other: str) -> str:
-    """Return a change of errors in words."""
+def _change(frame: pd.DataFrame, every: pd.DataFrame, model: str, other: str) -> str:
+    """Return a change of errors as a sentence."""
     few, all_of_them = ratio(frame, model, other), ratio(every, model, other)
     low, high = few.mean_interval
     return (
-        f"{MODELS[model]} changes the error of {MODELS[other]} by {few.mean:+.1f} % on average over {len(few.each)} "
+        f"{MODELS[model]} changes the error of {MODELS[other]} by {few.mean:+.1f} % on average over {len(few.changes)} "
         f"tables (95 % interval {low:+.1f} to {high:+.1f} %{', which contains 0' if low < 0 < high else ''}) and by "
-        f"{few.median:+.1f} % in the median, with less error on {few.wins}; over {len(all_of_them.each)} tables by "
+        f"{few.median:+.1f} % in the median, with less error on {few.wins}; over {len(all_of_them.changes)} tables by "
         f"{all_of_them.median:+.1f} % in the median, with less error on {all_of_them.wins}."
     )
 
 
 def words(frame: pd.DataFrame, every: pd.DataFrame) -> dict[str, str]:
-    """Return what the tables say, in sentences for the pages: of boosting, of the default, and of our other two."""
+    """Return the summary for the pages: comparisons with boosting, of the default, and of the other two modes."""
     errors = errors_of(frame)
     ranks = pd.Series(kw.stats.average_ranks(errors.to_numpy()), index=errors.columns).sort_values()
     place = int((ranks < ranks["recommended"]).sum()) + 1
@@ -218,10 +222,11 @@ def words(frame: pd.DataFrame, every: pd.DataFrame) -> dict[str, str]:
         "boosting": f"{MODELS['ensemble']} has {_against(frame, 'ensemble', 'lightgbm')}; it has "
         f"{_against(frame, 'ensemble', 'catboost')}.",
         "default": f"The default, {MODELS['recommended']}, is one network, and {has} place {place} of {len(ranks)} by "
-        f"average rank, with more error than rtdl's PLE on {len(peer.each) - peer.wins} of {len(peer.each)} tables.",
-        "validated": _beside(frame, every, "validated", "recommended"),
-        "ensemble": _beside(frame, every, "ensemble", "recommended"),
-        "both": _beside(frame, every, "ensemble", "validated"),
+        "average rank, with more error than rtdl's PLE on "
+        f"{len(peer.changes) - peer.wins} of {len(peer.changes)} tables.",
+        "validated": _change(frame, every, "validated", "recommended"),
+        "ensemble": _change(frame, every, "ensemble", "recommended"),
+        "both": _change(frame, every, "ensemble", "validated"),
     }
 
 

@@ -1,14 +1,14 @@
-"""How fast a stack of networks trains, beside a plain loop that trains one at a time.
+"""Speed of training a stack of networks, compared with an ordinary loop that trains one network at a time.
 
     python benchmarks/training.py                    on the CPU, small stacks
     python benchmarks/training.py --device cuda      on a GPU
 
-A table of 131,200 rows and 14 numerical features, B-splines on quantile knots of size 30, batch 512, the protocol of
+The table has 131,200 rows and 14 numerical features; B-splines on quantile knots of size 30, batch 512, the protocol of
 the paper. "Plain" is the ordinary torch loop for one such network: module, AdamW, encoding computed beforehand and
-indexed batch by batch. "Stack" is the engine: the median epoch of `train` over its 256 steps, with encoding and
-optimiser, and with what an epoch adds to them, a new order of the rows and a score of 64 validation rows. Times are per
-step and network; "share" is the floating-point operations of the matrix products over the time, as a share of what a
-large bf16 product reaches in the same run.
+indexed batch by batch. "Stack" is the engine: the median time of an epoch of `train`, divided by its 256 steps. An
+epoch includes encoding, optimiser, a new order of the rows and a score of 64 validation rows. Times are per step and
+network; "share" is the rate of floating-point operations of the matrix products, as a share of the rate of a large bf16
+product in the same run.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from knotwork.training import Member, TrainingConfig, TrainingTable, train
 
 N_FEATURES, SIZE, BATCH = 14, 30, 512
 N_STEPS = 256
-"""Steps of an epoch: many, so that what an epoch takes besides its steps does not count."""
+"""Steps of an epoch: many, so that the time between epochs is negligible."""
 
 PAPER = {"mlp": {"dropout": 0.3}}
 """Settings of the paper that are not the library's defaults."""
@@ -77,7 +77,7 @@ def timed(work: Callable[[], object], device: torch.device, repeats: int) -> flo
 
 
 class PlainResNet(nn.Module):
-    """The residual network as one would first write it."""
+    """The residual network, written in the straightforward way."""
 
     def __init__(self, d_in: int) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class PlainResNet(nn.Module):
 
 
 class PlainTransformer(nn.Module):
-    """Feature tokens and torch's own attention, as one would first write it."""
+    """Feature tokens and torch's attention, written in the straightforward way."""
 
     def __init__(self, n_features: int, size: int) -> None:
         super().__init__()
@@ -221,8 +221,8 @@ def main() -> None:
     parser.add_argument("--members", nargs="+", type=int, default=None)
     parser.add_argument("--methods", nargs="+", default=["BS-Q", "BS-Grad-U"])
     parser.add_argument("--size", type=int, default=SIZE)
-    parser.add_argument("--epochs", type=int, default=7, help="of which the median counts")
-    parser.add_argument("--out", type=Path, default=None, help="write the table to this file too")
+    parser.add_argument("--epochs", type=int, default=7, help="number of epochs; the median is reported")
+    parser.add_argument("--out", type=Path, default=None, help="also write the table to this file")
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
     table = make_table()

@@ -1,4 +1,4 @@
-"""Pictures of the encodings themselves: one value under each of them, and their functions over real columns.
+"""Pictures of the encodings: one value in each of them, and their functions over real columns.
 
 python examples/encodings.py docs/images     writes encodings.png, bases.png and features.png
 """

@@ -1,4 +1,4 @@
-"""Learned knots in front of your own network, on California housing, and a picture of where they go.
+"""Learned knots in front of a torch network, on California housing, and a picture of their movement.
 
     python examples/learned_knots.py               writes learned_knots.png
 
@@ -54,5 +54,5 @@ for feature, panel in enumerate(panels.flat):
     epochs.set_ylabel("epoch")
     panel.set_yticks([])
     panel.set_xlabel(COLUMNS[feature])
-figure.suptitle("Knots during training, from equal distances on (grey: histogram of the data)")
+figure.suptitle("Knots during training, starting from equal distances (grey: histogram of the data)")
 figure.savefig("learned_knots.png", dpi=130)

@@ -78,7 +78,7 @@ def stepped(x: np.ndarray) -> np.ndarray:
 
 
 def effect() -> Figure:
-    """Draw the effect of one column that two networks have found, one on scaled and one on encoded columns."""
+    """Draw the effect of one column in two networks, one trained on scaled and one on encoded columns."""
     random = np.random.default_rng(0)
     X = random.uniform(-1.0, 1.0, size=(1500, 3))
     y = wave(X[:, 0]) + X[:, 1] * X[:, 2] + random.normal(0.0, 0.2, len(X))
@@ -98,7 +98,7 @@ def effect() -> Figure:
 
 
 def wave(x: np.ndarray) -> np.ndarray:
-    """Return a function that turns faster and faster."""
+    """Return a wave of growing frequency."""
     return np.sin(6.0 * (x + 1.0) ** 1.6)
 
 
@@ -110,7 +110,7 @@ def partial_effect(model: kw.TabularRegressor, X: np.ndarray, grid: np.ndarray) 
 
 
 def knots() -> Figure:
-    """Draw where learned knots go while a network is trained on a curve with one steep place."""
+    """Draw the movement of learned knots while a network is trained on a curve with one steep place."""
     torch.manual_seed(0)
     x = torch.rand(1024, 1)
     y = steep(x) + 0.05 * torch.randn_like(x)
@@ -157,7 +157,7 @@ def knots_figure(curves: np.ndarray, path: np.ndarray) -> Figure:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure as a PNG with a palette, which is a third of the size."""
+    """Write a figure as a PNG with a palette, which takes a third of the space."""
     buffer = io.BytesIO()
     figure.savefig(buffer, dpi=110)
     Image.open(buffer).convert("RGB").quantize(96).save(path, optimize=True)

@@ -107,7 +107,7 @@ def test_ratios_are_what_they_should_be():
         for model, error in zip(("ensemble", "validated"), own, strict=True)
     ]
     found = ratio(pd.DataFrame(lines), "ensemble", "validated")
-    assert found.each.round(9).tolist() == [-50.0, -75.0, 0.0]
+    assert found.changes.round(9).tolist() == [-50.0, -75.0, 0.0]
     assert (found.mean, found.median, found.wins) == (pytest.approx(-50.0), pytest.approx(-50.0), 2)
     half = (
         4.302652730 * np.log(2) / np.sqrt(3)

@@ -1,4 +1,4 @@
-"""Which encoding to start with, by task, backbone and budget: the paper's recommendations as one table."""
+"""The paper's recommendations, as a table: the encoding to start with, by task, backbone and budget."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ from knotwork.knots import TASKS
 __all__ = ["BACKBONES", "BUDGETS", "RECOMMENDATIONS", "Recommendation", "recommend"]
 
 BACKBONES = ("mlp", "resnet", "ft")
-"""Backbones that there are recommendations for."""
+"""Backbones with recommendations."""
 
 BUDGETS = ("low", "medium", "high")
-"""Budgets, from one training at a small size to learned knots."""
+"""Budgets, from one training at a small size to learned knots at a large one."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Recommendation:
     method : str
         A name of `knotwork.METHODS`.
     size : int or None
-        Columns per feature; None for Std and MinMax, which have no size.
+        Columns per feature; None for Std and MinMax.
     reason : str
-        Why, with the paper's numbers. It begins with "Decided here" where the paper's table does not settle the choice.
+        The reason, with numbers of the paper. It begins with "Decided here" if the paper leaves the choice open.
     alternatives : tuple of str
-        Other methods worth a try, at the same size if they have one.
+        Other methods to try, at the same size if they have one.
     """
 
     method: str
@@ -136,29 +136,29 @@ def recommend(task: str = "regression", backbone: str = "mlp", *, budget: str = 
     Parameters
     ----------
     task : {"regression", "classification"}
-        What is predicted.
+        The task.
     backbone : {"mlp", "resnet", "ft"}
-        The network behind the encoding; "ft" is the FT-Transformer, and the nearest to other models that tokenise
+        The network behind the encoding; "ft" is the FT-Transformer, and also the choice for other models that tokenise
         features.
     budget : {"low", "medium", "high"}
-        Low is one training at a small size with knots that cost nothing to place. Medium allows for size 15 and knots
-        from trees. High allows for size 30 and knots that are learned.
+        Low is one training at a small size with knots that are quick to place. Medium allows size 15 and knots from
+        trees. High allows size 30 and learned knots.
 
     Returns
     -------
     Recommendation
-        With ``.method``, ``.size``, ``.reason`` and ``.alternatives``; it prints as two sentences.
+        Method, size, reason and alternatives.
 
     Notes
     -----
-    The paper's table speaks of backbones and tasks, and of budgets only as smaller and larger; the three budgets are
-    this library's reading of it. Average ranks are over all three backbones. The results for the FT-Transformer fit one
-    token per encoded column, and may differ with one token per feature.
+    The paper's table has backbones and tasks, and mentions only smaller and larger budgets; the three budgets are this
+    library's interpretation. Average ranks are over all three backbones. The paper's FT-Transformer has one token per
+    encoded column; results may differ with one token per feature.
 
     Examples
     --------
-    >>> found = recommend("classification", budget="medium")
-    >>> found.method, found.size
+    >>> advice = recommend("classification", budget="medium")
+    >>> advice.method, advice.size
     ('PLE', 15)
     """
     check_choice(task, "task", TASKS)

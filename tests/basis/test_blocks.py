@@ -1,4 +1,4 @@
-"""Families and blocks: traits, files, and blocks without compiled code beside compiled ones."""
+"""Traits of families, blocks as JSON, and blocks without compiled code."""
 
 import json
 from dataclasses import replace
@@ -18,10 +18,10 @@ NAMES = list(basis.FAMILIES)
 @pytest.mark.parametrize("degree", range(4))
 def test_a_family_makes_its_basis(name, degree):
     family = basis.FAMILIES[name]
-    made = family.make([0.2, 0.7], degree=degree)
-    assert basis.family_of(made) is family
-    assert made.size == 2 + family.smallest_size(degree)
-    assert made.degree == (degree if family.has_degree else 0)
+    functions = family.make([0.2, 0.7], degree=degree)
+    assert basis.family_of(functions) is family
+    assert functions.size == 2 + family.smallest_size(degree)
+    assert functions.degree == (degree if family.has_degree else 0)
     assert family.suffix == family.short.lower()
 
 
@@ -30,12 +30,12 @@ def test_a_basis_of_no_family_is_refused():
         size = 1
         _values = _slopes = None
 
-    with pytest.raises(ArgumentError, match="registered family.*Add one for Other"):
+    with pytest.raises(ArgumentError, match="registered family.*basis=Other"):
         basis.family_of(Other(np.array([0.5])))
 
 
 @pytest.mark.parametrize("wrong", [{"basis": int}, {"short": "B-S"}, {"short": ""}, {"kind": None, "normalised": True}])
-def test_traits_that_cannot_be_are_refused(wrong):
+def test_invalid_traits_are_refused(wrong):
     with pytest.raises(ArgumentError):
         replace(basis.FAMILIES["bspline"], **wrong)
 
@@ -44,17 +44,17 @@ def test_traits_that_cannot_be_are_refused(wrong):
 def test_encoded_values_are_those_on_the_scaled_domain(name):
     share = np.linspace(0.0, 1.0, 33)
     expected = basis.evaluate(name, share, [0.25, 0.5])
-    made = basis.make_basis(name, [1.0, 3.0], domain=(-1.0, 7.0))
-    np.testing.assert_allclose(made.encode(8.0 * share - 1.0), expected, atol=1e-12)
+    functions = basis.make_basis(name, [1.0, 3.0], domain=(-1.0, 7.0))
+    np.testing.assert_allclose(functions.encode(8.0 * share - 1.0), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_blocks_are_written_and_read_exactly(name):
-    made = basis.make_basis(name, [0.1, 1 / 3], degree=2, domain=(-0.7, 1e9))
-    read = block_from_json(json.loads(json.dumps(block_to_json(BasisBlock(made, 9)))))
-    assert type(read.basis) is type(made)
-    assert (read.size, read.basis.domain, read.basis.degree) == (9, made.domain, made.degree)
-    np.testing.assert_array_equal(read.basis.knots, made.knots)
+    functions = basis.make_basis(name, [0.1, 1 / 3], degree=2, domain=(-0.7, 1e9))
+    read = block_from_json(json.loads(json.dumps(block_to_json(BasisBlock(functions, 9)))))
+    assert type(read.basis) is type(functions)
+    assert (read.size, read.basis.domain, read.basis.degree) == (9, functions.domain, functions.degree)
+    np.testing.assert_array_equal(read.basis.knots, functions.knots)
     scaled = AffineBlock(0.1, 1 / 3, (-np.inf, np.inf))
     assert block_to_json(block_from_json(json.loads(json.dumps(block_to_json(scaled))))) == block_to_json(scaled)
 

@@ -1,4 +1,4 @@
-"""The compiled pass computes what the definitions say."""
+"""The compiled code equals the definitions."""
 
 import numpy as np
 import pytest
@@ -26,8 +26,8 @@ def definition(block, x, extrapolation):
 def random_block(random, family, degree, *, most_knots=20):
     low, high = np.sort(random.normal(scale=5.0, size=2))
     knots = np.sort(random.uniform(low, high, random.integers(0, most_knots)))
-    made = basis.make_basis(family, knots, degree=degree, domain=(low, high))
-    return BasisBlock(made, made.size + int(random.integers(0, 3)))
+    spline = basis.make_basis(family, knots, degree=degree, domain=(low, high))
+    return BasisBlock(spline, spline.size + int(random.integers(0, 3)))
 
 
 def random_values(random, block, n):
@@ -79,7 +79,7 @@ def test_mixed_columns_dense_and_sparse_with_indicator(seed):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_many_knots_are_searched_as_few_are_counted(family):
+def test_binary_search_equals_counting(family):
     knots = np.sort(np.random.default_rng(0).uniform(size=3 * MOST_COUNTED))
     block = BasisBlock(basis.make_basis(family, knots), 3 * MOST_COUNTED + 4)
     X = np.concatenate((knots, np.linspace(-0.1, 1.1, 999)))[:, None]
@@ -90,7 +90,7 @@ def test_many_knots_are_searched_as_few_are_counted(family):
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 @pytest.mark.parametrize("n", [0, 1, TILE - 1, TILE + 1, 2 * VALUES_PER_CHUNK + 3])
-def test_rows_are_shared_out_without_a_seam(n, n_threads):
+def test_threads_and_chunks_change_nothing(n, n_threads):
     X = np.random.default_rng(0).normal(size=(n, 2))
     blocks = [BasisBlock(basis.make_basis(f, [-0.5, 0.5], domain=(-3, 3)), 6) for f in ("bspline", "ispline")]
     table = make_table(tuple(blocks), extrapolation="clip", indicator=False)
@@ -121,7 +121,7 @@ def test_heights_of_narrow_msplines_are_bounded():
     assert got.max() <= 4 / MIN_SUPPORT * (1 + 1e-6)
 
 
-def test_values_that_the_output_cannot_hold_saturate():
+def test_values_beyond_the_type_of_the_output_are_clipped():
     table = make_table((AffineBlock(0.0, 1.0, (-np.inf, np.inf)),), extrapolation="clip", indicator=False)
     got = encode_dense(np.array([[1e300], [-1e300], [np.inf]]), table)
     largest = np.finfo(np.float32).max

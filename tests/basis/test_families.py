@@ -1,4 +1,4 @@
-"""The definitions against scipy, against closed forms, and at the ends."""
+"""The definitions against scipy and closed forms, and at the ends of the domain."""
 
 from itertools import pairwise
 
@@ -220,8 +220,8 @@ def test_wrong_arguments_are_refused_by_name(arguments, error):
 
 
 def test_a_basis_cannot_be_changed():
-    made = basis.BSpline([0.5])
+    spline = basis.BSpline([0.5])
     with pytest.raises(AttributeError):
-        made.degree = 2
+        spline.degree = 2
     with pytest.raises(ValueError, match="read-only"):
-        made.knots[0] = 0.1
+        spline.knots[0] = 0.1

@@ -1,4 +1,4 @@
-"""Encoders that every contract is checked on."""
+"""The encoders that every contract is checked on."""
 
 import knotwork as kw
 
@@ -16,4 +16,4 @@ ENCODERS = {
     "MinMax": kw.ScalarEncoder("minmax"),
     "per feature": kw.PerFeatureEncoder({}, default="IS-Q@6"),
 }
-"""One of every kind; all are unfitted and are to be cloned."""
+"""One of every kind, unfitted; clone before use."""

@@ -1,4 +1,4 @@
-"""A table of bad inputs: each gives a right result, or an error that names the column and the next step."""
+"""Difficult inputs: a correct result, or an error that names the column and the next step."""
 
 import datetime
 import decimal
@@ -77,7 +77,7 @@ def test_refused_with_the_column_and_the_next_step(name, encoder):
         encoder.fit(table)
 
 
-TAKEN = {
+ACCEPTED = {
     "constant": np.full(60, 7.0),
     "zeros": np.zeros(60),
     "two values": np.tile([0.0, 1.0], 30),
@@ -110,10 +110,10 @@ TAKEN = {
 }
 
 
-@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("name", ACCEPTED)
 @pytest.mark.parametrize("method", [name for name in kw.METHODS if "Grad" not in name])
-def test_taken_quietly(name, method):
-    table = frame(TAKEN[name])
+def test_accepted_without_warnings(name, method):
+    table = frame(ACCEPTED[name])
     encoded = kw.make_encoder(method, 6).fit(table, GOOD).transform(table)
     assert encoded.shape[0] == 60
     assert np.isfinite(encoded).all()
@@ -123,7 +123,7 @@ def test_taken_quietly(name, method):
 
 
 @pytest.mark.parametrize("outlier", [1e6, 1e300, 1.7e308])
-def test_numbers_that_differ_are_told_apart_despite_an_outlier(outlier):
+def test_different_numbers_have_different_encodings_despite_an_outlier(outlier):
     x = np.concatenate((np.linspace(0.0, 1.0, 500), [outlier]))
     for method in ("BS-Q", "IS-Q", "PLE"):
         encoded = kw.make_encoder(method, 15).fit(x[:, None], np.sin(6 * np.minimum(x, 2))).transform(x[:, None])
@@ -162,7 +162,7 @@ def test_wrong_parameters_are_refused_when_fitting(parameters, error, message):
     [
         ({"y": None}, "Pass y, or choose placement='quantile'"),
         ({"y": GOOD[:5]}, "y must have as many values as X has rows, 60"),
-        ({"y": np.full(60, np.nan)}, "y must hold no missing"),
+        ({"y": np.full(60, np.nan)}, "y must have no missing"),
         ({"y": np.zeros((60, 2))}, "y should be a 1d array"),
         ({"sample_weight": np.ones(5)}, "sample_weight must be one-dimensional"),
         ({"sample_weight": -np.ones(60)}, "sample_weight must be finite and non-negative"),
@@ -192,7 +192,7 @@ def test_values_outside_are_refused_on_request():
 
 
 def test_adaptive_bins_need_a_tree():
-    with pytest.raises(ValueError, match="placement must be 'cart' where adaptive=True"):
+    with pytest.raises(ValueError, match="placement must be 'cart' if adaptive=True"):
         kw.PiecewiseLinearEncoder(adaptive=True, placement="quantile").fit(GOOD[:, None], GOOD)
 
 
@@ -204,5 +204,5 @@ def test_a_missing_lightgbm_is_explained(monkeypatch):
         kw.SplineEncoder(placement="lgbm").fit(GOOD[:, None], GOOD)
 
 
-def test_there_are_enough_kinds():
-    assert len(REFUSED) + len(TAKEN) >= 40
+def test_enough_kinds_of_inputs():
+    assert len(REFUSED) + len(ACCEPTED) >= 40

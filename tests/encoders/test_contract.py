@@ -1,4 +1,4 @@
-"""What holds for every encoder."""
+"""The contract of all encoders."""
 
 import pickle
 
@@ -47,9 +47,9 @@ def target(table):
 
 def test_a_row_alone_is_encoded_as_in_the_batch(encoder, table, target):
     encoder.fit(table, target)
-    whole = encoder.transform(table)
+    batch = encoder.transform(table)
     for row in (0, 17, N - 1):
-        np.testing.assert_array_equal(encoder.transform(table.iloc[[row]]), whole[[row]])
+        np.testing.assert_array_equal(encoder.transform(table.iloc[[row]]), batch[[row]])
 
 
 def test_permuted_rows_permute_the_output(encoder, table, target):
@@ -66,7 +66,7 @@ def test_an_affine_change_of_the_columns_changes_nothing(encoder, table, target)
     np.testing.assert_allclose(after, before, rtol=1e-7, atol=1e-7)
 
 
-def test_frames_of_all_kinds_give_the_same(encoder, table, target):
+def test_tables_of_all_libraries_are_encoded_alike(encoder, table, target):
     expected = clone(encoder).fit(table, target).transform(table)
     frames = [
         pl.from_pandas(table),
@@ -173,7 +173,7 @@ def test_values_outside_the_range(encoder, table, target):
         np.testing.assert_array_equal(encoded, encoder.transform(ends))
 
 
-def test_encoders_fit_their_own_columns_only(encoder, table, target):
+def test_a_column_does_not_affect_other_columns(encoder, table, target):
     encoder.fit(table, target)
     other = table.assign(normal=table["normal"] ** 3)
     changed = clone(encoder).fit(other, target)
@@ -196,13 +196,13 @@ def test_pipeline_and_column_transformer(table, target):
 @pytest.mark.parametrize("degree", [0, 1, 2, 3, 4])
 def test_spline_encoder_is_the_definition_on_the_scaled_range(family, degree, extrapolation):
     x = np.random.default_rng(0).normal(size=300)
-    made = kw.SplineEncoder(family, 9, degree=degree, extrapolation=extrapolation, dtype=np.float64).fit(x[:, None])
-    low, high = made.domain_[0]
+    encoder = kw.SplineEncoder(family, 9, degree=degree, extrapolation=extrapolation, dtype=np.float64).fit(x[:, None])
+    low, high = encoder.domain_[0]
     assert (low, high) == (x.min(), x.max())
     new = np.linspace(low - 1, high + 1, 200)
-    scaled = (made.knots_[0] - low) / (high - low)
+    scaled = (encoder.knots_[0] - low) / (high - low)
     expected = basis.evaluate(family, (new - low) / (high - low), scaled, degree=degree, extrapolation=extrapolation)
-    got = made.transform(new[:, None])
+    got = encoder.transform(new[:, None])
     np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-8)
 
 

@@ -1,4 +1,4 @@
-"""What users of other libraries ran into, each as a test."""
+"""Problems that users of other libraries have reported."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Methods by name, and columns with a method of their own."""
+"""Methods by name, and mappings from columns to methods."""
 
 import inspect
 
@@ -34,7 +34,7 @@ def test_every_fixed_method_encodes(method):
 
 
 @pytest.mark.parametrize("method", ["BS-Grad-U", "IS-Grad-U", "MS-Grad-U"])
-def test_a_learnable_method_says_what_to_use(method):
+def test_the_error_of_a_learnable_method_names_the_layer(method):
     with pytest.raises(ValueError, match=r"knotwork\.nn\.SplineEncoding") as caught:
         kw.make_encoder(method)
     assert METHOD_TABLE[method].family in str(caught.value)
@@ -52,7 +52,7 @@ def test_size_in_the_name():
 
 
 def test_unknown_options_are_refused_with_the_known_ones():
-    with pytest.raises(TypeError, match="no option 'knots' here. It has .*'missing'"):
+    with pytest.raises(TypeError, match="no option 'knots' here, only .*'missing'"):
         kw.make_encoder("BS-Q", knots=3)
     with pytest.raises(TypeError, match="no option 'family'"):
         kw.make_encoder("BS-Q", family="ispline")
@@ -83,7 +83,7 @@ def test_mistakes_in_a_mapping():
         kw.make_encoder({"a": "Stdd"}, default="Std").fit(X)
     with pytest.raises(ValueError, match="learned"):
         kw.make_encoder({"a": "BS-Grad-U"}, default="Std").fit(X)
-    with pytest.raises(ValueError, match="size must not be given for a mapping"):
+    with pytest.raises(ValueError, match="size must be None for a mapping"):
         kw.make_encoder({"a": "Std"}, size=3)
     with pytest.raises(TypeError, match="methods must be a mapping"):
         kw.PerFeatureEncoder("Std").fit(X)
@@ -134,7 +134,7 @@ def test_the_task_has_an_effect():
     np.testing.assert_array_equal(by_task[2], by_task[0])
 
 
-def test_a_placement_of_ones_own():
+def test_a_user_defined_placement():
     class Halves:
         supervised = False
 

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, on every encoder and every setting that changes what they see.
+"""scikit-learn's checks of estimators, on every encoder and every setting that affects them.
 
 One is excused: with ``extrapolation="error"`` rows of weight zero may lie outside the training range, and the check
 transforms them.

@@ -24,15 +24,15 @@ def test_row_groups_of_a_parquet_file(tmp_path, method):
     path = tmp_path / "table.parquet"
     pq.write_table(pa.Table.from_pandas(TABLE), path, row_group_size=20_000)
     streamed = kw.make_encoder(method, 9).fit(pq.ParquetFile(path).iter_batches(batch_size=20_000))
-    whole = kw.make_encoder(method, 9).fit(TABLE)
+    at_once = kw.make_encoder(method, 9).fit(TABLE)
     assert list(streamed.feature_names_in_) == ["a", "b", "c"]
-    np.testing.assert_array_equal(streamed.domain_, whole.domain_)
-    for name, got, expected in list(zip(TABLE, streamed.knots_, whole.knots_, strict=True))[:2]:
+    np.testing.assert_array_equal(streamed.domain_, at_once.domain_)
+    for name, got, expected in list(zip(TABLE, streamed.knots_, at_once.knots_, strict=True))[:2]:
         column = np.sort(TABLE[name].dropna())
         ranks = [np.searchsorted(column, knots) / len(column) for knots in (got, expected)]
         np.testing.assert_allclose(*ranks, atol=0.002)
     half = streamed.transform(TABLE).shape[1] * 2 // 3
-    np.testing.assert_allclose(streamed.transform(TABLE)[:, :half], whole.transform(TABLE)[:, :half], atol=0.05)
+    np.testing.assert_allclose(streamed.transform(TABLE)[:, :half], at_once.transform(TABLE)[:, :half], atol=0.05)
     assert (np.ptp(streamed.transform(TABLE), axis=0) > 0).all()  # on ties, knots may differ, but all are in use
 
 
@@ -60,7 +60,7 @@ def test_random_state_seeds_the_sketch():
     assert len({tuple(fitted(seed)) for seed in range(6)}) > 1
 
 
-def test_what_cannot_be_streamed():
+def test_invalid_fits_of_batches():
     with pytest.raises(ValueError, match="placement='uniform' or 'quantile'"):
         kw.make_encoder("BS-CART").fit(iter([TABLE]))
     with pytest.raises(ValueError, match="sample_weight"):

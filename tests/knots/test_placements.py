@@ -1,4 +1,4 @@
-"""Where knots are: on good columns where they should be, on bad ones always enough of them."""
+"""Positions of knots on ordinary columns, and their number on difficult ones."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ TARGETS = {
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("name", COLUMNS)
-def test_as_many_knots_as_asked_for_whatever_the_column(name, placement, target):
+def test_the_number_of_knots_is_exact_on_every_column(name, placement, target):
     column = Column.from_values(COLUMNS[name])
     y = Target.from_values(TARGETS[target](len(COLUMNS[name])))
     for n_knots in (0, 1, 11, 60):
@@ -81,7 +81,7 @@ def test_as_many_knots_as_asked_for_whatever_the_column(name, placement, target)
     st.integers(0, 100),
 )
 @settings(max_examples=150, deadline=None)
-def test_as_many_knots_as_asked_for_whatever_the_numbers(values, n_knots, seed):
+def test_the_number_of_knots_is_exact_for_random_numbers(values, n_knots, seed):
     column = Column.from_values(values)
     y = Target.from_values(np.random.default_rng(seed).normal(size=len(values)))
     for placement in ("uniform", "quantile", "cart"):
@@ -157,7 +157,7 @@ def test_knots_of_trees_lie_where_classes_change(placement, labels):
 
 
 @pytest.mark.parametrize("placement", ["cart", "lgbm"])
-def test_weights_decide_what_a_tree_sees(placement):
+def test_trees_use_the_weights(placement):
     x = uniform(4000)
     flip = np.random.default_rng(1).uniform(size=len(x)) < 0.5
     y = np.where(flip, x > 0.3, x > 0.7).astype(float)
@@ -187,7 +187,7 @@ def test_the_spacing_filter_does_not_depend_on_the_order_of_candidates():
         np.testing.assert_array_equal(select_spaced(thresholds[order], gains[order], column, 20, 0.01), expected)
 
 
-def test_of_two_near_thresholds_the_better_one_stays():
+def test_the_better_of_two_close_thresholds_is_kept():
     column = Column.from_values(np.array([0.0, 1.0]))
     got = select_spaced(np.array([0.500, 0.505, 0.9]), np.array([1.0, 2.0, 0.1]), column, 3, 0.01)
     np.testing.assert_array_equal(got, [0.505, 0.9])
@@ -231,7 +231,7 @@ def test_every_setting_of_the_trees_has_an_effect(placement, setting):
     assert not np.array_equal(placement()(column, 11, y), placement(**setting)(column, 11, y))
 
 
-def test_filling_uses_quantiles_far_from_the_knots_that_are_there():
+def test_complete_adds_quantiles_far_from_given_knots():
     column = Column.from_values(np.linspace(0.0, 1.0, 101))
     filled = complete(np.array([0.5]), column, 3)
     np.testing.assert_allclose(filled, [0.25, 0.5, 0.75])

@@ -15,8 +15,7 @@ from knotwork.basis._base import FloatArray
 from knotwork.basis._blocks import Block
 from knotwork.encoders._base import Encoder
 from knotwork.encoders._methods import Encoding
-from knotwork.encoders._piecewise import PiecewiseLinearEncoder
-from knotwork.encoders._spline import SplineEncoder
+from knotwork.encoders._transformers import PiecewiseLinearEncoder, SplineEncoder
 from knotwork.knots import PLACEMENTS, Column, Target, complete
 from knotwork.knots._placements import TreePlacement, select_spaced
 from knotwork.training._members import Member, TrainingTable, to_usual_range

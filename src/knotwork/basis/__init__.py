@@ -1,7 +1,7 @@
 """Bases of functions on an interval: exact values and derivatives, no state, no fitting.
 
-`evaluate` and `derivative` take the name of a family of `FAMILIES`. The classes behind the names check their knots once
-and can be kept: `BSpline`, `MSpline`, `ISpline`, `PiecewiseLinear`.
+`evaluate` and `derivative` take the name of a family in `FAMILIES`. To evaluate the same knots repeatedly, keep an
+object of `BSpline`, `MSpline`, `ISpline` or `PiecewiseLinear`, which checks its knots once.
 """
 
 from knotwork.basis._base import EXTRAPOLATIONS, Basis, SplineBasis

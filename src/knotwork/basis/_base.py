@@ -1,8 +1,9 @@
-"""What all bases share: checked knots, the ends of the domain, values outside it, missing values."""
+"""The abstract bases: checks of knots and domain, values outside the domain, missing values."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import frexp, isfinite, ldexp
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,20 +26,20 @@ FloatArray = npt.NDArray[np.float64]
 EXTRAPOLATIONS = {
     "clip": "a value outside the domain is moved to the nearer end",
     "linear": "the basis continues in a straight line, with its value and slope at the end",
-    "error": "a value outside the domain is refused",
+    "error": "a value outside the domain raises an error",
 }
-"""What can happen to values outside the domain."""
+"""The treatments of values outside the domain."""
 
 MIN_GAP = 1e-290
-"""Smallest distance between neighbouring knots, in the unit of `binary_unit`: its reciprocal is finite."""
+"""Smallest distance between neighbouring knots, in the unit of `binary_unit`: its reciprocal is still finite."""
 
 
 def binary_unit(low: float, high: float) -> float:
-    """Return a power of two that brings a width at the limits of float64 away from them, and 1 for any other.
+    """Return a power of two to multiply x by where the width of the domain is near the limits of float64, otherwise 1.
 
     Multiplying by a power of two is exact, so formulas hold to the last bit for domains like ``(-1e308, 1e308)``,
-    whose width overflows, and ``(0, 1e-310)``, whose reciprocal does. Widths are brought to about 2**500 and
-    2**-500, not to 1, so that on a column with an outlier of 1e308 small numbers do not vanish.
+    whose width overflows, and ``(0, 1e-310)``, whose reciprocal does. Widths are scaled to about 2**500 and 2**-500,
+    not to 1, so that small numbers do not underflow on a column with an outlier of 1e308.
 
     Examples
     --------
@@ -55,7 +56,7 @@ def check_domain(domain: object) -> tuple[float, float]:
     """Return the domain as two finite floats, the first smaller than the second."""
     requirement = "be two finite numbers, the first smaller than the second"
     try:
-        low, high = (float(end) for end in domain)  # type: ignore[attr-defined]  # whatever cannot be iterated is refused
+        low, high = (float(end) for end in domain)  # type: ignore[attr-defined]  # the except clause catches the rest
     except (TypeError, ValueError) as error:
         raise argument_error("domain", requirement, domain) from error
     if not (isfinite(low) and isfinite(high) and low < high):
@@ -79,7 +80,7 @@ def check_knots(knots: npt.ArrayLike, domain: tuple[float, float]) -> FloatArray
             "knots",
             f"be strictly increasing and strictly inside the domain ({low!r}, {high!r})",
             array,
-            "Sort them, drop repeated ones, and leave out the ends of the domain.",
+            "Sort them, drop duplicates, and drop the ends of the domain.",
         )
     array.setflags(write=False)
     return array
@@ -87,18 +88,19 @@ def check_knots(knots: npt.ArrayLike, domain: tuple[float, float]) -> FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Basis(ABC):
-    """Functions on an interval, ``size`` of them, given by interior knots.
+    """A set of ``size`` functions on an interval, determined by interior knots.
 
     Parameters
     ----------
     knots : array-like of shape (K,)
-        Interior knots, strictly increasing and strictly inside the domain. None at all is allowed.
+        Interior knots, strictly increasing and strictly inside the domain. May be empty.
     domain : tuple of float
         The two ends. Both belong to the basis.
     """
 
     knots: FloatArray
     domain: tuple[float, float] = (0.0, 1.0)
+    _is_density: ClassVar[bool] = False  # values have the unit 1 / x, as those of M-splines do
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "domain", check_domain(self.domain))
@@ -111,7 +113,7 @@ class Basis(ABC):
 
     @property
     def degree(self) -> int:
-        """Degree of the pieces; 0 for a basis that has no degree to choose."""
+        """Degree of the pieces; 0 for a basis without this parameter."""
         return 0
 
     @abstractmethod
@@ -125,14 +127,14 @@ class Basis(ABC):
     def evaluate(self, x: npt.ArrayLike, extrapolation: str = "clip") -> FloatArray:
         """Return the values of all functions.
 
-        A missing value gives a row of NaN. What happens outside the domain is chosen by `extrapolation`.
+        A missing value gives a row of NaN.
 
         Parameters
         ----------
         x : array-like of shape (...)
-            Where to evaluate.
+            Points to evaluate at.
         extrapolation : {"clip", "linear", "error"}
-            How to treat values outside the domain.
+            Treatment of values outside the domain.
 
         Returns
         -------
@@ -142,10 +144,10 @@ class Basis(ABC):
         return self._evaluate(x, extrapolation)
 
     def encode(self, x: npt.ArrayLike, extrapolation: str = "clip") -> FloatArray:
-        """Return the values that the functions have on the domain scaled to [0, 1]; parameters as for `evaluate`.
+        """Return the values of the functions on the domain scaled to [0, 1]; parameters as for `evaluate`.
 
-        They differ from `evaluate` only for functions with a unit, such as M-splines, whose height depends on the width
-        of the domain.
+        They differ from `evaluate` only for densities such as M-splines, whose height depends on the width of the
+        domain.
         """
         return self._evaluate(x, extrapolation, scaled=True)
 
@@ -158,48 +160,44 @@ class Basis(ABC):
             steps = (x.ravel()[outside] - inside[outside]) * unit
             values[outside] += steps[:, None] * self._slopes(inside[outside] * unit, breaks)
         with np.errstate(over="ignore"):  # an M-spline on a domain narrower than 1e-308 is infinite in float64
-            values *= self._density_unit(breaks[-1] - breaks[0] if scaled else unit)
+            if self._is_density:
+                values *= breaks[-1] - breaks[0] if scaled else unit
         values[np.isnan(inside)] = np.nan
         return values.reshape(*x.shape, self.size)
 
     def derivative(self, x: npt.ArrayLike, extrapolation: str = "clip") -> FloatArray:
         """Return the derivatives of all functions with respect to x.
 
-        At a knot where a derivative jumps it is the one from the right, at the right end the one from the left.
-        Outside, clipped values have derivative zero and linearly continued ones the slope at the end.
-        Parameters and shapes are those of `evaluate`.
+        Where a derivative jumps at a knot, the limit from the right is returned; at the right end, the limit from the
+        left. Outside the domain, clipped values have derivative zero, and linearly extrapolated ones the slope at the
+        end. Parameters and shapes are those of `evaluate`.
         """
         x, inside, unit = self._prepare(x, extrapolation)
         slopes = self._slopes(inside * unit, self._breaks(unit))
         with np.errstate(over="ignore"):
-            slopes *= unit * self._density_unit(unit)
+            slopes *= unit * (unit if self._is_density else 1.0)
         if extrapolation == "clip":
             slopes[x.ravel() != inside] = 0.0
         slopes[np.isnan(inside)] = np.nan
         return slopes.reshape(*x.shape, self.size)
-
-    def _density_unit(self, unit: float) -> float:
-        """Return what a value computed on ``unit * x`` is multiplied by to be one on x."""
-        del unit
-        return 1.0
 
     def _breaks(self, unit: float) -> FloatArray:
         low, high = self.domain
         return np.concatenate(([low], self.knots, [high])) * unit
 
     def _prepare(self, x: npt.ArrayLike, extrapolation: str) -> tuple[FloatArray, FloatArray, float]:
-        """Return x, its values moved into the domain (flat), and the unit of `binary_unit`."""
+        """Return x, x clipped to the domain and flattened, and the factor of `binary_unit`."""
         check_choice(extrapolation, "extrapolation", EXTRAPOLATIONS)
         x = np.asarray(x, dtype=np.float64)
         low, high = self.domain
         inside = np.clip(x.ravel(), low, high)
         if extrapolation != "clip":
-            refused = x[(x < low) | (x > high)] if extrapolation == "error" else x[np.isinf(x)]
-            if refused.size:
+            invalid = x[(x < low) | (x > high)] if extrapolation == "error" else x[np.isinf(x)]
+            if invalid.size:
                 raise argument_error(
                     "x",
                     f"lie inside the domain ({low!r}, {high!r})" if extrapolation == "error" else "be finite",
-                    refused[0],
+                    invalid[0],
                     "Pass extrapolation='clip' to move such values to the nearer end.",
                 )
         return x, inside, binary_unit(low, high)
@@ -207,14 +205,14 @@ class Basis(ABC):
 
 @dataclass(frozen=True, eq=False)
 class SplineBasis(Basis):
-    """A basis of pieces of one degree.
+    """A basis of piecewise polynomials.
 
     Parameters
     ----------
     knots, domain
         As for `Basis`.
     degree : int
-        Degree p >= 0 of the pieces.
+        Degree p >= 0 of the polynomials.
     """
 
     degree: int = 3

@@ -1,4 +1,4 @@
-"""Blocks, the fitted encodings of single columns, and the flat table that the compiled pass reads them from."""
+"""Blocks, which are the fitted encodings of single columns, and the flat table that the compiled code reads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ __all__ = [
     "ANY",
     "CUBIC",
     "MIN_SUPPORT",
-    "PLAIN",
+    "NONE",
     "QUARTIC",
     "RAMP",
     "AffineBlock",
@@ -28,31 +28,23 @@ __all__ = [
     "make_table",
 ]
 
-PLAIN, CUBIC, QUARTIC, RAMP, ANY = 0, 1, 2, 3, 4
-"""Formulas of columns: none that is compiled, the block encodes itself; windows of four cubics (B- and M-splines of
-degree 3), of four quartics (I-splines of degree 3), of one line (PLE), all clipped; and one for everything else."""
+NONE, CUBIC, QUARTIC, RAMP, ANY = 0, 1, 2, 3, 4
+"""Compiled formulas of a column. `NONE`: the block encodes itself; windows of four cubics (B- and M-splines of degree
+3), of four quartics (I-splines of degree 3) and of one line (PLE), all for clipped values; `ANY`: everything else."""
 
 MIN_SUPPORT = 1e-6
-"""Share of the domain that an M-spline's support counts as at least when its height is computed."""
+"""Heights of M-splines are computed as if their support covered at least this share of the domain."""
 
 
 @dataclass(frozen=True, eq=False)
 class BasisBlock:
-    """A column encoded by a basis.
-
-    Parameters
-    ----------
-    basis : Basis
-        The functions.
-    size : int
-        Number of columns; those beyond ``basis.size`` are zero.
-    """
+    """The encoding of a column by a basis, in `size` columns; those beyond ``basis.size`` are zero."""
 
     basis: Basis
     size: int
 
     def encode(self, x: FloatArray, extrapolation: str) -> FloatArray:
-        """Return the columns, of shape (n, size), of values of shape (n,); a missing value is a row of zeros."""
+        """Encode values of shape (n,) into columns of shape (n, size); a missing value gives a row of zeros."""
         out = np.zeros((len(x), self.size))
         out[:, : self.basis.size] = self.basis.encode(x, extrapolation)
         out[np.isnan(x)] = 0.0
@@ -61,15 +53,7 @@ class BasisBlock:
 
 @dataclass(frozen=True, eq=False)
 class AffineBlock:
-    """A column encoded by one scaled value, ``(clip(x, low, high) - shift) / scale``.
-
-    Parameters
-    ----------
-    shift, scale : float
-        What is subtracted, and by what the difference is divided.
-    domain : tuple of float
-        ``(low, high)``; infinite where nothing is clipped.
-    """
+    """The encoding of a column by one number, ``(clip(x, *domain) - shift) / scale``; the domain may be infinite."""
 
     shift: float
     scale: float
@@ -81,7 +65,7 @@ Block = BasisBlock | AffineBlock
 
 
 def block_to_json(block: Block) -> dict[str, Any]:
-    """Return a block as what ``json.dumps`` takes; its numbers are exact."""
+    """Return a block as a dictionary for ``json.dumps``; the numbers are exact."""
     if isinstance(block, AffineBlock):
         return {"shift": block.shift, "scale": block.scale, "domain": list(block.domain)}
     return {
@@ -94,14 +78,7 @@ def block_to_json(block: Block) -> dict[str, Any]:
 
 
 def block_from_json(content: Mapping[str, Any]) -> Block:
-    """Return what `block_to_json` wrote.
-
-    Examples
-    --------
-    >>> block = block_from_json({"family": "ple", "degree": 0, "knots": [0.5], "domain": [0.0, 1.0], "size": 2})
-    >>> block_to_json(block)["knots"]
-    [0.5]
-    """
+    """Return the block that `block_to_json` wrote."""
     domain = content["domain"][0], content["domain"][1]
     if "family" not in content:
         return AffineBlock(content["shift"], content["scale"], domain)
@@ -115,44 +92,44 @@ FORMULAS = {
     (TAILS, 4, True): QUARTIC,
     (TAILS, 1, True): RAMP,
 }
-"""The fast formula for a kind, a degree of the scheme, and whether values outside the domain are clipped."""
+"""The fast formula by kind, degree of the polynomials, and whether values outside the domain are clipped."""
 
 COLUMN = np.dtype(
     [
         ("source", np.int64),  # input column
         ("kind", np.int64),
         ("formula", np.int64),
-        ("degree", np.int64),  # of the polynomials that the functions are between two knots
-        ("window", np.int64),  # number of values that are neither constant zero nor constant one
+        ("degree", np.int64),  # of the polynomials between two knots
+        ("window", np.int64),  # number of functions that are not constant 0 or 1 on an interval
         ("n_knots", np.int64),
         ("size", np.int64),
         ("output", np.int64),  # first output column
-        ("unit", np.float64),  # positions are in this unit: a power of two times x, see `binary_unit`
+        ("unit", np.float64),  # factor of x and of all positions, see `binary_unit`
         ("low", np.float64),
         ("high", np.float64),
         ("clip", np.bool_),  # False: continue in a straight line outside the domain
-        ("knots", np.int64),  # where the interior knots begin in `Table.numbers`
-        ("edges", np.int64),  # there: the window's values at the left and at the right end, then its slopes
+        ("knots", np.int64),  # index of the first interior knot in `Table.numbers`
+        ("edges", np.int64),  # index in `Table.numbers` of values at the left and at the right end, then slopes
         ("piece", np.int64),  # row of the first interval in `Table.pieces`
     ],
     align=True,
 )
-"""What the compiled pass knows of one column."""
+"""One column, as the compiled code reads it."""
 
 
 class Table(NamedTuple):
-    """Blocks laid out for the compiled pass."""
+    """Blocks laid out for the compiled code."""
 
     columns: npt.NDArray[np.void]  # of type COLUMN
     numbers: FloatArray
     pieces: FloatArray  # a row per interval: its left end, the reciprocal of its width, coefficients power by power
     indicator: bool  # every block is followed by a column that is 1 where the value is missing
-    plain: tuple[tuple[int, BasisBlock], ...]  # places and blocks of the columns without compiled code
+    plain: tuple[tuple[int, BasisBlock], ...]  # indices and blocks of the columns without compiled code
     linear: bool  # the functions continue in straight lines outside the domain
 
     @property
     def compiled(self) -> tuple[FloatArray, FloatArray, bool]:
-        """What the compiled pass reads besides the columns."""
+        """The arguments of the compiled functions besides the columns."""
         return self.numbers, self.pieces, self.indicator
 
     @property
@@ -163,21 +140,14 @@ class Table(NamedTuple):
 
 @lru_cache(maxsize=64)
 def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool) -> Table:
-    """Lay out the blocks one after the other; the tables made last are kept.
+    """Lay out blocks, one per column; with ``extrapolation="error"`` the caller has checked that no value is outside.
 
-    Parameters
-    ----------
-    blocks : tuple of Block
-        One per column.
-    extrapolation : {"clip", "linear", "error"}
-        What happens outside the domain; with ``"error"`` the caller has made sure that nothing is outside.
-    indicator : bool
-        Whether each block is followed by an indicator of missing values.
+    The last tables are cached for repeated calls of `transform` with few rows.
 
     Notes
     -----
-    Deviation: heights of M-splines are those on the domain scaled to [0, 1], and a support narrower than
-    `MIN_SUPPORT` of it counts as that wide, so that a column with an outlier of 1e300 does not overflow.
+    Deviation: heights of M-splines are those on the domain scaled to [0, 1], and at most those of a support as wide as
+    `MIN_SUPPORT`, so that a column with an outlier of 1e300 does not overflow.
     """
     linear = extrapolation == "linear"
     rows = [_row(block, linear=linear) for block in blocks]
@@ -185,10 +155,13 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
     shapes = [row.pieces.shape for row in rows if row is not None]
     pieces = np.zeros((sum(length for length, _ in shapes), max((width for _, width in shapes), default=0)))
     numbers: list[FloatArray] = []
+    plain: list[tuple[int, BasisBlock]] = []
     position = piece = 0
     for source, (column, block, row) in enumerate(zip(columns, blocks, rows, strict=True)):
         column["source"], column["size"], column["clip"] = source, block.size, not linear
         if row is None:
+            assert isinstance(block, BasisBlock)
+            plain.append((source, block))
             continue
         column["formula"] = FORMULAS.get((row.kind, row.degree, not linear), ANY)
         column["kind"], column["degree"], column["n_knots"] = row.kind, row.degree, len(row.knots)
@@ -201,12 +174,7 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
         piece += len(row.pieces)
     widths = columns["size"] + int(indicator)
     columns["output"] = np.cumsum(widths) - widths
-    plain = tuple(
-        (place, block)
-        for place, (block, row) in enumerate(zip(blocks, rows, strict=True))
-        if row is None and isinstance(block, BasisBlock)
-    )
-    return Table(columns, np.concatenate([np.empty(0), *numbers]), pieces, indicator, plain, linear)
+    return Table(columns, np.concatenate([np.empty(0), *numbers]), pieces, indicator, tuple(plain), linear)
 
 
 class _Row(NamedTuple):
@@ -214,52 +182,38 @@ class _Row(NamedTuple):
     degree: int
     unit: float
     domain: tuple[float, float]
-    knots: FloatArray
-    edges: FloatArray
     pieces: FloatArray
+    knots: FloatArray = np.empty(0)
+    edges: FloatArray = np.empty(0)
 
 
 def _row(block: Block, *, linear: bool) -> _Row | None:
-    """Return what the compiled pass knows of a block; None of a family without compiled code."""
+    """Return a block as the compiled code needs it, or None for a family without compiled code."""
     if isinstance(block, AffineBlock):
-        return _affine_row(block)
-    kind = family_of(block.basis).kind
-    return None if kind is None else _spline_row(block.basis, kind, linear=linear)
-
-
-def _affine_row(block: AffineBlock) -> _Row:
-    unit = binary_unit(0.0, block.scale)
-    low, high = block.domain
-    piece = np.array([[block.shift * unit, 1.0 / (block.scale * unit)]])
-    return _Row(AFFINE, 0, unit, (low * unit, high * unit), knots=np.empty(0), edges=np.empty(0), pieces=piece)
-
-
-def _spline_row(basis: Basis, kind: int, *, linear: bool) -> _Row:
-    degree = basis.degree
-    scheme = degree + 1 if kind == TAILS else degree
+        unit = binary_unit(0.0, block.scale)
+        low, high = block.domain
+        piece = np.array([[block.shift * unit, 1.0 / (block.scale * unit)]])
+        return _Row(AFFINE, 0, unit, (low * unit, high * unit), piece)
+    basis, kind = block.basis, family_of(block.basis).kind
+    if kind is None:
+        return None
+    scheme = basis.degree + 1 if kind == TAILS else basis.degree
     unit = binary_unit(*basis.domain)
     low, high = (end * unit for end in basis.domain)
     breaks = np.concatenate(([low], basis.knots * unit, [high]))
     weights = np.ones(basis.size)
     if kind == UNIT_AREA:
-        with np.errstate(over="ignore"):  # what overflows is bounded
-            weights = np.minimum((high - low) * heights(breaks, degree), (degree + 1) / MIN_SUPPORT)
-    return _Row(
-        kind,
-        scheme,
-        unit,
-        (low, high),
-        knots=breaks[1:-1],
-        edges=_edges(kind, breaks, degree, weights) if linear else np.empty(0),
-        pieces=_pieces(breaks, kind, scheme, weights),
-    )
+        with np.errstate(over="ignore"):  # an infinite height is bounded by the minimum
+            weights = np.minimum((high - low) * heights(breaks, basis.degree), (basis.degree + 1) / MIN_SUPPORT)
+    edges = _edges(kind, breaks, basis.degree, weights) if linear else np.empty(0)
+    return _Row(kind, scheme, unit, (low, high), _pieces(breaks, kind, scheme, weights), breaks[1:-1], edges)
 
 
 def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> FloatArray:
-    """For each interval: left end, reciprocal of the width, and the polynomials of the functions that vary there.
+    """Return a row per interval: left end, reciprocal of the width, and polynomials of the functions that vary there.
 
-    This is the triangular scheme of `local_bsplines` run once for all values of an interval, on polynomials in
-    ``v = (x - left end) / width``: column ``2 + power * window + r`` has the coefficient of function r.
+    This is the triangular scheme of `local_bsplines`, on polynomials in ``v = (x - left end) / width`` in place of
+    values: column ``2 + power * window + r`` has the coefficient of function r.
     """
     interval, start, width = np.arange(len(breaks) - 1), breaks[:-1], np.diff(breaks)
     t = np.pad(breaks, max(degree - 1, 0), mode="edge")
@@ -286,7 +240,7 @@ def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> 
 
 
 def _edges(kind: int, breaks: FloatArray, degree: int, weights: FloatArray) -> FloatArray:
-    """Values and slopes of the first degree + 1 functions at the left end and of the last at the right end."""
+    """Return values and slopes of the first degree + 1 functions at the left end, and of the last at the right end."""
     ends = breaks[[0, -1]]
     if kind == TAILS:
         values = np.array([np.zeros(len(weights)), np.ones(len(weights))])

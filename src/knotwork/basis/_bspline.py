@@ -1,8 +1,8 @@
-"""B-splines: the basis that carries the mathematics of the whole library.
+"""B-splines: all other families are computed from them.
 
-Let ``low < k_1 < ... < k_K < high`` be the ends of the
-domain and the K interior knots, and let t be the *clamped* sequence: the same numbers with both ends repeated
-p + 1 times. There are m = K + p + 1 B-splines of degree p, defined by the recursion of Cox and de Boor
+Let ``low < k_1 < ... < k_K < high`` be the ends of the domain and the K interior knots, and let t be the *clamped*
+sequence: the same numbers with both ends repeated p + 1 times. There are m = K + p + 1 B-splines of degree p, defined
+by the recursion of Cox and de Boor
 
     B_l^0(x) = 1 if t_l <= x < t_(l+1), else 0                      (the last interval is closed on the right)
 
@@ -11,9 +11,9 @@ p + 1 times. There are m = K + p + 1 B-splines of degree p, defined by the recur
                t_(l+q) - t_l                t_(l+q+1) - t_(l+1)
 
 If i of the interior knots are <= x, all B-splines are zero at x except those with index i, ..., i + p, and these
-need only the p knots on either side of x. `local_bsplines` computes just them, by the triangular scheme: start
-with the one function of degree 0 and apply the recursion degree by degree, each value giving a share to its left
-and a share to its right neighbour. No denominator can vanish, for each of them spans the interval around x.
+depend only on the p knots on either side of x. `local_bsplines` computes these p + 1 values by the triangular scheme:
+it starts with the one function of degree 0 and applies the recursion degree by degree; each value of degree q - 1 adds
+a share to two values of degree q. No denominator is zero, because each spans the interval around x.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ __all__ = ["BSpline", "bspline_slopes", "bspline_values", "local_bsplines", "pla
 
 
 def local_bsplines(x: FloatArray, breaks: FloatArray, degree: int) -> tuple[npt.NDArray[np.intp], FloatArray]:
-    """Return the degree + 1 B-splines that can differ from zero, and where they stand.
+    """Return the degree + 1 B-splines that can differ from zero, and the index of the first.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def local_bsplines(x: FloatArray, breaks: FloatArray, degree: int) -> tuple[npt.
     Returns
     -------
     interval : ndarray of shape (n,)
-        i, the number of interior knots <= x: the index of the first of the functions.
+        i, the number of interior knots <= x, which is also the index of the first function.
     values : ndarray of shape (n, degree + 1)
         ``B_i(x), ..., B_(i+p)(x)``.
 
@@ -53,7 +53,7 @@ def local_bsplines(x: FloatArray, breaks: FloatArray, degree: int) -> tuple[npt.
            [0. , 1. ]]))
     """
     interval = np.searchsorted(breaks[1:-1], x, side="right")
-    t = np.pad(breaks, max(degree - 1, 0), mode="edge")  # the clamped sequence, as far as it is touched
+    t = np.pad(breaks, max(degree - 1, 0), mode="edge")  # the part of the clamped sequence that is read
     first = interval + max(degree - 1, 0)  # t[first] <= x <= t[first + 1]
     values = np.zeros((x.size, degree + 1))
     values[:, 0] = 1.0
@@ -86,6 +86,7 @@ def bspline_slopes(x: FloatArray, breaks: FloatArray, degree: int) -> FloatArray
     if degree == 0:
         return np.zeros((x.size, len(breaks) - 1))
     t = np.pad(breaks, degree - 1, mode="edge")
+    # Every B-spline of degree p - 1 adds one term to two neighbouring slopes, with opposite signs.
     flux = degree * bspline_values(x, breaks, degree - 1) / (t[degree:] - t[:-degree])
     return np.pad(flux, ((0, 0), (1, 0))) - np.pad(flux, ((0, 0), (0, 1)))
 
@@ -95,7 +96,7 @@ def bspline_slopes(x: FloatArray, breaks: FloatArray, degree: int) -> FloatArray
 class BSpline(SplineBasis):
     """Clamped B-splines of any degree.
 
-    They are non-negative, sum to one on the whole domain, ends included, and each is zero outside degree + 1
+    They are non-negative and sum to one on the whole domain, ends included. Each is zero outside degree + 1
     neighbouring intervals.
 
     Parameters
@@ -105,8 +106,8 @@ class BSpline(SplineBasis):
 
     Notes
     -----
-    The values are defined at the head of this module. The derivative of ``B_l^p`` is
-    ``p B_l^(p-1) / (t_(l+p) - t_l) - p B_(l+1)^(p-1) / (t_(l+p+1) - t_(l+1))``.
+    The recursion of Cox and de Boor defines the values, see the head of `knotwork/basis/_bspline.py`. The derivative of
+    ``B_l^p`` is ``p B_l^(p-1) / (t_(l+p) - t_l) - p B_(l+1)^(p-1) / (t_(l+p+1) - t_(l+1))``.
 
     Examples
     --------

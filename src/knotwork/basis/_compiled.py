@@ -1,7 +1,7 @@
-"""The compiled pass over a table of values: one visit per value, straight into the output.
+"""Compiled encoding of a table of values, in one pass, directly into the output.
 
-`encode_dense` and `encode_sparse` compute what the definitions in this package compute, and are tested against
-them. Rows are shared out to threads; the compiled code holds no lock, so the threads run at the same time.
+`encode_dense` and `encode_sparse` are faster versions of the definitions in this package, and are tested against them.
+Threads share the rows; the compiled code releases the GIL, so that they run in parallel.
 """
 
 from collections.abc import Callable
@@ -13,30 +13,30 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from knotwork.basis._blocks import CUBIC, PLAIN, QUARTIC, RAMP, Table
+from knotwork.basis._blocks import CUBIC, NONE, QUARTIC, RAMP, Table
 from knotwork.basis._families import AFFINE, TAILS
 
 __all__ = ["compiled", "encode_dense", "encode_sparse"]
 
 VALUES_PER_CHUNK = 1 << 17
-"""Values converted to float64 and encoded by one call: enough to hide the cost of the call, 1 MiB per thread."""
+"""Values that one call converts to float64 and encodes: enough to hide the cost of the call, 1 MiB per thread."""
 
 TILE = 128
 """Rows that are encoded together, column by column, before they are written row by row."""
 
 MOST_COUNTED = 64
-"""Up to this many knots, counting those <= x is faster than a binary search."""
+"""Up to this number of knots, counting those <= x is faster than a binary search."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(**options: Any) -> Callable[[F], F]:
-    """Compile, and keep the result on disk where there is a folder to write to."""
+    """Compile a function by numba, and cache the result on disk if a folder is writable."""
 
     def decorate(function: F) -> F:
         try:
             return numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]  # numba has no types
-        except RuntimeError:  # numba found no folder for its cache
+        except RuntimeError:  # no folder for numba's cache is writable
             return numba.njit(nogil=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]  # numba has no types
 
     return decorate
@@ -44,10 +44,10 @@ def compiled(**options: Any) -> Callable[[F], F]:
 
 @compiled()
 def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
-    """For some rows of a column, fill the value moved into the domain, and the number of interior knots <= it.
+    """Fill, for some rows of a column, the value clipped to the domain and the number of interior knots <= it.
 
-    Knots are counted one after the other, each for all rows at once: the inner loop has no branch and runs on
-    vectors. For many knots, a binary search per row is cheaper.
+    The loop over knots is the outer one, so that the inner one has no branch and is vectorised. For many knots, a
+    binary search per row is cheaper.
     """
     j, unit, low, high, n_knots = column.source, column.unit, column.low, column.high, column.n_knots
     start = column.knots
@@ -75,7 +75,7 @@ def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
 
 @compiled()
 def _fill_cubics(n_rows, piece, pieces, inside, intervals, windows):
-    """Fill windows of four cubic polynomials: the inner loop is one vector operation."""
+    """Fill windows of four cubic polynomials; the inner loop is one vector operation."""
     for i in range(n_rows):
         k = piece + intervals[i]
         v = (inside[i] - pieces[k, 0]) * pieces[k, 1]
@@ -123,7 +123,7 @@ def _fill_any(n_rows, column, pieces, inside, intervals, windows):
 
 @compiled()
 def _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows):
-    """Continue splines outside the domain in straight lines, and keep all values within the output's type."""
+    """Continue splines in straight lines outside the domain, and clip all values to the range of the output's type."""
     length = column.window
     for i in range(n_rows):
         beyond = X[first_row + i, column.source] * column.unit - inside[i]
@@ -142,7 +142,8 @@ def _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows):
 def _encode_tile(formula, X, first_row, n_rows, columns, numbers, pieces, scratch, largest):
     """Fill the intervals and windows of some rows of all columns.
 
-    `formula` is a tuple of that length: a length is known to the compiler, which then compiles that branch alone.
+    The formula is passed as the length of the tuple `formula`: the length is part of the tuple's type, so that numba
+    compiles only the branch that is taken.
     """
     inside, all_intervals, all_windows = scratch
     for c in range(len(columns)):
@@ -161,7 +162,7 @@ def _encode_tile(formula, X, first_row, n_rows, columns, numbers, pieces, scratc
 
 @compiled(inline="always")
 def _write_ones(out, i, first, n):
-    """Write n ones, eight at a time, the last eight over others where n is no multiple."""
+    """Write n ones, eight at a time; the last eight overlap the others if n is not a multiple of eight."""
     if n < 8:
         for k in range(n):
             out[i, first + k] = 1.0
@@ -175,7 +176,7 @@ def _write_ones(out, i, first, n):
 
 @compiled()
 def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, out):
-    """Write everything that differs from zero into `out`, which holds zeros."""
+    """Write all entries that differ from zero into `out`, which holds zeros."""
     _, intervals, windows = scratch
     for tile in range(0, X.shape[0], TILE):
         n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
@@ -191,7 +192,7 @@ def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, ou
                 if column.kind == TAILS:
                     _write_ones(out, tile + i, output, interval)
                 if len(formula) == CUBIC or len(formula) == QUARTIC:
-                    for r in range(4):  # a length that the compiler knows: one vector
+                    for r in range(4):  # the compiler knows the length and writes one vector
                         out[tile + i, output + interval + r] = windows[c, i, r]
                 else:
                     for r in range(column.window):
@@ -219,7 +220,7 @@ def _count(X, columns, numbers, pieces, indicator, scratch, counts):
 
 @compiled()
 def _sparse(formula, X, columns, numbers, pieces, indicator, scratch, largest, entries, indices, data):
-    """Write the entries of each row from ``entries[row]`` on, and return how many of them are zero."""
+    """Write the entries of each row, beginning at ``entries[row]``, and return how many of them are zero."""
     _, intervals, windows = scratch
     zeros = 0
     for tile in range(0, X.shape[0], TILE):
@@ -253,30 +254,16 @@ def _sparse(formula, X, columns, numbers, pieces, indicator, scratch, largest, e
 def encode_dense(
     X: npt.NDArray[Any], table: Table, *, dtype: npt.DTypeLike = np.float32, n_threads: int = 1
 ) -> npt.NDArray[Any]:
-    """Encode a table of numbers into a dense array.
+    """Encode numbers of shape (n, d) into a dense array of shape (n, table.width); NaN gives a block of zeros.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Numbers of any type and memory order; NaN is missing and gives a block of zeros.
-    table : Table
-        The blocks of the d columns.
-    dtype : {float32, float64}
-        Type of the output. Arithmetic is in float64 either way.
-    n_threads : int
-        Threads to share the rows out to.
-
-    Returns
-    -------
-    ndarray of shape (n, sum of block sizes)
-        The blocks side by side.
+    X may have any type and memory order. Arithmetic is always in float64.
     """
-    out = np.zeros((X.shape[0], table.width), dtype=dtype)  # fresh pages are zero: nothing is written twice
+    out = np.zeros((X.shape[0], table.width), dtype=dtype)  # zeroed pages of the system: nothing is written twice
     largest = float(np.finfo(out.dtype).max)
     groups = [
         (int(formula), table.columns[table.columns["formula"] == formula])
         for formula in np.unique(table.columns["formula"])
-        if formula != PLAIN
+        if formula != NONE
     ]
 
     def encode(rows: slice) -> None:
@@ -292,9 +279,9 @@ def encode_dense(
 def encode_sparse(
     X: npt.NDArray[Any], table: Table, *, dtype: npt.DTypeLike = np.float32, n_threads: int = 1
 ) -> sparse.csr_array:
-    """Encode a table of numbers into a CSR array without ever holding a dense one; parameters as in `encode_dense`.
+    """Encode numbers into a CSR array without a dense one of the same size; parameters as in `encode_dense`.
 
-    With blocks that have no compiled code, a chunk of rows at a time is dense.
+    If a block has no compiled code, chunks of rows are encoded densely.
     """
     n_rows = X.shape[0]
     if table.plain:
@@ -313,26 +300,16 @@ def encode_sparse(
     data = np.empty(starts[-1], dtype=dtype)
     largest = float(np.finfo(data.dtype).max)
     entries = starts[:-1].copy()
-    changes = np.flatnonzero(np.diff(table.columns["formula"])) + 1  # the entries of a row stand in order of columns
+    # Entries of a row are written in the order of columns, so only neighbouring columns of one formula share a call.
+    changes = np.flatnonzero(np.diff(table.columns["formula"])) + 1
     runs = [(int(part["formula"][0]), part) for part in np.split(table.columns, changes)]
     zeros: list[int] = []
 
     def encode(rows: slice) -> None:
-        values = _as_float64(X[rows])
+        values, output = _as_float64(X[rows]), (entries[rows], indices, data)
         for formula, columns in runs:
-            zeros.append(
-                _sparse(
-                    (0,) * formula,
-                    values,
-                    columns,
-                    *table.compiled,
-                    _scratch(table),
-                    largest,
-                    entries[rows],
-                    indices,
-                    data,
-                )
-            )
+            n_zeros = _sparse((0,) * formula, values, columns, *table.compiled, _scratch(table), largest, *output)
+            zeros.append(n_zeros)
 
     _over_rows(encode, X.shape, n_threads)
     encoded = sparse.csr_array((data, indices, starts.astype(index_type)), shape=(n_rows, table.width))
@@ -343,17 +320,17 @@ def encode_sparse(
 
 
 def _encode_plain(values: npt.NDArray[np.float64], table: Table, largest: float, out: npt.NDArray[Any]) -> None:
-    """Write the blocks that have no compiled code, each by its own basis."""
-    for place, block in table.plain:
-        first = int(table.columns["output"][place])
-        encoded = block.encode(values[:, place], "linear" if table.linear else "clip")
+    """Write the blocks that have no compiled code."""
+    for index, block in table.plain:
+        first = int(table.columns["output"][index])
+        encoded = block.encode(values[:, index], "linear" if table.linear else "clip")
         out[:, first : first + block.size] = np.clip(encoded, -largest, largest)
         if table.indicator:
-            out[:, first + block.size] = np.isnan(values[:, place])
+            out[:, first + block.size] = np.isnan(values[:, index])
 
 
 def _scratch(table: Table) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Room of a thread's own for a tile: values inside the domain, intervals, windows."""
+    """Return scratch arrays for the tiles of one thread: values inside the domain, intervals, windows."""
     n_columns, longest = len(table.columns), int(table.columns["window"].max(initial=0))
     return np.empty(TILE), np.empty((n_columns, TILE), dtype=np.int64), np.empty((n_columns, TILE, longest))
 
@@ -363,7 +340,7 @@ def _as_float64(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 
 def _over_rows(work: Callable[[slice], None], shape: tuple[int, ...], n_threads: int) -> None:
-    """Call `work` on slices that cover all rows, in several threads if there is enough to do."""
+    """Call `work` on slices that cover all rows, in several threads if there is more than one slice."""
     slices = _slices(shape)
     if n_threads == 1 or len(slices) < 2:
         for rows in slices:
@@ -375,7 +352,7 @@ def _over_rows(work: Callable[[slice], None], shape: tuple[int, ...], n_threads:
 
 
 def _slices(shape: tuple[int, ...]) -> list[slice]:
-    """Return slices of so many rows that each has about `VALUES_PER_CHUNK` values; one even where there are no rows."""
+    """Return slices of about `VALUES_PER_CHUNK` values each, and an empty one for a table without rows."""
     n_rows, n_columns = shape
     chunk = max(VALUES_PER_CHUNK // max(n_columns, 1), 1)
     return [slice(start, min(start + chunk, n_rows)) for start in range(0, max(n_rows, 1), chunk)]

@@ -1,7 +1,4 @@
-"""The families of bases: M-splines, I-splines and piecewise-linear ramps beside B-splines, and the registry of all.
-
-`FAMILIES` has every trait of a family that other code asks for; `make_basis`, `evaluate` and `derivative` take a name.
-"""
+"""M-splines, I-splines and piecewise-linear ramps, and the registry `FAMILIES` of all families."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,25 +32,16 @@ __all__ = [
 ]
 
 PLAIN, AFFINE, LOCAL, UNIT_AREA, TAILS, NORMALISED = -2, -1, 0, 1, 2, 3
-"""Kinds of rows, here and in the torch layers: those of a family without compiled code; one scaled value; B-splines;
-B-splines times their height; ones, and sums of the B-splines beyond each; and B-splines times their height with the
-columns of a feature brought to mean 0 and variance 1. Saved models hold these numbers."""
+"""Kinds of blocks of columns, here and in the torch layers. `PLAIN`: no compiled code; `AFFINE`: one scaled value;
+`LOCAL`: B-splines; `UNIT_AREA`: B-splines times their heights; `TAILS`: ones, then sums of the B-splines that follow;
+`NORMALISED`: as `UNIT_AREA`, then scaled to mean 0 and variance 1 over the columns of a feature. Saved models contain
+these numbers."""
 
 
 def heights(breaks: FloatArray, degree: int) -> FloatArray:
-    """Return ``(degree + 1) / (t_(l+degree+1) - t_l)``, by which B_l is multiplied to integrate to one.
+    """Return the factors ``(degree + 1) / (t_(l+degree+1) - t_l)`` with which B_l integrates to one.
 
-    Parameters
-    ----------
-    breaks : ndarray of shape (K + 2,)
-        ``[low, k_1, ..., k_K, high]``; t is the clamped sequence.
-    degree : int
-        Degree of the B-splines.
-
-    Examples
-    --------
-    >>> heights(np.array([0.0, 0.5, 1.0]), degree=1)
-    array([4., 2., 4.])
+    ``breaks = [low, k_1, ..., k_K, high]``, and t is the clamped sequence.
     """
     t = np.pad(breaks, degree, mode="edge")
     return (degree + 1) / (t[degree + 1 :] - t[: -degree - 1])
@@ -71,8 +59,8 @@ class MSpline(SplineBasis):
 
     Notes
     -----
-    ``M_l = (p + 1) / (t_(l+p+1) - t_l) B_l`` with the B-splines and the clamped sequence t of
-    `knotwork.basis._bspline`. M-splines carry the unit 1 / x: halve the domain and they double.
+    ``M_l = (p + 1) / (t_(l+p+1) - t_l) B_l`` with the B-splines ``B_l`` and the clamped sequence t of `BSpline`.
+    M-splines have the unit 1 / x: on a domain half as wide they are twice as high.
 
     Examples
     --------
@@ -81,8 +69,7 @@ class MSpline(SplineBasis):
            [0., 2.]])
     """
 
-    def _density_unit(self, unit: float) -> float:
-        return unit
+    _is_density = True
 
     def _values(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
         return bspline_values(x, breaks, self.degree) * heights(breaks, self.degree)
@@ -94,10 +81,10 @@ class MSpline(SplineBasis):
 @final
 @dataclass(frozen=True, eq=False)
 class ISpline(SplineBasis):
-    """Clamped I-splines: the integral of each M-spline of degree `degree`, from the left end to x.
+    """Clamped I-splines: the integrals of the M-splines of degree `degree` from the left end to x.
 
     Each function rises from exactly 0 at the left end to exactly 1 at the right end. At any x the first functions
-    are 1, then come at most degree + 1 values in between, and the others are 0.
+    are 1, the next at most degree + 1 lie between 0 and 1, and the others are 0.
 
     Parameters
     ----------
@@ -112,7 +99,7 @@ class ISpline(SplineBasis):
 
         I_l^p(x) = sum over j > l of B_j^(p+1)(x),      l = 0, ..., m - 1,  j = 0, ..., m.
 
-    So the derivative is ``M_l^p``, and `ISpline` of degree 0 is `PiecewiseLinear`.
+    The derivative is ``M_l^p``. An `ISpline` of degree 0 equals `PiecewiseLinear`.
 
     Examples
     --------
@@ -137,7 +124,7 @@ class ISpline(SplineBasis):
 @final
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinear(Basis):
-    """Ramps of Gorishniy et al. (2022): each bin's function rises from 0 at its left to 1 at its right edge.
+    """Ramps of Gorishniy et al. (2022): the function of a bin rises from 0 at its left edge to 1 at its right edge.
 
     Parameters
     ----------
@@ -175,28 +162,28 @@ class PiecewiseLinear(Basis):
 
 @dataclass(frozen=True)
 class Family:
-    """A family of bases, with every trait that other code asks for.
+    """A family of bases with all its traits.
 
     Parameters
     ----------
     basis : type
         The subclass of `Basis`.
     label : str
-        What readers of reports see, such as ``"B-splines"``.
+        Name in reports, such as ``"B-splines"``.
     short : str
-        What names of methods begin with, such as ``"BS"``.
+        Beginning of the names of methods, such as ``"BS"``.
     kind : int or None, default=None
-        Kind of rows for compiled code, such as `LOCAL`; None without compiled code: the encoder evaluates the basis
-        itself, and layers run `function`.
+        Compiled formula, one of the built-in ones. None without compiled code: encoders then evaluate the basis, and
+        layers call `function`.
     normalised : bool, default=False
-        Whether rows are brought to mean 0 and variance 1 where knots are learned.
+        Whether blocks are scaled to mean 0 and variance 1 where knots are learned.
     with_placements : bool, default=True
-        Whether `SplineEncoder` takes the family and every placement gives a method, as in ``"BS-Q"``. The
-        piecewise-linear family has an encoder and methods of its own.
+        Whether `SplineEncoder` accepts the family, and every placement gives a method, as in ``"BS-Q"``. False for the
+        piecewise-linear family, which has a separate encoder.
     function : callable or None, default=None
         The functions in plain torch, for layers: ``function(x, breaks, n_knots, *, degree, size)`` with x of shape
         (G, B, F) in [0, 1], breaks (G, F, K + 2) as ``[0, knots, 1]`` padded with ones, and n_knots (G, F) returns
-        (G, B, F, size). Not needed with a `kind`.
+        (G, B, F, size). Not used with a `kind`.
     """
 
     basis: type[Basis]
@@ -211,27 +198,27 @@ class Family:
         if not (isinstance(self.basis, type) and issubclass(self.basis, Basis)):
             raise argument_error("basis", "be a subclass of knotwork.basis.Basis", self.basis)
         if not (isinstance(self.short, str) and self.short.isalnum()):
-            raise argument_error("short", "be letters and digits, for names of methods begin with it", self.short)
+            raise argument_error("short", "be letters and digits", self.short, "Names of methods begin with it.")
         if self.normalised and self.kind is None:
-            raise argument_error("normalised", "be False without compiled code", True, "Normalise in the function.")
+            raise argument_error("normalised", "be False if kind is None", True, "Normalise in `function` instead.")
 
     @property
     def suffix(self) -> str:
-        """What output columns are named by: ``"bs"`` in ``age_bs0``."""
+        """Part of the names of output columns: ``"bs"`` in ``age_bs0``."""
         return self.short.lower()
 
     @property
     def has_degree(self) -> bool:
-        """Whether the degree of the pieces can be chosen."""
+        """Whether the basis has a degree."""
         return issubclass(self.basis, SplineBasis)
 
     def make(self, knots: npt.ArrayLike, *, degree: int = 3, domain: tuple[float, float] = (0.0, 1.0)) -> Basis:
-        """Return the basis on given knots; the degree is not used by a family that has none."""
+        """Return the basis on given knots; a family without a degree ignores it."""
         kind: Any = self.basis
         return kind(knots, domain, degree) if self.has_degree else kind(knots, domain)  # type: ignore[no-any-return]
 
     def smallest_size(self, degree: int) -> int:
-        """Return the number of functions without any knot; every knot adds one."""
+        """Return the number of functions of a basis without knots; every knot adds one."""
         return self.make((), degree=degree).size
 
 
@@ -241,22 +228,19 @@ FAMILIES: dict[str, Family] = {
     "mspline": Family(MSpline, "M-splines", "MS", UNIT_AREA, normalised=True),
     "ple": Family(PiecewiseLinear, "PLE", "PLE", TAILS, with_placements=False),
 }
-"""The families by name. An entry that is added serves everywhere a family can be named."""
+"""The families by name. An entry that you add is accepted wherever a family can be named."""
 
 
 def family_name(basis: Basis) -> str:
-    """Return the name of a basis's family in `FAMILIES`.
-
-    Examples
-    --------
-    >>> family_name(ISpline([0.5]))
-    'ispline'
-    """
+    """Return the name in `FAMILIES` of the family of a basis."""
     for name, family in FAMILIES.items():
         if family.basis is type(basis):
             return name
     raise argument_error(
-        "basis", "be of a registered family", basis, f"Add one for {type(basis).__name__} to knotwork.basis.FAMILIES."
+        "basis",
+        "belong to a registered family",
+        basis,
+        f"Add a Family with basis={type(basis).__name__} to knotwork.basis.FAMILIES.",
     )
 
 
@@ -283,7 +267,7 @@ def make_basis(
     knots : array-like of shape (K,)
         Interior knots, strictly increasing and strictly inside the domain.
     degree : int
-        Degree of the pieces, at least 0. Piecewise-linear encoding has none: ``"ple"`` takes any and uses none.
+        Degree of the polynomials, at least 0; ignored by ``"ple"``.
     domain : tuple of float
         The two ends.
 
@@ -304,7 +288,7 @@ def evaluate(
     domain: tuple[float, float] = (0.0, 1.0),
     extrapolation: str = "clip",
 ) -> FloatArray:
-    """Return the values of all functions of a basis: the definition that every faster path is tested against.
+    """Return the values of all functions of a basis: the definition that every faster path is compared with.
 
     Both ends of the domain belong to the basis. A missing value gives a row of NaN.
 
@@ -313,15 +297,15 @@ def evaluate(
     family : str
         A name of `FAMILIES`.
     x : array-like of shape (...)
-        Where to evaluate.
+        Points to evaluate at.
     knots : array-like of shape (K,)
         Interior knots, strictly increasing and strictly inside the domain.
     degree : int
-        Degree of the pieces, at least 0; not used by ``"ple"``.
+        Degree of the polynomials, at least 0; ignored by ``"ple"``.
     domain : tuple of float
         The two ends.
     extrapolation : {"clip", "linear", "error"}
-        What to do outside the domain.
+        Treatment of values outside the domain: move them to the nearer end, continue in a straight line, or raise.
 
     Returns
     -------
@@ -349,7 +333,7 @@ def derivative(
 ) -> FloatArray:
     """Return the derivatives of all functions with respect to x.
 
-    At a knot where a derivative jumps it is the one from the right, at the right end the one from the left.
+    Where a derivative jumps at a knot, the limit from the right is returned; at the right end, the limit from the left.
     Parameters and shapes are those of `evaluate`.
 
     Examples

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from knotwork.compare._source import Source
-from knotwork.encoders._spline import SplineEncoder
+from knotwork.encoders._transformers import SplineEncoder
 from knotwork.estimators._estimators import TabularClassifier
 from knotwork.knots import PLACEMENTS
 from knotwork.knots._placements import placement_traits

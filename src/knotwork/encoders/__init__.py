@@ -1,10 +1,7 @@
 """Encoders: scikit-learn transformers that turn numerical columns into blocks of columns."""
 
-from knotwork.encoders._methods import METHOD_TABLE, METHODS, Encoding, Method, make_encoder
-from knotwork.encoders._per_feature import PerFeatureEncoder
-from knotwork.encoders._piecewise import PiecewiseLinearEncoder
-from knotwork.encoders._scalar import ScalarEncoder
-from knotwork.encoders._spline import SplineEncoder
+from knotwork.encoders._methods import METHOD_TABLE, METHODS, Encoding, Method, PerFeatureEncoder, make_encoder
+from knotwork.encoders._transformers import PiecewiseLinearEncoder, ScalarEncoder, SplineEncoder
 
 __all__ = [
     "METHODS",

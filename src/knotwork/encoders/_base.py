@@ -1,4 +1,4 @@
-"""What all encoders share: reading tables, fitting columns in parallel, and the compiled transform."""
+"""The abstract encoder: reading tables, fitting columns in parallel, and the compiled transform."""
 
 import os
 from abc import ABC, abstractmethod
@@ -21,21 +21,16 @@ from knotwork.knots import TASKS, Column, QuantileSketch, Target
 __all__ = ["MISSING", "Encoder", "count_threads"]
 
 MISSING = {
-    "zeros": "a missing value is a block of zeros",
+    "zeros": "a missing value gives a block of zeros",
     "indicator": "the same, and each block has one more column, which is 1 where the value is missing",
-    "error": "missing and infinite values are refused",
+    "error": "missing and infinite values raise an error",
 }
 
 
 def count_threads(n_jobs: int | None) -> int:
     """Return the number of threads: all available cores for None, counted from the end if negative, as in joblib.
 
-    A worker of joblib counts only the cores that joblib leaves to it.
-
-    Examples
-    --------
-    >>> count_threads(3)
-    3
+    In a worker process of joblib, the available cores are those that joblib assigns to it by ``NUMBA_NUM_THREADS``.
     """
     limit = os.environ.get("NUMBA_NUM_THREADS", "")
     cores = min(_cores(), int(limit)) if limit.isdigit() and int(limit) else _cores()
@@ -53,9 +48,9 @@ def _cores() -> int:
 
 
 class Encoder(TransformerMixin, BaseEstimator, ABC):
-    """A transformer that encodes every numerical column by a block of columns, fitted for that column alone.
+    """A transformer that encodes each numerical column by a block of columns, fitted on that column alone.
 
-    Subclasses name their parameters, which include those that are read here, and say how a column is fitted.
+    Subclasses define their parameters, which include those below, and how a column is fitted.
     """
 
     extrapolation: str
@@ -75,11 +70,11 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def check_settings(self) -> None:
-        """Raise an error where a parameter is not valid, without any data."""
+        """Raise an error if a parameter is not valid."""
 
     @abstractmethod
     def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
-        """Return the encoding of one column, as `fit` makes it; the encoder itself is not changed.
+        """Return the fitted encoding of one column; the encoder itself is not changed.
 
         Parameters
         ----------
@@ -90,44 +85,44 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         seed : int
             Random seed of the column.
         index : int
-            Place of the column in the table, which counts where columns have encoders of their own.
+            Index of the column in the table, used if columns have different encoders.
         """
 
     @abstractmethod
     def _suffixes(self, index: int, block: Block) -> list[str]:
-        """Return what is appended to a column's name to name the columns of its block."""
+        """Return the suffixes that a column's name gets in the names of the columns of its block."""
 
     def _check_columns(self) -> None:
-        """Check what the parameters say of columns, whose names and number are now known."""
+        """Check parameters that name columns, once the columns of the table are known."""
 
     @property
     def knots_(self) -> list[FloatArray]:
-        """Interior knots of each column, in its own units; none where a column is only scaled."""
+        """Interior knots of each column, in the units of the column; empty for a scaling."""
         check_is_fitted(self)
         return [block.basis.knots if isinstance(block, BasisBlock) else np.empty(0) for block in self.blocks_]
 
     @property
     def domain_(self) -> FloatArray:
-        """Ends of each column's range, of shape (n_features, 2); infinite where a column is scaled without one."""
+        """Ends of the range of each column, of shape (n_features, 2); infinite for standard scaling."""
         check_is_fitted(self)
         return np.array([_domain(block) for block in self.blocks_])
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit every column.
 
-        Missing values are left out. A constant column, one with two values, or one that is all missing is fitted
-        like any other. Infinite values are refused, with the name of the column.
+        Missing values are ignored. A constant column, one with two values, and one without any value are fitted like
+        any other. Infinite values raise an error that names the column.
 
         Parameters
         ----------
         X : table of shape (n, d), or iterator of such tables
-            Numbers as a NumPy array, a pandas, polars or pyarrow frame. From an iterator of batches, such as
-            ``pyarrow.parquet.ParquetFile(path).iter_batches()``, uniform and quantile knots are fitted in bounded
-            memory.
+            Numbers as a NumPy array, or as a pandas, polars or pyarrow table. An iterator of batches, such as
+            ``pyarrow.parquet.ParquetFile(path).iter_batches()``, is read in bounded memory, for uniform and quantile
+            knots only.
         y : array-like of shape (n,), optional
             The target, needed by supervised placements.
         sample_weight : array-like of shape (n,), optional
-            Weights of the rows; a weight of zero leaves a row out, a weight of two counts it twice.
+            Weights of the rows; a row of weight zero is ignored, and weight two is the same as two equal rows.
 
         Returns
         -------
@@ -162,11 +157,10 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         ndarray or csr_array of shape (n, sum of block sizes)
-            The blocks of the columns, one after the other; a frame after ``set_output(transform="pandas")`` or
+            The blocks of the columns, one after the other; a data frame after ``set_output(transform="pandas")`` or
             ``"polars"``.
         """
-        # Compiling takes a moment and importing the compiler half a second: only those who transform wait for it.
-        from knotwork.basis._compiled import encode_dense, encode_sparse  # noqa: PLC0415 - as said above
+        from knotwork.basis._compiled import encode_dense, encode_sparse  # noqa: PLC0415 - numba takes half a second to load
 
         check_is_fitted(self)
         self._check_all()
@@ -185,7 +179,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             Names of the columns; by default those seen in `fit`, or ``x0``, ``x1``, ...
         """
         check_is_fitted(self)
-        # The mixin that scikit-learn has for this is for transformers that keep one column per feature.
+        # scikit-learn's mixins for feature names do not fit blocks of several columns per feature.
         names = _check_feature_names_in(self, input_features)
         ends = ["_missing"] if self.missing == "indicator" else []
         return np.array(
@@ -207,16 +201,16 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             check_choice(self.task, "task", TASKS)
         check_bool(self.sparse_output, "sparse_output")
         try:
-            known = np.dtype(self.dtype) in (np.dtype(np.float32), np.dtype(np.float64))
+            valid = np.dtype(self.dtype) in (np.dtype(np.float32), np.dtype(np.float64))
         except TypeError:
-            known = False
-        if not known:
+            valid = False
+        if not valid:
             raise argument_error("dtype", "be float32 or float64", self.dtype)
         count_threads(self.n_jobs)
         self.check_settings()
 
     def _read(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
-        """Return the numbers of a table, whose columns are those of the fit unless they are `reset`."""
+        """Return the numbers of a table; its columns must be those of `fit`, or are stored if `reset`."""
         values = read_numbers(X)
         validate_data(self, header(X), reset=reset, skip_check_array=True)
         if reset:
@@ -229,8 +223,9 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         if y is None:
             raise argument_error(
                 "y",
-                "be given, for this encoder looks at the target",
+                "be given, because the placement needs the target",
                 None,
+                # The first sentence is the one that scikit-learn's checks expect.
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None. "
                 "Pass y, or choose placement='quantile'.",
             )
@@ -247,9 +242,9 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         if y is not None or sample_weight is not None or self._supervised:
             raise argument_error(
                 "X",
-                "be a whole table where a target or sample weights are used",
+                "be a table, not an iterator of batches, with a target or sample weights",
                 type(batches).__name__,
-                "From batches, fit placement='uniform' or 'quantile' without y and sample_weight.",
+                "On batches, fit placement='uniform' or 'quantile' without y and sample_weight.",
             )
         sketches: list[QuantileSketch] = []
         for batch in batches:
@@ -260,24 +255,24 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             for index, sketch in enumerate(sketches):
                 sketch.update(values[:, index].astype(np.float64, copy=False))
         if not sketches:
-            raise argument_error("X", "yield at least one batch", batches)
+            raise argument_error("X", "yield at least one batch", batches, "Check that the iterator is not exhausted.")
         self.blocks_ = [self.fit_column(sketch.column(), index=index) for index, sketch in enumerate(sketches)]
         return self
 
     def _refuse_unusable(self, values: npt.NDArray[Any]) -> None:
-        """Refuse what cannot be fitted."""
-        for label, column in zip(column_labels(self), values.T, strict=True):  # no mask of the size of the table
+        """Raise an error for values that cannot be fitted."""
+        for label, column in zip(column_labels(self), values.T, strict=True):  # a mask of the whole table costs memory
             refuse(np.isinf(column), label, "contains infinity", "Replace it by NaN or a finite number before fitting.")
             if self.missing == "error":
-                refuse(np.isnan(column), label, "contains NaN", "Fill them, or pass missing='zeros'.")
+                refuse(np.isnan(column), label, "contains NaN", "Fill it, or pass missing='zeros'.")
 
     def _refuse_outside(self, values: npt.NDArray[Any]) -> None:
-        """Refuse what the settings say must not be transformed."""
+        """Raise an error for values that the settings do not allow in `transform`."""
         if self.extrapolation == "clip" and self.missing != "error":
             return
         for label, column, block in zip(column_labels(self), values.T, self.blocks_, strict=True):
             if self.missing == "error":
-                refuse(np.isnan(column), label, "contains NaN", "Fill them, or pass missing='zeros'.")
+                refuse(np.isnan(column), label, "contains NaN", "Fill it, or pass missing='zeros'.")
             if self.missing == "error" or self.extrapolation == "linear":
                 refuse(np.isinf(column), label, "contains infinity", "Pass extrapolation='clip' and missing='zeros'.")
             if self.extrapolation == "error":

@@ -1,4 +1,4 @@
-"""The methods by name, those of every registered family and placement and further ones, and their encoders."""
+"""The methods by name, encodings (a method and a size), and their encoders, also one method per column."""
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
@@ -7,35 +7,46 @@ from difflib import get_close_matches
 from inspect import signature
 from typing import Any, Self, final
 
-from knotwork._checks import argument_error, check_choice, check_int, listed
+import numpy as np
+import numpy.typing as npt
+
+from knotwork._checks import argument_error, check_choice, check_int, listed, type_error
 from knotwork.basis import FAMILIES
+from knotwork.basis._blocks import Block
 from knotwork.encoders._base import Encoder
-from knotwork.encoders._piecewise import PiecewiseLinearEncoder
-from knotwork.encoders._scalar import SCALINGS, ScalarEncoder
-from knotwork.encoders._spline import SplineEncoder
+from knotwork.encoders._transformers import SCALINGS, PiecewiseLinearEncoder, ScalarEncoder, SplineEncoder
 from knotwork.errors import ArgumentTypeError
-from knotwork.knots import PLACEMENTS
+from knotwork.knots import PLACEMENTS, Column, Target
 from knotwork.knots._placements import placement_traits, resolve_placement
 
-__all__ = ["METHODS", "METHOD_TABLE", "Encoding", "Method", "MethodTable", "check_method", "make_encoder"]
+__all__ = [
+    "METHODS",
+    "METHOD_TABLE",
+    "Encoding",
+    "Method",
+    "MethodTable",
+    "PerFeatureEncoder",
+    "check_method",
+    "make_encoder",
+]
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method.
+    """A method: a family and a placement, or a scaling.
 
     Parameters
     ----------
     family : str
         The functions, a name of `knotwork.basis.FAMILIES`, or the scaling, ``"standard"`` or ``"minmax"``.
     placement : str or None
-        How knots are chosen, or from where learned knots start.
+        The placement of the knots, or of the initial knots if they are learned. None for a scaling.
     learnable : bool
         Whether the knots are learned with a network.
     adaptive : bool
         Whether the size is chosen for each column.
     start : str or None
-        Name of the method whose knots learned ones start from.
+        Name of the method with fixed knots that learned ones start from.
     """
 
     family: str
@@ -46,7 +57,7 @@ class Method:
 
     @property
     def has_knots(self) -> bool:
-        """Whether values are more than scaled."""
+        """Whether the method has knots; False for a scaling."""
         return self.placement is not None
 
     @property
@@ -56,22 +67,22 @@ class Method:
 
     @property
     def has_bins(self) -> bool:
-        """Whether knots are the edges of bins of piecewise-linear encoding."""
+        """Whether the knots are edges of bins, as in piecewise-linear encoding."""
         return self.has_knots and not FAMILIES[check_choice(self.family, "family", FAMILIES)].with_placements
 
     @property
     def smallest_size(self) -> int:
-        """Smallest number of columns per feature, with the degree that encoders have by default."""
+        """Smallest number of columns per feature, for the default degree of the encoders."""
         return FAMILIES[check_choice(self.family, "family", FAMILIES)].smallest_size(SplineEncoder().degree)
 
     @property
     def supervised(self) -> bool:
-        """Whether knots are placed by looking at the target."""
+        """Whether the placement needs the target."""
         return self.placement is not None and resolve_placement(self.placement).supervised
 
     @property
     def knots_label(self) -> str:
-        """How knots are placed, for readers of reports; empty if values are only scaled."""
+        """The placement as reports name it; empty for a scaling."""
         if self.placement is None:
             return ""
         label = placement_traits(check_choice(self.placement, "placement", PLACEMENTS)).label
@@ -88,29 +99,29 @@ _NAMED_AND_LEARNED = {"PLE-Grad": Method("ple", "cart", learnable=True, start="P
 
 
 def _crossed() -> dict[str, Method]:
-    """Return the methods of all pairs: fixed knots, learned ones from the first placement, then from the others.
+    """Return the methods of all pairs of a family and a placement.
 
-    Reports list methods in this order, which is the paper's.
+    Fixed knots come first, then learned ones that start from the first placement, then from the others. This is the
+    order of the paper, and reports list methods in it.
     """
     families, placements = _shorts()
-    pairs = [(family, short, place, end) for short, family in families for end, place in placements]
-    learned = sorted(pairs, key=lambda pair: pair[3] != placements[0][0])
-    return {
-        **{f"{short}-{end}": Method(family, place) for family, short, place, end in pairs},
-        **{
-            f"{short}-Grad-{end}": Method(family, place, learnable=True, start=f"{short}-{end}")
-            for family, short, place, end in learned
-        },
+    pairs = [(begin, end, family, placement) for begin, family in families for end, placement in placements]
+    fixed = {f"{begin}-{end}": Method(family, placement) for begin, end, family, placement in pairs}
+    pairs.sort(key=lambda pair: pair[1] != placements[0][0])
+    learned = {
+        f"{begin}-Grad-{end}": Method(family, placement, learnable=True, start=f"{begin}-{end}")
+        for begin, end, family, placement in pairs
     }
+    return fixed | learned
 
 
 def _shorts() -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
-    """Return the beginnings of names with their families, and the ends with their placements, without duplicates."""
-    families = tuple((each.short, name) for name, each in FAMILIES.items() if each.with_placements)
+    """Return the beginnings of names with their families, and the ends with their placements; duplicates raise."""
+    families = tuple((family.short, name) for name, family in FAMILIES.items() if family.with_placements)
     placements = tuple((placement_traits(name).short, name) for name in PLACEMENTS)
     for parts in (families, placements):
         if len(dict(parts)) < len(parts):
-            raise argument_error("short", "differ between families, and between placements", parts)
+            raise argument_error("short", "be unique among families and among placements", parts, "Rename one.")
     return families, placements
 
 
@@ -118,9 +129,9 @@ def _shorts() -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
 class MethodTable(MutableMapping[str, Method]):
     """The methods by name.
 
-    Every family of `knotwork.basis.FAMILIES` and placement of `knotwork.knots.PLACEMENTS` has its methods here, such as
-    ``"BS-Q"`` and, with learned knots that start from there, ``"BS-Grad-Q"``; so a family or a placement that is
-    registered has them at once. Further methods can be added, and only these can be deleted.
+    Each pair of a family in `knotwork.basis.FAMILIES` and a placement in `knotwork.knots.PLACEMENTS` has two methods,
+    such as ``"BS-Q"`` with fixed knots and ``"BS-Grad-Q"`` with learned knots that start from these. A family or a
+    placement that you register has its methods at once. You can add further methods, and delete only these.
 
     Examples
     --------
@@ -135,7 +146,7 @@ class MethodTable(MutableMapping[str, Method]):
         self._parts: list[object] = []
 
     def _all(self) -> dict[str, Method]:
-        """Return all methods; those of pairs are computed again only after a registry has changed."""
+        """Return all methods; those of pairs are computed again only if a registry has changed."""
         names, parts = (*FAMILIES, *PLACEMENTS), [*FAMILIES.values(), *PLACEMENTS.values()]
         if names != self._names or not all(map(operator.is_, parts, self._parts)):
             self._computed = {**_NAMED, **_crossed(), **_NAMED_AND_LEARNED}
@@ -162,91 +173,40 @@ class MethodTable(MutableMapping[str, Method]):
 
 
 METHOD_TABLE = MethodTable()
-"""What each name stands for."""
+"""All methods by name."""
 
 METHODS: tuple[str, ...] = tuple(
     name for name, method in METHOD_TABLE.items() if not method.learnable or method.placement == "uniform"
 )
-"""Names of the paper's 19 methods; its learned knots start from equal distances."""
+"""Names of the 19 methods of the paper, in which learned knots start from equal distances."""
 
 
 def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = ()) -> str:
-    """Return a name of `METHOD_TABLE`; otherwise raise an error that says how names are made.
-
-    Parameters
-    ----------
-    name : str
-        The method.
-    argument : str
-        What the user calls it.
-    also : iterable of str
-        What else the argument may be, for the message.
-    """
+    """Return `name` if `METHOD_TABLE` has it; otherwise raise an error that lists names and the values in `also`."""
     if isinstance(name, str) and name in METHOD_TABLE:
         return name
     families, placements = _shorts()
     crossed = _crossed()
-    apart = [each for each in METHOD_TABLE if each in METHODS or each not in crossed]
+    names = [method for method in METHOD_TABLE if method in METHODS or method not in crossed]
     beginnings, ends = (", ".join(short for short, _ in parts) for parts in (families, placements))
     requirement = (
-        f"be one of {listed((*also, *apart), most=30)}, or a family ({beginnings}) and a placement ({ends}) as in "
+        f"be one of {listed((*also, *names), most=30)}, or a family ({beginnings}) and a placement ({ends}) as in "
         "'BS-Q', with 'Grad' in between for learned knots as in 'BS-Grad-Q'"
     )
-    near = get_close_matches(str(name), METHOD_TABLE, n=1)
-    raise argument_error(argument, requirement, name, f"Did you mean {near[0]!r}?" if near else "")
-
-
-DEFAULT_SIZE = 15
-
-
-def make_encoder(method: str | Mapping[Any, str], size: int | None = None, **options: Any) -> Any:
-    """Return the encoder of a method, or of a mapping from columns to methods.
-
-    Parameters
-    ----------
-    method : str or mapping
-        A name of `METHOD_TABLE` whose knots are not learned, such as ``"BS-Q"``, with or without a size, as in
-        ``"BS-Q@30"``; or a mapping such as ``{"age": "BS-Q@15", "income": "PLE@30"}``, which makes a
-        `PerFeatureEncoder`.
-    size : int, optional
-        Columns per feature, 15 if none is given. Std, MinMax and PLE-Adaptive have no size and do not use it.
-    **options
-        Further parameters of the encoder: ``extrapolation``, ``missing``, ``dtype``, ...
-
-    Returns
-    -------
-    SplineEncoder, PiecewiseLinearEncoder, ScalarEncoder or PerFeatureEncoder
-        A transformer, not yet fitted.
-
-    Examples
-    --------
-    >>> make_encoder("IS-LGBM", size=7)
-    SplineEncoder(family='ispline', placement='lgbm', size=7)
-    """
-    if isinstance(method, Mapping):
-        from knotwork.encoders._per_feature import PerFeatureEncoder  # noqa: PLC0415 - it makes encoders by this function
-
-        if size is not None:
-            raise argument_error("size", "not be given for a mapping", size, "Write it as in {'age': 'BS-Q@15'}.")
-        return _build(PerFeatureEncoder, {"methods": method}, options)
-    encoding = Encoding.parse(method)
-    if encoding.size is not None and size is not None and encoding.size != size:
-        raise argument_error("size", f"agree with the method {method!r}", size)
-    if encoding.size is None and encoding.kind.has_size:
-        encoding = Encoding(encoding.method, size)
-    return encoding.encoder(**options)
+    similar = get_close_matches(str(name), METHOD_TABLE, n=1)
+    raise argument_error(argument, requirement, name, f"Did you mean {similar[0]!r}?" if similar else "")
 
 
 @dataclass(frozen=True, order=True)
 class Encoding:
-    """How a numerical column is encoded: a method, and how many columns it makes of one.
+    """A method and a size, as in ``"BS-Q@15"``.
 
     Parameters
     ----------
     method : str
         A name of `METHOD_TABLE`.
     size : int or None
-        Columns per feature; None for methods that have no size.
+        Columns per feature; None for methods without a size.
 
     Examples
     --------
@@ -263,7 +223,7 @@ class Encoding:
         if has_size and self.size is not None:
             check_int(self.size, "size", minimum=1)
         elif not has_size and self.size is not None:
-            raise argument_error("size", f"be None, for {self.method} has none", self.size)
+            raise argument_error("size", f"be None for {self.method}, which has no size", self.size)
 
     @classmethod
     def parse(cls, spec: str, default_size: int | None = None) -> Self:
@@ -272,9 +232,9 @@ class Encoding:
         Parameters
         ----------
         spec : str
-            The method, and the size.
+            The method, or the method and the size.
         default_size : int, optional
-            The size of a method that has one where `spec` names none.
+            Size if the method has one and `spec` does not contain it.
         """
         name, at, size = spec.partition("@") if isinstance(spec, str) else (spec, "", "")
         has_size = METHOD_TABLE[check_method(name)].has_size
@@ -283,7 +243,7 @@ class Encoding:
         if not size.isdecimal():
             raise argument_error("method", "be a name, or a name and a size as in 'BS-Q@15'", spec)
         if not has_size:
-            raise argument_error("method", f"have no size, for {name} has none", spec, f"Write {name!r}.")
+            raise argument_error("method", f"be {name!r} without a size", spec, f"{name} has no size.")
         return cls(name, int(size))
 
     def __str__(self) -> str:
@@ -291,26 +251,26 @@ class Encoding:
 
     @property
     def kind(self) -> Method:
-        """What the method is."""
+        """The method and its traits."""
         return METHOD_TABLE[check_method(self.method)]
 
     @property
     def learnable(self) -> bool:
-        """Whether knots are learned with a network."""
+        """Whether the knots are learned with a network."""
         return self.kind.learnable
 
     @property
     def has_knots(self) -> bool:
-        """Whether values are more than scaled."""
+        """Whether the method has knots; False for a scaling."""
         return self.kind.has_knots
 
     @property
     def start(self) -> Self:
-        """The encoding with fixed knots that learned ones start from; itself if knots are not learned."""
+        """The encoding with fixed knots that learned ones start from; the encoding itself if its knots are fixed."""
         return self if self.kind.start is None else replace(self, method=self.kind.start)
 
     def encoder(self, **options: Any) -> Encoder:
-        """Return the encoder, not yet fitted, of a method without learned knots.
+        """Return the unfitted encoder; a method with learned knots raises an error.
 
         Parameters
         ----------
@@ -321,14 +281,14 @@ class Encoding:
         if method.learnable:
             raise argument_error(
                 "method",
-                "be one without learned knots",
+                "have fixed knots",
                 self.method,
-                f"The knots of {self.method} are learned with a network: use {_layer(method)} in front of one. "
+                f"The knots of {self.method} are learned with a network: put {_layer(method)} in front of it. "
                 f"The encoder that they start from is {method.start!r}.",
             )
         if method.family in SCALINGS:
             return _build(ScalarEncoder, {"scaling": method.family}, options)
-        settings: dict[str, Any] = {"size": DEFAULT_SIZE if self.size is None else self.size}
+        settings: dict[str, Any] = {} if self.size is None else {"size": self.size}
         if not method.has_bins:
             return _build(SplineEncoder, {"family": method.family, "placement": method.placement, **settings}, options)
         if method.adaptive:
@@ -339,16 +299,158 @@ class Encoding:
 
 
 def _layer(method: Method) -> str:
-    """Return how the layer with learned knots is made."""
+    """Return the code that creates the layer with learned knots."""
     if method.has_bins:
         return "knotwork.nn.PiecewiseLinearEncoding(n_features, size)"
     return f"knotwork.nn.SplineEncoding(n_features, size, family={method.family!r})"
 
 
 def _build(kind: type[Encoder], settings: Mapping[str, Any], options: Mapping[str, Any]) -> Encoder:
-    """Call a class; an unknown option is refused with the list of known ones."""
-    known = [name for name in signature(kind).parameters if name not in settings]
+    """Call a class; an unknown option raises an error that lists the valid ones."""
+    valid = [name for name in signature(kind).parameters if name not in settings]
     for name in options:
-        if name not in known:
-            raise ArgumentTypeError(f"{kind.__name__} has no option {name!r} here. It has {listed(known, most=20)}.")
+        if name not in valid:
+            raise ArgumentTypeError(f"{kind.__name__} has no option {name!r} here, only {listed(valid, most=20)}.")
     return kind(**settings, **options)
+
+
+@final
+class PerFeatureEncoder(Encoder):
+    """Encode each column by the method that a mapping names for it.
+
+    Parameters
+    ----------
+    methods : mapping
+        From column names (or indices, for an array without names) to methods such as ``"BS-Q@15"`` or ``"Std"``.
+    default : str, optional
+        Method of columns that the mapping does not contain; without it, such a column raises an error.
+    extrapolation : {"clip", "linear", "error"}, default="clip"
+        Treatment of values outside the training range, as in `SplineEncoder`.
+    missing : {"zeros", "indicator", "error"}, default="zeros"
+        Treatment of missing values, as in `SplineEncoder`.
+    task : {"regression", "classification"}, optional
+        Task of the target. By default labels and integers with up to 20 distinct values are classes.
+    sparse_output : bool, default=False
+        Return a CSR array; no dense array is made.
+    dtype : {float32, float64}, default=float32
+        Type of the output.
+    n_jobs : int, optional
+        Threads for `fit` and `transform`; by default all cores.
+    random_state : int, RandomState or None, default=None
+        Random seed, as in `SplineEncoder`. None means the fixed seed 0.
+
+    Attributes
+    ----------
+    encoders_ : list of encoders
+        The encoder of each column.
+    knots_ : list of ndarray
+        Interior knots of each column; empty for a scaling.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"age": [20.0, 30.0, 50.0], "rooms": [1.0, 2.0, 4.0]})
+    >>> encoder = PerFeatureEncoder({"age": "BS-Q@4"}, default="MinMax").fit(X)
+    >>> encoder.get_feature_names_out()
+    array(['age_bs0', 'age_bs1', 'age_bs2', 'age_bs3', 'rooms'], dtype=object)
+    """
+
+    def __init__(
+        self,
+        methods: Mapping[Any, str],
+        *,
+        default: str | None = None,
+        extrapolation: str = "clip",
+        missing: str = "zeros",
+        task: str | None = None,
+        sparse_output: bool = False,
+        dtype: npt.DTypeLike = np.float32,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.methods = methods
+        self.default = default
+        self.extrapolation = extrapolation
+        self.missing = missing
+        self.task = task
+        self.sparse_output = sparse_output
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @property
+    def _supervised(self) -> bool:
+        return any(encoder._supervised for encoder in self._encoders())
+
+    def check_settings(self) -> None:
+        """Raise an error if a parameter is not valid."""
+        if not isinstance(self.methods, Mapping):
+            raise type_error("methods", "be a mapping from columns to methods", self.methods)
+        for encoder in self._encoders():
+            encoder.check_settings()
+
+    def _encoders(self) -> list[Encoder]:
+        specs = [*self.methods.values(), *([] if self.default is None else [self.default])]
+        return [Encoding.parse(spec).encoder() for spec in specs]
+
+    def _check_columns(self) -> None:
+        columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+        unknown = [name for name in self.methods if name not in columns]
+        if unknown:
+            raise argument_error(
+                "methods", "name columns of X", listed(unknown), f"The columns of X are {listed(columns, most=30)}."
+            )
+        without = [name for name in columns if name not in self.methods]
+        if without and self.default is None:
+            raise argument_error(
+                "methods",
+                "contain every column of X if default is None",
+                self.methods,
+                f"Without a method: {listed(without)}. Add them, or pass default='Std'.",
+            )
+        default: Any = self.default  # not None for a column without a method
+        self.encoders_ = [Encoding.parse(self.methods.get(name, default)).encoder() for name in columns]
+
+    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+        """Return the fitted encoding of one column."""
+        return self.encoders_[index].fit_column(column, target, seed=seed)
+
+    def _suffixes(self, index: int, block: Block) -> list[str]:
+        return self.encoders_[index]._suffixes(index, block)
+
+
+def make_encoder(method: str | Mapping[Any, str], size: int | None = None, **options: Any) -> Any:
+    """Return the encoder of a method, or of a mapping from columns to methods.
+
+    Parameters
+    ----------
+    method : str or mapping
+        A name of `METHOD_TABLE` with fixed knots, such as ``"BS-Q"``, with or without a size, as in ``"BS-Q@30"``; or a
+        mapping such as ``{"age": "BS-Q@15", "income": "PLE@30"}``, which gives a `PerFeatureEncoder`.
+    size : int, optional
+        Columns per feature, by default 15. Std, MinMax and PLE-Adaptive ignore it.
+    **options
+        Further parameters of the encoder: ``extrapolation``, ``missing``, ``dtype``, ...
+
+    Returns
+    -------
+    SplineEncoder, PiecewiseLinearEncoder, ScalarEncoder or PerFeatureEncoder
+        The unfitted transformer.
+
+    Examples
+    --------
+    >>> make_encoder("IS-LGBM", size=7)
+    SplineEncoder(family='ispline', placement='lgbm', size=7)
+    """
+    if isinstance(method, Mapping):
+        if size is not None:
+            raise argument_error("size", "be None for a mapping", size, "Write sizes as in {'age': 'BS-Q@15'}.")
+        return _build(PerFeatureEncoder, {"methods": method}, options)
+    encoding = Encoding.parse(method)
+    if encoding.size is not None and size is not None and encoding.size != size:
+        raise argument_error("size", f"agree with the method {method!r}", size, "Give the size once.")
+    if encoding.size is None and encoding.kind.has_size:
+        encoding = Encoding(encoding.method, size)
+    return encoding.encoder(**options)

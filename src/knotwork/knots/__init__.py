@@ -1,6 +1,6 @@
-"""Where knots go: uniformly, at quantiles, or at the splits of trees."""
+"""Placement of knots: at equal distances, at quantiles, or at the splits of trees."""
 
-from knotwork.knots._columns import TASKS, Column, Target
+from knotwork.knots._columns import TASKS, Column, QuantileSketch, Target
 from knotwork.knots._placements import (
     PLACEMENTS,
     CartPlacement,
@@ -10,7 +10,6 @@ from knotwork.knots._placements import (
     UniformPlacement,
     complete,
 )
-from knotwork.knots._sketch import QuantileSketch
 
 __all__ = [
     "PLACEMENTS",

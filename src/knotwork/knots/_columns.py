@@ -1,5 +1,6 @@
-"""What knot placement looks at: a column of numbers, summarised, and the target."""
+"""The input of knot placement: a column of numbers, summarised from a table or from batches, and the target."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from math import frexp, ldexp, ulp
 
@@ -10,24 +11,25 @@ from sklearn.utils.validation import column_or_1d
 from knotwork._checks import argument_error, check_choice
 from knotwork._tables import missing_mask
 from knotwork.basis._base import FloatArray
+from knotwork.errors import ArgumentError
 
-__all__ = ["TASKS", "Column", "Target", "column_domain", "infer_task"]
+__all__ = ["TASKS", "Column", "QuantileSketch", "Target", "column_domain", "infer_task"]
 
 TASKS = ("regression", "classification")
-"""What a target can be."""
+"""The tasks: kinds of targets."""
 
 MOST_CLASSES = 20
-"""Whole numbers with more distinct values than this are taken for a regression target if no task is given."""
+"""If no task is given, a target of integers with more distinct values than this is a regression target."""
 
 FEWEST_FLOATS = 2.0**16
-"""A range with fewer numbers than this between its ends is rounding noise: the column counts as constant."""
+"""If a range contains fewer float64 numbers than this, it is rounding noise, and the column is treated as constant."""
 
 
 def column_domain(low: float, high: float) -> tuple[float, float]:
     """Return the domain of a basis for values between low and high.
 
-    That is ``(low, high)`` itself, except for a constant column, where it is an interval around the value as wide
-    as the value is large, and at least 1.
+    That is ``(low, high)``, except for a constant column: an interval around the value, as wide as the absolute value
+    and at least 1.
 
     Examples
     --------
@@ -44,22 +46,22 @@ def column_domain(low: float, high: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """What knot placement knows of a column. Missing values and rows of weight zero are left out.
+    """The summary of a column that knots are placed by. Missing values and rows of weight zero are dropped.
 
     Parameters
     ----------
     distinct : ndarray of shape (u,)
         The distinct values, increasing. Empty if all are missing.
     weights : ndarray of shape (u,)
-        Total weight of the rows of each distinct value; without sample weights, their number.
+        Total weight of the rows with each distinct value; without sample weights, their number.
     codes : ndarray of shape (n,) or None
         Index into `distinct` of each row; None for a summary of batches.
     rows : ndarray of shape (n,) or None
-        Which rows of the table these are.
+        Indices of these rows in the table.
     row_weights : ndarray of shape (n,) or None
-        Weight of each row; None if all count the same.
+        Weight of each row; None if all are equal.
     moments : tuple of float or None
-        Mean and standard deviation, where they are known better than from `distinct` and `weights`.
+        Exact mean and standard deviation, if `distinct` and `weights` are approximate.
     """
 
     distinct: FloatArray
@@ -71,7 +73,7 @@ class Column:
 
     @classmethod
     def from_values(cls, values: npt.NDArray[np.float64], sample_weight: FloatArray | None = None) -> "Column":
-        """Summarise the values of a column, of which NaN are missing.
+        """Summarise the values of a column; NaN are missing.
 
         Examples
         --------
@@ -98,7 +100,7 @@ class Column:
         return column_domain(float(self.distinct[0]), float(self.distinct[-1]))
 
     def mean_and_deviation(self) -> tuple[float, float]:
-        """Return the weighted mean and standard deviation; a deviation of 0 if there is but one value, or none.
+        """Return the weighted mean and standard deviation, ``(0, 0)`` for a column without values.
 
         Examples
         --------
@@ -110,7 +112,7 @@ class Column:
         if not len(self.distinct):
             return 0.0, 0.0
         largest = max(abs(self.distinct[0]), abs(self.distinct[-1]))
-        unit = ldexp(1.0, min(-frexp(largest)[1], 1000))  # a power of two: squares of numbers near 1 do not overflow
+        unit = ldexp(1.0, min(-frexp(largest)[1], 1000))  # scaling by a power of two is exact, and squares stay finite
         scaled = self.distinct * unit
         mean = np.average(scaled, weights=self.weights)
         variance = np.average((scaled - mean) ** 2, weights=self.weights)
@@ -119,14 +121,14 @@ class Column:
     def quantiles(self, levels: npt.ArrayLike) -> FloatArray:
         """Return weighted quantiles with linear interpolation between neighbouring values.
 
-        Without weights they are those of ``numpy.quantile``. Whole-numbered weights count repetitions: the result is
-        that of the table with its rows repeated. Others are scaled to add up to the number of distinct values, so
-        that their unit does not matter.
+        Without weights they equal those of ``numpy.quantile``. Integer weights are numbers of repetitions: the result
+        is that of the table with its rows repeated. Other weights are scaled to sum to the number of distinct values,
+        so that their unit has no effect.
 
         Notes
         -----
-        With W the sum of the weights and x_(k) the smallest value up to which they add up to at least k, the quantile
-        of level q is x_(f) + (h - f) (x_(f+1) - x_(f)), where h = 1 + q (W - 1) and f = floor(h).
+        Let W be the sum of the weights and x_(k) the smallest value at which their running sum is at least k. The
+        quantile of level q is x_(f) + (h - f) (x_(f+1) - x_(f)), where h = 1 + q (W - 1) and f = floor(h).
         """
         if not len(self.distinct):
             return np.empty(0)
@@ -136,7 +138,7 @@ class Column:
         totals = np.cumsum(weights)
         position = np.asarray(levels, dtype=np.float64) * (totals[-1] - 1.0)
         floor = np.floor(position)
-        # A rank is reached where the running total is, up to the rounding of the sum.
+        # The running sum of a value may be below its rank by the rounding of the sum.
         reached = totals * (1.0 + 1e-12)
         last = len(totals) - 1
         lower = self.distinct[np.minimum(np.searchsorted(reached, floor + 1.0), last)]
@@ -154,15 +156,15 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A checked target.
+    """A validated target.
 
     Parameters
     ----------
     values : ndarray of shape (n,)
-        Class codes 0, 1, ... for classification; values with mean 0 and spread 1 for regression, which changes no
-        split of a tree and keeps squares of 1e300 from overflowing.
+        Class codes 0, 1, ... for classification. For regression, values scaled to mean 0 and standard deviation 1:
+        splits of trees stay the same, and the square of 1e300 does not overflow.
     task : {"regression", "classification"}
-        What they are.
+        The task.
     """
 
     values: npt.NDArray[np.float64] | npt.NDArray[np.intp]
@@ -170,7 +172,7 @@ class Target:
 
     @classmethod
     def from_values(cls, y: npt.ArrayLike, task: str | None = None) -> "Target":
-        """Check a target, and infer its task if that is None.
+        """Validate a target, and infer the task if it is None.
 
         Examples
         --------
@@ -189,7 +191,7 @@ class Target:
             values = labels.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise argument_error(
-                "y", "be numbers for task='regression'", labels[:3], "Pass task='classification' for labels."
+                "y", "contain numbers for task='regression'", labels[:3], "Pass task='classification' for labels."
             ) from error
         _refuse_missing(~np.isfinite(values))
         largest = np.abs(values).max(initial=0.0)
@@ -200,19 +202,11 @@ class Target:
 
 def _refuse_missing(mask: npt.NDArray[np.bool_]) -> None:
     if mask.any():
-        raise argument_error(
-            "y", "hold no missing or infinite value", int(mask.sum()), "That many rows do: drop or fill them."
-        )
+        raise ArgumentError(f"y must have no missing or infinite values, got {mask.sum()}. Drop or fill these rows.")
 
 
 def infer_task(y: npt.NDArray[np.generic]) -> str:
-    """Return the task of a target: classification for labels and for few whole numbers, otherwise regression.
-
-    Examples
-    --------
-    >>> infer_task(np.array([10, 20, 30, 10])), infer_task(np.array([0.5, 1.5]))
-    ('classification', 'regression')
-    """
+    """Return the task of a target: classification for labels and for integers with few values, otherwise regression."""
     if y.dtype.kind == "f":
         return "regression"
     if y.dtype.kind in "iu" and len(np.unique(y)) > MOST_CLASSES:
@@ -220,3 +214,82 @@ def infer_task(y: npt.NDArray[np.generic]) -> str:
     if y.dtype.kind == "O" and all(isinstance(label, float) for label in y):
         return "regression"
     return "classification"
+
+
+class QuantileSketch:
+    """A summary of a stream of numbers in bounded memory.
+
+    It is exact for up to `capacity` numbers. Beyond that, two full buffers of equal weight are merged: sorted, and
+    every second number kept at twice the weight. The smallest and largest number, mean and standard deviation stay
+    exact.
+
+    Parameters
+    ----------
+    capacity : int
+        Numbers per buffer.
+    seed : int
+        Random seed of the choice between the odd and the even numbers of a buffer.
+
+    Notes
+    -----
+    This is the scheme of Munro and Paterson (1980) with the random choice of Manku, Rajagopalan and Lindsay (1999).
+    A merge changes a rank by at most the weight of one number, so the error of ranks after n numbers is at most
+    ``n log2(n / capacity) / (2 capacity)``, and on average much smaller, because the errors cancel. With the default
+    capacity and 10 million numbers that is 0.013 % of the rows, in 3 MiB.
+    """
+
+    def __init__(self, capacity: int = 1 << 15, seed: int = 0) -> None:
+        self.capacity = capacity
+        self._random = np.random.default_rng(seed)
+        self._levels: dict[int, list[FloatArray]] = defaultdict(list)
+        self._pending: list[FloatArray] = []
+        self._n_pending = 0
+        self._low, self._high = np.inf, -np.inf
+        # The square of a large float64 is finite in extended precision, which most machines have.
+        self._n, self._mean, self._squares = 0, np.longdouble(0), np.longdouble(0)
+
+    def update(self, values: FloatArray) -> None:
+        """Add the numbers of a batch; NaN are ignored."""
+        values = values[~np.isnan(values)]
+        if not len(values):
+            return
+        self._low, self._high = min(self._low, values.min()), max(self._high, values.max())
+        self._add_moments(values.astype(np.longdouble))
+        self._pending.append(values.copy())
+        self._n_pending += len(values)
+        while self._n_pending >= 2 * self.capacity:
+            joined = np.concatenate(self._pending)
+            self._push(np.sort(joined[: self.capacity]), 0)
+            self._pending, self._n_pending = [joined[self.capacity :]], len(joined) - self.capacity
+
+    def _add_moments(self, values: npt.NDArray[np.longdouble]) -> None:
+        """Update the mean and the sum of squared deviations by those of a batch (Chan et al., 1983)."""
+        n, mean = len(values), values.mean()
+        difference, total = mean - self._mean, self._n + n
+        self._squares += ((values - mean) ** 2).sum() + difference**2 * (self._n * n / total)
+        self._mean += difference * (n / total)
+        self._n = total
+
+    def _push(self, buffer: FloatArray, level: int) -> None:
+        """Add a sorted buffer of numbers of weight 2**level, and merge it if the level has one already."""
+        self._levels[level].append(buffer)
+        if len(self._levels[level]) == 2:
+            both = np.sort(np.concatenate(self._levels.pop(level)), kind="stable")
+            self._push(both[int(self._random.integers(2)) :: 2], level + 1)
+
+    def column(self) -> Column:
+        """Return the summary as a column without rows."""
+        parts = [(part, 1.0) for part in self._pending]
+        parts += [(buffer, 2.0**level) for level, buffers in self._levels.items() for buffer in buffers]
+        if not parts:
+            return Column(np.empty(0), np.empty(0))
+        values = np.concatenate([part for part, _ in parts])
+        weights = np.concatenate([np.full(len(part), weight) for part, weight in parts])
+        distinct, codes = np.unique(values, return_inverse=True)
+        totals = np.bincount(codes, weights, len(distinct)).astype(np.float64)
+        if distinct[0] != self._low:
+            distinct, totals = np.insert(distinct, 0, self._low), np.insert(totals, 0, 1.0)
+        if distinct[-1] != self._high:
+            distinct, totals = np.append(distinct, self._high), np.append(totals, 1.0)
+        deviation = np.sqrt(self._squares / self._n)
+        return Column(distinct, totals, moments=(float(self._mean), float(deviation)))

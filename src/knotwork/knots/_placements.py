@@ -1,21 +1,28 @@
 """Placements: rules that turn a column into knots, and their registry.
 
-A rule proposes candidates: quantiles, equal distances, splits of trees. `select_spaced` and `complete` make exactly K
-knots of them, whatever the column holds.
+A rule proposes candidates: equal distances, quantiles, splits of trees. `select_spaced` chooses among them, and
+`complete` adds knots until there are exactly K, for any column.
+
+Trees are grown on the ranks of the values: splits are the same, and neither the single precision of scikit-learn's
+trees nor the scale of the column can move them. A split between neighbouring values a and b is the threshold (a + b) /
+2.
 """
 
 import re
+import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+import numpy.typing as npt
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from knotwork._checks import argument_error, listed
+from knotwork._checks import argument_error, check_installed, listed
 from knotwork.basis._base import MIN_GAP, FloatArray, binary_unit
 from knotwork.knots._columns import Column, Target
-from knotwork.knots._trees import cart_thresholds, lightgbm_thresholds
 
 __all__ = [
     "PLACEMENTS",
@@ -26,6 +33,7 @@ __all__ = [
     "QuantilePlacement",
     "TreePlacement",
     "UniformPlacement",
+    "cart_thresholds",
     "complete",
     "placement_traits",
     "resolve_placement",
@@ -37,11 +45,11 @@ __all__ = [
 class Placement(Protocol):
     """A rule that turns a column into knots.
 
-    Any object with this call and a flag `supervised`, which says whether it needs the target, can be given to an
-    encoder in place of a name. It must return exactly `n_knots` knots, strictly increasing and strictly inside
-    ``column.domain``; `complete` fills up what a rule leaves open. Where it is registered in `PLACEMENTS`, it may also
-    state `short` (in names of methods), `label` (in reports) and `key` (text that identifies it and its settings, for
-    caches): see `PlacementTraits`.
+    Any object with this call and a flag `supervised` can be given to an encoder in place of a name. It must return
+    exactly `n_knots` knots, strictly increasing and strictly inside ``column.domain``; `complete` adds knots where a
+    rule has too few. If it is registered in `PLACEMENTS`, it may also have the attributes `short` (end of the names of
+    methods, as in ``"BS-Q"``), `label` (name in reports) and `key` (text that identifies it and its settings; fitted
+    knots are cached under it).
     """
 
     @property
@@ -55,10 +63,12 @@ class Placement(Protocol):
 class _Chosen:
     """Knots chosen so far, in order, between the ends of the domain."""
 
-    def __init__(self, domain: tuple[float, float]) -> None:
+    def __init__(self, domain: tuple[float, float], knots: Iterable[float] = ()) -> None:
         self.unit = binary_unit(*domain)
         self.points = [domain[0], domain[1]]
         self.width = domain[1] * self.unit - domain[0] * self.unit
+        for knot in knots:
+            self.add(float(knot))
 
     def __len__(self) -> int:
         return len(self.points) - 2
@@ -71,12 +81,12 @@ class _Chosen:
         return np.diff(np.array(self.points) * self.unit)
 
     def add(self, knot: float, min_spacing: float = 0.0) -> bool:
-        """Add a knot if it is at least a share `min_spacing` of the domain away from other knots, and inside it."""
+        """Add a knot if it is inside the domain and at least the share `min_spacing` of it away from other knots."""
         place = int(np.searchsorted(self.points, knot))
         if not 0 < place < len(self.points):
             return False
         left, right = (abs(knot * self.unit - self.points[index] * self.unit) for index in (place - 1, place))
-        least = min_spacing * self.width * (1.0 - 1e-12)
+        least = min_spacing * self.width * (1.0 - 1e-12)  # a distance equal to the minimum up to rounding is accepted
         far_left = left > MIN_GAP and (left >= least or place == 1)
         far_right = right > MIN_GAP and (right >= least or place == len(self.points) - 1)
         if far_left and far_right:
@@ -87,27 +97,10 @@ class _Chosen:
 def select_spaced(
     thresholds: FloatArray, gains: FloatArray, column: Column, n_knots: int, min_spacing: float
 ) -> FloatArray:
-    """Choose up to `n_knots` thresholds by gain, none nearer to another than `min_spacing` of the domain.
+    """Choose up to `n_knots` thresholds by gain, at distances of at least the share `min_spacing` of the domain.
 
-    Candidates are visited from the largest gain down, so that of two that are too near the better one stays.
-    Their order on entry does not matter. Equal gains: the smaller threshold first.
-
-    Parameters
-    ----------
-    thresholds, gains : ndarray of shape (c,)
-        Candidates and how informative each is.
-    column : Column
-        The column, for its domain.
-    n_knots : int
-        How many to choose at most.
-    min_spacing : float
-        Smallest distance between two chosen thresholds, as a share of the domain.
-
-    Examples
-    --------
-    >>> column = Column.from_values(np.array([0.0, 1.0]))
-    >>> select_spaced(np.array([0.5, 0.505, 0.2]), np.array([1.0, 3.0, 2.0]), column, 3, 0.01)
-    array([0.2  , 0.505])
+    Candidates are visited in order of decreasing gain, and of increasing threshold at equal gains, so that the better
+    of two close ones is kept and the result does not depend on their order.
     """
     chosen = _Chosen(column.domain)
     for index in np.lexsort((thresholds, -gains)):
@@ -118,25 +111,22 @@ def select_spaced(
 
 
 def separated(knots: FloatArray, column: Column) -> FloatArray:
-    """Return the knots in order, without those that float64 cannot tell from another or from an end of the domain.
+    """Return the knots in order, without those too close to another or to an end of the domain for float64.
 
     Examples
     --------
     >>> separated(np.array([0.7, 0.2, 0.7, 1.0]), Column.from_values(np.array([0.0, 1.0])))
     array([0.2, 0.7])
     """
-    chosen = _Chosen(column.domain)
-    for knot in knots:
-        chosen.add(float(knot))
-    return chosen.knots
+    return _Chosen(column.domain, knots).knots
 
 
 def complete(knots: FloatArray, column: Column, n_knots: int) -> FloatArray:
-    """Add knots until there are `n_knots`, whatever the column holds.
+    """Add knots until there are `n_knots`, for any column.
 
-    First quantiles of the column (of levels l / (n_knots + 1)), each time the one that leaves the fewest rows without
-    a knot nearby. Where ties leave too few of them, the middle one of the distinct values in the gap that holds the
-    most; and when no gap holds any, the middle of the widest gap.
+    Quantiles of levels l / (n_knots + 1) are added first, each time the one farthest, in numbers of rows, from all
+    knots so far. If ties leave too few quantiles, the gap with the most distinct values gets the middle one of them; if
+    no gap has any, the widest gap gets its middle.
 
     Parameters
     ----------
@@ -145,7 +135,7 @@ def complete(knots: FloatArray, column: Column, n_knots: int) -> FloatArray:
     column : Column
         The column.
     n_knots : int
-        How many knots to return.
+        Number of knots to return.
 
     Returns
     -------
@@ -154,24 +144,22 @@ def complete(knots: FloatArray, column: Column, n_knots: int) -> FloatArray:
 
     Notes
     -----
-    Deviation: the paper fills with quantiles and does not say what happens when they coincide. Splitting gaps by the
-    distinct values they hold keeps every function of the basis in use on zero-inflated columns.
+    Deviation: the paper adds quantiles and does not specify the case that they coincide. Splitting gaps by their
+    distinct values keeps every function of the basis in use on zero-inflated columns.
 
     Examples
     --------
     >>> complete(np.empty(0), Column.from_values(np.array([3.0, 3.0])), 2)
     array([2.25, 3.  ])
     """
-    chosen = _Chosen(column.domain)
-    for knot in knots:
-        chosen.add(float(knot))
+    chosen = _Chosen(column.domain, knots)
     _add_quantiles(chosen, column, n_knots)
     _add_distinct(chosen, column, n_knots)
     while len(chosen) < n_knots:
         widest = int(np.argmax(chosen.gaps()))
         left, right = chosen.points[widest], chosen.points[widest + 1]
-        if not chosen.add(0.5 * left + 0.5 * right):  # cannot happen in the domains that `column_domain` allows
-            raise AssertionError(f"no number lies between {left!r} and {right!r}")
+        if not chosen.add(0.5 * left + 0.5 * right):  # impossible in the domains that `column_domain` returns
+            raise AssertionError(f"no float64 number lies between {left!r} and {right!r}")
     return chosen.knots
 
 
@@ -180,9 +168,8 @@ def _add_quantiles(chosen: _Chosen, column: Column, n_knots: int) -> None:
     candidates = column.quantiles(levels)
     if not len(candidates):
         return
-    taken = column.shares_below(chosen.knots)
-    # Distance of each level from the nearest share of rows that has a knot.
-    distances = np.abs(levels[:, None] - taken).min(axis=1, initial=np.inf)
+    # Distance of each level from the level of the nearest knot; -1 marks levels that have been tried.
+    distances = np.abs(levels[:, None] - column.shares_below(chosen.knots)).min(axis=1, initial=np.inf)
     while len(chosen) < n_knots and np.any(distances >= 0):
         best = int(np.argmax(distances))
         if chosen.add(float(candidates[best])):
@@ -232,9 +219,9 @@ class UniformPlacement:
 
 @dataclass(frozen=True)
 class QuantilePlacement:
-    """Knots at the quantiles of levels 1 / (K + 1), ..., K / (K + 1), so that each interval holds as many rows.
+    """Knots at the quantiles of levels 1 / (K + 1), ..., K / (K + 1), with equal numbers of rows between them.
 
-    Quantiles that coincide, as on a column with many ties, are replaced as `complete` says.
+    Quantiles that coincide, as on a column with many ties, are replaced by `complete`.
 
     Examples
     --------
@@ -251,11 +238,72 @@ class QuantilePlacement:
         return complete(np.empty(0), column, n_knots)
 
 
-class TreePlacement(ABC):
-    """A placement at the most informative splits of trees, as far as they are not too near to a better one.
+def cart_thresholds(
+    column: Column, target: Target | None, *, seed: int, **limits: Any
+) -> tuple[FloatArray, FloatArray]:
+    """Fit a tree of scikit-learn with the given limits on one column; return thresholds and gains of its splits.
 
-    The best K are kept, and places that are left are filled as `complete` says. A column without a split has quantile
-    knots. The splits do not depend on the number of knots.
+    Both have shape (c,), where c is 0 for a tree without splits.
+    """
+    codes, y, weights = _rows(column, target)
+    if len(column.distinct) < 2:
+        return np.empty(0), np.empty(0)
+    assert target is not None
+    kind = DecisionTreeRegressor if target.task == "regression" else DecisionTreeClassifier
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The number of unique classes")  # many classes are valid
+        fitted = kind(random_state=seed, **limits).fit(codes[:, None], y, sample_weight=weights)
+    tree = fitted.tree_
+    node = np.flatnonzero(tree.children_left != -1)
+    left, right = tree.children_left[node], tree.children_right[node]
+    n, impurity = tree.weighted_n_node_samples, tree.impurity
+    gains = impurity[node] - (n[left] * impurity[left] + n[right] * impurity[right]) / n[node]
+    after = np.floor(tree.threshold[node]).astype(np.intp) + 1
+    return _informative(column.distinct, after, gains)
+
+
+MOST_REPEATED = 5_000_000
+"""Integer weights become repeated rows up to this number of rows, and are passed to the trees as weights beyond it."""
+
+
+def _rows(
+    column: Column, target: Target | None
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[Any], npt.NDArray[np.float64] | None]:
+    """Return codes, targets and weights of the rows of a column; integer weights become repeated rows.
+
+    Limits of leaves and LightGBM's bins are numbers of rows and ignore weights: only repeated rows give the same trees.
+    """
+    if target is None or column.codes is None or column.rows is None:
+        raise AssertionError("a supervised placement needs a column with rows, and a target")
+    codes, y, weights = column.codes, target.values[column.rows], column.row_weights
+    if weights is not None and weights.sum() <= MOST_REPEATED and np.all(weights == np.floor(weights)):
+        counts = weights.astype(np.intp)
+        return np.repeat(codes, counts), np.repeat(y, counts), None
+    return codes, y, weights
+
+
+def _informative(distinct: FloatArray, after: npt.NDArray[np.intp], gains: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return thresholds half-way between neighbouring values, and their gains, without gains that are rounding errors.
+
+    `after` has the index of the larger value.
+    """
+    kept = (after > 0) & (after < len(distinct)) & (gains > 1e-12 * gains.max(initial=0.0))
+    return 0.5 * distinct[after[kept] - 1] + 0.5 * distinct[after[kept]], gains[kept]
+
+
+def _splits(node: dict[str, Any]) -> list[tuple[int, float]]:
+    """Return the splits below a node of LightGBM's dump: number of distinct values to the left, and gain."""
+    if "split_gain" not in node:
+        return []
+    split = (int(np.floor(node["threshold"])), float(node["split_gain"]))
+    return [split, *_splits(node["left_child"]), *_splits(node["right_child"])]
+
+
+class TreePlacement(ABC):
+    """A placement at the K splits of trees with the largest gains that are not too close to each other.
+
+    If there are fewer, `complete` adds knots, so that a column without a split has quantile knots. The splits do not
+    depend on the number of knots, and can be reused for several sizes.
     """
 
     min_spacing: float
@@ -263,7 +311,7 @@ class TreePlacement(ABC):
 
     @abstractmethod
     def thresholds(self, column: Column, target: Target | None, seed: int) -> tuple[FloatArray, FloatArray]:
-        """Return the splits of the trees and how informative each is."""
+        """Return the splits of the trees and the gain of each."""
 
     def __call__(self, column: Column, n_knots: int, target: Target | None = None, seed: int = 0) -> FloatArray:
         """Return `n_knots` knots."""
@@ -273,21 +321,21 @@ class TreePlacement(ABC):
 
 @dataclass(frozen=True)
 class CartPlacement(TreePlacement):
-    """Knots at the most informative splits of one regression or classification tree (CART).
+    """Knots at the splits of one regression or classification tree (CART) with the largest gains.
 
     Parameters
     ----------
     max_depth : int
         Depth of the tree.
     min_samples_leaf, min_samples_split : int
-        Fewest rows of a leaf, and of a node that is split.
+        Smallest number of rows of a leaf, and of a node that is split.
     min_spacing : float
         Smallest distance between two splits, as a share of the domain.
 
     Notes
     -----
-    A split of node v into L and R is as informative as ``I(v) - n_L / n_v I(L) - n_R / n_v I(R)``, where I is the
-    variance or the Gini impurity and n counts rows, by weight.
+    The gain of a split of node v into L and R is ``I(v) - n_L / n_v I(L) - n_R / n_v I(R)``, where I is the variance or
+    the Gini impurity and n the total weight of the rows.
     """
 
     max_depth: int = 6
@@ -298,7 +346,7 @@ class CartPlacement(TreePlacement):
     label: ClassVar[str] = "CART"
 
     def thresholds(self, column: Column, target: Target | None, seed: int) -> tuple[FloatArray, FloatArray]:
-        """Return the splits of the tree and how informative each is; they do not depend on the number of knots."""
+        """Return the splits of the tree and the gain of each."""
         return cart_thresholds(
             column,
             target,
@@ -318,9 +366,9 @@ class LightGBMPlacement(TreePlacement):
     Parameters
     ----------
     n_trees, max_depth, learning_rate : int, int, float
-        The ensemble.
+        Parameters of the ensemble.
     min_samples_leaf : int
-        Fewest rows of a leaf.
+        Smallest number of rows of a leaf.
     min_spacing : float
         Smallest distance between two splits, as a share of the domain.
     """
@@ -334,17 +382,38 @@ class LightGBMPlacement(TreePlacement):
     label: ClassVar[str] = "LightGBM"
 
     def thresholds(self, column: Column, target: Target | None, seed: int) -> tuple[FloatArray, FloatArray]:
-        """Return the splits of all trees and their total gains; they do not depend on the number of knots."""
-        return lightgbm_thresholds(
-            column,
-            target,
-            seed=seed,
-            n_trees=self.n_trees,
-            min_data_in_leaf=self.min_samples_leaf,
-            max_depth=self.max_depth,
-            num_leaves=2**self.max_depth,
-            learning_rate=self.learning_rate,
-        )
+        """Return the splits of all trees and the total gain of each."""
+        codes, y, weights = _rows(column, target)
+        if len(column.distinct) < 2 or len(codes) < 2 * self.min_samples_leaf or np.all(y == y[0]):
+            return np.empty(0), np.empty(0)
+        check_installed("placement='lgbm'", "lightgbm", "lightgbm", hint="Or choose placement='cart'.")
+        import lightgbm  # noqa: PLC0415 - optional, and slow to import
+
+        n_classes = 0
+        if target is not None and target.task == "classification":
+            labels, y = np.unique(y, return_inverse=True)  # a class may have no row with a value in this column
+            n_classes = len(labels)
+        parameters = {
+            "objective": "regression" if not n_classes else "binary" if n_classes == 2 else "multiclass",
+            "num_class": n_classes if n_classes > 2 else 1,
+            "min_data_in_leaf": self.min_samples_leaf,
+            "num_threads": 1,  # columns are fitted in parallel
+            "verbosity": -1,
+            "seed": seed,
+            "deterministic": True,
+            "force_col_wise": True,
+            "max_depth": self.max_depth,
+            "num_leaves": 2**self.max_depth,
+            "learning_rate": self.learning_rate,
+        }
+        ranks = codes[:, None].astype(np.float64) + 1.0  # from 1: a threshold's floor is the number of values below it
+        data = lightgbm.Dataset(ranks, y, weight=weights, params=parameters)
+        booster = lightgbm.train(parameters, data, num_boost_round=self.n_trees)
+        cuts: dict[int, float] = {}
+        for tree in booster.dump_model()["tree_info"]:
+            for cut, gain in _splits(tree["tree_structure"]):
+                cuts[cut] = cuts.get(cut, 0.0) + gain
+        return _informative(column.distinct, np.array(list(cuts), dtype=np.intp), np.array(list(cuts.values())))
 
 
 PLACEMENTS: dict[str, Placement] = {
@@ -353,22 +422,12 @@ PLACEMENTS: dict[str, Placement] = {
     "cart": CartPlacement(),
     "lgbm": LightGBMPlacement(),
 }
-"""The placements by name. An entry that is added serves everywhere a placement or one of its methods can be named."""
+"""The placements by name. An entry that you add, and its methods, are accepted wherever such names are."""
 
 
 @dataclass(frozen=True)
 class PlacementTraits:
-    """What names, reports and caches ask of a placement.
-
-    Parameters
-    ----------
-    short : str
-        What names of methods end with, as in ``"BS-Q"``.
-    label : str
-        What readers of reports see.
-    key : str
-        Text that identifies the placement and its settings; fitted knots are cached under it.
-    """
+    """The optional attributes of a placement, see `Placement`."""
 
     short: str
     label: str
@@ -376,14 +435,14 @@ class PlacementTraits:
 
 
 def placement_traits(name: str) -> PlacementTraits:
-    """Return the traits of a registered placement; those that it does not state follow from its name and its class.
+    """Return the traits of a registered placement; its name and its class give those that it does not have.
 
     Examples
     --------
     >>> placement_traits("quantile")
     PlacementTraits(short='Q', label='quantile', key='QuantilePlacement()')
     """
-    placement: Any = PLACEMENTS[name]  # traits besides the protocol are optional
+    placement: Any = PLACEMENTS[name]
     return PlacementTraits(
         short=getattr(placement, "short", "".join(map(str.capitalize, re.findall(r"[a-zA-Z0-9]+", name)))),
         label=getattr(placement, "label", name),
@@ -392,23 +451,17 @@ def placement_traits(name: str) -> PlacementTraits:
 
 
 def _default_key(placement: Any) -> str:
-    """Return the representation, or name and settings where it is an address in memory, which is no identity."""
+    """Return the representation, or class and settings if it has an address in memory, which differs between runs."""
     text = repr(placement)
     if " at 0x" not in text:
         return text
     settings = ", ".join(f"{name}={value!r}" for name, value in sorted(vars(placement).items()))
-    named = placement if isinstance(placement, FunctionType) else type(placement)
-    return f"{named.__module__}.{named.__qualname__}({settings})"
+    definition = placement if isinstance(placement, FunctionType) else type(placement)
+    return f"{definition.__module__}.{definition.__qualname__}({settings})"
 
 
 def resolve_placement(placement: str | Placement) -> Placement:
-    """Return the placement of a name, or the object itself if it is one.
-
-    Examples
-    --------
-    >>> resolve_placement("cart").supervised
-    True
-    """
+    """Return the placement with a name, or the object itself if it is a placement."""
     if isinstance(placement, str) and placement in PLACEMENTS:
         return PLACEMENTS[placement]
     if callable(placement) and isinstance(getattr(placement, "supervised", None), bool):

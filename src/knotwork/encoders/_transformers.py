@@ -1,0 +1,323 @@
+"""The encoders: splines, piecewise-linear encoding, and scaling."""
+
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from knotwork._checks import argument_error, check_bool, check_choice, check_int
+from knotwork.basis import FAMILIES, Family, PiecewiseLinear
+from knotwork.basis._base import FloatArray
+from knotwork.basis._blocks import AffineBlock, BasisBlock, Block
+from knotwork.encoders._base import Encoder
+from knotwork.knots import Column, Placement, Target, complete
+from knotwork.knots._placements import cart_thresholds, resolve_placement, separated
+
+__all__ = ["SCALINGS", "PiecewiseLinearEncoder", "ScalarEncoder", "SplineEncoder"]
+
+SCALINGS = {"standard": "mean 0 and standard deviation 1", "minmax": "the training range becomes [0, 1]"}
+
+FEWEST_BINS, MOST_BINS, ADAPTIVE_LEAF = 5, 50, 25
+"""Smallest and largest number of bins of an adaptive encoding, and smallest number of rows of a bin."""
+
+
+@final
+class SplineEncoder(Encoder):
+    """Encode each numerical column by the values of `size` spline functions on knots fitted to that column.
+
+    Both ends of the training range belong to the basis. Constant columns and columns with few distinct values are
+    encoded like any other. A missing value gives a block of zeros. The fitted state is knots and domains only.
+
+    Parameters
+    ----------
+    family : {"bspline", "ispline", "mspline"}, default="bspline"
+        B-splines are local bumps that sum to one, M-splines bumps of unit area (on the range scaled to [0, 1]),
+        I-splines monotone steps from 0 to 1. Or any other name of `knotwork.basis.FAMILIES` except ``"ple"``.
+    size : int, default=15
+        Number m of columns per feature, at least ``degree + 1``; there are m - degree - 1 interior knots.
+    placement : {"uniform", "quantile", "cart", "lgbm"} or Placement, default="quantile"
+        Placement of the knots; ``"cart"`` and ``"lgbm"`` need the target.
+    degree : int, default=3
+        Degree of the polynomials, at least 0; ignored by a family without a degree.
+    extrapolation : {"clip", "linear", "error"}, default="clip"
+        Treatment of values outside the training range: move them to its end, continue in a straight line, or raise.
+    missing : {"zeros", "indicator", "error"}, default="zeros"
+        Treatment of missing values: a block of zeros, zeros and one more column that marks them with 1, or raise.
+    task : {"regression", "classification"}, optional
+        Task of the target. By default labels and integers with up to 20 distinct values are classes.
+    sparse_output : bool, default=False
+        Return a CSR array; no dense array is made. Useful for B- and M-splines, whose blocks are mostly zeros.
+    dtype : {float32, float64}, default=float32
+        Type of the output. Arithmetic is always in float64.
+    n_jobs : int, optional
+        Threads for `fit` and `transform`; by default all cores.
+    random_state : int, RandomState or None, default=None
+        Random seed of the sketch of quantiles when fitting batches, and of the sample that LightGBM takes of more than
+        200,000 rows. None means the fixed seed 0.
+
+    Attributes
+    ----------
+    knots_ : list of ndarray
+        Interior knots of each column, in the units of the column.
+    domain_ : ndarray of shape (n_features, 2)
+        The two ends of the training range of each column.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes ----- The columns are the functions of `knotwork.basis` on the range scaled to [0, 1]; B- and I-splines do not
+    depend on the scale.
+
+    Deviation: the height of an M-spline whose support is narrower than a millionth of the range is that of one as wide,
+    so that a column with an outlier of 1e300 does not overflow.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0.0, 10.0, 5)[:, None]
+    >>> SplineEncoder(size=4, degree=1, placement="uniform").fit_transform(X).round(2)
+    array([[1.  , 0.  , 0.  , 0.  ],
+           [0.25, 0.75, 0.  , 0.  ],
+           [0.  , 0.5 , 0.5 , 0.  ],
+           [0.  , 0.  , 0.75, 0.25],
+           [0.  , 0.  , 0.  , 1.  ]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        family: str = "bspline",
+        size: int = 15,
+        *,
+        placement: str | Placement = "quantile",
+        degree: int = 3,
+        extrapolation: str = "clip",
+        missing: str = "zeros",
+        task: str | None = None,
+        sparse_output: bool = False,
+        dtype: npt.DTypeLike = np.float32,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.family = family
+        self.size = size
+        self.placement = placement
+        self.degree = degree
+        self.extrapolation = extrapolation
+        self.missing = missing
+        self.task = task
+        self.sparse_output = sparse_output
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @property
+    def _supervised(self) -> bool:
+        return resolve_placement(self.placement).supervised
+
+    def check_settings(self) -> None:
+        """Raise an error if a parameter is not valid."""
+        family = self._family()
+        degree = check_int(self.degree, "degree", minimum=0)
+        smallest = family.smallest_size(degree)
+        name = f"{family.label} of degree {degree}" if family.has_degree else family.label
+        check_int(self.size, "size", smallest, hint=f"{name} have at least {smallest} functions.")
+        resolve_placement(self.placement)
+
+    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+        """Return the fitted encoding of one column."""
+        family = self._family()
+        n_knots = self.size - family.smallest_size(self.degree)
+        knots = resolve_placement(self.placement)(column, n_knots, target, seed)
+        return BasisBlock(family.make(knots, degree=self.degree, domain=column.domain), self.size)
+
+    def _suffixes(self, index: int, block: Block) -> list[str]:
+        return [f"_{self._family().suffix}{place}" for place in range(block.size)]
+
+    def _family(self) -> Family:
+        available = [name for name, family in FAMILIES.items() if family.with_placements]
+        return FAMILIES[check_choice(self.family, "family", available)]
+
+
+@final
+class PiecewiseLinearEncoder(Encoder):
+    """Encode each numerical column by piecewise-linear encoding (PLE): one ramp from 0 to 1 per bin.
+
+    The edges of the bins are splits of a tree that predicts the target from the column, or knots of any placement.
+    Constant columns and columns with few distinct values are encoded like any other. A missing value gives a block of
+    zeros.
+
+    Parameters
+    ----------
+    size : int, default=15
+        Number m of columns per feature. If a tree has fewer leaves, the last columns are zero.
+    placement : {"cart", "quantile", "uniform", "lgbm"} or Placement, default="cart"
+        Placement of the edges; ``"cart"`` and ``"lgbm"`` need the target. The name ``"cart"`` means the tree of the
+        Notes, which differs from ``CartPlacement()``.
+    adaptive : bool, default=False
+        Let the tree choose the number of bins of each column, between 5 and 50 with at least 25 rows each; `size` is
+        then ignored. Only with ``placement="cart"``.
+    extrapolation : {"clip", "linear", "error"}, default="clip"
+        Treatment of values outside the training range: move them to its end, continue in a straight line, or raise.
+    missing : {"zeros", "indicator", "error"}, default="zeros"
+        Treatment of missing values: a block of zeros, zeros and one more column that marks them with 1, or raise.
+    task : {"regression", "classification"}, optional
+        Task of the target. By default labels and integers with up to 20 distinct values are classes.
+    sparse_output : bool, default=False
+        Return a CSR array; no dense array is made.
+    dtype : {float32, float64}, default=float32
+        Type of the output. Arithmetic is always in float64.
+    n_jobs : int, optional
+        Threads for `fit` and `transform`; by default all cores.
+    random_state : int, RandomState or None, default=None
+        Random seed, as in `SplineEncoder`. None means the fixed seed 0.
+
+    Attributes
+    ----------
+    knots_ : list of ndarray
+        Interior edges of the bins of each column, in the units of the column.
+    domain_ : ndarray of shape (n_features, 2)
+        The two ends of the training range of each column.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    The tree for the bins is the one of Gorishniy et al. (2022), with `size` leaves of at least one row. It differs from
+    the tree of `CartPlacement`, which has a limited depth and keeps a distance between splits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.arange(6.0)[:, None]
+    >>> PiecewiseLinearEncoder(size=2).fit_transform(X, y=[0.0, 0.0, 0.0, 9.0, 9.0, 9.0]).round(1)
+    array([[0. , 0. ],
+           [0.4, 0. ],
+           [0.8, 0. ],
+           [1. , 0.2],
+           [1. , 0.6],
+           [1. , 1. ]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        size: int = 15,
+        *,
+        placement: str | Placement = "cart",
+        adaptive: bool = False,
+        extrapolation: str = "clip",
+        missing: str = "zeros",
+        task: str | None = None,
+        sparse_output: bool = False,
+        dtype: npt.DTypeLike = np.float32,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.size = size
+        self.placement = placement
+        self.adaptive = adaptive
+        self.extrapolation = extrapolation
+        self.missing = missing
+        self.task = task
+        self.sparse_output = sparse_output
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @property
+    def _supervised(self) -> bool:
+        return resolve_placement(self.placement).supervised
+
+    def check_settings(self) -> None:
+        """Raise an error if a parameter is not valid."""
+        check_int(self.size, "size", minimum=1)
+        resolve_placement(self.placement)
+        if check_bool(self.adaptive, "adaptive") and self.placement != "cart":
+            raise argument_error("placement", "be 'cart' if adaptive=True", self.placement, "Or pass adaptive=False.")
+
+    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+        """Return the fitted encoding of one column."""
+        if self.adaptive:
+            knots = self._tree_edges(column, target, seed, MOST_BINS, ADAPTIVE_LEAF)
+            knots = complete(knots, column, max(len(knots), FEWEST_BINS - 1))
+        elif self.placement == "cart":
+            knots = self._tree_edges(column, target, seed, self.size, 1)
+        else:
+            knots = resolve_placement(self.placement)(column, self.size - 1, target, seed)
+        size = len(knots) + 1 if self.adaptive else self.size
+        return BasisBlock(PiecewiseLinear(knots, column.domain), size)
+
+    def _tree_edges(self, column: Column, target: Target | None, seed: int, n_bins: int, leaf: int) -> FloatArray:
+        """Return the splits of a tree with up to `n_bins` leaves, without those that float64 cannot separate."""
+        if n_bins < 2:
+            return np.empty(0)
+        edges, _ = cart_thresholds(column, target, seed=seed, max_leaf_nodes=n_bins, min_samples_leaf=leaf)
+        return separated(edges, column)
+
+    def _suffixes(self, index: int, block: Block) -> list[str]:
+        return [f"_{FAMILIES['ple'].suffix}{place}" for place in range(block.size)]
+
+
+@final
+class ScalarEncoder(Encoder):
+    """Scale each numerical column: the methods Std and MinMax, with the treatment of hard inputs of the other encoders.
+
+    A constant column becomes 0 (standard) or 0.5 (min-max). Missing values become 0, with an indicator on request.
+
+    Parameters
+    ----------
+    scaling : {"standard", "minmax"}, default="standard"
+        To mean 0 and standard deviation 1, or from the training range to [0, 1].
+    extrapolation : {"clip", "linear", "error"}, default="clip"
+        Treatment of values outside the training range by min-max scaling, as in `SplineEncoder`; ignored by standard
+        scaling.
+    missing : {"zeros", "indicator", "error"}, default="zeros"
+        Treatment of missing values, as in `SplineEncoder`.
+    sparse_output : bool, default=False
+        Return a CSR array.
+    dtype : {float32, float64}, default=float32
+        Type of the output.
+    n_jobs : int, optional
+        Threads for `fit` and `transform`; by default all cores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ScalarEncoder("minmax").fit_transform(np.array([[0.0], [1.0], [4.0]]))
+    array([[0.  ],
+           [0.25],
+           [1.  ]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        scaling: str = "standard",
+        *,
+        extrapolation: str = "clip",
+        missing: str = "zeros",
+        sparse_output: bool = False,
+        dtype: npt.DTypeLike = np.float32,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.scaling = scaling
+        self.extrapolation = extrapolation
+        self.missing = missing
+        self.sparse_output = sparse_output
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+
+    task = None
+    random_state = None
+    _supervised = False
+
+    def check_settings(self) -> None:
+        """Raise an error if a parameter is not valid."""
+        check_choice(self.scaling, "scaling", SCALINGS)
+
+    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+        """Return the fitted encoding of one column."""
+        if self.scaling == "minmax":  # equals piecewise-linear encoding with one bin
+            return BasisBlock(PiecewiseLinear(np.empty(0), column.domain), 1)
+        mean, deviation = column.mean_and_deviation()
+        return AffineBlock(mean, deviation or 1.0, (-np.inf, np.inf))
+
+    def _suffixes(self, index: int, block: Block) -> list[str]:
+        return [""]
