@@ -5,10 +5,10 @@ import time
 import pytest
 
 from knotwork import TrainingConfig
+from knotwork.compare._budget import measure_speed
 from knotwork.compare._options import CompareOptions
 from knotwork.compare._scoring import CrossValidation, fold_table, groups_of
 from knotwork.compare._source import read_source
-from knotwork.compare._speed import measure_speed
 from knotwork.encoders import Encoding
 from tests.compare.cases import write_flats
 
@@ -26,17 +26,17 @@ def validation(source, *, max_epochs, progress=None):
     return CrossValidation(prepared, CompareOptions().network, config, "cpu", progress)
 
 
-def test_sizes_are_trained_apart_and_scalings_with_the_smallest():
+def test_each_size_is_a_group_and_scalings_join_the_smallest():
     assert groups_of(CANDIDATES) == {6: CANDIDATES[:2], 8: CANDIDATES[2:]}
     assert groups_of(CANDIDATES[:1]) == {1: CANDIDATES[:1]}
 
 
-def test_the_clock_stops_every_group(source):
-    found = validation(source, max_epochs=10_000)
-    found.run(CANDIDATES, costs={6: 2.0, 8: 1.0}, deadline=time.perf_counter() + 0.3)
-    assert found.out_of_time
-    assert [each.candidate for each in found.scored] == CANDIDATES
-    assert all((each.epochs >= 1).all() and each.is_finite for each in found.scored)
+def test_the_deadline_stops_every_group(source):
+    result = validation(source, max_epochs=10_000)
+    result.run(CANDIDATES, costs={6: 2.0, 8: 1.0}, deadline=time.perf_counter() + 0.3)
+    assert result.out_of_time
+    assert [each.candidate for each in result.scored] == CANDIDATES
+    assert all((each.epochs >= 1).all() and each.is_finite for each in result.scored)
 
 
 class Interrupting:
@@ -53,16 +53,16 @@ class Interrupting:
             raise KeyboardInterrupt
 
 
-def test_ctrl_c_in_a_stack_keeps_what_it_has(source):
-    found = validation(source, max_epochs=50, progress=Interrupting)
+def test_ctrl_c_in_a_stack_keeps_its_scores(source):
+    result = validation(source, max_epochs=50, progress=Interrupting)
     with pytest.raises(KeyboardInterrupt):
-        found.run(CANDIDATES, costs={6: 2.0, 8: 1.0}, deadline=time.perf_counter() + 600)
-    assert [each.candidate for each in found.scored] == CANDIDATES[:2]
-    assert all(each.epochs.tolist() == [2, 2] for each in found.scored)
-    assert not found.out_of_time
+        result.run(CANDIDATES, costs={6: 2.0, 8: 1.0}, deadline=time.perf_counter() + 600)
+    assert [each.candidate for each in result.scored] == CANDIDATES[:2]
+    assert all(each.epochs.tolist() == [2, 2] for each in result.scored)
+    assert not result.out_of_time
 
 
-def test_speed_is_measured_for_all_that_may_be_trained(source):
+def test_speed_is_measured_for_every_candidate(source):
     speed = measure_speed(source, CANDIDATES, backbone=CompareOptions().network, device="cpu")
     assert set(speed.steps) == {6, 8}
     assert set(speed.prepare) == set(CANDIDATES)

@@ -1,4 +1,4 @@
-"""What is compared is what an estimator makes of the same rows."""
+"""Cross-validation agrees with an estimator that is fitted on the same rows."""
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ def test_a_fold_is_the_estimator_on_its_rows(numbers, target, metric, kind, spec
     candidate = Encoding(method, int(size) if size else None)
     validation = CrossValidation(prepared, CompareOptions().network, config, "cpu")
     validation.run([candidate, Encoding("PLE", 7)], costs={int(size or 7): 1.0, 7: 1.0}, deadline=None)
-    own = next(each for each in validation.scored if each.candidate == candidate)
+    scored = next(each for each in validation.scored if each.candidate == candidate)
     for place, fold in enumerate(prepared.splits):
         model = kind(spec, random_state=5 + place, training=config, device="cpu")
         rows = np.sort(np.concatenate([fold.train, fold.valid]))
@@ -46,8 +46,8 @@ def test_a_fold_is_the_estimator_on_its_rows(numbers, target, metric, kind, spec
         else:
             shares = model.predict_proba(tested)
             expected = -np.log(shares[np.arange(len(actual)), actual]).mean()
-        assert own.scores[metric][place] == pytest.approx(expected, rel=2e-3)
-        assert own.n_parameters == sum(p.numel() for p in model.trained_.pieces[0].network.parameters())
+        assert scored.scores[metric][place] == pytest.approx(expected, rel=2e-3)
+        assert scored.n_parameters == sum(p.numel() for p in model.trained_.pieces[0].network.parameters())
 
 
 def test_every_row_is_tested_once(numbers):
