@@ -6,7 +6,7 @@ import pytest
 
 from knotwork.report import make_report
 from knotwork.report._aggregate import split_records
-from knotwork.report._pictures import heatmap_picture
+from knotwork.report._figures import heatmap_picture
 from tests.report.cases import make_records
 
 SMALL = {"methods": ["Std", "PLE", "BS-U", "BS-Grad-U"], "sizes": (7,), "n_folds": 2}

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from knotwork._files import write_atomically
@@ -18,7 +17,7 @@ from knotwork.compare._effects import MODEL_KNOTS, ROWS_AVERAGED, Effect
 from knotwork.compare._scoring import Scored
 from knotwork.compare._verdict import HOW, Line, Ranking, significant
 from knotwork.report._page import Picture, page_template
-from knotwork.report._style import DARK, LIGHT, clean_axes, inline_svg, method_colour, svg_text
+from knotwork.report._style import DARK, LIGHT, clean_axes, inline_svg, method_colour, new_figure, svg_text
 from knotwork.report._tables import Cell, Table
 from knotwork.training import METRICS
 
@@ -172,7 +171,7 @@ def ranking_frame(ranking: Ranking) -> pd.DataFrame:
 def ranking_picture(ranking: Ranking) -> Picture:
     """Return the figure of the differences from the best, with intervals."""
     lines = ranking.lines
-    figure = Figure(figsize=(7.2, 0.9 + 0.27 * len(lines)), layout="constrained", facecolor=LIGHT.background)
+    figure = new_figure(7.2, 0.9 + 0.27 * len(lines))
     axes = figure.subplots()
     clean_axes(axes, LIGHT)
     axes.grid(axis="x", color=LIGHT.line, linewidth=0.6)
@@ -212,7 +211,7 @@ def effect_picture(
     `place` makes the name of the figure unique; `limits` of the vertical axis are the same for all features.
     """
     heights = [2.3, 1.25, 0.75] if effect.knots else [2.3, 0.75]
-    figure = Figure(figsize=(5.4, 0.75 + sum(heights)), layout="constrained", facecolor=LIGHT.background)
+    figure = new_figure(5.4, 0.75 + sum(heights))
     grid = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     for axes in grid:
         clean_axes(axes, LIGHT)

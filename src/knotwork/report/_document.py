@@ -1,4 +1,4 @@
-"""The report: tables, figures and one HTML page from records, and the reading of records from a folder."""
+"""The report: tables, figures and one HTML page from the records in a folder."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from markupsafe import Markup
 from knotwork._checks import argument_error
 from knotwork._files import write_atomically
 from knotwork.report._advice import BUDGETS, advice_table, advise
-from knotwork.report._aggregate import TASKS, Part, RankTable, sizes_of, split_records, summarise_folds, wide_blocks
+from knotwork.report._aggregate import TASKS, Part, RankTable, split_records, summarise_folds, wide_blocks
 from knotwork.report._costs import (
     complexity_table,
     describe_ratios,
@@ -24,8 +24,7 @@ from knotwork.report._costs import (
     stack_table,
     time_table,
 )
-from knotwork.report._page import Content, Picture, ReportFiles, Section, page_template
-from knotwork.report._pictures import (
+from knotwork.report._figures import (
     cd_picture,
     cost_picture,
     grid_picture,
@@ -34,6 +33,7 @@ from knotwork.report._pictures import (
     size_picture,
     time_picture,
 )
+from knotwork.report._page import Content, Picture, ReportFiles, Section, page_template
 from knotwork.report._style import DARK, LIGHT
 from knotwork.report._tables import (
     Table,
@@ -68,16 +68,16 @@ from knotwork.study._manifest import read_manifests
 __all__ = ["load_plans", "load_records", "make_report", "report_folder"]
 
 _MOST_GRIDS = 4
-"""Data sets with many sizes that the page shows; all of them are written to tables."""
+"""Largest number of data sets with many sizes on the page; all of them are written to tables."""
 
 _NO_RANKS = "There are no ranks to show; the summary says why."
 
 SectionMaker = Callable[[Sequence[Part]], Section | None]
-"""Makes a further section of a report from its parts; None leaves it out."""
+"""Returns a further section of a report from its parts, or None."""
 
 
 def load_records(folder: Path) -> pd.DataFrame:
-    """Read the records of a study, and to which plans each belongs.
+    """Read the records of a study with the plans of each.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def load_records(folder: Path) -> pd.DataFrame:
     -------
     DataFrame
         One row per trained network and plan: a network that belongs to two plans has two rows, with the name of each
-        plan in the column `plan`. Of plans of the same name the latest counts. If the folder does not name its plans,
+        plan in the column `plan`. Of plans with the same name the latest is used. If the folder has no list of plans,
         each network has one row, with the plan that it was trained for.
     """
     if not any((Path(folder) / "records").glob("*.parquet")):
@@ -103,7 +103,7 @@ def load_records(folder: Path) -> pd.DataFrame:
 
 
 def load_plans(folder: Path) -> dict[str, Any] | None:
-    """Read the plans that a study wrote into ``folder/plans``, without the lists of networks; None if there is none.
+    """Read the plans of a study in ``folder/plans``, without the lists of networks; None if there is none.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def report_folder(folder: Path, out: Path, *, sections: Sequence[SectionMaker] =
     out : Path
         The page to write.
     sections : sequence of callable, default=()
-        Makers of further sections, as in `make_report`.
+        Functions that return further sections, as in `make_report`.
 
     Returns
     -------
@@ -148,9 +148,9 @@ def make_report(
 ) -> Path:
     """Write tables, figures and a page that shows them, from records alone.
 
-    If methods, folds, a task or times are missing, the report is made all the same, and says what it could not
-    compute. Only an empty frame, or one without the columns that identify a network, is refused. Records of several
-    plans are shown in parts; only those of the largest benchmark are ranked in the main sections.
+    If methods, folds, a task or times are missing, the report lists the results that cannot be computed. Only an empty
+    frame, or one without the columns that identify a network, is an error. Records of several plans are shown in parts;
+    only those of the largest benchmark are ranked in the main sections.
 
     Parameters
     ----------
@@ -159,12 +159,12 @@ def make_report(
     out : Path
         The page to write; ``tables/`` and ``figures/`` are written beside it.
     plan : mapping, optional
-        The plan of the study, shown as it is.
+        The plan of the study, shown unchanged.
     traces : Traces, optional
         Histories, paths of knots and fitted curves, as from `load_traces`.
     sections : sequence of callable, default=()
-        Makers of further sections. Each is called with the parts of the report, a list of `Part`, the largest
-        benchmark first, and returns a `Section`, or None if it has nothing to show.
+        Functions that return further sections. Each is called with the parts of the report, a list of `Part`, the
+        largest benchmark first, and returns a `Section`, or None if it has nothing to show.
 
     Returns
     -------
@@ -195,7 +195,7 @@ def make_report(
         summary=files.section(_summary(main, [part for part in parts if part.kind == "grid"])),
         sections=[
             *_sections(parts, out.parent, traces),
-            *(files.section(replace(each, name=each.name or each.title)) for each in further),
+            *(files.section(replace(section, name=section.name or section.title)) for section in further),
         ],
         provenance={
             "sources": list_sources(frame),
@@ -213,7 +213,7 @@ def make_report(
 
 
 def _once(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return the rows of all parts, a network that several plans share only once."""
+    """Return the rows of all parts without the duplicates of networks that several plans share."""
     frame = pd.concat(frames, ignore_index=True)
     return frame[frame["key"].isna() | ~frame["key"].duplicated()].reset_index(drop=True)
 
@@ -230,7 +230,7 @@ def _summary(main: Part | None, grids: Sequence[Part]) -> Section:
 
 
 def _results(part: Part) -> list[Content]:
-    """Return what is missing in a benchmark, and the results of its tests."""
+    """Return the gaps of a benchmark, and the results of its tests."""
     gaps = describe_gaps(part.tables, part.frame)
     return [("gaps", gaps), ("findings", [describe_ranks(table) for table in part.tables])]
 
@@ -240,7 +240,7 @@ def _sections(parts: Sequence[Part], folder: Path, traces: Traces | None) -> lis
     benchmarks, grids, times, traced = (
         [part for part in parts if part.kind == kind] for kind in ("benchmark", "grid", "times", "traces")
     )
-    made = [
+    sections = [
         ("", section)
         for part in benchmarks[:1]
         for section in (
@@ -248,13 +248,13 @@ def _sections(parts: Sequence[Part], folder: Path, traces: Traces | None) -> lis
             _cost_section(part, traces, times),
         )
     ]  # fmt: skip
-    made += [("", _grid_section(part, f"grid-{i}")) for i, part in enumerate(grids, 1)]
-    made += [(f"{part.title}_", _time_section(part, f"times-{i}")) for i, part in enumerate(times, 1)]
+    sections += [("", _grid_section(part, f"grid-{i}")) for i, part in enumerate(grids, 1)]
+    sections += [(f"{part.title}_", _time_section(part, f"times-{i}")) for i, part in enumerate(times, 1)]
     if traces is not None:
-        made += [("", _trace_section(part, traces, f"traces-{i}")) for i, part in enumerate(traced, 1)]
-    made += [(f"{part.title}_", _extra_section(part, f"extra-{i}")) for i, part in enumerate(benchmarks[1:], 1)]
-    # Tables of several parts have the same names, so the files of all but the main parts begin with their plans.
-    return [ReportFiles(folder, prefix).section(section) for prefix, section in made]
+        sections += [("", _trace_section(part, traces, f"traces-{i}")) for i, part in enumerate(traced, 1)]
+    sections += [(f"{part.title}_", _extra_section(part, f"extra-{i}")) for i, part in enumerate(benchmarks[1:], 1)]
+    # Tables of several parts have the same names: files of other than the main parts have their plans as a prefix.
+    return [ReportFiles(folder, prefix).section(section) for prefix, section in sections]
 
 
 def _rank_section(part: Part) -> Section:
@@ -268,7 +268,7 @@ def _rank_section(part: Part) -> Section:
 
 
 def _task_ranks(part: Part, *, named: bool = False) -> list[Section]:
-    """Return for each task with ranks the diagrams of all sizes, and beside them the average ranks."""
+    """Return the diagrams of all sizes with the average ranks beside them, for each task with ranks."""
     sections: list[Section] = []
     for task, tables in _ranked(part).items():
         left: list[Content] = []
@@ -283,7 +283,7 @@ def _task_ranks(part: Part, *, named: bool = False) -> list[Section]:
 
 
 def _ranked(part: Part) -> dict[str, list[RankTable]]:
-    """Return the tables that have ranks by task; tasks without any are left out."""
+    """Return the tables with ranks by task, without tasks that have none."""
     by_task = {task: [table for table in part.tables if table.task == task and table.has_ranks] for task in TASKS}
     return {task: tables for task, tables in by_task.items() if tables}
 
@@ -305,7 +305,7 @@ def _backbone_section(part: Part) -> Section:
 
 
 def _size_section(part: Part) -> Section:
-    """Return average ranks by size, and scores by size where a data set has many sizes."""
+    """Return average ranks by size, and scores by size of data sets with many sizes."""
     curves = [size_picture([table for table in part.tables if table.task == task]) for task in TASKS]
     grids, files = _grids(part.summary)
     content = [picture for picture in curves if picture is not None] + grids
@@ -314,7 +314,7 @@ def _size_section(part: Part) -> Section:
 
 
 def _grids(summary: pd.DataFrame) -> tuple[list[Content], list[Table]]:
-    """Return scores by size of the data sets and networks with many sizes, and the tables that are not shown."""
+    """Return scores by size of the data sets and networks with many sizes, and the tables that are only written."""
     content: list[Content] = []
     tables = []
     for dataset, network in wide_blocks(summary):
@@ -333,20 +333,15 @@ def _folded(table: Table, title: str = "") -> Section:
 
 
 def _score_section(part: Part) -> Section:
-    """Return the scores, to sort and filter."""
+    """Return the table of scores, which readers can sort and filter."""
     table = browse_table(part.summary)
     content = [score_picture(part.summary), ("browse", table)]
     return Section("By data set", content, name="scores", files=[table, *_score_tables(part)])
 
 
 def _score_tables(part: Part) -> list[Table]:
-    """Return the scores of each task and size, which are written to files only."""
-    summary = part.summary
-    return [
-        dataset_table(summary, task, size=size)
-        for task in TASKS
-        for size in sizes_of(summary[summary["task"] == task])
-    ]  # fmt: skip
+    """Return the scores of each task and size, which are only written to files."""
+    return [dataset_table(part.summary, table.task, size=table.size) for table in part.tables]
 
 
 def _cost_section(part: Part, traces: Traces | None, times: Sequence[Part]) -> Section:
@@ -371,7 +366,7 @@ def _cost_section(part: Part, traces: Traces | None, times: Sequence[Part]) -> S
 
 
 def _stack_note(times: Sequence[Part]) -> Markup:
-    """Say how the times of stacks are to be read, with a link to those of networks that were trained alone."""
+    """Return a note on the times of stacks, with a link to those of networks that were trained alone."""
     note = Markup(
         "<p>Networks were trained in stacks, whose members share the time in equal parts: seconds differ between "
         "methods by the epochs they took and by the fitting of knots, not by the cost of an epoch of each.{}</p>"
@@ -387,7 +382,7 @@ def _grid_section(part: Part, name: str) -> Section:
 
 
 def _trace_section(part: Part, traces: Traces, name: str) -> Section:
-    """Return the networks whose fitted curves or paths of knots were kept."""
+    """Return the networks with stored fitted curves or paths of knots."""
     content = [
         *describe_knots(part.frame, traces.knots),
         fit_picture(part.frame, traces.curves),
@@ -417,7 +412,7 @@ def _time_section(part: Part, name: str) -> Section:
 
 
 def _extra_section(part: Part, name: str) -> Section:
-    """Return a benchmark beside the main one, in short: results, ranks, and all scores."""
+    """Return results, ranks and scores of a benchmark other than the main one."""
     content = [
         f"{len(part.frame):,} networks that are not part of the ranks above.",
         *_results(part),
