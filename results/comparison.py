@@ -113,13 +113,15 @@ def compare_ranks(
 def describe_agreement(ranks: Sequence[RankComparison]) -> list[str]:
     """Return a sentence on the correlation of average ranks with the paper's, over all networks and for each."""
     sentences = []
-    for network in dict.fromkeys(each.network for each in ranks):
-        values = [each.correlation.rho for each in ranks if each.network == network and each.correlation is not None]
+    for network in dict.fromkeys(entry.network for entry in ranks):
+        values = [
+            entry.correlation.rho for entry in ranks if entry.network == network and entry.correlation is not None
+        ]
         if values:
             spread = f" ({min(values):.2f} to {max(values):.2f})" if len(values) > 1 else ""
             blocks = "over all backbones" if network is None else f"with {network}"
             sentences.append(f"{np.mean(values):.2f}{spread} {blocks}")
-    settings = len({(each.table.task, each.table.size) for each in ranks})
+    settings = len({(entry.table.task, entry.table.size) for entry in ranks})
     average = f", averaged over {settings} settings of task and size (least to most)" if settings > 1 else ""
     return (
         [f"Rank correlation of our average ranks with the paper's{average}: {'; '.join(sentences)}."]
@@ -131,13 +133,13 @@ def describe_agreement(ranks: Sequence[RankComparison]) -> list[str]:
 def agreement_table(ranks: Sequence[RankComparison]) -> Table:
     """Return the rank correlation of each comparison, and our places of the paper's best and worst method."""
     rows = []
-    for each in ranks:
-        rho, both = each.correlation, each.both
+    for entry in ranks:
+        rho, both = entry.correlation, entry.both
         best, worst = str(both["theirs"].idxmin()), str(both["theirs"].idxmax())
-        ahead = {*each.table.best, *each.table.not_worse()}
+        ahead = {*entry.table.best, *entry.table.not_worse()}
         rows.append([
-            Cell(each.table.task), Cell(value=float(each.table.size or 0), digits=0), Cell(each.network or "all"),
-            Cell(value=float(len(each.table.blocks)), digits=0),
+            Cell(entry.table.task), Cell(value=float(entry.table.size or 0), digits=0), Cell(entry.network or "all"),
+            Cell(value=float(len(entry.table.blocks)), digits=0),
             *(Cell(value=value, digits=2) for value in ([None] * 3 if rho is None else [rho.rho, rho.low, rho.high])),
             Cell(value=float(both["difference"].abs().mean()), digits=2),
             Cell(best), Cell(value=1.0 + list(both.index).index(best), digits=0),

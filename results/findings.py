@@ -141,17 +141,20 @@ def ends(frame: pd.DataFrame) -> Iterator[str]:
         here, and in the paper in brackets.""")
     yield from table_head("task | size | blocks | critical difference | first clique | PLE | Std | MinMax")
     orders = list(leaders(frame))
-    for each in orders:
-        theirs = list(paper_ranks(each.task)[f"m{each.size}"].sort_values().index)
+    for setting in orders:
+        theirs = list(paper_ranks(setting.task)[f"m{setting.size}"].sort_values().index)
         places = " | ".join(
-            f"{each.names.index(name) + 1} ({theirs.index(name) + 1})" for name in ("PLE", "Std", "MinMax")
+            f"{setting.names.index(name) + 1} ({theirs.index(name) + 1})" for name in ("PLE", "Std", "MinMax")
         )
-        yield f"| {each.task} | {each.size} | {each.n_blocks} | {each.gap:.2f} | {', '.join(each.first)} | {places} |"
-    classes = [each for each in orders if each.task == "classification"]
+        yield (
+            f"| {setting.task} | {setting.size} | {setting.n_blocks} | {setting.gap:.2f} | {', '.join(setting.first)} "
+            f"| {places} |"
+        )
+    classes = [setting for setting in orders if setting.task == "classification"]
     yield "\n" + paragraph(f"""
-        PLE is in the first clique of classification at {sum("PLE" in each.first for each in classes)} of
-        {len(classes)} sizes, together with {listed_counts([len(each.first) - 1 for each in classes])} other methods.
-        """)
+        PLE is in the first clique of classification at {sum("PLE" in setting.first for setting in classes)} of
+        {len(classes)} sizes, together with {listed_counts([len(setting.first) - 1 for setting in classes])} other
+        methods.""")
 
 
 def listed_counts(numbers: list[int]) -> str:
@@ -311,10 +314,10 @@ def in_short(frame: pd.DataFrame) -> Iterator[str]:
     moved = rows.assign(moved=rows["knots_moved"].astype(float)).groupby("network")["moved"].mean()
     shifts = rows[rows["knots_moved"].astype(bool)].groupby(["network", "method"])["knot_shift"].mean()
     orders = list(leaders(frame))
-    best = {task: ", ".join(each.names[0] for each in orders if each.task == task) for task in TASKS}
-    ple = sum("PLE" in each.first for each in orders if each.task == "classification")
-    places = {name: [each.names.index(name) + 1 for each in orders] for name in ("Std", "MinMax")}
-    ple_places = [each.names.index("PLE") + 1 for each in orders if each.task == "classification"]
+    best = {task: ", ".join(setting.names[0] for setting in orders if setting.task == task) for task in TASKS}
+    ple = sum("PLE" in setting.first for setting in orders if setting.task == "classification")
+    places = {name: [setting.names.index(name) + 1 for setting in orders] for name in ("Std", "MinMax")}
+    ple_places = [setting.names.index("PLE") + 1 for setting in orders if setting.task == "classification"]
     yield "## In short\n"
     yield paragraph(f"""
         - The order of the methods is similar to the paper's: average ranks correlate with its tables by

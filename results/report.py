@@ -57,7 +57,7 @@ def paper_section(parts: Sequence[Part], theirs: Mapping[str, pd.DataFrame]) -> 
     if not ranks and not others:
         words = "No number of these records has a counterpart among the paper's numbers."
         return Section("Beside the paper", [words], name="paper")
-    single = [each.as_table() for each in ranks if each.network is not None]
+    single = [entry.as_table() for entry in ranks if entry.network is not None]
     content = [*_ranks(ranks, theirs), *map(_comparison, others)]
     return Section("Beside the paper", content, name="paper", files=single)
 
@@ -66,10 +66,10 @@ def _ranks(ranks: Sequence[RankComparison], theirs: Mapping[str, pd.DataFrame]) 
     """Return sentences, figures and tables on average ranks; nothing without ranks."""
     if not ranks:
         return []
-    overall = [each for each in ranks if each.network is None]
-    diagrams = [paper_picture(theirs[each.table.task], each.table.task, size=int(each.table.size or 0))
-                for each in overall]  # fmt: skip
-    table, tables = agreement_table(ranks), [each.as_table() for each in overall]
+    overall = [entry for entry in ranks if entry.network is None]
+    diagrams = [paper_picture(theirs[entry.table.task], entry.table.task, size=int(entry.table.size or 0))
+                for entry in overall]  # fmt: skip
+    table, tables = agreement_table(ranks), [entry.as_table() for entry in overall]
     return [
         *describe_agreement(ranks),
         agreement_picture(overall),
@@ -86,15 +86,15 @@ def _comparison(comparison: Comparison) -> Section:
 
 def agreement_picture(ranks: Sequence[RankComparison]) -> Picture | None:
     """Return our average ranks against the paper's; None if no two methods are compared."""
-    ranks = [each for each in ranks if len(each.both) > 1]
+    ranks = [entry for entry in ranks if len(entry.both) > 1]
     if not ranks:
         return None
     titles: dict[str, str] = {}
     pairs, labels = [], []
-    for place, each in enumerate(ranks):
-        rho = each.correlation
-        label = each.label + ("" if rho is None else f", correlation {rho.rho:.2f}")
-        methods, ours, theirs = list(map(str, each.both.index)), each.both["ours"], each.both["theirs"]
+    for place, entry in enumerate(ranks):
+        rho = entry.correlation
+        label = entry.label + ("" if rho is None else f", correlation {rho.rho:.2f}")
+        methods, ours, theirs = list(map(str, entry.both.index)), entry.both["ours"], entry.both["theirs"]
         pairs.append(RankPair(label, methods, ours.to_numpy(), theirs.to_numpy()))
         labels.append(label)
         titles |= {f"point-{place}-{i}": f"{method}: {ours.iloc[i]:.2f} here, {theirs.iloc[i]:.2f} in the paper"

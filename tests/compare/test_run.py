@@ -41,12 +41,12 @@ def command(*arguments):
 
 @pytest.mark.parametrize("target", ["rent", "cheap"])
 def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, target):
-    said = []
+    sentences = []
     path = write_flats(tmp_path, target=target)
-    result = compare_table(path, target, out=tmp_path / "out", options=OPTIONS, device="cpu", report=said.append)
+    result = compare_table(path, target, out=tmp_path / "out", options=OPTIONS, device="cpu", report=sentences.append)
     assert {str(line.candidate) for line in result.ranking.lines} == {"Std", "BS-Q@6", "PLE@6", "BS-Q@8", "PLE@8"}
     assert not result.interrupted
-    text = "\n".join(said)
+    text = "\n".join(sentences)
     task = "regression" if target == "rent" else "classification"
     for word in (f"Task: {task}", "240 rows", "4 numerical, 3 categorical", "10 networks"):
         assert word in text
@@ -93,7 +93,7 @@ def test_the_seed_decides(tmp_path, short):
 
 
 def test_a_plan_is_reported_before_training(tmp_path, short, monkeypatch):
-    said = []
+    sentences = []
 
     def measured(source, candidates, **_):
         steps = dict.fromkeys((7, 15), (0.0, 5e-4))
@@ -106,8 +106,8 @@ def test_a_plan_is_reported_before_training(tmp_path, short, monkeypatch):
     monkeypatch.setattr(budget, "FEWEST_EPOCHS", 1)
     path = write_flats(tmp_path, n=20_000)
     options = CompareOptions(time_budget=20.0, drop=("listing", "built"))
-    result = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu", report=said.append)
-    text = "\n".join(said)
+    result = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu", report=sentences.append)
+    text = "\n".join(sentences)
     assert f"on {result.plan.n_rows:,} of 20,000 rows, drawn at random" in text
     assert result.plan.n_rows < 20_000
     assert text.index("To be compared") < text.index("Time: at most") < text.index("Compared ")
@@ -117,9 +117,9 @@ def test_a_plan_is_reported_before_training(tmp_path, short, monkeypatch):
 def test_the_final_model_uses_as_many_rows_as_time_allows(tmp_path, short, monkeypatch):
     monkeypatch.setattr(run, "refit_rows", lambda n_rows, **_: n_rows // 2)
     options = CompareOptions(methods=("Std",), folds=2, time_budget=30.0)
-    said = []
-    compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, report=said.append)
-    assert any("The model is trained on 120 of 240 rows" in line for line in said)
+    sentences = []
+    compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, report=sentences.append)
+    assert any("The model is trained on 120 of 240 rows" in line for line in sentences)
 
 
 def interrupt_on(monkeypatch, call):

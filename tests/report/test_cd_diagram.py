@@ -42,11 +42,11 @@ def boxes(axes, gids=("name", "rank", "tick", "cd text")):
 
 
 def check_readable(axes):
-    found = boxes(axes)
-    for one, other in combinations(found, 2):
+    text_boxes = boxes(axes)
+    for one, other in combinations(text_boxes, 2):
         assert not one.overlaps(other)
     width, height = axes.get_figure(root=True).canvas.get_width_height()
-    for box in found:
+    for box in text_boxes:
         assert box.x0 >= 0
         assert box.x1 <= width
         assert box.y0 >= 0

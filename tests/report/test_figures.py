@@ -85,7 +85,7 @@ def colours_of(figure):
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_light_figure_can_be_made_dark(name):
     light = FIGURES[name]()
-    svg_text(light)  # ticks are there once it is drawn
+    svg_text(light)  # drawing creates the ticks
     names = [colour.lower() for colour in vars(LIGHT).values()]
     assert colours_of(light) & set(names)
     left = colours_of(darken(light)) & set(names)
