@@ -49,10 +49,10 @@ def test_images_have_the_colours_of_their_mode(tmp_path, name):
     files = [(tmp_path / "figures" / f"{name}{ending}.svg").read_text() for ending in ("", "_dark")]
     on_page = images(page)
     assert [kind for kind, _ in on_page] == ["in-light", "in-dark"] * n_images
-    for theme, file, shown in ((LIGHT, files[0], on_page[::2]), (DARK, files[1], on_page[1::2])):
+    for theme, file, colours in ((LIGHT, files[0], on_page[::2]), (DARK, files[1], on_page[1::2])):
         in_file = images(file)
         assert len(in_file) == n_images
-        for _, mean in in_file + shown:
+        for _, mean in in_file + colours:
             np.testing.assert_allclose(mean, to_rgb(vars(theme)[colour]), atol=0.02)
 
 
