@@ -12,56 +12,13 @@ from markupsafe import Markup
 
 from knotwork._checks import argument_error
 from knotwork._files import write_atomically
+from knotwork.report import _costs, _figures, _tables, _traces, _words
 from knotwork.report._advice import BUDGETS, advice_table, advise
 from knotwork.report._aggregate import TASKS, Part, RankTable, split_records, summarise_folds, wide_blocks
-from knotwork.report._costs import (
-    complexity_table,
-    describe_ratios,
-    describe_stacks,
-    overhead_table,
-    ratio_table,
-    ratios_of,
-    stack_table,
-    time_table,
-)
-from knotwork.report._figures import (
-    cd_picture,
-    cost_picture,
-    grid_picture,
-    heatmap_picture,
-    score_picture,
-    size_picture,
-    time_picture,
-)
 from knotwork.report._page import Content, Picture, ReportFiles, Section, page_template
 from knotwork.report._style import DARK, LIGHT
-from knotwork.report._tables import (
-    Table,
-    average_rank_table,
-    browse_table,
-    dataset_table,
-    detail_table,
-    grid_table,
-    win_table,
-)
-from knotwork.report._traces import (
-    Traces,
-    describe_knots,
-    fit_picture,
-    knot_pictures,
-    learning_picture,
-    load_traces,
-    scatter_picture,
-)
-from knotwork.report._words import (
-    checksum_table,
-    describe_gaps,
-    describe_grids,
-    describe_ranks,
-    describe_records,
-    list_failures,
-    list_sources,
-)
+from knotwork.report._tables import Table
+from knotwork.report._traces import Traces, load_traces
 from knotwork.study import load_results
 from knotwork.study._manifest import read_manifests
 
@@ -191,17 +148,17 @@ def make_report(
     further = [section for make in sections if (section := make(parts)) is not None]
     files = ReportFiles(out.parent)
     page = page_template("report.html.j2").render(
-        numbers=describe_records(frame),
+        numbers=_words.describe_records(frame),
         summary=files.section(_summary(main, [part for part in parts if part.kind == "grid"])),
         sections=[
             *_sections(parts, out.parent, traces),
             *(files.section(replace(section, name=section.name or section.title)) for section in further),
         ],
         provenance={
-            "sources": list_sources(frame),
+            "sources": _words.list_sources(frame),
             "plan": None if plan is None else json.dumps(plan, indent=2, default=str, ensure_ascii=False),
-            "checksums": files.table(checksum_table(frame)),
-            "failures": list_failures(frame),
+            "checksums": files.table(_words.checksum_table(frame)),
+            "failures": _words.list_failures(frame),
         },
         budgets=None if main is None else BUDGETS,
         light=LIGHT,
@@ -225,14 +182,14 @@ def _summary(main: Part | None, grids: Sequence[Part]) -> Section:
         content.append("No plan here compares methods over data sets, so nothing is ranked.")
     else:
         content += _results(main)
-    content += [("findings", describe_grids(part.summary, wide_blocks(part.summary))) for part in grids]
+    content += [("findings", _words.describe_grids(part.summary, wide_blocks(part.summary))) for part in grids]
     return Section("Summary", content)
 
 
 def _results(part: Part) -> list[Content]:
     """Return the gaps of a benchmark, and the results of its tests."""
-    gaps = describe_gaps(part.tables, part.frame)
-    return [("gaps", gaps), ("findings", [describe_ranks(table) for table in part.tables])]
+    gaps = _words.describe_gaps(part.tables, part.frame)
+    return [("gaps", gaps), ("findings", [_words.describe_ranks(table) for table in part.tables])]
 
 
 def _sections(parts: Sequence[Part], folder: Path, traces: Traces | None) -> list[dict[str, Any]]:
@@ -273,11 +230,11 @@ def _task_ranks(part: Part, *, named: bool = False) -> list[Section]:
     for task, tables in _ranked(part).items():
         left: list[Content] = []
         for table in tables:
-            left.append(cd_picture(table) if table.has_tests else f"{table.label}: {table.why_not}")
+            left.append(_figures.cd_picture(table) if table.has_tests else f"{table.label}: {table.why_not}")
             title = f"Ranks in detail and wins, {table.label.lower()}"
-            left.append(Section(title, [detail_table(table), win_table(table)], folded=True))
+            left.append(Section(title, [_tables.detail_table(table), _tables.win_table(table)], folded=True))
         layout = "ranks" if any(table.has_tests for table in tables) else "plain"
-        columns = ("columns", (layout, left, [average_rank_table(tables)]))
+        columns = ("columns", (layout, left, [_tables.average_rank_table(tables)]))
         sections.append(Section(task.capitalize(), [columns], name=f"ranks-{task}" if named else ""))
     return sections
 
@@ -289,7 +246,7 @@ def _ranked(part: Part) -> dict[str, list[RankTable]]:
 
 
 def _heatmaps(part: Part, task: str) -> list[Picture]:
-    pictures = (heatmap_picture(part.summary, task, of=of) for of in ("rank", "score"))
+    pictures = (_figures.heatmap_picture(part.summary, task, of=of) for of in ("rank", "score"))
     return [picture for picture in pictures if picture is not None]
 
 
@@ -306,7 +263,7 @@ def _backbone_section(part: Part) -> Section:
 
 def _size_section(part: Part) -> Section:
     """Return average ranks by size, and scores by size of data sets with many sizes."""
-    curves = [size_picture([table for table in part.tables if table.task == task]) for task in TASKS]
+    curves = [_figures.size_picture([table for table in part.tables if table.task == task]) for task in TASKS]
     grids, files = _grids(part.summary)
     content = [picture for picture in curves if picture is not None] + grids
     lacking = "There are no curves to show: they need two sizes, each with tests."
@@ -318,9 +275,9 @@ def _grids(summary: pd.DataFrame) -> tuple[list[Content], list[Table]]:
     content: list[Content] = []
     tables = []
     for dataset, network in wide_blocks(summary):
-        table = grid_table(summary, dataset, network=network)
+        table = _tables.grid_table(summary, dataset, network=network)
         if len(content) < 2 * _MOST_GRIDS:
-            content += [grid_picture(summary, dataset, network=network), _folded(table)]
+            content += [_figures.grid_picture(summary, dataset, network=network), _folded(table)]
         else:
             tables.append(table)
     if tables:
@@ -334,33 +291,35 @@ def _folded(table: Table, title: str = "") -> Section:
 
 def _score_section(part: Part) -> Section:
     """Return the table of scores, which readers can sort and filter."""
-    table = browse_table(part.summary)
-    content = [score_picture(part.summary), ("browse", table)]
+    table = _tables.browse_table(part.summary)
+    content = [_figures.score_picture(part.summary), ("browse", table)]
     return Section("By data set", content, name="scores", files=[table, *_score_tables(part)])
 
 
 def _score_tables(part: Part) -> list[Table]:
     """Return the scores of each task and size, which are only written to files."""
-    return [dataset_table(part.summary, table.task, size=table.size) for table in part.tables]
+    return [_tables.dataset_table(part.summary, table.task, size=table.size) for table in part.tables]
 
 
 def _cost_section(part: Part, traces: Traces | None, times: Sequence[Part]) -> Section:
     """Return cost against quality, learning curves, times, and parameters."""
     stacked = part.frame["together"].astype(object).eq(True)
-    costs = [cost_picture(part.summary, table) for table in part.tables if table.has_ranks]
+    costs = [_figures.cost_picture(part.summary, table) for table in part.tables if table.has_ranks]
     costs = [picture for picture in costs if picture is not None]
-    learning = [] if traces is None else [learning_picture(part.frame, traces.histories, task) for task in TASKS]
-    picture, overhead = time_picture(part.summary), overhead_table(part.summary)
-    times_table = _folded(time_table(part.summary), "Training times as a table")
+    learning = (
+        [] if traces is None else [_traces.learning_picture(part.frame, traces.histories, task) for task in TASKS]
+    )
+    picture, overhead = _figures.time_picture(part.summary), _costs.overhead_table(part.summary)
+    times_table = _folded(_costs.time_table(part.summary), "Training times as a table")
     content: list[Content] = [
-        *([] if stacked.all() else describe_ratios(ratios_of(part.frame))),
+        *([] if stacked.all() else _costs.describe_ratios(_costs.ratios_of(part.frame))),
         ("html", _stack_note(times)) if stacked.any() else None,
         Section("", costs) if costs else
         "Cost against quality needs ranks and recorded times; these records do not have both.",
         *learning,
         *([picture, times_table] if picture else ["No times are recorded."]),
         _folded(overhead) if overhead.rows else None,
-        _folded(complexity_table(), "Order of the work per batch, by formula"),
+        _folded(_costs.complexity_table(), "Order of the work per batch, by formula"),
     ]  # fmt: skip
     return Section("Cost and quality", content, name="costs")
 
@@ -378,35 +337,35 @@ def _stack_note(times: Sequence[Part]) -> Markup:
 def _grid_section(part: Part, name: str) -> Section:
     """Return one data set with many sizes: its curves and its table."""
     content, files = _grids(part.summary)
-    return Section(f"Sizes: {part.title}", [scatter_picture(part.frame), *content], name=name, files=files)
+    return Section(f"Sizes: {part.title}", [_traces.scatter_picture(part.frame), *content], name=name, files=files)
 
 
 def _trace_section(part: Part, traces: Traces, name: str) -> Section:
     """Return the networks with stored fitted curves or paths of knots."""
     content = [
-        *describe_knots(part.frame, traces.knots),
-        fit_picture(part.frame, traces.curves),
-        *knot_pictures(part.frame, traces.knots),
-        _folded(browse_table(part.summary)),
+        *_traces.describe_knots(part.frame, traces.knots),
+        _traces.fit_picture(part.frame, traces.curves),
+        *_traces.knot_pictures(part.frame, traces.knots),
+        _folded(_tables.browse_table(part.summary)),
     ]
     return Section(f"Traces: {part.title}", content, name=name, files=_score_tables(part))
 
 
 def _time_section(part: Part, name: str) -> Section:
     """Return the networks that were trained alone to measure times, and the same ones in stacks."""
-    pairs = ratios_of(part.frame)
+    pairs = _costs.ratios_of(part.frame)
     alone = part.frame[part.frame["together"].astype(object).ne(True)]
-    tables = [table for table in (ratio_table(pairs), stack_table(part.frame)) if table.rows]
-    overhead = overhead_table(part.summary)
+    tables = [table for table in (_costs.ratio_table(pairs), _costs.stack_table(part.frame)) if table.rows]
+    overhead = _costs.overhead_table(part.summary)
     content = [
         f"On {', '.join(sorted(part.frame['dataset'].unique()))}.",
-        *describe_ratios(pairs),
-        *describe_stacks(part.frame),
-        time_picture(summarise_folds(alone)) or "No times are recorded.",
+        *_costs.describe_ratios(pairs),
+        *_costs.describe_stacks(part.frame),
+        _figures.time_picture(summarise_folds(alone)) or "No times are recorded.",
         *tables,
         _folded(overhead) if overhead.rows else None,
-        _folded(time_table(part.summary), "Training times as a table"),
-        _folded(browse_table(part.summary)),
+        _folded(_costs.time_table(part.summary), "Training times as a table"),
+        _folded(_tables.browse_table(part.summary)),
     ]
     return Section(f"Times: {part.title}", content, name=name, files=_score_tables(part))
 
@@ -417,7 +376,7 @@ def _extra_section(part: Part, name: str) -> Section:
         f"{len(part.frame):,} networks that are not part of the ranks above.",
         *_results(part),
         *_task_ranks(part),
-        _folded(browse_table(part.summary)),
+        _folded(_tables.browse_table(part.summary)),
     ]
     heatmaps = [picture for task in _ranked(part) for picture in _heatmaps(part, task)]
     return Section(f"Plan: {part.title}", content, name=name, files=[*_score_tables(part), *heatmaps])
