@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,15 @@ from knotwork.encoders import METHOD_TABLE
 from knotwork.report._aggregate import SCORES, RankTable, file_name, in_order, name_size, rank_table, sizes_of
 from knotwork.report._cd_diagram import draw_cd_diagram
 from knotwork.report._page import Picture
-from knotwork.report._style import LIGHT, clean_axes, method_colour, method_marker, new_figure, settle_layout
+from knotwork.report._style import (
+    LIGHT,
+    clean_axes,
+    method_colour,
+    method_marker,
+    new_figure,
+    new_panels,
+    settle_layout,
+)
 from knotwork.report._tables import MISSING, grid_name
 
 __all__ = ["LearningCurve", "RankPair", "ScorePanel", "SizeCurve", "cd_picture", "cost_picture",
@@ -43,22 +51,6 @@ _STYLES: dict[str, Literal["--", ":", "-."]] = {"Std": "--", "MinMax": ":", "PLE
 
 _SHIFTS = [(dx, dy) for dy in (0, 8, -8, 15, -15, 22, -22) for dx in (6, -6)]
 """Offsets of a name from its point, in points, the preferred ones first."""
-
-
-def _panels(
-    n: int, margins: tuple[float, float], *, size: tuple[float, float], share: bool = False
-) -> tuple[Figure, Any]:
-    """Return a figure and its `n` axes, at most three in a row; sizes of a panel and of all margins are in inches."""
-    n_columns = min(3, n)
-    n_rows = -(-n // n_columns)
-    figure = new_figure(margins[0] + size[0] * n_columns, margins[1] + size[1] * n_rows)
-    grid = figure.subplots(n_rows, n_columns, squeeze=False, sharex=share, sharey=share).flat
-    for axes in grid:
-        clean_axes(axes, LIGHT)
-    for place in range(n, len(grid)):
-        grid[place].set_visible(False)
-        grid[place - n_columns].tick_params(labelbottom=True)
-    return figure, grid[:n]
 
 
 def _title(axes: Axes, text: str) -> None:
@@ -221,7 +213,7 @@ def draw_score_dots(panels: Sequence[ScorePanel]) -> Figure:
     Dots have the group id ``dot``.
     """
     height = 0.9 + 0.2 * max(len(panel.methods) for panel in panels)
-    figure, grid = _panels(len(panels), (0.4, 0.0), size=(3.3, height))
+    figure, grid = new_panels(len(panels), (0.4, 0.0), size=(3.3, height))
     for axes, panel in zip(grid, panels, strict=True):
         axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
         for place, (method, mean, sd) in enumerate(zip(panel.methods, panel.mean, panel.sd, strict=True)):
@@ -282,7 +274,7 @@ def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str) -> Figure:
         if curve not in everywhere:
             panels.setdefault(_knots(curve.method), []).append(curve)
     names = list(panels) or [""]
-    figure, grid = _panels(len(names), (0.6, 0.3), size=(3.1, 2.7), share=True)
+    figure, grid = new_panels(len(names), (0.6, 0.3), size=(3.1, 2.7), share=True)
     for axes, name in zip(grid, names, strict=True):
         axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
         _title(axes, f"knots: {name}" if name else "")
@@ -614,7 +606,7 @@ def draw_agreement(pairs: Sequence[RankPair], *, ours: str, theirs: str) -> Figu
     """
     if not pairs:
         raise argument_error("pairs", "hold at least one pair", list(pairs))
-    figure, grid = _panels(len(pairs), (0.5, 0.3), size=(3.25, 3.2))
+    figure, grid = new_panels(len(pairs), (0.5, 0.3), size=(3.25, 3.2))
     for place, (axes, pair) in enumerate(zip(grid, pairs, strict=True)):
         _draw_pair(axes, pair, place=place)
     figure.supxlabel(theirs, fontsize=9.5, color=LIGHT.ink)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from knotwork import basis
 from knotwork._checks import argument_error
 from knotwork.encoders import make_encoder
-from knotwork.report._style import Theme, clean_axes, new_figure, theme_of
+from knotwork.report._style import Theme, clean_axes, new_figure, new_panels, theme_of
 
 __all__ = ["Fit", "FitPanel", "draw_bases", "draw_encoded_value", "draw_features", "draw_fits",
            "draw_scatter"]  # fmt: skip
@@ -82,16 +82,10 @@ def draw_features(encoder: Any, values: npt.ArrayLike, *, names: list[str], dark
     if table.ndim != 2 or table.shape[1] != len(names):
         raise argument_error("values", f"have the shape (n, {len(names)})", table.shape)
     theme = theme_of(dark)
-    n_columns = min(3, len(names))
-    n_rows = -(-len(names) // n_columns)
-    figure = new_figure(3.4 * n_columns, 2.3 * n_rows, theme)
-    grid = figure.subplots(n_rows, n_columns, squeeze=False)
-    for feature, axes in enumerate(grid.flat):
-        if feature < len(names):
-            _draw_feature(axes, encoder, table, feature=feature, theme=theme)
-            axes.set_xlabel(names[feature])
-        else:
-            axes.set_visible(False)
+    figure, panels = new_panels(len(names), (0.0, 0.0), size=(3.4, 2.3), theme=theme)
+    for feature, axes in enumerate(panels):
+        _draw_feature(axes, encoder, table, feature=feature, theme=theme)
+        axes.set_xlabel(names[feature])
     return figure
 
 

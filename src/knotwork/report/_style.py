@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.artist import Artist
@@ -21,7 +22,7 @@ from knotwork.encoders import METHOD_TABLE
 from knotwork.knots import PLACEMENTS
 
 __all__ = ["DARK", "LIGHT", "Theme", "clean_axes", "dark_svg", "darken", "inline_svg", "method_colour",
-           "method_marker", "new_figure", "settle_layout", "svg_text", "theme_of"]  # fmt: skip
+           "method_marker", "new_figure", "new_panels", "settle_layout", "svg_text", "theme_of"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,22 @@ def clean_axes(axes: Axes, theme: Theme) -> None:
     for text in (axes.xaxis.label, axes.yaxis.label, axes.title):
         text.set_color(theme.ink)
     axes.set_axisbelow(True)
+
+
+def new_panels(
+    n: int, margins: tuple[float, float], *, size: tuple[float, float], share: bool = False, theme: Theme = LIGHT
+) -> tuple[Figure, Any]:
+    """Return a figure and its `n` axes, at most three in a row; sizes of a panel and of all margins are in inches."""
+    n_columns = min(3, n)
+    n_rows = -(-n // n_columns)
+    figure = new_figure(margins[0] + size[0] * n_columns, margins[1] + size[1] * n_rows, theme)
+    grid = figure.subplots(n_rows, n_columns, squeeze=False, sharex=share, sharey=share).flat
+    for axes in grid:
+        clean_axes(axes, theme)
+    for place in range(n, len(grid)):
+        grid[place].set_visible(False)
+        grid[place - n_columns].tick_params(labelbottom=True)
+    return figure, grid[:n]
 
 
 def settle_layout(figure: Figure) -> None:
