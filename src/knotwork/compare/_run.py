@@ -243,6 +243,7 @@ class _Run:
         budget, scored, seconds = self.options.time_budget, ranking.chosen.scored, None
         n_rows = source.n_rows
         if budget is not None:
+            # A part of the budget stays for saving the model, and for what training takes beyond its limit.
             seconds = max(self.left - report_seconds(budget) - 0.06 * budget, 0.5)
             n_rows = _affordable_rows(source, scored, validation, seconds)
         kind = TabularRegressor if source.task == "regression" else TabularClassifier

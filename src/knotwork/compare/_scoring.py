@@ -116,6 +116,7 @@ class CrossValidation:
             trained = self._train(members, limit)
             self._score(group, members, trained, prepare_seconds)
             if trained.interrupted:
+                # Training returns in the same way at its limit and after Ctrl-C: the clock distinguishes them.
                 if limit is None or time.perf_counter() - started < limit:
                     raise KeyboardInterrupt
                 self.out_of_time = True

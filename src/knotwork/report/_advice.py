@@ -66,6 +66,7 @@ def advise(summary: pd.DataFrame) -> list[Advice]:
         wide = part.assign(size=part["size"].fillna(0)).pivot(
             index="dataset", columns=["method", "size"], values="mean"
         )
+        # Rare configurations go first: otherwise `dropna` would drop the data sets that lack them.
         wide = wide.loc[:, 2 * wide.notna().sum() >= len(wide)].dropna()
         for budget in BUDGETS:
             allowed = [pair for pair in _cheapest_first(part) if _within(pair, budget, sizes_of(part))]

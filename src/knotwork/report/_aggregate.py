@@ -87,6 +87,7 @@ def read_records(records: pd.DataFrame) -> pd.DataFrame:
     frame["size"] = pd.to_numeric(frame["size"], errors="coerce").astype("Float64").to_numpy(float, na_value=np.nan)
     frame["network"] = _networks(frame)
     frame["score"] = _scores(frame)
+    # A stable sort puts successes after failures, so that the last of duplicates is the last success if there is one.
     by_success = frame.assign(_good=frame["status"] == "ok").sort_values("_good", kind="stable").drop(columns="_good")
     return by_success.drop_duplicates(RUN, keep="last").sort_index().reset_index(drop=True)
 
@@ -307,6 +308,7 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
         .sort_index()
         .reindex(columns=in_order(part["method"].unique()))
     )
+    # Rare methods go first: otherwise a single one would drop nearly all blocks.
     present = wide.notna()
     ranked = (2 * present.sum() >= len(wide)) & present.any()
     absent = [str(method) for method in wide.columns[~ranked]]

@@ -150,6 +150,7 @@ def svg_text(figure: Figure) -> str:
     """
     buffer = io.StringIO()
     settle_layout(figure)
+    # The salt and the missing metadata make the file the same in every run.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "knotwork"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", buffer.getvalue(), flags=re.DOTALL)
