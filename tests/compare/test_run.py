@@ -76,10 +76,15 @@ def test_files_of_a_comparison(tmp_path, short):
         assert word in page
     source = result.page.read_text(encoding="utf-8")
     assert "http" not in re.sub(r'xmlns(:xlink)?="[^"]*"', "", source)  # the page needs no other file
-    if CHROMIUM is not None:
-        with Browser(result.page, width=390) as opened:
-            assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
-            assert not opened.problems
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page was not opened in a browser")
+def test_the_page_fits_a_phone(tmp_path, short):
+    options = CompareOptions(methods=("Std", "BS-Q@6"), folds=2, time_budget=None)
+    page = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, device="cpu").page
+    with Browser(page, width=390) as opened:
+        assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert not opened.problems
 
 
 def test_the_seed_decides(tmp_path, short):

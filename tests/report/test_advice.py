@@ -25,7 +25,7 @@ def best_rows(summary):
     return {row[2].text: dict(zip(table.columns, row, strict=True)) for row in table.rows}
 
 
-def test_budgets_allow_for_more_and_more():
+def test_higher_budgets_allow_more_methods():
     best = {("BS-Q", 7.0): 0.4, ("BS-CART", 15.0): 0.3, ("BS-Grad-U", 30.0): 0.2}
     rows = best_rows(summary_of(best))
     assert {budget: row["best"].text for budget, row in rows.items()} == {
@@ -48,14 +48,14 @@ def test_numbers_can_be_computed_again():
     assert row["p"].value == pytest.approx(3 * p[0])
 
 
-def test_the_cheapest_may_be_the_best_and_a_lead_may_mean_nothing():
+def test_the_cheapest_may_be_the_best_and_a_lead_may_not_be_significant():
     rows = best_rows(summary_of({"Std": 0.1}))
     assert {row["better"].text for row in rows.values()} == {"is the cheapest"}
     alike = best_rows(summary_of({}))
     assert {row["better"].text for row in alike.values()} <= {"not significantly", "is the cheapest"}
 
 
-def test_incomplete_methods_are_no_advice():
+def test_incomplete_methods_are_not_recommended():
     summary = summary_of({("BS-Q", 7.0): 0.1})
     summary.loc[summary["method"] == "BS-Q", "complete"] = False
     assert "BS-Q" not in best_rows(summary)["high"]["best"].text

@@ -48,7 +48,7 @@ def test_ratio_of_times(factor):
         assert [cell.value for cell in row[4:]] == pytest.approx(times)
 
 
-def test_the_time_of_an_epoch_is_the_recorded_one_where_there_is_one():
+def test_the_recorded_time_of_an_epoch_is_used_if_available():
     trained = records(False, learned=3.0)
     typical = np.where(trained["method"] == "BS-Grad-U", 0.22, 0.2)
     pairs = ratios_of(read_records(trained.assign(epoch_seconds=np.where(trained["size"] == 7, typical, np.nan))))
@@ -63,7 +63,7 @@ def test_a_median_is_not_divided_by_a_mean():
     assert (pairs["per_epoch"] / pairs["per_epoch_fixed"]).tolist() == pytest.approx([1.5] * 6)
 
 
-def test_members_of_a_stack_share_its_time_so_nothing_is_said_of_them():
+def test_members_of_a_stack_are_not_compared_by_time():
     pairs = ratios_of(read_records(records(True)))
     assert not len(pairs)
     assert describe_ratios(pairs)[0].startswith("The time that learned knots cost is not known")
@@ -84,7 +84,7 @@ def test_alone_against_stacked():
     assert stack_table(read_records(records(True))).rows == []
 
 
-def test_overhead_is_what_the_formula_says():
+def test_overhead_agrees_with_the_formula():
     table = overhead_table(SUMMARY)
     added = {(row[0].text, row[2].value): [row[i].value for i in (4, 6)] for row in table.rows if row[1].text == "mlp"}
     # Learned knots add d (m - 3) parameters; the data sets have 4 to 8 features.

@@ -1,4 +1,4 @@
-"""The page: well formed, self-contained, and made whatever is missing."""
+"""The page: well formed, self-contained, and complete even if records are missing."""
 
 import re
 from html.parser import HTMLParser
@@ -175,12 +175,12 @@ HARD = {
 
 
 @pytest.mark.parametrize("name", HARD)
-def test_hard_cases_are_still_made_and_say_what_is_missing(name, tmp_path):
+def test_reports_of_hard_cases_name_the_gaps(name, tmp_path):
     make, words = HARD[name]
     assert words in report(make(), tmp_path).text
 
 
-def test_departures_of_the_data_are_said(tmp_path):
+def test_deviations_of_the_data_are_listed(tmp_path):
     records = fewest(n_classification=0).replace({"dataset": {"reg00": "sgemm"}})
     assert DATASETS["sgemm"].deviation in report(records, tmp_path).text
 
@@ -218,7 +218,7 @@ def test_further_sections(tmp_path):
     assert "How many <networks>" not in report(records, tmp_path).text
 
 
-def test_nothing_at_all_is_refused(tmp_path):
+def test_empty_records_are_an_error(tmp_path):
     with pytest.raises(ValueError, match="records must have at least one row"):
         make_report(few().iloc[:0], tmp_path / "report.html")
 

@@ -116,7 +116,7 @@ def test_heatmap_shows_its_numbers_with_contrast():
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_colours_can_be_seen(theme):
+def test_colours_have_contrast(theme):
     ground = luminance(theme.background)
     for name, least in [
         ("ink", 7),
@@ -137,7 +137,7 @@ def test_methods_look_different():
     assert len(looks) == len(MAIN)
 
 
-def test_titles_reach_the_cells():
+def test_cells_have_tooltips():
     text = svg_text(FIGURES["heatmap"]())
     page = inline_svg(text, "x", label="l", titles={"cell-0-1": "a < b"})
     assert page.count("<title>a &lt; b</title>") == 1

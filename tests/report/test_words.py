@@ -81,7 +81,7 @@ def test_words_change_with_a_record():
     assert changed.sentences[0].startswith(f"PLE has the best average rank, {(7 + 5) / 8:.2f}")
 
 
-def test_no_significant_difference_is_said_plainly():
+def test_no_significant_difference_is_stated():
     records = small({}, spread=0.01, seed=2)
     finding = findings(records)["Regression, size 7"]
     (table,) = tables_of(records)

@@ -121,9 +121,9 @@ def advice_table(advice: list[Advice]) -> Table:
     return Table(
         "recommendations",
         "What to start with",
-        "The method and size with the best average rank over data sets within a budget, of how many, with a bootstrap "
-        "interval of 95 %; its mean score; and whether it is better than the cheapest, the one with the fewest "
-        "parameters (Wilcoxon, Holm over all comparisons with the cheapest, 0.05).",
+        "The method and size with the best average rank over data sets within a budget, with a bootstrap interval of "
+        "95 % and the number of candidates; its mean score; and whether it is better than the cheapest, the one with "
+        "the fewest parameters (Wilcoxon, Holm over all comparisons with the cheapest, 0.05).",
         ["task", "backbone", "budget", "best", "rank", "low", "high", "of", "data sets", "score", "cheapest",
          "its score", "better", "p"],
         rows,

@@ -66,8 +66,8 @@ def overhead_table(summary: pd.DataFrame) -> Table:
     return Table(
         "overhead",
         "Parameters of learned knots",
-        "Parameters that a network with learned knots has more than the same one with fixed knots (least, median and "
-        "most over data sets; the most in percent of the network).",
+        "Parameters that learned knots add to the same network with fixed knots (least, median and most over data "
+        "sets; the most in percent of the network).",
         ["method", "backbone", "size", "data sets", "least", "median", "most", "most, %"],
         rows,
     )

@@ -27,7 +27,7 @@ __all__ = ["load_plans", "load_records", "make_report", "report_folder"]
 _MOST_GRIDS = 4
 """Largest number of data sets with many sizes on the page; all of them are written to tables."""
 
-_NO_RANKS = "There are no ranks to show; the summary says why."
+_NO_RANKS = "There are no ranks; the summary gives the reason."
 
 SectionMaker = Callable[[Sequence[Part]], Section | None]
 """Returns a further section of a report from its parts, or None."""

@@ -185,7 +185,8 @@ def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Pi
     return Picture(
         f"heatmap_{task}" if of == "rank" else f"heatmap_scores_{task}", figure,
         f"{task.capitalize()}: {what} over data sets, within backbone and size ({direction}); the best of each row in "
-        "bold." + (" In brackets: data sets of the row; rows with different ones do not compare." if uneven else ""),
+        "bold."
+        + (" In brackets: number of data sets; rows with different data sets are not comparable." if uneven else ""),
         f"Heatmap of {what}, {task}, backbone and size against method. Best of each row: {'; '.join(best)}.", titles,
     )  # fmt: skip
 
