@@ -1,4 +1,4 @@
-"""Our average ranks, mean scores and ablation beside those of the paper, as tables and sentences."""
+"""Comparison of our average ranks, mean scores and ablation with those of the paper, as tables and sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,23 +20,15 @@ ABLATION = "ablation"
 """The data set of the ablation."""
 
 _NAMES = {"PLE-adaptive-50": "PLE-Adaptive"}
-"""Methods with another name in the paper's ablation."""
+"""Our names of methods that the paper's ablation names differently."""
 
 _BACKBONES = {"ft": "ftt"}
-"""Backbones with another name in the paper."""
+"""The paper's names of backbones that it names differently."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Numbers of ours beside the paper's.
-
-    Parameters
-    ----------
-    table : Table
-        Ours, theirs and the difference.
-    sentences : list of str
-        How well they agree.
-    """
+    """A table of our numbers, the paper's and the difference, and sentences on their agreement."""
 
     table: Table
     sentences: list[str]
@@ -44,16 +36,10 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class RankComparison:
-    """Our average ranks of one task and size beside the paper's, of the methods that both have.
+    """Our average ranks of one task and size with the paper's, for the methods that both have.
 
-    Parameters
-    ----------
-    table : RankTable
-        Ours.
-    network : str or None
-        The only network of our blocks; None for all of them.
-    theirs : Series
-        The paper's average ranks over all backbones, by method.
+    Our blocks are those of `network`, or of all networks if it is None; the paper's ranks, by method, are over all
+    backbones.
     """
 
     table: RankTable
@@ -78,7 +64,7 @@ class RankComparison:
         return self.table.label + ("" if self.network is None else f", {self.network}")
 
     def as_table(self) -> Table:
-        """Return ours, theirs and the difference, method by method."""
+        """Return our ranks, the paper's and the difference, method by method."""
         rows = [
             [
                 Cell(str(method)),
@@ -103,57 +89,57 @@ class RankComparison:
 def compare_ranks(
     summary: pd.DataFrame, tables: Sequence[RankTable], paper: Mapping[str, pd.DataFrame]
 ) -> list[RankComparison]:
-    """Compare average ranks with the paper's, for every task and size that both have, and we on two blocks or more.
+    """Compare average ranks with the paper's, for every task and size that both have, with two blocks or more.
 
-    The blocks of all networks come first, then those of each network, if there are several.
-
-    Parameters
-    ----------
-    summary : DataFrame
-        As `Part.summary` of the main benchmark.
-    tables : sequence of RankTable
-        Ours, over all networks.
-    paper : mapping of str to DataFrame
-        By task, the paper's average ranks: a column `method`, and a column ``m{size}`` for each size.
+    The blocks of all networks come first, then those of each network, if there are several. `paper` has by task the
+    paper's average ranks: a column `method`, and a column ``m{size}`` for each size.
     """
     comparisons = []
     networks = sorted(summary["network"].unique())
     for network in [None, *(networks if len(networks) > 1 else [])]:
-        for whole in tables:
-            column = f"m{whole.size}"
-            if whole.task not in paper or column not in paper[whole.task].columns:
+        for overall in tables:
+            column = f"m{overall.size}"
+            if overall.task not in paper or column not in paper[overall.task].columns:
                 continue
-            table = whole if network is None else rank_table(summary, whole.task, size=whole.size, network=network)
-            theirs = paper[whole.task].set_index("method")[column].astype(float)
+            table = (
+                overall if network is None else rank_table(summary, overall.task, size=overall.size, network=network)
+            )
+            theirs = paper[overall.task].set_index("method")[column].astype(float)
             if table.has_tests and theirs.index.isin(table.methods).any():
                 comparisons.append(RankComparison(table, network, theirs))
     return comparisons
 
 
 def describe_agreement(ranks: Sequence[RankComparison]) -> list[str]:
-    """Say how well average ranks agree with the paper's, over all networks and for each."""
-    said = []
-    for network in dict.fromkeys(each.network for each in ranks):
-        values = [each.correlation.rho for each in ranks if each.network == network and each.correlation is not None]
+    """Return a sentence on the correlation of average ranks with the paper's, over all networks and for each."""
+    sentences = []
+    for network in dict.fromkeys(entry.network for entry in ranks):
+        values = [
+            entry.correlation.rho for entry in ranks if entry.network == network and entry.correlation is not None
+        ]
         if values:
             spread = f" ({min(values):.2f} to {max(values):.2f})" if len(values) > 1 else ""
             blocks = "over all backbones" if network is None else f"with {network}"
-            said.append(f"{np.mean(values):.2f}{spread} {blocks}")
-    settings = len({(each.table.task, each.table.size) for each in ranks})
+            sentences.append(f"{np.mean(values):.2f}{spread} {blocks}")
+    settings = len({(entry.table.task, entry.table.size) for entry in ranks})
     average = f", averaged over {settings} settings of task and size (least to most)" if settings > 1 else ""
-    return [f"Rank correlation of our average ranks with the paper's{average}: {'; '.join(said)}."] if said else []
+    return (
+        [f"Rank correlation of our average ranks with the paper's{average}: {'; '.join(sentences)}."]
+        if sentences
+        else []
+    )
 
 
 def agreement_table(ranks: Sequence[RankComparison]) -> Table:
-    """Return for each comparison the rank correlation, and our places of the paper's best and worst method."""
+    """Return the rank correlation of each comparison, and our places of the paper's best and worst method."""
     rows = []
-    for each in ranks:
-        rho, both = each.correlation, each.both
+    for entry in ranks:
+        rho, both = entry.correlation, entry.both
         best, worst = str(both["theirs"].idxmin()), str(both["theirs"].idxmax())
-        ahead = {*each.table.best, *each.table.not_worse()}
+        ahead = {*entry.table.best, *entry.table.not_worse()}
         rows.append([
-            Cell(each.table.task), Cell(value=float(each.table.size or 0), digits=0), Cell(each.network or "all"),
-            Cell(value=float(len(each.table.blocks)), digits=0),
+            Cell(entry.table.task), Cell(value=float(entry.table.size or 0), digits=0), Cell(entry.network or "all"),
+            Cell(value=float(len(entry.table.blocks)), digits=0),
             *(Cell(value=value, digits=2) for value in ([None] * 3 if rho is None else [rho.rho, rho.low, rho.high])),
             Cell(value=float(both["difference"].abs().mean()), digits=2),
             Cell(best), Cell(value=1.0 + list(both.index).index(best), digits=0),
@@ -174,14 +160,9 @@ def agreement_table(ranks: Sequence[RankComparison]) -> Table:
 
 
 def compare_ablation(summary: pd.DataFrame, paper: pd.DataFrame) -> list[Comparison]:
-    """Compare the scores of the ablation with the paper's, method by method and size by size.
+    """Compare the complete scores on the data set ``ablation`` with the paper's, by network, method and size.
 
-    Parameters
-    ----------
-    summary : DataFrame
-        As `Part.summary`; only complete scores on the data set ``ablation`` are compared.
-    paper : DataFrame
-        Columns `method size nrmse_mean nrmse_std`; `size` is missing for methods without one.
+    The columns of `paper` are `method size nrmse_mean nrmse_std`; `size` is missing for methods without one.
     """
     keys = ["method", "size"]
     ours = summary[(summary["dataset"] == ABLATION) & summary["complete"]]
@@ -202,14 +183,14 @@ def _compare_scores(network: str, both: pd.DataFrame) -> Comparison:
          Cell(value=row["mean"] - row["nrmse_mean"])]
         for row in both.sort_values("mean").to_dict("records")
     ]  # fmt: skip
-    said = [_agreement(both["mean"], both["nrmse_mean"], "methods and sizes"), _differences(differences)]
+    sentences = [_agreement(both["mean"], both["nrmse_mean"], "methods and sizes"), _differences(differences)]
     fixed = both[~both["method"].map(lambda name: METHOD_TABLE[name].learnable)]
     if 2 < len(fixed) < len(both):
-        said.insert(1, _agreement(fixed["mean"], fixed["nrmse_mean"], "methods and sizes without learned knots"))
+        sentences.insert(1, _agreement(fixed["mean"], fixed["nrmse_mean"], "methods and sizes without learned knots"))
     title = f"NRMSE of the ablation beside the paper's, {network}"
     caption = "Mean ± standard deviation over seeds, the best of ours first."
     name = f"paper_ablation_{network}"
-    return Comparison(Table(name, title, caption, ["method", "size", "ours", "paper", "difference"], rows), said)
+    return Comparison(Table(name, title, caption, ["method", "size", "ours", "paper", "difference"], rows), sentences)
 
 
 def _differences(differences: "pd.Series[float]") -> str:
@@ -221,12 +202,7 @@ def _differences(differences: "pd.Series[float]") -> str:
 def compare_averages(summary: pd.DataFrame, paper: pd.DataFrame) -> list[Comparison]:
     """Compare mean scores over data sets with those that the paper quotes, for each task.
 
-    Parameters
-    ----------
-    summary : DataFrame
-        As `Part.summary`.
-    paper : DataFrame
-        Columns `task backbone method size value`; `size` is missing for methods without one.
+    The columns of `paper` are `task backbone method size value`; `size` is missing for methods without one.
     """
     comparisons = []
     for task, part in paper.groupby("task", sort=False):
@@ -245,7 +221,7 @@ def _averages(summary: pd.DataFrame, quoted: Mapping[Any, Any]) -> list[dict[str
         if _BACKBONES.get(backbone, backbone) != quoted["backbone"]:
             continue
         part = summary[(summary["task"] == task) & (summary["network"] == network) & summary["complete"]]
-        chosen = part["size"].min() if pd.isna(size) else size  # methods without a size take part in every size
+        chosen = part["size"].min() if pd.isna(size) else size  # methods without a size are part of every size
         table = rank_table(part, task, size=None if pd.isna(chosen) else int(chosen), network=network)
         if method in table.methods and table.blocks:
             ours = float(table.scores[:, table.methods.index(method)].mean())
@@ -262,9 +238,9 @@ def _compare_averages(task: str, lines: pd.DataFrame) -> Comparison:
          Cell(value=row["ours"]), Cell(value=row["theirs"]), Cell(value=row["ours"] - row["theirs"])]
         for row in lines.to_dict("records")
     ]  # fmt: skip
-    said = [_agreement(lines["ours"], lines["theirs"], "quoted averages"), _differences(differences)]
+    sentences = [_agreement(lines["ours"], lines["theirs"], "quoted averages"), _differences(differences)]
     if task == "regression":
-        said.append("The paper does not say what its NRMSE is divided by, so the values themselves may differ.")
+        sentences.append("The paper does not say what its NRMSE is divided by, so the values themselves may differ.")
     return Comparison(
         Table(
             f"paper_averages_{task}",
@@ -274,7 +250,7 @@ def _compare_averages(task: str, lines: pd.DataFrame) -> Comparison:
             ["backbone", "method", "size", "data sets", "ours", "paper", "difference"],
             rows,
         ),
-        said,
+        sentences,
     )
 
 

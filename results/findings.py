@@ -20,8 +20,8 @@ from knotwork.stats import average_ranks, cliques, critical_difference
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # for tests, which run this file without its folder on the path
 
-from comparison import PAPER_BLOCKS  # noqa: E402 - found by the line above
-from questions import (  # noqa: E402 - found by the line above
+from comparison import PAPER_BLOCKS  # noqa: E402 - needs the line above
+from questions import (  # noqa: E402 - needs the line above
     GAIN_HEAD,
     TASKS,
     ablation,
@@ -31,6 +31,7 @@ from questions import (  # noqa: E402 - found by the line above
     correlation,
     efficiency,
     gain_cells,
+    knot_cells,
     largest_cost,
     load,
     paper_ranks,
@@ -39,8 +40,9 @@ from questions import (  # noqa: E402 - found by the line above
     rates,
     shift_of,
     starts,
+    table_head,
 )
-from token_kinds import token_pairs, tokens  # noqa: E402 - found by the line above
+from token_kinds import token_pairs, tokens  # noqa: E402 - needs the line above
 
 PAGE = HERE.parent / "docs" / "findings.md"
 SIZES = (7, 15, 30)
@@ -53,7 +55,7 @@ def drawn_correlations(
 ) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
     """Return correlations with the paper's ranks for data sets drawn with replacement, each with all its networks.
 
-    For one task the draws are always the same, so that those of several sizes belong together.
+    The draws of a task are the same for all sizes, so that correlations can be averaged draw by draw.
     """
     random = np.random.default_rng(0)
     groups = ranks.groupby(level="dataset")
@@ -64,7 +66,7 @@ def drawn_correlations(
 
 
 def middle(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> str:
-    """Return the range of the middle 95 % of numbers."""
+    """Return the range of the central 95 % of numbers."""
     low, high = np.percentile(values, [2.5, 97.5])
     return f"{low:.2f} to {high:.2f}"
 
@@ -77,8 +79,9 @@ def agreement(frame: pd.DataFrame) -> Iterator[str]:
         Spearman's correlation of our average ranks of the 14 methods with the paper's, which are over its three
         backbones (here: {", ".join(networks)}). Intervals: 95 %, data sets drawn with replacement, each with all its
         networks.""")
-    yield "| task | size | all | interval | " + " | ".join(networks) + " | best here | paper's best, its place here |"
-    yield "|---|---|---|---|" + "---|" * len(networks) + "---|---|"
+    yield from table_head(
+        f"task | size | all | interval | {' | '.join(networks)} | best here | paper's best, its place here"
+    )
     values, inner, drawn = [], [], []
     alone: dict[str, list[float]] = {network: [] for network in networks}
     for task in TASKS:
@@ -130,30 +133,32 @@ def leaders(frame: pd.DataFrame) -> Iterator[Leaders]:
 
 
 def ends(frame: pd.DataFrame) -> Iterator[str]:
-    """Say whether PLE leads classification, and whether plain scaling is last."""
+    """Check whether PLE leads classification, and whether plain scaling is last."""
     yield paragraph("""
         **The paper's two claims that are easy to check**: PLE leads classification, Std and MinMax are at the bottom. A
         block is a data set with a backbone. The first clique contains the methods that are not significantly worse than
         the best: their average ranks differ from its rank by less than the critical difference (Nemenyi, 5 %). Places:
         here, and in the paper in brackets.""")
-    yield "| task | size | blocks | critical difference | first clique | PLE | Std | MinMax |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield from table_head("task | size | blocks | critical difference | first clique | PLE | Std | MinMax")
     orders = list(leaders(frame))
-    for each in orders:
-        theirs = list(paper_ranks(each.task)[f"m{each.size}"].sort_values().index)
+    for setting in orders:
+        theirs = list(paper_ranks(setting.task)[f"m{setting.size}"].sort_values().index)
         places = " | ".join(
-            f"{each.names.index(name) + 1} ({theirs.index(name) + 1})" for name in ("PLE", "Std", "MinMax")
+            f"{setting.names.index(name) + 1} ({theirs.index(name) + 1})" for name in ("PLE", "Std", "MinMax")
         )
-        yield f"| {each.task} | {each.size} | {each.n_blocks} | {each.gap:.2f} | {', '.join(each.first)} | {places} |"
-    classes = [each for each in orders if each.task == "classification"]
+        yield (
+            f"| {setting.task} | {setting.size} | {setting.n_blocks} | {setting.gap:.2f} | {', '.join(setting.first)} "
+            f"| {places} |"
+        )
+    classes = [setting for setting in orders if setting.task == "classification"]
     yield "\n" + paragraph(f"""
-        PLE is in the first clique of classification at {sum("PLE" in each.first for each in classes)} of
-        {len(classes)} sizes, together with {listed_counts([len(each.first) - 1 for each in classes])} other methods.
-        """)
+        PLE is in the first clique of classification at {sum("PLE" in setting.first for setting in classes)} of
+        {len(classes)} sizes, together with {listed_counts([len(setting.first) - 1 for setting in classes])} other
+        methods.""")
 
 
 def listed_counts(numbers: list[int]) -> str:
-    """Return numbers in a row, with "and" before the last."""
+    """Return numbers separated by commas, with "and" before the last."""
     return ", ".join(map(str, numbers[:-1])) + f" and {numbers[-1]}"
 
 
@@ -164,17 +169,15 @@ def places(frame: pd.DataFrame, network: str, method: str) -> str:
 
 
 def influence(frame: pd.DataFrame) -> Iterator[str]:
-    """Say what the lowest correlation of each backbone depends on."""
+    """Describe the lowest correlation of each backbone, and the data set that it depends on."""
     yield paragraph("""
         **Where agreement is lowest.** The lowest correlation of each backbone alone; the same without Std and MinMax,
         and without the one data set that lowers it most; our average ranks of the 12 encodings in this setting, and the
         critical difference between two of them (Nemenyi, 5 %).""")
-    head = (
-        "| backbone | setting | correlation | without Std, MinMax | without one data set | our ranks, 12 encodings "
-        "| critical difference | Std's place |"
+    yield from table_head(
+        "backbone | setting | correlation | without Std, MinMax | without one data set | our ranks, 12 encodings "
+        "| critical difference | Std's place"
     )
-    yield head
-    yield "|" + "---|" * (head.count("|") - 1)
     for network in sorted(frame["network"].unique()):
         settings = {(task, size): ranks_by_block(frame, task, size).loc[[network]] for task in TASKS for size in SIZES}
         values = {key: correlation(ranks, paper_ranks(key[0])[f"m{key[1]}"]) for key, ranks in settings.items()}
@@ -204,7 +207,7 @@ def influence(frame: pd.DataFrame) -> Iterator[str]:
 
 
 def learned(frame: pd.DataFrame) -> Iterator[str]:
-    """Say whether learned knots move, and how much they gain."""
+    """Describe how far learned knots move, and how much they gain."""
     yield "## Learned knots: do they move, and do they pay?\n"
     yield paragraph("""
         Knots start to move after 50 epochs (the paper's warm-up), and the best weights are kept. So knots have moved
@@ -212,25 +215,20 @@ def learned(frame: pd.DataFrame) -> Iterator[str]:
         the range of its feature, in networks whose knots have moved. Gain: score with learned knots minus score with
         the same knots fixed, averaged over sizes, then over data sets, with a 95 % interval (t) over data sets, and the
         number of data sets that improve (NRMSE: negative is better; AUC: positive is better).""")
-    head = f"| backbone | method | moved | shift, % | {GAIN_HEAD} |"
-    yield head
-    yield "|" + "---|" * (head.count("|") - 1)
+    yield from table_head(f"backbone | method | moved | shift, % | {GAIN_HEAD}")
     for network in sorted(frame["network"].unique()):
         part = frame[frame["network"] == network]
         for method in [name for name in METHOD_TABLE if METHOD_TABLE[name].learnable and name in set(frame["method"])]:
-            learned_rows = part[part["method"] == method]
-            moved = learned_rows["knots_moved"].astype(bool)
+            moved = knot_cells(part[part["method"] == method])
             cells = gain_cells(part, part["method"] == method, part["method"] == METHOD_TABLE[method].start)
-            shift = 100 * learned_rows["knot_shift"][moved].mean()
-            yield f"| {network} | {method} | {moved.mean():.0%} | {shift:.2f} | " + " | ".join(cells) + " |"
+            yield f"| {network} | {method} | {moved} | " + " | ".join(cells) + " |"
     yield "\nBy data set, the share of networks with learned knots that have moved, and the mean best epoch:\n"
     rows = frame[frame["method"].map(lambda name: METHOD_TABLE[name].learnable)]
     table = rows.assign(moved=rows["knots_moved"].astype(float)).pivot_table(
         index="dataset", columns="network", values=["moved", "best_epoch"], aggfunc="mean"
     )
     networks = sorted(frame["network"].unique())
-    yield "| data set | " + " | ".join(f"{network}: moved | best epoch" for network in networks) + " |"
-    yield "|---|" + "---|---|" * len(networks)
+    yield from table_head("data set | " + " | ".join(f"{network}: moved | best epoch" for network in networks))
     for dataset, row in table.iterrows():
         cells = [
             f"{row['moved', network]:.0%} | {row['best_epoch', network]:.0f}"
@@ -257,7 +255,7 @@ def device_seconds(part: pd.DataFrame) -> float:
 
 
 def time(frame: pd.DataFrame) -> Iterator[str]:
-    """Say how long training took, and how long it would take one network at a time."""
+    """Describe the duration of training, and that of training one network at a time."""
     yield "## Time\n"
     yield paragraph("""
         On one H200, compiling of kernels included. Seconds of training: by the records' clocks. On the card: from the
@@ -265,12 +263,10 @@ def time(frame: pd.DataFrame) -> Iterator[str]:
         most of the FT-Transformer's did; their clocks then show more than their training takes alone. One at a time:
         the steps that these networks took, times the duration of a step in an ordinary torch loop on the same card,
         with its encoding computed beforehand (`benchmarks/training.py`, size 30).""")
-    head = (
-        "| backbone | networks | seconds of training | on the card "
-        "| steps of one network, millions | one at a time, hours | ratio to the card |"
+    yield from table_head(
+        "backbone | networks | seconds of training | on the card "
+        "| steps of one network, millions | one at a time, hours | ratio to the card"
     )
-    yield head
-    yield "|" + "---|" * (head.count("|") - 1)
     for network, part in frame.groupby("network"):
         steps, seconds, card = float(steps_of(part).sum()), float(part["train_seconds"].sum()), device_seconds(part)
         alone = steps * PLAIN_STEP[str(network)]
@@ -308,7 +304,7 @@ def span(numbers: list[int]) -> str:
 
 
 def in_short(frame: pd.DataFrame) -> Iterator[str]:
-    """Give the main results in a few lines."""
+    """Return the main results in a few lines."""
     values = [
         correlation(ranks_by_block(frame, task, size), paper_ranks(task)[f"m{size}"])
         for task in TASKS
@@ -318,10 +314,10 @@ def in_short(frame: pd.DataFrame) -> Iterator[str]:
     moved = rows.assign(moved=rows["knots_moved"].astype(float)).groupby("network")["moved"].mean()
     shifts = rows[rows["knots_moved"].astype(bool)].groupby(["network", "method"])["knot_shift"].mean()
     orders = list(leaders(frame))
-    best = {task: ", ".join(each.names[0] for each in orders if each.task == task) for task in TASKS}
-    ple = sum("PLE" in each.first for each in orders if each.task == "classification")
-    places = {name: [each.names.index(name) + 1 for each in orders] for name in ("Std", "MinMax")}
-    ple_places = [each.names.index("PLE") + 1 for each in orders if each.task == "classification"]
+    best = {task: ", ".join(setting.names[0] for setting in orders if setting.task == task) for task in TASKS}
+    ple = sum("PLE" in setting.first for setting in orders if setting.task == "classification")
+    places = {name: [setting.names.index(name) + 1 for setting in orders] for name in ("Std", "MinMax")}
+    ple_places = [setting.names.index("PLE") + 1 for setting in orders if setting.task == "classification"]
     yield "## In short\n"
     yield paragraph(f"""
         - The order of the methods is similar to the paper's: average ranks correlate with its tables by
@@ -349,7 +345,7 @@ def in_short(frame: pd.DataFrame) -> Iterator[str]:
 
 
 def tokens_in_short() -> Iterator[str]:
-    """Say which kind of tokens is better."""
+    """Describe which kind of tokens is better."""
     pairs = token_pairs()
     verdicts = [pair.verdict for pair in pairs]
     yield paragraph(f"""

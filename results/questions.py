@@ -1,4 +1,4 @@
-"""Answers of the records to single questions, as lines of Markdown; `findings.py` puts them together."""
+"""Sections of docs/findings.md, each computed from the records as lines of Markdown; `findings.py` joins them."""
 
 import textwrap
 from collections.abc import Iterator
@@ -15,14 +15,20 @@ from knotwork.study import load_plan, load_results
 
 HERE = Path(__file__).parent
 SESSION = 600.0
-"""Seconds without a new network after which a new session on the card begins."""
+"""A pause of more than this many seconds between networks begins a new session on the card."""
 TASKS = {"regression": "nrmse", "classification": "auc"}
 FAMILIES = {"BS-Grad-U": "BS-U", "IS-Grad-U": "IS-U", "MS-Grad-U": "MS-U"}
 
 
 def paragraph(text: str) -> str:
-    """Return text in lines of one width."""
+    """Return text as a paragraph with lines of at most 120 characters."""
     return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def table_head(columns: str) -> Iterator[str]:
+    """Return the two lines that begin a table, from names of columns separated by ``|``."""
+    yield f"| {columns} |"
+    yield "|" + "---|" * (columns.count("|") + 1)
 
 
 def load(plan: str) -> pd.DataFrame:
@@ -45,7 +51,7 @@ def mean_interval(values: "pd.Series[float]") -> tuple[float, float, float]:
 
 
 class Gain(NamedTuple):
-    """Difference between two kinds of networks in one task: mean over data sets, interval, data sets that improve."""
+    """Difference between two kinds of networks in one task: mean over data sets, interval, improved data sets."""
 
     mean: float
     low: float
@@ -53,7 +59,7 @@ class Gain(NamedTuple):
     better: int
     n_sets: int
     is_better: bool
-    """Whether they are better on average, and the interval says so."""
+    """Whether the interval excludes 0 on the better side."""
 
     @property
     def cells(self) -> list[str]:
@@ -68,8 +74,8 @@ GAIN_HEAD = "NRMSE | interval | better | AUC | interval | better"
 def gains(frame: pd.DataFrame, one: "pd.Series[bool]", other: "pd.Series[bool]") -> list[Gain]:
     """Return the difference between networks of one kind and of another, by task.
 
-    Networks are paired by data set and size, scores averaged over folds; differences are averaged over sizes, and their
-    mean and interval are over data sets. NRMSE: negative is better for the first; AUC: positive is better.
+    Networks are paired by data set and size, with scores averaged over folds; differences are averaged over sizes, and
+    their mean and interval are over data sets. The first kind is better if NRMSE is negative or AUC positive.
     """
     out = []
     for task in TASKS:
@@ -87,10 +93,16 @@ def gains(frame: pd.DataFrame, one: "pd.Series[bool]", other: "pd.Series[bool]")
 
 
 def gain_cells(frame: pd.DataFrame, one: "pd.Series[bool]", other: "pd.Series[bool]") -> list[str]:
-    """Return the cells of `GAIN_HEAD`; as `gains` takes them."""
+    """Return the cells of `GAIN_HEAD`; parameters as in `gains`."""
     if not other.any():
         return ["not trained", "", ""] * 2
     return [cell for gain in gains(frame, one, other) for cell in gain.cells]
+
+
+def knot_cells(rows: pd.DataFrame) -> str:
+    """Return the share of networks whose knots have moved, and their mean shift in percent, as two cells."""
+    moved = rows["knots_moved"].astype(bool)
+    return f"{moved.mean():.0%} | {100 * rows['knot_shift'][moved].mean():.2f}"
 
 
 def ranks_by_block(frame: pd.DataFrame, task: str, size: int) -> pd.DataFrame:
@@ -127,8 +139,7 @@ def averages(frame: pd.DataFrame) -> Iterator[str]:
         The paper gives these numbers of its heatmaps in its text: means over all data sets of a task. Means of NRMSE
         are not comparable, neither in level nor in order, because the paper does not say what it divides by, and every
         divisor weighs the data sets differently; AUC has no such constant.""")
-    yield "| task | score | backbone | method | size | paper | here |"
-    yield "|---|---|---|---|---|---|---|"
+    yield from table_head("task | score | backbone | method | size | paper | here")
     for row in table.itertuples():
         size = "" if pd.isna(row.size) else f"{row.size:.0f}"
         yield (
@@ -145,7 +156,7 @@ def averages(frame: pd.DataFrame) -> Iterator[str]:
 
 
 def listed(values: "pd.Series[float]") -> str:
-    """Return numbers in a row."""
+    """Return numbers separated by commas."""
     return ", ".join(f"{value:.4f}" for value in values)
 
 
@@ -183,8 +194,7 @@ def ablation() -> Iterator[str]:
         {len(ours)} networks: {int(both["mean"].notna().sum())} of {len(both)} configurations of 19 methods on the
         synthetic function, five random seeds each. Spearman's correlation of their mean NRMSE with the paper's values;
         intervals: 95 %, configurations drawn with replacement.""")
-    yield "| configurations | number | correlation | interval | best here | best in the paper |"
-    yield "|---|---|---|---|---|---|"
+    yield from table_head("configurations | number | correlation | interval | best here | best in the paper")
     yield row("all", both)
     yield row("fixed knots", both[~learned])
     yield row("learned knots", both[learned])
@@ -201,7 +211,7 @@ def ablation() -> Iterator[str]:
 
 
 def starts() -> Iterator[str]:
-    """Compare learned knots by where they start."""
+    """Compare learned knots by their start."""
     frame = load("learned-starts")
     yield "## Where should learned knots start?\n"
     yield paragraph(f"""
@@ -211,15 +221,11 @@ def starts() -> Iterator[str]:
         better; AUC: positive is better. Moved and shift: as above. Learned knots start at least a thousandth of the
         range apart. On eeg, a few values lie far out, so that quantiles and splits are closer than that, and learned
         knots cannot start where the fixed ones are.""")
-    head = f"| learned | beside | moved | shift, % | {GAIN_HEAD} |"
-    yield head
-    yield "|" + "---|" * (head.count("|") - 1)
+    yield from table_head(f"learned | beside | moved | shift, % | {GAIN_HEAD}")
     learnable = [name for name in METHOD_TABLE if METHOD_TABLE[name].learnable and name in set(frame["method"])]
     without = []
     for method in learnable:
-        rows = frame[frame["method"] == method]
-        moved = rows["knots_moved"].astype(bool)
-        shift = 100 * rows["knot_shift"][moved].mean()
+        moved = knot_cells(frame[frame["method"] == method])
         uniform = method[:2] + "-Grad-U"
         for beside in dict.fromkeys([METHOD_TABLE[method].start, uniform]):
             if beside not in set(frame["method"]) or beside == method:
@@ -227,20 +233,20 @@ def starts() -> Iterator[str]:
             kinds = frame["method"] == method, frame["method"] == beside
             cells = gain_cells(frame, *kinds)
             without.append(gains(frame, *(kind & (frame["dataset"] != "eeg") for kind in kinds))[1].mean)
-            yield f"| {method} | {beside} | {moved.mean():.0%} | {shift:.2f} | " + " | ".join(cells) + " |"
+            yield f"| {method} | {beside} | {moved} | " + " | ".join(cells) + " |"
     yield "\n" + paragraph(f"""
         Means of AUC depend on eeg: without it they all lie between {min(without):+.4f} and {max(without):+.4f}.""")
 
 
 def shift_of(variant: str) -> float:
-    """Return how far learned knots move on average with a variant of their training, in percent of the range."""
+    """Return the mean shift of learned knots with a variant of their training, in percent of the range."""
     frame = load("knot-training")
     moved = frame[(frame["variant"] == variant) & frame["knots_moved"].astype(bool)]
     return float(100 * moved["knot_shift"].mean())
 
 
 def clear_gains(variant: str) -> str:
-    """Return how many of the intervals, by method and task, say that a variant is better than the paper's training."""
+    """Return how many of the intervals, by method and task, show a variant to be better than the paper's training."""
     frame = load("knot-training")
     first = load_plan("knot-training").variant_names[0]
     differences = [
@@ -260,19 +266,15 @@ def rates() -> Iterator[str]:
         {len(frame):,} MLPs at size 15, 25 data sets. The rate is that of the knots over that of the network; the paper
         uses 2, after 50 epochs. Difference to that over data sets, for both methods, with 95 % intervals (t), and the
         number of data sets that improve.""")
-    head = f"| method | rate | moved | shift, % | {GAIN_HEAD} |"
-    yield head
-    yield "|" + "---|" * (head.count("|") - 1)
+    yield from table_head(f"method | rate | moved | shift, % | {GAIN_HEAD}")
     for method in dict.fromkeys(frame["method"]):
         part = frame[frame["method"] == method]
         for variant in load_plan("knot-training").variant_names:
-            rows = part[part["variant"] == variant]
-            moved = rows["knots_moved"].astype(bool)
+            moved = knot_cells(part[part["variant"] == variant])
             cells = [""] * 6
             if variant != first:
                 cells = gain_cells(part, part["variant"] == variant, part["variant"] == first)
-            shift = 100 * rows["knot_shift"][moved].mean()
-            yield f"| {method} | {variant} | {moved.mean():.0%} | {shift:.2f} | " + " | ".join(cells) + " |"
+            yield f"| {method} | {variant} | {moved} | " + " | ".join(cells) + " |"
     yield ""
 
 
@@ -280,7 +282,7 @@ def cost_ratios() -> pd.DataFrame:
     """Return, for each backbone, size and family of the efficiency plan, the times of learned and of fixed knots.
 
     A pair is `apart` if the two were trained in different sessions on the card, or if one of them was the first of its
-    session: then the ratio also contains the difference of the sessions, or the start of a process.
+    session: then the ratio includes the difference of the sessions, or the start of a process.
     """
     alone, rows = load("efficiency").sort_values("started_at"), []
     began = alone["started_at"].diff().fillna(np.inf) > SESSION
@@ -292,10 +294,10 @@ def cost_ratios() -> pd.DataFrame:
                     alone[(alone["network"] == network) & (alone["size"] == size) & (alone["method"] == name)]
                     for name in (learned, fixed)
                 ]
-                if not all(len(each) for each in pair):
+                if not all(map(len, pair)):
                     continue
-                one, other = (each.iloc[0] for each in pair)
-                times = per_epoch(*(each.iloc[:1].reset_index(drop=True) for each in pair))
+                one, other = (rows_of.iloc[0] for rows_of in pair)
+                times = per_epoch(*(rows_of.iloc[:1].reset_index(drop=True) for rows_of in pair))
                 rows.append(
                     {
                         "network": network, "size": size, "learned": learned, "fixed": fixed,
@@ -320,7 +322,7 @@ def largest_cost() -> str:
 
 
 def efficiency() -> Iterator[str]:
-    """Say how much time learned knots cost, and how much a stack saves."""
+    """Describe the time that learned knots cost, and the time that a stack saves."""
     alone, stacked = load("efficiency"), load("efficiency-stacked")
     ratios = cost_ratios()
     of_stars = (
@@ -337,9 +339,7 @@ def efficiency() -> Iterator[str]:
         Time per epoch, in milliseconds, and its ratio; and the ratio of the whole training time, which also depends on
         when early stopping ends it (epochs in brackets). {of_stars}MS-Grad-U is normalised, as a network needs it, and
         MS-U is not, so that this pair differs by more than learned knots.""")
-    head = "| backbone | size | learned | fixed | ms per epoch | fixed, ms | ratio | whole training |"
-    yield head
-    yield "|" + "---|" * (head.count("|") - 1)
+    yield from table_head("backbone | size | learned | fixed | ms per epoch | fixed, ms | ratio | whole training")
     for row in ratios.itertuples():
         star = "*" if row.apart else ""
         yield (
@@ -356,7 +356,7 @@ def efficiency() -> Iterator[str]:
 
 
 def stack_times(alone: pd.DataFrame, stacked: pd.DataFrame) -> Iterator[str]:
-    """Say how much time a stack saves, where networks were trained both ways."""
+    """Describe the time that a stack saves, for networks that were trained both ways."""
     both = alone.merge(stacked, on=["network", "method", "size", "fold"], suffixes=("", "_stacked"))
     both["size"] = both["size"].astype(float)
     rows = both.groupby("network")[["train_seconds", "train_seconds_stacked"]].sum()

@@ -42,14 +42,9 @@ def paper_numbers(folder: Path) -> dict[str, pd.DataFrame]:
 
 
 def paper_section(parts: Sequence[Part], theirs: Mapping[str, pd.DataFrame]) -> Section:
-    """Return our numbers beside the paper's: ranks and averages of the main benchmark, and the ablation.
+    """Return the section that compares our numbers with the paper's: ranks, averages and ablation.
 
-    Parameters
-    ----------
-    parts : sequence of Part
-        The parts of the report, the main benchmark first.
-    theirs : mapping of str to DataFrame
-        As from `paper_numbers`.
+    `theirs` is as from `paper_numbers`; of the parts of the report the main benchmark is the first.
     """
     main = next((part for part in parts if part.kind == "benchmark"), None)
     ranks = [] if main is None else compare_ranks(main.summary, main.tables, theirs)
@@ -62,7 +57,7 @@ def paper_section(parts: Sequence[Part], theirs: Mapping[str, pd.DataFrame]) -> 
     if not ranks and not others:
         words = "No number of these records has a counterpart among the paper's numbers."
         return Section("Beside the paper", [words], name="paper")
-    single = [each.as_table() for each in ranks if each.network is not None]
+    single = [entry.as_table() for entry in ranks if entry.network is not None]
     content = [*_ranks(ranks, theirs), *map(_comparison, others)]
     return Section("Beside the paper", content, name="paper", files=single)
 
@@ -71,13 +66,13 @@ def _ranks(ranks: Sequence[RankComparison], theirs: Mapping[str, pd.DataFrame]) 
     """Return sentences, figures and tables on average ranks; nothing without ranks."""
     if not ranks:
         return []
-    whole = [each for each in ranks if each.network is None]
-    diagrams = [paper_picture(theirs[each.table.task], each.table.task, size=int(each.table.size or 0))
-                for each in whole]  # fmt: skip
-    table, tables = agreement_table(ranks), [each.as_table() for each in whole]
+    overall = [entry for entry in ranks if entry.network is None]
+    diagrams = [paper_picture(theirs[entry.table.task], entry.table.task, size=int(entry.table.size or 0))
+                for entry in overall]  # fmt: skip
+    table, tables = agreement_table(ranks), [entry.as_table() for entry in overall]
     return [
         *describe_agreement(ranks),
-        agreement_picture(whole),
+        agreement_picture(overall),
         Section(f"{table.title}, setting by setting", [table], folded=True),
         Section("Average ranks, method by method", [Section("", tables)], folded=True),
         Section("The paper's own critical difference diagrams", [Section("", diagrams)], folded=True),
@@ -91,17 +86,17 @@ def _comparison(comparison: Comparison) -> Section:
 
 def agreement_picture(ranks: Sequence[RankComparison]) -> Picture | None:
     """Return our average ranks against the paper's; None if no two methods are compared."""
-    ranks = [each for each in ranks if len(each.both) > 1]
+    ranks = [entry for entry in ranks if len(entry.both) > 1]
     if not ranks:
         return None
     titles: dict[str, str] = {}
-    pairs, said = [], []
-    for place, each in enumerate(ranks):
-        rho = each.correlation
-        label = each.label + ("" if rho is None else f", correlation {rho.rho:.2f}")
-        methods, ours, theirs = list(map(str, each.both.index)), each.both["ours"], each.both["theirs"]
+    pairs, labels = [], []
+    for place, entry in enumerate(ranks):
+        rho = entry.correlation
+        label = entry.label + ("" if rho is None else f", correlation {rho.rho:.2f}")
+        methods, ours, theirs = list(map(str, entry.both.index)), entry.both["ours"], entry.both["theirs"]
         pairs.append(RankPair(label, methods, ours.to_numpy(), theirs.to_numpy()))
-        said.append(label)
+        labels.append(label)
         titles |= {f"point-{place}-{i}": f"{method}: {ours.iloc[i]:.2f} here, {theirs.iloc[i]:.2f} in the paper"
                    for i, method in enumerate(methods)}  # fmt: skip
     return Picture(
@@ -109,22 +104,15 @@ def agreement_picture(ranks: Sequence[RankComparison]) -> Picture | None:
         draw_agreement(pairs, ours="average rank here", theirs="average rank in the paper"),
         "Average ranks here against the paper's, with the rank correlation. On the dashed line both are the same; "
         "below it a method does better here.",
-        f"Average ranks here against those of the paper. {'; '.join(said)}.",
+        f"Average ranks here against those of the paper. {'; '.join(labels)}.",
         titles,
     )
 
 
 def paper_picture(paper: pd.DataFrame, task: str, *, size: int) -> Picture | None:
-    """Return the critical difference diagram of the paper's own ranks; None if it has fewer than two of this size.
+    """Return the critical difference diagram of the paper's ranks; None if it has fewer than two of this size.
 
-    Parameters
-    ----------
-    paper : DataFrame
-        A column `method`, and a column ``m{size}`` for each size.
-    task : str
-        A key of `PAPER_BLOCKS`, which has the number of blocks behind the ranks.
-    size : int
-        The size.
+    `paper` has a column `method`, and a column ``m{size}`` for each size.
     """
     column = f"m{size}"
     if column not in paper.columns or paper[column].notna().sum() < 2:

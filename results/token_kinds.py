@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from questions import TASKS, correlation, load, paper_ranks, paragraph, ranks_by_block
+from questions import TASKS, correlation, load, paper_ranks, paragraph, ranks_by_block, table_head
 
 from knotwork.stats import compare_folds
 
 SCALED = ["Std", "MinMax"]
-"""Methods with one coordinate for each feature."""
+"""Methods with one coordinate per feature."""
 TEST_TO_TRAIN = 0.25
-"""Rows of a fold's test part over the others."""
+"""Ratio of the test rows of a fold to its other rows."""
 
 
 class TokenPair(NamedTuple):
@@ -56,7 +56,7 @@ def fold_interval(feature: pd.DataFrame, coordinate: pd.DataFrame, metric: str) 
     """Return the difference coordinate - feature of the means of the 12 encodings, with its interval over folds."""
     sides = [part[~part["method"].isin(SCALED)].groupby("fold")["score"].mean() for part in (feature, coordinate)]
     result = compare_folds(np.column_stack(sides), test_to_train=TEST_TO_TRAIN, lower_is_better=metric == "NRMSE")
-    other = 1 - result.best  # differences are given for the one that is not the best: how much worse it is
+    other = 1 - result.best  # differences are those of the other one: how much worse it is
     sign = (1 if metric == "NRMSE" else -1) * (1 if other == 1 else -1)
     ends = sorted([sign * result.low[other], sign * result.high[other]])
     return float(sign * result.difference[other]), float(ends[0]), float(ends[1])
@@ -74,9 +74,9 @@ def tokens() -> Iterator[str]:
         the same both ways and their difference is chance; the column Std, MinMax has the larger of the two. Best: of
         all 14 methods, first with a token per feature, then per coordinate. Seconds: by the records' clocks, of all 70
         networks; the card was shared, more often for coordinates.""")
-    head = "| data set | score | feature | coordinate | difference | interval | Std, MinMax | best | seconds |"
-    yield head
-    yield "|" + "---|" * (head.count("|") - 1)
+    yield from table_head(
+        "data set | score | feature | coordinate | difference | interval | Std, MinMax | best | seconds"
+    )
     for pair in pairs:
         means = [each.drop(SCALED).mean() for each in (pair.feature, pair.coordinate)]
         mean, low, high = pair.difference
@@ -92,7 +92,7 @@ def tokens() -> Iterator[str]:
 
 
 def token_ranks(coordinate: pd.DataFrame, pairs: list[TokenPair]) -> Iterator[str]:
-    """Say which kind of tokens is better, and how average ranks with each correlate with the paper's."""
+    """Describe which kind of tokens is better, and the correlation of the ranks with the paper's."""
     names = [pair.dataset for pair in pairs]
     worse, better = (sum(pair.verdict == sign for pair in pairs) for sign in (-1, 1))
     longer = sum(pair.seconds[1] for pair in pairs) / sum(pair.seconds[0] for pair in pairs)
@@ -100,9 +100,9 @@ def token_ranks(coordinate: pd.DataFrame, pairs: list[TokenPair]) -> Iterator[st
         A token per coordinate is worse on {worse} of {len(pairs)} data sets and better on {better}; on the others the
         interval contains 0. It took {longer:.1f} times as long. Average ranks on these data sets at size 7, and their
         correlation with the paper's, whose FT-Transformer is one of three backbones:""")
-    head = "| task | data sets | token per | correlation with the paper | best three, average rank | Std, its place |"
-    yield head
-    yield "|" + "---|" * (head.count("|") - 1)
+    yield from table_head(
+        "task | data sets | token per | correlation with the paper | best three, average rank | Std, its place"
+    )
     both = {"feature": load("paper-ft"), "coordinate": coordinate}
     for task in TASKS:
         for kind, frame in both.items():

@@ -41,26 +41,26 @@ def paper(**columns):
 
 def test_differences_and_correlation(summary, tables):
     theirs = [float(i) for i in range(14)]
-    found = compare_ranks(summary, tables, paper(m15=theirs))
-    assert [each.network for each in found] == [None, "ft feature", "mlp", "resnet"]
+    comparisons = compare_ranks(summary, tables, paper(m15=theirs))
+    assert [each.network for each in comparisons] == [None, "ft feature", "mlp", "resnet"]
     ours = dict(zip(tables[1].methods, tables[1].ranks, strict=True))
     rho = spearmanr([ours[method] for method in MAIN], theirs).statistic
-    assert found[0].correlation.rho == pytest.approx(rho)
-    table = found[0].as_table()
+    assert comparisons[0].correlation.rho == pytest.approx(rho)
+    table = comparisons[0].as_table()
     for method, mine, their, difference in table.rows:
         assert mine.value == pytest.approx(ours[method.text])
         assert their.value == MAIN.index(method.text)
         assert difference.value == pytest.approx(mine.value - their.value)
     assert "our 12 blocks and the paper's 39" in table.caption
-    (said,) = describe_agreement(found)
-    assert f": {rho:.2f} over all backbones; " in said
+    (sentence,) = describe_agreement(comparisons)
+    assert f": {rho:.2f} over all backbones; " in sentence
 
 
 def test_networks_are_compared_apart(summary, tables):
-    found = compare_ranks(summary, tables, paper(m7=[float(i) for i in range(14)]))
+    comparisons = compare_ranks(summary, tables, paper(m7=[float(i) for i in range(14)]))
     part = rank_table(summary, "regression", size=7, network="mlp")
     ours = dict(zip(part.methods, part.ranks, strict=True))
-    mlp = next(each for each in found if each.network == "mlp")
+    mlp = next(each for each in comparisons if each.network == "mlp")
     assert mlp.correlation.rho == pytest.approx(spearmanr([ours[method] for method in MAIN], range(14)).statistic)
 
 
@@ -75,17 +75,17 @@ def test_places_of_the_papers_best_and_worst(summary, tables):
 
 def test_our_own_ranks_agree_with_themselves(summary, tables):
     ours = dict(zip(tables[0].methods, tables[0].ranks, strict=True))
-    found = compare_ranks(summary, tables, paper(m7=[ours[method] for method in MAIN]))
-    assert found[0].correlation.rho == pytest.approx(1)
-    assert found[0].both["difference"].abs().max() == 0
+    comparisons = compare_ranks(summary, tables, paper(m7=[ours[method] for method in MAIN]))
+    assert comparisons[0].correlation.rho == pytest.approx(1)
+    assert comparisons[0].both["difference"].abs().max() == 0
 
 
 def test_other_sets_of_methods_are_said(summary, tables):
     few = {"regression": pd.DataFrame({"method": MAIN[:2], "m7": [1.0, 2.0]})}
-    found = compare_ranks(summary, tables, few)
-    assert found[0].correlation is None
-    assert "ranks among 14 methods, theirs among 2" in found[0].as_table().caption
-    assert describe_agreement(found) == []
+    comparisons = compare_ranks(summary, tables, few)
+    assert comparisons[0].correlation is None
+    assert "ranks among 14 methods, theirs among 2" in comparisons[0].as_table().caption
+    assert describe_agreement(comparisons) == []
 
 
 def test_quoted_averages(summary):
@@ -93,15 +93,15 @@ def test_quoted_averages(summary):
         "task": "regression", "metric": "NRMSE", "backbone": ["mlp", "ftt", "mlp", "mlp"],
         "method": ["PLE", "BS-Q", "Std", "unknown"], "size": [7, 15, None, 7], "value": [0.1, 0.2, 0.3, 0.4],
     })  # fmt: skip
-    (found,) = compare_averages(summary, quoted)
-    rows = {(row[0].text, row[1].text): row for row in found.table.rows}
+    (comparison,) = compare_averages(summary, quoted)
+    rows = {(row[0].text, row[1].text): row for row in comparison.table.rows}
     assert set(rows) == {("mlp", "PLE"), ("ft feature", "BS-Q"), ("mlp", "Std")}
     means = summary[summary["network"] == "ft feature"].query("method == 'BS-Q' and size == 15")["mean"]
     assert rows["ft feature", "BS-Q"][4].value == pytest.approx(means.mean())
     assert rows["ft feature", "BS-Q"][6].value == pytest.approx(means.mean() - 0.2)
     plain = summary[summary["network"] == "mlp"].query("method == 'Std'")["mean"]
     assert rows["mlp", "Std"][4].value == pytest.approx(plain.mean())
-    assert "of the 3 quoted averages is" in found.sentences[0]
+    assert "of the 3 quoted averages is" in comparison.sentences[0]
 
 
 def test_ablation():
@@ -117,10 +117,10 @@ def test_ablation():
         "nrmse_mean": [value - 0.01 for value in ours] + [9.0],
         "nrmse_std": 0.001,
     })  # fmt: skip
-    (found,) = compare_ablation(summary, paper)
-    assert "of the 4 methods and sizes is 1.00" in found.sentences[0]
-    assert "difference is 0.0100; ours are 0.0100 above" in found.sentences[1]
-    assert [row[2].value for row in found.table.rows] == sorted(ours)
+    (comparison,) = compare_ablation(summary, paper)
+    assert "of the 4 methods and sizes is 1.00" in comparison.sentences[0]
+    assert "difference is 0.0100; ours are 0.0100 above" in comparison.sentences[1]
+    assert [row[2].value for row in comparison.table.rows] == sorted(ours)
     assert compare_ablation(summary.assign(dataset="other"), paper) == []
 
 

@@ -1,4 +1,4 @@
-"""The records in results/ are complete, and the pages made from them say what they say."""
+"""The records in results/ are complete, and the pages made from them agree with them."""
 
 import re
 import runpy
@@ -35,7 +35,7 @@ COMPLETE = {
 
 
 @pytest.mark.parametrize(("name", "n_networks"), COMPLETE.items())
-def test_records_are_there_and_none_has_failed(name, n_networks):
+def test_records_are_complete_and_none_has_failed(name, n_networks):
     plan = load_plan(name)
     records = load_results(ROOT / "results", plan.plan_hash)
     assert len(records) == n_networks
@@ -45,18 +45,18 @@ def test_records_are_there_and_none_has_failed(name, n_networks):
     assert score.notna().all()
 
 
-def test_the_readme_of_the_results_says_what_is_there():
+def test_the_readme_of_the_results_lists_all_plans():
     text = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
     for name, n_networks in COMPLETE.items():
         assert f"| `{name}` | {n_networks:,} | all" in text
 
 
-def test_the_page_is_what_the_records_say():
+def test_the_page_agrees_with_the_records():
     page = runpy.run_path(str(ROOT / "results" / "findings.py"))["page"]()
     assert page == (ROOT / "docs" / "findings.md").read_text(encoding="utf-8"), "run python results/findings.py"
 
 
-def test_the_published_report_is_what_the_records_say():
+def test_the_published_report_agrees_with_the_records():
     published = (ROOT / "docs" / "paper" / "report.html").read_text(encoding="utf-8")
     text = " ".join(unescape(re.sub(r"<[^>]+>", "", published)).split())
     traces = load_traces(ROOT / "results")
@@ -80,7 +80,7 @@ def test_steps_of_the_plain_loop_are_those_of_the_benchmark():
         assert f"| {network.split()[0]} | BS-Q | 30 | 1 | {1e6 * seconds:.0f} |" in table
 
 
-def test_the_readme_and_the_guide_say_what_the_page_says():
+def test_the_readme_and_the_guide_agree_with_the_page():
     page, readme = (
         " ".join((ROOT / name).read_text(encoding="utf-8").split()) for name in ("docs/findings.md", "README.md")
     )

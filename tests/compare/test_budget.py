@@ -1,10 +1,9 @@
-"""What fits into a budget, by speeds that are given."""
+"""Plans that fit into a budget, from given speeds."""
 
 import pytest
 
-from knotwork.compare._budget import FEWEST_EPOCHS, GOOD_EPOCHS, make_plan, refit_rows, whole_plan
-from knotwork.compare._candidates import make_candidates
-from knotwork.compare._speed import Speed
+from knotwork.compare._budget import FEWEST_EPOCHS, GOOD_EPOCHS, Speed, make_plan, refit_rows, unlimited_plan
+from knotwork.compare._options import make_candidates
 from knotwork.encoders import Encoding
 
 CANDIDATES, COUNTS = make_candidates(None, None, task="regression", backbone="mlp")
@@ -15,43 +14,44 @@ def speed(per_row=2e-5, prepare=1e-5):
     return Speed(steps, steps, dict.fromkeys(CANDIDATES, prepare))
 
 
-def plan(n_rows, budget, *, folds=None, left=None, own=None, counts=COUNTS):
+def plan(n_rows, budget, *, folds=None, left=None, counts=COUNTS):
     left = budget if left is None else left
-    return make_plan(own or speed(), CANDIDATES, counts, n_rows=n_rows, folds=folds, budget=budget, left=left)
+    return make_plan(speed(), CANDIDATES, counts, n_rows=n_rows, folds=folds, budget=budget, left=left)
 
 
-def seconds_of(found, own):
-    """Count what a plan costs, network by network."""
-    fit = found.n_rows * (found.folds - 1) / found.folds
+def seconds_of(chosen, measured):
+    """Return the seconds of a plan, network by network."""
+    fit = chosen.n_rows * (chosen.folds - 1) / chosen.folds
     total = 0.0
-    for each in found.candidates:
-        size = 7 if each.size is None and any(c.size == 7 for c in found.candidates) else each.size or 15
-        total += found.folds * (found.max_epochs * own.epoch(size, round(0.9 * fit)) + own.prepare[each] * fit)
+    for candidate in chosen.candidates:
+        smallest = min(other.size for other in chosen.candidates if other.size is not None)
+        epoch = measured.epoch(candidate.size or smallest, round(0.9 * fit))
+        total += chosen.folds * (chosen.max_epochs * epoch + measured.prepare[candidate] * fit)
     return total
 
 
 @pytest.mark.parametrize("n_rows", [200, 5_000, 50_000, 1_000_000])
 @pytest.mark.parametrize("budget", [60.0, 300.0, 3_600.0])
-def test_the_whole_fits(n_rows, budget):
-    found = plan(n_rows, budget)
-    assert found.fits
-    assert found.seconds + found.refit_seconds + found.report_seconds <= 0.9 * budget + 1
-    assert seconds_of(found, speed()) <= found.seconds
+def test_plans_fit_into_the_budget(n_rows, budget):
+    chosen = plan(n_rows, budget)
+    assert chosen.fits
+    assert chosen.seconds + chosen.refit_seconds + chosen.report_seconds <= 0.9 * budget + 1
+    assert seconds_of(chosen, speed()) <= chosen.seconds
 
 
-def test_a_small_table_is_compared_wholly():
-    found = plan(600, 300.0)
-    assert (found.n_rows, found.folds, found.candidates, found.max_epochs) == (600, 5, tuple(CANDIDATES), 200)
+def test_a_small_table_is_not_reduced():
+    chosen = plan(600, 300.0)
+    assert (chosen.n_rows, chosen.folds, chosen.candidates, chosen.max_epochs) == (600, 5, tuple(CANDIDATES), 200)
 
 
-def test_a_large_table_gives_up_rows_first():
-    found = plan(1_000_000, 3_600.0)
-    assert 10_000 <= found.n_rows < 1_000_000
-    assert (found.folds, found.candidates) == (5, tuple(CANDIDATES))
-    assert found.max_epochs >= GOOD_EPOCHS
+def test_rows_of_a_large_table_are_reduced_first():
+    chosen = plan(1_000_000, 3_600.0)
+    assert 10_000 <= chosen.n_rows < 1_000_000
+    assert (chosen.folds, chosen.candidates) == (5, tuple(CANDIDATES))
+    assert chosen.max_epochs >= GOOD_EPOCHS
 
 
-def test_then_sizes_then_folds_then_epochs():
+def test_then_candidates_then_folds_then_epochs():
     seen = [plan(1_000_000, budget) for budget in (3_000.0, 400.0, 200.0, 60.0, 30.0)]
     assert [len(each.candidates) for each in seen] == sorted((len(each.candidates) for each in seen), reverse=True)
     assert [each.folds for each in seen] == sorted((each.folds for each in seen), reverse=True)
@@ -62,27 +62,27 @@ def test_then_sizes_then_folds_then_epochs():
     assert seen[-1].max_epochs < GOOD_EPOCHS <= seen[0].max_epochs
 
 
-def test_what_the_user_asks_for_is_not_given_up():
-    found = plan(1_000_000, 60.0, folds=10, counts=(len(CANDIDATES),))
-    assert found.folds == 10
-    assert found.candidates == tuple(CANDIDATES)
+def test_options_of_the_user_are_kept():
+    chosen = plan(1_000_000, 60.0, folds=10, counts=(len(CANDIDATES),))
+    assert chosen.folds == 10
+    assert chosen.candidates == tuple(CANDIDATES)
 
 
-def test_what_cannot_fit_says_so():
-    found = plan(1_000_000, 2.0)
-    assert not found.fits
-    assert found.max_epochs == FEWEST_EPOCHS
-    assert found.n_rows == 500
+def test_a_plan_that_exceeds_the_budget_is_marked():
+    chosen = plan(1_000_000, 2.0)
+    assert not chosen.fits
+    assert chosen.max_epochs == FEWEST_EPOCHS
+    assert chosen.n_rows == 500
 
 
-def test_time_that_is_gone_is_not_spent():
+def test_only_the_remaining_time_is_used():
     assert plan(1_000_000, 300.0, left=150.0).n_rows < plan(1_000_000, 300.0).n_rows
 
 
 def test_without_a_budget_everything_is_trained():
-    found = whole_plan(CANDIDATES, folds=None, n_rows=10**6)
-    assert (found.n_rows, found.folds, found.max_epochs, found.n_networks) == (10**6, 5, 200, 5 * len(CANDIDATES))
-    assert set(found.costs) == {7, 15}
+    chosen = unlimited_plan(CANDIDATES, folds=None, n_rows=10**6)
+    assert (chosen.n_rows, chosen.folds, chosen.max_epochs, chosen.n_networks) == (10**6, 5, 200, 5 * len(CANDIDATES))
+    assert set(chosen.costs) == {7, 15}
 
 
 def test_rows_of_the_final_model():
@@ -94,12 +94,12 @@ def test_rows_of_the_final_model():
 
 def test_candidates():
     assert CANDIDATES[0] == Encoding("Std", None)
-    assert CANDIDATES[1] == Encoding("IS-Q", 15)  # what is recommended for regression
+    assert CANDIDATES[1] == Encoding("IS-Q", 15)  # the recommendation for regression
     assert len(set(CANDIDATES)) == len(CANDIDATES)
     assert (len(CANDIDATES), 8, 6) == COUNTS
     assert all(each.size != 7 for each in CANDIDATES[:8])
-    own, counts = make_candidates(["BS-Q", "PLE@30", "Std"], [7, 15], task="regression", backbone="mlp")
-    assert {str(each) for each in own} == {"BS-Q@7", "BS-Q@15", "PLE@30", "Std"}
+    requested, counts = make_candidates(["BS-Q", "PLE@30", "Std"], [7, 15], task="regression", backbone="mlp")
+    assert {str(each) for each in requested} == {"BS-Q@7", "BS-Q@15", "PLE@30", "Std"}
     assert counts == (4,)
 
 
@@ -108,6 +108,6 @@ def test_candidates():
     [(["XX"], None, "method must be one of"), ([], None, "name at least one"), (None, [], "name at least one"),
      (["BS-Q"], [1], "sizes must be an integer of at least 2"), (["BS-Q"], [3], "size must be")],
 )  # fmt: skip
-def test_candidates_that_are_none(methods, sizes, message):
+def test_invalid_candidates(methods, sizes, message):
     with pytest.raises(ValueError, match=message):
         make_candidates(methods, sizes, task="regression", backbone="mlp")

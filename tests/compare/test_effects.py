@@ -1,4 +1,4 @@
-"""What is shown of features: partial dependence in closed form, knots, histograms."""
+"""Effects of features: partial dependence in closed form, knots, histograms."""
 
 import numpy as np
 import pandas as pd
@@ -7,13 +7,13 @@ import pytest
 import knotwork as kw
 from knotwork._preparation.columns import Columns
 from knotwork.compare._effects import MODEL_KNOTS, ROWS_AVERAGED, feature_effects
-from knotwork.compare._pictures import effect_picture
+from knotwork.compare._page import effect_picture
 from knotwork.compare._source import read_source
 from tests.compare.cases import MESSY, write_flats
 
 
 class Known:
-    """A model that is known: 3 a + b**2 + 10 for the category u."""
+    """A model in closed form: 3 a + b**2, and 10 more for the category u."""
 
     def __init__(self, features):
         self.columns_ = Columns.from_table(features)

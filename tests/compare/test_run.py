@@ -12,27 +12,26 @@ import knotwork as kw
 from knotwork._cli import app
 from knotwork.compare import CompareOptions, compare_table, predict_table
 from knotwork.compare import _budget as budget
-from knotwork.compare import _final as final
 from knotwork.compare import _run as run
 from knotwork.compare import _scoring as scoring
-from knotwork.compare._speed import Speed
+from knotwork.compare._budget import Speed
 from tests.compare.cases import MESSY, flats, write_flats
 from tests.report.chromium import CHROMIUM, Browser
 
 
 @pytest.fixture
 def short(monkeypatch):
-    """Let networks have three epochs, and pages two features."""
+    """Train networks for three epochs, and show two features on pages."""
     monkeypatch.setattr(run, "feature_effects", partial(run.feature_effects, most=2))
     monkeypatch.setattr(budget, "MOST_EPOCHS", 3)
-    monkeypatch.setattr(final, "TrainingConfig", partial(final.TrainingConfig, max_epochs=3))
+    monkeypatch.setattr(run, "TrainingConfig", partial(run.TrainingConfig, max_epochs=3))
 
 
 OPTIONS = CompareOptions(methods=("Std", "BS-Q", "PLE"), sizes=(6, 8), folds=2, time_budget=None)
 
 
 def words(page):
-    """Return what a page says, without marks."""
+    """Return the text of a page without tags."""
     return re.sub(r"<[^>]*>", "", page.read_text(encoding="utf-8"))
 
 
@@ -42,12 +41,12 @@ def command(*arguments):
 
 @pytest.mark.parametrize("target", ["rent", "cheap"])
 def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, target):
-    said = []
+    sentences = []
     path = write_flats(tmp_path, target=target)
-    found = compare_table(path, target, out=tmp_path / "out", options=OPTIONS, device="cpu", report=said.append)
-    assert {str(line.candidate) for line in found.ranking.lines} == {"Std", "BS-Q@6", "PLE@6", "BS-Q@8", "PLE@8"}
-    assert not found.interrupted
-    text = "\n".join(said)
+    result = compare_table(path, target, out=tmp_path / "out", options=OPTIONS, device="cpu", report=sentences.append)
+    assert {str(line.candidate) for line in result.ranking.lines} == {"Std", "BS-Q@6", "PLE@6", "BS-Q@8", "PLE@8"}
+    assert not result.interrupted
+    text = "\n".join(sentences)
     task = "regression" if target == "rent" else "classification"
     for word in (f"Task: {task}", "240 rows", "4 numerical, 3 categorical", "10 networks"):
         assert word in text
@@ -56,15 +55,15 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, t
     new = flats(20, seed=9)[list(MESSY)]
     new["town"] = "Atlantis"
     new.to_csv(tmp_path / "new.csv", index=False)
-    table = predict_table(found.model_path, tmp_path / "new.csv", out=tmp_path / "p.csv", device="cpu")
+    table = predict_table(result.model_path, tmp_path / "new.csv", out=tmp_path / "p.csv", device="cpu")
     assert len(table) == 20
-    again = kw.load(found.model_path, device="cpu")
+    again = kw.load(result.model_path, device="cpu")
     assert (again.predict(pd.read_csv(tmp_path / "new.csv")) == table["prediction"].to_numpy()).all()
-    assert again.encoding == str(found.ranking.chosen.candidate)
+    assert again.encoding == str(result.ranking.chosen.candidate)
 
 
 def test_files_of_a_comparison(tmp_path, short):
-    found = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "a" / "b", options=OPTIONS, device="cpu")
+    result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "a" / "b", options=OPTIONS, device="cpu")
     ranking = pd.read_csv(tmp_path / "a" / "b" / "ranking.csv")
     folds = pd.read_csv(tmp_path / "a" / "b" / "folds.csv")
     assert ranking["rmse_mean"].is_monotonic_increasing
@@ -72,29 +71,34 @@ def test_files_of_a_comparison(tmp_path, short):
     assert len(folds) == 5 * 2
     means = folds.groupby("encoding")["rmse"].mean()
     np.testing.assert_allclose(means[ranking["encoding"]], ranking["rmse_mean"])
-    page = words(found.page)
+    page = words(result.page)
     for word in ("Which encoding for flats.csv?", "corrected resampled t-test", "LightGBM", "area", "PLE@8"):
         assert word in page
-    source = found.page.read_text(encoding="utf-8")
-    assert "http" not in re.sub(r'xmlns(:xlink)?="[^"]*"', "", source)  # nothing is fetched
-    if CHROMIUM is not None:
-        with Browser(found.page, width=390) as opened:
-            assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
-            assert not opened.problems
+    source = result.page.read_text(encoding="utf-8")
+    assert "http" not in re.sub(r'xmlns(:xlink)?="[^"]*"', "", source)  # the page needs no other file
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page was not opened in a browser")
+def test_the_page_fits_a_phone(tmp_path, short):
+    options = CompareOptions(methods=("Std", "BS-Q@6"), folds=2, time_budget=None)
+    page = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, device="cpu").page
+    with Browser(page, width=390) as opened:
+        assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert not opened.problems
 
 
 def test_the_seed_decides(tmp_path, short):
     path, means = write_flats(tmp_path), []
     for seed in (0, 0, 1):
         options = CompareOptions(methods=("Std",), folds=2, time_budget=None, seed=seed)
-        found = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu")
-        means.append(found.ranking.lines[0].mean)
+        result = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu")
+        means.append(result.ranking.lines[0].mean)
     assert means[0] == means[1] != means[2]
-    assert found.ranking.sentences[1] == "It is the only candidate that was compared."
+    assert result.ranking.sentences[1] == "It is the only candidate."
 
 
-def test_a_budget_is_planned_and_said_before_it_is_spent(tmp_path, short, monkeypatch):
-    said = []
+def test_a_plan_is_reported_before_training(tmp_path, short, monkeypatch):
+    sentences = []
 
     def measured(source, candidates, **_):
         steps = dict.fromkeys((7, 15), (0.0, 5e-4))
@@ -107,35 +111,35 @@ def test_a_budget_is_planned_and_said_before_it_is_spent(tmp_path, short, monkey
     monkeypatch.setattr(budget, "FEWEST_EPOCHS", 1)
     path = write_flats(tmp_path, n=20_000)
     options = CompareOptions(time_budget=20.0, drop=("listing", "built"))
-    found = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu", report=said.append)
-    text = "\n".join(said)
-    assert f"on {found.plan.n_rows:,} of 20,000 rows, drawn at random" in text
-    assert found.plan.n_rows < 20_000
+    result = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu", report=sentences.append)
+    text = "\n".join(sentences)
+    assert f"on {result.plan.n_rows:,} of 20,000 rows, drawn at random" in text
+    assert result.plan.n_rows < 20_000
     assert text.index("To be compared") < text.index("Time: at most") < text.index("Compared ")
-    assert "Left out, for the time is short" in text
+    assert "Skipped because time is short" in text
 
 
-def test_the_final_model_is_trained_on_as_many_rows_as_there_is_time_for(tmp_path, short, monkeypatch):
-    monkeypatch.setattr(final, "refit_rows", lambda n_rows, **_: n_rows // 2)
+def test_the_final_model_uses_as_many_rows_as_time_allows(tmp_path, short, monkeypatch):
+    monkeypatch.setattr(run, "refit_rows", lambda n_rows, **_: n_rows // 2)
     options = CompareOptions(methods=("Std",), folds=2, time_budget=30.0)
-    said = []
-    compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, report=said.append)
-    assert any("The model is trained on 120 of 240 rows" in line for line in said)
+    sentences = []
+    compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, report=sentences.append)
+    assert any("The model is trained on 120 of 240 rows" in line for line in sentences)
 
 
 def interrupt_on(monkeypatch, call):
-    whole, calls = scoring.train, []
+    original, calls = scoring.train, []
 
     def stop(*args, **kwargs):
         calls.append(1)
         if len(calls) == call:
             raise KeyboardInterrupt
-        return whole(*args, **kwargs)
+        return original(*args, **kwargs)
 
     monkeypatch.setattr(scoring, "train", stop)
 
 
-def test_ctrl_c_reports_what_there_is(tmp_path, short, monkeypatch):
+def test_ctrl_c_reports_the_finished_candidates(tmp_path, short, monkeypatch):
     interrupt_on(monkeypatch, 2)
     path, out = write_flats(tmp_path), tmp_path / "out"
     result = command(
@@ -183,7 +187,7 @@ def test_commands_from_table_to_predictions(tmp_path, short):
     assert set(table["prediction"]) <= {"no", "yes"}
 
 
-def test_columns_that_the_model_lacks_or_does_not_know(tmp_path, short):
+def test_missing_and_unknown_columns(tmp_path, short):
     options = CompareOptions(methods=("Std",), folds=2, time_budget=None)
     model = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options).model_path
     frame = flats(30)[list(MESSY)]
@@ -211,14 +215,14 @@ def test_columns_that_the_model_lacks_or_does_not_know(tmp_path, short):
         (("--target", "rent", "--drop", "aera"), "'area'"),
     ],
 )
-def test_what_is_wrong_is_explained(tmp_path, arguments, message):
+def test_errors_are_explained(tmp_path, arguments, message):
     result = command("compare", write_flats(tmp_path), *arguments, "--out", tmp_path / "out")
     assert result.exit_code == 1
     assert message in result.output
     assert "Traceback" not in result.output
 
 
-def test_a_model_that_is_not_there(tmp_path):
+def test_a_missing_model_file(tmp_path):
     result = command("predict", tmp_path / "none.knotwork", write_flats(tmp_path))
     assert result.exit_code == 1
     assert "There is no file" in result.output

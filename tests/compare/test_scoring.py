@@ -1,14 +1,16 @@
-"""Cross-validation against the clock, and against Ctrl-C in the middle of a training."""
+"""Cross-validation: agreement with the estimators, deadlines, and Ctrl-C in the middle of a training."""
 
 import time
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from knotwork import TrainingConfig
+from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
+from knotwork.compare._budget import measure_speed
 from knotwork.compare._options import CompareOptions
 from knotwork.compare._scoring import CrossValidation, fold_table, groups_of
 from knotwork.compare._source import read_source
-from knotwork.compare._speed import measure_speed
 from knotwork.encoders import Encoding
 from tests.compare.cases import write_flats
 
@@ -26,17 +28,17 @@ def validation(source, *, max_epochs, progress=None):
     return CrossValidation(prepared, CompareOptions().network, config, "cpu", progress)
 
 
-def test_sizes_are_trained_apart_and_scalings_with_the_smallest():
+def test_each_size_is_a_group_and_scalings_join_the_smallest():
     assert groups_of(CANDIDATES) == {6: CANDIDATES[:2], 8: CANDIDATES[2:]}
     assert groups_of(CANDIDATES[:1]) == {1: CANDIDATES[:1]}
 
 
-def test_the_clock_stops_every_group(source):
-    found = validation(source, max_epochs=10_000)
-    found.run(CANDIDATES, costs={6: 2.0, 8: 1.0}, deadline=time.perf_counter() + 0.3)
-    assert found.out_of_time
-    assert [each.candidate for each in found.scored] == CANDIDATES
-    assert all((each.epochs >= 1).all() and each.is_finite for each in found.scored)
+def test_the_deadline_stops_every_group(source):
+    result = validation(source, max_epochs=10_000)
+    result.run(CANDIDATES, costs={6: 2.0, 8: 1.0}, deadline=time.perf_counter() + 0.3)
+    assert result.out_of_time
+    assert [each.candidate for each in result.scored] == CANDIDATES
+    assert all((each.epochs >= 1).all() and each.is_finite for each in result.scored)
 
 
 class Interrupting:
@@ -53,19 +55,84 @@ class Interrupting:
             raise KeyboardInterrupt
 
 
-def test_ctrl_c_in_a_stack_keeps_what_it_has(source):
-    found = validation(source, max_epochs=50, progress=Interrupting)
+def test_ctrl_c_in_a_stack_keeps_its_scores(source):
+    result = validation(source, max_epochs=50, progress=Interrupting)
     with pytest.raises(KeyboardInterrupt):
-        found.run(CANDIDATES, costs={6: 2.0, 8: 1.0}, deadline=time.perf_counter() + 600)
-    assert [each.candidate for each in found.scored] == CANDIDATES[:2]
-    assert all(each.epochs.tolist() == [2, 2] for each in found.scored)
-    assert not found.out_of_time
+        result.run(CANDIDATES, costs={6: 2.0, 8: 1.0}, deadline=time.perf_counter() + 600)
+    assert [each.candidate for each in result.scored] == CANDIDATES[:2]
+    assert all(each.epochs.tolist() == [2, 2] for each in result.scored)
+    assert not result.out_of_time
 
 
-def test_speed_is_measured_for_all_that_may_be_trained(source):
+def test_speed_is_measured_for_every_candidate(source):
     speed = measure_speed(source, CANDIDATES, backbone=CompareOptions().network, device="cpu")
     assert set(speed.steps) == {6, 8}
     assert set(speed.prepare) == set(CANDIDATES)
     assert all(seconds > 0 for seconds in speed.prepare.values())
     assert all(fixed >= 0 and per_row > 0 for fixed, per_row in speed.steps.values())
     assert speed.epoch(6, 10_000) > speed.epoch(6, 1_000) > 0
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
+    frame["y"] = np.sin(2 * frame["a"]) + frame["b"] ** 2
+    frame["k"] = np.where(frame["y"] > 0.7, "high", "low")
+    frame.loc[:40, "c"] = np.nan
+    frame.to_parquet(tmp_path / "numbers.parquet")
+    return tmp_path / "numbers.parquet"
+
+
+@pytest.mark.parametrize(
+    ("target", "metric", "kind"), [("y", "rmse", TabularRegressor), ("k", "log_loss", TabularClassifier)]
+)
+@pytest.mark.parametrize("spec", ["BS-Q@7", "Std", "IS-Grad-U@6"])
+def test_a_fold_is_the_estimator_on_its_rows(numbers, target, metric, kind, spec):
+    other = "k" if target == "y" else "y"
+    source = read_source(numbers, target, drop=[other])
+    prepared = fold_table(source, folds=3, seed=5)
+    config = TrainingConfig(max_epochs=4)
+    method, _, size = spec.partition("@")
+    candidate = Encoding(method, int(size) if size else None)
+    validation = CrossValidation(prepared, CompareOptions().network, config, "cpu")
+    validation.run([candidate, Encoding("PLE", 7)], costs={int(size or 7): 1.0, 7: 1.0}, deadline=None)
+    scored = next(each for each in validation.scored if each.candidate == candidate)
+    for place, fold in enumerate(prepared.splits):
+        model = kind(spec, random_state=5 + place, training=config, device="cpu")
+        rows = np.sort(np.concatenate([fold.train, fold.valid]))
+        model.fit(source.features.iloc[rows], source.labels[rows])
+        tested, actual = source.features.iloc[fold.test], source.target[fold.test]
+        if metric == "rmse":
+            expected = np.sqrt(np.mean((model.predict(tested) - actual) ** 2))
+        else:
+            shares = model.predict_proba(tested)
+            expected = -np.log(shares[np.arange(len(actual)), actual]).mean()
+        assert scored.scores[metric][place] == pytest.approx(expected, rel=2e-3)
+        assert scored.n_parameters == sum(p.numel() for p in model.trained_.pieces[0].network.parameters())
+
+
+def test_every_row_is_tested_once(numbers):
+    prepared = fold_table(read_source(numbers, "y"), folds=4, seed=0)
+    tested = np.concatenate([fold.test for fold in prepared.splits])
+    assert sorted(tested) == list(range(300))
+    for fold in prepared.splits:
+        assert sorted([*fold.train, *fold.valid, *fold.test]) == list(range(300))
+
+
+def test_categories_of_test_rows_alone_are_unseen(tmp_path):
+    frame = pd.DataFrame({"x": np.arange(90.0), "c": ["a", "b"] * 45, "y": np.arange(90) / 7})
+    frame.loc[11, "c"] = "only here"
+    frame.loc[12, "x"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    prepared = fold_table(read_source(tmp_path / "t.csv", "y"), folds=3, seed=0)
+    table, splits = prepared.table, prepared.splits
+    assert table.cardinalities == (4, 3)
+    for split in splits:
+        start = min(split.train.min(), split.valid.min(), split.test.min()) // 90 * 90
+        codes = table.codes[start : start + 90]
+        tests_it = 11 + start in split.test
+        assert codes[11, 0] == (0 if tests_it else 3)
+        assert set(codes[np.arange(90) != 11, 0]) == {1, 2}
+        missing_in_training = 12 + start in split.train
+        assert codes[12, 1] == (1 if missing_in_training else 2)  # 2: a column that is complete in training

@@ -1,4 +1,4 @@
-"""Reading a user's table for a comparison: the right error, or the right behaviour, with the next step."""
+"""Reading a user's table for a comparison: valid tables, and errors with the next step."""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ def write(tmp_path, **columns):
 def test_files_of_every_kind(tmp_path, name):
     source = read_source(write_flats(tmp_path, name=name), "rent")
     assert source.task == "regression"
-    assert "regression" in source.why
+    assert "regression" in source.reason
     assert source.n_rows == 240
     np.testing.assert_allclose(source.target, flats()["rent"])
     assert "rent" not in source.features
@@ -40,20 +40,20 @@ def test_ten_rows_are_too_few(tmp_path):
         read_source(write_flats(tmp_path, n=10), "rent")
 
 
-def test_rows_without_a_target_are_left_out_and_said(tmp_path):
+def test_rows_without_a_target_are_dropped_and_reported(tmp_path):
     target = np.arange(100) % 3 * 1.0
     target[:7] = np.nan
     source = read_source(write(tmp_path, x=np.arange(100), y=target), "y")
     assert source.n_rows == 93
-    assert source.notes[0] == "7 of 100 rows are left out: their target is missing."
+    assert source.notes[0] == "7 of 100 rows are dropped: their target is missing."
     assert source.features["x"].tolist() == list(range(7, 100))
     assert source.task == "classification"  # whole numbers that missing ones had made floats
     assert source.classes == (0, 1, 2)
 
 
-def test_so_few_rows_with_a_target(tmp_path):
+def test_too_few_rows_with_a_target(tmp_path):
     target = np.where(np.arange(100) < 60, np.nan, np.arange(100) / 7)
-    with pytest.raises(ValueError, match="has 40 rows whose target is known"):
+    with pytest.raises(ValueError, match="has 40 rows with a known target"):
         read_source(write(tmp_path, x=np.arange(100), y=target), "y")
 
 
@@ -62,23 +62,23 @@ def test_so_few_rows_with_a_target(tmp_path):
     [(np.arange(100), "regression"), (np.arange(100) % 5, "classification"), (["a", "b"] * 50, "classification"),
      ([True, False] * 50, "classification"), (np.arange(100) / 3, "regression")],
 )  # fmt: skip
-def test_the_task_is_inferred_and_said(tmp_path, values, task):
+def test_the_task_is_inferred_and_reported(tmp_path, values, task):
     source = read_source(write(tmp_path, x=np.arange(100), y=values), "y")
     assert source.task == task
-    assert source.why.startswith(f"Task: {task}, for the target holds")
+    assert source.reason.startswith(f"Task: {task}, because the target has")
 
 
-def test_the_user_may_know_better(tmp_path):
+def test_the_task_of_the_user_is_kept(tmp_path):
     path = write(tmp_path, x=np.arange(100), y=np.arange(100) % 5)
     source = read_source(path, "y", task="regression")
     assert source.task == "regression"
-    assert "as you say" in source.why
+    assert "as requested" in source.reason
     path = write(tmp_path, x=np.arange(100), y=np.arange(100) / 3)
     with pytest.raises(ValueError, match="task must be 'regression' for the target 'y'"):
         read_source(path, "y", task="classification")
 
 
-def test_text_that_is_no_class(tmp_path):
+def test_text_with_too_many_values_for_classes(tmp_path):
     path = write(tmp_path, x=np.arange(100), y=[f"name {i}" for i in range(100)])
     with pytest.raises(ValueError, match="100 different labels in 100 rows, too many"):
         read_source(path, "y")
@@ -96,7 +96,7 @@ def test_columns_are_dropped_by_name(tmp_path):
         read_source(path, "rent", drop=["lisitng"])
     with pytest.raises(ValueError, match="drop must not name the target"):
         read_source(path, "rent", drop=["rent"])
-    with pytest.raises(ValueError, match="no column beside the target"):
+    with pytest.raises(ValueError, match="no column except the target"):
         read_source(write(tmp_path, y=np.arange(60)), "y")
 
 

@@ -1,4 +1,4 @@
-"""What follows from scores, in words."""
+"""Rankings and recommendations from given scores."""
 
 import numpy as np
 import pytest
@@ -16,44 +16,44 @@ def scored(name, values, *, n_parameters=100, seconds=1.0):
     return Scored(Encoding(name, None), {"rmse": values}, 0.0, seconds, epochs, epochs, n_parameters)
 
 
-def rank(*each, baseline=2.0):
-    return rank_candidates(each, task="regression", baseline=np.full(5, baseline))
+def rank(*candidates, baseline=2.0):
+    return rank_candidates(candidates, task="regression", baseline=np.full(5, baseline))
 
 
 def test_a_clear_winner():
     noise = np.array([0.001, -0.001, 0.002, -0.002, 0.0])
-    found = rank(scored("PLE", FOLDS, n_parameters=900), scored("Std", FOLDS + 0.3 + noise))
-    assert found.chosen.candidate.method == "PLE"
-    assert "significantly better than all others" in found.verdict
-    assert found.lines[1].difference == pytest.approx(0.3)
+    ranking = rank(scored("PLE", FOLDS, n_parameters=900), scored("Std", FOLDS + 0.3 + noise))
+    assert ranking.chosen.candidate.method == "PLE"
+    assert "significantly better than all others" in ranking.verdict
+    assert ranking.lines[1].difference == pytest.approx(0.3)
 
 
 def test_no_significant_difference_takes_the_cheapest():
     noise = np.array([0.03, -0.03, 0.04, -0.02, -0.01])
-    found = rank(scored("PLE", FOLDS, n_parameters=900), scored("Std", FOLDS + 0.005 + noise))
-    assert found.lines[0].candidate.method == "PLE"
-    assert found.chosen.candidate.method == "Std"
-    assert found.verdict == "no significant difference: take Std, the cheapest as good"
-    assert "No significant difference between the candidates." in found.sentences
+    ranking = rank(scored("PLE", FOLDS, n_parameters=900), scored("Std", FOLDS + 0.005 + noise))
+    assert ranking.lines[0].candidate.method == "PLE"
+    assert ranking.chosen.candidate.method == "Std"
+    assert ranking.verdict == "no significant difference: take Std, the cheapest equally good one"
+    assert "No significant difference between the candidates." in ranking.sentences
 
 
-def test_a_lead_that_is_not_proven_is_kept_but_said():
+def test_a_lead_that_is_not_significant_is_kept_and_reported():
     noise = np.array([0.2, -0.1, 0.3, -0.1, 0.1])
-    found = rank(scored("PLE", FOLDS, n_parameters=900), scored("Std", FOLDS + noise))
-    assert found.chosen.candidate.method == "PLE"
-    assert "though not significantly" in found.verdict
-    assert any("is not proven by 5 folds" in sentence for sentence in found.sentences)
+    ranking = rank(scored("PLE", FOLDS, n_parameters=900), scored("Std", FOLDS + noise))
+    assert ranking.chosen.candidate.method == "PLE"
+    assert "though not significantly" in ranking.verdict
+    assert any("is not significant with 5 folds" in sentence for sentence in ranking.sentences)
 
 
-def test_equal_parameters_are_told_apart_by_seconds():
-    found = rank(scored("BS-Q", FOLDS, seconds=3.0), scored("IS-Q", FOLDS, seconds=1.0))
-    assert found.chosen.candidate.method == "IS-Q"
+def test_equal_parameters_are_ordered_by_seconds():
+    ranking = rank(scored("BS-Q", FOLDS, seconds=3.0), scored("IS-Q", FOLDS, seconds=1.0))
+    assert ranking.chosen.candidate.method == "IS-Q"
 
 
-def test_features_that_say_nothing():
-    found = rank(scored("PLE", FOLDS), scored("Std", FOLDS + 0.1), baseline=0.9)
-    assert any(sentence.startswith("Beware") for sentence in found.sentences)
+def test_features_that_predict_nothing():
+    ranking = rank(scored("PLE", FOLDS), scored("Std", FOLDS + 0.1), baseline=0.9)
+    assert any(sentence.startswith("Warning") for sentence in ranking.sentences)
 
 
-def test_numbers_for_people():
+def test_numbers_have_four_significant_digits():
     assert [significant(x) for x in (12345.6, 0.5, 1.0, -0.00123)] == ["12,346", "0.5000", "1.000", "-0.001230"]

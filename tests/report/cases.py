@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.colors import to_rgb
 
+from knotwork.study._records import write_records
+
 MAIN = [
     "Std",
     "MinMax",
@@ -59,24 +61,15 @@ def _row(random, names, value, d):
 
 def write_study(folder, records):
     """Write records as a study does."""
-    try:
-        from knotwork.study._records import write_records
-    except ImportError:
-        (folder / "records").mkdir(parents=True)
-        records.to_parquet(folder / "records" / "all.parquet")
-        return
-    whole = records.assign(
+    complete = records.assign(
         key=[f"{i}" for i in range(len(records))], together=True, recorded_at=np.arange(len(records)) * 1.0
     )
     (folder / "records").mkdir(parents=True)
-    write_records(folder, "all", whole.astype(object).where(whole.notna(), None).to_dict("records"))
+    write_records(folder, "all", complete.astype(object).where(complete.notna(), None).to_dict("records"))
 
 
 def luminance(colour):
     """Return the relative luminance of a colour, as contrast is defined by WCAG."""
     channels = np.array(to_rgb(colour))
-    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4) @ [
-        0.2126,
-        0.7152,
-        0.0722,
-    ]
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]

@@ -1,4 +1,4 @@
-"""A browser that is driven as a reader does it, by the mouse and the keyboard, through Chromium's debugging pipe."""
+"""A browser that is controlled by mouse and keyboard events through Chromium's debugging pipe."""
 
 import json
 import os
@@ -11,7 +11,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 
 class Browser:
-    """A headless Chromium with one page; `problems` gathers what its console says of errors."""
+    """A headless Chromium with one page; `problems` collects the errors of its console."""
 
     def __init__(self, page, *, width=1400, height=900, dark=False):
         self.problems, self._last, self._rest = [], 0, b""

@@ -16,18 +16,18 @@ def summary_of(errors, n=12):
     """Return a summary in which methods (and sizes) have these errors, and a little noise."""
     records = make_records(n, 0, backbones=["mlp"], methods=METHODS, n_folds=2)
     noise = np.random.default_rng(0).normal(0, 1e-4, len(records))
-    own = [errors.get((m, s), errors.get(m, 0.5)) for m, s in zip(records["method"], records["size"], strict=True)]
-    return summarise_folds(read_records(records.assign(nrmse=np.array(own) + noise)))
+    means = [errors.get((m, s), errors.get(m, 0.5)) for m, s in zip(records["method"], records["size"], strict=True)]
+    return summarise_folds(read_records(records.assign(nrmse=np.array(means) + noise)))
 
 
-def found(summary):
+def best_rows(summary):
     table = advice_table(advise(summary))
     return {row[2].text: dict(zip(table.columns, row, strict=True)) for row in table.rows}
 
 
-def test_budgets_allow_for_more_and_more():
+def test_higher_budgets_allow_more_methods():
     best = {("BS-Q", 7.0): 0.4, ("BS-CART", 15.0): 0.3, ("BS-Grad-U", 30.0): 0.2}
-    rows = found(summary_of(best))
+    rows = best_rows(summary_of(best))
     assert {budget: row["best"].text for budget, row in rows.items()} == {
         "low": "BS-Q 7", "medium": "BS-CART 15", "high": "BS-Grad-U 30",
     }  # fmt: skip
@@ -38,7 +38,7 @@ def test_budgets_allow_for_more_and_more():
 
 def test_numbers_can_be_computed_again():
     summary = summary_of({("BS-Q", 7.0): 0.45, "Std": 0.5, "MinMax": 0.6, "PLE": 0.55})
-    row = found(summary)["low"]
+    row = best_rows(summary)["low"]
     part = summary[summary["size"].isna() | (summary["size"] == 7)]
     wide = part.pivot(index="dataset", columns="method", values="mean")[["Std", "MinMax", "PLE", "BS-Q"]]
     ranks = pd.Series(rankdata(wide.to_numpy(), axis=1).mean(axis=0), wide.columns)
@@ -48,17 +48,17 @@ def test_numbers_can_be_computed_again():
     assert row["p"].value == pytest.approx(3 * p[0])
 
 
-def test_the_cheapest_may_be_the_best_and_a_lead_may_mean_nothing():
-    rows = found(summary_of({"Std": 0.1}))
+def test_the_cheapest_may_be_the_best_and_a_lead_may_not_be_significant():
+    rows = best_rows(summary_of({"Std": 0.1}))
     assert {row["better"].text for row in rows.values()} == {"is the cheapest"}
-    alike = found(summary_of({}))
+    alike = best_rows(summary_of({}))
     assert {row["better"].text for row in alike.values()} <= {"not significantly", "is the cheapest"}
 
 
-def test_incomplete_methods_are_no_advice():
+def test_incomplete_methods_are_not_recommended():
     summary = summary_of({("BS-Q", 7.0): 0.1})
     summary.loc[summary["method"] == "BS-Q", "complete"] = False
-    assert "BS-Q" not in found(summary)["high"]["best"].text
+    assert "BS-Q" not in best_rows(summary)["high"]["best"].text
 
 
 def test_a_single_data_set_is_not_enough():

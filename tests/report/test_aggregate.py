@@ -49,7 +49,7 @@ def test_mean_and_deviation(records):
     assert row["seconds"] == pytest.approx(sum(values["train_seconds"]) + sum(values["prepare_seconds"]))
 
 
-def test_a_failed_fold_takes_its_block_out_and_is_named(records):
+def test_a_block_with_a_failed_fold_is_not_ranked_and_is_named(records):
     broken = records.copy()
     chosen = broken.query(
         "dataset == 'reg00' and backbone == 'mlp' and method == 'BS-Q' and size == 7 and fold == 1"
@@ -72,7 +72,7 @@ def test_an_infinite_score_is_no_score(records):
     assert table.left_out == {("reg02", "ft feature"): ["Std"]}
 
 
-def test_a_method_run_on_few_blocks_does_not_take_all_blocks_out(records):
+def test_a_method_run_on_few_blocks_does_not_exclude_the_others(records):
     part = records[(records["method"] != "PLE") | (records["dataset"] == "reg00")]
     table = rank_table(summarise_folds(read_records(part)), "regression", size=7)
     assert table.absent == ["PLE"]
@@ -90,7 +90,7 @@ def test_blocks_that_were_not_run_at_a_size_are_not_missing_from_it(records):
     assert not rank_table(summary, "regression", size=15, network="ft feature").has_ranks
 
 
-def test_kinds_of_one_backbone_are_told_apart(records):
+def test_kinds_of_one_backbone_have_different_names(records):
     other = records[records["backbone"] == "ft"].assign(tokens="coordinate")
     both = read_records(pd.concat([records, other]))
     assert set(both["network"]) == {"mlp", "resnet", "ft feature", "ft coordinate"}

@@ -47,7 +47,7 @@ def test_an_error_would_be_seen(tmp_path):
 
 
 @pytest.mark.parametrize("i", [0, 5])
-def test_a_click_sorts_and_another_turns_round(browser, i):
+def test_a_click_sorts_and_another_reverses(browser, i):
     before = column(browser, i)
     browser.click(head(i))
     assert order(browser, i) == "ascending"
@@ -58,7 +58,7 @@ def test_a_click_sorts_and_another_turns_round(browser, i):
     assert sum(order(browser, j) is not None for j in range(7)) == 1
 
 
-def test_filters_narrow_the_table_and_reset_brings_it_back(browser):
+def test_filters_hide_rows_and_reset_shows_them(browser):
     assert len(browser.evaluate(SHOWN)) == (3 + 2) * 2 * 2
     browser.click("#filter-text")
     browser.type("REG01")
@@ -90,7 +90,7 @@ def test_details_open(browser):
     assert browser.evaluate('document.querySelector(".finding details").open')
 
 
-def test_nothing_was_said_on_the_console(browser):
+def test_the_console_has_no_errors(browser):
     assert browser.problems == []
 
 

@@ -1,4 +1,4 @@
-"""The critical difference diagram: what is drawn agrees with the numbers, and can be read."""
+"""The critical difference diagram agrees with the numbers, and is readable."""
 
 from itertools import combinations
 
@@ -42,11 +42,11 @@ def boxes(axes, gids=("name", "rank", "tick", "cd text")):
 
 
 def check_readable(axes):
-    found = boxes(axes)
-    for one, other in combinations(found, 2):
+    text_boxes = boxes(axes)
+    for one, other in combinations(text_boxes, 2):
         assert not one.overlaps(other)
     width, height = axes.get_figure(root=True).canvas.get_width_height()
-    for box in found:
+    for box in text_boxes:
         assert box.x0 >= 0
         assert box.x1 <= width
         assert box.y0 >= 0
@@ -117,7 +117,7 @@ def test_best_at_the_left_on_top():
     assert left < right
 
 
-def test_a_bar_over_ties_is_seen():
+def test_a_bar_over_ties_is_visible():
     axes = draw_cd_diagram(["a", "b", "c"], [1.5, 1.5, 3.0], 0.0)
     (bar,) = artists(axes, "clique")
     canvas = FigureCanvasAgg(axes.figure)
@@ -137,7 +137,7 @@ def test_contrast(dark):
         assert (high + 0.05) / (low + 0.05) >= least
 
 
-def test_names_are_written_as_they_are():
+def test_names_are_written_without_markup():
     axes = draw_cd_diagram(["$a$ b", "two\nlines"], [1.2, 1.8], 1.0, title="$5 and $6")
     check_readable(axes)
     assert [text.get_text() for text in artists(axes, "name")] == ["$a$ b", "two lines"]

@@ -22,11 +22,11 @@ SUMMARY = summarise_folds(read_records(RECORDS))
 
 
 def records(together, *, learned=2.0, epochs=10):
-    found = make_records(
+    trained = make_records(
         1, 0, backbones=["mlp"], methods=["Std", "BS-U", "BS-Grad-U", "MS-Grad-U"], sizes=(7, 30), n_folds=3
     )
-    is_learned = found["method"] == "BS-Grad-U"
-    return found.assign(
+    is_learned = trained["method"] == "BS-Grad-U"
+    return trained.assign(
         together=together, prepare_seconds=0.0, epochs=np.where(is_learned, 2 * epochs, epochs),
         train_seconds=np.where(is_learned, 4.0 * learned, 4.0),
     )  # fmt: skip
@@ -36,8 +36,8 @@ def records(together, *, learned=2.0, epochs=10):
 def test_ratio_of_times(factor):
     pairs = ratios_of(read_records(records(False, learned=factor)))
     assert len(pairs) == 2 * 3, "one for each size and fold; there is no MS-U"
-    (said,) = describe_ratios(pairs)
-    assert said == (
+    (sentence,) = describe_ratios(pairs)
+    assert sentence == (
         f"With mlp, training with learned knots takes {factor:.2f} times as long as with the same knots fixed, which "
         f"also depends on when it stops; an epoch takes {factor / 2:.2f} times as long (median {factor / 2:.2f} of 6 "
         "pairs)."
@@ -48,22 +48,22 @@ def test_ratio_of_times(factor):
         assert [cell.value for cell in row[4:]] == pytest.approx(times)
 
 
-def test_the_time_of_an_epoch_is_the_recorded_one_where_there_is_one():
-    found = records(False, learned=3.0)
-    typical = np.where(found["method"] == "BS-Grad-U", 0.22, 0.2)
-    pairs = ratios_of(read_records(found.assign(epoch_seconds=np.where(found["size"] == 7, typical, np.nan))))
+def test_the_recorded_time_of_an_epoch_is_used_if_available():
+    trained = records(False, learned=3.0)
+    typical = np.where(trained["method"] == "BS-Grad-U", 0.22, 0.2)
+    pairs = ratios_of(read_records(trained.assign(epoch_seconds=np.where(trained["size"] == 7, typical, np.nan))))
     ratios = (pairs["per_epoch"] / pairs["per_epoch_fixed"]).groupby(pairs["size"]).mean()
     assert ratios.to_dict() == pytest.approx({7: 1.1, 30: 1.5})
 
 
 def test_a_median_is_not_divided_by_a_mean():
-    found = records(False, learned=3.0)
-    one_of_two = found.assign(epoch_seconds=np.where(found["method"] == "BS-Grad-U", 0.22, np.nan))
+    trained = records(False, learned=3.0)
+    one_of_two = trained.assign(epoch_seconds=np.where(trained["method"] == "BS-Grad-U", 0.22, np.nan))
     pairs = ratios_of(read_records(one_of_two))
     assert (pairs["per_epoch"] / pairs["per_epoch_fixed"]).tolist() == pytest.approx([1.5] * 6)
 
 
-def test_members_of_a_stack_share_its_time_so_nothing_is_said_of_them():
+def test_members_of_a_stack_are_not_compared_by_time():
     pairs = ratios_of(read_records(records(True)))
     assert not len(pairs)
     assert describe_ratios(pairs)[0].startswith("The time that learned knots cost is not known")
@@ -77,18 +77,20 @@ def test_alone_against_stacked():
     # Three folds of three methods at 4 s, of which one takes twice as long.
     assert rows["7"] == [9, 3 * (4 + 4 + 8), 4.5, 3 * 16 / 4.5]
     assert rows["no size"] == [3, 12, 1.5, 8]
-    (said,) = describe_stacks(frame)
-    assert said == "In stacks, 21 networks of mlp took 10 s of training; one after the other 108 s, 10.3 times that."
+    (sentence,) = describe_stacks(frame)
+    assert (
+        sentence == "In stacks, 21 networks of mlp took 10 s of training; one after the other 108 s, 10.3 times that."
+    )
     assert stack_table(read_records(records(True))).rows == []
 
 
-def test_overhead_is_what_the_formula_says():
+def test_overhead_agrees_with_the_formula():
     table = overhead_table(SUMMARY)
-    found = {(row[0].text, row[2].value): [row[i].value for i in (4, 6)] for row in table.rows if row[1].text == "mlp"}
+    added = {(row[0].text, row[2].value): [row[i].value for i in (4, 6)] for row in table.rows if row[1].text == "mlp"}
     # Learned knots add d (m - 3) parameters; the data sets have 4 to 8 features.
-    assert found["BS-Grad-U", 7.0] == [4 * 4, 8 * 4]
-    assert found["IS-Grad-U", 30.0] == [4 * 27, 8 * 27]
-    assert not any(name == "MS-Grad-U" for name, _ in found), "there is no MS-U to compare with"
+    assert added["BS-Grad-U", 7.0] == [4 * 4, 8 * 4]
+    assert added["IS-Grad-U", 30.0] == [4 * 27, 8 * 27]
+    assert not any(name == "MS-Grad-U" for name, _ in added), "there is no MS-U to compare with"
 
 
 def test_counterparts():

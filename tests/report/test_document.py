@@ -1,4 +1,4 @@
-"""The page: well formed, self-contained, and made whatever is missing."""
+"""The page: well formed, self-contained, and complete even if records are missing."""
 
 import re
 from html.parser import HTMLParser
@@ -29,9 +29,9 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         self.tags.append(tag)
-        found = dict(attributes)
-        self.ids += [found["id"]] if "id" in found else []
-        self.links += [found[name] for name in ("href", "src", "xlink:href") if name in found]
+        values = dict(attributes)
+        self.ids += [values["id"]] if "id" in values else []
+        self.links += [values[name] for name in ("href", "src", "xlink:href") if name in values]
         if tag not in VOID:
             self.stack.append(tag)
 
@@ -83,7 +83,7 @@ def fewest(**options):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def full_report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     records = few()
     broken = records.query("dataset == 'reg00' and backbone == 'mlp' and method == 'PLE' and size == 7").index[:1]
@@ -94,8 +94,8 @@ def whole(tmp_path_factory):
     return folder, report(records, folder, plan={"name": "a <plan>"})
 
 
-def test_what_is_on_the_page(whole):
-    folder, page = whole
+def test_content_of_the_page(full_report):
+    folder, page = full_report
     for words in ("Regression, size 7", "Classification, size 15", "ValueError: a < b & c", "a <plan>",
                   "0123456789abcdef",
                   "reg00 with mlp (without PLE)"):  # fmt: skip
@@ -106,8 +106,8 @@ def test_what_is_on_the_page(whole):
         assert f"#{name}" in page.links
 
 
-def test_files_beside_the_page(whole):
-    folder, _ = whole
+def test_files_beside_the_page(full_report):
+    folder, _ = full_report
     for name in (
         "cd_regression_size7",
         "heatmap_classification",
@@ -123,8 +123,8 @@ def test_files_beside_the_page(whole):
             assert (folder / "tables" / f"{name}.{ending}").stat().st_size > 50
 
 
-def test_hover_tells_values(whole):
-    folder, _ = whole
+def test_tooltips_have_values(full_report):
+    folder, _ = full_report
     text = (folder / "report.html").read_text(encoding="utf-8")
     titles = re.findall(r"<title>([^<]*)</title>", text)
     assert any(
@@ -135,8 +135,8 @@ def test_hover_tells_values(whole):
     assert any(re.fullmatch(r"Std: average rank [\d.]+, [\d.]+ s", title) for title in titles)
 
 
-def test_readable_without_scripts(whole):
-    folder, page = whole
+def test_readable_without_scripts(full_report):
+    folder, page = full_report
     text = (folder / "report.html").read_text(encoding="utf-8")
     assert 'id="filters" hidden' in text
     assert "reg02" in page.text
@@ -175,18 +175,18 @@ HARD = {
 
 
 @pytest.mark.parametrize("name", HARD)
-def test_hard_cases_are_still_made_and_say_what_is_missing(name, tmp_path):
+def test_reports_of_hard_cases_name_the_gaps(name, tmp_path):
     make, words = HARD[name]
     assert words in report(make(), tmp_path).text
 
 
-def test_departures_of_the_data_are_said(tmp_path):
+def test_deviations_of_the_data_are_listed(tmp_path):
     records = fewest(n_classification=0).replace({"dataset": {"reg00": "sgemm"}})
     assert DATASETS["sgemm"].deviation in report(records, tmp_path).text
 
 
-def test_a_report_knows_no_paper(whole):
-    _, page = whole
+def test_a_report_knows_no_paper(full_report):
+    _, page = full_report
     assert "paper" not in page.text.lower()
 
 
@@ -218,7 +218,7 @@ def test_further_sections(tmp_path):
     assert "How many <networks>" not in report(records, tmp_path).text
 
 
-def test_nothing_at_all_is_refused(tmp_path):
+def test_empty_records_are_an_error(tmp_path):
     with pytest.raises(ValueError, match="records must have at least one row"):
         make_report(few().iloc[:0], tmp_path / "report.html")
 

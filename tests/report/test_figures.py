@@ -85,7 +85,7 @@ def colours_of(figure):
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_light_figure_can_be_made_dark(name):
     light = FIGURES[name]()
-    svg_text(light)  # ticks are there once it is drawn
+    svg_text(light)  # drawing creates the ticks
     names = [colour.lower() for colour in vars(LIGHT).values()]
     assert colours_of(light) & set(names)
     left = colours_of(darken(light)) & set(names)
@@ -116,7 +116,7 @@ def test_heatmap_shows_its_numbers_with_contrast():
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_colours_can_be_seen(theme):
+def test_colours_have_contrast(theme):
     ground = luminance(theme.background)
     for name, least in [
         ("ink", 7),
@@ -137,7 +137,7 @@ def test_methods_look_different():
     assert len(looks) == len(MAIN)
 
 
-def test_titles_reach_the_cells():
+def test_cells_have_tooltips():
     text = svg_text(FIGURES["heatmap"]())
     page = inline_svg(text, "x", label="l", titles={"cell-0-1": "a < b"})
     assert page.count("<title>a &lt; b</title>") == 1

@@ -25,15 +25,15 @@ FIGURES = {
 
 def images(text):
     """Return the class of each image of an SVG, and the mean colour of what can be seen of it."""
-    found = []
+    colours = []
     for attributes in re.findall(r"<image\b([^>]*)/>", text):
         kind = re.search(r'class="([^"]*)"', attributes)
         content = re.search(r'href="data:image/png;base64,([^"]*)"', attributes)[1]
         pixels = imread(io.BytesIO(base64.b64decode(content))).reshape(-1, 4)
         seen = pixels[pixels[:, 3] > 0.2]
         assert len(seen) > 100
-        found.append((kind and kind[1], seen[:, :3].mean(axis=0)))
-    return found
+        colours.append((kind and kind[1], seen[:, :3].mean(axis=0)))
+    return colours
 
 
 def shown(folder, name):
@@ -49,10 +49,10 @@ def test_images_have_the_colours_of_their_mode(tmp_path, name):
     files = [(tmp_path / "figures" / f"{name}{ending}.svg").read_text() for ending in ("", "_dark")]
     on_page = images(page)
     assert [kind for kind, _ in on_page] == ["in-light", "in-dark"] * n_images
-    for theme, file, own in ((LIGHT, files[0], on_page[::2]), (DARK, files[1], on_page[1::2])):
+    for theme, file, colours in ((LIGHT, files[0], on_page[::2]), (DARK, files[1], on_page[1::2])):
         in_file = images(file)
         assert len(in_file) == n_images
-        for _, mean in in_file + own:
+        for _, mean in in_file + colours:
             np.testing.assert_allclose(mean, to_rgb(vars(theme)[colour]), atol=0.02)
 
 

@@ -1,4 +1,4 @@
-"""Records of several plans: what is ranked together, and what stays apart."""
+"""Records of several plans: which are ranked together, and which are separate parts."""
 
 import numpy as np
 import pandas as pd
@@ -6,7 +6,7 @@ import pytest
 
 from knotwork.report import make_report
 from knotwork.report._aggregate import split_records
-from knotwork.report._pictures import heatmap_picture
+from knotwork.report._figures import heatmap_picture
 from tests.report.cases import make_records
 
 SMALL = {"methods": ["Std", "PLE", "BS-U", "BS-Grad-U"], "sizes": (7,), "n_folds": 2}
@@ -56,7 +56,7 @@ def test_a_network_of_two_plans_counts_once():
     assert len(part.frame) == len(plan_of("paper"))
 
 
-def test_plans_that_trained_the_same_network_differently_stay_apart():
+def test_plans_that_trained_the_same_network_differently_are_separate():
     parts = split(plan_of("paper", n_regression=4), plan_of("paper-rates", salt="faster"))
     assert [part.plans for part in parts] == [("paper",), ("paper-rates",)]
 
@@ -69,7 +69,7 @@ def test_a_backbone_counts_once_for_a_data_set_whatever_its_tokens():
     assert [part.plans for part in parts] == [("paper-ft", "paper-mlp"), ("paper-ft-coordinate",)]
 
 
-def test_plans_with_methods_of_their_own_stay_apart():
+def test_plans_with_different_methods_are_separate():
     parts = split(plan_of("paper", n_regression=4), plan_of("paper-starts", methods=["BS-U", "BS-Q"]))
     assert [part.plans for part in parts] == [("paper",), ("paper-starts",)]
 
@@ -119,7 +119,7 @@ def test_ratio_of_times_is_that_of_the_records_trained_alone(page):
     assert f"{alone.sum() / stacked:.1f} times that" in text
 
 
-def test_a_heatmap_says_where_rows_have_other_data_sets():
+def test_a_heatmap_marks_rows_with_different_data_sets():
     even = split(plan_of("paper-mlp"), plan_of("paper-resnet", backbones=["resnet"]))
     uneven = split(plan_of("paper-mlp"), plan_of("paper-resnet", backbones=["resnet"], n_regression=2))
     assert "In brackets" not in heatmap_picture(even[0].summary, "regression").caption

@@ -1,4 +1,4 @@
-"""Tables: bold marks the best, LaTeX is balanced, CSV gives the numbers back."""
+"""Tables: the best is bold, LaTeX is balanced, CSV has the exact numbers."""
 
 import csv
 import io
@@ -74,7 +74,7 @@ def test_latex_is_balanced(name):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_csv_gives_the_numbers_back(name):
+def test_csv_has_the_exact_numbers(name):
     table = TABLES[name]
     rows = list(csv.DictReader(io.StringIO(table.to_csv())))
     assert len(rows) == len(table.rows)
@@ -126,7 +126,7 @@ def test_ties_are_all_bold_and_incomplete_scores_never():
     assert "Not all folds" in table.to_markdown()
 
 
-def test_methods_without_a_size_make_no_rows_of_sizes_that_nothing_has_there():
+def test_methods_without_a_size_add_no_rows_of_other_sizes():
     part = SUMMARY[~((SUMMARY["dataset"] == "reg01") & (SUMMARY["size"] == 15))]
     rows = [[cell.text for cell in row[:2]] for row in dataset_table(part, "regression", size=15).rows]
     assert ["reg00", "mlp"] in rows

@@ -1,4 +1,4 @@
-"""Learning curves, paths of knots and fitted curves: figures show what was kept."""
+"""Learning curves, paths of knots and fitted curves: figures agree with the traces."""
 
 import numpy as np
 import pandas as pd
@@ -99,7 +99,7 @@ def test_scatter_only_of_the_data_that_was_used():
     assert scatter_picture(read_records(records.assign(data_sha256=sha))).name == "data_ablation"
 
 
-def test_a_study_that_keeps_all_of_it(tmp_path):
+def test_a_study_with_all_traces(tmp_path):
     fits = Plan(
         name="illustration", datasets=["illustration_regression", "illustration_classification"], folds=1, sizes=[10],
         methods=["PLE", "BS-U"], backbones=["linear"], bins="uniform", split="holdout",
@@ -119,7 +119,7 @@ def test_a_study_that_keeps_all_of_it(tmp_path):
 
 
 @pytest.mark.parametrize("dataset", ["illustration_regression", "illustration_classification"])
-def test_fits_stand_beside_the_truth(dataset):
+def test_fits_are_drawn_with_the_truth(dataset):
     grid = np.linspace(0, 1, 5)
     task = dataset.removeprefix("illustration_")
     records = keyed(make_records(task == "regression", task != "regression", backbones=["linear"], methods=["PLE"],

@@ -81,7 +81,7 @@ def test_words_change_with_a_record():
     assert changed.sentences[0].startswith(f"PLE has the best average rank, {(7 + 5) / 8:.2f}")
 
 
-def test_no_significant_difference_is_said_plainly():
+def test_no_significant_difference_is_stated():
     records = small({}, spread=0.01, seed=2)
     finding = findings(records)["Regression, size 7"]
     (table,) = tables_of(records)
@@ -122,24 +122,26 @@ def test_gaps_are_named():
     records.loc[records.query("dataset == 'reg01' and backbone == 'mlp' and method == 'PLE'").index, "status"] = (
         "failed"
     )
-    said = describe_gaps(tables_of(records), read_records(records))
-    assert said[0] == "There are no records of classification."
-    assert "1 block left out of the ranks, incomplete: reg01 with mlp (without PLE)." in said[1]
+    sentences = describe_gaps(tables_of(records), read_records(records))
+    assert sentences[0] == "There are no records of classification."
+    assert "1 block left out of the ranks, incomplete: reg01 with mlp (without PLE)." in sentences[1]
 
 
 def test_blocks_that_lack_the_same_are_named_together():
     records = make_records(12, 0, n_folds=2, sizes=(7,), backbones=["mlp"])
     lost = records.query("dataset > 'reg05' and method == 'PLE' and fold == 1").index
     records.loc[lost, "status"] = "failed"
-    said = describe_gaps(tables_of(records), read_records(records))
+    sentences = describe_gaps(tables_of(records), read_records(records))
     named = ", ".join(f"reg{i:02d} with mlp" for i in range(6, 11))
-    assert said[1].endswith(f"6 blocks left out of the ranks, incomplete: {named} and 1 more (without PLE).")
+    assert sentences[1].endswith(f"6 blocks left out of the ranks, incomplete: {named} and 1 more (without PLE).")
 
 
 def test_sizes_that_lack_the_same_are_named_together():
     records = make_records(1, 0, backbones=["mlp"], n_folds=2)
-    said = describe_gaps(tables_of(records), read_records(records))
-    assert said[1:] == ["Regression, sizes 7, 15 and 30: Tests and critical differences need two blocks; there is one."]
+    sentences = describe_gaps(tables_of(records), read_records(records))
+    assert sentences[1:] == [
+        "Regression, sizes 7, 15 and 30: Tests and critical differences need two blocks; there is one."
+    ]
 
 
 def test_best_of_a_grid():

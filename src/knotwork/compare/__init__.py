@@ -1,4 +1,4 @@
-"""Which encoding for a user's table? A comparison within a time budget, and predictions of the model that it saves."""
+"""Comparison of encodings on a user's table within a time budget, and predictions of the model that it saves."""
 
 from knotwork._checks import check_part
 

@@ -1,58 +1,137 @@
-"""What is trained within a budget of seconds: rows, folds, candidates and epochs."""
+"""What a comparison trains within its time budget: rows, folds, candidates and epochs, from the measured speed."""
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from knotwork.compare._scoring import VALIDATION_SHARE, groups_of
-from knotwork.compare._speed import FEWEST_FOLDS, Speed
+from knotwork._preparation.members import PreparedTable
+from knotwork.compare._scoring import VALIDATION_SHARE, fold_table, groups_of
+from knotwork.compare._source import Source
 from knotwork.encoders._methods import Encoding
+from knotwork.nn._backbones.config import Backbone
+from knotwork.report._words import enumerate_words
 from knotwork.training._config import TrainingConfig
+from knotwork.training._engine import train
+from knotwork.training._members import Member
+from knotwork.training._progress import EpochReport
 
-__all__ = ["DEFAULT_FOLDS", "Plan", "make_plan", "refit_rows", "report_seconds", "whole_plan"]
+__all__ = ["Plan", "Speed", "make_plan", "measure_speed", "refit_rows", "report_seconds", "unlimited_plan"]
 
-DEFAULT_FOLDS = 5
+DEFAULT_FOLDS, FEWEST_FOLDS = 5, 3
 
 GOOD_EPOCHS, FEWEST_EPOCHS, MOST_EPOCHS = 30, 10, TrainingConfig().max_epochs
-"""Epochs that most tables need until training stops by itself, and those below which a comparison says little."""
+"""Epochs after which training has stopped on most tables, and the fewest that make a comparison useful."""
 
 GOOD_ROWS, SMALL_ROWS, FEWEST_ROWS = 10_000, 3_000, 500
-"""Rows to which a table is reduced to make room for candidates, for folds and epochs, and at all."""
+"""Rows to which a table is reduced in favour of candidates, in favour of folds and epochs, and at the least."""
 
 MARGIN = 0.12
-"""Share of the time that is kept for what was not foreseen."""
+"""Share of the time that is reserved for the unforeseen."""
 
 REFIT_SHARE = 0.3
-"""Share of the time that the final model takes at most."""
+"""Largest share of the time for the final model."""
 
 SCORING = 1.15
-"""Times that an epoch takes with its validation rows, and with a share of the test rows."""
+"""Ratio of the time of an epoch, with validation rows and a share of the test rows, to that of its training steps."""
 
 ALONE = 3.0
-"""Times that a network takes alone, over its share of the stacks of a comparison."""
+"""Ratio of the time of a network that is trained alone to its share of a stack."""
+
+ROWS_READ = 20_000
+"""Rows in which categories are counted; their number determines the size of the network."""
+
+ROWS_TRAINED, ROWS_FITTED = 600, 3_000
+"""Rows for measuring the speed of training and of fitting encodings."""
+
+MOST_MEMBERS = 12
+"""Networks in a stack that is measured: in smaller stacks the time per network is longer."""
+
+BATCHES = (64, 512)
+"""Two batch sizes, from which the fixed time of a step and its time per row are computed."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Measured seconds of a machine for a table.
+
+    `steps` has for each size the seconds of a network's step in a stack: a fixed part, and a part per row of the batch;
+    `alone` the same for a network that is trained alone. `prepare` has the seconds per row of fitting each encoding.
+    """
+
+    steps: Mapping[int, tuple[float, float]]
+    alone: Mapping[int, tuple[float, float]]
+    prepare: Mapping[Encoding, float]
+
+    def epoch(self, size: int, n_rows: int, *, alone: bool = False) -> float:
+        """Return the seconds of an epoch of one network on `n_rows` training rows, in a stack or alone.
+
+        Examples
+        --------
+        >>> Speed({7: (0.001, 0.0)}, {7: (0.002, 0.0)}, {}).epoch(7, 6400)
+        0.1
+        """
+        batch = min(TrainingConfig().batch_size_for(n_rows), n_rows)
+        fixed, per_row = (self.alone if alone else self.steps)[size]
+        return math.ceil(n_rows / batch) * (fixed + per_row * batch)
+
+
+def measure_speed(
+    source: Source, candidates: Sequence[Encoding], *, backbone: Backbone, device: Any = "auto", seed: int = 0
+) -> Speed:
+    """Fit every encoding, and train a few networks of every size for three epochs."""
+    prepared = fold_table(source.draw(ROWS_READ, seed=seed), folds=3, seed=seed)
+    split = prepared.splits[0]
+    n_fitted = min(len(split.train), ROWS_FITTED)
+    columns = {candidate: (candidate,) * prepared.table.numbers.shape[1] for candidate in candidates}
+    # The first fit loads libraries and compiles loops, which happens once and is not part of the speed.
+    prepared.fit([columns[candidates[0]]], split, most_rows=10)
+    fitted = dict(zip(candidates, prepared.fit(list(columns.values()), split, most_rows=n_fitted), strict=True))
+    small = replace(split, train=split.train[:ROWS_TRAINED], valid=split.valid[: ROWS_TRAINED // 10])
+    steps, alone = {}, {}
+    for size, group in groups_of(candidates).items():
+        n_members = min(MOST_MEMBERS, FEWEST_FOLDS * len(group))
+        encodings = [group[place % len(group)] for place in range(n_members)]
+        members = [prepared.member(columns[encoding], small, fitted[encoding].blocks) for encoding in encodings]
+        steps[size] = _step_times(prepared, members, backbone, device)
+        alone[size] = _step_times(prepared, members[:1], backbone, device)
+    return Speed(steps, alone, {candidate: fit.seconds / n_fitted for candidate, fit in fitted.items()})
+
+
+def _step_times(prepared: PreparedTable, members: list[Member], backbone: Backbone, device: Any) -> tuple[float, float]:
+    """Return the fixed part and the part per row of the seconds of a step of one network."""
+    batches = sorted({min(batch, len(members[0].train)) for batch in BATCHES})
+    seconds = [_step_seconds(prepared, members, backbone, device, batch) for batch in batches]
+    if len(batches) == 1:
+        return 0.0, seconds[0] / batches[0]
+    # Noise can make the small batch as slow as the large one; rows still cost something in large tables.
+    per_row = max((seconds[1] - seconds[0]) / (batches[1] - batches[0]), 0.2 * seconds[1] / batches[1])
+    return max(seconds[1] - per_row * batches[1], 0.0), per_row
+
+
+def _step_seconds(prepared: PreparedTable, members: list[Member], backbone: Backbone, device: Any, batch: int) -> float:
+    """Return the seconds of a step of one network, without the first epoch, in which kernels are compiled."""
+    clock: list[float] = []
+    steps: list[int] = []
+
+    def record(report: EpochReport) -> None:
+        clock.append(time.perf_counter())
+        steps.append(report.steps)
+
+    config = replace(TrainingConfig(), max_epochs=3, batch_size=batch)
+    train(prepared.table, members, backbone, config, device=device, report=record)
+    return float(np.median(np.diff(clock) / np.array(steps[1:])))
 
 
 @dataclass(frozen=True)
 class Plan:
     """What is trained.
 
-    Parameters
-    ----------
-    candidates : tuple of Encoding
-        Encodings to compare.
-    folds : int
-        Number of folds.
-    n_rows : int
-        Rows that are drawn for the comparison.
-    max_epochs : int
-        Most epochs of a network.
-    seconds, refit_seconds, report_seconds : float or None
-        Time for the comparison, for the final model, and for the report; None without a budget.
-    costs : dict of int to float
-        Seconds of each group of candidates.
-    fits : bool, default=True
-        Whether all of it fits into the budget by what was measured.
+    Seconds are for the comparison, the final model and the report; None without a budget. `costs` has the seconds of
+    each group of candidates, by size. `fits` tells whether the expected time is within the budget.
     """
 
     candidates: tuple[Encoding, ...]
@@ -70,15 +149,42 @@ class Plan:
         """Networks to train, without the final one."""
         return len(self.candidates) * self.folds
 
+    def describe(self, candidates: Sequence[Encoding], *, n_rows: int, backbone: str) -> list[str]:
+        """Return sentences on the networks and the time, for a table of `n_rows` rows and all possible candidates."""
+        names = enumerate_words([str(candidate) for candidate in self.candidates])
+        rows = (
+            f"all {n_rows:,} rows" if self.n_rows == n_rows else f"{self.n_rows:,} of {n_rows:,} rows, drawn at random"
+        )
+        lines = [
+            f"To be compared: {names}, by {self.folds} folds on {rows}: {self.n_networks} networks ({backbone}), each "
+            f"of at most {self.max_epochs} epochs."
+        ]
+        skipped = [str(candidate) for candidate in candidates if candidate not in self.candidates]
+        if skipped:
+            names = enumerate_words(skipped)
+            lines.append(f"Skipped because time is short: {names}. Use --methods and --sizes to include them.")
+        if self.seconds is None:
+            return [*lines, "No time budget: training continues until early stopping."]
+        lines.append(
+            f"Time: at most {self.seconds:.0f} s for the comparison, {self.report_seconds:.0f} s for the report, and "
+            f"the rest, at least {self.refit_seconds:.0f} s, for the recommended model on all rows, with a margin."
+        )
+        if not self.fits:
+            lines.append(
+                "Warning: this is the smallest useful comparison, and it is expected to exceed the time budget, so "
+                "training will be cut short. Give a larger --time-budget, fewer --methods, or fewer --folds."
+            )
+        return lines
 
-def whole_plan(candidates: Sequence[Encoding], *, folds: int | None, n_rows: int) -> Plan:
-    """Return the plan without a budget: all candidates on all rows, until training stops by itself."""
+
+def unlimited_plan(candidates: Sequence[Encoding], *, folds: int | None, n_rows: int) -> Plan:
+    """Return the plan without a budget: all candidates on all rows, until early stopping."""
     costs = {size: float(len(group)) for size, group in groups_of(candidates).items()}
     return Plan(tuple(candidates), folds or DEFAULT_FOLDS, n_rows, MOST_EPOCHS, costs=costs)
 
 
 def report_seconds(budget: float) -> float:
-    """Return the time that the report may take."""
+    """Return the time for writing the report."""
     return min(0.25 * budget, 10.0 + 0.02 * budget)
 
 
@@ -94,24 +200,24 @@ def make_plan(
 ) -> Plan:
     """Choose what fits into the time.
 
-    Rows are given up first, for encodings can be told apart on 10,000 of them; then the less promising candidates, more
-    rows, folds, and at last epochs. Folds come late, for without them nothing is significant. What the user has asked
-    for by name is never given up.
+    Rows are reduced first, because 10,000 of them suffice to distinguish encodings; then the less promising candidates
+    are dropped, then more rows, folds, and finally epochs. Folds come late, because without them nothing is
+    significant. Methods, sizes and folds given by the user are kept.
 
     Parameters
     ----------
     speed : Speed
-        What was measured.
+        The measured speed.
     candidates : sequence of Encoding
         All candidates, the most promising first.
     counts : sequence of int
-        How many of them to compare: the most, and what to come down to.
+        Numbers of candidates to try, the largest first.
     n_rows : int
         Rows of the table.
     folds : int or None
-        What the user wants; None leaves it open.
+        Folds given by the user; None to choose.
     budget, left : float
-        The budget in seconds, and what is left of it.
+        The time budget in seconds, and the part of it that is left.
     """
     report = report_seconds(budget)
     usable = max((1 - MARGIN) * left - report, 0.1)
@@ -126,12 +232,12 @@ def make_plan(
         (kept, least, SMALL_ROWS, FEWEST_EPOCHS),
         (kept, least, FEWEST_ROWS, FEWEST_EPOCHS),
     ]
-    for some, k, floor, epochs in ladder:
-        refit = _refit_seconds(speed, some, n_rows, usable)
+    for group, k, floor, epochs in ladder:
+        refit = _refit_seconds(speed, group, n_rows, usable)
         top = n_rows if epochs == GOOD_EPOCHS else min(SMALL_ROWS, n_rows)
-        rows = _most_rows(speed, some, k, epochs, range(min(floor, top), top), usable - refit)
+        rows = _most_rows(speed, group, k, epochs, range(min(floor, top), top), usable - refit)
         if rows is not None:
-            return _plan(speed, some, k, rows, seconds=usable - refit, refit=refit, report=report)
+            return _plan(speed, group, k, rows, seconds=usable - refit, refit=refit, report=report)
     fewest = min(FEWEST_ROWS, n_rows)
     plan = _plan(speed, kept, least, fewest, seconds=usable - refit, refit=refit, report=report)
     return replace(plan, fits=False)
@@ -147,8 +253,8 @@ def _plan(
     refit: float,
     report: float,
 ) -> Plan:
-    """Return a plan with as many epochs as there is time for."""
-    once, epoch = _seconds(speed, candidates, folds, n_rows, 0), _seconds(speed, candidates, folds, n_rows, 1)
+    """Return a plan with as many epochs as the time allows."""
+    once, epoch = (_seconds(speed, candidates, folds, n_rows, epochs) for epochs in (0, 1))
     epochs = int((seconds - once) / max(epoch - once, 1e-9))
     epochs = max(min(epochs, MOST_EPOCHS), min(FEWEST_EPOCHS, MOST_EPOCHS))
     costs = {
@@ -160,22 +266,22 @@ def _plan(
 def _seconds(
     speed: Speed, candidates: Sequence[Encoding], folds: int, n_rows: int, epochs: int, *, size: int | None = None
 ) -> float:
-    """Return the seconds of a cross-validation."""
+    """Return the seconds of a cross-validation; `size` is that of the group, if the candidates are one."""
     fit = n_rows * (folds - 1) / folds
     groups = groups_of(candidates) if size is None else {size: candidates}
     total = 0.0
-    for own, group in groups.items():
-        network = epochs * SCORING * speed.epoch(own, max(round((1 - VALIDATION_SHARE) * fit), 1))
-        total += sum(folds * (network + speed.prepare[each] * fit) for each in group)
+    for group_size, group in groups.items():
+        network = epochs * SCORING * speed.epoch(group_size, max(round((1 - VALIDATION_SHARE) * fit), 1))
+        total += sum(folds * (network + speed.prepare[candidate] * fit) for candidate in group)
     return total
 
 
 def _most_rows(
     speed: Speed, candidates: Sequence[Encoding], folds: int, epochs: int, between: range, seconds: float
 ) -> int | None:
-    """Return about the most rows for which the epochs fit into the time; None if there are none.
+    """Return about the largest number of rows for which the epochs fit into the time; None if none does.
 
-    Time does not always grow with the rows, for larger tables have larger batches: all steps are tried.
+    All steps are tried, because time does not always grow with rows: larger tables have larger batches.
     """
     for rows in np.geomspace(between.stop, between.start, 60).round().astype(int).tolist():
         if _seconds(speed, candidates, folds, rows, epochs) <= seconds:
@@ -184,27 +290,18 @@ def _most_rows(
 
 
 def _refit_seconds(speed: Speed, candidates: Sequence[Encoding], n_rows: int, usable: float) -> float:
-    """Return what is set aside for the final model, whichever it will be."""
+    """Return the time reserved for the final model, enough for the slowest candidate."""
     slowest = 0.0
     for size, group in groups_of(candidates).items():
         network = GOOD_EPOCHS * SCORING * speed.epoch(size, n_rows, alone=True)
-        slowest = max(slowest, network + n_rows * max(speed.prepare[each] for each in group))
+        slowest = max(slowest, network + n_rows * max(speed.prepare[candidate] for candidate in group))
     return min(slowest, REFIT_SHARE * usable)
 
 
 def refit_rows(n_rows: int, *, prepare: float, epoch: float, seconds: float, epochs: int = 4) -> int:
-    """Return on how many rows the final model can be trained for a few epochs within its time.
+    """Return on how many of `n_rows` rows the final model can be trained for `epochs` epochs within `seconds`.
 
-    Parameters
-    ----------
-    n_rows : int
-        Rows of the table.
-    prepare, epoch : float
-        Seconds for every row: of fitting the encoding, and of an epoch in a stack.
-    seconds : float
-        The time.
-    epochs : int, default=4
-        How many epochs there must be time for.
+    `prepare` and `epoch` are seconds per row: of fitting the encoding, and of an epoch in a stack.
     """
-    each = prepare + epochs * SCORING * ALONE * epoch
-    return max(min(n_rows, int(seconds / max(each, 1e-12))), min(n_rows, FEWEST_ROWS))
+    per_row = prepare + epochs * SCORING * ALONE * epoch
+    return max(min(n_rows, int(seconds / max(per_row, 1e-12))), min(n_rows, FEWEST_ROWS))

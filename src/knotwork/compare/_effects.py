@@ -1,4 +1,4 @@
-"""What a model makes of each feature: its distribution, its knots, and its partial dependence."""
+"""Features of a model: distribution, knots, and partial dependence."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -23,36 +23,22 @@ Floats = npt.NDArray[np.float64]
 MODEL_KNOTS = "this model"
 
 ROWS_SHOWN, ROWS_PLACED, ROWS_AVERAGED = 20_000, 5_000, 150
-"""Rows of histograms, rows that knots are placed by, and rows that a partial dependence is the mean over."""
+"""Rows of histograms, rows for placing knots, and rows over which a partial dependence is averaged."""
 
 N_GRID, N_BINS = 33, 32
 MOST_CATEGORIES, MOST_CLASSES = 12, 4
 TAIL = 0.005
-"""Share of the values at either end that is left out of a picture, for one outlier would squeeze the rest."""
+"""Share of the values at each end that figures omit, because a single outlier would compress the others."""
 
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """One feature.
+    """One feature of a model.
 
-    Parameters
-    ----------
-    name : str
-        Name of the column.
-    importance : float
-        How much the loss grows when the column is shuffled.
-    values : ndarray of shape (n_grid,)
-        Numbers at which the partial dependence is computed, or categories, the most frequent first.
-    curves : mapping of str to ndarray of shape (n_grid,)
-        Mean prediction, or mean probability of each class that is shown.
-    counts : ndarray
-        Rows in each bin, or of each category.
-    edges : ndarray or None
-        Edges of the bins; None for categories.
-    knots : mapping of str to ndarray
-        Knots of each placement, and of the model; none for categories.
-    missing : float
-        Share of rows in which it is missing.
+    `importance` is the increase of the loss when the column is shuffled. `values` are numbers, or categories with the
+    most frequent first, and `curves` the mean prediction at each, or the mean probability of each class shown.
+    `counts` are rows per bin or category, `edges` those of the bins, None for categories. `knots` has those of each
+    placement and of the model, `missing` the share of missing values.
     """
 
     name: str
@@ -68,20 +54,10 @@ class Effect:
 def feature_effects(
     model: Any, source: Source, *, size: int, most: int = 12, deadline: float | None = None
 ) -> Iterator[Effect]:
-    """Yield the features that matter most to a model, the most important first.
+    """Yield the most important features of a fitted estimator, the most important first, at most `most` of them.
 
-    Parameters
-    ----------
-    model : TabularRegressor or TabularClassifier
-        The fitted model.
-    source : Source
-        The table.
-    size : int
-        Columns per feature for which knots are placed.
-    most : int, default=12
-        Features at most.
-    deadline : float, optional
-        When to stop, on the clock of ``time.perf_counter``; the first feature is there in any case.
+    Knots of placements are for `size` columns per feature. After `deadline`, on the clock of ``time.perf_counter``, no
+    feature but the first is computed.
     """
     shown = source.draw(ROWS_SHOWN, seed=1)
     averaged = shown.draw(ROWS_AVERAGED, seed=2).features
@@ -110,20 +86,20 @@ def _number_effect(
     if low == high:
         low, high = float(present.min()), float(present.max())
     distinct = np.unique(present)
-    few = distinct[(distinct >= low) & (distinct <= high)]
-    grid = few if len(few) <= N_GRID else np.linspace(low, high, N_GRID)
+    inside = distinct[(distinct >= low) & (distinct <= high)]
+    grid = inside if len(inside) <= N_GRID else np.linspace(low, high, N_GRID)
     counts, edges = np.histogram(present, bins=N_BINS, range=(low, high) if low < high else None)
     knots = _placed(column[known][:ROWS_PLACED], shown.target[known][:ROWS_PLACED], shown.task, size)
-    own = model.knots_[0].get(name, np.empty(0))
-    if len(own):
-        knots[MODEL_KNOTS] = own
+    model_knots = model.knots_[0].get(name, np.empty(0))
+    if len(model_knots):
+        knots[MODEL_KNOTS] = model_knots
     curves = _dependence(model, averaged, name, grid)
     rows = counts.astype(np.int64)
     return Effect(name, importance, grid, curves, rows, edges, knots, 1 - float(known.mean()))
 
 
 def _placed(column: Floats, target: npt.NDArray[Any], task: str, size: int) -> dict[str, Floats]:
-    """Return the knots of each placement, as a model would place them; none for a column that is constant."""
+    """Return the knots of each placement, as a model would place them; none for a constant column."""
     if len(column) == 0:
         return {}
     column = to_usual_range(column)
@@ -146,12 +122,12 @@ def _category_effect(model: Any, name: str, importance: float, averaged: pd.Data
 
 
 def _dependence(model: Any, rows: pd.DataFrame, name: str, values: npt.NDArray[Any]) -> dict[str, Floats]:
-    """Return the mean prediction with a feature at each value, whatever the others are."""
-    whole = pd.concat([rows] * len(values), ignore_index=True)
-    whole[name] = np.repeat(values, len(rows))
+    """Return the mean prediction over rows with a feature set to each value."""
+    repeated = pd.concat([rows] * len(values), ignore_index=True)
+    repeated[name] = np.repeat(values, len(rows))
     if not isinstance(model, TabularClassifier):
-        return {"": model.predict(whole).reshape(len(values), -1).mean(axis=1)}
-    shares = model.predict_proba(whole).reshape(len(values), len(rows), -1).mean(axis=1)
+        return {"": model.predict(repeated).reshape(len(values), -1).mean(axis=1)}
+    shares = model.predict_proba(repeated).reshape(len(values), len(rows), -1).mean(axis=1)
     labels = [str(label) for label in model.classes_.tolist()]
     if len(labels) == 2:
         return {labels[1]: shares[:, 1]}

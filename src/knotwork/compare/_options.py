@@ -1,38 +1,50 @@
-"""What a user can choose of a comparison."""
+"""The options of a comparison, and the encodings that it compares."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 from knotwork._checks import argument_error, check_choice, check_int, type_error
+from knotwork._recommend import recommend
+from knotwork.encoders._methods import Encoding
 from knotwork.knots._columns import TASKS
 from knotwork.nn._backbones.config import BACKBONES, Backbone, make_backbone
 
-__all__ = ["CompareOptions", "read_sizes"]
+__all__ = ["CompareOptions", "make_candidates", "read_sizes"]
+
+DEFAULT_METHODS = ("Std", "PLE", "BS-Q", "IS-Q", "IS-LGBM", "BS-Grad-U", "IS-CART", "BS-CART")
+"""The families that do well in the paper, with knots of every kind, and plain scaling as a baseline."""
+
+N_FIRST = 6
+"""The first methods of `DEFAULT_METHODS` are always compared; the others if time allows."""
+
+DEFAULT_SIZES = (15, 7)
+"""The second size is compared if time allows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
-    """What is compared, and within which time.
+    """Options of a comparison: encodings, network, folds and time.
 
     Parameters
     ----------
     task : {"regression", "classification"}, optional
-        What is predicted; otherwise inferred from the target, and said.
+        The task; by default inferred from the target and reported.
     methods : tuple of str, optional
-        Methods to compare, with or without a size, as in ``"PLE@30"``; by default a choice of the paper's best.
+        Methods to compare, with or without a size, as in ``"PLE@30"``; by default a selection of the paper's best.
     sizes : tuple of int, optional
-        Columns per feature, for methods that name none; by default 15, and 7 where the time allows.
+        Columns per feature of the methods without a size; by default 15, and 7 if time allows.
     backbone : {"mlp", "resnet", "ft"}, default="mlp"
         The network behind the encodings.
     folds : int, optional
-        Folds of the cross-validation; by default 5, or 3 where the time is short.
+        Folds of the cross-validation; by default 5, or 3 if time is short.
     time_budget : float or None, default=300.0
-        Seconds for all of it; None leaves the time open.
+        Seconds for the whole comparison; None means no limit.
     seed : int, default=0
-        Seeds all that is random.
+        Random seed.
     drop : tuple of str, default=()
-        Columns to leave out.
+        Columns to ignore.
 
     Examples
     --------
@@ -66,7 +78,7 @@ class CompareOptions:
 
     @property
     def network(self) -> Backbone:
-        """The configuration of the backbone, as the estimators have it."""
+        """The configuration of the backbone, with the defaults of the estimators."""
         return make_backbone(self.backbone)
 
 
@@ -76,11 +88,11 @@ def _check_budget(value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise type_error("time_budget", "be a number of seconds", value)
     if not 0 < float(value) < float("inf"):
-        raise argument_error("time_budget", "be larger than 0 seconds", value, "Leave the time open with None.")
+        raise argument_error("time_budget", "be larger than 0 seconds", value, "None means no limit.")
 
 
 def read_sizes(text: str | None) -> tuple[int, ...] | None:
-    """Read whole numbers with commas or blanks between them, as a command line has them; None stays None.
+    """Parse integers separated by commas or spaces, as given on the command line; None stays None.
 
     Examples
     --------
@@ -93,3 +105,34 @@ def read_sizes(text: str | None) -> tuple[int, ...] | None:
     if not words or not all(word.isdecimal() for word in words):
         raise argument_error("sizes", "be whole numbers as in 7,15,30", text)
     return tuple(int(word) for word in words)
+
+
+def make_candidates(
+    methods: Sequence[str] | None, sizes: Sequence[int] | None, *, task: str, backbone: str
+) -> tuple[list[Encoding], tuple[int, ...]]:
+    """Return the candidates, the most promising first, and how many to compare: all, or fewer if time is short.
+
+    Candidates that the user asks for are never dropped. The defaults include the encoding that is recommended for the
+    task and backbone.
+
+    Examples
+    --------
+    >>> candidates, counts = make_candidates(["Std", "BS-Q", "PLE@30"], [7], task="regression", backbone="mlp")
+    >>> [str(candidate) for candidate in candidates], counts
+    (['Std', 'BS-Q@7', 'PLE@30'], (3,))
+    """
+    for name, values in (("methods", methods), ("sizes", sizes)):
+        if values is not None and not values:
+            raise argument_error(name, f"name at least one {name[:-1]}", values, "Omit it to use the defaults.")
+    valid_sizes = [check_int(size, "sizes", minimum=2) for size in sizes or DEFAULT_SIZES]
+    candidates = [Encoding.parse(name, size) for size in valid_sizes for name in methods or DEFAULT_METHODS]
+    if methods is None:
+        usual = recommend(task, backbone, budget="medium")
+        size = usual.size if sizes is None or usual.size is None else valid_sizes[0]
+        candidates.insert(1, Encoding(usual.method, size))
+    candidates = list(dict.fromkeys(candidates))
+    for candidate in candidates:
+        candidate.start.encoder().check_settings()
+    if methods is not None or sizes is not None:
+        return candidates, (len(candidates),)
+    return candidates, (len(candidates), len(DEFAULT_METHODS), N_FIRST)

@@ -1,6 +1,6 @@
-"""The page of a comparison, and its tables as files."""
+"""The page of a comparison: its table, its figures, and the tables that are written as files."""
 
-import io
+import textwrap
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -9,48 +9,44 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from knotwork._files import write_atomically
-from knotwork.compare._effects import ROWS_AVERAGED, Effect
-from knotwork.compare._pictures import effect_picture, ranking_picture
+from knotwork.compare._effects import MODEL_KNOTS, ROWS_AVERAGED, Effect
 from knotwork.compare._scoring import Scored
 from knotwork.compare._verdict import HOW, Line, Ranking, significant
 from knotwork.report._page import Picture, page_template
-from knotwork.report._style import DARK, LIGHT, inline_svg, svg_text
+from knotwork.report._style import DARK, LIGHT, clean_axes, inline_svg, method_colour, new_figure, svg_text
 from knotwork.report._tables import Cell, Table
 from knotwork.training import METRICS
 
-__all__ = ["fold_frame", "ranking_csv", "ranking_table", "write_page", "write_text"]
+__all__ = ["effect_picture", "fold_frame", "ranking_frame", "ranking_picture", "ranking_table", "write_page",
+           "write_text"]  # fmt: skip
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file at once."""
+    """Write a text file atomically."""
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def ranking_table(ranking: Ranking, task: str) -> Table:
     """Return the ranking as a table: scores, differences from the best with intervals, costs."""
     name = ranking.metric_name
-    further = [each for each in METRICS.values() if each.task == task and each.name != ranking.metric]
-    columns = [
-        "encoding",
-        f"{name} (mean ± sd)",
-        "above the best",
-        "95 % interval",
-        "p",
-        *(each.label for each in further),
-    ]
+    others = [metric for metric in METRICS.values() if metric.task == task and metric.name != ranking.metric]
+    labels = [metric.label for metric in others]
+    columns = ["encoding", f"{name} (mean ± sd)", "above the best", "95 % interval", "p", *labels]
     columns += ["seconds", "parameters", "epochs"]
     caption = (
         f"Ordered by mean {name} over folds, lower is better; the recommended one is bold. p is adjusted for the "
         f"number of candidates; seconds are for one network. {name} without any feature: "
         f"{significant(ranking.baseline)}."
     )
-    rows = [_row(line, ranking, [each.name for each in further]) for line in ranking.lines]
+    rows = [_row(line, ranking, [metric.name for metric in others]) for line in ranking.lines]
     return Table("ranking", "Candidates", caption, columns, rows)
 
 
-def _row(line: Line, ranking: Ranking, further: Sequence[str]) -> list[Cell]:
+def _row(line: Line, ranking: Ranking, others: Sequence[str]) -> list[Cell]:
     digits = _digits(ranking.lines[0].mean)
     best = line is ranking.lines[0]
     chosen = line is ranking.chosen
@@ -61,7 +57,7 @@ def _row(line: Line, ranking: Ranking, further: Sequence[str]) -> list[Cell]:
         Cell("best") if best else Cell(value=line.difference, digits=digits),
         Cell() if best else Cell(f"{significant(line.low, 3)} to {significant(line.high, 3)}"),
         Cell() if best else Cell(p),
-        *(Cell(value=float(np.mean(line.scored.scores[metric])), digits=3) for metric in further),
+        *(Cell(value=float(np.mean(line.scored.scores[metric])), digits=3) for metric in others),
         Cell(value=line.seconds, digits=1),
         Cell(value=line.scored.n_parameters, digits=0),
         Cell(value=float(line.scored.epochs.mean()), digits=0),
@@ -74,17 +70,17 @@ def _digits(value: float) -> int:
 
 
 def fold_frame(scored: Iterable[Scored]) -> pd.DataFrame:
-    """Return one row for each network: candidate, fold, every metric, and its epochs."""
+    """Return one row per network: candidate, fold, every metric, and epochs."""
     rows = [
         {
-            "encoding": str(each.candidate),
+            "encoding": str(result.candidate),
             "fold": fold,
-            **{name: float(values[fold]) for name, values in each.scores.items()},
-            "epochs": int(each.epochs[fold]),
-            "best_epoch": int(each.best_epochs[fold]),
+            **{name: float(values[fold]) for name, values in result.scores.items()},
+            "epochs": int(result.epochs[fold]),
+            "best_epoch": int(result.best_epochs[fold]),
         }
-        for each in scored
-        for fold in range(len(each.epochs))
+        for result in scored
+        for fold in range(len(result.epochs))
     ]
     return pd.DataFrame(rows)
 
@@ -99,28 +95,15 @@ def write_page(
     target: str,
     words: dict[str, Any],
 ) -> None:
-    """Write the page.
+    """Write the page with the figures of `effects`, some or all of the `n_features` features.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    ranking : Ranking
-        The ranking.
-    effects : sequence of Effect
-        Features to show.
-    n_features : int
-        How many features there are.
-    task, target : str
-        What is predicted.
-    words : dict
-        What else the page says: ``name``, ``numbers``, ``warnings``, ``failed``, ``done``, ``code``, ``interrupted``.
+    `words` has the other texts: ``name``, ``numbers``, ``warnings``, ``failed``, ``done``, ``code``, ``interrupted``.
     """
     limits = _limits(effects)
     classes = task == "classification"
     features = [
-        _shown(effect_picture(each, place, target=target, limits=limits, has_classes=classes))
-        for place, each in enumerate(effects)
+        _shown(effect_picture(effect, place, target=target, limits=limits, has_classes=classes))
+        for place, effect in enumerate(effects)
     ]
     page = page_template("compare.html.j2").render(
         **words,
@@ -145,8 +128,8 @@ def _shown(picture: Picture) -> dict[str, Any]:
 
 
 def _limits(effects: Sequence[Effect]) -> tuple[float, float]:
-    """Return an axis on which the curves of all features can be compared."""
-    values = np.concatenate([curve for each in effects for curve in each.curves.values()] or [np.array([0.0, 1.0])])
+    """Return limits of the vertical axis that suit the curves of all features."""
+    values = np.concatenate([curve for effect in effects for curve in effect.curves.values()] or [np.array([0.0, 1.0])])
     low, high = float(values.min()), float(values.max())
     room = 0.06 * (high - low) or max(abs(high), 1.0) * 0.05
     return low - room, high + room
@@ -154,19 +137,19 @@ def _limits(effects: Sequence[Effect]) -> tuple[float, float]:
 
 def _features_words(n_shown: int, n_features: int) -> str:
     if not n_shown:
-        return "There are no pictures of features, for no model was trained on all rows."
+        return "There are no figures of features, because no model was trained on all rows."
     which = "All features" if n_shown == n_features else f"The {n_shown} of {n_features} features that matter most"
     return (
-        f"{which}, the most important first (by how much the loss grows when a column is shuffled). Above, the mean "
-        "prediction of the saved model by the value of the feature, on the same scale for all; below it the knots that "
-        "each placement chooses, and those of the model; at the bottom how the values are distributed. The outermost "
-        "half per cent of the values at either end is left out."
+        f"{which}, the most important first (by the increase of the loss when a column is shuffled). Top: mean "
+        "prediction of the saved model by the value of the feature, on the same scale for all features. Middle: knots "
+        "of each placement and of the model. Bottom: distribution of the values. The outermost half per cent of the "
+        "values at each end is not shown."
     )
 
 
-def ranking_csv(ranking: Ranking) -> str:
-    """Return the ranking as CSV, with all digits."""
-    frame = pd.DataFrame(
+def ranking_frame(ranking: Ranking) -> pd.DataFrame:
+    """Return the ranking with all digits, one row per candidate."""
+    return pd.DataFrame(
         [
             {
                 "encoding": str(line.candidate),
@@ -183,6 +166,130 @@ def ranking_csv(ranking: Ranking) -> str:
             for line in ranking.lines
         ]
     )
-    text = io.StringIO()
-    frame.to_csv(text, index=False)
-    return text.getvalue()
+
+
+def ranking_picture(ranking: Ranking) -> Picture:
+    """Return the figure of the differences from the best, with intervals."""
+    lines = ranking.lines
+    figure = new_figure(7.2, 0.9 + 0.27 * len(lines))
+    axes = figure.subplots()
+    clean_axes(axes, LIGHT)
+    axes.grid(axis="x", color=LIGHT.line, linewidth=0.6)
+    axes.axvline(0, color=LIGHT.muted, linewidth=1)
+    unit = 100 / ranking.lines[0].mean if ranking.lines[0].mean > 0 else 1.0
+    titles = {}
+    for place, line in enumerate(lines):
+        colour = method_colour(line.candidate.method, LIGHT)
+        axes.plot([unit * line.low, unit * line.high], [place, place], color=colour, linewidth=1.6)
+        fill = colour if line is ranking.chosen else LIGHT.background
+        axes.plot(
+            [unit * line.difference], [place], "o", color=colour, markerfacecolor=fill, markersize=6, gid=f"dot-{place}"
+        )
+        titles[f"dot-{place}"] = f"{line.candidate}: mean {ranking.metric_name} {significant(line.mean)}"
+    axes.set_yticks(np.arange(len(lines)), [str(line.candidate) for line in lines])
+    axes.invert_yaxis()
+    points = np.array([[line.difference, line.high] for line in lines]) * unit
+    # One wide interval must not compress the others: the axis is cut, which the caption tells.
+    far = max(2.5 * float(np.median(points[:, 1])), 1.15 * float(points[:, 0].max()), 1e-6)
+    least = min(float(np.quantile([unit * line.low for line in lines], 0.25)), 0.0)
+    axes.set_xlim(max(least, -far) - 0.03 * far, min(float(points[:, 1].max()), far) + 0.05 * far)
+    axes.set_xlabel(f"{ranking.metric_name} above the best, in % of it (lower is better)", fontsize=9)
+    return Picture(
+        "ranking", figure,
+        "Mean difference from the best over folds, with its 95 % interval; the recommended candidate is filled. Wide "
+        "intervals may be cut off.",
+        f"Candidates by {ranking.metric_name}. Best: {lines[0].candidate}. Recommended: "
+        f"{ranking.chosen.candidate}.", titles,
+    )  # fmt: skip
+
+
+def effect_picture(
+    effect: Effect, place: int, *, target: str, limits: tuple[float, float], has_classes: bool
+) -> Picture:
+    """Return the figure of a feature: partial dependence, knots and histogram, one above the other.
+
+    `place` makes the name of the figure unique; `limits` of the vertical axis are the same for all features.
+    """
+    heights = [2.3, 1.25, 0.75] if effect.knots else [2.3, 0.75]
+    figure = new_figure(5.4, 0.75 + sum(heights))
+    grid = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
+    for axes in grid:
+        clean_axes(axes, LIGHT)
+    _draw_curves(grid[0], effect, target, has_classes=has_classes)
+    grid[0].set_ylim(*limits)
+    if effect.knots:
+        _draw_knots(grid[1], effect)
+    _draw_counts(grid[-1], effect)
+    missing = f", missing in {100 * effect.missing:.1f} % of rows" if effect.missing > 0 else ""
+    grid[-1].set_xlabel(_short(effect.name, 50), fontsize=9.5)
+    return Picture(
+        f"feature-{place}", figure,
+        f"{effect.name}{missing}. {_weight(effect.importance)}",
+        f"Partial dependence of {target} on {effect.name}, its knots and its distribution.",
+    )  # fmt: skip
+
+
+def _weight(importance: float) -> str:
+    if importance <= 0:
+        return "Shuffling it does not raise the loss."
+    return f"Shuffling it raises the loss by {significant(importance, 3)}."
+
+
+def _draw_curves(axes: Axes, effect: Effect, target: str, *, has_classes: bool) -> None:
+    colours = [LIGHT.blue, LIGHT.orange, LIGHT.green, LIGHT.pink]
+    dots = "o" if effect.edges is None or len(effect.values) <= 10 else ""
+    line = "none" if effect.edges is None else "-"
+    where = _positions(effect)
+    for (label, curve), colour in zip(effect.curves.items(), colours, strict=False):
+        axes.plot(
+            where, curve, ls=line, marker=dots, color=colour, lw=1.8, markersize=5, label=_short(label, 20), gid="curve"
+        )
+    if len(effect.curves) > 1:
+        axes.legend(fontsize=8, frameon=False, labelcolor=LIGHT.ink, ncols=2).set_zorder(3)
+    label = _short(target, 22)
+    if has_classes:
+        label = f"probability of {_short(next(iter(effect.curves)), 20)}" if len(effect.curves) == 1 else "probability"
+    axes.set_ylabel(f"mean {label}", fontsize=9)
+    axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+
+
+def _positions(effect: Effect) -> Sequence[float]:
+    return list(range(len(effect.values))) if effect.edges is None else [float(value) for value in effect.values]
+
+
+def _draw_knots(axes: Axes, effect: Effect) -> None:
+    """Draw the knots of each placement as a row of ticks."""
+    rows = list(effect.knots)
+    for place, (name, knots) in enumerate(effect.knots.items()):
+        colour = LIGHT.red if name == MODEL_KNOTS else LIGHT.muted
+        axes.plot(knots, np.full(len(knots), place), "|", color=colour, markersize=9, markeredgewidth=1.4, gid="knots")
+    axes.set_yticks(np.arange(len(rows)), rows, fontsize=8)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
+    axes.tick_params(axis="y", labelsize=8, length=0)
+    axes.spines["left"].set_visible(False)
+
+
+def _draw_counts(axes: Axes, effect: Effect) -> None:
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    if effect.edges is None:
+        axes.bar(np.arange(len(effect.counts)), effect.counts, color=LIGHT.grey, alpha=0.6, width=0.7)
+        labels = ["\n".join(textwrap.wrap(_short(str(value), 18), 18)) for value in effect.values]
+        turned = sum(map(len, labels)) > 40
+        axes.set_xticks(
+            np.arange(len(labels)), labels, rotation=35 if turned else 0, ha="right" if turned else "center", fontsize=8
+        )
+        axes.set_xlim(-0.6, len(effect.counts) - 0.4)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(7))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        axes.stairs(effect.counts, effect.edges, fill=True, color=LIGHT.grey, alpha=0.6)
+        span = effect.edges[-1] - effect.edges[0]
+        axes.set_xlim(effect.edges[0] - 0.02 * span, effect.edges[-1] + 0.02 * span)
+    axes.set_ylabel("rows", fontsize=8.5, color=LIGHT.muted)
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -19,7 +19,7 @@ WRITERS: dict[str, Any] = {
     ".csv": lambda frame, file: frame.to_csv(file, index=False),
     ".parquet": lambda frame, file: frame.to_parquet(file, index=False),
 }
-"""How predictions are written, by the suffix of the file."""
+"""Functions that write predictions, by the suffix of the file."""
 
 
 def predict_table(
@@ -30,28 +30,27 @@ def predict_table(
     drop: Sequence[str] = (),
     device: Any = "auto",
 ) -> pd.DataFrame:
-    """Predict the rows of a file with a saved model, and write what is predicted.
+    """Predict the rows of a file with a saved model, and write the predictions.
 
-    Categories that the model has not seen, and missing values, are predicted like any others. Columns that the model
-    does not know, or that it misses, are an error that names them.
+    Unseen categories and missing values are allowed. Unknown columns and missing columns are an error that names them.
 
     Parameters
     ----------
     model : str or path
-        What `TabularRegressor.save` or `TabularClassifier.save` wrote.
+        A file written by `TabularRegressor.save` or `TabularClassifier.save`.
     path : str or path
         A CSV, Parquet, Arrow or Feather file with the columns of the model, in any order.
     out : str or path, default="predictions.csv"
-        Where to write them, as CSV or Parquet by the suffix; it is replaced if it is there.
+        The CSV or Parquet file to write, by the suffix; an existing file is replaced.
     drop : sequence of str, default=()
-        Columns of the file to leave out, such as the target.
+        Columns of the file to ignore, such as the target.
     device : str or torch.device, default="auto"
-        Where to predict.
+        The device for the model.
 
     Returns
     -------
     DataFrame
-        The rows of the file in their order: `prediction`, and for classes ``probability_LABEL`` of each.
+        One row for each row of the file: `prediction`, and ``probability_LABEL`` for each class.
     """
     out = Path(out).expanduser()
     if out.suffix.lower() not in WRITERS:
@@ -74,18 +73,18 @@ def predict_table(
     return table
 
 
-def _check_names(frame: pd.DataFrame, wanted: Sequence[str] | None, name: str) -> None:
-    """Refuse columns that are too many or lacking; a model without names takes columns by their order."""
+def _check_names(frame: pd.DataFrame, wanted: Sequence[str] | None, file: str) -> None:
+    """Raise an error for unknown or missing columns; a model without names takes columns by their order."""
     if wanted is None:
         return
-    extra = [each for each in frame.columns if each not in wanted]
-    lacking = [each for each in wanted if each not in frame.columns]
+    extra = [column for column in frame.columns if column not in wanted]
+    lacking = [column for column in wanted if column not in frame.columns]
     parts = []
     if extra:
-        options = " ".join(f"--drop {each!r}" if " " in each else f"--drop {each}" for each in extra[:12])
-        parts.append(f"It does not know {listed(extra)}: leave them out with {options}.")
+        options = " ".join(f"--drop {name!r}" if " " in name else f"--drop {name}" for name in extra[:12])
+        parts.append(f"The model does not know {listed(extra)}: ignore them with {options}.")
     if lacking:
-        parts.append(f"{name} lacks {listed(lacking)}: add them, empty if they are not known.")
+        parts.append(f"{file} lacks {listed(lacking)}: add them, empty if unknown.")
     if parts:
         shown = f"{len(frame.columns)} columns"
         raise argument_error("table", f"have the {len(wanted)} columns of the model", shown, " ".join(parts))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -11,53 +12,59 @@ import numpy as np
 
 from knotwork._checks import argument_error
 from knotwork._preparation.columns import Columns
-from knotwork.compare._announce import describe_plan, describe_table
-from knotwork.compare._budget import Plan, make_plan, report_seconds, whole_plan
-from knotwork.compare._candidates import make_candidates
+from knotwork.compare._budget import Plan, make_plan, measure_speed, refit_rows, report_seconds, unlimited_plan
 from knotwork.compare._effects import feature_effects
-from knotwork.compare._final import Final, fit_final
-from knotwork.compare._options import CompareOptions
-from knotwork.compare._page import fold_frame, ranking_csv, write_page, write_text
-from knotwork.compare._scoring import CrossValidation, Progress, fold_table
+from knotwork.compare._options import CompareOptions, make_candidates
+from knotwork.compare._page import fold_frame, ranking_frame, write_page, write_text
+from knotwork.compare._scoring import CrossValidation, Progress, Scored, fold_table
 from knotwork.compare._source import Source, read_source
-from knotwork.compare._speed import measure_speed
 from knotwork.compare._verdict import Ranking, baseline_scores, rank_candidates
-from knotwork.errors import ColumnError
+from knotwork.errors import ColumnError, PersistenceError
+from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.training._config import TrainingConfig
+from knotwork.training._network import D_CATEGORY
 
 __all__ = ["Comparison", "compare_table"]
 
 INTERRUPTED = (
-    "Ctrl-C ended the comparison early. The ranking is of what was trained by then, and no model was saved: run the "
-    "same command again for all of it, or with a smaller --time-budget."
+    "Ctrl-C ended the comparison early. The ranking is of the networks trained so far, and no model was saved: run the "
+    "same command again, or with a smaller --time-budget."
 )
 
-ROWS_LOOKED_AT = 100_000
-"""Rows by which columns are judged before anything is trained."""
+ROWS_INSPECTED = 100_000
+"""Rows from which the roles of columns are inferred before training."""
+
+IDENTIFIER_SHARE = 0.3
+"""A column with more categories than this share of its rows has new categories in new rows."""
+
+PARAMETER_SECONDS = 6e-9
+"""Seconds that a parameter adds to a step: the optimiser reads and writes it whether a batch needs it or not."""
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What came out of a comparison.
+    """Results of a comparison.
 
     Parameters
     ----------
     ranking : Ranking
-        The candidates in order, and the recommendation in words.
+        The candidates in order, and the recommendation in sentences.
     plan : Plan
-        What was trained.
+        What was trained: candidates, folds, rows and epochs.
     task : {"regression", "classification"}
-        What is predicted.
+        The task.
     model : estimator or None
         The recommended model, fitted on all rows; None after Ctrl-C.
-    model_path, page : Path or None
-        Where the model was saved, and the page.
+    model_path : Path or None
+        The file of the model; None if it was not saved.
+    page : Path
+        The report.
     notes : tuple of str
-        What a reader should know, as sentences.
+        Everything that was reported on the way, as sentences, and warnings about columns.
     interrupted : bool
-        Whether Ctrl-C ended it early.
+        Whether Ctrl-C ended the comparison early.
     seconds : float
-        How long it took.
+        Duration.
     """
 
     ranking: Ranking
@@ -72,14 +79,14 @@ class Comparison:
 
     @property
     def summary(self) -> list[str]:
-        """The recommendation and where things are, line by line."""
-        lines = [f"Recommendation: {self.ranking.verdict}.", *(f"  {each}" for each in self.ranking.sentences)]
+        """The recommendation and the files written, line by line."""
+        lines = [f"Recommendation: {self.ranking.verdict}.", *(f"  {sentence}" for sentence in self.ranking.sentences)]
         if self.interrupted:
             lines.append(INTERRUPTED)
         lines.append(f"Report: {self.page.resolve()}")
         if self.model_path is not None:
-            new = f"New rows: knotwork predict {self.model_path} new_rows.csv"
-            lines += [f"Model: {self.model_path.resolve()}", new]
+            lines.append(f"Model: {self.model_path.resolve()}")
+            lines.append(f"New rows: knotwork predict {self.model_path} new_rows.csv")
         return [*lines, f"Done in {self.seconds:.0f} s."]
 
 
@@ -94,12 +101,12 @@ def compare_table(
     progress: Progress | None = None,
     started: float | None = None,
 ) -> Comparison:
-    """Find out which encoding suits a table, with evidence, and save the model that follows from it.
+    """Compare encodings on a table by cross-validation, recommend one, and save a model with it.
 
-    Candidates are cross-validated in stacks, with the preparation of the estimators: what is compared is what is saved.
-    Rows whose target is missing are left out. Within a time budget the speed is measured first; then rows, candidates,
-    folds and epochs are chosen so that all of it fits, and what was chosen is said before it is done. After Ctrl-C,
-    what there is by then is ranked and reported, without a model.
+    Candidates are cross-validated in stacks, with the same preparation as in the estimators. Rows with a missing target
+    are dropped. With a time budget, the speed is measured first; then rows, candidates, folds and epochs are chosen to
+    fit, and the choice is reported before training. After Ctrl-C, the networks trained so far are ranked and reported,
+    and no model is saved.
 
     Parameters
     ----------
@@ -108,35 +115,33 @@ def compare_table(
     target : str
         Name of the target column.
     out : str or path, default="comparison"
-        Folder for ``report.html``, ``model.knotwork``, ``ranking.csv`` and ``folds.csv``; it is made if need be.
+        Folder for ``report.html``, ``model.knotwork``, ``ranking.csv`` and ``folds.csv``; created if missing.
     options : CompareOptions, optional
-        What is compared, and within which time; by default ``CompareOptions()``.
+        Encodings, network, folds and time; by default ``CompareOptions()``.
     device : str or torch.device, default="auto"
-        Where networks are trained.
+        The device for training.
     report : callable, optional
-        Is called with every sentence that is said on the way.
+        Called with every sentence on the progress of the comparison.
     progress : callable, optional
-        Makes a display of a training, such as `knotwork.training._progress.ProgressBar`.
+        Returns a progress display of one training, a context manager such as
+        `knotwork.training._progress.ProgressBar`.
     started : float, optional
-        When the time budget began, on the clock of ``time.perf_counter``; by default now.
+        Start of the time budget, on the clock of ``time.perf_counter``; by default now.
 
     Returns
     -------
     Comparison
-        Ranking, recommendation, model and where things were written.
+        Ranking, recommendation, model, and the files written.
     """
     began = time.perf_counter() if started is None else started
-    run = _Run(Path(out).expanduser(), options or CompareOptions(), device, report or _say_nothing, progress, began)
+    say = report or (lambda sentence: None)
+    run = _Run(Path(out).expanduser(), options or CompareOptions(), device, say, progress, began)
     return run.compare(read_source(path, target, task=run.options.task, drop=run.options.drop))
-
-
-def _say_nothing(sentence: str) -> None:
-    """Say nothing."""
 
 
 @dataclass(eq=False)
 class _Run:
-    """One comparison on its way."""
+    """The state of a comparison."""
 
     out: Path
     options: CompareOptions
@@ -148,72 +153,62 @@ class _Run:
 
     @property
     def left(self) -> float:
-        """Seconds that are left of the budget."""
+        """Remaining seconds of the budget."""
         budget = self.options.time_budget
         return float("inf") if budget is None else budget - (time.perf_counter() - self.started)
 
     def compare(self, source: Source) -> Comparison:
-        """Go through all steps."""
+        """Measure, train, rank, fit the final model, and write the files."""
         self.out.mkdir(parents=True, exist_ok=True)
-        columns = Columns.from_table(source.draw(ROWS_LOOKED_AT, seed=self.options.seed).features)
+        columns = Columns.from_table(source.draw(ROWS_INSPECTED, seed=self.options.seed).features)
         if "numerical" not in columns.roles:
             raise ColumnError(
-                f"{source.name} has no numerical feature, and encodings are of numbers: there is nothing to compare. "
-                "Fit knotwork.TabularRegressor or TabularClassifier, which learn vectors for categories."
+                f"{source.name} has no numerical feature, so there is no encoding to compare. Fit "
+                "knotwork.TabularRegressor or TabularClassifier, which learn vectors for categories."
             )
-        for line in describe_table(source, columns):
-            self._note(line)
-        warnings = [f"{each} (--drop leaves a column out.)" for each in columns.warnings]
+        self._note(*source.describe(columns))
+        warnings = [f"{warning} (--drop ignores a column.)" for warning in columns.warnings]
         for line in warnings:
             self.say(f"Warning: {line}")
         plan = self._plan(source)
         validation, interrupted = self._validate(source, plan)
-        good = [each for each in validation.scored if each.is_finite]
-        ranking = rank_candidates(good, task=source.task, baseline=baseline_scores(validation.prepared))
-        final = None if interrupted else self._final(source, ranking, validation)
-        failed = [str(each.candidate) for each in validation.scored if not each.is_finite]
-        page = self._write(source, ranking, validation, final, words={"failed": failed, "warnings": warnings})
-        return Comparison(
-            ranking,
-            plan,
-            source.task,
-            None if final is None else final.model,
-            None if final is None else final.path,
-            page,
-            (*self.notes, *warnings),
-            interrupted or final is None,
-            time.perf_counter() - self.started,
-        )
+        finite = [result for result in validation.scored if result.is_finite]
+        failed = [str(result.candidate) for result in validation.scored if not result.is_finite]
+        ranking = rank_candidates(finite, task=source.task, baseline=baseline_scores(validation.prepared))
+        model, model_path = None, None
+        if not interrupted:
+            with suppress(KeyboardInterrupt):  # the ranking is still reported
+                model, model_path = self._final(source, ranking, validation)
+        words = {"failed": failed, "warnings": warnings}
+        page = self._write(source, ranking, validation, model, model_path, words=words)
+        seconds = time.perf_counter() - self.started
+        notes = (*self.notes, *warnings)
+        return Comparison(ranking, plan, source.task, model, model_path, page, notes, model is None, seconds)
 
-    def _note(self, line: str) -> None:
-        self.notes.append(line)
-        self.say(line)
+    def _note(self, *lines: str) -> None:
+        for line in lines:
+            self.notes.append(line)
+            self.say(line)
 
     def _plan(self, source: Source) -> Plan:
-        """Choose what is trained, and say so."""
+        """Choose what is trained, and report it."""
         options, network = self.options, self.options.network
         candidates, counts = make_candidates(options.methods, options.sizes, task=source.task, backbone=network.advice)
         if options.time_budget is None:
-            plan = whole_plan(candidates, folds=options.folds, n_rows=source.n_rows)
+            plan = unlimited_plan(candidates, folds=options.folds, n_rows=source.n_rows)
         else:
-            self.say("Measuring the speed of this machine on a first small stack ...")
+            self.say("Measuring the speed of this machine on a small stack ...")
             speed = measure_speed(source, candidates, backbone=network, device=self.device, seed=options.seed)
             plan = make_plan(
-                speed,
-                candidates,
-                counts,
-                n_rows=source.n_rows,
-                folds=options.folds,
-                budget=options.time_budget,
+                speed, candidates, counts, n_rows=source.n_rows, folds=options.folds, budget=options.time_budget,
                 left=self.left,
-            )
+            )  # fmt: skip
             self._note(f"Time budget: {options.time_budget:.0f} s, of which {self.left:.0f} s are left.")
-        for line in describe_plan(plan, candidates, n_rows=source.n_rows, backbone=options.backbone):
-            self._note(line)
+        self._note(*plan.describe(candidates, n_rows=source.n_rows, backbone=options.backbone))
         return plan
 
     def _validate(self, source: Source, plan: Plan) -> tuple[CrossValidation, bool]:
-        """Cross-validate; return what came out, and whether Ctrl-C ended it."""
+        """Cross-validate; return the results, and whether Ctrl-C ended it."""
         drawn = source.draw(plan.n_rows, seed=self.options.seed)
         prepared = fold_table(drawn, folds=plan.folds, seed=self.options.seed)
         config = TrainingConfig(max_epochs=plan.max_epochs)
@@ -225,76 +220,107 @@ class _Run:
             validation.run(plan.candidates, costs=plan.costs, deadline=deadline)
         except KeyboardInterrupt:
             interrupted = True
-            if not any(each.is_finite for each in validation.scored):
-                raise KeyboardInterrupt("Nothing had been compared yet.") from None
-        if not any(each.is_finite for each in validation.scored):
-            raise argument_error("table", "lead to finite scores", source.name, "Training diverged for all candidates.")
-        epochs = np.concatenate([each.epochs for each in validation.scored])
+            if not any(result.is_finite for result in validation.scored):
+                raise KeyboardInterrupt("Nothing has been compared yet.") from None
+        if not any(result.is_finite for result in validation.scored):
+            hint = "Training diverged for all candidates: look for extreme values in the target."
+            raise argument_error("table", "lead to finite scores", source.name, hint)
+        epochs = np.concatenate([result.epochs for result in validation.scored])
         self._note(
-            f"Compared {len(validation.scored)} candidates in {time.perf_counter() - started:.0f} s: networks had "
-            f"{epochs.min()} to {epochs.max()} epochs."
+            f"Compared {len(validation.scored)} candidates in {time.perf_counter() - started:.0f} s: networks were "
+            f"trained for {epochs.min()} to {epochs.max()} epochs."
         )
         if validation.out_of_time:
-            self._note("Some were stopped by the clock before they had stopped by themselves.")
+            self._note("Some networks reached the time limit before early stopping.")
         return validation, interrupted
 
-    def _final(self, source: Source, ranking: Ranking, validation: CrossValidation) -> Final | None:
-        """Fit the recommended model on all rows, and save it; None after Ctrl-C."""
-        budget = self.options.time_budget
-        seconds = None if budget is None else max(self.left - report_seconds(budget) - 0.06 * budget, 0.5)
-        try:
-            final = fit_final(
-                source,
-                ranking.chosen.scored,
-                validation,
-                path=self.out / "model.knotwork",
-                backbone=self.options.backbone,
-                seed=self.options.seed,
-                seconds=seconds,
+    def _final(self, source: Source, ranking: Ranking, validation: CrossValidation) -> tuple[Any, Path | None]:
+        """Fit the recommended model on all rows, or on as many as time allows, and save it.
+
+        Return the model and its file; the file is None if the model cannot be saved.
+        """
+        budget, scored, seconds = self.options.time_budget, ranking.chosen.scored, None
+        n_rows = source.n_rows
+        if budget is not None:
+            # A part of the budget stays for saving the model, and for what training takes beyond its limit.
+            seconds = max(self.left - report_seconds(budget) - 0.06 * budget, 0.5)
+            n_rows = _affordable_rows(source, scored, validation, seconds)
+        kind = TabularRegressor if source.task == "regression" else TabularClassifier
+        model = kind(
+            str(scored.candidate), self.options.backbone, training=TrainingConfig(time_limit=seconds),
+            device=self.device, random_state=self.options.seed, verbose=self.progress is not None,
+        )  # fmt: skip
+        rows = source.draw(n_rows, seed=self.options.seed)
+        model.fit(rows.features, rows.labels)
+        if n_rows < source.n_rows:
+            self._note(
+                f"The model is trained on {n_rows:,} of {source.n_rows:,} rows, drawn at random, because time is short."
+                " Give a larger --time-budget to use them all."
             )
-        except KeyboardInterrupt:
-            return None
-        for line in final.notes:
-            self._note(line)
-        return final
+        history = model.trained_.histories[0]
+        limit = ", the time limit" if model.trained_.interrupted else ""
+        self._note(
+            f"Model: {scored.candidate} on {n_rows:,} rows, {history.epochs} epochs in {history.seconds:.0f} s{limit}; "
+            f"the weights are those of epoch {history.best_epoch + 1}."
+        )
+        path = self.out / "model.knotwork"
+        try:
+            model.save(path)
+        except PersistenceError as error:
+            self._note(str(error))
+            return model, None
+        return model, path
 
     def _write(
         self,
         source: Source,
         ranking: Ranking,
         validation: CrossValidation,
-        final: Final | None,
+        model: Any,
+        model_path: Path | None,
         *,
         words: dict[str, list[str]],
     ) -> Path:
-        """Write the page and the tables."""
+        """Write the page and the tables; `words` are texts of the page."""
         n_features, effects = source.features.shape[1], []
-        if final is not None:
+        if model is not None:
+            # Figures may take most of the remaining time; the page itself needs some.
             deadline = time.perf_counter() + max(0.6 * self.left, 1.0)
             size = ranking.chosen.candidate.size or 15
-            effects = list(feature_effects(final.model, source, size=size, deadline=deadline))
-        elapsed = time.perf_counter() - self.started
-        numbers = [
-            (f"{source.n_rows:,}", "rows"),
-            (str(n_features), "features"),
-            (str(len(ranking.lines)), "encodings"),
-            (str(len(validation.prepared.splits)), "folds"),
-            (str(sum(len(each.epochs) for each in validation.scored)), "networks"),
-            (f"{elapsed:.0f} s", "time"),
-        ]
-        page = self.out / "report.html"
-        said = {
+            effects = list(feature_effects(model, source, size=size, deadline=deadline))
+        texts = {
             **words,
             "name": source.name,
-            "numbers": numbers,
+            "numbers": [
+                (f"{source.n_rows:,}", "rows"),
+                (str(n_features), "features"),
+                (str(len(ranking.lines)), "encodings"),
+                (str(len(validation.prepared.splits)), "folds"),
+                (str(sum(len(result.epochs) for result in validation.scored)), "networks"),
+                (f"{time.perf_counter() - self.started:.0f} s", "time"),
+            ],
             "done": self.notes,
-            "interrupted": "" if final is not None else INTERRUPTED,
-            "code": "" if final is None or final.path is None else f"knotwork predict {final.path} new_rows.csv",
+            "interrupted": "" if model is not None else INTERRUPTED,
+            "code": "" if model_path is None else f"knotwork predict {model_path} new_rows.csv",
         }
+        page = self.out / "report.html"
         write_page(
             page, ranking, effects=effects, n_features=n_features, task=source.task, target=source.target_name,
-            words=said,
+            words=texts,
         )  # fmt: skip
-        write_text(self.out / "ranking.csv", ranking_csv(ranking))
+        write_text(self.out / "ranking.csv", ranking_frame(ranking).to_csv(index=False))
         write_text(self.out / "folds.csv", fold_frame(validation.scored).to_csv(index=False))
         return page
+
+
+def _affordable_rows(source: Source, scored: Scored, validation: CrossValidation, seconds: float) -> int:
+    """Return the number of rows on which the recommended candidate can be trained within `seconds`."""
+    splits = validation.prepared.splits
+    fitted = float(np.mean([len(split.train) for split in splits]))
+    epoch = scored.train_seconds / max(float(scored.epochs.mean()), 1.0) / fitted
+    n_drawn = sum(len(split.test) for split in splits)
+    # Each further row of a column such as an identifier adds categories, and so parameters, to the network.
+    growing = [n for n in validation.prepared.table.cardinalities if n > IDENTIFIER_SHARE * n_drawn]
+    n_new = D_CATEGORY * sum(n / n_drawn * (source.n_rows - n_drawn) for n in growing)
+    epoch += PARAMETER_SECONDS * n_new / TrainingConfig().batch_size_for(source.n_rows)
+    return refit_rows(source.n_rows, prepare=scored.prepare_seconds / fitted, epoch=epoch, seconds=seconds)

@@ -1,4 +1,4 @@
-"""Cross-validation of candidates in stacks, and what it says of each."""
+"""Cross-validation of candidates in stacks."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,24 +27,17 @@ from knotwork.training._stack import count_parameters
 __all__ = ["VALIDATION_SHARE", "CrossValidation", "Progress", "Scored", "fold_table", "groups_of"]
 
 Progress = Callable[[], AbstractContextManager[Reporter]]
-"""Makes a display of one training."""
+"""Returns the progress display of one training."""
 
 VALIDATION_SHARE = TabularRegressor().validation_share
-"""Share of a fold's rows that training is stopped by, as in the estimators."""
+"""Share of a fold's rows for early stopping, as in the estimators."""
 
 
 def fold_table(source: Source, *, folds: int, seed: int) -> PreparedTable:
-    """Read a table as the estimators do, and prepare it for folds.
+    """Prepare a table for cross-validation as the estimators do.
 
-    Parameters
-    ----------
-    source : Source
-        The table.
-    folds : int
-        Number of folds.
-    seed : int
-        Fold f is divided as by an estimator with ``random_state=seed + f`` that is fitted on its rows, and knows the
-        categories of those rows.
+    Fold f is split as by an estimator with ``random_state=seed + f`` that is fitted on the rows of this fold, and has
+    the categories of these rows.
     """
     columns, read = Columns.learn(source.features)
     table = TrainingTable(
@@ -60,20 +53,11 @@ def fold_table(source: Source, *, folds: int, seed: int) -> PreparedTable:
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """What came out of a candidate.
+    """Scores and costs of a candidate.
 
-    Parameters
-    ----------
-    candidate : Encoding
-        The encoding.
-    scores : mapping of str to ndarray of shape (n_folds,)
-        Every metric of the task on the test rows of each fold; NaN where training diverged.
-    prepare_seconds, train_seconds : float
-        Means over folds: of fitting the encoding, and the network's share of the time that its stack took.
-    epochs, best_epochs : ndarray of shape (n_folds,)
-        Epochs trained, and those whose weights count.
-    n_parameters : int
-        Parameters of a network.
+    `scores` has every metric of the task on the test rows of each fold, NaN where training diverged. Seconds are means
+    over folds: of fitting the encoding, and the network's share of the training time of its stack. `best_epochs` are
+    those whose weights were kept. Arrays have the shape (n_folds,).
     """
 
     candidate: Encoding
@@ -86,37 +70,24 @@ class Scored:
 
     @property
     def is_finite(self) -> bool:
-        """Whether it was trained and scored in every fold."""
-        always = [values for name, values in self.scores.items() if METRICS[name].fallback is None]
-        return all(bool(np.isfinite(values).all()) for values in always)
+        """Whether the candidate has finite scores in every fold."""
+        # A metric with a fallback may be undefined on a fold although training went well.
+        required = [values for name, values in self.scores.items() if METRICS[name].fallback is None]
+        return all(bool(np.isfinite(values).all()) for values in required)
 
 
 def groups_of(candidates: Sequence[Encoding]) -> dict[int, list[Encoding]]:
-    """Return which candidates are trained in one stack, by size; those without a size join the smallest."""
-    sizes = sorted({each.size for each in candidates if each.size is not None}) or [1]
+    """Return the candidates that are trained in one stack, by size; those without a size join the smallest."""
+    sizes = sorted({candidate.size for candidate in candidates if candidate.size is not None}) or [1]
     groups: dict[int, list[Encoding]] = {size: [] for size in sizes}
-    for each in candidates:
-        groups[sizes[0] if each.size is None else each.size].append(each)
+    for candidate in candidates:
+        groups[sizes[0] if candidate.size is None else candidate.size].append(candidate)
     return groups
 
 
 @dataclass(eq=False)
 class CrossValidation:
-    """Candidates in training, group after group; what is done stays if the rest is interrupted.
-
-    Parameters
-    ----------
-    prepared : PreparedTable
-        The table and its folds.
-    backbone : Backbone
-        The network behind the encodings.
-    config : TrainingConfig
-        How networks are trained.
-    device : str, default="auto"
-        Where.
-    progress : callable, optional
-        Makes a display of a training.
-    """
+    """Trains and scores candidates group by group; the scores of finished groups survive an interruption."""
 
     prepared: PreparedTable
     backbone: Backbone
@@ -127,16 +98,11 @@ class CrossValidation:
     out_of_time: bool = False
 
     def run(self, candidates: Sequence[Encoding], *, costs: Mapping[int, float], deadline: float | None) -> None:
-        """Train and score candidates; a KeyboardInterrupt is raised after what there is has been scored.
+        """Train and score candidates until `deadline`, on the clock of ``time.perf_counter``.
 
-        Parameters
-        ----------
-        candidates : sequence of Encoding
-            The candidates.
-        costs : mapping of int to float
-            What each group of `groups_of` takes, in any unit: by this it gets its share of the time.
-        deadline : float or None
-            When all must have ended, on the clock of ``time.perf_counter``.
+        `costs` has the expected cost of each group of `groups_of`, in any unit: each group gets its proportion of the
+        time that is left, so that no group is skipped. Ctrl-C raises KeyboardInterrupt after the networks trained so
+        far have been scored.
         """
         left = dict(costs)
         for size, group in groups_of(candidates).items():
@@ -149,14 +115,15 @@ class CrossValidation:
             trained = self._train(members, limit)
             self._score(group, members, trained, prepare_seconds)
             if trained.interrupted:
+                # Training returns in the same way at its limit and after Ctrl-C: the clock distinguishes them.
                 if limit is None or time.perf_counter() - started < limit:
                     raise KeyboardInterrupt
                 self.out_of_time = True
 
     def _members(self, group: list[Encoding]) -> tuple[list[Member], npt.NDArray[np.float64]]:
-        """Fit the encodings of candidates; return their networks, and the seconds that each took in each fold."""
+        """Fit the encodings of candidates; return their members, and the seconds of fitting, by candidate and fold."""
         prepared = self.prepared
-        candidates = [(each,) * prepared.table.numbers.shape[1] for each in group]
+        candidates = [(encoding,) * prepared.table.numbers.shape[1] for encoding in group]
         fitted = [prepared.fit(candidates, split) for split in prepared.splits]
         members = [
             prepared.member(candidate, split, fits[place].blocks)
@@ -174,31 +141,29 @@ class CrossValidation:
     def _score(
         self, group: list[Encoding], members: list[Member], trained: Trained, seconds: npt.NDArray[np.float64]
     ) -> None:
-        """Add what came out of a group, of those that have had an epoch in every fold."""
+        """Append the scores of the candidates of a group that completed an epoch in every fold."""
         n_folds, table = len(self.prepared.splits), self.prepared.table
         tests = [split.test for split in self.prepared.splits] * len(group)
         outputs = trained.outputs(table.numbers, table.codes, tests)
         for place, candidate in enumerate(group):
-            own = slice(place * n_folds, (place + 1) * n_folds)
-            histories = trained.histories[own]
+            places = slice(place * n_folds, (place + 1) * n_folds)
+            histories = trained.histories[places]
             if any(history.epochs == 0 for history in histories):
                 continue
-            scores = [self._metrics(output, rows) for output, rows in zip(outputs[own], tests[own], strict=True)]
+            scores = [self._metrics(output, rows) for output, rows in zip(outputs[places], tests[places], strict=True)]
             self.scored.append(
                 Scored(
                     candidate,
-                    {name: np.array([each[name] for each in scores]) for name in scores[0]},
+                    {name: np.array([fold[name] for fold in scores]) for name in scores[0]},
                     float(seconds[place].mean()),
                     float(np.mean([history.seconds for history in histories])),
                     np.array([history.epochs for history in histories]),
                     np.array([history.best_epoch for history in histories]),
-                    count_parameters(table, members[own.start], self.backbone),
+                    count_parameters(table, members[places.start], self.backbone),
                 )
             )
 
     def _metrics(self, output: npt.NDArray[np.float64], rows: npt.NDArray[np.int64]) -> dict[str, float]:
-        table = self.prepared.table
-        good = bool(np.isfinite(output).all())
-        shown = torch.from_numpy(output if good else np.zeros_like(output))[None]
-        scores = evaluate(table.task, shown, torch.from_numpy(table.target[rows])[None])
-        return {name: float(values[0]) if good else np.nan for name, values in scores.items()}
+        table, is_finite = self.prepared.table, bool(np.isfinite(output).all())
+        scores = evaluate(table.task, torch.from_numpy(output)[None], torch.from_numpy(table.target[rows])[None])
+        return {name: float(score[0]) if is_finite else np.nan for name, score in scores.items()}

@@ -1,4 +1,4 @@
-"""A user's table for a comparison: its features, its target, its task, and what was done to it."""
+"""A user's table for a comparison: its features, its target and its task."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,44 +11,29 @@ import numpy.typing as npt
 import pandas as pd
 
 from knotwork._checks import argument_error, check_choice, listed
+from knotwork._preparation.columns import Columns
 from knotwork._preparation.targets import Labels, check_target
 from knotwork.datasets._files import check_columns, read_frame, target_labels
 from knotwork.datasets._table import draw_rows
 from knotwork.errors import ColumnError
 from knotwork.knots._columns import TASKS, infer_task
 
-__all__ = ["FEWEST_ROWS", "Source", "read_source"]
+__all__ = ["Source", "read_source"]
 
 FEWEST_ROWS = 50
-"""With fewer rows than this a comparison would be chance."""
+"""With fewer rows, the ranking of a comparison would be random."""
 
-Rows = npt.NDArray[np.int64]
+RARE = 5
+"""Classes with fewer rows than this are named: some folds have none of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
     """A table whose target is known in every row.
 
-    Parameters
-    ----------
-    name : str
-        Name of its file.
-    features : DataFrame of shape (n, d)
-        The features as they were read.
-    labels : ndarray of shape (n,)
-        The target as an estimator takes it: floats, or labels of classes.
-    target : ndarray of shape (n,)
-        Floats, or codes of the classes.
-    target_name : str
-        Name of the target.
-    task : {"regression", "classification"}
-        What is predicted.
-    classes : tuple
-        The classes; empty for regression.
-    why : str
-        How the task was found, as a sentence.
-    notes : tuple of str
-        What was done to the rows, as sentences.
+    `labels` is the target as an estimator takes it, floats or labels of classes; `target` has floats or codes of
+    `classes`, which is empty for regression. `reason` states the task and how it was inferred, `notes` which rows were
+    dropped and which classes are rare, as sentences.
     """
 
     name: str
@@ -58,7 +43,7 @@ class Source:
     target_name: str
     task: str
     classes: tuple[Any, ...]
-    why: str
+    reason: str
     notes: tuple[str, ...] = ()
 
     @property
@@ -66,35 +51,32 @@ class Source:
         """Number of rows."""
         return len(self.target)
 
-    def draw(self, n_rows: int, *, seed: int) -> "Source":
-        """Return this many rows drawn at random, classes by their shares; all of them if there are no more.
+    def describe(self, columns: Columns) -> list[str]:
+        """Return sentences on the table, its columns, its task and its rows."""
+        n_numerical = columns.roles.count("numerical")
+        return [
+            f"{self.name}: {self.n_rows:,} rows; features: {n_numerical} numerical, "
+            f"{len(columns.roles) - n_numerical} categorical; target: {self.target_name!r}.",
+            self.reason,
+            *self.notes,
+        ]
 
-        Of a regression target that is then constant, or a class that is then gone, nothing is said: so few rows are
-        drawn of a table only where it has many.
+    def draw(self, n_rows: int, *, seed: int) -> "Source":
+        """Return random rows, stratified by class; the table itself if it has no more rows than that.
+
+        Whether the target of the sample is constant, or lacks a class, is not checked: only tables with many rows are
+        sampled.
         """
         if n_rows >= self.n_rows:
             return self
         codes = self.target if self.task == "classification" else None
         rows = draw_rows(self.n_rows, n_rows, labels=codes, seed=seed)
-        return replace(
-            self, features=self.features.iloc[rows], labels=self.labels[rows], target=self.target[rows]
-        )  # codes stay those of all classes
+        # `classes` stays complete, so that codes mean the same in the sample.
+        return replace(self, features=self.features.iloc[rows], labels=self.labels[rows], target=self.target[rows])
 
 
 def read_source(path: str | PathLike[str], target: str, *, task: str | None = None, drop: Sequence[str] = ()) -> Source:
-    """Read a file, find out its task, and leave out rows whose target is missing.
-
-    Parameters
-    ----------
-    path : str or path
-        A CSV, Parquet, Arrow or Feather file.
-    target : str
-        Name of the target column.
-    task : {"regression", "classification"}, optional
-        What is predicted; otherwise inferred from the target.
-    drop : sequence of str, default=()
-        Columns to leave out.
-    """
+    """Read a file, infer its task unless `task` is given, and drop rows whose target is missing."""
     if task is not None:
         check_choice(task, "task", TASKS)
     frame, name = read_frame(path), Path(path)
@@ -104,43 +86,35 @@ def read_source(path: str | PathLike[str], target: str, *, task: str | None = No
         raise argument_error("drop", "not name the target", target)
     features = frame.drop(columns=[target, *drop])
     if features.shape[1] == 0:
-        raise ColumnError(f"{name.name} has no column beside the target {target!r}. At least one is needed.")
+        raise ColumnError(f"{name.name} has no column except the target {target!r}. Add at least one feature.")
     known = frame[target].notna().to_numpy()
     notes = []
     if not known.all():
-        notes.append(f"{(~known).sum():,} of {len(frame):,} rows are left out: their target is missing.")
+        notes.append(f"{(~known).sum():,} of {len(frame):,} rows are dropped: their target is missing.")
         features, frame = features[known], frame[known]
     _check_count(len(frame), name.name, bool(notes))
     labels = target_labels(frame[target], had_missing=bool(notes))
-    chosen = task or infer_task(labels)
-    why = _why(labels, chosen, given=task is not None)
-    found, classes = _read_target(labels, chosen, target)
-    return Source(
-        name.name,
-        features.reset_index(drop=True),
-        labels,
-        found,
-        target,
-        chosen,
-        classes,
-        why,
-        (*notes, *_rare(found, classes)),
-    )
+    inferred = task or infer_task(labels)
+    reason = _reason(labels, inferred, given=task is not None)
+    values, classes = _read_target(labels, inferred, target)
+    notes += _rare_classes(values, classes)
+    features = features.reset_index(drop=True)
+    return Source(name.name, features, labels, values, target, inferred, classes, reason, tuple(notes))
 
 
 def _check_count(n_rows: int, name: str, after_dropping: bool) -> None:
     if n_rows < FEWEST_ROWS:
         count = "1 row" if n_rows == 1 else f"{n_rows} rows"
-        known = " whose target is known" if after_dropping else ""
+        known = " with a known target" if after_dropping else ""
         raise ColumnError(
-            f"{name} has {count}{known}, and a comparison needs at least {FEWEST_ROWS}: with fewer, the best of "
+            f"{name} has {count}{known}, and a comparison needs at least {FEWEST_ROWS}: with fewer rows, the best of "
             "several encodings is the luckiest. Collect more rows, or fit one model without a comparison: "
             "knotwork.TabularRegressor or TabularClassifier, whose encoding='auto' is the recommended one."
         )
 
 
 def _read_target(labels: npt.NDArray[Any], task: str, name: str) -> tuple[npt.NDArray[Any], tuple[Any, ...]]:
-    """Return numbers or class codes, and the classes; a target that cannot be learned is refused."""
+    """Return numbers or class codes, and the classes; raise an error for a target that cannot be learned."""
     if len(pd.unique(pd.Series(labels))) < 2:
         raise ColumnError(
             f"the target {name!r} has the same value in all {len(labels):,} rows, {labels.tolist()[0]!r}: there is "
@@ -149,39 +123,36 @@ def _read_target(labels: npt.NDArray[Any], task: str, name: str) -> tuple[npt.ND
     if task == "regression":
         return check_target(labels), ()
     if labels.dtype.kind == "f" and (labels != np.trunc(labels)).any():
-        raise argument_error(
-            "task", f"be 'regression' for the target {name!r}, whose numbers are not whole", task, "Leave --task out."
-        )
-    found, codes = Labels.from_values(labels)
-    if found.n_classes > 0.5 * len(labels):
+        requirement = f"be 'regression' for the target {name!r}, whose values are not whole numbers"
+        raise argument_error("task", requirement, task, "Omit --task to infer it.")
+    classes, codes = Labels.from_values(labels)
+    if classes.n_classes > 0.5 * len(labels):
         raise ColumnError(
-            f"the target {name!r} has {found.n_classes:,} different labels in {len(labels):,} rows, too many for "
-            "classes. Choose another --target; if it holds numbers as text, convert them, or say --task regression."
+            f"the target {name!r} has {classes.n_classes:,} different labels in {len(labels):,} rows, too many for "
+            "classes. Choose another --target; if it holds numbers as text, convert them, or use --task regression."
         )
-    return codes, found.values
+    return codes, classes.values
 
 
-def _why(labels: npt.NDArray[Any], task: str, *, given: bool) -> str:
-    """Say which task it is, and how that is known."""
+def _reason(labels: npt.NDArray[Any], task: str, *, given: bool) -> str:
+    """Return a sentence on the task, and how it was inferred."""
     n_values = len(pd.unique(pd.Series(labels)))
     if given:
-        return f"Task: {task}, as you say; the target has {n_values:,} different values."
+        return f"Task: {task}, as requested; the target has {n_values:,} different values."
     if task == "regression":
         return (
-            f"Task: regression, for the target holds numbers, {n_values:,} different ones. "
-            "If they are classes, say --task classification."
+            f"Task: regression, because the target has {n_values:,} different numbers. "
+            "If they are classes, use --task classification."
         )
-    what = "whole numbers" if labels.dtype.kind in "iu" else "truth values" if labels.dtype.kind == "b" else "labels"
-    advice = " If they are amounts, say --task regression." if what == "whole numbers" else ""
-    return f"Task: classification, for the target holds {what}, {n_values:,} different ones.{advice}"
+    kind = "whole numbers" if labels.dtype.kind in "iu" else "booleans" if labels.dtype.kind == "b" else "labels"
+    advice = " If they are amounts, use --task regression." if kind == "whole numbers" else ""
+    return f"Task: classification, because the target has {n_values:,} different {kind}.{advice}"
 
 
-def _rare(codes: npt.NDArray[Any], classes: tuple[Any, ...]) -> list[str]:
-    """Say which classes are too rare to be judged."""
-    if not classes:
-        return []
-    counts = np.bincount(codes, minlength=len(classes))
-    rare = [classes[code] for code in np.flatnonzero(counts < 5)]
+def _rare_classes(codes: npt.NDArray[Any], classes: tuple[Any, ...]) -> list[str]:
+    """Return a sentence that names the classes with too few rows to evaluate; none for regression."""
+    counts = np.bincount(codes, minlength=len(classes)) if classes else np.empty(0)
+    rare = [classes[code] for code in np.flatnonzero(counts < RARE)]
     if not rare:
         return []
-    return [f"Classes with fewer than 5 rows, which say little: {listed(rare, most=5)}."]
+    return [f"Classes with fewer than {RARE} rows, too few to evaluate: {listed(rare, most=5)}."]

@@ -1,4 +1,4 @@
-"""The ranking of the candidates, and what follows from it, in words."""
+"""The ranking of the candidates, and the recommendation in sentences."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ NAIVE = {"regression": "the mean of the target", "classification": "the shares o
 
 ALPHA = 0.05
 NEAR = 0.01
-"""Candidates that are not told apart from the best are as good if their mean is within this share of its own."""
+"""Candidates that do not differ significantly from the best are equally good if their mean is within this share."""
 
 HOW = (
     "Differences from the best are paired over folds; their 95 % intervals and p-values are those of the corrected "
@@ -34,16 +34,8 @@ HOW = (
 class Line:
     """A candidate in the ranking.
 
-    Parameters
-    ----------
-    scored : Scored
-        What came out of it.
-    mean, sd : float
-        Of the score, over folds.
-    difference, low, high : float
-        By how much it is worse than the best, and the interval of that.
-    p : float
-        Adjusted p-value; 1 for the best.
+    Mean and standard deviation of the score over folds; difference from the best with its interval from `low` to
+    `high`, positive if worse; `p` is the adjusted p-value, 1 for the best.
     """
 
     scored: Scored
@@ -56,38 +48,26 @@ class Line:
 
     @property
     def candidate(self) -> Encoding:
-        """The encoding."""
+        """The encoding of the candidate."""
         return self.scored.candidate
 
     @property
     def seconds(self) -> float:
-        """Seconds for one network, fitting of the encoding included."""
+        """Seconds of fitting the encoding and training one network."""
         return self.scored.prepare_seconds + self.scored.train_seconds
 
     @property
     def cost(self) -> tuple[int, float]:
-        """What candidates are ordered by to find the cheapest: parameters, then seconds."""
+        """Sort key of the cheapest: parameters, then seconds, which vary from run to run."""
         return self.scored.n_parameters, self.seconds
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The candidates in order, and what is recommended.
+    """The candidates, the best first, and the recommended one.
 
-    Parameters
-    ----------
-    metric : str
-        What they are ranked by; lower is better.
-    lines : tuple of Line
-        The candidates, the best first.
-    chosen : Line
-        The recommended one.
-    verdict : str
-        The recommendation in a few words.
-    sentences : tuple of str
-        Why.
-    baseline : float
-        The score without any feature.
+    Candidates are ranked by `metric`; lower is better. `verdict` is the recommendation in a few words, `sentences` the
+    reasons, `baseline` the score without any feature.
     """
 
     metric: str
@@ -99,12 +79,12 @@ class Ranking:
 
     @property
     def metric_name(self) -> str:
-        """The metric, for people."""
+        """Name of the metric for readers."""
         return METRICS[self.metric].label
 
 
 def significant(value: float, digits: int = 4) -> str:
-    """Write a number with so many significant digits, without an exponent where that can be read.
+    """Format a number with significant digits, with an exponent only if it is very small or large.
 
     Examples
     --------
@@ -120,7 +100,7 @@ def significant(value: float, digits: int = 4) -> str:
 
 
 def baseline_scores(prepared: PreparedTable) -> npt.NDArray[np.float64]:
-    """Return for each fold the score of predicting the same for all rows: mean, or shares of the classes."""
+    """Return the score in each fold of a constant prediction: the mean, or the shares of the classes."""
     table, out = prepared.table, []
     for split in prepared.splits:
         known = table.target[np.concatenate([split.train, split.valid])]
@@ -134,26 +114,19 @@ def baseline_scores(prepared: PreparedTable) -> npt.NDArray[np.float64]:
 
 
 def rank_candidates(scored: Sequence[Scored], *, task: str, baseline: npt.NDArray[np.float64]) -> Ranking:
-    """Rank candidates that have a score in every fold, and say which to take.
+    """Rank candidates that have a score in every fold, and recommend one.
 
-    Parameters
-    ----------
-    scored : sequence of Scored
-        At least one.
-    task : {"regression", "classification"}
-        What is predicted.
-    baseline : ndarray of shape (n_folds,)
-        Scores without any feature.
+    The baseline has the scores without any feature, of shape (n_folds,).
     """
-    metric = TrainingConfig().metric_for(task).name  # training is stopped by it, too
-    table = np.stack([each.scores[metric] for each in scored], axis=1)
+    metric = TrainingConfig().metric_for(task).name  # the metric of early stopping
+    table = np.stack([candidate.scores[metric] for candidate in scored], axis=1)
     lines = _lines(scored, table)
     best = lines[0]
     near = [line for line in lines if line is best or line.p >= ALPHA]
     good = [line for line in near if line.mean <= (1 + NEAR) * best.mean]
     chosen = min(good, key=lambda line: line.cost)
-    verdict, sentences = _words(lines, near, good, chosen, metric=metric, n_folds=len(table))
-    sentences += _limits(best, float(baseline.mean()), task=task, metric=metric)
+    verdict, sentences = _explain(lines, near, good, chosen, metric=metric, n_folds=len(table))
+    sentences += _beside_baseline(best, float(baseline.mean()), task=task, metric=metric)
     return Ranking(metric, tuple(lines), chosen, verdict, tuple(sentences), float(baseline.mean()))
 
 
@@ -161,49 +134,50 @@ def _lines(scored: Sequence[Scored], table: npt.NDArray[np.float64]) -> list[Lin
     mean, sd = table.mean(axis=0), table.std(axis=0, ddof=1)
     if len(scored) == 1:
         return [Line(scored[0], float(mean[0]), float(sd[0]), 0.0, 0.0, 0.0, 1.0)]
-    found = compare_folds(table, test_to_train=1 / (len(table) - 1))
-    numbers = np.stack([mean, sd, found.difference, found.low, found.high, found.adjusted], axis=1)
+    comparison = compare_folds(table, test_to_train=1 / (len(table) - 1))
+    numbers = np.stack([mean, sd, comparison.difference, comparison.low, comparison.high, comparison.adjusted], axis=1)
     order = sorted(range(len(scored)), key=lambda place: (mean[place], scored[place].n_parameters))
-    order.remove(found.best)
-    return [Line(scored[place], *map(float, numbers[place])) for place in (found.best, *order)]
+    order.remove(comparison.best)
+    return [Line(scored[place], *map(float, numbers[place])) for place in (comparison.best, *order)]
 
 
-def _words(
+def _explain(
     lines: list[Line], near: list[Line], good: list[Line], chosen: Line, *, metric: str, n_folds: int
 ) -> tuple[str, list[str]]:
-    """Return the verdict and the sentences."""
+    """Return the verdict and its reasons."""
     best, name = lines[0], METRICS[metric].label
     take = f"take {chosen.candidate}"
     first = f"{best.candidate} has the best mean {name}, {significant(best.mean)} over {n_folds} folds."
     if len(lines) == 1:
-        return take, [first, "It is the only candidate that was compared."]
+        return take, [first, "It is the only candidate."]
     if len(near) == 1:
         return f"{take}: significantly better than all others", [first, "All others are significantly worse."]
     others = enumerate_words([str(line.candidate) for line in near if line is not best])
     alike = "the candidates" if len(near) == len(lines) else f"{best.candidate} and {others}"
     verdict = f"no significant difference between {alike}"
-    said = [first, f"{verdict[0].upper()}{verdict[1:]}."]
+    reasons = [first, f"{verdict[0].upper()}{verdict[1:]}."]
     if len(good) == 1:
         lead = near[1].mean / best.mean - 1
-        said.append(
-            f"Its lead of {100 * lead:.2f} % is not proven by {n_folds} folds, yet no other is within "
-            f"{100 * NEAR:.0f} % of it. More folds or rows (a larger --time-budget) may tell."
+        reasons.append(
+            f"Its lead of {100 * lead:.2f} % is not significant with {n_folds} folds, but no other candidate is within "
+            f"{100 * NEAR:.0f} % of it. More folds or rows (a larger --time-budget) may decide."
         )
-        return f"{take}: the best mean, though not significantly", said
-    said.append(
-        f"Of those within {100 * NEAR:.0f} % of the best mean, {chosen.candidate} is the cheapest: "
+        return f"{take}: the best mean, though not significantly", reasons
+    reasons.append(
+        f"Of the candidates within {100 * NEAR:.0f} % of the best mean, {chosen.candidate} is the cheapest: "
         f"{chosen.scored.n_parameters:,} parameters, {chosen.seconds:.1f} s for a network."
     )
-    return f"{'no significant difference: ' if len(near) == len(lines) else ''}{take}, the cheapest as good", said
+    prefix = "no significant difference: " if len(near) == len(lines) else ""
+    return f"{prefix}{take}, the cheapest equally good one", reasons
 
 
-def _limits(best: Line, baseline: float, *, task: str, metric: str) -> list[str]:
-    """Say how much is gained over no features at all."""
+def _beside_baseline(best: Line, baseline: float, *, task: str, metric: str) -> list[str]:
+    """Return a sentence that compares the best candidate with the baseline."""
     naive = f"predicting {NAIVE[task]} for all rows has {significant(baseline)}"
     if best.mean >= baseline:
         return [
-            f"Beware: {naive}, which is no worse than any candidate. The features say little about the target: no "
-            "encoding can help."
+            f"Warning: {naive}, which is no worse than any candidate. The features hardly predict the target, whatever "
+            "their encoding."
         ]
     gain = 100 * (1 - best.mean / baseline)
     return [f"For comparison, {naive}: the best is {gain:.0f} % lower in {METRICS[metric].label}."]

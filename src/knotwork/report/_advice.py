@@ -1,4 +1,4 @@
-"""The encoding to start with, by task, backbone and budget, from the records."""
+"""The recommended encoding by task, backbone and budget, from the records."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +9,7 @@ import pandas as pd
 
 from knotwork.encoders._methods import METHOD_TABLE
 from knotwork.report._aggregate import SCORES, in_order, sizes_of
-from knotwork.report._tables import Cell, Table
+from knotwork.report._tables import Cell, Table, number_cells
 from knotwork.stats import RankIntervals, average_ranks, bootstrap_ranks, wilcoxon_holm
 
 __all__ = ["BUDGETS", "Advice", "advice_table", "advise"]
@@ -19,7 +19,7 @@ BUDGETS = {
     "medium": "sizes up to the middle one, and knots from trees",
     "high": "all sizes, and learned knots",
 }
-"""What each budget allows; the higher ones include the lower."""
+"""Methods and sizes that each budget allows; a higher budget includes the lower ones."""
 
 Configuration = tuple[str, int | None]
 """A method and its size."""
@@ -27,16 +27,9 @@ Configuration = tuple[str, int | None]
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """The configurations that a budget allows, ranked over the data sets of one task and network.
+    """The configurations that a budget allows, the cheapest first, ranked over the data sets of one task and network.
 
-    Parameters
-    ----------
-    task, network, budget : str
-        Task, network and budget of the advice.
-    configurations : list of (str, int or None)
-        Methods with their sizes, the cheapest first.
-    scores : ndarray of shape (n_datasets, n_configurations)
-        Means over folds.
+    Scores are means over folds, of shape (n_datasets, n_configurations).
     """
 
     task: str
@@ -52,7 +45,7 @@ class Advice:
 
     @property
     def best(self) -> int:
-        """Position of the best average rank; of equals the cheapest."""
+        """Position of the best average rank, the cheapest of ties."""
         return int(np.argmin(self.ranks))
 
     @cached_property
@@ -67,23 +60,21 @@ class Advice:
 
 
 def advise(summary: pd.DataFrame) -> list[Advice]:
-    """Return for each task, network and budget the configurations that are complete, on two data sets at least."""
+    """Return the complete configurations of each task, network and budget, if there are two data sets or more."""
     advice = []
-    whole = summary[summary["complete"]]
-    for (task, network), part in whole.groupby(["task", "network"]):
+    for (task, network), part in summary[summary["complete"]].groupby(["task", "network"]):
         wide = part.assign(size=part["size"].fillna(0)).pivot(
             index="dataset", columns=["method", "size"], values="mean"
         )
-        taking = 2 * wide.notna().sum() >= len(wide)
-        wide = wide.loc[:, taking].dropna()
+        # Rare configurations go first: otherwise `dropna` would drop the data sets that lack them.
+        wide = wide.loc[:, 2 * wide.notna().sum() >= len(wide)].dropna()
         for budget in BUDGETS:
-            allowed = [each for each in _cheapest_first(part) if _key(each) in wide.columns]
-            chosen = [each for each in allowed if _within(each, budget, sizes_of(part))]
+            allowed = [pair for pair in _cheapest_first(part) if _within(pair, budget, sizes_of(part))]
+            chosen = [pair for pair in allowed if _key(pair) in wide.columns]
             if len(chosen) > 1 and len(wide) > 1:
-                scores = wide[[_key(each) for each in chosen]].to_numpy(dtype=float)
+                scores = wide[list(map(_key, chosen))].to_numpy(dtype=float)
                 advice.append(Advice(str(task), str(network), budget, chosen, scores))
-    order = list(SCORES)
-    return sorted(advice, key=lambda each: order.index(each.task))
+    return sorted(advice, key=lambda entry: list(SCORES).index(entry.task))
 
 
 def _key(configuration: Configuration) -> tuple[str, float]:
@@ -91,7 +82,7 @@ def _key(configuration: Configuration) -> tuple[str, float]:
 
 
 def _cheapest_first(part: pd.DataFrame) -> list[Configuration]:
-    """Return configurations by their parameters; equal ones in the order of `METHOD_TABLE`."""
+    """Return configurations by number of parameters, ties in the order of `METHOD_TABLE`."""
     places = {method: place for place, method in enumerate(in_order(part["method"].unique()))}
     cost = part.groupby(["method", "size"], dropna=False)["parameters"].median().reset_index()
     cost["place"] = cost["method"].map(places)
@@ -117,24 +108,22 @@ def _within(configuration: Configuration, budget: str, sizes: list[int | None]) 
 def advice_table(advice: list[Advice]) -> Table:
     """Return the best configuration for each task, network and budget, and whether it is better than the cheapest."""
     rows = []
-    for each in advice:
-        best, intervals = each.best, each.intervals
-        means = each.scores.mean(axis=0)
-        verdict = "is the cheapest" if best == 0 else "yes" if each.p < 0.05 else "not significantly"
+    for entry in advice:
+        best, intervals, means = entry.best, entry.intervals, entry.scores.mean(axis=0)
+        verdict = "is the cheapest" if best == 0 else "yes" if entry.p < 0.05 else "not significantly"
         rows.append([
-            Cell(each.task), Cell(each.network), Cell(each.budget), Cell(_named(each.configurations[best])),
-            Cell(value=float(each.ranks[best]), digits=2), Cell(value=float(intervals.low[best]), digits=2),
-            Cell(value=float(intervals.high[best]), digits=2), Cell(value=float(len(each.configurations)), digits=0),
-            Cell(value=float(len(each.scores)), digits=0), Cell(value=float(means[best])),
-            Cell(_named(each.configurations[0])), Cell(value=float(means[0])), Cell(verdict),
-            Cell() if best == 0 else Cell(value=each.p),
+            Cell(entry.task), Cell(entry.network), Cell(entry.budget), Cell(_named(entry.configurations[best])),
+            *number_cells([entry.ranks[best], intervals.low[best], intervals.high[best]], 2),
+            *number_cells([len(entry.configurations), len(entry.scores)], 0), *number_cells([means[best]]),
+            Cell(_named(entry.configurations[0])), *number_cells([means[0]]), Cell(verdict),
+            Cell() if best == 0 else Cell(value=entry.p),
         ])  # fmt: skip
     return Table(
         "recommendations",
         "What to start with",
-        "The method and size with the best average rank over data sets within a budget, of how many, with a bootstrap "
-        "interval of 95 %; its mean score; and whether it is better than the cheapest, the one with the fewest "
-        "parameters (Wilcoxon, Holm over all comparisons with the cheapest, 0.05).",
+        "The method and size with the best average rank over data sets within a budget, with a bootstrap interval of "
+        "95 % and the number of candidates; its mean score; and whether it is better than the cheapest, the one with "
+        "the fewest parameters (Wilcoxon, Holm over all comparisons with the cheapest, 0.05).",
         ["task", "backbone", "budget", "best", "rank", "low", "high", "of", "data sets", "score", "cheapest",
          "its score", "better", "p"],
         rows,

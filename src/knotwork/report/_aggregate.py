@@ -1,4 +1,4 @@
-"""From records of single networks to scores over folds, tables of ranks, and the parts that are shown apart."""
+"""From records of single networks to scores over folds, tables of ranks, and the parts of a report."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -14,22 +14,8 @@ from knotwork.knots import TASKS
 from knotwork.stats import FriedmanResult, RankIntervals, average_ranks, bootstrap_ranks, critical_difference, friedman
 from knotwork.training import TrainingConfig
 
-__all__ = [
-    "SCORES",
-    "TASKS",
-    "Part",
-    "RankTable",
-    "Score",
-    "file_name",
-    "in_order",
-    "name_size",
-    "rank_table",
-    "read_records",
-    "sizes_of",
-    "split_records",
-    "summarise_folds",
-    "wide_blocks",
-]
+__all__ = ["SCORES", "TASKS", "Part", "RankTable", "Score", "file_name", "in_order", "name_size",
+           "rank_table", "read_records", "sizes_of", "split_records", "summarise_folds", "wide_blocks"]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,17 +28,7 @@ _FEWEST_SIZES = 4
 
 @dataclass(frozen=True)
 class Score:
-    """The score of a task.
-
-    Parameters
-    ----------
-    column : str
-        Its column in the records.
-    label : str
-        Its name for readers.
-    lower_is_better : bool
-        Whether low scores are good.
-    """
+    """The score of a task: its column in the records, its label for readers, and its direction."""
 
     column: str
     label: str
@@ -60,12 +36,12 @@ class Score:
 
     @property
     def direction(self) -> str:
-        """Which scores are good, in words."""
+        """The direction for captions."""
         return "lower is better" if self.lower_is_better else "higher is better"
 
 
 def _score(task: str) -> Score:
-    """Return the score of a task: the registered metric that is reported, relative to the target where it has that."""
+    """Return the score of a task: the reported metric, in its form relative to the target if it has one."""
     metric = TrainingConfig(metric="reported").metric_for(task)
     label = metric.label if metric.relative is None else metric.relative.upper()
     return Score(metric.columns[0], label, metric.lower_is_better)
@@ -75,7 +51,7 @@ SCORES = {task: _score(task) for task in TASKS}
 """The score by which each task is ranked."""
 
 REQUIRED = ("dataset", "task", "backbone", "method", "size", "fold")
-"""Columns that identify a network, without which there is no report."""
+"""Columns that identify a network; a report needs all of them."""
 
 OPTIONAL = {
     "key": None, "tokens": None, "variant": None, "together": None, "seed": 0, "status": "ok",
@@ -84,26 +60,16 @@ OPTIONAL = {
     "data_sha256": None, "plan": None, "plan_hash": None, "version": None, "torch_version": None, "host": None,
     "device": None, "error": None,
 }  # fmt: skip
-"""Columns that a report can do without, and the default of each."""
+"""Other columns that a report reads, with their defaults."""
 
 
 def read_records(records: pd.DataFrame) -> pd.DataFrame:
-    """Return records with every column that a report reads, and with `network` and `score`.
+    """Return a copy of records with every column that a report reads, and with `network` and `score`.
 
-    Tasks named ``binary`` or ``multiclass`` count as classification. Each kind of tokens of a backbone and each variant
-    of training has a `network` name of its own; so do training alone and training in a stack, where a backbone has
-    both. A network that is recorded twice counts once: the last successful record, otherwise the last failure. A
-    failed network, or one whose score is not finite, has no score.
-
-    Parameters
-    ----------
-    records : DataFrame
-        One row per trained network; needs at least `dataset`, `task`, `backbone`, `method`, `size` and `fold`.
-
-    Returns
-    -------
-    DataFrame
-        A copy, with `score` (the metric of the task) and `network` (backbone and tokens).
+    `score` is the metric of the task, missing for a failed network and if it is not finite. Tasks named ``binary`` or
+    ``multiclass`` count as classification. `network` names the backbone, its tokens, its variant of training, and
+    whether it was trained alone or in a stack, if the records have both. Of duplicate networks the last successful
+    record is kept, otherwise the last failure.
     """
     missing = [name for name in REQUIRED if name not in records.columns]
     if missing:
@@ -121,12 +87,13 @@ def read_records(records: pd.DataFrame) -> pd.DataFrame:
     frame["size"] = pd.to_numeric(frame["size"], errors="coerce").astype("Float64").to_numpy(float, na_value=np.nan)
     frame["network"] = _networks(frame)
     frame["score"] = _scores(frame)
+    # A stable sort puts successes after failures, so that the last of duplicates is the last success if there is one.
     by_success = frame.assign(_good=frame["status"] == "ok").sort_values("_good", kind="stable").drop(columns="_good")
     return by_success.drop_duplicates(RUN, keep="last").sort_index().reset_index(drop=True)
 
 
 def _networks(frame: pd.DataFrame) -> pd.Series:
-    """Return the names of networks: backbone, tokens and variant, and whether stacked where a backbone has both."""
+    """Return the names of networks: backbone, tokens and variant, and the way of training if a backbone has both."""
     tokens, variant = (frame[name].astype(object).where(frame[name].notna(), "").astype(str)
                        for name in ("tokens", "variant"))  # fmt: skip
     together = frame["together"].astype(object).map({True: "stacked", False: "alone"}).fillna("").astype(str)
@@ -147,19 +114,10 @@ def _scores(frame: pd.DataFrame) -> pd.Series:
 def summarise_folds(frame: pd.DataFrame) -> pd.DataFrame:
     """Return mean and standard deviation over folds (and seeds) of each method on each block.
 
-    A cell is complete if it has a score of every fold and seed that any method of its block was run with.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `read_records`.
-
-    Returns
-    -------
-    DataFrame
-        Columns `task dataset network method size mean sd n expected complete seconds prepare parameters`. `sd` divides
-        by n - 1 and is missing for one fold. `seconds` is the sum of training and preparation over the folds with a
-        score, `parameters` their mean.
+    The frame is as from `read_records`. The columns of the result are `task dataset network method size mean sd n
+    expected complete seconds parameters`. `sd` divides by n - 1 and is missing for one fold; `complete` cells have a
+    score of every fold and seed that any method of the block was run with; `seconds` is the sum of training and
+    preparation over the folds with a score, `parameters` their mean.
     """
     keys = ["task", "dataset", "network", "method", "size"]
     times = frame[["train_seconds", "prepare_seconds"]].apply(pd.to_numeric, errors="coerce")
@@ -185,23 +143,23 @@ def summarise_folds(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def sizes_of(summary: pd.DataFrame) -> list[int | None]:
-    """Return the sizes that occur, in order; ``[None]`` if no method has one, and nothing if there are no rows."""
+    """Return the sizes in order; ``[None]`` if no method has one, and an empty list without rows."""
     sizes: list[int | None] = [int(size) for size in sorted(summary["size"].dropna().unique())]
     return sizes or ([None] if len(summary) else [])
 
 
 def name_size(size: int | None) -> str:
-    """Return a size as headings and legends have it."""
+    """Return the label of a size in headings and legends."""
     return "no size" if size is None else f"size {size}"
 
 
 def file_name(kind: str, task: str, size: int | None) -> str:
-    """Return the name of the files of a table or figure of one task and size."""
+    """Return the file name of a table or figure of one task and size."""
     return f"{kind}_{task}" + ("" if size is None else f"_size{size}")
 
 
 def wide_blocks(summary: pd.DataFrame, n_sizes: int = _FEWEST_SIZES) -> list[tuple[str, str]]:
-    """Return the data sets and networks with at least `n_sizes` sizes, each of which is shown as a grid of sizes."""
+    """Return the data sets and networks with at least `n_sizes` sizes, which are shown as grids of sizes."""
     counts = summary.groupby(["dataset", "network"])["size"].nunique()
     return [(str(dataset), str(network)) for dataset, network in counts[counts >= n_sizes].index]
 
@@ -219,15 +177,15 @@ class RankTable:
     size : int or None
         The size; None where no method has one.
     methods : list of str
-        Methods that take part.
+        Methods that are ranked.
     blocks : list of (str, str)
         Data set and network of each complete block.
     scores : ndarray of shape (n_blocks, n_methods)
         Means over folds.
     left_out : dict of (str, str) to list of str
-        Blocks that do not take part, with the methods that have no complete score there.
+        Blocks that are not ranked, with the methods that have no complete score in them.
     absent : list of str
-        Methods that have a complete score in less than half of the blocks, and do not take part.
+        Methods that are not ranked: they have complete scores in less than half of the blocks.
     """
 
     task: str
@@ -240,7 +198,7 @@ class RankTable:
 
     @property
     def metric(self) -> Score:
-        """The score."""
+        """The score of the task."""
         return SCORES[self.task]
 
     @property
@@ -250,12 +208,12 @@ class RankTable:
 
     @property
     def has_ranks(self) -> bool:
-        """Whether there are two methods and a block to rank them on."""
+        """Whether at least two methods can be ranked on at least one block."""
         return len(self.methods) > 1 and len(self.blocks) > 0
 
     @property
     def has_tests(self) -> bool:
-        """Whether there are ranks on at least two blocks, as the tests need."""
+        """Whether there are ranks on at least two blocks, which the tests need."""
         return self.has_ranks and len(self.blocks) > 1
 
     @property
@@ -285,7 +243,7 @@ class RankTable:
 
     @property
     def rejects(self) -> bool:
-        """Whether Friedman's test (Iman and Davenport's form) rejects at 0.05 that all methods are alike."""
+        """Whether Friedman's test (Iman and Davenport's form) rejects at 0.05 that all methods are equal."""
         return self.test.p_F is not None and self.test.p_F < 0.05
 
     @property
@@ -320,19 +278,17 @@ class RankTable:
 
 
 def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: str | None = None) -> RankTable:
-    """Return the scores that are ranked for one task and size; methods without a size take part in every size.
+    """Return the scores that are ranked for one task and size; methods without a size are part of every size.
 
-    Blocks are the data sets and networks that were run at this size.
-
-    A method with complete scores in less than half of the blocks is left out; then every block in which a method lacks
-    a fold is left out. Both are named in the result.
+    Blocks are the data sets and networks that were run at this size. Methods with complete scores in less than half of
+    the blocks are dropped; then all blocks in which a method lacks a fold. The result names both.
 
     Parameters
     ----------
     summary : DataFrame
-        As from `summarise_folds`.
+        As `Part.summary`.
     task : str
-        A key of `SCORES`.
+        The task, ``"regression"`` or ``"classification"``.
     size : int or None
         The size.
     network : str, optional
@@ -352,20 +308,21 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
         .sort_index()
         .reindex(columns=in_order(part["method"].unique()))
     )
+    # Rare methods go first: otherwise a single one would drop nearly all blocks.
     present = wide.notna()
-    taking = (2 * present.sum() >= len(wide)) & present.any()
-    absent = [str(method) for method in wide.columns[~taking]]
-    wide, present = wide.loc[:, taking], present.loc[:, taking]
-    whole = present.all(axis=1)
+    ranked = (2 * present.sum() >= len(wide)) & present.any()
+    absent = [str(method) for method in wide.columns[~ranked]]
+    wide, present = wide.loc[:, ranked], present.loc[:, ranked]
+    complete = present.all(axis=1)
     blocks = [(str(dataset), str(name)) for name, dataset in wide.index]
     methods = [str(method) for method in wide.columns]
     left_out = {
         block: [method for method, has_score in zip(methods, row, strict=True) if not has_score]
-        for block, row, complete in zip(blocks, present.to_numpy(), whole, strict=True)
-        if not complete
+        for block, row, is_complete in zip(blocks, present.to_numpy(), complete, strict=True)
+        if not is_complete
     }
     kept = [block for block in blocks if block not in left_out]
-    return RankTable(task, size, methods, kept, wide[whole].to_numpy(dtype=float), left_out, absent)
+    return RankTable(task, size, methods, kept, wide[complete].to_numpy(dtype=float), left_out, absent)
 
 
 def in_order(methods: npt.ArrayLike) -> list[str]:
@@ -376,8 +333,7 @@ def in_order(methods: npt.ArrayLike) -> list[str]:
 
 
 _IDENTITY = ["dataset", "backbone", "variant", "together", "method", "size", "fold", "seed"]
-"""Columns that identify a network, without `tokens`: in the ranks a backbone has one block for each data set, not one
-for each kind of its tokens."""
+"""Columns that identify a network, without `tokens`: a backbone has one block per data set, whatever its tokens."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -387,10 +343,10 @@ class Part:
     Parameters
     ----------
     kind : {"benchmark", "grid", "times", "traces"}
-        Methods on data sets, one data set with many sizes, networks trained to measure times, or networks trained for
-        the paths of knots or fitted curves that are kept beside their records.
+        Methods on data sets, one data set with many sizes, networks trained to measure times, or networks with stored
+        paths of knots or fitted curves.
     plans : tuple of str
-        Names of the plans; empty if the records do not name them.
+        Names of the plans; empty if the records have none.
     frame : DataFrame
         The records, one row for each network, with the columns `network` (backbone, tokens and variant) and `score`
         (NRMSE or AUC).
@@ -404,8 +360,8 @@ class Part:
     def summary(self) -> pd.DataFrame:
         """Means over folds.
 
-        Columns `task dataset network method size mean sd n expected complete seconds parameters`; `complete` says
-        whether a method has all folds.
+        Columns `task dataset network method size mean sd n expected complete seconds parameters`; a `complete` method
+        has all folds.
         """
         return summarise_folds(self.frame)
 
@@ -425,27 +381,21 @@ class Part:
 
 
 def split_records(records: pd.DataFrame, traced: Collection[str] = ()) -> list[Part]:
-    """Split records by their plans into parts, benchmarks first, the one with most networks at the head.
+    """Split records by plan into parts: benchmarks first, and among them the one with the most networks.
 
-    Plans whose names begin with the same word before a hyphen, as ``wine-mlp`` and ``wine-ft``, are one part, unless
-    one has methods that the other lacks, or both have trained the same network in different ways or with other tokens,
-    so that it would count twice (within one plan, every kind of tokens has its own block). A plan with `traced`
-    networks is shown by what was kept of them; a single data set with four sizes or more is a grid; a single data set
-    whose networks were trained alone measures times, and a plan that trained them in stacks joins it; the others are
-    benchmarks.
+    Plans whose names have the same first word before a hyphen, such as ``wine-mlp`` and ``wine-ft``, form one part,
+    unless one has methods that the other lacks, or both have the same network trained in different ways or with other
+    tokens, which would count twice (within one plan, every kind of tokens has its own block). A plan with networks in
+    `traced`, the keys of those with paths of knots or fitted curves, is shown by these; a single data set with four
+    sizes or more is a grid; a single data set with networks trained alone measures times, and a plan that trained them
+    in stacks joins it; the others are benchmarks.
 
-    Parameters
-    ----------
-    records : DataFrame
-        As for `read_records`; a column `plan` names the plan of each row, and a network that belongs to two plans has
-        two rows. Without that column all records are one plan.
-    traced : collection of str, default=()
-        Keys of networks with paths of knots or fitted curves.
+    A network that belongs to two plans has two rows. Records without a column `plan` are one plan.
     """
     if "plan" not in records.columns:
         return [_part((), records, traced)]
     names = records["plan"].astype(object).where(records["plan"].notna(), "").astype(str)
-    by_plan = sorted(records.groupby(names), key=lambda each: -len(each[1]))
+    by_plan = sorted(records.groupby(names), key=lambda plan: -len(plan[1]))
     groups: list[tuple[list[str], pd.DataFrame]] = []
     for name, rows in by_plan:
         for place, (members, held) in enumerate(groups):
@@ -470,12 +420,12 @@ def _belong_together(members: Sequence[str], held: pd.DataFrame, name: str, rows
         return True
     new = rows[~rows["key"].isin(held["key"])]
     identity = [name for name in _IDENTITY if name in rows.columns and name in held.columns]
-    both = pd.concat([each[identity].drop_duplicates() for each in (held, new)])
+    both = pd.concat([rows[identity].drop_duplicates() for rows in (held, new)])
     return not both.duplicated().any()
 
 
 def _is_timed(rows: pd.DataFrame) -> bool:
-    """Return whether networks were trained alone, each for its time, on a single data set."""
+    """Return whether networks were trained alone, to measure times, on a single data set."""
     if "together" not in rows.columns or rows["dataset"].nunique() > 1:
         return False
     return bool(rows["together"].astype(object).eq(False).any()) and rows["size"].nunique() < _FEWEST_SIZES

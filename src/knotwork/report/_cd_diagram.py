@@ -21,7 +21,6 @@ __all__ = ["draw_cd_diagram"]
 
 Floats = npt.NDArray[np.float64]
 
-
 _FONT = 10.0  # points; all lengths below are inches at this size
 _TITLE = 1.2  # times the natural size
 _ROW = 0.21
@@ -57,8 +56,8 @@ def draw_cd_diagram(
     cd : float
         The critical difference, as from `knotwork.stats.critical_difference`.
     axes : Axes, optional
-        Axes to draw on; their place and size must be final, and text is made smaller until it fits. By default, a new
-        figure, as wide and as high as the names need.
+        Axes to draw on, in their final place and size; text is scaled down to fit. By default a new figure that fits
+        the names.
     dark : bool, default=False
         Whether to draw for a dark background.
     title : str, optional
@@ -102,7 +101,7 @@ def draw_cd_diagram(
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """Places of all parts: ranks on the x axis, inches from the top on the y axis."""
+    """Positions of all parts: ranks on the x axis, inches from the top on the y axis."""
 
     labels: list[str]
     ranks: Floats
@@ -121,12 +120,12 @@ class _Plan:
 
     @property
     def start(self) -> float:
-        """Left end of the part drawn to scale, a little before the line of ranks."""
+        """Left end of the scale, a little before the line of ranks."""
         return self.low - 0.02 * (self.high - self.low)
 
     @property
     def end(self) -> float:
-        """Right end of the part drawn to scale, a little after the line of ranks."""
+        """Right end of the scale, a little after the line of ranks."""
         return max(self.high, self.low + self.cd) + 0.02 * (self.high - self.low)
 
     @property
@@ -159,7 +158,7 @@ def _width(text: str) -> float:
 
 
 def _levels(spans: list[tuple[float, float]], gap: float) -> list[tuple[float, float, int]]:
-    """Give each span, from left to right, the highest level on which it stays clear of the others."""
+    """Assign to each span, from left to right, the highest level where it overlaps no other span."""
     ends: list[float] = []
     placed = []
     for start, end in spans:
@@ -192,18 +191,14 @@ def _fit(axes: Axes, plan: _Plan) -> float:
 
 def _draw_scale(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:
     """Draw the line of ranks with its ticks and numbers."""
-    style: dict[str, Any] = {
-        "color": theme.ink,
-        "linewidth": 1.1 * scale,
-        "gid": "scale",
-        "solid_capstyle": "projecting",
-    }
+    style: dict[str, Any] = {"color": theme.ink, "linewidth": 1.1 * scale, "solid_capstyle": "projecting"}
+    style["gid"] = "scale"
     axes.plot([plan.low, plan.high], [_AXIS_Y, _AXIS_Y], **style)
     step = next(step for step in (1, 2, 5, 10, 1000) if (plan.high - plan.low) / step <= 15)
     for tick in np.arange(plan.low, plan.high + 0.25, step / 2):
-        whole = (tick - plan.low) % step == 0
-        axes.plot([tick, tick], [_AXIS_Y - (0.09 if whole else 0.05), _AXIS_Y], **style)
-        if whole:
+        is_major = (tick - plan.low) % step == 0
+        axes.plot([tick, tick], [_AXIS_Y - (0.09 if is_major else 0.05), _AXIS_Y], **style)
+        if is_major:
             _write(axes, (tick, _AXIS_Y - 0.11), f"{tick:g}", gid="tick", size=scale * 0.9, color=theme.ink,
                    align=("center", "bottom"))  # fmt: skip
 
@@ -243,27 +238,9 @@ def _draw_methods(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> Non
 
 
 def _write(
-    axes: Axes,
-    at: tuple[float, float],
-    text: str,
-    *,
-    gid: str,
-    size: float,
-    color: str,
-    align: tuple[str, str],
+    axes: Axes, at: tuple[float, float], text: str, *, gid: str, size: float, color: str, align: tuple[str, str],
     shift: float = 0.0,
-) -> None:
+) -> None:  # fmt: skip
     """Write a text without markup, `shift` inches to the right of a point, at `size` times the natural size."""
-    axes.annotate(
-        text,
-        at,
-        xytext=(72 * shift * size, 0),
-        textcoords="offset points",
-        ha=align[0],
-        va=align[1],
-        fontsize=_FONT * size,
-        color=color,
-        parse_math=False,
-        annotation_clip=False,
-        gid=gid,
-    )
+    axes.annotate(text, at, xytext=(72 * shift * size, 0), textcoords="offset points", ha=align[0], va=align[1],
+                  fontsize=_FONT * size, color=color, parse_math=False, annotation_clip=False, gid=gid)  # fmt: skip

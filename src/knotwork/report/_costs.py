@@ -1,4 +1,4 @@
-"""Costs of encodings: times of learned and fixed knots, alone and in a stack, parameters, and order of the work."""
+"""Costs of encodings: times of learned and fixed knots, alone and in a stack, parameters, and complexity."""
 
 from collections.abc import Sequence
 
@@ -7,32 +7,22 @@ import pandas as pd
 
 from knotwork.encoders._methods import METHOD_TABLE
 from knotwork.report._aggregate import in_order, name_size, sizes_of
-from knotwork.report._tables import MISSING, Cell, Table
+from knotwork.report._tables import MISSING, Cell, Table, number_cells
 
-__all__ = [
-    "complexity_table",
-    "describe_ratios",
-    "describe_stacks",
-    "fixed_counterpart",
-    "overhead_table",
-    "per_epoch",
-    "ratio_table",
-    "ratios_of",
-    "stack_table",
-    "time_table",
-]
+__all__ = ["complexity_table", "describe_ratios", "describe_stacks", "fixed_counterpart",
+           "overhead_table", "per_epoch", "ratio_table", "ratios_of", "stack_table", "time_table"]  # fmt: skip
 
 _RUN = ["dataset", "network", "size", "fold", "seed"]
 
 
 def complexity_table() -> Table:
-    """Return the order of the work per batch: formulas, not measurements."""
-    whole = "O(d B m p)"
+    """Return the order of the number of operations per batch: formulas, not measurements."""
+    dense = "O(d B m p)"
     rows = [
         ["Std, MinMax", "O(d B)", MISSING, MISSING],
         ["PLE", "O(d B m)", MISSING, MISSING],
-        ["fixed knots", whole, MISSING, MISSING],
-        ["learned knots", MISSING, f"{whole} + O(d K)", f"{whole} + O(d B K)"],
+        ["fixed knots", dense, MISSING, MISSING],
+        ["learned knots", MISSING, f"{dense} + O(d K)", f"{dense} + O(d B K)"],
     ]
     return Table(
         "complexity",
@@ -45,7 +35,7 @@ def complexity_table() -> Table:
 
 
 def fixed_counterpart(method: str) -> str | None:
-    """Return the method that keeps the knots fixed from which `method` starts; None if `method` does not learn knots.
+    """Return the method with the fixed knots that `method` starts from; None if `method` does not learn knots.
 
     Examples
     --------
@@ -58,7 +48,7 @@ def fixed_counterpart(method: str) -> str | None:
 def overhead_table(summary: pd.DataFrame) -> Table:
     """Return the parameters that learned knots add to the network with fixed ones, by network and size.
 
-    Only pairs of which both were trained, on the same data set, are compared.
+    Only complete pairs on the same data set are compared.
     """
     rows = []
     keys = ["dataset", "network", "size"]
@@ -71,15 +61,13 @@ def overhead_table(summary: pd.DataFrame) -> Table:
         for (network, size), part in pairs.groupby(["network", "size"]):
             added = (part["parameters"] - part["parameters_fixed"]).to_numpy()
             share = 100 * added / part["parameters_fixed"].to_numpy()
-            rows.append([Cell(method), Cell(str(network)), Cell(value=float(str(size)), digits=0),
-                         Cell(value=float(len(part)), digits=0), Cell(value=float(added.min()), digits=0),
-                         Cell(value=float(np.median(added)), digits=0), Cell(value=float(added.max()), digits=0),
-                         Cell(value=float(share.max()), digits=2)])  # fmt: skip
+            counts = [float(str(size)), len(part), added.min(), np.median(added), added.max()]
+            rows.append([Cell(method), Cell(str(network)), *number_cells(counts, 0), *number_cells([share.max()], 2)])
     return Table(
         "overhead",
         "Parameters of learned knots",
-        "Parameters that a network with learned knots has more than the same one with fixed knots (least, median and "
-        "most over data sets; the most in percent of the network).",
+        "Parameters that learned knots add to the same network with fixed knots (least, median and most over data "
+        "sets; the most in percent of the network).",
         ["method", "backbone", "size", "data sets", "least", "median", "most", "most, %"],
         rows,
     )
@@ -93,11 +81,8 @@ def time_table(summary: pd.DataFrame) -> Table:
     for network, block in part.groupby("network"):
         for method in in_order(block["method"].unique()):
             of_method = block[block["method"] == method]
-            cells = []
-            for size in sizes:
-                has_size = of_method["size"].isna() | (of_method["size"] == size)
-                seconds = of_method.loc[has_size, "seconds"].dropna()
-                cells.append(Cell(value=float(seconds.median()) if len(seconds) else None, digits=1))
+            of_size = [of_method[of_method["size"].isna() | (of_method["size"] == size)] for size in sizes]
+            cells = number_cells([seconds["seconds"].median() for seconds in of_size], 1)
             rows.append([Cell(str(network)), Cell(method), *cells])
     return Table(
         "times",
@@ -110,10 +95,10 @@ def time_table(summary: pd.DataFrame) -> Table:
 
 
 def per_epoch(one: pd.DataFrame, other: pd.DataFrame) -> tuple["pd.Series[float]", "pd.Series[float]"]:
-    """Return the seconds per epoch of networks and of those that they are compared with, row by row.
+    """Return the seconds per epoch of two sets of networks that are compared row by row.
 
-    Where both networks have recorded the median epoch, it is used for both; otherwise the mean epoch of both, which
-    includes the time to compile kernels. A median is never compared with a mean.
+    If both networks have a recorded median epoch, the medians are compared; otherwise the mean epochs of both, which
+    include the time to compile kernels. A median is never compared with a mean.
 
     Parameters
     ----------
@@ -133,30 +118,21 @@ def per_epoch(one: pd.DataFrame, other: pd.DataFrame) -> tuple["pd.Series[float]
     [[0.3, 0.4], [0.2, 0.3]]
     """
     numbers = [
-        each[["epoch_seconds", "train_seconds", "epochs"]].apply(pd.to_numeric, errors="coerce").astype(float)
-        for each in (one, other)
+        frame[["epoch_seconds", "train_seconds", "epochs"]].apply(pd.to_numeric, errors="coerce").astype(float)
+        for frame in (one, other)
     ]
     known = numbers[0]["epoch_seconds"].notna() & numbers[1]["epoch_seconds"].notna()
-    first, second = (each["epoch_seconds"].where(known, each["train_seconds"] / each["epochs"]) for each in numbers)
+    first, second = (clock["epoch_seconds"].where(known, clock["train_seconds"] / clock["epochs"]) for clock in numbers)
     return first, second
 
 
 def ratios_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return how long training takes with learned and with the same fixed knots, fold by fold.
+    """Return the training times with learned knots and with the same knots fixed, fold by fold.
 
-    Only networks that were trained alone are compared, and those that do not record it: the members of a stack share
-    its time in equal parts, whatever each of them costs.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `read_records`.
-
-    Returns
-    -------
-    DataFrame
-        A row for each network with learned knots whose counterpart was trained: columns `method fixed`, those that
-        identify a network, `seconds seconds_fixed`, and `per_epoch per_epoch_fixed`, as from `per_epoch`.
+    The frame is as from `read_records`. Networks of stacks are dropped, because the members of a stack share its time
+    in equal parts, whatever each of them costs. Each row is a network with learned knots whose counterpart was trained;
+    the columns are `method fixed`, those that identify a network, `seconds seconds_fixed`, and `per_epoch
+    per_epoch_fixed`, as from `per_epoch`.
     """
     stacked = frame["together"].astype("boolean").fillna(False).astype(bool)
     alone = frame[frame["score"].notna() & ~stacked]
@@ -170,19 +146,16 @@ def ratios_of(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratio_table(pairs: pd.DataFrame) -> Table:
-    """Return the ratio of times, learned to fixed, by method, network and size."""
+    """Return the ratio of the times with learned and with fixed knots, by method, network and size."""
     rows = []
     for method in in_order(pairs["method"].unique()):
         for (network, size), part in pairs[pairs["method"] == method].groupby(["network", "size"]):
             by_fold = (part["per_epoch"] / part["per_epoch_fixed"]).dropna()
             ends = [by_fold.median(), by_fold.min(), by_fold.max()] if len(by_fold) else [None] * 3
-            rows.append([
-                Cell(method), Cell(str(part["fixed"].iloc[0])), Cell(str(network)),
-                Cell(value=float(str(size)), digits=0), Cell(value=float(part["seconds"].sum()), digits=1),
-                Cell(value=float(part["seconds_fixed"].sum()), digits=1),
-                Cell(value=float(part["seconds"].sum() / part["seconds_fixed"].sum()), digits=2),
-                *(Cell(value=None if end is None else float(end), digits=2) for end in ends),
-            ])  # fmt: skip
+            learned, fixed = float(part["seconds"].sum()), float(part["seconds_fixed"].sum())
+            names = [method, str(part["fixed"].iloc[0]), str(network)]
+            rows.append([*map(Cell, names), *number_cells([float(str(size))], 0), *number_cells([learned, fixed], 1),
+                         *number_cells([learned / fixed, *ends], 2)])  # fmt: skip
     return Table(
         "learned_to_fixed",
         "Learned to fixed knots",
@@ -195,23 +168,23 @@ def ratio_table(pairs: pd.DataFrame) -> Table:
 
 
 def describe_ratios(pairs: pd.DataFrame) -> list[str]:
-    """Say how much longer learned knots take than fixed ones, by backbone, where both were trained."""
+    """Return sentences on the times of learned and of fixed knots, by backbone."""
     if not len(pairs):
         return [
             "The time that learned knots cost is not known: it needs networks with learned and with fixed knots, each "
             "trained alone."
         ]
-    said = []
+    sentences = []
     for network, part in pairs.groupby("network"):
         totals = part.groupby(["method", "size"], dropna=False)[["seconds", "seconds_fixed"]].sum()
         ratios = totals["seconds"] / totals["seconds_fixed"]
-        whole = f"training with learned knots takes {_span(ratios.tolist())} times as long as with the same knots fixed"
+        text = f"training with learned knots takes {_span(ratios.tolist())} times as long as with the same knots fixed"
         epochs = (part["per_epoch"] / part["per_epoch_fixed"]).dropna()
         if len(epochs):
-            whole += f", which also depends on when it stops; an epoch takes {_span(epochs.tolist())} times as long"
-            whole += f" (median {epochs.median():.2f} of {len(epochs)} pairs)"
-        said.append(f"With {network}, {whole}.")
-    return said
+            text += f", which also depends on when it stops; an epoch takes {_span(epochs.tolist())} times as long"
+            text += f" (median {epochs.median():.2f} of {len(epochs)} pairs)"
+        sentences.append(f"With {network}, {text}.")
+    return sentences
 
 
 def _span(values: Sequence[float]) -> str:
@@ -220,13 +193,13 @@ def _span(values: Sequence[float]) -> str:
 
 
 def stack_table(frame: pd.DataFrame) -> Table:
-    """Return for each backbone and size how long networks take alone and in a stack, where both are recorded."""
+    """Return the times of networks that were trained both alone and in a stack, by backbone and size."""
     both = _stacks(frame)
     rows = [
         [
             Cell(str(row["name"])), Cell("no size") if pd.isna(row["size"]) else Cell(value=row["size"], digits=0),
-            Cell(value=float(row["n"]), digits=0), Cell(value=row["alone"], digits=1),
-            Cell(value=row["stacked"], digits=1), Cell(value=row["alone"] / row["stacked"], digits=1),
+            *number_cells([row["n"]], 0),
+            *number_cells([row["alone"], row["stacked"], row["alone"] / row["stacked"]], 1),
         ]
         for row in both.to_dict("records")
     ]  # fmt: skip
@@ -240,7 +213,7 @@ def stack_table(frame: pd.DataFrame) -> Table:
 
 
 def describe_stacks(frame: pd.DataFrame) -> list[str]:
-    """Say what stacks save, where networks were trained in both ways."""
+    """Return sentences on the time that stacks save, by backbone."""
     both = _stacks(frame)
     return [
         f"In stacks, {int(part['n'].sum()):,} networks of {name} took {part['stacked'].sum():,.0f} s of training; one "

@@ -1,4 +1,4 @@
-"""The report: tables, figures and one HTML page from records, and the reading of records from a folder."""
+"""The report: tables, figures and one HTML page from the records in a folder."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -12,72 +12,29 @@ from markupsafe import Markup
 
 from knotwork._checks import argument_error
 from knotwork._files import write_atomically
+from knotwork.report import _costs, _figures, _tables, _traces, _words
 from knotwork.report._advice import BUDGETS, advice_table, advise
-from knotwork.report._aggregate import TASKS, Part, RankTable, sizes_of, split_records, summarise_folds, wide_blocks
-from knotwork.report._costs import (
-    complexity_table,
-    describe_ratios,
-    describe_stacks,
-    overhead_table,
-    ratio_table,
-    ratios_of,
-    stack_table,
-    time_table,
-)
+from knotwork.report._aggregate import TASKS, Part, RankTable, split_records, summarise_folds, wide_blocks
 from knotwork.report._page import Content, Picture, ReportFiles, Section, page_template
-from knotwork.report._pictures import (
-    cd_picture,
-    cost_picture,
-    grid_picture,
-    heatmap_picture,
-    score_picture,
-    size_picture,
-    time_picture,
-)
 from knotwork.report._style import DARK, LIGHT
-from knotwork.report._tables import (
-    Table,
-    average_rank_table,
-    browse_table,
-    dataset_table,
-    detail_table,
-    grid_table,
-    win_table,
-)
-from knotwork.report._traces import (
-    Traces,
-    describe_knots,
-    fit_picture,
-    knot_pictures,
-    learning_picture,
-    load_traces,
-    scatter_picture,
-)
-from knotwork.report._words import (
-    checksum_table,
-    describe_gaps,
-    describe_grids,
-    describe_ranks,
-    describe_records,
-    list_failures,
-    list_sources,
-)
+from knotwork.report._tables import Table
+from knotwork.report._traces import Traces, load_traces
 from knotwork.study import load_results
 from knotwork.study._records import read_manifests
 
 __all__ = ["load_plans", "load_records", "make_report", "report_folder"]
 
 _MOST_GRIDS = 4
-"""Data sets with many sizes that the page shows; all of them are written to tables."""
+"""Largest number of data sets with many sizes on the page; all of them are written to tables."""
 
-_NO_RANKS = "There are no ranks to show; the summary says why."
+_NO_RANKS = "There are no ranks; the summary gives the reason."
 
 SectionMaker = Callable[[Sequence[Part]], Section | None]
-"""Makes a further section of a report from its parts; None leaves it out."""
+"""Returns a further section of a report from its parts, or None."""
 
 
 def load_records(folder: Path) -> pd.DataFrame:
-    """Read the records of a study, and to which plans each belongs.
+    """Read the records of a study with the plans of each.
 
     Parameters
     ----------
@@ -89,7 +46,7 @@ def load_records(folder: Path) -> pd.DataFrame:
     -------
     DataFrame
         One row per trained network and plan: a network that belongs to two plans has two rows, with the name of each
-        plan in the column `plan`. Of plans of the same name the latest counts. If the folder does not name its plans,
+        plan in the column `plan`. Of plans with the same name the latest is used. If the folder has no list of plans,
         each network has one row, with the plan that it was trained for.
     """
     if not any((Path(folder) / "records").glob("*.parquet")):
@@ -103,7 +60,7 @@ def load_records(folder: Path) -> pd.DataFrame:
 
 
 def load_plans(folder: Path) -> dict[str, Any] | None:
-    """Read the plans that a study wrote into ``folder/plans``, without the lists of networks; None if there is none.
+    """Read the plans of a study in ``folder/plans``, without the lists of networks; None if there is none.
 
     Parameters
     ----------
@@ -127,7 +84,7 @@ def report_folder(folder: Path, out: Path, *, sections: Sequence[SectionMaker] =
     out : Path
         The page to write.
     sections : sequence of callable, default=()
-        Makers of further sections, as in `make_report`.
+        Functions that return further sections, as in `make_report`.
 
     Returns
     -------
@@ -148,9 +105,9 @@ def make_report(
 ) -> Path:
     """Write tables, figures and a page that shows them, from records alone.
 
-    If methods, folds, a task or times are missing, the report is made all the same, and says what it could not
-    compute. Only an empty frame, or one without the columns that identify a network, is refused. Records of several
-    plans are shown in parts; only those of the largest benchmark are ranked in the main sections.
+    If methods, folds, a task or times are missing, the report lists the results that cannot be computed. Only an empty
+    frame, or one without the columns that identify a network, is an error. Records of several plans are shown in parts;
+    only those of the largest benchmark are ranked in the main sections.
 
     Parameters
     ----------
@@ -159,12 +116,12 @@ def make_report(
     out : Path
         The page to write; ``tables/`` and ``figures/`` are written beside it.
     plan : mapping, optional
-        The plan of the study, shown as it is.
+        The plan of the study, shown unchanged.
     traces : Traces, optional
         Histories, paths of knots and fitted curves, as from `load_traces`.
     sections : sequence of callable, default=()
-        Makers of further sections. Each is called with the parts of the report, a list of `Part`, the largest
-        benchmark first, and returns a `Section`, or None if it has nothing to show.
+        Functions that return further sections. Each is called with the parts of the report, a list of `Part`, the
+        largest benchmark first, and returns a `Section`, or None if it has nothing to show.
 
     Returns
     -------
@@ -191,17 +148,17 @@ def make_report(
     further = [section for make in sections if (section := make(parts)) is not None]
     files = ReportFiles(out.parent)
     page = page_template("report.html.j2").render(
-        numbers=describe_records(frame),
+        numbers=_words.describe_records(frame),
         summary=files.section(_summary(main, [part for part in parts if part.kind == "grid"])),
         sections=[
             *_sections(parts, out.parent, traces),
-            *(files.section(replace(each, name=each.name or each.title)) for each in further),
+            *(files.section(replace(section, name=section.name or section.title)) for section in further),
         ],
         provenance={
-            "sources": list_sources(frame),
+            "sources": _words.list_sources(frame),
             "plan": None if plan is None else json.dumps(plan, indent=2, default=str, ensure_ascii=False),
-            "checksums": files.table(checksum_table(frame)),
-            "failures": list_failures(frame),
+            "checksums": files.table(_words.checksum_table(frame)),
+            "failures": _words.list_failures(frame),
         },
         budgets=None if main is None else BUDGETS,
         light=LIGHT,
@@ -213,7 +170,7 @@ def make_report(
 
 
 def _once(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return the rows of all parts, a network that several plans share only once."""
+    """Return the rows of all parts without the duplicates of networks that several plans share."""
     frame = pd.concat(frames, ignore_index=True)
     return frame[frame["key"].isna() | ~frame["key"].duplicated()].reset_index(drop=True)
 
@@ -225,14 +182,14 @@ def _summary(main: Part | None, grids: Sequence[Part]) -> Section:
         content.append("No plan here compares methods over data sets, so nothing is ranked.")
     else:
         content += _results(main)
-    content += [("findings", describe_grids(part.summary, wide_blocks(part.summary))) for part in grids]
+    content += [("findings", _words.describe_grids(part.summary, wide_blocks(part.summary))) for part in grids]
     return Section("Summary", content)
 
 
 def _results(part: Part) -> list[Content]:
-    """Return what is missing in a benchmark, and the results of its tests."""
-    gaps = describe_gaps(part.tables, part.frame)
-    return [("gaps", gaps), ("findings", [describe_ranks(table) for table in part.tables])]
+    """Return the gaps of a benchmark, and the results of its tests."""
+    gaps = _words.describe_gaps(part.tables, part.frame)
+    return [("gaps", gaps), ("findings", [_words.describe_ranks(table) for table in part.tables])]
 
 
 def _sections(parts: Sequence[Part], folder: Path, traces: Traces | None) -> list[dict[str, Any]]:
@@ -240,7 +197,7 @@ def _sections(parts: Sequence[Part], folder: Path, traces: Traces | None) -> lis
     benchmarks, grids, times, traced = (
         [part for part in parts if part.kind == kind] for kind in ("benchmark", "grid", "times", "traces")
     )
-    made = [
+    sections = [
         ("", section)
         for part in benchmarks[:1]
         for section in (
@@ -248,13 +205,13 @@ def _sections(parts: Sequence[Part], folder: Path, traces: Traces | None) -> lis
             _cost_section(part, traces, times),
         )
     ]  # fmt: skip
-    made += [("", _grid_section(part, f"grid-{i}")) for i, part in enumerate(grids, 1)]
-    made += [(f"{part.title}_", _time_section(part, f"times-{i}")) for i, part in enumerate(times, 1)]
+    sections += [("", _grid_section(part, f"grid-{i}")) for i, part in enumerate(grids, 1)]
+    sections += [(f"{part.title}_", _time_section(part, f"times-{i}")) for i, part in enumerate(times, 1)]
     if traces is not None:
-        made += [("", _trace_section(part, traces, f"traces-{i}")) for i, part in enumerate(traced, 1)]
-    made += [(f"{part.title}_", _extra_section(part, f"extra-{i}")) for i, part in enumerate(benchmarks[1:], 1)]
-    # Tables of several parts have the same names, so the files of all but the main parts begin with their plans.
-    return [ReportFiles(folder, prefix).section(section) for prefix, section in made]
+        sections += [("", _trace_section(part, traces, f"traces-{i}")) for i, part in enumerate(traced, 1)]
+    sections += [(f"{part.title}_", _extra_section(part, f"extra-{i}")) for i, part in enumerate(benchmarks[1:], 1)]
+    # Tables of several parts have the same names: files of other than the main parts have their plans as a prefix.
+    return [ReportFiles(folder, prefix).section(section) for prefix, section in sections]
 
 
 def _rank_section(part: Part) -> Section:
@@ -268,28 +225,28 @@ def _rank_section(part: Part) -> Section:
 
 
 def _task_ranks(part: Part, *, named: bool = False) -> list[Section]:
-    """Return for each task with ranks the diagrams of all sizes, and beside them the average ranks."""
+    """Return the diagrams of all sizes with the average ranks beside them, for each task with ranks."""
     sections: list[Section] = []
     for task, tables in _ranked(part).items():
         left: list[Content] = []
         for table in tables:
-            left.append(cd_picture(table) if table.has_tests else f"{table.label}: {table.why_not}")
+            left.append(_figures.cd_picture(table) if table.has_tests else f"{table.label}: {table.why_not}")
             title = f"Ranks in detail and wins, {table.label.lower()}"
-            left.append(Section(title, [detail_table(table), win_table(table)], folded=True))
+            left.append(Section(title, [_tables.detail_table(table), _tables.win_table(table)], folded=True))
         layout = "ranks" if any(table.has_tests for table in tables) else "plain"
-        columns = ("columns", (layout, left, [average_rank_table(tables)]))
+        columns = ("columns", (layout, left, [_tables.average_rank_table(tables)]))
         sections.append(Section(task.capitalize(), [columns], name=f"ranks-{task}" if named else ""))
     return sections
 
 
 def _ranked(part: Part) -> dict[str, list[RankTable]]:
-    """Return the tables that have ranks by task; tasks without any are left out."""
+    """Return the tables with ranks by task, without tasks that have none."""
     by_task = {task: [table for table in part.tables if table.task == task and table.has_ranks] for task in TASKS}
     return {task: tables for task, tables in by_task.items() if tables}
 
 
 def _heatmaps(part: Part, task: str) -> list[Picture]:
-    pictures = (heatmap_picture(part.summary, task, of=of) for of in ("rank", "score"))
+    pictures = (_figures.heatmap_picture(part.summary, task, of=of) for of in ("rank", "score"))
     return [picture for picture in pictures if picture is not None]
 
 
@@ -305,8 +262,8 @@ def _backbone_section(part: Part) -> Section:
 
 
 def _size_section(part: Part) -> Section:
-    """Return average ranks by size, and scores by size where a data set has many sizes."""
-    curves = [size_picture([table for table in part.tables if table.task == task]) for task in TASKS]
+    """Return average ranks by size, and scores by size of data sets with many sizes."""
+    curves = [_figures.size_picture([table for table in part.tables if table.task == task]) for task in TASKS]
     grids, files = _grids(part.summary)
     content = [picture for picture in curves if picture is not None] + grids
     lacking = "There are no curves to show: they need two sizes, each with tests."
@@ -314,13 +271,13 @@ def _size_section(part: Part) -> Section:
 
 
 def _grids(summary: pd.DataFrame) -> tuple[list[Content], list[Table]]:
-    """Return scores by size of the data sets and networks with many sizes, and the tables that are not shown."""
+    """Return scores by size of the data sets and networks with many sizes, and the tables that are only written."""
     content: list[Content] = []
     tables = []
     for dataset, network in wide_blocks(summary):
-        table = grid_table(summary, dataset, network=network)
+        table = _tables.grid_table(summary, dataset, network=network)
         if len(content) < 2 * _MOST_GRIDS:
-            content += [grid_picture(summary, dataset, network=network), _folded(table)]
+            content += [_figures.grid_picture(summary, dataset, network=network), _folded(table)]
         else:
             tables.append(table)
     if tables:
@@ -333,45 +290,42 @@ def _folded(table: Table, title: str = "") -> Section:
 
 
 def _score_section(part: Part) -> Section:
-    """Return the scores, to sort and filter."""
-    table = browse_table(part.summary)
-    content = [score_picture(part.summary), ("browse", table)]
+    """Return the table of scores, which readers can sort and filter."""
+    table = _tables.browse_table(part.summary)
+    content = [_figures.score_picture(part.summary), ("browse", table)]
     return Section("By data set", content, name="scores", files=[table, *_score_tables(part)])
 
 
 def _score_tables(part: Part) -> list[Table]:
-    """Return the scores of each task and size, which are written to files only."""
-    summary = part.summary
-    return [
-        dataset_table(summary, task, size=size)
-        for task in TASKS
-        for size in sizes_of(summary[summary["task"] == task])
-    ]  # fmt: skip
+    """Return the scores of each task and size, which are only written to files."""
+    return [_tables.dataset_table(part.summary, table.task, size=table.size) for table in part.tables]
 
 
 def _cost_section(part: Part, traces: Traces | None, times: Sequence[Part]) -> Section:
     """Return cost against quality, learning curves, times, and parameters."""
     stacked = part.frame["together"].astype(object).eq(True)
-    costs = [cost_picture(part.summary, table) for table in part.tables if table.has_ranks]
+    costs = [_figures.cost_picture(part.summary, table) for table in part.tables if table.has_ranks]
     costs = [picture for picture in costs if picture is not None]
-    learning = [] if traces is None else [learning_picture(part.frame, traces.histories, task) for task in TASKS]
-    picture, overhead = time_picture(part.summary), overhead_table(part.summary)
-    times_table = _folded(time_table(part.summary), "Training times as a table")
+    learning = (
+        [] if traces is None else [_traces.learning_picture(part.frame, traces.histories, task) for task in TASKS]
+    )
+    picture, overhead = _figures.time_picture(part.summary), _costs.overhead_table(part.summary)
+    times_table = _folded(_costs.time_table(part.summary), "Training times as a table")
     content: list[Content] = [
-        *([] if stacked.all() else describe_ratios(ratios_of(part.frame))),
+        *([] if stacked.all() else _costs.describe_ratios(_costs.ratios_of(part.frame))),
         ("html", _stack_note(times)) if stacked.any() else None,
         Section("", costs) if costs else
         "Cost against quality needs ranks and recorded times; these records do not have both.",
         *learning,
         *([picture, times_table] if picture else ["No times are recorded."]),
         _folded(overhead) if overhead.rows else None,
-        _folded(complexity_table(), "Order of the work per batch, by formula"),
+        _folded(_costs.complexity_table(), "Order of the work per batch, by formula"),
     ]  # fmt: skip
     return Section("Cost and quality", content, name="costs")
 
 
 def _stack_note(times: Sequence[Part]) -> Markup:
-    """Say how the times of stacks are to be read, with a link to those of networks that were trained alone."""
+    """Return a note on the times of stacks, with a link to those of networks that were trained alone."""
     note = Markup(
         "<p>Networks were trained in stacks, whose members share the time in equal parts: seconds differ between "
         "methods by the epochs they took and by the fitting of knots, not by the cost of an epoch of each.{}</p>"
@@ -383,46 +337,46 @@ def _stack_note(times: Sequence[Part]) -> Markup:
 def _grid_section(part: Part, name: str) -> Section:
     """Return one data set with many sizes: its curves and its table."""
     content, files = _grids(part.summary)
-    return Section(f"Sizes: {part.title}", [scatter_picture(part.frame), *content], name=name, files=files)
+    return Section(f"Sizes: {part.title}", [_traces.scatter_picture(part.frame), *content], name=name, files=files)
 
 
 def _trace_section(part: Part, traces: Traces, name: str) -> Section:
-    """Return the networks whose fitted curves or paths of knots were kept."""
+    """Return the networks with stored fitted curves or paths of knots."""
     content = [
-        *describe_knots(part.frame, traces.knots),
-        fit_picture(part.frame, traces.curves),
-        *knot_pictures(part.frame, traces.knots),
-        _folded(browse_table(part.summary)),
+        *_traces.describe_knots(part.frame, traces.knots),
+        _traces.fit_picture(part.frame, traces.curves),
+        *_traces.knot_pictures(part.frame, traces.knots),
+        _folded(_tables.browse_table(part.summary)),
     ]
     return Section(f"Traces: {part.title}", content, name=name, files=_score_tables(part))
 
 
 def _time_section(part: Part, name: str) -> Section:
     """Return the networks that were trained alone to measure times, and the same ones in stacks."""
-    pairs = ratios_of(part.frame)
+    pairs = _costs.ratios_of(part.frame)
     alone = part.frame[part.frame["together"].astype(object).ne(True)]
-    tables = [table for table in (ratio_table(pairs), stack_table(part.frame)) if table.rows]
-    overhead = overhead_table(part.summary)
+    tables = [table for table in (_costs.ratio_table(pairs), _costs.stack_table(part.frame)) if table.rows]
+    overhead = _costs.overhead_table(part.summary)
     content = [
         f"On {', '.join(sorted(part.frame['dataset'].unique()))}.",
-        *describe_ratios(pairs),
-        *describe_stacks(part.frame),
-        time_picture(summarise_folds(alone)) or "No times are recorded.",
+        *_costs.describe_ratios(pairs),
+        *_costs.describe_stacks(part.frame),
+        _figures.time_picture(summarise_folds(alone)) or "No times are recorded.",
         *tables,
         _folded(overhead) if overhead.rows else None,
-        _folded(time_table(part.summary), "Training times as a table"),
-        _folded(browse_table(part.summary)),
+        _folded(_costs.time_table(part.summary), "Training times as a table"),
+        _folded(_tables.browse_table(part.summary)),
     ]
     return Section(f"Times: {part.title}", content, name=name, files=_score_tables(part))
 
 
 def _extra_section(part: Part, name: str) -> Section:
-    """Return a benchmark beside the main one, in short: results, ranks, and all scores."""
+    """Return results, ranks and scores of a benchmark other than the main one."""
     content = [
         f"{len(part.frame):,} networks that are not part of the ranks above.",
         *_results(part),
         *_task_ranks(part),
-        _folded(browse_table(part.summary)),
+        _folded(_tables.browse_table(part.summary)),
     ]
     heatmaps = [picture for task in _ranked(part) for picture in _heatmaps(part, task)]
     return Section(f"Plan: {part.title}", content, name=name, files=[*_score_tables(part), *heatmaps])

@@ -1,11 +1,12 @@
-"""Figures from arrays: heatmaps, dots of scores, curves by size and epoch, paths of knots, costs, pairs of ranks."""
+"""Figures of a report: drawn from arrays, and from records with captions, descriptions and tooltips."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
@@ -16,24 +17,25 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from knotwork._checks import argument_error
 from knotwork.encoders import METHOD_TABLE
-from knotwork.report._style import LIGHT, clean_axes, method_colour, method_marker, settle_layout
-from knotwork.report._tables import MISSING
+from knotwork.report._aggregate import SCORES, RankTable, file_name, in_order, name_size, rank_table, sizes_of
+from knotwork.report._cd_diagram import draw_cd_diagram
+from knotwork.report._page import Picture
+from knotwork.report._style import (
+    LIGHT,
+    clean_axes,
+    method_colour,
+    method_marker,
+    new_figure,
+    new_panels,
+    settle_layout,
+)
+from knotwork.report._tables import MISSING, grid_name
 
-__all__ = [
-    "LearningCurve",
-    "RankPair",
-    "ScorePanel",
-    "SizeCurve",
-    "draw_agreement",
-    "draw_cost_quality",
-    "draw_heatmap",
-    "draw_knot_trajectories",
-    "draw_learning_curves",
-    "draw_score_dots",
-    "draw_size_curves",
-    "draw_training_times",
-    "pareto_front",
-]
+__all__ = ["LearningCurve", "RankPair", "ScorePanel", "SizeCurve", "cd_picture", "cost_picture",
+           "draw_agreement", "draw_cost_quality", "draw_heatmap", "draw_knot_trajectories",
+           "draw_learning_curves", "draw_score_dots", "draw_size_curves", "draw_training_times",
+           "grid_picture", "heatmap_picture", "pareto_front", "score_picture", "size_picture",
+           "time_picture"]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 Box = tuple[float, float, float, float]
@@ -41,38 +43,34 @@ Box = tuple[float, float, float, float]
 _CELL = 0.62, 0.34
 """Width and height of a cell of a heatmap, in inches."""
 
+_MOST_PANELS = 6
+"""Largest number of panels of scores; with more, a table is easier to read."""
+
 _STYLES: dict[str, Literal["--", ":", "-."]] = {"Std": "--", "MinMax": ":", "PLE-Adaptive": "-."}
-"""Lines of methods without a size, or whose size is not chosen."""
+"""Line styles of methods without a size, or whose size is not chosen."""
 
 _SHIFTS = [(dx, dy) for dy in (0, 8, -8, 15, -15, 22, -22) for dx in (6, -6)]
-"""Places of a name beside its point, in points, the preferred ones first."""
-
-
-def _figure(width: float, height: float) -> Figure:
-    return Figure(figsize=(width, height), layout="constrained", facecolor=LIGHT.background)
-
-
-def _panels(
-    n: int, margins: tuple[float, float], *, size: tuple[float, float], share: bool = False
-) -> tuple[Figure, Any]:
-    """Return a figure and its `n` axes, at most three in a row.
-
-    `size` is the width and height of a panel in inches, `margins` those of what lies around all of them.
-    """
-    n_columns = min(3, n)
-    n_rows = -(-n // n_columns)
-    figure = _figure(margins[0] + size[0] * n_columns, margins[1] + size[1] * n_rows)
-    grid = figure.subplots(n_rows, n_columns, squeeze=False, sharex=share, sharey=share).flat
-    for axes in grid:
-        clean_axes(axes, LIGHT)
-    for place in range(n, len(grid)):
-        grid[place].set_visible(False)
-        grid[place - n_columns].tick_params(labelbottom=True)
-    return figure, grid[:n]
+"""Offsets of a name from its point, in points, the preferred ones first."""
 
 
 def _title(axes: Axes, text: str) -> None:
     axes.set_title(text, fontsize=9.5, loc="left", color=LIGHT.ink)
+
+
+def cd_picture(table: RankTable) -> Picture:
+    """Return the critical difference diagram of a table with tests."""
+    figure = draw_cd_diagram(table.methods, table.ranks, table.cd, title=table.label).get_figure(root=True)
+    order = table.order
+    ranks = _listed([table.methods[i] for i in order], [float(table.ranks[i]) for i in order])
+    bars = ""
+    if not table.rejects:
+        bars = " Friedman's test does not reject that all methods are alike, so gaps between bars mean nothing."
+    return Picture(
+        file_name("cd", table.task, table.size),
+        figure,  # type: ignore[arg-type]
+        f"{table.label}: average ranks over {len(table.blocks)} blocks.{bars}",
+        f"Critical difference diagram, {table.label}. Critical difference {table.cd:.2f}. Average ranks: {ranks}.",
+    )
 
 
 def draw_heatmap(
@@ -84,17 +82,11 @@ def draw_heatmap(
     digits: int = 1,
     groups: Sequence[str] | None = None,
 ) -> Figure:
-    """Draw a table of numbers as coloured cells, good ones dark blue, with the number in each, the best of a row bold.
+    """Draw a table of numbers as coloured cells, the best dark blue, with the numbers, the best of a row in bold.
 
-    A missing number is a blank cell with a dash. If all numbers are equal, all cells have the same colour. Each cell
-    has the group id ``cell-ROW-COLUMN``.
-
-    Parameters
-    ----------
-    values : array-like of shape (n_rows, n_columns)
-        Numbers, NaN where there is none.
-    groups : sequence of str, optional
-        A heading for each row; consecutive rows with the same heading stand under it once.
+    Missing numbers are NaN and shown as blank cells with a dash. If all numbers are equal, all cells have the same
+    colour. `groups` has a heading for each row, written once above consecutive rows. Cells have the group id
+    ``cell-ROW-COLUMN``.
     """
     table = np.asarray(values, dtype=float)
     places, heads, height = _places(list(groups or [""] * len(rows)))
@@ -152,15 +144,56 @@ def _colour(share: float) -> str:
 
 
 def _ink(fill: str) -> str:
-    """Return black or white, whichever can be read on `fill`."""
+    """Return black or white, whichever is readable on `fill`."""
     channels = np.array(to_rgb(fill))
+    # Relative luminance as defined by WCAG; 0.18 is where black and white have the same contrast.
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
     return "#000000" if linear @ [0.2126, 0.7152, 0.0722] > 0.18 else "#fefefe"
 
 
+def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Picture | None:
+    """Return the heatmap of average ranks or mean scores (`of`) by backbone, size and method; None for a single row."""
+    part, metric = summary[summary["task"] == task], SCORES[task]
+    tables = [
+        (network, table)
+        for size in sizes_of(part)
+        for network in sorted(part["network"].unique())
+        if (table := rank_table(summary, task, size=size, network=network)).has_ranks
+    ]
+    if len(tables) < 2:
+        return None
+    what, digits = ("average rank", 1) if of == "rank" else (f"mean {metric.label}", 3)
+    lower = of == "rank" or metric.lower_is_better
+    methods = in_order([method for _, table in tables for method in table.methods])
+    values = np.full((len(tables), len(methods)), np.nan)
+    titles: dict[str, str] = {}
+    for i, (network, table) in enumerate(tables):
+        shown = table.ranks if of == "rank" else table.scores.mean(axis=0)
+        for method, value in zip(table.methods, shown.tolist(), strict=True):
+            j = methods.index(method)
+            values[i, j] = value
+            exact = f"{value:.2f}" if of == "rank" else f"{value:.4f}"
+            text = f"{method}, {network}, {table.label}: {what} {exact} over {len(table.blocks)} data sets"
+            titles |= {f"cell-{i}-{j}": text, f"cell-{i}-{j}-text": text}
+    groups = ["" if table.size is None else f"size {table.size}" for _, table in tables]
+    uneven = len({len(table.blocks) for _, table in tables}) > 1
+    rows = [f"{network} ({len(table.blocks)})" if uneven else network for network, table in tables]
+    figure = draw_heatmap(values, rows, columns=methods, lower_is_better=lower, digits=digits, groups=groups)
+    best = [f"{network}, {table.label}: {methods[int((np.nanargmin if lower else np.nanargmax)(values[i]))]}"
+            for i, (network, table) in enumerate(tables)]  # fmt: skip
+    direction = "lower is better" if lower else "higher is better"
+    return Picture(
+        f"heatmap_{task}" if of == "rank" else f"heatmap_scores_{task}", figure,
+        f"{task.capitalize()}: {what} over data sets, within backbone and size ({direction}); the best of each row in "
+        "bold."
+        + (" In brackets: number of data sets; rows with different data sets are not comparable." if uneven else ""),
+        f"Heatmap of {what}, {task}, backbone and size against method. Best of each row: {'; '.join(best)}.", titles,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class ScorePanel:
-    """Mean scores of methods on the data set `title`, with standard deviations; `label` names the score."""
+    """Mean scores of methods with standard deviations, on the data set in `title`; `label` is the name of the score."""
 
     title: str
     label: str
@@ -181,7 +214,7 @@ def draw_score_dots(panels: Sequence[ScorePanel]) -> Figure:
     Dots have the group id ``dot``.
     """
     height = 0.9 + 0.2 * max(len(panel.methods) for panel in panels)
-    figure, grid = _panels(len(panels), (0.4, 0.0), size=(3.3, height))
+    figure, grid = new_panels(len(panels), (0.4, 0.0), size=(3.3, height))
     for axes, panel in zip(grid, panels, strict=True):
         axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
         for place, (method, mean, sd) in enumerate(zip(panel.methods, panel.mean, panel.sd, strict=True)):
@@ -197,18 +230,34 @@ def draw_score_dots(panels: Sequence[ScorePanel]) -> Figure:
     return figure
 
 
+def score_picture(summary: pd.DataFrame) -> Picture | None:
+    """Return the scores of each data set, network and size with standard deviations; None for too many panels."""
+    part = summary[summary["n"] > 0]
+    panels = []
+    for task, metric in SCORES.items():
+        for (dataset, network), block in part[part["task"] == task].groupby(["dataset", "network"]):
+            for size in sizes_of(block):
+                rows = block[block["size"].isna() | (block["size"] == size)].drop_duplicates("method", keep="last")
+                rows = rows.set_index("method").loc[in_order(rows["method"])]
+                title = f"{dataset}, {network}{_of_size(size)}"
+                mean, sd = rows["mean"].to_numpy(dtype=float), rows["sd"].fillna(0).to_numpy(dtype=float)
+                panels.append(ScorePanel(title, metric.label, list(rows.index), mean, sd, metric.lower_is_better))
+    if not 0 < len(panels) <= _MOST_PANELS:
+        return None
+    best = [f"{panel.title}: best mean {panel.label} {panel.methods[panel.best]}, {panel.mean[panel.best]:.4f}"
+            for panel in panels]  # fmt: skip
+    return Picture(
+        "score_dots", draw_score_dots(panels),
+        "Mean over folds and one standard deviation; the best mean is filled.",
+        f"Scores by data set. {'; '.join(best)}.",
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class SizeCurve:
-    """A method's quality by size, or at no size.
+    """Quality of a method by size, with a band from `low` to `high`.
 
-    Parameters
-    ----------
-    method : str
-        Its name.
-    sizes : ndarray of shape (n,)
-        Sizes in order; empty for a method without sizes, which is a level line.
-    mean, low, high : ndarray of shape (n,), or (1,) without sizes
-        Its quality, and both ends of the band.
+    A method without sizes has an empty `sizes` and one value in the other arrays, and is drawn as a horizontal line.
     """
 
     method: str
@@ -219,14 +268,14 @@ class SizeCurve:
 
 
 def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str) -> Figure:
-    """Draw quality against size with bands, a panel for each placement; PLE and level lines are in every panel."""
+    """Draw quality against size with bands, a panel per placement; PLE and horizontal lines are in every panel."""
     everywhere = [curve for curve in curves if _is_level(curve) or "-" not in curve.method]
     panels: dict[str, list[SizeCurve]] = {}
     for curve in curves:
         if curve not in everywhere:
             panels.setdefault(_knots(curve.method), []).append(curve)
     names = list(panels) or [""]
-    figure, grid = _panels(len(names), (0.6, 0.3), size=(3.1, 2.7), share=True)
+    figure, grid = new_panels(len(names), (0.6, 0.3), size=(3.1, 2.7), share=True)
     for axes, name in zip(grid, names, strict=True):
         axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
         _title(axes, f"knots: {name}" if name else "")
@@ -239,12 +288,12 @@ def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str) -> Figure:
 
 
 def _knots(method: str) -> str:
-    """Return how a method places its knots; of a method that is not registered here, the end of its name."""
+    """Return the label of a method's knots; for an unregistered method, the end of its name."""
     return METHOD_TABLE[method].knots_label if method in METHOD_TABLE else method.partition("-")[2]
 
 
 def _legend(figure: Figure, curves: "Sequence[SizeCurve | LearningCurve]") -> None:
-    """Name families, and by themselves the methods without a chosen size, above the panels."""
+    """Add a legend of families, and of methods whose size is not chosen, above the panels."""
     methods = [curve.method for curve in curves]
     handles = {method if method in _STYLES else method.partition("-")[0]: _line(method) for method in methods}
     figure.legend(handles.values(), handles.keys(), loc="outside upper right", ncols=len(handles), fontsize=8.5,
@@ -252,12 +301,12 @@ def _legend(figure: Figure, curves: "Sequence[SizeCurve | LearningCurve]") -> No
 
 
 def _is_level(curve: SizeCurve) -> bool:
-    """Return whether the size of a method is not chosen, so that every panel shows it."""
+    """Return whether the size of a method is not chosen, so that it belongs to every panel."""
     return curve.method in _STYLES or len(curve.sizes) == 0
 
 
 def _line(method: str) -> Line2D:
-    """Return a line as methods of this family have it."""
+    """Return a line in the colour and style of a method."""
     line = Line2D([], [], color=method_colour(method, LIGHT), linewidth=1.6)
     line.set_linestyle(_STYLES.get(method, "-"))
     return line
@@ -275,9 +324,55 @@ def _draw_curve(axes: Axes, curve: SizeCurve) -> None:
     axes.set_xticks(curve.sizes if len(curve.sizes) <= 6 else curve.sizes[1::2])
 
 
+def size_picture(tables: Sequence[RankTable]) -> Picture | None:
+    """Return average ranks by size with bootstrap bands, from the tables of one task; None for a single size."""
+    tables = [table for table in tables if table.has_tests and table.size is not None]
+    if len(tables) < 2:
+        return None
+    curves = []
+    for method in in_order([method for table in tables for method in table.methods]):
+        places = [(table, table.methods.index(method)) for table in tables if method in table.methods]
+        sizes = np.array([float(table.size or 0) for table, _ in places])
+        mean, low, high = np.array(
+            [[values[i] for values in (table.ranks, table.intervals.low, table.intervals.high)] for table, i in places]
+        ).T
+        curves.append(SizeCurve(method, sizes, mean, low, high))
+    figure = draw_size_curves(curves, ylabel="average rank (lower is better)")
+    task = tables[0].task
+    words = "; ".join(f"{c.method}: " + _listed([f"{s:.0f}" for s in c.sizes], c.mean.tolist()) for c in curves)
+    return Picture(
+        f"sizes_{task}", figure,
+        f"{task.capitalize()}: average rank by size, with bootstrap intervals of 95 %. Ranks compare methods of one "
+        "size; a method whose scores stay the same changes its rank when others improve.",
+        f"Average rank by size, {task}. {words}.",
+    )  # fmt: skip
+
+
+def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Picture | None:
+    """Return the scores of one data set and network by size, with bands of one standard deviation."""
+    part = summary[(summary["dataset"] == dataset) & (summary["network"] == network) & summary["complete"]]
+    curves = []
+    for method in in_order(part["method"].unique()):
+        rows = part[part["method"] == method].sort_values("size")
+        mean, sd = rows["mean"].to_numpy(), rows["sd"].fillna(0).to_numpy()
+        curves.append(SizeCurve(method, rows["size"].dropna().to_numpy(), mean, mean - sd, mean + sd))
+    if not any(len(curve.sizes) > 1 for curve in curves):
+        return None
+    metric = SCORES[str(part["task"].iloc[0])]
+    best = part.sort_values("mean", ascending=metric.lower_is_better).iloc[0]
+    size = "" if np.isnan(best["size"]) else f" at size {best['size']:.0f}"
+    return Picture(
+        grid_name(dataset, network),
+        draw_size_curves(curves, ylabel=f"{metric.label} ({metric.direction})"),
+        f"{dataset}, {network}: {metric.label} by size, mean and one standard deviation over folds and seeds. "
+        f"Best mean: {best['method']}{size}, {best['mean']:.4f}.",
+        f"{metric.label} by size on {dataset} with {network}. Best: {best['method']}{size}, {best['mean']:.4f}.",
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class LearningCurve:
-    """Training loss and validation score of a network by epoch, and the epoch, from 1, whose weights were kept."""
+    """Training loss and validation score of a network by epoch, and its best epoch, counted from 1."""
 
     method: str
     loss: Floats
@@ -286,8 +381,8 @@ class LearningCurve:
 
 
 def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str) -> Figure:
-    """Draw losses and validation scores of networks by epoch, each until it stopped, and mark the best epoch."""
-    figure = _figure(9.6, 3.7)
+    """Draw losses and validation scores of networks by epoch, with a mark at the best epoch."""
+    figure = new_figure(9.6, 3.7)
     left, right = figure.subplots(1, 2)
     for axes, name in ((left, "training loss"), (right, ylabel)):
         clean_axes(axes, LIGHT)
@@ -310,11 +405,11 @@ def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str) -> Fig
 
 
 def draw_knot_trajectories(knots: Mapping[str, Floats], *, warm_up: int = 0) -> Figure:
-    """Draw the knots of one feature by epoch, arrays of shape (n_epochs, n_knots), a panel for each setting.
+    """Draw the knots of one feature by epoch, arrays of shape (n_epochs, n_knots), a panel per setting.
 
-    The first `warm_up` epochs, in which knots stay fixed, are shaded.
+    The first `warm_up` epochs, in which knots are fixed, are shaded.
     """
-    figure = _figure(0.5 + 2.6 * len(knots), 3.0)
+    figure = new_figure(0.5 + 2.6 * len(knots), 3.0)
     grid = figure.subplots(1, len(knots), sharey=True, squeeze=False)
     for axes, (name, values) in zip(grid.flat, knots.items(), strict=True):
         clean_axes(axes, LIGHT)
@@ -332,10 +427,10 @@ def draw_training_times(
 ) -> Figure:
     """Draw times as bars: a panel per backbone, a group of bars per method, a bar per size.
 
-    `seconds` has the shape (n_panels, n_methods, n_sizes), with NaN for missing times, which leave no gap. Bars have
-    the group id ``bar-PANEL-METHOD-SIZE``.
+    `seconds` has the shape (n_panels, n_methods, n_sizes); missing times are NaN and leave no gap. Bars have the group
+    id ``bar-PANEL-METHOD-SIZE``.
     """
-    figure = _figure(9.6, 0.8 + 1.75 * len(panels))
+    figure = new_figure(9.6, 0.8 + 1.75 * len(panels))
     grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     colours = [LIGHT.grey, LIGHT.blue, LIGHT.orange, LIGHT.green, LIGHT.pink, LIGHT.red]
     colours = colours if sizes[:1] == ["no size"] else colours[1:]
@@ -345,9 +440,9 @@ def draw_training_times(
         axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
         _title(axes, panels[p])
         for m, row in enumerate(seconds[p]):
-            held = np.flatnonzero(np.isfinite(row))
-            for place, s in enumerate(held):
-                shift = (place - (len(held) - 1) / 2) * width
+            known = np.flatnonzero(np.isfinite(row))
+            for place, s in enumerate(known):
+                shift = (place - (len(known) - 1) / 2) * width
                 axes.bar(m + shift, row[s], width * 0.92, color=colours[s % len(colours)], gid=f"bar-{p}-{m}-{s}")
         axes.set_ylabel("seconds", fontsize=9)
     handles = [Patch(color=colours[s % len(colours)]) for s in range(len(sizes))]
@@ -358,8 +453,47 @@ def draw_training_times(
     return figure
 
 
+def time_picture(summary: pd.DataFrame) -> Picture | None:
+    """Return training times by backbone, method and size; None if no times are recorded."""
+    part = summary[summary["complete"] & summary["seconds"].notna()]
+    if not len(part):
+        return None
+    networks, methods = sorted(part["network"].unique()), in_order(part["method"].unique())
+    sizes = [*([None] if part["size"].isna().any() else []), *(size for size in sizes_of(part) if size is not None)]
+    seconds = np.full((len(networks), len(methods), len(sizes)), np.nan)
+    titles: dict[str, str] = {}
+    for s, size in enumerate(sizes):
+        medians = _medians(part[part["size"].isna() if size is None else part["size"] == size])
+        for (network, method), value in medians.items():
+            p, m = networks.index(network), methods.index(method)
+            seconds[p, m, s] = value
+            titles[f"bar-{p}-{m}-{s}"] = f"{method}, {network}{_of_size(size)}: {value:.1f} s"
+    names = [name_size(size) for size in sizes]
+    overall = _medians(part)
+    fastest = []
+    for network in networks:
+        value, method = min((value, method) for (name, method), value in overall.items() if name == network)
+        fastest.append(f"{network}: fastest over all sizes {method}, {value:.1f} s")
+    return Picture(
+        "times", draw_training_times(seconds, panels=networks, methods=methods, sizes=names),
+        "Seconds of preparation and training, summed over folds; median over data sets. Members of a stack share its "
+        "time in equal parts.",
+        f"Training times by backbone, method and size. {'; '.join(fastest)}.", titles,
+    )  # fmt: skip
+
+
+def _medians(part: pd.DataFrame) -> dict[tuple[str, str], float]:
+    """Return the median seconds by network and method."""
+    medians = part.groupby(["network", "method"], as_index=False)["seconds"].median()
+    return {(str(row.network), str(row.method)): float(row.seconds) for row in medians.itertuples()}
+
+
+def _of_size(size: int | None) -> str:
+    return "" if size is None else f", size {size}"
+
+
 def pareto_front(cost: npt.ArrayLike, loss: npt.ArrayLike) -> list[int]:
-    """Return the positions that no other one beats in both, by cost; low is good in both.
+    """Return the positions with no other one better in both, in the order of cost; lower is better in both.
 
     Examples
     --------
@@ -377,12 +511,12 @@ def pareto_front(cost: npt.ArrayLike, loss: npt.ArrayLike) -> list[int]:
 
 
 def draw_cost_quality(cost: npt.ArrayLike, ranks: npt.ArrayLike, *, names: Sequence[str]) -> Figure:
-    """Draw average ranks against seconds above 0, with a line through the methods that no other beats in both.
+    """Draw average ranks against positive seconds, with a line through the Pareto front.
 
     Points have the group id ``point-INDEX``.
     """
     x, y = np.asarray(cost, dtype=float), np.asarray(ranks, dtype=float)
-    figure = _figure(6.2, 3.9)
+    figure = new_figure(6.2, 3.9)
     axes = figure.subplots()
     clean_axes(axes, LIGHT)
     axes.grid(color=LIGHT.line, linewidth=0.6)
@@ -407,6 +541,27 @@ def draw_cost_quality(cost: npt.ArrayLike, ranks: npt.ArrayLike, *, names: Seque
     return figure
 
 
+def cost_picture(summary: pd.DataFrame, table: RankTable) -> Picture | None:
+    """Return average ranks against times for one task and size; None if no times are recorded."""
+    part = summary[(summary["task"] == table.task) & (summary["size"].isna() | (summary["size"] == table.size))]
+    part = part[part["complete"] & (part["seconds"] > 0)]
+    seconds = part.groupby("method")["seconds"].median()
+    known = [(method, float(seconds[method]), float(rank))
+            for method, rank in zip(table.methods, table.ranks, strict=True) if method in seconds.index]  # fmt: skip
+    if not known:
+        return None
+    names, cost, ranks = (list(values) for values in zip(*known, strict=True))
+    titles = {f"point-{i}": f"{name}: average rank {rank:.2f}, {cost_:.1f} s"
+              for i, (name, cost_, rank) in enumerate(known)}  # fmt: skip
+    return Picture(
+        file_name("cost", table.task, table.size),
+        draw_cost_quality(cost, ranks, names=[str(name) for name in names]),
+        f"{table.label}: average rank against seconds. The dashed line joins the methods that no other beats in both.",
+        f"Cost against quality, {table.label}. " + "; ".join(titles.values()) + ".",
+        titles,
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class RankPair:
     """Average ranks of the same methods in two studies.
@@ -414,11 +569,11 @@ class RankPair:
     Parameters
     ----------
     title : str
-        What is ranked.
+        Title of the panel.
     methods : list of str
-        Names.
+        Names of the methods.
     ours, theirs : ndarray of shape (n_methods,)
-        Average ranks in the one and in the other study.
+        Average ranks in the two studies.
     """
 
     title: str
@@ -442,7 +597,7 @@ def draw_agreement(pairs: Sequence[RankPair], *, ours: str, theirs: str) -> Figu
     Returns
     -------
     Figure
-        A light figure of matplotlib's, not shown and not saved.
+        A matplotlib figure with a light background, not shown and not saved.
 
     Examples
     --------
@@ -452,7 +607,7 @@ def draw_agreement(pairs: Sequence[RankPair], *, ours: str, theirs: str) -> Figu
     """
     if not pairs:
         raise argument_error("pairs", "hold at least one pair", list(pairs))
-    figure, grid = _panels(len(pairs), (0.5, 0.3), size=(3.25, 3.2))
+    figure, grid = new_panels(len(pairs), (0.5, 0.3), size=(3.25, 3.2))
     for place, (axes, pair) in enumerate(zip(grid, pairs, strict=True)):
         _draw_pair(axes, pair, place=place)
     figure.supxlabel(theirs, fontsize=9.5, color=LIGHT.ink)
@@ -476,10 +631,10 @@ def _draw_pair(axes: Axes, pair: RankPair, *, place: int) -> None:
 
 
 def _label_points(axes: Axes, names: list[str], *, points: list[tuple[float, float]], size: float = 8) -> None:
-    """Write each name beside its point, at the place where it covers the least of other names and points.
+    """Write each name beside its point, where it overlaps the fewest names and points.
 
-    The limits of the axes must be final. Names far from their points are joined to them by a thin line. Places are
-    tried in the order of the points, so that the same figure always has the same labels.
+    The limits of the axes must be final. Names far from their points are connected to them by a thin line. Positions
+    are tried in a fixed order, so that the same figure always has the same labels.
     """
     figure: Figure = axes.get_figure(root=True)  # type: ignore[assignment]
     settle_layout(figure)
@@ -508,3 +663,7 @@ def _box(x: float, y: float, *, width: float, height: float, right: bool) -> Box
 
 def _hidden(box: Box, others: list[Box]) -> int:
     return sum(box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in others)
+
+
+def _listed(names: Sequence[str], values: Sequence[float], digits: int = 2) -> str:
+    return ", ".join(f"{name} {value:.{digits}f}" for name, value in zip(names, values, strict=True))

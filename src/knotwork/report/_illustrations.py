@@ -1,4 +1,4 @@
-"""Pictures of encodings and data: the functions of an encoder, one value under every family, fits, and scatter."""
+"""Figures of encodings and data: basis functions, an encoded value, fitted curves, and scatter plots."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,17 +12,10 @@ from matplotlib.figure import Figure
 from knotwork import basis
 from knotwork._checks import argument_error
 from knotwork.encoders import make_encoder
-from knotwork.report._style import Theme, clean_axes, theme_of
+from knotwork.report._style import Theme, clean_axes, new_figure, new_panels, theme_of
 
-__all__ = [
-    "Fit",
-    "FitPanel",
-    "draw_bases",
-    "draw_encoded_value",
-    "draw_features",
-    "draw_fits",
-    "draw_scatter",
-]
+__all__ = ["Fit", "FitPanel", "draw_bases", "draw_encoded_value", "draw_features", "draw_fits",
+           "draw_scatter"]  # fmt: skip
 
 PANELS = {
     "PLE": "piecewise-linear ramps, edges at splits of a tree",
@@ -43,7 +36,7 @@ def draw_bases(values: Floats, target: Floats, *, name: str, size: int = 7, dark
     values : ndarray of shape (n,)
         A column.
     target : ndarray of shape (n,)
-        The target, which decides where trees split.
+        The target, for knots at splits of a tree.
     name : str
         Name of the column, for the axis.
     size : int, default=7
@@ -54,10 +47,10 @@ def draw_bases(values: Floats, target: Floats, *, name: str, size: int = 7, dark
     Returns
     -------
     Figure
-        A figure of matplotlib's, not shown and not saved.
+        A matplotlib figure, not shown and not saved.
     """
     theme = theme_of(dark)
-    figure = Figure(figsize=(10, 6.2), layout="constrained", facecolor=theme.background)
+    figure = new_figure(10, 6.2, theme)
     for axes, (method, title) in zip(figure.subplots(2, 2).flat, PANELS.items(), strict=True):
         encoder = make_encoder(method, size, dtype=np.float64).fit(values[:, None], target)
         _draw_feature(axes, encoder, values[:, None], feature=0, theme=theme)
@@ -83,22 +76,16 @@ def draw_features(encoder: Any, values: npt.ArrayLike, *, names: list[str], dark
     Returns
     -------
     Figure
-        A figure of matplotlib's, not shown and not saved. Lines have the group ids ``function`` and ``knot``.
+        A matplotlib figure, not shown and not saved. Lines have the group ids ``function`` and ``knot``.
     """
     table = np.asarray(values, dtype=float)
     if table.ndim != 2 or table.shape[1] != len(names):
         raise argument_error("values", f"have the shape (n, {len(names)})", table.shape)
     theme = theme_of(dark)
-    n_columns = min(3, len(names))
-    n_rows = -(-len(names) // n_columns)
-    figure = Figure(figsize=(3.4 * n_columns, 2.3 * n_rows), layout="constrained", facecolor=theme.background)
-    grid = figure.subplots(n_rows, n_columns, squeeze=False)
-    for feature, axes in enumerate(grid.flat):
-        if feature < len(names):
-            _draw_feature(axes, encoder, table, feature=feature, theme=theme)
-            axes.set_xlabel(names[feature])
-        else:
-            axes.set_visible(False)
+    figure, panels = new_panels(len(names), (0.0, 0.0), size=(3.4, 2.3), theme=theme)
+    for feature, axes in enumerate(panels):
+        _draw_feature(axes, encoder, table, feature=feature, theme=theme)
+        axes.set_xlabel(names[feature])
     return figure
 
 
@@ -123,9 +110,9 @@ def _draw_feature(axes: Axes, encoder: Any, values: Floats, *, feature: int, the
 
 
 def draw_encoded_value(values: npt.ArrayLike, x: float = 0.58, *, size: int = 6, dark: bool = False) -> Figure:
-    """Draw how one value is represented by scaling and by every registered family with equally spaced knots.
+    """Draw one value after scaling, and encoded by every registered family with equally spaced knots.
 
-    For each family the functions with the value marked on them, and beside it the encoded coordinates as bars.
+    Each family has its functions with the value marked on them, and beside it the encoded coordinates as bars.
 
     Parameters
     ----------
@@ -140,10 +127,10 @@ def draw_encoded_value(values: npt.ArrayLike, x: float = 0.58, *, size: int = 6,
     """
     column = np.asarray(values, dtype=float)
     if column.ndim != 1 or not ((column >= 0) & (column <= 1)).all() or not 0 <= x <= 1:
-        raise argument_error("values", "be numbers between 0 and 1, as x must be", values)
+        raise argument_error("values", "be numbers between 0 and 1, like x", values)
     theme = theme_of(dark)
     n_families = len(basis.FAMILIES)
-    figure = Figure(figsize=(9.6, 1.0 + 1.4 * n_families), layout="constrained", facecolor=theme.background)
+    figure = new_figure(9.6, 1.0 + 1.4 * n_families, theme)
     grid = figure.subplots(1 + n_families, 2, width_ratios=[3, 1.3], height_ratios=[0.7, *[1.0] * n_families])
     _draw_scalars(grid[0, 0], grid[0, 1], column, x=x, theme=theme)
     for (curves, bars), (family, traits) in zip(grid[1:], basis.FAMILIES.items(), strict=True):
@@ -264,8 +251,7 @@ def draw_fits(panels: Sequence[FitPanel], *, edges: npt.ArrayLike = (), dark: bo
         )
     theme = theme_of(dark)
     n_columns = len(panels[0].fits)
-    size = (4.6 * n_columns, 0.2 + 2.8 * len(panels))
-    figure = Figure(figsize=size, layout="constrained", facecolor=theme.background)
+    figure = new_figure(4.6 * n_columns, 0.2 + 2.8 * len(panels), theme)
     grid = figure.subplots(len(panels), n_columns, sharex=True, sharey="row", squeeze=False)
     colours = [theme.green, theme.blue, theme.orange, theme.pink]
     for row, panel in zip(grid, panels, strict=True):
@@ -300,7 +286,7 @@ def draw_scatter(x: npt.ArrayLike, y: npt.ArrayLike, *, xlabel: str, ylabel: str
     if feature.shape != target.shape or feature.ndim != 1:
         raise argument_error("y", f"have the shape of x, {feature.shape}", target.shape)
     theme = theme_of(dark)
-    figure = Figure(figsize=(5.6, 4.2), layout="constrained", facecolor=theme.background)
+    figure = new_figure(5.6, 4.2, theme)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
     for axes in (above, below):
         clean_axes(axes, theme)

@@ -1,4 +1,4 @@
-"""Pages: templates of HTML, what a page shows, and the tables and figures that are written beside it."""
+"""Pages: HTML templates, the content of sections, and the tables and figures that are written beside a page."""
 
 import re
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ class Picture:
     name : str
         Name of its files, unique in a report.
     figure : Figure
-        A figure of matplotlib's for a light background; pages and files for dark ones are made from it.
+        A matplotlib figure for a light background; the dark version is made from it.
     caption : str
-        What the figure shows.
+        Caption.
     label : str
-        What a reader would see in it, for readers who cannot see it.
+        Description for readers who cannot see the figure.
     titles : dict of str to str
-        Texts that appear when the pointer is over a part, by the group id of the part.
+        Tooltips of parts, by the group id of the part.
     """
 
     name: str
@@ -43,19 +43,19 @@ class Picture:
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A section that is added to a report.
+    """A section of a report.
 
     Parameters
     ----------
     title : str
         Its heading.
     content : sequence of str, Table, Picture, Section or None
-        Sentences, tables, figures and smaller sections, in the order of the page; None is left out. Tables and figures
-        are also written to files. A smaller section without a title shows its content side by side.
+        Sentences, tables, figures and subsections, in the order of the page; None is skipped. Tables and figures are
+        also written to files. A subsection without a title shows its content side by side.
     name : str, default=""
         Address of the section within the page, such as ``"weather"``, unique in a report; by default its title.
     folded : bool, default=False
-        Whether a smaller section is closed until a reader opens it.
+        Whether a subsection is closed until a reader opens it.
     files : sequence of Table or Picture, default=()
         Tables and figures that are written to files only.
 
@@ -72,18 +72,13 @@ class Section:
 
 
 Content = str | Table | Picture | Section | tuple[str, Any] | None
-"""What a section shows; a pair is a kind of item that only the template of reports knows, with its data."""
+"""Content of a section; a pair is a kind of item that the template of reports defines, with its data."""
 
 
 class ReportFiles:
-    """Writes tables and figures beside a page, and returns what the page shows of them.
+    """Writes tables and figures beside a page, and returns the content of the page.
 
-    Parameters
-    ----------
-    folder : Path
-        The folder of the page; ``tables`` and ``figures`` are made in it.
-    prefix : str, default=""
-        Beginning of the names of all files.
+    Files are in the subfolders ``tables`` and ``figures`` of the page's folder; their names begin with `prefix`.
     """
 
     def __init__(self, folder: Path, prefix: str = "") -> None:
@@ -113,7 +108,7 @@ class ReportFiles:
         return {"name": name, "svg": Markup(svg), "caption": picture.caption}
 
     def section(self, section: Section) -> dict[str, Any]:
-        """Write the tables and figures of a section and of all smaller sections in it."""
+        """Write the tables and figures of a section and of its subsections."""
         self._items(section.files)
         content = self._items(section.content)
         return {"title": section.title, "name": _safe(section.name), "folded": section.folded, "content": content}
@@ -122,7 +117,7 @@ class ReportFiles:
         return [self._item(item) for item in content if item is not None]
 
     def _item(self, item: Content) -> tuple[str, Any]:
-        """Return the kind of an item, and what the template shows of it."""
+        """Return the kind of an item, and its data for the template."""
         match item:
             case Table():
                 return "table", self.table(item)
@@ -139,26 +134,20 @@ class ReportFiles:
 
 
 def page_template(name: str) -> Any:
-    """Return a template of the folder ``templates``, whose method ``render`` returns a page.
-
-    Parameters
-    ----------
-    name : str
-        Name of its file.
-    """
-    loader = PackageLoader("knotwork.report", "templates")
+    """Return a template of the folder ``templates``; its method ``render`` returns a page."""
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+        loader=PackageLoader("knotwork.report", "templates"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
     environment.filters["whole"] = _whole
     return environment.get_template(name)
 
 
 def _whole(text: str) -> Markup:
-    """Return text in which names with hyphens are not broken over lines."""
+    """Return text in which lines never break inside names with hyphens."""
     return Markup(re.sub(r"[\w.]+(?:-\w+)+", r'<i class="w">\g<0></i>', str(escape(text))))
 
 
 def _safe(name: str) -> str:
-    """Return a name that is valid for files and as an id."""
+    """Return a name that is valid as a file name and as an id."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)

@@ -1,10 +1,11 @@
-"""Colours of figures, and figures as SVG: for files, and for pages that follow the reader's light or dark mode."""
+"""Colours of figures, and figures as SVG for files and for pages that follow the reader's light or dark mode."""
 
 import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.artist import Artist
@@ -20,20 +21,8 @@ from knotwork.basis import FAMILIES
 from knotwork.encoders import METHOD_TABLE
 from knotwork.knots import PLACEMENTS
 
-__all__ = [
-    "DARK",
-    "LIGHT",
-    "Theme",
-    "clean_axes",
-    "dark_svg",
-    "darken",
-    "inline_svg",
-    "method_colour",
-    "method_marker",
-    "settle_layout",
-    "svg_text",
-    "theme_of",
-]
+__all__ = ["DARK", "LIGHT", "Theme", "clean_axes", "dark_svg", "darken", "inline_svg", "method_colour",
+           "method_marker", "new_figure", "new_panels", "settle_layout", "svg_text", "theme_of"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -83,13 +72,18 @@ _IMAGE = re.compile(r"<image\b([^>]*?)/>")
 _FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', system-ui, sans-serif"
 
 
+def new_figure(width: float, height: float, theme: Theme = LIGHT) -> Figure:
+    """Return an empty figure of a size in inches, with constrained layout."""
+    return Figure(figsize=(width, height), layout="constrained", facecolor=theme.background)
+
+
 def theme_of(dark: bool) -> Theme:
     """Return the colours of dark or of light figures."""
     return DARK if dark else LIGHT
 
 
 def method_colour(method: str, theme: Theme) -> str:
-    """Return the colour of a method's family, by its place among the registered ones; others are grey."""
+    """Return the colour of a method's family, in the order of the registry; other methods are grey."""
     colours = theme.blue, theme.orange, theme.pink, theme.green, theme.red
     by_short = dict(zip((family.short for family in FAMILIES.values()), colours, strict=False))
     return by_short.get(method.partition("-")[0], theme.grey)
@@ -125,8 +119,24 @@ def clean_axes(axes: Axes, theme: Theme) -> None:
     axes.set_axisbelow(True)
 
 
+def new_panels(
+    n: int, margins: tuple[float, float], *, size: tuple[float, float], share: bool = False, theme: Theme = LIGHT
+) -> tuple[Figure, Any]:
+    """Return a figure and its `n` axes, at most three in a row; sizes of a panel and of all margins are in inches."""
+    n_columns = min(3, n)
+    n_rows = -(-n // n_columns)
+    figure = new_figure(margins[0] + size[0] * n_columns, margins[1] + size[1] * n_rows, theme)
+    grid = figure.subplots(n_rows, n_columns, squeeze=False, sharex=share, sharey=share).flat
+    for axes in grid:
+        clean_axes(axes, theme)
+    for place in range(n, len(grid)):
+        grid[place].set_visible(False)
+        grid[place - n_columns].tick_params(labelbottom=True)
+    return figure, grid[:n]
+
+
 def settle_layout(figure: Figure) -> None:
-    """Compute the layout of a figure once, so that labels placed by it stay where they are when it is saved."""
+    """Compute the layout of a figure once, so that labels placed with it do not move when the figure is saved."""
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
@@ -134,12 +144,13 @@ def settle_layout(figure: Figure) -> None:
 
 
 def svg_text(figure: Figure) -> str:
-    """Return a figure as the text of an SVG file, with text as text, the same for the same figure.
+    """Return a figure as SVG, with text as text; equal figures give equal files.
 
     The layout is computed once, so that figures saved later have the same one.
     """
     buffer = io.StringIO()
     settle_layout(figure)
+    # The salt and the missing metadata make the file the same in every run.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "knotwork"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", buffer.getvalue(), flags=re.DOTALL)
@@ -148,12 +159,12 @@ def svg_text(figure: Figure) -> str:
 
 
 def dark_svg(text: str) -> str:
-    """Return the SVG of a light figure in the dark colours; a figure with images must be drawn again instead."""
+    """Return the SVG of a light figure in dark colours; a figure with images must be drawn again instead."""
     return _recoloured(text, {getattr(LIGHT, name): getattr(DARK, name) for name in Theme.__annotations__})
 
 
 def darken(figure: Figure) -> Figure:
-    """Set the dark colours in a light figure, and return it; colours that are not the theme's stay as they are."""
+    """Change the colours of a light figure to dark ones, and return it; colours that are not of the theme are kept."""
     swap = {to_rgb(getattr(LIGHT, name)): to_rgb(getattr(DARK, name)) for name in Theme.__annotations__}
     for artist in figure.findobj():
         for kind, parts in _COLOURED.items():
@@ -168,10 +179,10 @@ def darken(figure: Figure) -> Figure:
 def inline_svg(
     text: str, name: str, *, label: str, titles: Mapping[str, str] | None = None, dark: str | None = None
 ) -> str:
-    """Return the SVG of a light figure for a page: colours follow the page, ids are unique, parts have texts on hover.
+    """Return the ``svg`` element of a light figure for a page: colours follow the page, and ids are unique.
 
-    Colours of images cannot follow the page: the images of `dark` lie beside the light ones, and the page shows one of
-    each pair, by the classes ``in-light`` and ``in-dark``.
+    Colours of images cannot follow the page: the images of `dark`, the SVG of the same figure made dark, lie beside the
+    light ones, and the page shows one of each pair, by the classes ``in-light`` and ``in-dark``.
 
     Parameters
     ----------
@@ -180,16 +191,11 @@ def inline_svg(
     name : str
         Prefix of the ids, unique on the page.
     label : str
-        What a reader would see, for readers who cannot see it.
+        Description for readers who cannot see the figure.
     titles : mapping of str to str, optional
-        Texts on hover over parts, by the group id that the part was drawn with.
+        Tooltips of parts, by the group id of the part.
     dark : str, optional
-        The same figure made dark, as from `svg_text`; only its images are taken.
-
-    Returns
-    -------
-    str
-        An ``svg`` element.
+        As from `svg_text`, of the dark figure; only its images are used.
     """
     if dark is not None:
         text = _in_both_modes(text, dark)

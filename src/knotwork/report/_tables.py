@@ -1,10 +1,11 @@
-"""Tables, written as Markdown, LaTeX and CSV, and those of quality: scores, ranks, wins, and the grid of sizes."""
+"""Tables in Markdown, LaTeX and CSV, and the tables of quality: scores, ranks, wins, and grids of sizes."""
 
 import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,20 +13,9 @@ import pandas as pd
 from knotwork.report._aggregate import SCORES, RankTable, file_name, in_order, name_size, sizes_of
 from knotwork.stats import wilcoxon_holm, wins
 
-__all__ = [
-    "MISSING",
-    "Cell",
-    "Table",
-    "average_rank_table",
-    "browse_table",
-    "dataset_table",
-    "detail_table",
-    "format_number",
-    "grid_name",
-    "grid_table",
-    "mark_best",
-    "win_table",
-]
+__all__ = ["MISSING", "Cell", "Table", "average_rank_table", "browse_table", "dataset_table",
+           "detail_table", "format_number", "grid_name", "grid_table", "mark_best", "number_cells",
+           "win_table"]  # fmt: skip
 
 MISSING = "\N{EN DASH}"
 """Shown in place of a missing number."""
@@ -54,7 +44,7 @@ class Cell:
     best : bool, default=False
         Whether it is shown in bold.
     note : str
-        A remark on the number, such as missing folds; a star marks such a number.
+        A remark on the number, such as missing folds; numbers with a note have a star.
     """
 
     text: str = ""
@@ -71,7 +61,7 @@ class Cell:
 
     @property
     def shown(self) -> str:
-        """The text of the cell as a reader sees it."""
+        """The text that readers see."""
         if not self.has_value:
             return self.text or MISSING
         star = "*" if self.note else ""
@@ -91,7 +81,7 @@ class Table:
     title : str
         A short heading.
     caption : str
-        Sentences that explain the table.
+        Caption.
     columns : list of str
         Headings.
     rows : list of list of Cell
@@ -106,7 +96,7 @@ class Table:
 
     @cached_property
     def numeric(self) -> list[bool]:
-        """Which columns hold numbers, and are set flush right."""
+        """Whether each column has numbers, and is aligned at the right."""
         return [any(row[i].has_value for row in self.rows) for i in range(len(self.columns))]
 
     def to_markdown(self) -> str:
@@ -149,7 +139,7 @@ class Table:
 
 
 def format_number(value: float | None, digits: int = 4) -> str:
-    """Write a number with `digits` decimals, and large ones with thousands apart; a dash if it is missing.
+    """Format a number with `digits` decimals and separators of thousands; a dash if it is missing.
 
     Examples
     --------
@@ -161,8 +151,13 @@ def format_number(value: float | None, digits: int = 4) -> str:
     return f"{value:,.{digits}f}"
 
 
+def number_cells(values: Sequence[float | None], digits: int = 4) -> list[Cell]:
+    """Return a cell for each number, with `digits` decimals."""
+    return [Cell(value=None if value is None else float(value), digits=digits) for value in values]
+
+
 def mark_best(cells: Sequence[Cell], *, lower_is_better: bool) -> list[Cell]:
-    """Return the cells with the best numbers set in bold: those that share the best value before rounding."""
+    """Return the cells with the best numbers in bold: those equal to the best value before rounding."""
     values = [cell.value for cell in cells if cell.value is not None and cell.has_value and not cell.note]
     best = (min if lower_is_better else max)(values, default=None)
     return [replace(cell, best=cell.value == best and not cell.note) if cell.has_value else cell for cell in cells]
@@ -191,8 +186,8 @@ def _number(value: float | None) -> str:
 def dataset_table(summary: pd.DataFrame, task: str, *, size: int | None) -> Table:
     """Return the scores on every data set and network, mean and standard deviation over folds, the best in bold.
 
-    Scores that lack a fold are marked with a star and never set in bold. Methods without a size are repeated in the
-    rows of every size that other methods have on that data set and network. Parameters as in `rank_table`.
+    Scores that lack a fold have a star and are never bold. Methods without a size are repeated in the rows of every
+    size that other methods have on the same data set and network. Parameters as in `rank_table`.
     """
     metric = SCORES[task]
     of_task = summary[summary["task"] == task]
@@ -240,27 +235,16 @@ def browse_table(summary: pd.DataFrame) -> Table:
     )
 
 
-def _score_cell(row: object) -> Cell:
+def _score_cell(row: Any) -> Cell:
     """Return the cell of a row of the summary, or an empty one."""
     if row is None:
         return Cell()
-    note = "" if row.complete else f"{row.n} of {row.expected} folds"  # type: ignore[attr-defined]
-    return Cell(
-        "failed" if row.n == 0 else "",  # type: ignore[attr-defined]
-        float(row.mean),  # type: ignore[attr-defined]
-        float(row.sd),  # type: ignore[attr-defined]
-        note=note,
-    )
+    note = "" if row.complete else f"{row.n} of {row.expected} folds"
+    return Cell("failed" if row.n == 0 else "", float(row.mean), float(row.sd), note=note)
 
 
 def average_rank_table(tables: Sequence[RankTable]) -> Table:
-    """Return the average ranks of one task: a row per method, a column per size, the best of each size in bold.
-
-    Parameters
-    ----------
-    tables : sequence of RankTable
-        Tables of one task that have ranks, one per size.
-    """
+    """Return the average ranks of one task from the tables of its sizes, by method, the best of each size in bold."""
     methods = in_order([method for table in tables for method in table.methods])
     columns = []
     for table in tables:
@@ -280,7 +264,7 @@ def average_rank_table(tables: Sequence[RankTable]) -> Table:
 
 
 def detail_table(table: RankTable) -> Table:
-    """Return the rank of each method with its interval, first places, and how it compares with the best."""
+    """Return the rank of each method with its interval, first places, and the comparison with the best."""
     signed = table.scores if table.metric.lower_is_better else -table.scores
     first = np.count_nonzero(signed == signed.min(axis=1, keepdims=True), axis=0)
     best = table.order[0]
@@ -290,11 +274,11 @@ def detail_table(table: RankTable) -> Table:
     for i in table.order:
         name = table.methods[i]
         verdict = "no test" if not near else "best" if name in table.best else "no" if name in near else "yes"
-        interval = [Cell(value=float(end[i]), digits=2) for end in (table.intervals.low, table.intervals.high)] \
-            if table.has_tests else [Cell(), Cell()]  # fmt: skip
-        holm = Cell() if p is None or i == best else Cell(value=float(p[i]), digits=4)
-        rows.append([Cell(name), Cell(value=float(table.ranks[i]), digits=2, best=name in table.best), *interval,
-                     Cell(value=float(first[i]), digits=0), Cell(verdict), holm])  # fmt: skip
+        ends = [table.intervals.low[i], table.intervals.high[i]] if table.has_tests else [None, None]
+        rank = Cell(value=float(table.ranks[i]), digits=2, best=name in table.best)
+        holm = None if p is None or i == best else p[i]
+        rows.append([Cell(name), rank, *number_cells(ends, 2), *number_cells([first[i]], 0), Cell(verdict),
+                     *number_cells([holm])])  # fmt: skip
     return Table(
         file_name("ranks", table.task, table.size),
         f"Ranks in detail, {table.label[0].lower()}{table.label[1:]}",
@@ -323,14 +307,14 @@ def win_table(table: RankTable) -> Table:
 
 
 def grid_name(dataset: str, network: str) -> str:
-    """Return the name of the files of the scores by size of one data set and network."""
+    """Return the file name of the scores by size of one data set and network."""
     return f"grid_{dataset}_{network}".replace(" ", "_").replace("(", "").replace(")", "")
 
 
 def grid_table(summary: pd.DataFrame, dataset: str, *, network: str) -> Table:
-    """Return the scores of one data set and network: a row per method, a column per size, the best of all in bold.
+    """Return the scores of one data set and network by method and size, the best of all in bold.
 
-    Methods without a size have their score in the first column.
+    The first column is for methods without a size.
     """
     part = summary[(summary["dataset"] == dataset) & (summary["network"] == network)]
     task = str(part["task"].iloc[0])

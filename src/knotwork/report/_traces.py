@@ -1,4 +1,4 @@
-"""Figures of what a study keeps beside its records: learning curves, paths of knots, fitted curves, and its data."""
+"""Figures of the traces of a study: learning curves, paths of knots, fitted curves; and of its data."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +14,8 @@ from knotwork.report._illustrations import Fit, FitPanel, draw_fits, draw_scatte
 from knotwork.report._page import Picture
 from knotwork.study import load_curves, load_histories, load_knot_paths
 
-__all__ = [
-    "Traces",
-    "describe_knots",
-    "fit_picture",
-    "knot_pictures",
-    "learning_picture",
-    "load_traces",
-    "scatter_picture",
-]
+__all__ = ["Traces", "describe_knots", "fit_picture", "knot_pictures", "learning_picture", "load_traces",
+           "scatter_picture"]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 
@@ -37,7 +30,7 @@ class Traces:
     Parameters
     ----------
     histories : DataFrame
-        Columns `key epoch loss score rate`; low scores are good.
+        Columns `key epoch loss score rate`; lower scores are better.
     knots : DataFrame
         Columns `key epoch feature knot position`; epoch 0 is the start.
     curves : DataFrame
@@ -50,20 +43,20 @@ class Traces:
 
 
 def load_traces(folder: Path) -> Traces:
-    """Load the histories, paths of knots and fitted curves that a study has kept beside its records.
+    """Load the histories, paths of knots and fitted curves of a study.
 
     Parameters
     ----------
     folder : Path
-        What ``knotwork study run --out`` was given.
+        The folder of the study, as in ``knotwork study run --out``.
     """
     return Traces(load_histories(folder), load_knot_paths(folder), load_curves(folder))
 
 
 def learning_picture(frame: pd.DataFrame, histories: pd.DataFrame, task: str) -> Picture | None:
-    """Return the learning curves of one fold: every method on one data set, network and size.
+    """Return the learning curves of all methods on one data set, network, size and fold; None without histories.
 
-    It is the first data set and network, by name, of those with most methods. None without histories.
+    The block is the first, by name, of those with the most methods.
     """
     kept = frame[(frame["task"] == task) & frame["score"].notna() & frame["key"].isin(histories["key"].unique())]
     if not len(kept):
@@ -110,12 +103,12 @@ def knot_pictures(frame: pd.DataFrame, knots: pd.DataFrame) -> list[Picture]:
 
 
 def describe_knots(frame: pd.DataFrame, knots: pd.DataFrame) -> list[str]:
-    """Say how far knots have moved, in units of the feature."""
-    said = []
+    """Return sentences on the distances that knots have moved, in units of the feature."""
+    notes = []
     for method, paths in _paths(frame, knots).items():
         moved = ", ".join(f"{_travel(path):.3f} ({name})" for name, path in paths.items())
-        said.append(f"{method}: the knot that ends farthest from its start is {moved} away from it.")
-    return said
+        notes.append(f"{method}: the knot that ends farthest from its start is {moved} away from it.")
+    return notes
 
 
 def _travel(path: Floats) -> float:
@@ -137,7 +130,7 @@ def _paths(frame: pd.DataFrame, knots: pd.DataFrame) -> dict[str, dict[str, Floa
 
 
 def _order(variant: str) -> tuple[float, str]:
-    """Return the sort key of a variant: the number that it is named by, if it is, otherwise its name."""
+    """Return the sort key of a variant: its name as a number, if it is one, otherwise its name."""
     try:
         return float(variant), variant
     except ValueError:
@@ -145,9 +138,9 @@ def _order(variant: str) -> tuple[float, str]:
 
 
 def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
-    """Return fitted curves over the true ones and the data, for data sets with a known true curve; None without any."""
+    """Return fitted curves over the data and the true curves, for data sets where these are known; None without any."""
     kept = frame[frame["key"].isin(curves["key"].unique()) & frame["dataset"].isin(list(TRUTHS))]
-    panels, said = [], []
+    panels, notes = [], []
     for dataset in [name for name in TRUTHS if name in set(kept["dataset"])]:
         part = kept[kept["dataset"] == dataset].drop_duplicates("method").set_index("method")
         task = str(part["task"].iloc[0])
@@ -158,7 +151,7 @@ def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
             grid = curve["x"].to_numpy(dtype=float)
             note = f"{SCORES[task].label} {scores[method]:.4f}"
             fits.append(Fit(method, curve["value"].to_numpy(dtype=float), note))
-            said.append(f"{task}, {method}: {note}")
+            notes.append(f"{task}, {method}: {note}")
         table = load_dataset(dataset)
         ylabel = "y" if task == "regression" else "probability of class 1"
         x, y = table.numbers()[:, 0], np.asarray(table.target_values(), dtype=float)
@@ -171,14 +164,14 @@ def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
         draw_fits(panels),
         f"Linear models behind encodings of size {', '.join(sizes)}: fits (coloured), the truth (dashed) and the data, "
         "with the score on test rows.",
-        f"Fits of linear models on two problems of one feature. {'; '.join(said)}.",
+        f"Fits of linear models on two problems of one feature. {'; '.join(notes)}.",
     )
 
 
 def scatter_picture(frame: pd.DataFrame) -> Picture | None:
-    """Return the data behind records of one synthetic data set: its target against its first feature.
+    """Return the scatter plot of a synthetic data set: its target against its first feature.
 
-    None for several data sets, for other than synthetic ones, and if this version draws other data than was trained on.
+    None for several data sets, for real ones, and if this version of the library generates other data.
     """
     names = set(frame["dataset"])
     if len(names) > 1 or not names <= set(SYNTHETIC):

@@ -10,18 +10,8 @@ from knotwork.datasets import DATASETS
 from knotwork.report._aggregate import SCORES, RankTable
 from knotwork.report._tables import Cell, Table, format_number
 
-__all__ = [
-    "Failure",
-    "Finding",
-    "checksum_table",
-    "describe_gaps",
-    "describe_grids",
-    "describe_ranks",
-    "describe_records",
-    "enumerate_words",
-    "list_failures",
-    "list_sources",
-]
+__all__ = ["Failure", "Finding", "checksum_table", "describe_gaps", "describe_grids", "describe_ranks",
+           "describe_records", "enumerate_words", "list_failures", "list_sources"]  # fmt: skip
 
 _MOST_RUNS = 20
 _MOST_CHARACTERS = 4000
@@ -29,19 +19,7 @@ _MOST_CHARACTERS = 4000
 
 @dataclass(frozen=True)
 class Finding:
-    """Sentences under a heading.
-
-    Parameters
-    ----------
-    heading : str
-        Task and size, or data set and network.
-    sentences : list of str
-        The results.
-    verdict : str
-        The result in a few words.
-    details : list of str
-        The numbers of the tests.
-    """
+    """A result: heading, sentences, the verdict in a few words, and numbers of the tests as details."""
 
     heading: str
     sentences: list[str]
@@ -50,7 +28,7 @@ class Finding:
 
 
 def enumerate_words(items: Sequence[str]) -> str:
-    """Write items as in a sentence.
+    """Join items as in a sentence.
 
     Examples
     --------
@@ -61,7 +39,7 @@ def enumerate_words(items: Sequence[str]) -> str:
 
 
 def describe_ranks(table: RankTable) -> Finding:
-    """Say which method has the best average rank, whether methods differ, and which are not significantly worse."""
+    """Describe the best average rank, whether methods differ, and which are not significantly worse than the best."""
     if not table.has_ranks:
         return Finding(table.label, [table.why_not], "cannot be ranked")
     if len(table.best) == len(table.methods):
@@ -98,7 +76,7 @@ def _interval(table: RankTable) -> str:
 
 
 def _outcome(table: RankTable) -> list[str]:
-    """Say whether methods differ, and which do not differ significantly from the best."""
+    """Return sentences on the significance of differences from the best."""
     if not table.has_tests:
         return [table.why_not]
     if not table.test.defined:
@@ -112,18 +90,17 @@ def _outcome(table: RankTable) -> list[str]:
 
 
 def _numbers(table: RankTable) -> list[str]:
-    """Give the numbers of Friedman's and Nemenyi's tests, and the methods that are worse than the best."""
+    """Return the numbers of Friedman's and Nemenyi's tests, and the methods that are worse than the best."""
     if not table.has_tests or not table.test.defined:
         return []
     test = table.test
-    said = [f"Friedman chi² = {test.chi2:.1f}, Iman-Davenport F = {test.F:.2f}, p {_p(test.p_F)}."]
+    sentences = [f"Friedman chi² = {test.chi2:.1f}, Iman-Davenport F = {test.F:.2f}, p {_p(test.p_F)}."]
     if not table.rejects:
-        return said
-    said.append(f"Nemenyi's critical difference is {table.cd:.2f} at 0.05.")
-    far = table.worse()
-    return (
-        [*said, f"Significantly worse than {enumerate_words(table.best)}: {_with_ranks(table, far)}."] if far else said
-    )
+        return sentences
+    sentences.append(f"Nemenyi's critical difference is {table.cd:.2f} at 0.05.")
+    if far := table.worse():
+        sentences.append(f"Significantly worse than {enumerate_words(table.best)}: {_with_ranks(table, far)}.")
+    return sentences
 
 
 def _with_ranks(table: RankTable, methods: list[str]) -> str:
@@ -136,7 +113,7 @@ def _p(value: float | None) -> str:
 
 
 def describe_records(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return what was run, as numbers with their words."""
+    """Return the numbers of networks, failures, data sets, backbones and methods, and the time, with their labels."""
     failed = int((frame["status"] != "ok").sum())
     unscored = int((frame["score"].isna() & (frame["status"] == "ok")).sum())
     seconds = pd.to_numeric(frame["train_seconds"], errors="coerce").sum()
@@ -158,8 +135,8 @@ def _duration(seconds: float) -> str:
 
 
 def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]:
-    """Say what could not be computed and why, and which methods and blocks were left out."""
-    said = [f"There are no records of {task}." for task in ("regression", "classification")
+    """Return sentences on results that cannot be computed, and on methods and blocks that are not ranked."""
+    sentences = [f"There are no records of {task}." for task in ("regression", "classification")
             if task not in set(frame["task"])]  # fmt: skip
     reasons: dict[tuple[str, str], list[RankTable]] = {}
     for table in tables:
@@ -168,33 +145,33 @@ def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]
     for (task, why), alike in reasons.items():
         sizes = enumerate_words([str(table.size) for table in alike])
         label = f"{task.capitalize()}, sizes {sizes}" if len(alike) > 1 else alike[0].label
-        said.append(f"{label}: {why}")
+        sentences.append(f"{label}: {why}")
     for table in tables:
         if table.absent:
             verb = "is" if len(table.absent) == 1 else "are"
-            said.append(f"{table.label}: {enumerate_words(table.absent)} {verb} not ranked, with complete scores "
+            sentences.append(f"{table.label}: {enumerate_words(table.absent)} {verb} not ranked, with complete scores "
                         "in less than half of the blocks.")  # fmt: skip
         if table.left_out:
-            said.append(f"{table.label}: {_count(len(table.left_out), 'block')} left out of the ranks, incomplete: "
-                        f"{_left_out(table)}.")  # fmt: skip
-    return said
+            blocks = _count(len(table.left_out), "block")
+            sentences.append(f"{table.label}: {blocks} left out of the ranks, incomplete: {_left_out(table)}.")
+    return sentences
 
 
 def _left_out(table: RankTable, most: int = 5) -> str:
-    """Name the blocks that are left out, grouped by the methods that they lack; at most a few of each."""
+    """Return the blocks that are not ranked, grouped by the methods that they lack, at most `most` of each."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for (dataset, network), lacked in table.left_out.items():
         alike.setdefault(tuple(lacked), []).append(f"{dataset} with {network}")
-    said = []
+    sentences = []
     for methods, blocks in alike.items():
         more = [] if len(blocks) <= most else [f"{len(blocks) - most} more"]
         lacking = enumerate_words(list(methods)) if len(methods) <= most else f"{len(methods)} methods"
-        said.append(f"{enumerate_words([*blocks[:most], *more])} (without {lacking})")
-    return "; ".join(said[:most]) + (f"; and {len(said) - most} more" if len(said) > most else "")
+        sentences.append(f"{enumerate_words([*blocks[:most], *more])} (without {lacking})")
+    return "; ".join(sentences[:most]) + (f"; and {len(sentences) - most} more" if len(sentences) > most else "")
 
 
 def describe_grids(summary: pd.DataFrame, blocks: Sequence[tuple[str, str]]) -> list[Finding]:
-    """Say for data sets with many sizes which method has the best mean score, and give the scores without a size."""
+    """Describe data sets with many sizes: the best mean score, and the scores of methods without a size."""
     findings = []
     for dataset, network in blocks:
         part = summary[(summary["dataset"] == dataset) & (summary["network"] == network) & summary["complete"]]
@@ -203,15 +180,15 @@ def describe_grids(summary: pd.DataFrame, blocks: Sequence[tuple[str, str]]) -> 
         metric = SCORES[str(part["task"].iloc[0])]
         ordered = part.sort_values("mean", ascending=metric.lower_is_better, kind="stable")
         best = ordered.iloc[0]
-        said = [f"{_configuration(best)} has the best mean {metric.label} of {len(part)} methods and sizes, "
+        sentences = [f"{_configuration(best)} has the best mean {metric.label} of {len(part)} methods and sizes, "
                 f"{_score(best)} over {_count(int(best['n']), 'run')}."]  # fmt: skip
         unsized = ordered[ordered["size"].isna() & (ordered["method"] != best["method"])]
         if len(unsized):
-            said.append("Without a size: " + enumerate_words([f"{row['method']} {_score(row)}"
+            sentences.append("Without a size: " + enumerate_words([f"{row['method']} {_score(row)}"
                                                               for _, row in unsized.iterrows()]) + ".")  # fmt: skip
-        said.append("One data set allows no test between methods: differences within the standard deviations mean "
+        sentences.append("One data set allows no test between methods: differences within the standard deviations mean "
                     "little.")  # fmt: skip
-        findings.append(Finding(f"{dataset}, {network}, by size", said, f"best by mean: {_configuration(best)}"))
+        findings.append(Finding(f"{dataset}, {network}, by size", sentences, f"best by mean: {_configuration(best)}"))
     return findings
 
 
@@ -225,18 +202,9 @@ def _score(row: "pd.Series[Any]") -> str:
 
 @dataclass(frozen=True)
 class Failure:
-    """Runs that failed with the same last line.
+    """Runs that failed with the same last line of the error, their `reason`.
 
-    Parameters
-    ----------
-    reason : str
-        The last line of the error.
-    count : int
-        Number of runs.
-    runs : list of str
-        Descriptions of the first of them.
-    details : str
-        The error of the first one, cut if it is long.
+    `runs` describes the first of them, `details` is the error of the first one, cut if it is long.
     """
 
     reason: str
@@ -260,10 +228,7 @@ def list_sources(frame: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def checksum_table(frame: pd.DataFrame) -> Table:
-    """Return the SHA-256 of the data of each data set, all if there are several, and the registry's note on it.
-
-    The registry is `knotwork.datasets.DATASETS`; its notes are given for data sets with one of its names.
-    """
+    """Return the SHA-256 of each data set, all if there are several, and its note in `knotwork.datasets.DATASETS`."""
     rows = []
     for (task, dataset), part in frame.groupby(["task", "dataset"]):
         sums = sorted({str(value) for value in part["data_sha256"].dropna()})
