@@ -153,6 +153,19 @@ def test_a_placement_with_other_settings_is_not_taken_from_the_cache(part, tmp_p
     assert len(list(tmp_path.iterdir())) == 2
 
 
+@given("A placement")
+def test_networks_with_other_settings_of_a_placement_are_trained(part, tmp_path):
+    plan = kw.study.Plan(
+        name="units", datasets=["sk_wine"], methods=["BS-Log", "BS-Q"], sizes=[6], folds=2, training=SHORT,
+        backbones=["mlp"],
+    )  # fmt: skip
+    trained = []
+    for unit in (1.0, 0.001, 0.001):
+        PLACEMENTS["log"] = part.LogPlacement(unit)
+        trained.append(kw.study.run(plan, tmp_path, device="cpu").n_ok)
+    assert trained == [4, 2, 0]
+
+
 def test_a_placement_without_traits_has_sensible_ones(monkeypatch):
     from knotwork.knots._placements import placement_traits
 

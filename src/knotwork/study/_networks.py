@@ -5,7 +5,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from knotwork.encoders._methods import Encoding
+from knotwork.encoders._methods import METHOD_TABLE, Encoding
+from knotwork.knots._placements import placement_traits
 from knotwork.study._data import DataIdentity
 from knotwork.study._plan import DEFAULT_BINS, BackboneChoice, Plan
 
@@ -16,6 +17,12 @@ RECORD_VERSION = 1
 
 KNOT_SETTINGS = ("knot_rate", "knot_warmup", "spacing_weight")
 """Training settings that affect only methods with learned knots."""
+
+BUILT_IN = {
+    name: (repr(method), None if method.placement is None else placement_traits(method.placement).key)
+    for name, method in METHOD_TABLE.items()
+}
+"""The library's methods and the settings of their placements, whose keys hold the name alone."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +134,18 @@ def _parts(
         "variant": variant,
         "keep_knots": True if plan.keep_knots and method.learnable else None,
         "bins": plan.bins if plan.bins != DEFAULT_BINS and method.has_bins else None,
+        "registered": _registered(encoding),
     }
     return parts | {name: value for name, value in later.items() if value is not None}
+
+
+def _registered(encoding: Encoding) -> list[str] | None:
+    """Return the method and the placement of an encoding if a user has registered one of them, with its settings."""
+    method = encoding.kind
+    key = None if method.placement is None else placement_traits(method.placement).key
+    if BUILT_IN.get(encoding.method) == (repr(method), key):
+        return None
+    return [repr(method), str(key)]
 
 
 def _digest(content: object) -> str:
