@@ -14,9 +14,9 @@ from triton.runtime.jit import JITFunction
 from knotwork._kernels import dispatch
 from knotwork._kernels.dropout import Noise
 from knotwork._kernels.encoding import LOCAL, NORMALISED, TAILS, Knots, Part, encode
-from knotwork.nn._backbones.ft_transformer import FTTransformer
-from knotwork.nn._backbones.mlp import MLP
-from knotwork.nn._backbones.resnet import ResNet
+from knotwork.nn._ft_transformer import FTTransformer
+from knotwork.nn._mlp import MLP
+from knotwork.nn._resnet import ResNet
 
 WAYS = ("forward", "backward")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from knotwork._checks import argument_error, check_choice, check_int, type_error
 from knotwork.knots._columns import TASKS
-from knotwork.nn._backbones.config import BACKBONES, Backbone, make_backbone
+from knotwork.nn._backbones import BACKBONES, Backbone, make_backbone
 
 __all__ = ["CompareOptions", "read_sizes"]
 

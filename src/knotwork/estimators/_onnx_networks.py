@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 
 from knotwork.estimators._onnx_graph import Graph, as_numpy
-from knotwork.nn._backbones import ft_transformer, resnet
-from knotwork.nn._backbones.ft_transformer import FTTransformer
-from knotwork.nn._backbones.linear import Linear
-from knotwork.nn._backbones.mlp import MLP
-from knotwork.nn._backbones.resnet import ResNet
+from knotwork.nn._ft_transformer import FTTransformer, LayerNorm, Tokenizer
+from knotwork.nn._linear import Linear
+from knotwork.nn._mlp import MLP
+from knotwork.nn._resnet import BatchNorm, ResNet
 from knotwork.training._network import Network
 
 __all__ = ["NETWORKS", "run_member"]
@@ -88,14 +87,14 @@ def _resnet(graph: Graph, hidden: str, backbone: ResNet, member: int) -> str:
     return _linear(graph, hidden, backbone.head, member)
 
 
-def _batch_norm(graph: Graph, x: str, norm: resnet.BatchNorm, member: int) -> str:
+def _batch_norm(graph: Graph, x: str, norm: BatchNorm, member: int) -> str:
     """Add a normalisation by the running statistics."""
     scale = norm.weight[member] * (norm.running_var[member] + EPSILON).rsqrt()
     shift = norm.bias[member] - norm.running_mean[member] * scale
     return graph("Add", graph("Mul", x, as_numpy(scale)), as_numpy(shift))
 
 
-def _layer_norm(graph: Graph, x: str, norm: ft_transformer.LayerNorm, member: int) -> str:
+def _layer_norm(graph: Graph, x: str, norm: LayerNorm, member: int) -> str:
     weights = as_numpy(norm.weight[member]), as_numpy(norm.bias[member])
     return graph("LayerNormalization", x, *weights, axis=-1, epsilon=EPSILON)
 
@@ -112,9 +111,7 @@ def _ft_transformer(
     return _linear(graph, graph("Relu", cls), backbone.head, member)
 
 
-def _tokens(
-    graph: Graph, blocks: str | None, codes: str | None, *, tokenizer: ft_transformer.Tokenizer, member: int
-) -> str:
+def _tokens(graph: Graph, blocks: str | None, codes: str | None, *, tokenizer: Tokenizer, member: int) -> str:
     """Add the tokens, of shape (n, n_tokens, d_token): zeros in front of all, then a constant for each."""
     parts: list[str] = []
     if blocks is not None:
@@ -126,7 +123,7 @@ def _tokens(
     return graph("Add", behind, ends)
 
 
-def _number_tokens(graph: Graph, blocks: str, tokenizer: ft_transformer.Tokenizer, member: int) -> str:
+def _number_tokens(graph: Graph, blocks: str, tokenizer: Tokenizer, member: int) -> str:
     weight = as_numpy(tokenizer.weight[member])
     n_features, size, d_token = weight.shape
     if tokenizer.by_coordinate:

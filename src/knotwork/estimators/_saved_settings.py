@@ -9,7 +9,7 @@ import numpy as np
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork.errors import PersistenceError
-from knotwork.nn._backbones.config import BACKBONES, Backbone
+from knotwork.nn._backbones import BACKBONES, Backbone
 from knotwork.training._config import TrainingConfig
 
 __all__ = [

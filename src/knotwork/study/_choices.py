@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
 from knotwork.knots._columns import TASKS
-from knotwork.nn._backbones.config import BACKBONES, Backbone, make_backbone
+from knotwork.nn._backbones import BACKBONES, Backbone, make_backbone
 from knotwork.training._config import TrainingConfig
 
 __all__ = [

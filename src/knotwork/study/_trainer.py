@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from knotwork._preparation.members import Fitted, PreparedTable, Split
-from knotwork.nn._backbones.config import Backbone
+from knotwork.nn._backbones import Backbone
 from knotwork.study._choices import LinearConfig
 from knotwork.study._data import StudyData
 from knotwork.study._fitting import Wanted, wanted_by

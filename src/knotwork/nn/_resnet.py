@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from knotwork._checks import check_int
 from knotwork._kernels.batch_norm import batch_norm, batch_norm_eval
 from knotwork._kernels.dropout import Noise
-from knotwork.nn._backbones.linear import Linear, check_dropout, flat_rows, initialise, member_seeds
+from knotwork.nn._linear import Linear, check_dropout, flat_rows, initialise, member_seeds
 
 __all__ = ["ResNet"]
 

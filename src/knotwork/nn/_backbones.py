@@ -10,9 +10,9 @@ from torch import nn
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
 from knotwork._kernels.attention import is_short
-from knotwork.nn._backbones.ft_transformer import FTTransformer
-from knotwork.nn._backbones.mlp import MLP
-from knotwork.nn._backbones.resnet import ResNet
+from knotwork.nn._ft_transformer import FTTransformer
+from knotwork.nn._mlp import MLP
+from knotwork.nn._resnet import ResNet
 
 __all__ = ["BACKBONES", "Backbone", "FTTransformerConfig", "MLPConfig", "ResNetConfig", "make_backbone"]
 

@@ -13,7 +13,7 @@ from knotwork._kernels.dropout import Noise
 from knotwork._kernels.layer_norm import add_layer_norm, layer_norm
 from knotwork._kernels.reglu import reglu_dropout
 from knotwork._kernels.tokens import make_tokens
-from knotwork.nn._backbones.linear import (
+from knotwork.nn._linear import (
     Draw,
     Initial,
     Linear,

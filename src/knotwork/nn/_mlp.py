@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from knotwork._checks import check_int
 from knotwork._kernels.dropout import Noise, bias_relu_dropout
-from knotwork.nn._backbones.linear import Linear, check_dropout, flat_rows, initialise, member_seeds
+from knotwork.nn._linear import Linear, check_dropout, flat_rows, initialise, member_seeds
 
 __all__ = ["MLP"]
 
