@@ -15,17 +15,10 @@ BLOCK = 2048
 
 @triton.jit
 def _count(
-    steps_pointer,
-    rates_pointer,
-    active_pointer,
-    sizes_pointer,
-    roots_pointer,
-    n_members,
-    size,
-    LOG1: tl.constexpr,
-    LOG2: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    steps_pointer, rates_pointer, active_pointer, sizes_pointer, roots_pointer,
+    n_members, size,
+    LOG1: tl.constexpr, LOG2: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     """Count the step of those that move; LOG1 and LOG2 are the logarithms of the betas."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     rates = tl.load(rates_pointer + i, mask=i < size, other=0.0)
@@ -42,23 +35,11 @@ def _count(
 
 @triton.jit(do_not_specialize_on_alignment=["rates_pointer", "sizes_pointer", "roots_pointer"])
 def _update(
-    parameter_pointer,
-    master_pointer,
-    grad_pointer,
-    first_pointer,
-    second_pointer,
-    rates_pointer,
-    sizes_pointer,
+    parameter_pointer, master_pointer, grad_pointer, first_pointer, second_pointer, rates_pointer, sizes_pointer,
     roots_pointer,
-    length,
-    decay,
-    fresh1,
-    beta2,
-    fresh2,
-    epsilon,
-    ROUNDED: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    length, decay, fresh1, beta2, fresh2, epsilon,
+    ROUNDED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     step_size = tl.load(sizes_pointer + member)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -85,17 +66,9 @@ def count(steps: Tensor, rates: Tensor, active: Tensor, rule: Rule) -> tuple[Ten
     log1, log2 = log_betas(rule)
     sizes, roots = (torch.empty(steps.shape, dtype=torch.float32, device=steps.device) for _ in range(2))
     _count[(triton.cdiv(steps.numel(), 256),)](
-        steps,
-        rates.contiguous(),
-        active,
-        sizes,
-        roots,
-        steps.shape[1],
-        steps.numel(),
-        LOG1=log1,
-        LOG2=log2,
-        BLOCK=256,
-    )
+        steps, rates.contiguous(), active, sizes, roots, steps.shape[1], steps.numel(),
+        LOG1=log1, LOG2=log2, BLOCK=256,
+    )  # fmt: skip
     return sizes, roots
 
 
@@ -114,18 +87,7 @@ def update(
     if not length:
         return
     _update[(triton.cdiv(length, BLOCK), master.shape[0])](
-        parameter,
-        master,
-        grad.contiguous(),
-        *moments,
-        *factors,
-        length,
-        decay,
-        1.0 - rule.beta1,
-        rule.beta2,
-        1.0 - rule.beta2,
-        rule.epsilon,
-        ROUNDED=parameter is not master,
-        BLOCK=BLOCK,
-        num_warps=8,
-    )
+        parameter, master, grad.contiguous(), *moments, *factors, length, decay, 1.0 - rule.beta1, rule.beta2,
+        1.0 - rule.beta2, rule.epsilon,
+        ROUNDED=parameter is not master, BLOCK=BLOCK, num_warps=8,
+    )  # fmt: skip

@@ -81,31 +81,12 @@ def _softmax(q, k, scale, n_tokens, PRECISION: tl.constexpr):
 
 @triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens", "n_queries"])
 def _attention_forward(
-    q_pointer,
-    kv_pointer,
-    bias_pointer,
-    keys_pointer,
-    out_pointer,
-    n_rows,
-    scale,
-    threshold,
-    factor,
-    n_tokens,
-    n_queries,
-    HEADS: tl.constexpr,
-    D: tl.constexpr,
-    Q_STEP: tl.constexpr,
-    KV_STEP: tl.constexpr,
-    TOKENS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    BLOCKS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    BIAS: tl.constexpr,
-    DROPOUT: tl.constexpr,
-    PRECISION: tl.constexpr,
-    ROWS: tl.constexpr,
-    STAGES: tl.constexpr,
-):
+    q_pointer, kv_pointer, bias_pointer, keys_pointer, out_pointer,
+    n_rows, scale, threshold, factor, n_tokens, n_queries,
+    HEADS: tl.constexpr, D: tl.constexpr, Q_STEP: tl.constexpr, KV_STEP: tl.constexpr, TOKENS: tl.constexpr,
+    BLOCK: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr,
+    PRECISION: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
     head, first_row, member = tl.program_id(0) % HEADS, tl.program_id(0) // HEADS * ROWS, tl.program_id(1).to(tl.int64)
     j = tl.arange(0, TOKENS)[:, None]
     d = tl.arange(0, WIDTH)[None, :]
@@ -138,34 +119,12 @@ def _attention_forward(
 
 @triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens", "n_queries"])
 def _attention_backward(
-    grad_pointer,
-    q_pointer,
-    kv_pointer,
-    bias_pointer,
-    keys_pointer,
-    q_grad_pointer,
-    kv_grad_pointer,
-    n_rows,
-    scale,
-    root,
-    threshold,
-    factor,
-    n_tokens,
-    n_queries,
-    HEADS: tl.constexpr,
-    D: tl.constexpr,
-    Q_STEP: tl.constexpr,
-    KV_STEP: tl.constexpr,
-    TOKENS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    BLOCKS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    BIAS: tl.constexpr,
-    DROPOUT: tl.constexpr,
-    PRECISION: tl.constexpr,
-    ROWS: tl.constexpr,
-    STAGES: tl.constexpr,
-):
+    grad_pointer, q_pointer, kv_pointer, bias_pointer, keys_pointer, q_grad_pointer, kv_grad_pointer,
+    n_rows, scale, root, threshold, factor, n_tokens, n_queries,
+    HEADS: tl.constexpr, D: tl.constexpr, Q_STEP: tl.constexpr, KV_STEP: tl.constexpr, TOKENS: tl.constexpr,
+    BLOCK: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr,
+    PRECISION: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
     """Write the gradients of queries, keys and values.
 
     With weights p, dropout's factors m, e = m * (grad v^T) and ds = p * (e - sum of p * e), they are
@@ -286,14 +245,9 @@ def _all_forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     constants = _constants(q, kv, bias is not None, settings)
     _attention_forward[_grid(q, settings, constants)](
-        q,
-        kv,
-        q if bias is None else bias.to(q.dtype).contiguous(),
-        q if keys is None else keys,
-        out,
-        **_numbers(q, settings),
-        **constants,
-    )
+        q, kv, q if bias is None else bias.to(q.dtype).contiguous(), q if keys is None else keys, out,
+        **_numbers(q, settings), **constants,
+    )  # fmt: skip
     return out
 
 
@@ -304,17 +258,10 @@ def _all_backward(
     """Write the gradients of q and kv, into tensors with the same strides, from the gradient of the results."""
     constants = _constants(q, kv, bias is not None, settings)
     _attention_backward[_grid(q, settings, constants)](
-        grad.contiguous(),
-        q,
-        kv,
-        q if bias is None else bias.to(q.dtype).contiguous(),
-        q if keys is None else keys,
-        q_grad,
-        kv_grad,
-        root=(q.shape[3] // settings.n_heads) ** -0.5,
-        **_numbers(q, settings),
-        **constants,
-    )
+        grad.contiguous(), q, kv, q if bias is None else bias.to(q.dtype).contiguous(), q if keys is None else keys,
+        q_grad, kv_grad,
+        root=(q.shape[3] // settings.n_heads) ** -0.5, **_numbers(q, settings), **constants,
+    )  # fmt: skip
 
 
 @triton.jit
@@ -357,24 +304,11 @@ def _weights(q, k, scale, n_tokens, first, key, threshold, factor, DROPOUT: tl.c
 
 @triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens"])
 def _first_forward(
-    q_pointer,
-    kv_pointer,
-    bias_pointer,
-    keys_pointer,
-    out_pointer,
-    n_rows,
-    scale,
-    threshold,
-    factor,
-    n_tokens,
-    HEADS: tl.constexpr,
-    D: tl.constexpr,
-    TOKENS: tl.constexpr,
-    TILE: tl.constexpr,
-    WIDTH: tl.constexpr,
-    BIAS: tl.constexpr,
-    DROPOUT: tl.constexpr,
-):
+    q_pointer, kv_pointer, bias_pointer, keys_pointer, out_pointer,
+    n_rows, scale, threshold, factor, n_tokens,
+    HEADS: tl.constexpr, D: tl.constexpr, TOKENS: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr,
+    BIAS: tl.constexpr, DROPOUT: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     member = row // n_rows
     token, column, valid, here = _places(n_tokens, HEADS, D, TOKENS, TILE, WIDTH)
@@ -394,29 +328,11 @@ def _first_forward(
 
 @triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens"])
 def _first_backward(
-    grad_pointer,
-    q_pointer,
-    kv_pointer,
-    bias_pointer,
-    keys_pointer,
-    q_grad_pointer,
-    kv_grad_pointer,
-    parts_pointer,
-    n_rows,
-    scale,
-    root,
-    threshold,
-    factor,
-    n_tokens,
-    HEADS: tl.constexpr,
-    D: tl.constexpr,
-    TOKENS: tl.constexpr,
-    TILE: tl.constexpr,
-    WIDTH: tl.constexpr,
-    BIAS: tl.constexpr,
-    DROPOUT: tl.constexpr,
-    ROWS: tl.constexpr,
-):
+    grad_pointer, q_pointer, kv_pointer, bias_pointer, keys_pointer, q_grad_pointer, kv_grad_pointer, parts_pointer,
+    n_rows, scale, root, threshold, factor, n_tokens,
+    HEADS: tl.constexpr, D: tl.constexpr, TOKENS: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr,
+    BIAS: tl.constexpr, DROPOUT: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
     """Write the gradients of queries, keys and values, as in `_attention_backward`, and parts of those of biases."""
     member = tl.program_id(1).to(tl.int64)
     token, column, valid, here = _places(n_tokens, HEADS, D, TOKENS, TILE, WIDTH)
@@ -488,14 +404,9 @@ def _one_forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None
     """Return the results, of shape (M, B, 1, H * D), from contiguous tensors."""
     out = torch.empty_like(q)
     _first_forward[(q.shape[0] * q.shape[1],)](
-        q,
-        kv,
-        q if bias is None else bias.contiguous(),
-        q if keys is None else keys,
-        out,
-        **_numbers(q, settings),
-        **_first_constants(q, kv, bias is not None, settings, 4096),
-    )
+        q, kv, q if bias is None else bias.contiguous(), q if keys is None else keys, out,
+        **_numbers(q, settings), **_first_constants(q, kv, bias is not None, settings, 4096),
+    )  # fmt: skip
     return out
 
 
@@ -509,19 +420,11 @@ def _one_backward(
     n_parts = triton.cdiv(n_rows, rows)
     parts = torch.empty(n_members, n_parts, 1, 3 * width, dtype=torch.float32, device=q.device)
     _first_backward[(n_parts, n_members)](
-        grad.contiguous(),
-        q,
-        kv,
-        q if bias is None else bias.contiguous(),
-        q if keys is None else keys,
-        q_grad,
-        kv_grad,
-        parts,
-        root=(width // settings.n_heads) ** -0.5,
-        ROWS=rows,
-        **_numbers(q, settings),
+        grad.contiguous(), q, kv, q if bias is None else bias.contiguous(), q if keys is None else keys, q_grad,
+        kv_grad, parts,
+        root=(width // settings.n_heads) ** -0.5, ROWS=rows, **_numbers(q, settings),
         **_first_constants(q, kv, bias is not None, settings, 2048),
-    )
+    )  # fmt: skip
     return q_grad, kv_grad, add_parts(parts)[0]
 
 

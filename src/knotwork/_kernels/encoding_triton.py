@@ -130,23 +130,11 @@ def _encoded_rows(
     do_not_specialize_on_alignment=["breaks_pointer", "n_knots_pointer"],
 )
 def _forward(
-    x_pointer,
-    breaks_pointer,
-    n_knots_pointer,
-    out_pointer,
-    n_values,
-    n_rows,
-    n_features,
-    n_breaks,
-    size,
-    KIND: tl.constexpr,
-    DEGREE: tl.constexpr,
-    VALUES: tl.constexpr,
-    STEPS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    WIDE: tl.constexpr,
-    LONG: tl.constexpr,
-):
+    x_pointer, breaks_pointer, n_knots_pointer, out_pointer,
+    n_values, n_rows, n_features, n_breaks, size,
+    KIND: tl.constexpr, DEGREE: tl.constexpr, VALUES: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr,
+    WIDE: tl.constexpr, LONG: tl.constexpr,
+):  # fmt: skip
     program = tl.program_id(0)
     if LONG:
         program = program.to(tl.int64)
@@ -169,18 +157,10 @@ def _forward(
     do_not_specialize_on_alignment=["n_knots_pointer", "out_pointer"],
 )
 def _row_sums(
-    grad_pointer,
-    n_knots_pointer,
-    out_pointer,
-    n_values,
-    n_rows,
-    n_features,
-    size,
-    DEGREE: tl.constexpr,
-    VALUES: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    LONG: tl.constexpr,
-):
+    grad_pointer, n_knots_pointer, out_pointer,
+    n_values, n_rows, n_features, size,
+    DEGREE: tl.constexpr, VALUES: tl.constexpr, COLUMNS: tl.constexpr, LONG: tl.constexpr,
+):  # fmt: skip
     """Add up each feature's own columns of the gradient, which normalised rows need whole."""
     program = tl.program_id(0)
     if LONG:
@@ -200,29 +180,11 @@ def _row_sums(
     do_not_specialize_on_alignment=["breaks_pointer", "n_knots_pointer", "sums_pointer"],
 )
 def _backward(
-    grad_pointer,
-    sums_pointer,
-    x_pointer,
-    breaks_pointer,
-    n_knots_pointer,
-    x_grad_pointer,
-    parts_pointer,
-    n_rows,
-    n_features,
-    n_breaks,
-    size,
-    n_places,
-    KIND: tl.constexpr,
-    DEGREE: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCKS: tl.constexpr,
-    STEPS: tl.constexpr,
-    KNOTS: tl.constexpr,
-    WINDOW: tl.constexpr,
-    WITH_X: tl.constexpr,
-    WIDE: tl.constexpr,
-    LONG: tl.constexpr,
-):
+    grad_pointer, sums_pointer, x_pointer, breaks_pointer, n_knots_pointer, x_grad_pointer, parts_pointer,
+    n_rows, n_features, n_breaks, size, n_places,
+    KIND: tl.constexpr, DEGREE: tl.constexpr, ROWS: tl.constexpr, BLOCKS: tl.constexpr, STEPS: tl.constexpr,
+    KNOTS: tl.constexpr, WINDOW: tl.constexpr, WITH_X: tl.constexpr, WIDE: tl.constexpr, LONG: tl.constexpr,
+):  # fmt: skip
     """Run the scheme backwards for one feature of one group; see `encoding_cpu.run_backwards` for the formulas.
 
     Where there are many knots, several programs have the same rows, each with some of the intervals.
@@ -324,23 +286,10 @@ def forward(x: Tensor, breaks: Tensor, n_knots: Tensor, out: Tensor, *, kind: in
     columns = min(triton.next_power_of_2(size), WIDEST)
     values = 4096 // columns
     _forward[(triton.cdiv(x.numel(), values), triton.cdiv(size, columns))](
-        x,
-        breaks,
-        n_knots,
-        out,
-        x.numel(),
-        x.shape[1],
-        x.shape[2],
-        breaks.shape[-1],
-        size,
-        KIND=kind,
-        DEGREE=degree,
-        VALUES=values,
-        STEPS=(breaks.shape[-1] - 2).bit_length(),
-        COLUMNS=columns,
-        WIDE=size > columns,
-        LONG=out.numel() >= 2**31,
-    )
+        x, breaks, n_knots, out, x.numel(), x.shape[1], x.shape[2], breaks.shape[-1], size,
+        KIND=kind, DEGREE=degree, VALUES=values, STEPS=(breaks.shape[-1] - 2).bit_length(), COLUMNS=columns,
+        WIDE=size > columns, LONG=out.numel() >= 2**31,
+    )  # fmt: skip
 
 
 class Spacings(NamedTuple):
@@ -393,61 +342,22 @@ def backward(
         values = max(4096 // columns, 16)
         sums = torch.empty(x.numel(), dtype=torch.float32, device=x.device)
         _row_sums[(triton.cdiv(x.numel(), values),)](
-            grad,
-            n_knots,
-            sums,
-            x.numel(),
-            n_rows,
-            x.shape[2],
-            size,
-            DEGREE=degree,
-            VALUES=values,
-            COLUMNS=columns,
-            LONG=long,
-        )
+            grad, n_knots, sums, x.numel(), n_rows, x.shape[2], size,
+            DEGREE=degree, VALUES=values, COLUMNS=columns, LONG=long,
+        )  # fmt: skip
     _backward[(n_tables, n_parts, n_tiles)](
-        grad,
-        sums,
-        x,
-        breaks,
-        n_knots,
-        x_grad,
-        parts,
-        n_rows,
-        x.shape[2],
-        breaks.shape[-1],
-        size,
-        knots,
-        KIND=kind,
-        DEGREE=degree,
-        ROWS=rows,
-        BLOCKS=blocks,
-        STEPS=(breaks.shape[-1] - 2).bit_length(),
-        KNOTS=tile,
-        WINDOW=window,
-        WITH_X=with_x,
-        WIDE=n_tiles > 1,
-        LONG=long,
-    )
+        grad, sums, x, breaks, n_knots, x_grad, parts, n_rows, x.shape[2], breaks.shape[-1], size, knots,
+        KIND=kind, DEGREE=degree, ROWS=rows, BLOCKS=blocks, STEPS=(breaks.shape[-1] - 2).bit_length(), KNOTS=tile,
+        WINDOW=window, WITH_X=with_x, WIDE=n_tiles > 1, LONG=long,
+    )  # fmt: skip
     made_of = Spacings(out, 0.0) if spacings is None else spacings
     gather_sums[(n_tables,)](
-        parts,
-        n_knots,
-        out,
-        made_of.logits.contiguous(),
-        out if made_of.penalty_grad is None else made_of.penalty_grad.contiguous(),
-        x.shape[2],
-        breaks.shape[-1],
-        made_of.min_spacing,
-        made_of.epsilon,
-        N_PARTS=n_parts,
-        PARTS=min(triton.next_power_of_2(n_parts), 32),
-        DEGREE=degree,
-        KNOTS=knots,
-        WINDOW=window,
-        TO_LOGITS=spacings is not None,
-        WITH_PENALTY=made_of.penalty_grad is not None,
-    )
+        parts, n_knots, out, made_of.logits.contiguous(),
+        out if made_of.penalty_grad is None else made_of.penalty_grad.contiguous(), x.shape[2], breaks.shape[-1],
+        made_of.min_spacing, made_of.epsilon,
+        N_PARTS=n_parts, PARTS=min(triton.next_power_of_2(n_parts), 32), DEGREE=degree, KNOTS=knots, WINDOW=window,
+        TO_LOGITS=spacings is not None, WITH_PENALTY=made_of.penalty_grad is not None,
+    )  # fmt: skip
     return x_grad, out
 
 

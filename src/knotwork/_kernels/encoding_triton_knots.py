@@ -81,21 +81,10 @@ def _breaks_backward(
     ],
 )
 def _penalty_forward(
-    logits_pointer,
-    n_knots_pointer,
-    breaks_pointer,
-    out_pointer,
-    fixed_pointer,
-    learned_pointer,
-    n_features,
-    n_widths,
-    min_spacing,
-    epsilon,
-    FEATURES: tl.constexpr,
-    WIDTHS: tl.constexpr,
-    WITH_BREAKS: tl.constexpr,
-    WITH_FIXED: tl.constexpr,
-):
+    logits_pointer, n_knots_pointer, breaks_pointer, out_pointer, fixed_pointer, learned_pointer,
+    n_features, n_widths, min_spacing, epsilon,
+    FEATURES: tl.constexpr, WIDTHS: tl.constexpr, WITH_BREAKS: tl.constexpr, WITH_FIXED: tl.constexpr,
+):  # fmt: skip
     """Write the penalty of one group, and, as all widths are at hand, its breaks on request.
 
     Of a group that is not learned, on request, those are the fixed ones, and the penalty is 0.
@@ -131,16 +120,10 @@ def _penalty_forward(
     do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "out_pointer", "grad_pointer"],
 )
 def _penalty_backward(
-    grad_pointer,
-    logits_pointer,
-    n_knots_pointer,
-    out_pointer,
-    n_features,
-    n_widths,
-    min_spacing,
-    epsilon,
+    grad_pointer, logits_pointer, n_knots_pointer, out_pointer,
+    n_features, n_widths, min_spacing, epsilon,
     WIDTHS: tl.constexpr,
-):
+):  # fmt: skip
     table = tl.program_id(0)
     n_knots = tl.load(n_knots_pointer + table)
     grad = tl.load(grad_pointer + table // n_features)
@@ -156,23 +139,11 @@ def _penalty_backward(
     do_not_specialize_on_alignment=["n_knots_pointer", "logits_pointer", "penalty_grad_pointer", "out_pointer"],
 )
 def gather_sums(
-    parts_pointer,
-    n_knots_pointer,
-    out_pointer,
-    logits_pointer,
-    penalty_grad_pointer,
-    n_features,
-    n_breaks,
-    min_spacing,
-    epsilon,
-    N_PARTS: tl.constexpr,
-    PARTS: tl.constexpr,
-    DEGREE: tl.constexpr,
-    KNOTS: tl.constexpr,
-    WINDOW: tl.constexpr,
-    TO_LOGITS: tl.constexpr,
-    WITH_PENALTY: tl.constexpr,
-):
+    parts_pointer, n_knots_pointer, out_pointer, logits_pointer, penalty_grad_pointer,
+    n_features, n_breaks, min_spacing, epsilon,
+    N_PARTS: tl.constexpr, PARTS: tl.constexpr, DEGREE: tl.constexpr, KNOTS: tl.constexpr, WINDOW: tl.constexpr,
+    TO_LOGITS: tl.constexpr, WITH_PENALTY: tl.constexpr,
+):  # fmt: skip
     """Add up the parts, and bring what each interval says of the knots around it together at each knot.
 
     Then, on request, on to the free numbers that the knots are made of, with the gradient of the penalty.
@@ -257,21 +228,11 @@ def _run_penalty(
     groups, features, n_widths = logits.shape
     out = torch.empty(groups, dtype=torch.float32, device=logits.device)
     _penalty_forward[(groups,)](
-        logits,
-        n_knots,
-        out if breaks is None else breaks,
-        out,
-        out if fixed is None else fixed.contiguous(),
-        out if learned is None else learned.contiguous(),
-        features,
-        n_widths,
-        min_spacing,
-        epsilon,
-        FEATURES=triton.next_power_of_2(features),
-        WIDTHS=triton.next_power_of_2(n_widths),
-        WITH_BREAKS=breaks is not None,
-        WITH_FIXED=learned is not None,
-    )
+        logits, n_knots, out if breaks is None else breaks, out, out if fixed is None else fixed.contiguous(),
+        out if learned is None else learned.contiguous(), features, n_widths, min_spacing, epsilon,
+        FEATURES=triton.next_power_of_2(features), WIDTHS=triton.next_power_of_2(n_widths),
+        WITH_BREAKS=breaks is not None, WITH_FIXED=learned is not None,
+    )  # fmt: skip
     return out
 
 
@@ -281,16 +242,9 @@ def penalty_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing:
     out = torch.empty_like(logits)
     groups, features, n_widths = logits.shape
     _penalty_backward[(groups * features,)](
-        grad,
-        logits,
-        n_knots,
-        out,
-        features,
-        n_widths,
-        min_spacing,
-        epsilon,
+        grad, logits, n_knots, out, features, n_widths, min_spacing, epsilon,
         WIDTHS=triton.next_power_of_2(n_widths),
-    )
+    )  # fmt: skip
     return out
 
 

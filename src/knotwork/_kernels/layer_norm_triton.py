@@ -29,21 +29,10 @@ STAGES = 3
 
 @triton.jit
 def _layer_norm_forward(
-    x_pointer,
-    added_pointer,
-    shift_pointer,
-    weight_pointer,
-    bias_pointer,
-    sum_pointer,
-    out_pointer,
-    moments_pointer,
-    n_rows,
-    n_columns,
-    epsilon,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    ADD: tl.constexpr,
-):
+    x_pointer, added_pointer, shift_pointer, weight_pointer, bias_pointer, sum_pointer, out_pointer, moments_pointer,
+    n_rows, n_columns, epsilon,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, ADD: tl.constexpr,
+):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, COLUMNS)[None, :]
@@ -71,23 +60,11 @@ def _layer_norm_forward(
 
 @triton.jit(do_not_specialize=["spacing"])
 def _layer_norm_backward(
-    grad_pointer,
-    sum_grad_pointer,
-    x_pointer,
-    moments_pointer,
-    weight_pointer,
-    x_grad_pointer,
-    parts_pointer,
-    n_rows,
-    n_columns,
-    spacing,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    BLOCKS: tl.constexpr,
-    ADD: tl.constexpr,
-    SUM_GRAD: tl.constexpr,
+    grad_pointer, sum_grad_pointer, x_pointer, moments_pointer, weight_pointer, x_grad_pointer, parts_pointer,
+    n_rows, n_columns, spacing,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, BLOCKS: tl.constexpr, ADD: tl.constexpr, SUM_GRAD: tl.constexpr,
     STAGES: tl.constexpr,
-):
+):  # fmt: skip
     """Write the gradient of x, and this program's part of those of weight and bias, and of the shift of a sum.
 
     A gradient that reaches the sum on another way is that of every row whose number `spacing` divides.
@@ -173,20 +150,10 @@ def _forward(
     n_rows, tile = x[0].numel() // n_columns, _tile(n_columns, TILE)
     moments = torch.empty(len(x), n_rows, 2, dtype=torch.float32, device=x.device)
     _layer_norm_forward[(triton.cdiv(n_rows, tile["ROWS"]), len(x))](
-        x,
-        x if added is None else added.contiguous(),
-        weight if shift is None else shift.contiguous(),
-        weight.contiguous(),
-        bias.contiguous(),
-        total,
-        out,
-        moments,
-        n_rows,
-        n_columns,
-        epsilon,
-        **tile,
-        ADD=added is not None,
-    )
+        x, x if added is None else added.contiguous(), weight if shift is None else shift.contiguous(),
+        weight.contiguous(), bias.contiguous(), total, out, moments, n_rows, n_columns, epsilon,
+        **tile, ADD=added is not None,
+    )  # fmt: skip
     return total, out, moments
 
 
@@ -207,23 +174,11 @@ def _backward(
     x_grad = torch.empty_like(x)
     parts = torch.empty(len(x), n_parts, kinds, n_columns, dtype=torch.float32, device=x.device)
     _layer_norm_backward[(n_parts, len(x))](
-        grad,
-        grad if sum_grad is None else sum_grad.contiguous(),
-        x,
-        moments,
-        weight,
-        x_grad,
-        parts,
-        n_rows,
-        n_columns,
+        grad, grad if sum_grad is None else sum_grad.contiguous(), x, moments, weight, x_grad, parts, n_rows, n_columns,
         spacing,
-        **tile,
-        BLOCKS=blocks,
-        ADD=of_sum,
-        SUM_GRAD="none" if sum_grad is None else "all" if spacing == 1 else "some",
-        STAGES=STAGES,
-        num_warps=max(1, tile["COLUMNS"] // SMALL_TILE),
-    )
+        **tile, BLOCKS=blocks, ADD=of_sum, SUM_GRAD="none" if sum_grad is None else "all" if spacing == 1 else "some",
+        STAGES=STAGES, num_warps=max(1, tile["COLUMNS"] // SMALL_TILE),
+    )  # fmt: skip
     return x_grad, *add_parts(parts).unbind()
 
 

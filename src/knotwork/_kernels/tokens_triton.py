@@ -36,23 +36,10 @@ def _weight(pointer, token, size, column, n_columns, SIZE: tl.constexpr):
 
 @triton.jit(do_not_specialize=["n_rows", "n_products", "n_categories", "size"])
 def _tokens_forward(
-    blocks_pointer,
-    weight_pointer,
-    categories_pointer,
-    bias_pointer,
-    cls_pointer,
-    tokens_pointer,
-    n_rows,
-    n_columns,
-    n_products,
-    n_categories,
-    size,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    SIZE: tl.constexpr,
-    CHUNKS: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
+    blocks_pointer, weight_pointer, categories_pointer, bias_pointer, cls_pointer, tokens_pointer,
+    n_rows, n_columns, n_products, n_categories, size,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, SIZE: tl.constexpr, CHUNKS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
     """Write some columns of one token of some rows."""
     place, member = tl.program_id(1) - 1, tl.program_id(2).to(tl.int64)
     row = tl.program_id(0) // CHUNKS * ROWS + tl.arange(0, ROWS)[:, None]
@@ -80,20 +67,10 @@ def _tokens_forward(
 
 @triton.jit(do_not_specialize=["n_rows", "n_products", "n_tokens", "size"])
 def _weights_backward(
-    grad_pointer,
-    blocks_pointer,
-    out_pointer,
-    n_rows,
-    n_columns,
-    n_products,
-    n_tokens,
-    size,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    SIZE: tl.constexpr,
-    BLOCKS: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
+    grad_pointer, blocks_pointer, out_pointer,
+    n_rows, n_columns, n_products, n_tokens, size,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, SIZE: tl.constexpr, BLOCKS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
     """Write the gradient of some columns of a feature's weights."""
     place, member = tl.program_id(1), tl.program_id(2).to(tl.int64)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
@@ -112,20 +89,10 @@ def _weights_backward(
 
 @triton.jit(do_not_specialize=["n_rows", "n_products", "n_tokens", "size"])
 def _blocks_backward(
-    grad_pointer,
-    weight_pointer,
-    out_pointer,
-    n_rows,
-    n_columns,
-    n_products,
-    n_tokens,
-    size,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    SIZE: tl.constexpr,
-    BLOCKS: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
+    grad_pointer, weight_pointer, out_pointer,
+    n_rows, n_columns, n_products, n_tokens, size,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, SIZE: tl.constexpr, BLOCKS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
     """Write the gradient of a feature's blocks in some rows."""
     place, member = tl.program_id(1), tl.program_id(2).to(tl.int64)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
@@ -161,20 +128,10 @@ def _tokens(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cl
     chunks = triton.cdiv(n_columns, columns)
     tokens = torch.empty(n_members, n_rows, n_tokens, n_columns, dtype=weight.dtype, device=weight.device)
     _tokens_forward[(triton.cdiv(n_rows, ROWS) * chunks, n_tokens, n_members)](
-        blocks,
-        weight,
-        categories.contiguous(),
-        bias.contiguous(),
-        cls.contiguous(),
-        tokens,
-        n_rows,
-        n_columns,
-        n_products,
-        n_categories,
-        size,
-        CHUNKS=chunks,
-        **_tile(ROWS, columns, size),
-    )
+        blocks, weight, categories.contiguous(), bias.contiguous(), cls.contiguous(), tokens, n_rows, n_columns,
+        n_products, n_categories, size,
+        CHUNKS=chunks, **_tile(ROWS, columns, size),
+    )  # fmt: skip
     return (tokens,), (blocks, weight, categories[:0], bias[:0], cls[:0])  # of the last three, the types
 
 
