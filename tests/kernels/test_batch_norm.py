@@ -161,7 +161,7 @@ def test_prediction_uses_the_running_statistics(relu):
 
 def test_relu_and_residual_exclude_each_other():
     case = make_case()
-    with pytest.raises(ArgumentError, match="relu must be False if there is a residual"):
+    with pytest.raises(ArgumentError, match="relu must be False with a residual"):
         batch_norm(*case, None, relu=True, residual=case[0])
 
 

@@ -1,4 +1,4 @@
-"""AdamW on a GPU: a Triton kernel that counts the steps, and one for each tensor that takes them."""
+"""AdamW on a GPU: one Triton kernel counts the steps, and one per tensor takes them."""
 
 import torch
 import triton
@@ -19,7 +19,7 @@ def _count(
     n_members, size,
     LOG1: tl.constexpr, LOG2: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Count the step of those that move; LOG1 and LOG2 are the logarithms of the betas."""
+    """Count the step of members that move; LOG1 and LOG2 are the logarithms of the betas."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     rates = tl.load(rates_pointer + i, mask=i < size, other=0.0)
     active = tl.load(active_pointer + i % n_members, mask=i < size, other=0)
@@ -43,7 +43,7 @@ def _update(
     member = tl.program_id(1).to(tl.int64)
     step_size = tl.load(sizes_pointer + member)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    used = i < tl.where(step_size != 0.0, length, 0)  # of a member that stands still nothing is read or written
+    used = i < tl.where(step_size != 0.0, length, 0)  # nothing of a member that does not move is read or written
     shrink = 1.0 - tl.load(rates_pointer + member) * decay
     root = tl.load(roots_pointer + member)
     i = member * length + i
@@ -73,16 +73,10 @@ def count(steps: Tensor, rates: Tensor, active: Tensor, rule: Rule) -> tuple[Ten
 
 
 def update(
-    parameter: Tensor,
-    master: Tensor,
-    grad: Tensor,
-    moments: tuple[Tensor, Tensor],
-    factors: Factors,
-    *,
-    decay: float,
+    parameter: Tensor, master: Tensor, grad: Tensor, moments: tuple[Tensor, Tensor], factors: Factors, *, decay: float,
     rule: Rule,
-) -> None:
-    """Take the step of `update_formula` with a float32 master, and round it into the parameter if that is another."""
+) -> None:  # fmt: skip
+    """Take the step of `update_formula` with a float32 master, and round it into the parameter if they differ."""
     length = master.numel() // master.shape[0]
     if not length:
         return
