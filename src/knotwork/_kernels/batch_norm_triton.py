@@ -1,4 +1,4 @@
-"""Batch normalisation on a GPU: one Triton kernel each way, a program for some columns of a member."""
+"""Batch normalisation on a GPU: one Triton kernel each way; a program processes some columns of a member."""
 
 from typing import Any
 
@@ -15,15 +15,15 @@ from knotwork._kernels.dropout_triton import element_bits, member_key
 __all__ = ["BATCH_NORM"]
 
 TILE = 4096
-"""Elements that a program reads at a time: 16 for each thread."""
+"""Elements that a program reads at once: 16 per thread."""
 
 PROGRAMS = 264
-"""Programs below which a kernel leaves some of a large GPU's processors idle."""
+"""With fewer programs, a kernel leaves some processors of a large GPU idle."""
 
 
 @triton.jit
 def _columns_mean(means, counts, total):
-    """Return the mean of each column from those of its lanes; twice, as the second sum is of small numbers."""
+    """Return the mean of each column from those of its lanes; a second pass over the differences corrects rounding."""
     rough = tl.sum(means * counts, axis=0) / total
     return rough + tl.sum((means - rough[None, :]) * counts, axis=0) / total
 
@@ -32,7 +32,7 @@ def _columns_mean(means, counts, total):
 def _statistics(x_pointer, count, width, columns, TILES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """Return mean and sum of squared distances from it of the first `count` rows.
 
-    Each of ROWS lanes runs Welford's scheme over every ROWS-th row; Chan's formula puts them together.
+    Each of ROWS lanes runs Welford's scheme over every ROWS-th row; Chan's formula combines them.
     """
     lanes = tl.arange(0, ROWS)
     means = tl.zeros((ROWS, COLUMNS), tl.float32)
@@ -170,16 +170,9 @@ def _batch_norm_backward(
 
 
 def _run(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    residual: Tensor | None,
-    *,
-    buffers: tuple[Tensor, Tensor],
-    counts: Tensor | None,
-    noise: Noise | None,
-    settings: Settings,
-) -> Any:
+    x: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None, *, buffers: tuple[Tensor, Tensor],
+    counts: Tensor | None, noise: Noise | None, settings: Settings,
+) -> Any:  # fmt: skip
     x = x.contiguous()
     members, _, width = x.shape
     y = torch.empty_like(x)
@@ -211,7 +204,7 @@ def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, 
 
 
 def _shape(x: Tensor) -> dict[str, int]:
-    """Return the sizes of the kernels' tiles: 128 bytes of a row, or down to 32 where the GPU would stand idle."""
+    """Return the sizes of the tiles: 128 bytes of a row, or down to 32 if the GPU would otherwise be partly idle."""
     members, n_rows, width = x.shape
     columns = 128 // x.element_size()
     while columns * x.element_size() > 32 and (

@@ -1,4 +1,4 @@
-"""Dropout on a GPU, alone or behind a bias and relu: one Triton kernel each way, which draws the bits as it goes."""
+"""Dropout on a GPU, alone or after a bias and relu: one Triton kernel each way, which draws the bits and drops."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ BLOCK = 2048
 """Elements of a program."""
 
 COLUMNS, ROWS = 32, 64
-"""Columns of a program behind relu backward, which goes over all rows, and rows that it takes at a time."""
+"""Columns of a program in the backward pass of relu, which loops over all rows, and rows per iteration."""
 
 
 @triton.jit
@@ -116,7 +116,7 @@ def _bias_relu_backward(
 
 
 def member_keys(noise: Noise, stream: int) -> Tensor:
-    """Return the keys of `knotwork._kernels.dropout`, by one kernel: plain torch has a launch for every step."""
+    """Return the keys of `dropout.member_keys` from one kernel; plain torch would launch one for every operation."""
     out = torch.empty_like(noise.seeds)
     _member_keys[(len(out),)](noise.seeds.contiguous(), noise.step.contiguous(), out, stream, num_warps=1)
     return out
@@ -157,7 +157,7 @@ def _bias_relu(x: Tensor, bias: Tensor, *, p: float, noise: Noise | None, stream
 
 
 def _bias_relu_slopes(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> Any:
-    """Return the gradients of x and of the bias, of which the second result in `kept` has the type."""
+    """Return the gradients of x and of the bias; the second tensor in `kept` is empty and has the bias's type."""
     del needed
     (y, like), grad = kept, grads[0].contiguous()
     x_grad = torch.empty_like(y)

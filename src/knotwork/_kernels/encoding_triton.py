@@ -1,7 +1,7 @@
-"""The encoding on NVIDIA and AMD GPUs, in Triton: the scheme of `encoding_cpu`, a block of values at a time.
+"""The encoding on NVIDIA and AMD GPUs, in Triton: the scheme of `encoding_cpu`, for a block of values at a time.
 
-Forward writes every output once. Backward reads, of each row of the gradient, only the few entries that depend on the
-knots. The sums over rows are formed per program and added up in a fixed order, so that results repeat exactly.
+Forward writes every output once. Backward reads only the few entries of each gradient row that depend on the knots.
+Sums over rows are formed per program and added in a fixed order, so that results are reproducible.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ _NORMALISED = tl.constexpr(NORMALISED)
 _NORM_EPSILON = tl.constexpr(NORM_EPSILON)
 
 WIDEST = 32
-"""Columns, or knots, of a program at most: for wider tiles the compiler lets every thread run the scheme for itself."""
+"""Most columns, or knots, of a program: with wider tiles the compiler repeats the scheme in every thread."""
 
 
 @triton.jit
@@ -75,7 +75,7 @@ def _to_unit_area(values, t, DEGREE: tl.constexpr):
 
 @triton.jit
 def _moments(values, size, DEGREE: tl.constexpr):
-    """Return the mean of rows of `size` columns that are zero but for `values`, and 1 / their spread."""
+    """Return mean and 1 / spread of rows of `size` columns: `values`, and zeros elsewhere."""
     total = values[0]
     for r in tl.static_range(1, DEGREE + 1):
         total += values[r]
@@ -90,10 +90,9 @@ def _moments(values, size, DEGREE: tl.constexpr):
 def _encoded_rows(
     x, breaks, n_knots, first, KIND: tl.constexpr, DEGREE: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr
 ):
-    """Return the rows of values that were loaded as they are: NaN gives zeros, values outside [0, 1] an end's row.
+    """Return COLUMNS columns of the rows, from column `first` on: NaN gives zeros, values are clipped to [0, 1].
 
-    `breaks` points to the breaks, and `n_knots` is their number: of each value, or of all. Of the rows there are as
-    many columns as asked for, from `first` on.
+    `breaks` points to the breaks and `n_knots` is the number of knots, both of each value or of all.
     """
     present = x == x
     x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
@@ -121,8 +120,8 @@ def _encoded_rows(
     return tl.where(present[:, None], rows, 0.0)
 
 
-# A stack's parts begin anywhere in its tensors, and tables have any number of features: compiled code for each of the
-# alignments and divisibilities that occur would be a minute of compiling for nothing.
+# Parts begin anywhere in the tensors of a stack, and tables have any number of features. Specialising the code for the
+# alignments and divisibilities that occur would take a minute of compiling without making it faster.
 
 
 @triton.jit(
@@ -145,7 +144,7 @@ def _forward(
     x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
     n_knots = tl.load(n_knots_pointer + table)
     first = 0
-    if WIDE:  # otherwise one program has whole rows, and need not count from anywhere
+    if WIDE:  # otherwise one program has complete rows
         first = tl.program_id(1) * COLUMNS
     rows = _encoded_rows(x, breaks_pointer + table * n_breaks, n_knots, first, KIND, DEGREE, STEPS, COLUMNS)
     column = first + tl.arange(0, COLUMNS)[None, :]
@@ -161,7 +160,7 @@ def _row_sums(
     n_values, n_rows, n_features, size,
     DEGREE: tl.constexpr, VALUES: tl.constexpr, COLUMNS: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
-    """Add up each feature's own columns of the gradient, which normalised rows need whole."""
+    """Sum the gradient over each feature's used columns, for normalised rows."""
     program = tl.program_id(0)
     if LONG:
         program = program.to(tl.int64)
@@ -187,7 +186,7 @@ def _backward(
 ):  # fmt: skip
     """Run the scheme backwards for one feature of one group; see `encoding_cpu.run_backwards` for the formulas.
 
-    Where there are many knots, several programs have the same rows, each with some of the intervals.
+    With many knots, several programs process the same rows, each for some of the intervals.
     """
     table = tl.program_id(0)
     group = table // n_features
@@ -195,7 +194,7 @@ def _backward(
     if LONG:
         group = group.to(tl.int64)
     n_knots = tl.load(n_knots_pointer + table)
-    intervals = tl.arange(0, KNOTS)[:, None]  # the intervals whose sums are formed here
+    intervals = tl.arange(0, KNOTS)[:, None]  # the intervals that this program sums
     if WIDE:
         intervals += tl.program_id(2) * KNOTS
     sums = tl.zeros((KNOTS, WINDOW), tl.float32)
@@ -293,7 +292,7 @@ def forward(x: Tensor, breaks: Tensor, n_knots: Tensor, out: Tensor, *, kind: in
 
 
 class Spacings(NamedTuple):
-    """What breaks were made of, and the gradient of the penalty that was computed with them, if any."""
+    """The logits that breaks were computed from, and the gradient of the penalty, if it has one."""
 
     logits: Tensor
     min_spacing: float
@@ -313,9 +312,9 @@ def backward(
     with_x: bool,
     out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of x (nothing unless `with_x`) and of the breaks, zeros for the ends, which do not move.
+    """Return the gradients of x (undefined unless `with_x`) and of the breaks, zero for the ends, which do not move.
 
-    With `spacings`, the second is that of the logits that breaks and penalty were made of; it is in `out` if given.
+    With `spacings`, the second is the gradient of the logits instead, written to `out` if given.
     """
     grad, x, breaks = grad.contiguous(), x.contiguous(), breaks.contiguous()
     x_grad = torch.empty_like(x) if with_x else x.new_empty(())

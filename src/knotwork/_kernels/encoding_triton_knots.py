@@ -1,4 +1,4 @@
-"""Knots from free numbers on a GPU, and gradients back to these: formulas of `encoding`, each in one Triton kernel."""
+"""Knots from logits on a GPU, and gradients back to these: formulas of `encoding`, each in one Triton kernel."""
 
 import torch
 import triton
@@ -8,12 +8,12 @@ from torch import Tensor
 __all__ = ["gather_sums", "knots_to_logits", "make_knots", "penalty_backward"]
 
 MOST_IN_ONE = 16_384
-"""Widths of a group, padded, up to which one program makes its breaks."""
+"""Most padded widths of a group for which one program computes all breaks and the penalty."""
 
 
 @triton.jit
 def _softmax_shares(logits_pointer, n_knots, WIDTHS: tl.constexpr):
-    """Return softmax over the first n_knots + 1 numbers of a row, and zeros beyond."""
+    """Return softmax over the first n_knots + 1 logits of a row, and zeros after them."""
     k = tl.arange(0, WIDTHS)
     logits = tl.load(logits_pointer + k, mask=k <= n_knots, other=-float("inf")).to(tl.float32)
     powers = tl.exp(logits - tl.max(logits, axis=0))
@@ -29,7 +29,7 @@ def _logits_slopes(shares, width_slopes, n_knots, min_spacing):
 
 @triton.jit
 def _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon):
-    """Return the gradient of the widths from that of the penalty; what lies beyond the last width does not count."""
+    """Return the gradient of the widths from that of the penalty; entries after the last width are undefined."""
     widths = min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares + epsilon
     return -grad / (widths * widths * (n_knots + 1) * n_features)
 
@@ -64,7 +64,7 @@ def _breaks_backward(
     shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
     k = tl.arange(0, WIDTHS)
     slopes = tl.load(grad_pointer + table * (n_widths + 1) + 1 + k, mask=k < n_knots, other=0.0)
-    # A width moves its own knot and all after it.
+    # A width moves the knot at its end and all knots after it.
     slopes = _logits_slopes(shares, tl.cumsum(slopes, axis=0, reverse=True), n_knots, min_spacing)
     tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
 
@@ -85,9 +85,9 @@ def _penalty_forward(
     n_features, n_widths, min_spacing, epsilon,
     FEATURES: tl.constexpr, WIDTHS: tl.constexpr, WITH_BREAKS: tl.constexpr, WITH_FIXED: tl.constexpr,
 ):  # fmt: skip
-    """Write the penalty of one group, and, as all widths are at hand, its breaks on request.
+    """Write the penalty of one group, and WITH_BREAKS its breaks, since all widths are available.
 
-    Of a group that is not learned, on request, those are the fixed ones, and the penalty is 0.
+    WITH_FIXED, a group that is not learned has its fixed breaks, and a penalty of 0.
     """
     f = tl.arange(0, FEATURES)[:, None]
     k = tl.arange(0, WIDTHS)[None, :]
@@ -144,15 +144,15 @@ def gather_sums(
     N_PARTS: tl.constexpr, PARTS: tl.constexpr, DEGREE: tl.constexpr, KNOTS: tl.constexpr, WINDOW: tl.constexpr,
     TO_LOGITS: tl.constexpr, WITH_PENALTY: tl.constexpr,
 ):  # fmt: skip
-    """Add up the parts, and bring what each interval says of the knots around it together at each knot.
+    """Sum the parts of all programs, and for each knot the gradients from all intervals around it.
 
-    Then, on request, on to the free numbers that the knots are made of, with the gradient of the penalty.
+    TO_LOGITS continues to the gradient of the logits, WITH_PENALTY including that of the penalty.
     """
     table = tl.program_id(0)
     n_knots = tl.load(n_knots_pointer + table)
     column = tl.arange(0, KNOTS)
     place = column[:, None]
-    if TO_LOGITS:  # counted from the first knot
+    if TO_LOGITS:  # the first row is the first knot, not the left end
         place = place + 1
     totals = tl.zeros((KNOTS, PARTS), tl.float32)
     for first in range(0, N_PARTS, PARTS):
@@ -166,7 +166,7 @@ def gather_sums(
     if TO_LOGITS:
         n_widths = n_breaks - 1
         shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, KNOTS)
-        slopes = tl.cumsum(slopes, axis=0, reverse=True)  # a width moves its own knot and all after it
+        slopes = tl.cumsum(slopes, axis=0, reverse=True)  # a width moves the knot at its end and all after it
         if WITH_PENALTY:
             grad = tl.load(penalty_grad_pointer + table // n_features)
             barrier = _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon)
@@ -202,28 +202,23 @@ def make_knots(
 ) -> tuple[Tensor, Tensor]:
     """Return breaks and penalties, from one kernel if a group is not too large for it.
 
-    If it is said which groups are `learned`, the others have the given breaks, and no penalty.
+    With `learned`, the other groups have the given breaks, and a penalty of 0.
     """
     groups, features, n_widths = logits.shape
     if triton.next_power_of_2(features) * triton.next_power_of_2(n_widths) > MOST_IN_ONE:
-        made = _make_breaks(logits, n_knots, min_spacing)
+        learned_breaks = _make_breaks(logits, n_knots, min_spacing)
         penalty = _run_penalty(logits, n_knots, min_spacing, epsilon)
         if breaks is None or learned is None:
-            return made, penalty
-        return torch.where(learned[:, None, None], made, breaks), torch.where(learned, penalty, 0.0)
-    made = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
-    return made, _run_penalty(logits, n_knots, min_spacing, epsilon, made, breaks, learned)
+            return learned_breaks, penalty
+        return torch.where(learned[:, None, None], learned_breaks, breaks), torch.where(learned, penalty, 0.0)
+    out = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
+    return out, _run_penalty(logits, n_knots, min_spacing, epsilon, out, breaks, learned)
 
 
 def _run_penalty(
-    logits: Tensor,
-    n_knots: Tensor,
-    min_spacing: float,
-    epsilon: float,
-    breaks: Tensor | None = None,
-    fixed: Tensor | None = None,
-    learned: Tensor | None = None,
-) -> Tensor:
+    logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, breaks: Tensor | None = None,
+    fixed: Tensor | None = None, learned: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     logits = logits.contiguous()
     groups, features, n_widths = logits.shape
     out = torch.empty(groups, dtype=torch.float32, device=logits.device)
@@ -249,14 +244,9 @@ def penalty_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing:
 
 
 def knots_to_logits(
-    breaks_grad: Tensor | None,
-    penalty_grad: Tensor | None,
-    logits: Tensor,
-    n_knots: Tensor,
-    learned: Tensor | None,
-    min_spacing: float,
-    epsilon: float,
-) -> Tensor:
+    breaks_grad: Tensor | None, penalty_grad: Tensor | None, logits: Tensor, n_knots: Tensor, learned: Tensor | None,
+    min_spacing: float, epsilon: float,
+) -> Tensor:  # fmt: skip
     """Return the gradient of the logits from those of breaks and penalties; 0 for groups that are not learned."""
     parts = []
     if breaks_grad is not None:

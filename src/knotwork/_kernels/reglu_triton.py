@@ -1,4 +1,4 @@
-"""The gated unit with its dropout in Triton: one pass over the values forward, one backward."""
+"""The gated unit with its dropout in Triton: one pass over the values each way."""
 
 from typing import Any
 
@@ -21,12 +21,12 @@ TILE = 2048
 """Results that a program holds at once, backward."""
 
 MOST_PARTS = 64
-"""Programs of a member at most, backward."""
+"""Most programs of a member, backward."""
 
 
 @triton.jit
 def _factors(element, keys_pointer, member, threshold, factor, DROPOUT: tl.constexpr):
-    """Return what dropout multiplies the elements of a member by."""
+    """Return dropout's factors for elements of a member."""
     factors = tl.full(element.shape, 1.0, tl.float32)
     if DROPOUT:
         key = tl.load(keys_pointer + member).to(tl.uint32)
@@ -72,7 +72,7 @@ def _reglu_backward(
     HALF: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     BLOCKS: tl.constexpr,
 ):  # fmt: skip
-    """Write the gradient of some rows, and add up that of the bias over them."""
+    """Write the gradient of some rows, and the sum over them for the bias."""
     part, member = tl.program_id(0), tl.program_id(1).to(tl.int64)
     column = tl.arange(0, COLUMNS)[None, :]
     known = column < HALF
