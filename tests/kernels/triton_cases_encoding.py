@@ -6,7 +6,7 @@
 import pytest
 import torch
 
-from knotwork._kernels import dispatch, encoding_triton, encoding_triton_knots
+from knotwork._kernels import dispatch, encoding_triton
 from knotwork._kernels.encoding import LOCAL, Knots, breaks_from_widths, encode, spacing_penalty, widths_from_logits
 from knotwork._kernels.encoding_cpu import LOOPS
 from tests.kernels.cases import DEVICE, GPU
@@ -55,7 +55,7 @@ def test_encoding(family, degree, n_knots, tight):
     close(got[0], x_grad, 1e-3 if tight else 1e-4)
     close(got[1], breaks_grad, 1e-3 if tight else 1e-4)
     logits, penalty_grad = torch.randn(2, len(n_knots), max(n_knots) + 1).to(DEVICE), torch.randn(2).to(DEVICE)
-    expected = encoding_triton_knots.knots_to_logits(got[1], penalty_grad, logits, there[2], None, 1e-3, 1e-6)
+    expected = encoding_triton.knots_to_logits(got[1], penalty_grad, logits, there[2], None, 1e-3, 1e-6)
     spacings = encoding_triton.Spacings(logits, 1e-3, 1e-6, penalty_grad)
     fused = encoding_triton.backward(gradient.to(DEVICE), *there, spacings, **settings, with_x=False)
     close(fused[1], expected.cpu(), 1e-5)
@@ -89,8 +89,8 @@ def test_knots(n_knots, in_one, monkeypatch):
     breaks, penalty = breaks_from_widths(widths, counts), spacing_penalty(widths, counts, 1e-6)
     there = logits.detach().to(DEVICE), counts.to(DEVICE)
     if not in_one:
-        monkeypatch.setattr(encoding_triton_knots, "MOST_IN_ONE", 1)
-    made = encoding_triton_knots.make_knots(*there, None, None, 1e-3, 1e-6)
+        monkeypatch.setattr(encoding_triton, "MOST_IN_ONE", 1)
+    made = encoding_triton.make_knots(*there, None, None, 1e-3, 1e-6)
     for got, expected in zip(made, (breaks, penalty), strict=True):
         close(got, expected.detach(), 1e-6)
     grads = [torch.randn(output.shape) for output in (breaks, penalty)]
@@ -98,7 +98,7 @@ def test_knots(n_knots, in_one, monkeypatch):
         outputs, slopes = [(breaks, penalty)[i] for i in used], [grads[i] for i in used]
         (expected,) = torch.autograd.grad(outputs, logits, slopes, retain_graph=True)
         given = [grads[i].to(DEVICE) if i in used else None for i in range(2)]
-        close(encoding_triton_knots.knots_to_logits(*given, *there, None, 1e-3, 1e-6), expected, 1e-5)
+        close(encoding_triton.knots_to_logits(*given, *there, None, 1e-3, 1e-6), expected, 1e-5)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -123,7 +123,7 @@ def test_a_stack_with_learned_knots(stack, with_x, large, dtype, monkeypatch):
     expected = run("cpu")
     monkeypatch.setattr(dispatch, "on_triton", lambda tensor: tensor.dtype == torch.float32)
     if large:
-        monkeypatch.setattr(encoding_triton_knots, "MOST_IN_ONE", 1)
+        monkeypatch.setattr(encoding_triton, "MOST_IN_ONE", 1)
     rounding = 1e-2 if dtype == torch.bfloat16 else 1e-3
     for own, other, tolerance in zip(run(DEVICE), expected, (rounding, 1e-6, rounding, rounding), strict=False):
         close(own, other, tolerance)
@@ -135,7 +135,7 @@ def test_no_rows_leave_the_gradient_of_the_penalty():
     spacings = encoding_triton.Spacings(logits, 1e-3, 1e-6, torch.ones(2).to(DEVICE))
     settings = {"kind": LOCAL, "degree": 3, "with_x": False}
     got = encoding_triton.backward(gradient, x[:, :0], breaks, counts, spacings, **settings)[1]
-    assert torch.equal(got, encoding_triton_knots.penalty_backward(spacings.penalty_grad, logits, counts, 1e-3, 1e-6))
+    assert torch.equal(got, encoding_triton.penalty_backward(spacings.penalty_grad, logits, counts, 1e-3, 1e-6))
     assert bool(got.any())
 
 

@@ -4,7 +4,7 @@ Forward writes every output once. Backward reads only the few entries of each gr
 Sums over rows are formed per program and added in a fixed order, so that results are reproducible.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -12,9 +12,8 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.encoding import LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
-from knotwork._kernels.encoding_triton_knots import gather_sums, knots_to_logits, make_knots, penalty_backward
 
-__all__ = ["ENCODING", "Spacings", "backward", "forward"]
+__all__ = ["ENCODING", "Spacings", "backward", "forward", "knots_to_logits", "make_knots"]
 
 _LOCAL = tl.constexpr(LOCAL)
 _TAILS = tl.constexpr(TAILS)
@@ -23,6 +22,9 @@ _NORM_EPSILON = tl.constexpr(NORM_EPSILON)
 
 WIDEST = 32
 """Most columns, or knots, of a program: with wider tiles the compiler repeats the scheme in every thread."""
+
+MOST_IN_ONE = 16_384
+"""Most padded widths of a group for which one program computes all breaks and the penalty."""
 
 
 @triton.jit
@@ -276,6 +278,250 @@ def _backward(
     tl.store(parts_pointer + part + intervals * WINDOW + tl.arange(0, WINDOW)[None, :], sums)
 
 
+# Knots from logits, and gradients back to these: the formulas of `encoding`, each in one kernel.
+
+
+@triton.jit
+def _softmax_shares(logits_pointer, n_knots, WIDTHS: tl.constexpr):
+    """Return softmax over the first n_knots + 1 logits of a row, and zeros after them."""
+    k = tl.arange(0, WIDTHS)
+    logits = tl.load(logits_pointer + k, mask=k <= n_knots, other=-float("inf")).to(tl.float32)
+    powers = tl.exp(logits - tl.max(logits, axis=0))
+    return powers / tl.sum(powers, axis=0)
+
+
+@triton.jit
+def _logits_slopes(shares, width_slopes, n_knots, min_spacing):
+    """Return the gradient of the logits from that of the widths."""
+    slopes = (1.0 - (n_knots + 1) * min_spacing) * width_slopes
+    return shares * (slopes - tl.sum(shares * slopes, axis=0))
+
+
+@triton.jit
+def _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon):
+    """Return the gradient of the widths from that of the penalty; entries after the last width are undefined."""
+    widths = min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares + epsilon
+    return -grad / (widths * widths * (n_knots + 1) * n_features)
+
+
+@triton.jit(
+    do_not_specialize=["n_features", "n_widths"],
+    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "breaks_pointer"],
+)
+def _breaks_forward(
+    logits_pointer, n_knots_pointer, breaks_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
+):
+    table = tl.program_id(0)
+    n_knots = tl.load(n_knots_pointer + table)
+    shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
+    k = tl.arange(0, WIDTHS)
+    widths = tl.where(k <= n_knots, min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares, 0.0)
+    ends = tl.where(k < n_knots, tl.minimum(tl.cumsum(widths, axis=0), 1.0), 1.0)
+    row = breaks_pointer + table * (n_widths + 1)
+    tl.store(row + 1 + k, ends, mask=k < n_widths)
+    tl.store(row, 0.0)
+
+
+@triton.jit(
+    do_not_specialize=["n_features", "n_widths"],
+    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "out_pointer", "grad_pointer"],
+)
+def _breaks_backward(
+    grad_pointer, logits_pointer, n_knots_pointer, out_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
+):
+    table = tl.program_id(0)
+    n_knots = tl.load(n_knots_pointer + table)
+    shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
+    k = tl.arange(0, WIDTHS)
+    slopes = tl.load(grad_pointer + table * (n_widths + 1) + 1 + k, mask=k < n_knots, other=0.0)
+    # A width moves the knot at its end and all knots after it.
+    slopes = _logits_slopes(shares, tl.cumsum(slopes, axis=0, reverse=True), n_knots, min_spacing)
+    tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
+
+
+@triton.jit(
+    do_not_specialize=["n_features", "n_widths"],
+    do_not_specialize_on_alignment=[
+        "logits_pointer", "n_knots_pointer", "breaks_pointer", "out_pointer", "fixed_pointer", "learned_pointer",
+    ],
+)  # fmt: skip
+def _penalty_forward(
+    logits_pointer, n_knots_pointer, breaks_pointer, out_pointer, fixed_pointer, learned_pointer,
+    n_features, n_widths, min_spacing, epsilon,
+    FEATURES: tl.constexpr, WIDTHS: tl.constexpr, WITH_BREAKS: tl.constexpr, WITH_FIXED: tl.constexpr,
+):  # fmt: skip
+    """Write the penalty of one group, and WITH_BREAKS its breaks, since all widths are available.
+
+    WITH_FIXED, a group that is not learned has its fixed breaks, and a penalty of 0.
+    """
+    f = tl.arange(0, FEATURES)[:, None]
+    k = tl.arange(0, WIDTHS)[None, :]
+    n_knots = tl.load(n_knots_pointer + tl.program_id(0) * n_features + f, mask=f < n_features, other=0)
+    row = logits_pointer + (tl.program_id(0) * n_features + f) * n_widths
+    used = (f < n_features) & (k <= n_knots)
+    logits = tl.load(row + k, mask=used, other=-1e30).to(tl.float32)
+    powers = tl.where(used, tl.exp(logits - tl.max(logits, axis=1)[:, None]), 0.0)
+    shares = powers / tl.maximum(tl.sum(powers, axis=1)[:, None], 1e-30)
+    widths = min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares
+    barrier = tl.where(used, 1.0 / ((widths + epsilon) * (n_knots + 1)), 0.0)
+    penalty = tl.sum(tl.sum(barrier, axis=1), axis=0) / n_features
+    if WITH_FIXED:
+        learned = tl.load(learned_pointer + tl.program_id(0)) != 0
+        penalty = tl.where(learned, penalty, 0.0)
+    tl.store(out_pointer + tl.program_id(0), penalty)
+    if WITH_BREAKS:
+        ends = tl.minimum(tl.cumsum(tl.where(used, widths, 0.0), axis=1), 1.0)
+        ends = tl.where(k < n_knots, ends, 1.0)
+        place = (tl.program_id(0) * n_features + f) * (n_widths + 1)
+        here = (f < n_features) & (k < n_widths)
+        if WITH_FIXED:
+            ends = tl.where(learned, ends, tl.load(fixed_pointer + place + 1 + k, mask=here, other=1.0))
+        tl.store(breaks_pointer + place + 1 + k, ends, mask=here)
+        tl.store(breaks_pointer + place, tl.zeros((FEATURES, 1), tl.float32), mask=f < n_features)
+
+
+@triton.jit(
+    do_not_specialize=["n_features", "n_widths"],
+    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "out_pointer", "grad_pointer"],
+)
+def _penalty_backward(
+    grad_pointer, logits_pointer, n_knots_pointer, out_pointer,
+    n_features, n_widths, min_spacing, epsilon,
+    WIDTHS: tl.constexpr,
+):  # fmt: skip
+    table = tl.program_id(0)
+    n_knots = tl.load(n_knots_pointer + table)
+    grad = tl.load(grad_pointer + table // n_features)
+    shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
+    k = tl.arange(0, WIDTHS)
+    slopes = tl.where(k <= n_knots, _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon), 0.0)
+    slopes = _logits_slopes(shares, slopes, n_knots, min_spacing)
+    tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
+
+
+@triton.jit(
+    do_not_specialize=["n_features", "n_breaks"],
+    do_not_specialize_on_alignment=["n_knots_pointer", "logits_pointer", "penalty_grad_pointer", "out_pointer"],
+)
+def gather_sums(
+    parts_pointer, n_knots_pointer, out_pointer, logits_pointer, penalty_grad_pointer,
+    n_features, n_breaks, min_spacing, epsilon,
+    N_PARTS: tl.constexpr, PARTS: tl.constexpr, DEGREE: tl.constexpr, KNOTS: tl.constexpr, WINDOW: tl.constexpr,
+    TO_LOGITS: tl.constexpr, WITH_PENALTY: tl.constexpr,
+):  # fmt: skip
+    """Sum the parts of all programs, and for each knot the gradients from all intervals around it.
+
+    TO_LOGITS continues to the gradient of the logits, WITH_PENALTY including that of the penalty.
+    """
+    table = tl.program_id(0)
+    n_knots = tl.load(n_knots_pointer + table)
+    column = tl.arange(0, KNOTS)
+    place = column[:, None]
+    if TO_LOGITS:  # the first row is the first knot, not the left end
+        place = place + 1
+    totals = tl.zeros((KNOTS, PARTS), tl.float32)
+    for first in range(0, N_PARTS, PARTS):
+        part = first + tl.arange(0, PARTS)[None, :]
+        start = parts_pointer + (part * tl.num_programs(0) + table) * KNOTS * WINDOW
+        for c in tl.static_range(2 * DEGREE + 2):
+            interval = place + DEGREE - c
+            known = (interval >= 0) & (interval <= n_knots) & (place >= 1) & (place <= n_knots) & (part < N_PARTS)
+            totals += tl.load(start + interval * WINDOW + c, mask=known, other=0.0)
+    slopes = tl.sum(totals, axis=1)
+    if TO_LOGITS:
+        n_widths = n_breaks - 1
+        shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, KNOTS)
+        slopes = tl.cumsum(slopes, axis=0, reverse=True)  # a width moves the knot at its end and all after it
+        if WITH_PENALTY:
+            grad = tl.load(penalty_grad_pointer + table // n_features)
+            barrier = _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon)
+            slopes += tl.where(column <= n_knots, barrier, 0.0)
+        slopes = _logits_slopes(shares, slopes, n_knots, min_spacing)
+        tl.store(out_pointer + table * n_widths + column, slopes, mask=column < n_widths)
+    else:
+        tl.store(out_pointer + table * n_breaks + column, slopes, mask=column < n_breaks)
+
+
+def _make_breaks(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+    """Return the breaks of `breaks_from_widths`, for logits of shape (G, F, K + 1)."""
+    logits = logits.contiguous()
+    groups, features, n_widths = logits.shape
+    breaks = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
+    widths = triton.next_power_of_2(n_widths)
+    _breaks_forward[(groups * features,)](logits, n_knots, breaks, features, n_widths, min_spacing, WIDTHS=widths)
+    return breaks
+
+
+def _breaks_to_logits(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+    """Return the gradient of the logits from that of the breaks."""
+    grad, logits = grad.contiguous(), logits.contiguous()
+    out = torch.empty_like(logits)
+    groups, features, n_widths = logits.shape
+    widths = triton.next_power_of_2(n_widths)
+    _breaks_backward[(groups * features,)](grad, logits, n_knots, out, features, n_widths, min_spacing, WIDTHS=widths)
+    return out
+
+
+def make_knots(
+    logits: Tensor, n_knots: Tensor, breaks: Tensor | None, learned: Tensor | None, min_spacing: float, epsilon: float
+) -> tuple[Tensor, Tensor]:
+    """Return breaks and penalties, from one kernel if a group is not too large for it.
+
+    With `learned`, the other groups have the given breaks, and a penalty of 0.
+    """
+    groups, features, n_widths = logits.shape
+    if triton.next_power_of_2(features) * triton.next_power_of_2(n_widths) > MOST_IN_ONE:
+        learned_breaks = _make_breaks(logits, n_knots, min_spacing)
+        penalty = _run_penalty(logits, n_knots, min_spacing, epsilon)
+        if breaks is None or learned is None:
+            return learned_breaks, penalty
+        return torch.where(learned[:, None, None], learned_breaks, breaks), torch.where(learned, penalty, 0.0)
+    out = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
+    return out, _run_penalty(logits, n_knots, min_spacing, epsilon, out, breaks, learned)
+
+
+def _run_penalty(
+    logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, breaks: Tensor | None = None,
+    fixed: Tensor | None = None, learned: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    logits = logits.contiguous()
+    groups, features, n_widths = logits.shape
+    out = torch.empty(groups, dtype=torch.float32, device=logits.device)
+    _penalty_forward[(groups,)](
+        logits, n_knots, out if breaks is None else breaks, out, out if fixed is None else fixed.contiguous(),
+        out if learned is None else learned.contiguous(), features, n_widths, min_spacing, epsilon,
+        FEATURES=triton.next_power_of_2(features), WIDTHS=triton.next_power_of_2(n_widths),
+        WITH_BREAKS=breaks is not None, WITH_FIXED=learned is not None,
+    )  # fmt: skip
+    return out
+
+
+def penalty_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
+    """Return the gradient of the logits from that of the penalties."""
+    grad, logits = grad.contiguous(), logits.contiguous()
+    out = torch.empty_like(logits)
+    groups, features, n_widths = logits.shape
+    _penalty_backward[(groups * features,)](
+        grad, logits, n_knots, out, features, n_widths, min_spacing, epsilon,
+        WIDTHS=triton.next_power_of_2(n_widths),
+    )  # fmt: skip
+    return out
+
+
+def knots_to_logits(
+    breaks_grad: Tensor | None, penalty_grad: Tensor | None, logits: Tensor, n_knots: Tensor, learned: Tensor | None,
+    min_spacing: float, epsilon: float,
+) -> Tensor:  # fmt: skip
+    """Return the gradient of the logits from those of breaks and penalties; 0 for groups that are not learned."""
+    parts = []
+    if breaks_grad is not None:
+        parts.append(_breaks_to_logits(breaks_grad, logits, n_knots, min_spacing))
+    if penalty_grad is not None:
+        parts.append(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon))
+    total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+    return total if learned is None else torch.where(learned[:, None, None], total, 0.0)
+
+
 def forward(x: Tensor, breaks: Tensor, n_knots: Tensor, out: Tensor, *, kind: int, degree: int) -> None:
     """Fill `out`, a contiguous tensor of shape (G, B, F, size) of any float type."""
     x, breaks, n_knots = x.contiguous(), breaks.contiguous(), n_knots.contiguous()
@@ -301,17 +547,9 @@ class Spacings(NamedTuple):
 
 
 def backward(
-    grad: Tensor,
-    x: Tensor,
-    breaks: Tensor,
-    n_knots: Tensor,
-    spacings: Spacings | None = None,
-    *,
-    kind: int,
-    degree: int,
-    with_x: bool,
-    out: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
+    grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, spacings: Spacings | None = None, *, kind: int,
+    degree: int, with_x: bool, out: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the gradients of x (undefined unless `with_x`) and of the breaks, zero for the ends, which do not move.
 
     With `spacings`, the second is the gradient of the logits instead, written to `out` if given.
@@ -361,22 +599,11 @@ def backward(
 
 
 def _rows_to_logits(
-    grad: Tensor,
-    x: Tensor,
-    breaks: Tensor,
-    n_knots: Tensor,
-    penalty_grad: Tensor | None,
-    logits: Tensor,
-    min_spacing: float,
-    epsilon: float,
-    *,
-    kind: int,
-    degree: int,
-    with_x: bool,
-    out: Tensor,
-) -> Tensor:
+    grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, penalty_grad: Tensor | None, logits: Tensor,
+    min_spacing: float, epsilon: float, **settings: Any,
+) -> Tensor:  # fmt: skip
     spacings = Spacings(logits, min_spacing, epsilon, penalty_grad)
-    return backward(grad, x, breaks, n_knots, spacings, kind=kind, degree=degree, with_x=with_x, out=out)[0]
+    return backward(grad, x, breaks, n_knots, spacings, **settings)[0]
 
 
 ENCODING = path_of(Loops(make_knots, knots_to_logits, forward, backward, _rows_to_logits, writes_zeros=True))
