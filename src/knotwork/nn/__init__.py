@@ -1,4 +1,4 @@
-"""Torch layers that encode numerical features, with knots that are learned with the network, and networks."""
+"""Torch layers that encode numerical features, with fixed or learned knots, and networks for tables."""
 
 from knotwork._checks import check_part
 
