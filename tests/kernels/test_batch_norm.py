@@ -61,8 +61,8 @@ def test_equals_torch_on_the_own_rows(counts, relu, momentum, epsilon):
         slopes = torch.autograd.grad(expected, (rows, layer.weight, layer.bias), gradient[member, :count])
         torch.testing.assert_close(grads[0][member, :count], slopes[0], rtol=1e-8, atol=1e-8)
         assert bool((grads[0][member, count:] == 0).all())
-        for own, slope in zip(grads[1:], slopes[1:], strict=True):
-            torch.testing.assert_close(own[member], slope, rtol=1e-9, atol=1e-9)
+        for actual, slope in zip(grads[1:], slopes[1:], strict=True):
+            torch.testing.assert_close(actual[member], slope, rtol=1e-9, atol=1e-9)
         torch.testing.assert_close(buffers[0][member], layer.running_mean)
         torch.testing.assert_close(buffers[1][member], layer.running_var)
 

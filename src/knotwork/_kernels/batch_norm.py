@@ -20,7 +20,7 @@ COLUMNS_PER_CHUNK = 128
 
 
 class Settings(NamedTuple):
-    """How to normalise and what follows; as in `batch_norm`."""
+    """Settings of the normalisation, relu and dropout, as in `batch_norm`."""
 
     momentum: float
     epsilon: float
