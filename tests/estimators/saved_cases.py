@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
 from knotwork.estimators._persistence import _checksum
-from knotwork.nn._backbones.config import FTTransformerConfig, MLPConfig, ResNetConfig
+from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, ResNetConfig
 
 BACKBONES = {
     "mlp": MLPConfig(widths=(8, 4)),

@@ -12,10 +12,10 @@ import knotwork
 from knotwork import TabularClassifier, TabularRegressor
 from knotwork.errors import ArgumentError, MissingPackageError
 from knotwork.nn import Backbone
-from knotwork.nn._backbones.config import BACKBONES as BUILDERS
-from knotwork.nn._backbones.config import MLPConfig
-from knotwork.nn._backbones.linear import Linear, initialise, member_seeds
-from knotwork.nn._backbones.mlp import MLP
+from knotwork.nn._backbones import BACKBONES as BUILDERS
+from knotwork.nn._backbones import MLPConfig
+from knotwork.nn._linear import Linear, initialise, member_seeds
+from knotwork.nn._mlp import MLP
 from tests.estimators.saved_cases import BACKBONES, SHORT, fitted, mixed, table, target
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install knotwork[onnx]")

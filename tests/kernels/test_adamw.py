@@ -19,18 +19,18 @@ def make_peers(stack, rates, groups, betas=(0.9, 0.999), epsilon=1e-8):
     """torch's optimiser of every member; rates of shape (n_groups, M)."""
     peers = []
     for member in range(stack[0].shape[0]):
-        own = [tensor[member].clone().requires_grad_() for tensor in stack]
+        member_tensors = [tensor[member].clone().requires_grad_() for tensor in stack]
         options = [
             {"params": [tensor], "weight_decay": decay, "lr": float(rates[group, member])}
-            for tensor, decay, group in zip(own, DECAYS, groups, strict=True)
+            for tensor, decay, group in zip(member_tensors, DECAYS, groups, strict=True)
         ]
-        peers.append((own, torch.optim.AdamW(options, betas=betas, eps=epsilon)))
+        peers.append((member_tensors, torch.optim.AdamW(options, betas=betas, eps=epsilon)))
     return peers
 
 
 def assert_equal_to(peers, stack, tolerance):
-    for member, (own, _) in enumerate(peers):
-        for got, expected in zip(stack, own, strict=True):
+    for member, (member_tensors, _) in enumerate(peers):
+        for got, expected in zip(stack, member_tensors, strict=True):
             torch.testing.assert_close(got[member], expected.detach(), rtol=tolerance, atol=tolerance)
 
 
@@ -44,8 +44,8 @@ def test_fifty_steps_equal_torch(dtype, betas, epsilon):
     for i in range(50):
         grads = make_stack(3, dtype, seed=i + 1)
         optimiser.step(grads, rates, torch.ones(3, dtype=torch.bool))
-        for member, (own, peer) in enumerate(peers):
-            for tensor, grad in zip(own, grads, strict=True):
+        for member, (member_tensors, peer) in enumerate(peers):
+            for tensor, grad in zip(member_tensors, grads, strict=True):
                 tensor.grad = grad[member].clone()
             peer.step()
     assert_equal_to(peers, stack, 1e-6)
@@ -67,8 +67,8 @@ def test_who_is_not_active_or_has_no_rate_stands_still():
         for tensor, group in zip(grads, groups, strict=True):
             tensor[~moves[group]] = torch.nan
         optimiser.step(grads, now, active)
-        for member, (own, peer) in enumerate(peers):
-            for tensor, grad, group in zip(own, grads, groups, strict=True):
+        for member, (member_tensors, peer) in enumerate(peers):
+            for tensor, grad, group in zip(member_tensors, grads, groups, strict=True):
                 tensor.grad = grad[member].clone() if moves[group, member] else None
             peer.step()
     assert torch.equal(optimiser.steps, counts)
@@ -104,15 +104,15 @@ def test_half_precision_follows_a_float32_copy(grad_type):
 def test_a_member_does_not_see_its_neighbours(dtype):
     stack = make_stack(3, dtype)
     index = torch.tensor([2, 0])
-    some = [tensor[index].clone() for tensor in stack]
+    kept_stack = [tensor[index].clone() for tensor in stack]
     rates, active = torch.tensor([[1e-2, 1e-3, 1e-1]]), torch.tensor([True, True, False])
-    pair = [AdamW(tensors, decays=DECAYS, groups=[0] * 4) for tensors in (stack, some)]
+    pair = [AdamW(tensors, decays=DECAYS, groups=[0] * 4) for tensors in (stack, kept_stack)]
     for i in range(3):
         grads = make_stack(3, dtype, seed=i)
         pair[0].step(grads, rates, active)
         pair[1].step([grad[index] for grad in grads], rates[:, index], active[index])
-    for whole, part in zip(stack, some, strict=True):
-        assert torch.equal(whole[index], part)
+    for complete, part in zip(stack, kept_stack, strict=True):
+        assert torch.equal(complete[index], part)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -134,8 +134,8 @@ def test_members_are_dropped_and_states_are_loaded(dtype):
         grads = make_stack(3, dtype, seed=10 + i)
         optimiser.step([grad[index] for grad in grads], rates[:, index], active[index])
         loaded.step(grads, rates, active)
-    for whole, part in zip(copy, kept, strict=True):
-        assert torch.equal(whole[index], part)
+    for complete, part in zip(copy, kept, strict=True):
+        assert torch.equal(complete[index], part)
 
 
 def test_the_compiled_pass_is_the_definition():

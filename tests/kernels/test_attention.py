@@ -172,14 +172,14 @@ def test_a_divided_product_has_the_gradients_of_two_products(n_tokens, used):
     weight = torch.randn(2, 5, 9, dtype=torch.float64, requires_grad=True)
     x = torch.randn(2, 3, n_tokens, 5, dtype=torch.float64, requires_grad=True)
     results = divided_product(x, weight, n_columns=4)
-    whole = x @ weight[:, None]
-    torch.testing.assert_close(results[0], whole[:, :, :1, :4])
-    torch.testing.assert_close(results[1], whole[..., 4:])
+    complete = x @ weight[:, None]
+    torch.testing.assert_close(results[0], complete[:, :, :1, :4])
+    torch.testing.assert_close(results[1], complete[..., 4:])
     grads = [torch.randn_like(part) if place in used else None for place, part in enumerate(results)]
     expected = torch.autograd.grad([results[place] for place in used], [x, weight], [grads[place] for place in used])
     with torch.no_grad():
-        own, kept = IN_PLACE.forward(x, weight, n_columns=4)
-        assert all(torch.equal(*pair) for pair in zip(own, results, strict=True))
+        products, kept = IN_PLACE.forward(x, weight, n_columns=4)
+        assert all(torch.equal(*pair) for pair in zip(products, results, strict=True))
         got = IN_PLACE.backward(grads, kept, (True, True), n_columns=4)
     for one, other in zip(got, expected, strict=True):
         torch.testing.assert_close(one, other)

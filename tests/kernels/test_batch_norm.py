@@ -61,8 +61,8 @@ def test_equals_torch_on_the_own_rows(counts, relu, momentum, epsilon):
         slopes = torch.autograd.grad(expected, (rows, layer.weight, layer.bias), gradient[member, :count])
         torch.testing.assert_close(grads[0][member, :count], slopes[0], rtol=1e-8, atol=1e-8)
         assert bool((grads[0][member, count:] == 0).all())
-        for own, slope in zip(grads[1:], slopes[1:], strict=True):
-            torch.testing.assert_close(own[member], slope, rtol=1e-9, atol=1e-9)
+        for actual, slope in zip(grads[1:], slopes[1:], strict=True):
+            torch.testing.assert_close(actual[member], slope, rtol=1e-9, atol=1e-9)
         torch.testing.assert_close(buffers[0][member], layer.running_mean)
         torch.testing.assert_close(buffers[1][member], layer.running_var)
 
@@ -161,7 +161,7 @@ def test_prediction_uses_the_running_statistics(relu):
 
 def test_relu_and_residual_exclude_each_other():
     case = make_case()
-    with pytest.raises(ArgumentError, match="relu must be False if there is a residual"):
+    with pytest.raises(ArgumentError, match="relu must be False with a residual"):
         batch_norm(*case, None, relu=True, residual=case[0])
 
 

@@ -104,9 +104,9 @@ def test_bias(shape, dtypes, p):
     assert got.dtype == dtypes[0]
     torch.testing.assert_close(got, expected, rtol=1e-2 if dtypes[0] == torch.bfloat16 else 0, atol=0)
     pairs = zip(*(torch.autograd.grad(y, (x, bias), gradient) for y in (got, expected)), strict=True)
-    for own, other in pairs:
-        assert own.dtype == other.dtype
-        torch.testing.assert_close(own, other, rtol=1e-2 if dtypes[0] == torch.bfloat16 else 1e-5, atol=1e-4)
+    for actual, other in pairs:
+        assert actual.dtype == other.dtype
+        torch.testing.assert_close(actual, other, rtol=1e-2 if dtypes[0] == torch.bfloat16 else 1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.0, 1.5, float("nan")])

@@ -72,15 +72,15 @@ def definition(family, degree, x, breaks, n_knots, size):
     out = np.zeros((*x.shape, size))
     for group in range(x.shape[0]):
         for feature, count in enumerate(n_knots[group].tolist()):
-            made = basis.make_basis(
+            functions = basis.make_basis(
                 family if family != "normalised" else "mspline",
                 breaks[group, feature, 1 : count + 1].double().numpy(),
                 degree=degree,
             )
-            rows = made.evaluate(x[group, :, feature].double().numpy())
+            rows = functions.evaluate(x[group, :, feature].double().numpy())
             if family == "normalised":
-                rows = torch.nn.functional.layer_norm(torch.tensor(rows), (made.size,)).numpy()
-            out[group, :, feature, : made.size] = rows
+                rows = torch.nn.functional.layer_norm(torch.tensor(rows), (functions.size,)).numpy()
+            out[group, :, feature, : functions.size] = rows
     return torch.tensor(np.nan_to_num(out, nan=0.0))
 
 
@@ -141,16 +141,16 @@ def test_closed_form_gradients_equal_autograd(family, degree):
     for path in (encode_rows, rows_formula):
         inputs = [tensor.clone().requires_grad_() for tensor in (x, breaks)]
         results.append(torch.autograd.grad(path(*inputs, counts, **settings), inputs, gradient, allow_unused=True))
-    own, auto = (result[1] for result in results)
-    auto = torch.zeros_like(own) if auto is None else auto
-    place = torch.arange(own.shape[-1])
+    actual, auto = (result[1] for result in results)
+    auto = torch.zeros_like(actual) if auto is None else auto
+    place = torch.arange(actual.shape[-1])
     interior = (place >= 1) & (place <= counts[..., None])
-    pair = [torch.where(interior, tensor, 0.0) for tensor in (own, auto)]
+    pair = [torch.where(interior, tensor, 0.0) for tensor in (actual, auto)]
     torch.testing.assert_close(*pair, rtol=1e-9, atol=1e-9 * float(auto.abs().max() + 1))
-    own, auto = (result[0] for result in results)
-    auto = torch.zeros_like(own) if auto is None else auto
+    actual, auto = (result[0] for result in results)
+    auto = torch.zeros_like(actual) if auto is None else auto
     between = (x > 0) & (x < 1)  # at an end, plain torch halves the gradient between inside and outside
-    torch.testing.assert_close(own[between], auto[between], rtol=1e-9, atol=1e-9 * float(auto.abs().max() + 1))
+    torch.testing.assert_close(actual[between], auto[between], rtol=1e-9, atol=1e-9 * float(auto.abs().max() + 1))
 
 
 def test_nothing_is_kept_for_backward_but_values_and_knots():
@@ -190,15 +190,15 @@ def test_compiled_spacings_equal_plain_torch(n_knots, dtype):
     logits = torch.randn(2, 3, 8, dtype=dtype, requires_grad=True)
     widths = widths_from_logits(logits, counts, 1e-3)
     expected = breaks_from_widths(widths, counts), spacing_penalty(widths, counts, 1e-6)
-    made = make_knots(logits, counts)
-    got = made.breaks, made.penalty
+    computed = make_knots(logits, counts)
+    got = computed.breaks, computed.penalty
     tolerance = {"rtol": 1e-5, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-12, "atol": 1e-12}
     gradients = torch.randn_like(expected[0]), torch.randn_like(expected[1])
     for used in ((0,), (1,), (0, 1)):
         pair = [[outputs[i] for i in used] for outputs in (got, expected)]
         slopes = [gradients[i] for i in used]
-        for own, plain in zip(*pair, strict=True):
-            torch.testing.assert_close(own, plain, **tolerance)
+        for actual, plain in zip(*pair, strict=True):
+            torch.testing.assert_close(actual, plain, **tolerance)
         torch.testing.assert_close(
             *(torch.autograd.grad(outputs, logits, slopes, retain_graph=True)[0] for outputs in pair), **tolerance
         )
@@ -263,17 +263,17 @@ def make_stack(parts, dtype=torch.float64, n_rows=60):
 
 
 def plain_stack(x, breaks, logits, counts, learned, parts):
-    """The formula, and functions of their own where parts have some."""
+    """The formula, and for families without compiled code their function."""
     settings = {"size": SIZE, "dtype": x.dtype, "min_spacing": 1e-3, "epsilon": 1e-6}
     built_in = [part for part in parts if not part.family]
-    values, penalty, made = encoding_formula(logits, breaks, x, counts, learned, parts=built_in, **settings)
+    values, penalty, all_breaks = encoding_formula(logits, breaks, x, counts, learned, parts=built_in, **settings)
     for part in parts:
         if part.family:
-            own = part.of(x, 2)
-            inside = own.nan_to_num(0.0).clamp(0, 1)
-            rows = part.function(inside, part.of(made), part.of(counts), degree=part.degree, size=SIZE)
-            part.write(values, torch.where(own.isnan()[..., None], 0.0, rows), axis=2)
-    return values, penalty, made
+            piece = part.of(x, 2)
+            inside = piece.nan_to_num(0.0).clamp(0, 1)
+            rows = part.function(inside, part.of(all_breaks), part.of(counts), degree=part.degree, size=SIZE)
+            part.write(values, torch.where(piece.isnan()[..., None], 0.0, rows), axis=2)
+    return values, penalty, all_breaks
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -281,11 +281,11 @@ def test_a_stack_equals_the_formula(stack):
     parts = STACKS[stack]
     leaves, counts, learned = make_stack(parts)
     x, breaks, logits = leaves
-    made = encode(x, Knots(counts, breaks, logits, learned), parts, size=SIZE)
+    encoded = encode(x, Knots(counts, breaks, logits, learned), parts, size=SIZE)
     expected = plain_stack(*leaves, counts, learned, parts)
-    assert bool((made.penalty != 0).eq(learned).all())
+    assert bool((encoded.penalty != 0).eq(learned).all())
     gradients = [torch.randn_like(tensor) for tensor in expected]
-    outputs = made.values, made.penalty, made.breaks
+    outputs = encoded.values, encoded.penalty, encoded.breaks
     for got, plain in zip(outputs, expected, strict=True):
         torch.testing.assert_close(got, plain, rtol=1e-10, atol=1e-10)
     for used in ((0,), (1,), (2,), (0, 1, 2)):
@@ -318,8 +318,8 @@ def test_gradients_of_functions_of_their_own_are_those_of_differences(learned):
 
     def run(x, logits):
         knots = Knots(counts, logits=logits) if learned else Knots(counts, breaks + 0.0 * logits.sum())
-        made = encode(x, knots, [part, mixed], size=7)
-        return made.values, made.breaks
+        encoded = encode(x, knots, [part, mixed], size=7)
+        return encoded.values, encoded.breaks
 
     assert torch.autograd.gradcheck(run, (x, logits))
 
@@ -336,10 +336,10 @@ def test_values_and_penalty_may_go_backward_one_after_the_other(order):
     parts = STACKS["one part"]
     (x, _, logits), counts, _ = make_stack(parts)
     x = x.detach()
-    made = encode(x, Knots(counts, logits=logits), parts, size=SIZE)
-    whole = encode(x, Knots(counts, logits=logits), parts, size=SIZE)
-    (expected,) = torch.autograd.grad(whole.values.sin().sum() + whole.penalty.sum(), logits)
-    losses = made.values.sin().sum(), made.penalty.sum()
+    encoded = encode(x, Knots(counts, logits=logits), parts, size=SIZE)
+    complete = encode(x, Knots(counts, logits=logits), parts, size=SIZE)
+    (expected,) = torch.autograd.grad(complete.values.sin().sum() + complete.penalty.sum(), logits)
+    losses = encoded.values.sin().sum(), encoded.penalty.sum()
     for place in order:
         losses[place].backward()
     torch.testing.assert_close(logits.grad, expected)
@@ -348,9 +348,9 @@ def test_values_and_penalty_may_go_backward_one_after_the_other(order):
 def test_what_changed_between_two_passes_backward_is_noticed():
     parts = STACKS["one part"]
     (x, _, logits), counts, _ = make_stack(parts)
-    made = encode(x.detach(), Knots(counts, logits=logits), parts, size=SIZE)
-    made.values.sum().backward()
+    encoded = encode(x.detach(), Knots(counts, logits=logits), parts, size=SIZE)
+    encoded.values.sum().backward()
     with torch.no_grad():
         logits.add_(1.0)
     with pytest.raises(RuntimeError, match="modified in place"):
-        made.penalty.sum().backward()
+        encoded.penalty.sum().backward()

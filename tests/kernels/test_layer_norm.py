@@ -18,10 +18,10 @@ def test_equals_torch_member_by_member(shape):
     for m in range(shape[0]):
         norm = nn.LayerNorm(shape[-1], eps=1e-3, dtype=torch.float64)
         norm.weight.data, norm.bias.data = weight[m].detach(), bias[m].detach()
-        own = x[m].detach().requires_grad_()
-        expected = norm(own)
+        member_x = x[m].detach().requires_grad_()
+        expected = norm(member_x)
         torch.testing.assert_close(y[m], expected, rtol=0, atol=1e-12)
-        expected_gradients = torch.autograd.grad(expected, (own, norm.weight, norm.bias), grad[m])
+        expected_gradients = torch.autograd.grad(expected, (member_x, norm.weight, norm.bias), grad[m])
         for got, wanted in zip(gradients, expected_gradients, strict=True):
             torch.testing.assert_close(got[m], wanted, rtol=0, atol=1e-10)
 

@@ -35,8 +35,8 @@ def test_bits_are_even_and_unrelated():
     bits = random_bits(noise, 0, 20_000)
     counts = torch.bincount((bits >> 24).flatten(), minlength=256).numpy()
     assert stats.chisquare(counts).pvalue > 1e-4
-    each = ((bits[..., None] >> torch.arange(32)) & 1).double().mean(dim=(0, 1))
-    assert float((each - 0.5).abs().max()) < 5 * 0.5 / (20 * 20_000) ** 0.5
+    bit_means = ((bits[..., None] >> torch.arange(32)) & 1).double().mean(dim=(0, 1))
+    assert float((bit_means - 0.5).abs().max()) < 5 * 0.5 / (20 * 20_000) ** 0.5
     other = random_bits(noise, 1, 20_000)
     later = random_bits(Noise(noise.seeds, noise.step + 1), 0, 20_000)
     pairs = [bits, other, later, bits.roll(1, dims=0), bits.roll(1, dims=1)]

@@ -44,8 +44,8 @@ def definition(qkv, first, bias, n_heads, p, noise):
     """Compute attention in float64, whatever its length."""
     q, kv = divided(qkv, first)
     if bias is not None:
-        own = bias[:, None, None]
-        q, kv = q + own[..., : q.shape[-1]], kv + own[..., q.shape[-1] :]
+        shifts = bias[:, None, None]
+        q, kv = q + shifts[..., : q.shape[-1]], kv + shifts[..., q.shape[-1] :]
     return weighted_values(q, kv, n_heads, p=p, keys=member_keys(noise, 5))
 
 
@@ -68,8 +68,8 @@ def check_attention(shape, p, dtype, *, with_bias, first):
     got_grads = torch.autograd.grad(got, [each for each in leaves if each is not None], grad)
     assert got.dtype == got_grads[0].dtype == dtype
     close(got.detach(), expected.detach(), TOLERANCES[dtype])
-    for own, plain in zip(got_grads, expected_grads, strict=True):
-        close(own, plain, TOLERANCES[dtype])
+    for actual, plain in zip(got_grads, expected_grads, strict=True):
+        close(actual, plain, TOLERANCES[dtype])
     alone = [None if each is None else each[-1:].clone().requires_grad_() for each in given]
     once = attend(alone, Noise(*(each[-1:] for each in noise)), n_heads, p)
     assert torch.equal(once[0], got[-1]), "a member alone must give the same bits"
@@ -137,11 +137,11 @@ def test_tokens(learned, shape, dtype):
     grad = torch.randn(got.shape, device=DEVICE).to(dtype)
     own_grads = torch.autograd.grad(got, leaves[first:], grad)
     plain_grads = torch.autograd.grad(expected, exact[first:], grad.double(), allow_unused=True)
-    for own, plain, leaf in zip(own_grads, plain_grads, leaves[first:], strict=True):
-        assert own.shape == leaf.shape
-        assert own.dtype == leaf.dtype
-        if own.numel():
-            close(own, plain, TOLERANCES[dtype])
+    for actual, plain, leaf in zip(own_grads, plain_grads, leaves[first:], strict=True):
+        assert actual.shape == leaf.shape
+        assert actual.dtype == leaf.dtype
+        if actual.numel():
+            close(actual, plain, TOLERANCES[dtype])
 
 
 def test_keys():
@@ -173,8 +173,8 @@ def test_reglu(shape, with_bias, p, dtype, monkeypatch):
     assert got.dtype == got_grads[0].dtype == dtype
     tolerance = 2e-6 if dtype == torch.float32 else 8e-3
     close(got.detach(), expected.detach(), tolerance)
-    for own, plain in zip(got_grads, expected_grads, strict=True):
-        close(own, plain, 2 * tolerance)
+    for actual, plain in zip(got_grads, expected_grads, strict=True):
+        close(actual, plain, 2 * tolerance)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -193,12 +193,12 @@ def test_layer_norm(shape, dtype, monkeypatch):
     tolerance = 2e-6 if dtype == torch.float32 else 8e-3
     close(got.detach(), expected.detach(), tolerance)
     assert got.dtype == dtype
-    for own, plain, leaf in zip(gradients, torch.autograd.grad(expected, exact, grad.double()), leaves, strict=True):
-        assert own.dtype == leaf.dtype
-        close(own, plain, tolerance)
+    for actual, plain, leaf in zip(gradients, torch.autograd.grad(expected, exact, grad.double()), leaves, strict=True):
+        assert actual.dtype == leaf.dtype
+        close(actual, plain, tolerance)
     alone = [tensor[:1].detach().requires_grad_() for tensor in leaves]
     once = torch.autograd.grad(layer_norm(*alone), alone, grad[:1])
-    assert all(torch.equal(own[:1], other) for own, other in zip(gradients, once, strict=True))
+    assert all(torch.equal(actual[:1], other) for actual, other in zip(gradients, once, strict=True))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -217,9 +217,9 @@ def test_layer_norm_of_a_sum(first, needed, dtype, monkeypatch):
     leaves = [each.clone().requires_grad_() for each in given]
     got = add_layer_norm(*leaves[:3], weight=leaves[3], bias=leaves[4], first=first)
     tolerance = 2e-6 if dtype == torch.float32 else 2e-2
-    for own, plain in zip(got, expected, strict=True):
-        assert own.dtype == dtype
-        close(own.detach(), plain.detach(), tolerance)
+    for actual, plain in zip(got, expected, strict=True):
+        assert actual.dtype == dtype
+        close(actual.detach(), plain.detach(), tolerance)
     chosen = {"both": [0, 1], "norm": [1], "sum": [0]}[needed]
 
     def gradients(results, inputs, kind):
@@ -228,6 +228,6 @@ def test_layer_norm_of_a_sum(first, needed, dtype, monkeypatch):
         )
 
     plain = gradients(expected, exact, torch.Tensor.double)
-    for own, wanted, leaf in zip(gradients(got, leaves, torch.Tensor.clone), plain, leaves, strict=True):
-        assert own.dtype == leaf.dtype
-        close(own, torch.zeros_like(own) if wanted is None else wanted, tolerance)
+    for actual, wanted, leaf in zip(gradients(got, leaves, torch.Tensor.clone), plain, leaves, strict=True):
+        assert actual.dtype == leaf.dtype
+        close(actual, torch.zeros_like(actual) if wanted is None else wanted, tolerance)

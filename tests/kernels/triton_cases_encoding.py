@@ -6,7 +6,7 @@
 import pytest
 import torch
 
-from knotwork._kernels import dispatch, encoding_triton, encoding_triton_knots
+from knotwork._kernels import dispatch, encoding_triton
 from knotwork._kernels.encoding import LOCAL, Knots, breaks_from_widths, encode, spacing_penalty, widths_from_logits
 from knotwork._kernels.encoding_cpu import LOOPS
 from tests.kernels.cases import DEVICE, GPU
@@ -44,22 +44,22 @@ def test_encoding(family, degree, n_knots, tight):
     settings = {"kind": layout.kind, "degree": layout.scheme}
     size = layout.smallest + max(n_knots)
     expected = rows_on_the_cpu(x, breaks, counts, **settings, size=size)
-    there = [tensor.to(DEVICE) for tensor in (x, breaks, counts)]
+    on_device = [tensor.to(DEVICE) for tensor in (x, breaks, counts)]
     for dtype, tolerance in ((torch.float32, 2e-4 if tight else 1e-5), (torch.bfloat16, 1e-2)):
-        close(rows_in_triton(*there, **settings, size=size, dtype=dtype), expected, tolerance)
+        close(rows_in_triton(*on_device, **settings, size=size, dtype=dtype), expected, tolerance)
 
     gradient = torch.randn(expected.shape)
     x_grad, breaks_grad = LOOPS.rows_backward(gradient, x, breaks, counts, **settings, with_x=True)
-    got = encoding_triton.backward(gradient.to(DEVICE), *there, **settings, with_x=True)
+    got = encoding_triton.backward(gradient.to(DEVICE), *on_device, **settings, with_x=True)
     assert all(bool(tensor.isfinite().all()) for tensor in got)
     close(got[0], x_grad, 1e-3 if tight else 1e-4)
     close(got[1], breaks_grad, 1e-3 if tight else 1e-4)
     logits, penalty_grad = torch.randn(2, len(n_knots), max(n_knots) + 1).to(DEVICE), torch.randn(2).to(DEVICE)
-    expected = encoding_triton_knots.knots_to_logits(got[1], penalty_grad, logits, there[2], None, 1e-3, 1e-6)
+    expected = encoding_triton.knots_to_logits(got[1], penalty_grad, logits, on_device[2], None, 1e-3, 1e-6)
     spacings = encoding_triton.Spacings(logits, 1e-3, 1e-6, penalty_grad)
-    fused = encoding_triton.backward(gradient.to(DEVICE), *there, spacings, **settings, with_x=False)
+    fused = encoding_triton.backward(gradient.to(DEVICE), *on_device, spacings, **settings, with_x=False)
     close(fused[1], expected.cpu(), 1e-5)
-    again = encoding_triton.backward(gradient.to(DEVICE), *there, **settings, with_x=False)
+    again = encoding_triton.backward(gradient.to(DEVICE), *on_device, **settings, with_x=False)
     assert torch.equal(again[1], got[1]), "sums must repeat exactly"
 
 
@@ -71,13 +71,13 @@ def test_more_columns_and_knots_than_a_program_has(family, degree):
     x[0, 30, 1] = torch.nan
     settings, size = {"kind": layout.kind, "degree": layout.scheme}, layout.smallest + 70
     expected = rows_on_the_cpu(x, breaks, counts, **settings, size=size)
-    there = [tensor.to(DEVICE) for tensor in (x, breaks, counts)]
-    close(rows_in_triton(*there, **settings, size=size, dtype=torch.float32), expected, 1e-4)
+    on_device = [tensor.to(DEVICE) for tensor in (x, breaks, counts)]
+    close(rows_in_triton(*on_device, **settings, size=size, dtype=torch.float32), expected, 1e-4)
     gradient = torch.randn(expected.shape)
     wanted = LOOPS.rows_backward(gradient, x, breaks, counts, **settings, with_x=True)
-    got = encoding_triton.backward(gradient.to(DEVICE), *there, **settings, with_x=True)
-    for own, other in zip(got, wanted, strict=True):
-        close(own, other, 1e-3)
+    got = encoding_triton.backward(gradient.to(DEVICE), *on_device, **settings, with_x=True)
+    for actual, other in zip(got, wanted, strict=True):
+        close(actual, other, 1e-3)
 
 
 @pytest.mark.parametrize("n_knots", [[7, 7, 7], [3, 7, 0]])
@@ -87,18 +87,18 @@ def test_knots(n_knots, in_one, monkeypatch):
     logits = torch.randn(2, 3, 8, requires_grad=True)
     widths = widths_from_logits(logits, counts, 1e-3)
     breaks, penalty = breaks_from_widths(widths, counts), spacing_penalty(widths, counts, 1e-6)
-    there = logits.detach().to(DEVICE), counts.to(DEVICE)
+    on_device = logits.detach().to(DEVICE), counts.to(DEVICE)
     if not in_one:
-        monkeypatch.setattr(encoding_triton_knots, "MOST_IN_ONE", 1)
-    made = encoding_triton_knots.make_knots(*there, None, None, 1e-3, 1e-6)
-    for got, expected in zip(made, (breaks, penalty), strict=True):
+        monkeypatch.setattr(encoding_triton, "MOST_IN_ONE", 1)
+    computed = encoding_triton.make_knots(*on_device, None, None, 1e-3, 1e-6)
+    for got, expected in zip(computed, (breaks, penalty), strict=True):
         close(got, expected.detach(), 1e-6)
     grads = [torch.randn(output.shape) for output in (breaks, penalty)]
     for used in ((0,), (1,), (0, 1)):
         outputs, slopes = [(breaks, penalty)[i] for i in used], [grads[i] for i in used]
         (expected,) = torch.autograd.grad(outputs, logits, slopes, retain_graph=True)
         given = [grads[i].to(DEVICE) if i in used else None for i in range(2)]
-        close(encoding_triton_knots.knots_to_logits(*given, *there, None, 1e-3, 1e-6), expected, 1e-5)
+        close(encoding_triton.knots_to_logits(*given, *on_device, None, 1e-3, 1e-6), expected, 1e-5)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -114,19 +114,19 @@ def test_a_stack_with_learned_knots(stack, with_x, large, dtype, monkeypatch):
         free, values = (tensor.detach().to(device).requires_grad_() for tensor in (logits, x))
         fixed = [tensor.detach().to(device) for tensor in (counts, breaks)]
         knots = Knots(*fixed, free, learned.to(device))
-        made = encode(values if with_x else values.detach(), knots, parts, size=14, dtype=dtype)
+        computed = encode(values if with_x else values.detach(), knots, parts, size=14, dtype=dtype)
         # The gradient of a sum is one number, seen as many.
-        total = (made.values * gradient.to(device)).sum() + made.penalty.sum()
+        total = (computed.values * gradient.to(device)).sum() + computed.penalty.sum()
         grads = torch.autograd.grad(total, [free, values] if with_x else [free])
-        return [made.values.detach(), made.penalty.detach(), *grads]
+        return [computed.values.detach(), computed.penalty.detach(), *grads]
 
     expected = run("cpu")
     monkeypatch.setattr(dispatch, "on_triton", lambda tensor: tensor.dtype == torch.float32)
     if large:
-        monkeypatch.setattr(encoding_triton_knots, "MOST_IN_ONE", 1)
+        monkeypatch.setattr(encoding_triton, "MOST_IN_ONE", 1)
     rounding = 1e-2 if dtype == torch.bfloat16 else 1e-3
-    for own, other, tolerance in zip(run(DEVICE), expected, (rounding, 1e-6, rounding, rounding), strict=False):
-        close(own, other, tolerance)
+    for actual, other, tolerance in zip(run(DEVICE), expected, (rounding, 1e-6, rounding, rounding), strict=False):
+        close(actual, other, tolerance)
 
 
 def test_no_rows_leave_the_gradient_of_the_penalty():
@@ -135,18 +135,18 @@ def test_no_rows_leave_the_gradient_of_the_penalty():
     spacings = encoding_triton.Spacings(logits, 1e-3, 1e-6, torch.ones(2).to(DEVICE))
     settings = {"kind": LOCAL, "degree": 3, "with_x": False}
     got = encoding_triton.backward(gradient, x[:, :0], breaks, counts, spacings, **settings)[1]
-    assert torch.equal(got, encoding_triton_knots.penalty_backward(spacings.penalty_grad, logits, counts, 1e-3, 1e-6))
+    assert torch.equal(got, encoding_triton.penalty_backward(spacings.penalty_grad, logits, counts, 1e-3, 1e-6))
     assert bool(got.any())
 
 
 def test_the_gradient_of_penalties_may_be_one_number_seen_as_many():
     x, breaks, counts = make_case(2, 40, [5, 5], dtype=torch.float32)
-    there = [tensor.to(DEVICE) for tensor in (x, breaks, counts)]
+    on_device = [tensor.to(DEVICE) for tensor in (x, breaks, counts)]
     logits, gradient = torch.randn(2, 2, 6).to(DEVICE), torch.randn(2, 40, 2, 9).to(DEVICE)
     one = torch.ones(1).to(DEVICE)
     got = [
         encoding_triton.backward(
-            gradient, *there, encoding_triton.Spacings(logits, 1e-3, 1e-6, grad), kind=LOCAL, degree=3, with_x=False
+            gradient, *on_device, encoding_triton.Spacings(logits, 1e-3, 1e-6, grad), kind=LOCAL, degree=3, with_x=False
         )[1]
         for grad in (one.expand(2), torch.cat([one, one]))
     ]

@@ -14,9 +14,9 @@ from triton.runtime.jit import JITFunction
 from knotwork._kernels import dispatch
 from knotwork._kernels.dropout import Noise
 from knotwork._kernels.encoding import LOCAL, NORMALISED, TAILS, Knots, Part, encode
-from knotwork.nn._backbones.ft_transformer import FTTransformer
-from knotwork.nn._backbones.mlp import MLP
-from knotwork.nn._backbones.resnet import ResNet
+from knotwork.nn._ft_transformer import FTTransformer
+from knotwork.nn._mlp import MLP
+from knotwork.nn._resnet import ResNet
 
 WAYS = ("forward", "backward")
 
@@ -80,8 +80,8 @@ def test_learned_knots(compiled, kind, degree, n_knots):
     x, breaks = torch.rand(2, 32, 4), torch.linspace(0.0, 1.0, n_knots + 2).repeat(2, 4, 1)
     logits, counts = torch.zeros(2, 4, n_knots + 1, requires_grad=True), torch.full((2, 4), n_knots, dtype=torch.int32)
     knots = Knots(counts, breaks, logits, torch.tensor([True, True]))
-    made = encode(x, knots, [part], size=n_knots + 4, dtype=torch.bfloat16)
-    (made.values.sum() + made.penalty.sum()).backward()
+    computed = encode(x, knots, [part], size=n_knots + 4, dtype=torch.bfloat16)
+    (computed.values.sum() + computed.penalty.sum()).backward()
     extra = ["_row_sums"] if kind == NORMALISED else []
     assert compiled == ["_penalty_forward", "_forward", *extra, "_backward", "gather_sums"]
 

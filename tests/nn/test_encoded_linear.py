@@ -94,9 +94,9 @@ def test_layer_equals_sequential(family, learnable, size):
     expected = torch.autograd.grad(expected, [x, *knots, linear.weight, linear.bias], gradient)
     got = torch.autograd.grad(got, [x, *knots, layer.weight, layer.bias], gradient)
     torch.testing.assert_close(got[-2].T, expected[-2], rtol=0, atol=1e-10)
-    for own, other in zip((*got[:-2], got[-1]), (*expected[:-2], expected[-1]), strict=True):
+    for actual, other in zip((*got[:-2], got[-1]), (*expected[:-2], expected[-1]), strict=True):
         scale = max(float(other.abs().max()), 1.0)
-        torch.testing.assert_close(own / scale, other / scale, rtol=0, atol=1e-10)
+        torch.testing.assert_close(actual / scale, other / scale, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -133,8 +133,8 @@ def test_penalty_comes_with_the_output(family, learnable):
         torch.testing.assert_close(penalty, spacing_penalty(encoding.widths(), encoding.n_knots, 1e-3))
         gradients = torch.autograd.grad(out.square().sum() + penalty.sum(), list(layer.parameters()))
         results.append([out, *gradients])
-    for own, other in zip(*results, strict=True):
-        torch.testing.assert_close(own, other, rtol=1e-9, atol=1e-9)
+    for actual, other in zip(*results, strict=True):
+        torch.testing.assert_close(actual, other, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(

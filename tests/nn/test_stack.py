@@ -86,6 +86,6 @@ def test_knots_come_back_in_the_units_of_the_input():
     encoder = fitted("BS-Q", X, y)
     stack = StackEncoding.from_blocks([encoder.blocks_], [True])
     knots = stack.interior_knots()[0].numpy()
-    for feature, own in enumerate(encoder.knots_):
+    for feature, actual in enumerate(encoder.knots_):
         spread = np.ptp(X[~np.isnan(X[:, feature]), feature])
-        np.testing.assert_allclose(knots[feature], own, atol=1e-4 * spread)
+        np.testing.assert_allclose(knots[feature], actual, atol=1e-4 * spread)

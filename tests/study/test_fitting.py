@@ -9,7 +9,7 @@ from knotwork._preparation.members import Fitted, PreparedTable, make_splits
 from knotwork.datasets import Dataset, load_dataset
 from knotwork.encoders import METHOD_TABLE, METHODS, Encoding
 from knotwork.knots import LightGBMPlacement
-from knotwork.nn._backbones.config import MLPConfig
+from knotwork.nn._backbones import MLPConfig
 from knotwork.study._data import from_dataset
 from knotwork.study._fitting import Wanted, fit_all
 from knotwork.study._networks import expand

@@ -9,7 +9,7 @@ from torch import nn
 
 from knotwork._kernels.dropout import row_order
 from knotwork._kernels.encoding import breaks_from_widths, rows_formula, spacing_penalty, widths_from_logits
-from knotwork.nn._backbones.config import FTTransformerConfig, MLPConfig, ResNetConfig
+from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, ResNetConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
 from knotwork.training._stack import build_network

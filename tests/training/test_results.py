@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from knotwork.nn._backbones.config import MLPConfig
+from knotwork.nn._backbones import MLPConfig
 from knotwork.training import TrainingConfig, train
 from tests.training.cases import make_member, make_table
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from knotwork.errors import ArgumentError
-from knotwork.nn._backbones.config import MLPConfig
+from knotwork.nn._backbones import MLPConfig
 from knotwork.study._trainer import LEAST_SHIFT, knot_shifts
 from knotwork.training import _engine as engine
 from knotwork.training._config import TrainingConfig

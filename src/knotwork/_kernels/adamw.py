@@ -1,4 +1,4 @@
-"""AdamW for a stack of networks: each member has its own rate, its own step count, and may stand still."""
+"""AdamW for a stack of networks: each member has its own learning rate and step count, and may be inactive."""
 
 import math
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from knotwork.basis._compiled import compiled
 __all__ = ["AdamW", "Factors", "Rule", "log_betas", "update_compiled", "update_formula"]
 
 VALUES_PER_CHUNK = 1 << 16
-"""Values that a thread takes at a time."""
+"""Values of a chunk, the work of one thread at a time."""
 
 ONE = np.float32(1.0)
 
 
 class Rule(NamedTuple):
-    """The constants of AdamW: decay rates of the two moments, and what is added to the root of the second."""
+    """The constants of AdamW: decay rates of the two moments, and the addend to the root of the second."""
 
     beta1: float
     beta2: float
@@ -30,16 +30,10 @@ class Rule(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """What a step multiplies by, for one group of parameters.
+    """Factors of a step for each of M members, float32, for one group of parameters.
 
-    Parameters
-    ----------
-    rates : Tensor of shape (M,)
-        Learning rate of each member, float32.
-    sizes : Tensor of shape (M,)
-        The rate divided by the correction of the first moment, float32; 0 for a member that stands still.
-    roots : Tensor of shape (M,)
-        One over the root of the correction of the second moment, float32.
+    `sizes` are the rates divided by the correction of the first moment, 0 for a member that does not move; `roots` are
+    one over the root of the correction of the second moment.
     """
 
     rates: Tensor
@@ -73,7 +67,7 @@ def _update(master, grad, first, second, shrink, size, root, rule):
 
 
 @compiled()
-def _update_some(start, stop, arrays, factors, decay, rule):
+def _update_chunk(start, stop, arrays, factors, decay, rule):
     """Update the elements from start to stop, counted over all members."""
     master, grad, first, second = arrays
     rates, sizes, roots = factors
@@ -84,15 +78,9 @@ def _update_some(start, stop, arrays, factors, decay, rule):
         low, high = max(start - member * length, 0), min(stop - member * length, length)
         shrink = ONE - rates[member] * decay
         _update(
-            master[member, low:high],
-            grad[member, low:high],
-            first[member, low:high],
-            second[member, low:high],
-            shrink,
-            sizes[member],
-            roots[member],
-            rule,
-        )
+            master[member, low:high], grad[member, low:high], first[member, low:high], second[member, low:high],
+            shrink, sizes[member], roots[member], rule,
+        )  # fmt: skip
 
 
 def update_compiled(
@@ -108,41 +96,41 @@ def update_compiled(
     rate_of_decay = np.float32(decay)
 
     def work(_: int, part: slice) -> None:
-        _update_some(part.start, part.stop, arrays, numbers, rate_of_decay, constants)
+        _update_chunk(part.start, part.stop, arrays, numbers, rate_of_decay, constants)
 
     over_chunks(work, 1, master.numel(), rows_per_chunk=VALUES_PER_CHUNK)
 
 
 def log_betas(rule: Rule) -> tuple[float, float]:
-    """Return the logarithms of the betas: ``1 - beta**t`` is ``-expm1(t log beta)``, exact where it is small."""
+    """Return the logarithms of the betas: ``1 - beta**t`` is ``-expm1(t log beta)``, accurate where it is small."""
     return tuple(math.log(beta) if beta else -math.inf for beta in rule[:2])  # type: ignore[return-value]
 
 
 class AdamW:
     """Adam with decoupled weight decay, for parameters with a leading axis of members.
 
-    A member that is not active, or whose group has a rate of exactly 0, keeps its parameters, its moments and its
-    step count; nothing is multiplied by zero, so its gradients may be anything, NaN included. Steps are counted per
-    group and member: a tensor without a gradient in some step is not touched, and its group counts on.
+    A member that is inactive, or has a learning rate of exactly 0 in a group, keeps its parameters, moments and step
+    count there, even if its gradients are NaN. Steps are counted per group and member; a tensor without a gradient is
+    not changed, but its group still counts the step.
 
     Parameters
     ----------
     parameters : sequence of Tensor of shape (M, ...)
-        Contiguous, float32 or bfloat16 (or float64 on the plain path), changed in place. For one of bfloat16 a float32
-        copy is kept, which takes the steps; the parameter is that copy, rounded.
+        Contiguous, float32 or bfloat16 (or float64 on the plain path), changed in place. A bfloat16 parameter has a
+        float32 master copy that takes the steps; the parameter is that copy, rounded.
     decays : sequence of float
         Weight decay of each parameter.
     groups : sequence of int
-        Group of each parameter, from 0: the row of `rates` that it follows.
+        Group of each parameter, from 0: its row of `rates`.
     betas : pair of float, default=(0.9, 0.999)
-        Decay rates of the mean of the gradients and of that of their squares.
+        Decay rates of the running means of the gradients and of their squares.
     epsilon : float, default=1e-08
         Added to the root of the second moment.
 
     Attributes
     ----------
     masters : list of Tensor
-        What takes the steps: the parameter itself, or the float32 copy of one of bfloat16.
+        Tensors that take the steps: the parameter itself, or the float32 copy of a bfloat16 parameter.
     steps : Tensor of shape (n_groups, M)
         Steps taken, int64.
 
@@ -153,8 +141,8 @@ class AdamW:
         m <- m + (1 - b1) (g - m)        v <- b2 v + (1 - b2) g^2
         p <- (1 - a w) p - a / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + epsilon)
 
-    The paths: one Triton kernel per tensor on a GPU and one that counts the steps, with no word from the host; one
-    compiled pass in threads for float32 on the CPU; `update_formula` otherwise.
+    The paths: on a GPU one Triton kernel per tensor and one that counts the steps, without synchronising with the
+    host; one compiled pass in threads for float32 on the CPU; `update_formula` otherwise.
 
     Examples
     --------
@@ -192,14 +180,8 @@ class AdamW:
     def step(self, grads: Sequence[Tensor | None], rates: Tensor, active: Tensor) -> None:
         """Take one step with all parameters that have a gradient.
 
-        Parameters
-        ----------
-        grads : sequence of Tensor or None
-            Gradient of each parameter, of its shape, in any float type.
-        rates : Tensor of shape (n_groups, M)
-            Learning rate of each member in each group, float32.
-        active : Tensor of shape (M,)
-            Members that take the step, bool.
+        `grads` have the parameters' shapes and any float type, `rates` are of shape (n_groups, M), and `active`, bool
+        of shape (M,), selects the members that take the step.
         """
         if len(grads) != len(self._parameters):
             raise argument_error("grads", f"have one entry for each of {len(self._parameters)} parameters", len(grads))
@@ -209,15 +191,7 @@ class AdamW:
                 self._update(i, grad, (self._first[i], self._second[i]), groups[self._groups[i]])
 
     def keep(self, index: Tensor, parameters: Sequence[Tensor]) -> None:
-        """Keep the members of an index, in its order.
-
-        Parameters
-        ----------
-        index : Tensor of shape (n,)
-            Members to keep, int64.
-        parameters : sequence of Tensor of shape (n, ...)
-            The new parameters: ``old[index]`` of each of the old ones.
-        """
+        """Keep the members of an int64 index, in its order; `parameters` are the new ones, ``old[index]`` of each."""
         old = self._parameters
         self._parameters = _checked(parameters)
         if len(parameters) != len(old) or any(p.shape[0] != len(index) for p in parameters):
@@ -231,14 +205,14 @@ class AdamW:
         self.steps = self.steps.index_select(1, index)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the moments, the step counts and the float32 copies (None for a parameter without), not copied."""
+        """Return the moments, step counts and float32 masters (None for a parameter without one), not copied."""
         pairs = zip(self.masters, self._parameters, strict=True)
         masters = [None if master is parameter else master for master, parameter in pairs]
         return {"first": self._first, "second": self._second, "steps": self.steps, "masters": masters}
 
     @torch.no_grad()
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Copy the numbers of `state_dict` into this optimiser's own tensors; the parameters are the caller's."""
+        """Copy a `state_dict` into the tensors of this optimiser; the caller restores the parameters."""
         current = self.state_dict()
         if state.keys() != current.keys():
             raise argument_error("state", f"have the keys {sorted(current)}", sorted(state))
@@ -258,12 +232,12 @@ class AdamW:
             raise argument_error("rates", f"be of shape {tuple(self.steps.shape)}", tuple(rates.shape))
         rates = rates.to(torch.float32)
         if dispatch.on_triton(self.masters[0]):
-            from knotwork._kernels import adamw_triton  # noqa: PLC0415 - only where there is a GPU
+            from knotwork._kernels import adamw_triton  # noqa: PLC0415 - needs Triton
 
             return Factors(rates, *adamw_triton.count(self.steps, rates, active, self._rule))
         moves = (rates != 0) & active
         self.steps += moves
-        counts = self.steps.clamp(min=1)  # of a member that never moved the corrections are not used
+        counts = self.steps.clamp(min=1)  # the corrections of a member that never moved are not used
         corrections = [-torch.expm1(counts * log).float() for log in log_betas(self._rule)]
         return Factors(rates, torch.where(moves, rates / corrections[0], 0.0), corrections[1].rsqrt())
 
@@ -274,15 +248,14 @@ class AdamW:
 
             adamw_triton.update(parameter, master, grad, moments, factors, decay=decay, rule=self._rule)
             return
-        compiled_too = master.device.type == "cpu" and master.dtype == grad.dtype == torch.float32
-        update = update_compiled if compiled_too else update_formula
+        in_loops = master.device.type == "cpu" and master.dtype == grad.dtype == torch.float32
+        update = update_compiled if in_loops else update_formula
         update(master, grad, moments, factors, decay=decay, rule=self._rule)
         if master is not parameter:
             parameter.copy_(master)
 
 
 def _checked(parameters: Sequence[Tensor]) -> list[Tensor]:
-    """Return the parameters as a list."""
     if not parameters:
         raise argument_error("parameters", "hold at least one tensor", list(parameters))
     for parameter in parameters:

@@ -1,4 +1,4 @@
-"""AdamW on a GPU: a Triton kernel that counts the steps, and one for each tensor that takes them."""
+"""AdamW on a GPU: one Triton kernel counts the steps, and one per tensor takes them."""
 
 import torch
 import triton
@@ -15,18 +15,11 @@ BLOCK = 2048
 
 @triton.jit
 def _count(
-    steps_pointer,
-    rates_pointer,
-    active_pointer,
-    sizes_pointer,
-    roots_pointer,
-    n_members,
-    size,
-    LOG1: tl.constexpr,
-    LOG2: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """Count the step of those that move; LOG1 and LOG2 are the logarithms of the betas."""
+    steps_pointer, rates_pointer, active_pointer, sizes_pointer, roots_pointer,
+    n_members, size,
+    LOG1: tl.constexpr, LOG2: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Count the step of members that move; LOG1 and LOG2 are the logarithms of the betas."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     rates = tl.load(rates_pointer + i, mask=i < size, other=0.0)
     active = tl.load(active_pointer + i % n_members, mask=i < size, other=0)
@@ -42,27 +35,15 @@ def _count(
 
 @triton.jit(do_not_specialize_on_alignment=["rates_pointer", "sizes_pointer", "roots_pointer"])
 def _update(
-    parameter_pointer,
-    master_pointer,
-    grad_pointer,
-    first_pointer,
-    second_pointer,
-    rates_pointer,
-    sizes_pointer,
+    parameter_pointer, master_pointer, grad_pointer, first_pointer, second_pointer, rates_pointer, sizes_pointer,
     roots_pointer,
-    length,
-    decay,
-    fresh1,
-    beta2,
-    fresh2,
-    epsilon,
-    ROUNDED: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    length, decay, fresh1, beta2, fresh2, epsilon,
+    ROUNDED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     step_size = tl.load(sizes_pointer + member)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    used = i < tl.where(step_size != 0.0, length, 0)  # of a member that stands still nothing is read or written
+    used = i < tl.where(step_size != 0.0, length, 0)  # nothing of a member that does not move is read or written
     shrink = 1.0 - tl.load(rates_pointer + member) * decay
     root = tl.load(roots_pointer + member)
     i = member * length + i
@@ -85,47 +66,22 @@ def count(steps: Tensor, rates: Tensor, active: Tensor, rule: Rule) -> tuple[Ten
     log1, log2 = log_betas(rule)
     sizes, roots = (torch.empty(steps.shape, dtype=torch.float32, device=steps.device) for _ in range(2))
     _count[(triton.cdiv(steps.numel(), 256),)](
-        steps,
-        rates.contiguous(),
-        active,
-        sizes,
-        roots,
-        steps.shape[1],
-        steps.numel(),
-        LOG1=log1,
-        LOG2=log2,
-        BLOCK=256,
-    )
+        steps, rates.contiguous(), active, sizes, roots, steps.shape[1], steps.numel(),
+        LOG1=log1, LOG2=log2, BLOCK=256,
+    )  # fmt: skip
     return sizes, roots
 
 
 def update(
-    parameter: Tensor,
-    master: Tensor,
-    grad: Tensor,
-    moments: tuple[Tensor, Tensor],
-    factors: Factors,
-    *,
-    decay: float,
+    parameter: Tensor, master: Tensor, grad: Tensor, moments: tuple[Tensor, Tensor], factors: Factors, *, decay: float,
     rule: Rule,
-) -> None:
-    """Take the step of `update_formula` with a float32 master, and round it into the parameter if that is another."""
+) -> None:  # fmt: skip
+    """Take the step of `update_formula` with a float32 master, and round it into the parameter if they differ."""
     length = master.numel() // master.shape[0]
     if not length:
         return
     _update[(triton.cdiv(length, BLOCK), master.shape[0])](
-        parameter,
-        master,
-        grad.contiguous(),
-        *moments,
-        *factors,
-        length,
-        decay,
-        1.0 - rule.beta1,
-        rule.beta2,
-        1.0 - rule.beta2,
-        rule.epsilon,
-        ROUNDED=parameter is not master,
-        BLOCK=BLOCK,
-        num_warps=8,
-    )
+        parameter, master, grad.contiguous(), *moments, *factors, length, decay, 1.0 - rule.beta1, rule.beta2,
+        1.0 - rule.beta2, rule.epsilon,
+        ROUNDED=parameter is not master, BLOCK=BLOCK, num_warps=8,
+    )  # fmt: skip

@@ -15,13 +15,13 @@ from knotwork._kernels.dropout import Noise, check_rate, keep_threshold, keyed_b
 __all__ = ["attention", "attention_formula", "divided", "divided_product", "is_short", "weighted_values"]
 
 MOST_TOKENS = {32: 256, 64: 64}
-"""Tokens of a row up to which one program of a GPU takes a whole row, by the width up to which that holds of a head."""
+"""Largest number of tokens for which one GPU program processes a complete row, by the largest width of a head."""
 
 MOST_WEIGHTS = 2**24
-"""Attention weights that the plain path with noise holds at once."""
+"""Attention weights that the plain path with noise holds in memory at once."""
 
 MOST_ROWS = 2**15
-"""Rows that torch's attention is handed at once: its grids on a GPU end at 65535."""
+"""Rows per call of torch's attention, which uses GPU grids of at most 65535."""
 
 
 def weighted_values(
@@ -29,7 +29,7 @@ def weighted_values(
 ) -> Tensor:
     """Return (m * softmax(q k^T / sqrt(D))) v of every row and head, with dropout's factors m.
 
-    `first_row` is the place of the first row of q in the batch that the bits count.
+    `first_row` is the index of the first row of q in the batch, where the random bits of these rows begin.
     """
     (queries,), (k, v) = _heads(q, n_heads, 1), _heads(kv, n_heads, 2)
     weights = (queries @ k.transpose(-1, -2) * k.shape[-1] ** -0.5).softmax(dim=-1)
@@ -55,16 +55,9 @@ def _joined(y: Tensor, q: Tensor) -> Tensor:
 
 
 def attention_formula(
-    qkv: Tensor,
-    first: Tensor | None,
-    bias: Tensor | None,
-    *,
-    n_heads: int,
-    p: float,
-    noise: Noise | None,
-    stream: int,
+    qkv: Tensor, first: Tensor | None, bias: Tensor | None, *, n_heads: int, p: float, noise: Noise | None, stream: int
 ) -> Tensor:
-    """Compute `attention` in plain torch; without noise by torch's own function, which keeps no weights either."""
+    """Compute `attention` in plain torch; without noise by torch's own function, which stores no weights."""
     q, kv = divided(qkv, first)
     if bias is not None:
         shifts = bias.to(qkv.dtype)[:, None, None]
@@ -83,7 +76,7 @@ def divided(qkv: Tensor, first: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 def _attention_torch(q: Tensor, kv: Tensor, n_heads: int, p: float) -> Tensor:
-    """Leave it to torch, dropout included."""
+    """Use torch's attention, with its dropout."""
     heads = (*_heads(q, n_heads, 1), *_heads(kv, n_heads, 2))
     parts = zip(*(torch.split(tensor, MOST_ROWS) for tensor in heads), strict=True)
     results = [functional.scaled_dot_product_attention(queries, k, v, dropout_p=p) for queries, k, v in parts]
@@ -91,7 +84,7 @@ def _attention_torch(q: Tensor, kv: Tensor, n_heads: int, p: float) -> Tensor:
 
 
 def _attention_chunked(q: Tensor, kv: Tensor, n_heads: int, *, p: float, keys: Tensor) -> Tensor:
-    """Compute the definition on a few rows at a time, and once more for the gradient: weights are not kept."""
+    """Compute the definition on a few rows at a time, and again for the gradient, so that no weights are stored."""
     n_members, n_rows, n_tokens = kv.shape[:3]
     size = max(1, MOST_WEIGHTS // max(1, n_members * n_heads * n_tokens**2))
     if size >= n_rows:
@@ -121,27 +114,22 @@ def attention(
 ) -> Tensor:
     """Attend from every token of a row to every token of the same row, in several heads.
 
-    No result depends on other rows or members: in the Triton kernels bit for bit, elsewhere up to the rounding of
-    torch's matrix products, whose order of sums can depend on the batch. With `noise`, what is dropped depends on the
-    member's seed and step, on the stream and on the place of the weight. A NaN in a row spoils that row only.
+    Rows and members do not affect each other: exactly in the Triton kernels, elsewhere up to the rounding of torch's
+    matrix products, whose order of summation can depend on the batch. A NaN affects only its row.
 
     Parameters
     ----------
     qkv : Tensor of shape (M, B, T, 3 * H * D)
         Queries, keys and values: the three thirds of the last axis, in each of which head h has columns h * D to
-        (h + 1) * D. With `first`, keys and values alone, of shape (M, B, T, 2 * H * D).
+        (h + 1) * D. With `first`, only keys and values, of shape (M, B, T, 2 * H * D).
     n_heads : int
         Number of heads H.
-    p : float, default=0.0
-        Probability of dropping an attention weight, at least 0 and below 1.
-    noise : Noise, optional
-        Seeds and steps of the members. Without it, dropout uses torch's generator.
-    stream : int, default=0
-        Stream of the noise: a number that no other operation of the network uses.
+    p, noise, stream
+        Dropout of the attention weights, as in `dropout`.
     bias : Tensor of shape (M, 3 * H * D), optional
-        What is added to the queries, keys and values of a member.
+        Added to the queries, keys and values of a member.
     first : Tensor of shape (M, B, 1, H * D), optional
-        Queries of the first token: where its result is all that is needed, no other query is.
+        Queries of the first token, if only its result is needed.
 
     Returns
     -------
@@ -150,13 +138,12 @@ def attention(
 
     Notes
     -----
-    Per row and head, y = (m * softmax(q k^T / sqrt(D))) v, where m is 1 / (1 - p) where the bits of weight
-    ((b H + h) T + i) T + j reach 2**32 p, and 0 elsewhere. The paths: on a GPU, up to 256 tokens with heads of width
-    32 or 64 tokens with heads of width 64, one Triton kernel forward and one backward, which keep nothing but qkv and
-    a key per member, and others for the first query alone; the bias of the keys, which softmax does not see, is left
-    out there, and its gradient is 0. Elsewhere torch's ``scaled_dot_product_attention``, which cannot use given noise;
-    with noise the definition, on a few rows at a time. On a GPU, products of float32 are exact unless
-    ``torch.set_float32_matmul_precision`` allows TF32.
+    Per row and head, y = (m * softmax(q k^T / sqrt(D))) v, where m is 1 / (1 - p) if the bits of weight
+    ((b H + h) T + i) T + j are at least 2**32 p, and 0 otherwise. On a GPU, for up to 256 tokens with heads of width 32
+    or 64 tokens with heads of width 64, one Triton kernel forward and one backward keep only qkv and a key per member,
+    with separate kernels for the first query. They omit the bias of the keys, which softmax cancels; its gradient is 0.
+    Otherwise torch's ``scaled_dot_product_attention``, or with noise the definition on a few rows at a time. On a GPU,
+    products of float32 are exact unless ``torch.set_float32_matmul_precision`` allows TF32.
 
     Examples
     --------
@@ -182,28 +169,15 @@ def attention(
 
 
 def is_short(n_tokens: int, width: int) -> bool:
-    """Say whether rows of so many tokens, with heads of this width, are what the kernels of a GPU take."""
+    """Return whether the GPU kernels support rows of this many tokens with heads of this width."""
     return any(n_tokens <= most and width <= widest for widest, most in MOST_TOKENS.items())
 
 
 def divided_product(x: Tensor, weight: Tensor, *, n_columns: int) -> tuple[Tensor, Tensor]:
-    """Return the product of each row's first token with the first columns, and of all tokens with the others.
+    """Return the query of each row's first token, and keys with values of all tokens.
 
-    That is what makes the query of the first token, and the keys and values of all.
-
-    Parameters
-    ----------
-    x : Tensor of shape (M, B, T, d_in)
-        Tokens.
-    weight : Tensor of shape (M, d_in, d_out)
-        Weights, of the type of x.
-    n_columns : int
-        Number of the first columns.
-
-    Returns
-    -------
-    tuple of Tensors of shapes (M, B, 1, n_columns) and (M, B, T, d_out - n_columns)
-        The products.
+    These are the products of tokens x of shape (M, B, T, d_in) with weights of shape (M, d_in, d_out): of the first
+    token with the first columns, (M, B, 1, n_columns), and of all with the others, (M, B, T, d_out - n_columns).
     """
     run = _divided_formula if torch.is_autocast_enabled(x.device.type) else _DIVIDED
     return run(x, weight, n_columns=n_columns)
@@ -220,7 +194,7 @@ def _divided_forward(x: Tensor, weight: Tensor, *, n_columns: int) -> Any:
 
 
 def _divided_backward(grads: Any, kept: Any, needed: Any, *, n_columns: int) -> Any:
-    """Add gradients up in place, not as tensors that are zero for the most part."""
+    """Add the gradients of both products in place; torch would add tensors that are mostly zero."""
     del needed
     (x, weight), n = kept, n_columns
     shape = (*x.shape[:3], weight.shape[-1] - n)

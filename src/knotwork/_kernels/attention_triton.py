@@ -1,13 +1,13 @@
-"""Attention among few tokens in Triton: a program takes one head of some rows of one member, row by row.
+"""Attention among few tokens in Triton: a program processes one head of some rows of one member, row by row.
 
-The tiles of a row, keys and values, are read once and meet the queries a block at a time; the weights stay in
-registers, and backward computes them again. Heads of a row lie side by side in memory, and not at the borders of its
-lines: programs of neighbouring heads run at the same time, so that lines which they share are read and written once.
-The bias of the keys shifts all scores of a query alike, so neither softmax nor a gradient sees it: it is left out.
+Keys and values of a row are read once and multiplied with one block of queries after the other; the weights stay in
+registers, and backward computes them again. Heads of a row are adjacent in memory and share cache lines; programs of
+neighbouring heads run at the same time, so that shared lines are read and written once. The bias of the keys shifts
+all scores of a query alike, so softmax cancels it: it is omitted.
 
-Where the first token's result is all that is needed, other kernels take rows of one member with all heads at once, do
-no matrix products, and read each key and value once. Their gradients of the biases are added up per program, and by a
-second kernel in a fixed order.
+If only the first token's result is needed, other kernels process rows of one member with all heads at once, without
+matrix products, and read each key and value once. Gradients of the biases are summed per program, and a second kernel
+adds these sums in a fixed order.
 """
 
 import math
@@ -27,24 +27,23 @@ from knotwork._kernels.layer_norm_triton import add_parts
 __all__ = ["ATTENTION", "Settings", "holds"]
 
 ROWS = 4
-"""Rows of a program, where its tiles are small."""
+"""Rows of a program with small tiles."""
 
 STAGES = 2
-"""Rows that are under way at once, where tiles are small and of 16-bit numbers."""
+"""Rows that are loaded ahead, for small tiles of 16-bit numbers."""
 
 LONG_ROWS = {128: (64, 8), 256: (16, 4)}
-"""Queries of a block and warps, for tiles of so many tokens: what the registers hold without spilling."""
-
+"""Queries of a block and warps, by the tokens of a tile: the largest that fit into registers without spilling."""
 
 MOST_KEYS = 2**14
-"""Numbers in the keys of a row that a program for the first query holds."""
+"""Largest number of values in the keys of a row for the kernels of the first query."""
 
 FIRST_ROWS, FIRST_PARTS = 8, 128
-"""Rows of a program for the first query at least, and programs of a member at most, backward."""
+"""Backward for the first query: fewest rows of a program, and most programs of a member."""
 
 
 class Settings(NamedTuple):
-    """What the kernels are told besides tensors: heads, share that is dropped, and whether TF32 is allowed."""
+    """Number of heads, probability of dropout, and whether TF32 is allowed."""
 
     n_heads: int
     p: float
@@ -53,7 +52,7 @@ class Settings(NamedTuple):
 
 @triton.jit
 def _bias(pointer, D: tl.constexpr, TOKENS: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr):
-    """Return a head's bias of queries or values, once for every token: laid out like the tiles it is added to."""
+    """Return a head's bias of queries or values, repeated for every token in the layout of the tiles."""
     bias = tl.zeros((TOKENS, WIDTH), pointer.dtype.element_ty)
     if BIAS:
         d = tl.arange(0, WIDTH)[None, :] + tl.zeros((TOKENS, 1), tl.int32)
@@ -72,7 +71,7 @@ def _tile(pointer, here, bias, BIAS: tl.constexpr):
 
 @triton.jit
 def _softmax(q, k, scale, n_tokens, PRECISION: tl.constexpr):
-    """Return the powers of softmax over the first columns, before they are divided by their sums, and the sums."""
+    """Return the exponentials of softmax over the first columns, not yet divided by their sums, and the sums."""
     scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
     scores = tl.where(tl.arange(0, k.shape[0])[None, :] < n_tokens, scores, -float("inf"))
     powers = tl.exp2(scores * scale - (tl.max(scores, axis=1) * scale)[:, None])
@@ -81,31 +80,12 @@ def _softmax(q, k, scale, n_tokens, PRECISION: tl.constexpr):
 
 @triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens", "n_queries"])
 def _attention_forward(
-    q_pointer,
-    kv_pointer,
-    bias_pointer,
-    keys_pointer,
-    out_pointer,
-    n_rows,
-    scale,
-    threshold,
-    factor,
-    n_tokens,
-    n_queries,
-    HEADS: tl.constexpr,
-    D: tl.constexpr,
-    Q_STEP: tl.constexpr,
-    KV_STEP: tl.constexpr,
-    TOKENS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    BLOCKS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    BIAS: tl.constexpr,
-    DROPOUT: tl.constexpr,
-    PRECISION: tl.constexpr,
-    ROWS: tl.constexpr,
-    STAGES: tl.constexpr,
-):
+    q_pointer, kv_pointer, bias_pointer, keys_pointer, out_pointer,
+    n_rows, scale, threshold, factor, n_tokens, n_queries,
+    HEADS: tl.constexpr, D: tl.constexpr, Q_STEP: tl.constexpr, KV_STEP: tl.constexpr, TOKENS: tl.constexpr,
+    BLOCK: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr,
+    PRECISION: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
     head, first_row, member = tl.program_id(0) % HEADS, tl.program_id(0) // HEADS * ROWS, tl.program_id(1).to(tl.int64)
     j = tl.arange(0, TOKENS)[:, None]
     d = tl.arange(0, WIDTH)[None, :]
@@ -138,34 +118,12 @@ def _attention_forward(
 
 @triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens", "n_queries"])
 def _attention_backward(
-    grad_pointer,
-    q_pointer,
-    kv_pointer,
-    bias_pointer,
-    keys_pointer,
-    q_grad_pointer,
-    kv_grad_pointer,
-    n_rows,
-    scale,
-    root,
-    threshold,
-    factor,
-    n_tokens,
-    n_queries,
-    HEADS: tl.constexpr,
-    D: tl.constexpr,
-    Q_STEP: tl.constexpr,
-    KV_STEP: tl.constexpr,
-    TOKENS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    BLOCKS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    BIAS: tl.constexpr,
-    DROPOUT: tl.constexpr,
-    PRECISION: tl.constexpr,
-    ROWS: tl.constexpr,
-    STAGES: tl.constexpr,
-):
+    grad_pointer, q_pointer, kv_pointer, bias_pointer, keys_pointer, q_grad_pointer, kv_grad_pointer,
+    n_rows, scale, root, threshold, factor, n_tokens, n_queries,
+    HEADS: tl.constexpr, D: tl.constexpr, Q_STEP: tl.constexpr, KV_STEP: tl.constexpr, TOKENS: tl.constexpr,
+    BLOCK: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr,
+    PRECISION: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
     """Write the gradients of queries, keys and values.
 
     With weights p, dropout's factors m, e = m * (grad v^T) and ds = p * (e - sum of p * e), they are
@@ -218,10 +176,10 @@ def _attention_backward(
 
 
 def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: Settings) -> dict[str, Any]:
-    """Return what a kernel is compiled for.
+    """Return the constants of a kernel.
 
-    Each warp takes 16 queries; 8 where tiles of float32 would overflow its registers. Tiles of 16-bit numbers are
-    read some rows ahead, for which float32 and long rows leave no registers.
+    Each warp processes 16 queries, or 8 if tiles of float32 would overflow its registers. Tiles of 16-bit numbers are
+    loaded some rows ahead; float32 and long rows leave no registers for that.
     """
     n_tokens, n_queries, width = kv.shape[2], q.shape[2], q.shape[3] // settings.n_heads
     tokens = max(16, triton.next_power_of_2(n_tokens))
@@ -270,30 +228,15 @@ def _numbers(q: Tensor, settings: Settings) -> dict[str, int | float]:
 def _all_forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings) -> Tensor:
     """Return the results, of shape (M, B, Q, H * D).
 
-    Parameters
-    ----------
-    q : Tensor of shape (M, B, Q, H * D)
-        Queries, of all tokens or of the first; the first axes are those of a contiguous tensor.
-    kv : Tensor of shape (M, B, T, 2 * H * D)
-        Keys and values, likewise.
-    bias : Tensor of shape (M, 3 * H * D), optional
-        What is added to queries, keys and values.
-    keys : Tensor of shape (M,), optional
-        Keys of dropout's bits, where p > 0.
-    settings : Settings
-        The rest.
+    Queries are of shape (M, B, Q, H * D), keys with values of shape (M, B, T, 2 * H * D), both contiguous except for
+    the stride of the tokens; the bias is of shape (M, 3 * H * D), the keys of dropout's bits of shape (M,).
     """
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     constants = _constants(q, kv, bias is not None, settings)
     _attention_forward[_grid(q, settings, constants)](
-        q,
-        kv,
-        q if bias is None else bias.to(q.dtype).contiguous(),
-        q if keys is None else keys,
-        out,
-        **_numbers(q, settings),
-        **constants,
-    )
+        q, kv, q if bias is None else bias.to(q.dtype).contiguous(), q if keys is None else keys, out,
+        **_numbers(q, settings), **constants,
+    )  # fmt: skip
     return out
 
 
@@ -301,27 +244,20 @@ def _all_backward(
     grad: Tensor, q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings,
     q_grad: Tensor, kv_grad: Tensor,
 ) -> None:  # fmt: skip
-    """Write the gradients of q and kv, into tensors with the same strides, from the gradient of the results."""
+    """Write the gradients of q and kv into tensors with the same strides."""
     constants = _constants(q, kv, bias is not None, settings)
     _attention_backward[_grid(q, settings, constants)](
-        grad.contiguous(),
-        q,
-        kv,
-        q if bias is None else bias.to(q.dtype).contiguous(),
-        q if keys is None else keys,
-        q_grad,
-        kv_grad,
-        root=(q.shape[3] // settings.n_heads) ** -0.5,
-        **_numbers(q, settings),
-        **constants,
-    )
+        grad.contiguous(), q, kv, q if bias is None else bias.to(q.dtype).contiguous(), q if keys is None else keys,
+        q_grad, kv_grad,
+        root=(q.shape[3] // settings.n_heads) ** -0.5, **_numbers(q, settings), **constants,
+    )  # fmt: skip
 
 
 @triton.jit
 def _places(
     n_tokens, HEADS: tl.constexpr, D: tl.constexpr, TOKENS: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr
 ):
-    """Return the tokens of a tile, its columns in a row of all heads, and which of them there are."""
+    """Return the tokens of a tile, its columns in a row of all heads, and masks of valid columns and valid entries."""
     token = tl.arange(0, TOKENS)[:, None, None]
     head, d = tl.arange(0, TILE)[None, :, None], tl.arange(0, WIDTH)[None, None, :]
     valid = (head < HEADS) & (d < D)
@@ -339,10 +275,7 @@ def _load(pointer, bias_pointer, column, here, valid, BIAS: tl.constexpr):
 
 @triton.jit
 def _weights(q, k, scale, n_tokens, first, key, threshold, factor, DROPOUT: tl.constexpr):
-    """Return softmax over the tokens, of shape (tokens, heads), and dropout's factors.
-
-    The bias of the keys shifts all scores of a query alike, so neither softmax nor a gradient sees it.
-    """
+    """Return softmax over the tokens, of shape (tokens, heads), and dropout's factors."""
     scores = tl.sum(q * k, axis=2) * scale
     token, head = tl.arange(0, k.shape[0])[:, None], tl.arange(0, k.shape[1])[None, :]
     scores = tl.where(token < n_tokens, scores, -float("inf"))
@@ -357,24 +290,11 @@ def _weights(q, k, scale, n_tokens, first, key, threshold, factor, DROPOUT: tl.c
 
 @triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens"])
 def _first_forward(
-    q_pointer,
-    kv_pointer,
-    bias_pointer,
-    keys_pointer,
-    out_pointer,
-    n_rows,
-    scale,
-    threshold,
-    factor,
-    n_tokens,
-    HEADS: tl.constexpr,
-    D: tl.constexpr,
-    TOKENS: tl.constexpr,
-    TILE: tl.constexpr,
-    WIDTH: tl.constexpr,
-    BIAS: tl.constexpr,
-    DROPOUT: tl.constexpr,
-):
+    q_pointer, kv_pointer, bias_pointer, keys_pointer, out_pointer,
+    n_rows, scale, threshold, factor, n_tokens,
+    HEADS: tl.constexpr, D: tl.constexpr, TOKENS: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr,
+    BIAS: tl.constexpr, DROPOUT: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     member = row // n_rows
     token, column, valid, here = _places(n_tokens, HEADS, D, TOKENS, TILE, WIDTH)
@@ -394,30 +314,12 @@ def _first_forward(
 
 @triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens"])
 def _first_backward(
-    grad_pointer,
-    q_pointer,
-    kv_pointer,
-    bias_pointer,
-    keys_pointer,
-    q_grad_pointer,
-    kv_grad_pointer,
-    parts_pointer,
-    n_rows,
-    scale,
-    root,
-    threshold,
-    factor,
-    n_tokens,
-    HEADS: tl.constexpr,
-    D: tl.constexpr,
-    TOKENS: tl.constexpr,
-    TILE: tl.constexpr,
-    WIDTH: tl.constexpr,
-    BIAS: tl.constexpr,
-    DROPOUT: tl.constexpr,
-    ROWS: tl.constexpr,
-):
-    """Write the gradients of queries, keys and values, as in `_attention_backward`, and parts of those of biases."""
+    grad_pointer, q_pointer, kv_pointer, bias_pointer, keys_pointer, q_grad_pointer, kv_grad_pointer, parts_pointer,
+    n_rows, scale, root, threshold, factor, n_tokens,
+    HEADS: tl.constexpr, D: tl.constexpr, TOKENS: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr,
+    BIAS: tl.constexpr, DROPOUT: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """Write the gradients of queries, keys and values, as in `_attention_backward`, and partial sums for the biases."""
     member = tl.program_id(1).to(tl.int64)
     token, column, valid, here = _places(n_tokens, HEADS, D, TOKENS, TILE, WIDTH)
     biases = bias_pointer + member * (3 * HEADS * D)
@@ -463,14 +365,14 @@ def _first_tile(n_tokens: int, n_heads: int, width: int) -> tuple[int, int, int]
 
 
 def holds(n_tokens: int, n_heads: int, width: int) -> bool:
-    """Return whether a program for the first query holds so many tokens, with so many heads of this width."""
+    """Return whether the kernels for the first query support this many tokens and heads of this width."""
     return math.prod(_first_tile(n_tokens, n_heads, width)) <= MOST_KEYS
 
 
 def _first_constants(
     q: Tensor, kv: Tensor, with_bias: bool, settings: Settings, per_warp: int
 ) -> dict[str, int | bool]:
-    """Return what a kernel is compiled for, with so many numbers of keys to a warp."""
+    """Return the constants of a kernel, with `per_warp` values of the keys in each warp."""
     width = q.shape[3] // settings.n_heads
     tile = _first_tile(kv.shape[2], settings.n_heads, width)
     return {
@@ -488,14 +390,9 @@ def _one_forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None
     """Return the results, of shape (M, B, 1, H * D), from contiguous tensors."""
     out = torch.empty_like(q)
     _first_forward[(q.shape[0] * q.shape[1],)](
-        q,
-        kv,
-        q if bias is None else bias.contiguous(),
-        q if keys is None else keys,
-        out,
-        **_numbers(q, settings),
-        **_first_constants(q, kv, bias is not None, settings, 4096),
-    )
+        q, kv, q if bias is None else bias.contiguous(), q if keys is None else keys, out,
+        **_numbers(q, settings), **_first_constants(q, kv, bias is not None, settings, 4096),
+    )  # fmt: skip
     return out
 
 
@@ -509,31 +406,16 @@ def _one_backward(
     n_parts = triton.cdiv(n_rows, rows)
     parts = torch.empty(n_members, n_parts, 1, 3 * width, dtype=torch.float32, device=q.device)
     _first_backward[(n_parts, n_members)](
-        grad.contiguous(),
-        q,
-        kv,
-        q if bias is None else bias.contiguous(),
-        q if keys is None else keys,
-        q_grad,
-        kv_grad,
-        parts,
-        root=(width // settings.n_heads) ** -0.5,
-        ROWS=rows,
-        **_numbers(q, settings),
+        grad.contiguous(), q, kv, q if bias is None else bias.contiguous(), q if keys is None else keys, q_grad,
+        kv_grad, parts,
+        root=(width // settings.n_heads) ** -0.5, ROWS=rows, **_numbers(q, settings),
         **_first_constants(q, kv, bias is not None, settings, 2048),
-    )
+    )  # fmt: skip
     return q_grad, kv_grad, add_parts(parts)[0]
 
 
 def _forward(
-    qkv: Tensor,
-    first: Tensor | None,
-    bias: Tensor | None,
-    *,
-    n_heads: int,
-    p: float,
-    noise: Noise | None,
-    stream: int,
+    qkv: Tensor, first: Tensor | None, bias: Tensor | None, *, n_heads: int, p: float, noise: Noise | None, stream: int
 ) -> Any:
     qkv, first = qkv.contiguous(), None if first is None else first.contiguous()
     keys = member_keys(noise, stream) if p > 0.0 and noise is not None else None
@@ -562,7 +444,7 @@ def _backward(grads: Any, kept: Any, needed: Any, *, n_heads: int, p: float, **_
 
 
 def _alone(qkv: Tensor, first: Tensor | None, n_heads: int) -> bool:
-    """Return whether the kernels for the first query take these."""
+    """Return whether the kernels for the first query apply."""
     return first is not None and holds(qkv.shape[2], n_heads, first.shape[3] // n_heads)
 
 

@@ -1,7 +1,4 @@
-"""Batch normalisation of a stack: statistics of each member, over the rows that are its own.
-
-What follows a normalisation in the networks here is done in the same pass: relu, dropout, or a sum with a residual.
-"""
+"""Batch normalisation with statistics of each member over its rows; relu, dropout or a residual in the same pass."""
 
 from typing import Any, NamedTuple
 
@@ -19,11 +16,11 @@ from knotwork.basis._compiled import compiled
 __all__ = ["Settings", "batch_norm", "batch_norm_eval", "batch_norm_formula"]
 
 COLUMNS_PER_CHUNK = 128
-"""Columns that a thread takes at a time: 512 bytes of a row."""
+"""Columns of a chunk, the work of one thread at a time: 512 bytes of a row."""
 
 
 class Settings(NamedTuple):
-    """How to normalise and what follows; as in `batch_norm`."""
+    """Settings of the normalisation, relu and dropout, as in `batch_norm`."""
 
     momentum: float
     epsilon: float
@@ -33,16 +30,9 @@ class Settings(NamedTuple):
 
 
 def batch_norm_formula(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    residual: Tensor | None,
-    *,
-    buffers: tuple[Tensor, Tensor],
-    counts: Tensor | None,
-    noise: Noise | None,
-    settings: Settings,
-) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None, *, buffers: tuple[Tensor, Tensor],
+    counts: Tensor | None, noise: Noise | None, settings: Settings,
+) -> Tensor:  # fmt: skip
     """Compute `batch_norm` in plain torch; the buffers are the running mean and variance."""
     running_mean, running_var = buffers
     type_ = torch.float64 if x.dtype == torch.float64 else torch.float32
@@ -66,16 +56,9 @@ def batch_norm_formula(
 
 
 def batch_norm_eval(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    running_mean: Tensor,
-    running_var: Tensor,
-    *,
-    epsilon: float = 1e-5,
-    relu: bool = False,
-    residual: Tensor | None = None,
-) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor, *, epsilon: float = 1e-5,
+    relu: bool = False, residual: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Normalise by the running statistics, as in prediction; parameters as in `batch_norm`."""
     type_ = torch.float64 if x.dtype == torch.float64 else torch.float32
     scale = weight.to(type_) * (running_var.to(type_) + epsilon).rsqrt()
@@ -85,8 +68,8 @@ def batch_norm_eval(
     return (y if residual is None else residual.to(type_) + y).to(x.dtype)
 
 
-# The loops below go over slices, not from low to high: so the compiler knows that no index is negative, and that each
-# inner loop is one over vectors.
+# The loops below run over slices, not from low to high: so the compiler knows that no index is negative, and uses
+# vector instructions.
 
 
 @compiled()
@@ -108,7 +91,7 @@ def _statistics(x, count, low, high, mean, squares):
 
 @compiled()
 def _move(mean, squares, count, momentum, running_mean, running_var):
-    """Move the running statistics; a single row says nothing about the variance."""
+    """Update the running statistics; a single row has no variance."""
     for c in range(len(mean)):
         if count > 0:
             running_mean[c] += momentum * (mean[c] - running_mean[c])
@@ -118,14 +101,14 @@ def _move(mean, squares, count, momentum, running_mean, running_var):
 
 @compiled()
 def _drop_row(values, start, key, threshold, scale):
-    """Drop elements of part of a row, in place; `start` is the number of its first one in the member."""
+    """Drop elements of part of a row, in place; `start` is the index of the first one within the member."""
     for c in range(len(values)):
         values[c] = values[c] * scale if keep(start + c, key, threshold) else ZERO
 
 
 @compiled()
 def _apply(x, count, low, high, lines, following, residual, y):
-    """Write the results of some columns; lines are mean, slope and bias of each."""
+    """Write the results of the columns from low to high; `lines` are the mean, slope and bias of each."""
     mean, slope, bias = lines
     relu, drop, key, threshold, scale = following
     for row in range(count):
@@ -174,7 +157,7 @@ def _slopes(grad, y, start, following, slopes):
 
 @compiled()
 def _backward(grad, x, y, weight, count, columns, following, kept, grads):
-    """Write the gradients of some columns of one member."""
+    """Write the gradients of the columns from low to high of one member."""
     low, high = columns
     x_grad, weight_grad, bias_grad = grads
     mean, inverse = kept[0][low:high], kept[1][low:high]
@@ -200,16 +183,9 @@ def _backward(grad, x, y, weight, count, columns, following, kept, grads):
 
 
 def _run(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    residual: Tensor | None,
-    *,
-    buffers: tuple[Tensor, Tensor],
-    counts: Tensor | None,
-    noise: Noise | None,
-    settings: Settings,
-) -> Any:
+    x: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None, *, buffers: tuple[Tensor, Tensor],
+    counts: Tensor | None, noise: Noise | None, settings: Settings,
+) -> Any:  # fmt: skip
     x = x.contiguous()
     members, n_rows, width = x.shape
     y, mean, inverse = torch.empty_like(x), torch.empty_like(buffers[0]), torch.empty_like(buffers[0])
@@ -224,24 +200,16 @@ def _run(
 
     def work(m: int, part: slice) -> None:
         _forward(
-            values[m],
-            (scales[0][m], scales[1][m]),
-            (moving[0][m], moving[1][m]),
-            rows[m],
-            (part.start, part.stop),
-            constants,
-            _following(settings, keys[m]),
-            addends[m],
-            (kept[0][m], kept[1][m]),
-            target[m],
-        )
+            values[m], (scales[0][m], scales[1][m]), (moving[0][m], moving[1][m]), rows[m], (part.start, part.stop),
+            constants, _following(settings, keys[m]), addends[m], (kept[0][m], kept[1][m]), target[m],
+        )  # fmt: skip
 
     over_chunks(work, members, width, rows_per_chunk=COLUMNS_PER_CHUNK)
     return (y,), (x, weight, y if settings.relu else None, mean, inverse, drawn)
 
 
 def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, settings: Settings, **_: Any) -> Any:
-    x, weight, y, mean, inverse, drawn = kept  # where the result of relu and dropout is positive, gradients go through
+    x, weight, y, mean, inverse, drawn = kept  # gradients pass where y, the result of relu and dropout, is positive
     members, n_rows, width = x.shape
     x_grad, weight_grad, bias_grad = (torch.empty(t.shape, dtype=t.dtype) for t in (x, weight, weight))
     slopes, values, results, scales, means, inverses = _arrays(
@@ -253,16 +221,9 @@ def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, 
 
     def work(m: int, part: slice) -> None:
         _backward(
-            slopes[m],
-            values[m],
-            results[m],
-            scales[m],
-            rows[m],
-            (part.start, part.stop),
-            _following(settings, keys[m]),
-            (means[m], inverses[m]),
-            (targets[0][m], targets[1][m], targets[2][m]),
-        )
+            slopes[m], values[m], results[m], scales[m], rows[m], (part.start, part.stop),
+            _following(settings, keys[m]), (means[m], inverses[m]), (targets[0][m], targets[1][m], targets[2][m]),
+        )  # fmt: skip
 
     over_chunks(work, members, width, rows_per_chunk=COLUMNS_PER_CHUNK)
     return x_grad, weight_grad, bias_grad, grads[0] if needed[3] else None
@@ -277,7 +238,7 @@ def _rows(counts: Tensor | None, members: int, n_rows: int) -> npt.NDArray[np.in
 
 
 def _following(settings: Settings, key: np.uint32) -> tuple[bool, bool, np.uint32, np.uint32, np.float32]:
-    """Return what the loops need to know of relu and dropout."""
+    """Return the loops' settings of relu and dropout."""
     threshold, scale = np.uint32(keep_threshold(settings.p)), np.float32(1.0 / (1.0 - settings.p))
     return settings.relu, settings.p > 0.0, key, threshold, scale
 
@@ -286,25 +247,14 @@ _BATCH_NORM = Operation(batch_norm_formula, cpu=Path(_run, _run_backward), trito
 
 
 def batch_norm(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    running_mean: Tensor,
-    running_var: Tensor,
-    counts: Tensor | None,
-    *,
-    momentum: float = 0.1,
-    epsilon: float = 1e-5,
-    relu: bool = False,
-    p: float = 0.0,
-    noise: Noise | None = None,
-    stream: int = 0,
-    residual: Tensor | None = None,
-) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor, counts: Tensor | None, *,
+    momentum: float = 0.1, epsilon: float = 1e-5, relu: bool = False, p: float = 0.0, noise: Noise | None = None,
+    stream: int = 0, residual: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Normalise the columns of each member by their mean and variance over its rows, as in training.
 
-    A member with one row gives its bias: the variance is 0. Its running mean moves, its running variance stays, as
-    one row says nothing about it. A member without rows changes nothing.
+    The result of a member with one row is its bias, since the variance is 0; its running mean is updated, its running
+    variance is not. The running statistics of a member without rows do not change.
 
     Parameters
     ----------
@@ -315,7 +265,7 @@ def batch_norm(
     running_mean, running_var : Tensor of shape (M, d)
         Changed in place, as by `torch.nn.BatchNorm1d`: the variance is the unbiased one.
     counts : Tensor of shape (M,) or None
-        Rows of each member, int64; those after are padding. None stands for B everywhere.
+        Rows of each member, int64; the rows after them are padding. None means B for all members.
     momentum : float, default=0.1
         Share of the new statistics in the running ones.
     epsilon : float, default=1e-05
@@ -323,25 +273,24 @@ def batch_norm(
     relu : bool, default=False
         Whether to set negative results to zero.
     p, noise, stream
-        Dropout of the result, as in `dropout`: with the same numbers, it drops the same elements.
+        Dropout of the result, as in `dropout`.
     residual : Tensor of shape (M, B, d), optional
-        What to add the result to; not together with relu.
+        Added to the result; not together with relu.
 
     Returns
     -------
     Tensor of shape (M, B, d)
         In the type of x; arithmetic is in float32, or in float64 for float64. Rows of padding are 0, plus the
-        residual; they get no gradient and give none, whatever they hold, but that a residual gets its own.
+        residual, and pass no gradient, even if they hold NaN; the residual has its gradient everywhere.
 
     Notes
     -----
-    ``weight * (x - mean) / sqrt(var + epsilon) + bias``, with mean and var over the rows of a member. On a GPU one
-    kernel forward reads x for the statistics and once more to apply them, and one kernel backward does likewise. On
-    the CPU, compiled loops do so for float32; the rest is plain torch.
+    ``weight * (x - mean) / sqrt(var + epsilon) + bias``, with mean and var over the rows of a member. The paths: one
+    Triton kernel each way on a GPU, compiled loops for float32 on the CPU, plain torch otherwise.
     """
     check_rate(p)
     if relu and residual is not None:
-        raise argument_error("relu", "be False if there is a residual", relu, "Apply relu to the result.")
+        raise argument_error("relu", "be False with a residual", relu, "Apply relu to the result.")
     buffers = running_mean, running_var
     if p > 0.0 and noise is None:
         y = batch_norm(x, weight, bias, *buffers, counts, momentum=momentum, epsilon=epsilon, relu=relu)
@@ -349,7 +298,7 @@ def batch_norm(
         return y if residual is None else residual + y
     tensors = x, weight, bias, residual
     settings = Settings(momentum, epsilon, relu, p, stream)
-    # The loops of the CPU have running statistics in float32.
+    # The CPU loops require running statistics in float32.
     loops = x.device.type != "cpu" or all(buffer.dtype == torch.float32 for buffer in buffers)
     run: Any = _BATCH_NORM if loops else batch_norm_formula
     return run(*tensors, buffers=buffers, counts=counts, noise=noise, settings=settings)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Batch normalisation on a GPU: one Triton kernel each way, a program for some columns of a member."""
+"""Batch normalisation on a GPU: one Triton kernel each way; a program processes some columns of a member."""
 
 from typing import Any
 
@@ -15,15 +15,15 @@ from knotwork._kernels.dropout_triton import element_bits, member_key
 __all__ = ["BATCH_NORM"]
 
 TILE = 4096
-"""Elements that a program reads at a time: 16 for each thread."""
+"""Elements that a program reads at once: 16 per thread."""
 
 PROGRAMS = 264
-"""Programs below which a kernel leaves some of a large GPU's processors idle."""
+"""With fewer programs, a kernel leaves some processors of a large GPU idle."""
 
 
 @triton.jit
 def _columns_mean(means, counts, total):
-    """Return the mean of each column from those of its lanes; twice, as the second sum is of small numbers."""
+    """Return the mean of each column from those of its lanes; a second pass over the differences corrects rounding."""
     rough = tl.sum(means * counts, axis=0) / total
     return rough + tl.sum((means - rough[None, :]) * counts, axis=0) / total
 
@@ -32,7 +32,7 @@ def _columns_mean(means, counts, total):
 def _statistics(x_pointer, count, width, columns, TILES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """Return mean and sum of squared distances from it of the first `count` rows.
 
-    Each of ROWS lanes runs Welford's scheme over every ROWS-th row; Chan's formula puts them together.
+    Each of ROWS lanes runs Welford's scheme over every ROWS-th row; Chan's formula combines them.
     """
     lanes = tl.arange(0, ROWS)
     means = tl.zeros((ROWS, COLUMNS), tl.float32)
@@ -53,34 +53,12 @@ def _statistics(x_pointer, count, width, columns, TILES: tl.constexpr, ROWS: tl.
 
 @triton.jit(do_not_specialize=["threshold", "stream"])
 def _batch_norm_forward(
-    x_pointer,
-    weight_pointer,
-    bias_pointer,
-    running_mean_pointer,
-    running_var_pointer,
-    counts_pointer,
-    residual_pointer,
-    seeds_pointer,
-    steps_pointer,
-    mean_pointer,
-    inverse_pointer,
-    keys_pointer,
-    y_pointer,
-    width,
-    momentum,
-    epsilon,
-    threshold,
-    scale,
-    stream,
-    N_ROWS: tl.constexpr,
-    COUNTED: tl.constexpr,
-    RELU: tl.constexpr,
-    DROP: tl.constexpr,
-    RESIDUAL: tl.constexpr,
-    TILES: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-):
+    x_pointer, weight_pointer, bias_pointer, running_mean_pointer, running_var_pointer, counts_pointer,
+    residual_pointer, seeds_pointer, steps_pointer, mean_pointer, inverse_pointer, keys_pointer, y_pointer,
+    width, momentum, epsilon, threshold, scale, stream,
+    N_ROWS: tl.constexpr, COUNTED: tl.constexpr, RELU: tl.constexpr, DROP: tl.constexpr, RESIDUAL: tl.constexpr,
+    TILES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < width
@@ -139,28 +117,12 @@ def _slopes(grad_pointer, y_pointer, i, used, key, threshold, scale, RELU: tl.co
 
 @triton.jit(do_not_specialize=["threshold"])
 def _batch_norm_backward(
-    grad_pointer,
-    x_pointer,
-    y_pointer,
-    weight_pointer,
-    counts_pointer,
-    mean_pointer,
-    inverse_pointer,
-    keys_pointer,
-    x_grad_pointer,
-    weight_grad_pointer,
-    bias_grad_pointer,
-    width,
-    threshold,
-    scale,
-    N_ROWS: tl.constexpr,
-    COUNTED: tl.constexpr,
-    RELU: tl.constexpr,
-    DROP: tl.constexpr,
-    TILES: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-):
+    grad_pointer, x_pointer, y_pointer, weight_pointer, counts_pointer, mean_pointer, inverse_pointer, keys_pointer,
+    x_grad_pointer, weight_grad_pointer, bias_grad_pointer,
+    width, threshold, scale,
+    N_ROWS: tl.constexpr, COUNTED: tl.constexpr, RELU: tl.constexpr, DROP: tl.constexpr, TILES: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < width
@@ -208,16 +170,9 @@ def _batch_norm_backward(
 
 
 def _run(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    residual: Tensor | None,
-    *,
-    buffers: tuple[Tensor, Tensor],
-    counts: Tensor | None,
-    noise: Noise | None,
-    settings: Settings,
-) -> Any:
+    x: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None, *, buffers: tuple[Tensor, Tensor],
+    counts: Tensor | None, noise: Noise | None, settings: Settings,
+) -> Any:  # fmt: skip
     x = x.contiguous()
     members, _, width = x.shape
     y = torch.empty_like(x)
@@ -226,29 +181,12 @@ def _run(
     drop = settings.p > 0.0 and noise is not None
     shape = _shape(x)
     _batch_norm_forward[(triton.cdiv(width, shape["COLUMNS"]), members)](
-        x,
-        weight.contiguous(),
-        bias.contiguous(),
-        *buffers,
-        keys if counts is None else counts,
-        x if residual is None else residual.contiguous(),
-        *(noise if noise is not None else (keys, keys)),
-        mean,
-        inverse,
-        keys,
-        y,
-        width,
-        settings.momentum,
-        settings.epsilon,
-        keep_threshold(settings.p),
-        1.0 / (1.0 - settings.p),
-        settings.stream,
-        COUNTED=counts is not None,
-        RELU=settings.relu,
-        DROP=drop,
-        RESIDUAL=residual is not None,
-        **shape,
-    )
+        x, weight.contiguous(), bias.contiguous(), *buffers, keys if counts is None else counts,
+        x if residual is None else residual.contiguous(), *(noise if noise is not None else (keys, keys)), mean,
+        inverse, keys, y, width, settings.momentum, settings.epsilon, keep_threshold(settings.p),
+        1.0 / (1.0 - settings.p), settings.stream,
+        COUNTED=counts is not None, RELU=settings.relu, DROP=drop, RESIDUAL=residual is not None, **shape,
+    )  # fmt: skip
     return (y,), (x, weight, y if settings.relu else None, mean, inverse, keys)
 
 
@@ -258,30 +196,15 @@ def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, 
     x_grad, weight_grad, bias_grad = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
     shape = _shape(x)
     _batch_norm_backward[(triton.cdiv(x.shape[2], shape["COLUMNS"]), x.shape[0])](
-        grads[0].contiguous(),
-        x,
-        x if y is None else y,
-        weight,
-        keys if counts is None else counts,
-        mean,
-        inverse,
-        keys,
-        x_grad,
-        weight_grad,
-        bias_grad,
-        x.shape[2],
-        keep_threshold(settings.p),
-        1.0 / (1.0 - settings.p),
-        COUNTED=counts is not None,
-        RELU=settings.relu,
-        DROP=settings.p > 0.0,
-        **shape,
-    )
+        grads[0].contiguous(), x, x if y is None else y, weight, keys if counts is None else counts, mean, inverse,
+        keys, x_grad, weight_grad, bias_grad, x.shape[2], keep_threshold(settings.p), 1.0 / (1.0 - settings.p),
+        COUNTED=counts is not None, RELU=settings.relu, DROP=settings.p > 0.0, **shape,
+    )  # fmt: skip
     return x_grad, weight_grad, bias_grad, grads[0] if needed[3] else None
 
 
 def _shape(x: Tensor) -> dict[str, int]:
-    """Return the sizes of the kernels' tiles: 128 bytes of a row, or down to 32 where the GPU would stand idle."""
+    """Return the sizes of the tiles: 128 bytes of a row, or down to 32 if the GPU would otherwise be partly idle."""
     members, n_rows, width = x.shape
     columns = 128 // x.element_size()
     while columns * x.element_size() > 32 and (

@@ -1,7 +1,7 @@
-"""How an operation runs: the path for its device and type, the gradient, threads, and what torch.compile sees.
+"""How an operation runs: the path for its device and type, its gradient, threads, and torch.compile.
 
-Every operation of this package is a formula in plain torch, and faster paths beside it: compiled loops for the CPU,
-Triton for a GPU. `Operation` chooses among them, so that the rule is written once.
+An operation is a formula in plain torch with optional faster paths: compiled loops on the CPU, Triton on a GPU.
+`Operation` holds the one rule that chooses among them.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,13 +26,9 @@ HAS_TRITON = find_spec("triton") is not None
 class Path(NamedTuple):
     """A fast way to compute an operation, with its gradient.
 
-    Parameters
-    ----------
-    forward : callable
-        ``forward(*tensors, **settings)`` returns the results and what backward needs: two tuples of tensors.
-    backward : callable
-        ``backward(grads, kept, needed, **settings)`` returns the gradient of every tensor, None where it is not
-        `needed`. Of several results, some may have no gradient: None.
+    ``forward(*tensors, **settings)`` returns two tuples of tensors: the results, and those that backward needs (kept).
+    ``backward(grads, kept, needed, **settings)`` returns the gradient of every input tensor, or None where `needed` is
+    False. An entry of `grads` is None if that result has no gradient.
     """
 
     forward: Callable[..., tuple[tuple[Tensor, ...], Tensors]]
@@ -40,16 +36,11 @@ class Path(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """What makes an operation one that torch.compile does not open, and hands on nothing but tensors and numbers.
+    """How to register an operation as a custom op, which torch.compile does not trace into.
 
-    The path of such an operation keeps for backward all its tensors, and all its results but the first.
-
-    Parameters
-    ----------
-    to_numbers, to_settings : callable
-        How settings become numbers, and numbers settings.
-    shapes : callable
-        ``shapes(*tensors, **settings)`` returns tensors of the shapes and types of the results, of any content.
+    A custom op takes only tensors and numbers: `to_numbers` packs the settings, `to_settings` unpacks them.
+    ``shapes(*tensors, **settings)`` returns uninitialised tensors with the shapes and types of the results. The path
+    must keep for backward all its input tensors and all its results except the first.
     """
 
     to_numbers: Callable[[dict[str, Any]], list[float]]
@@ -58,7 +49,7 @@ class Packing(NamedTuple):
 
 
 def on_triton(tensor: Tensor) -> bool:
-    """Return whether the Triton kernels take a tensor: float32 or bfloat16, on a GPU, with Triton installed."""
+    """Return whether the Triton kernels support a tensor: float32 or bfloat16, on a GPU, with Triton installed."""
     return tensor.device.type == "cuda" and tensor.dtype in (torch.float32, torch.bfloat16) and HAS_TRITON
 
 
@@ -69,21 +60,19 @@ class Operation:
     Parameters
     ----------
     formula : callable
-        ``formula(*tensors, **settings)``: the definition in plain torch, which runs where no other path does, and whose
-        gradient is torch's own.
+        ``formula(*tensors, **settings)``: the definition in plain torch, used if no faster path applies.
     cpu : Path or str, optional
-        Compiled loops, or where they are: module of this package and name of the path in it, which is imported when it
-        first runs.
+        Compiled loops, or their location ``"module.NAME"`` in this package, imported at first use.
     types : tuple of torch.dtype, default=(torch.float32,)
-        Types of floating-point tensors that the compiled loops take.
+        Floating-point types that the compiled loops support.
     triton : str, optional
-        Where the Triton kernels are, ``"reglu_triton.REGLU"``.
+        Location of the Triton kernels, for example ``"reglu_triton.REGLU"``.
     packing : Packing, optional
-        Without it, torch.compile sees the formula.
+        Without it, torch.compile traces the formula.
     leading : int, default=0
-        Place of the tensor whose device and type decide; where it is None, the next one does.
+        Index of the tensor whose device and type select the path; if it is None, the next one does.
     apart : bool, default=False
-        Whether each of several results may go backward on its own, one after the other.
+        Whether the results may be differentiated one after the other, in separate backward passes.
     """
 
     def __init__(
@@ -114,7 +103,7 @@ class Operation:
         return _RunOpaque.apply(self.name, self.packing.to_numbers(settings), *tensors)  # type: ignore[no-untyped-call]
 
     def _device(self, tensors: Sequence[Tensor | None]) -> str | None:
-        """Return whose path these tensors take; None is the formula's."""
+        """Return the name of the path for these tensors: "triton", "cpu", or None for the formula."""
         leading = next(tensor for tensor in tensors[self.leading :] if tensor is not None)
         if not leading.numel():
             return None
@@ -129,7 +118,7 @@ class Operation:
         return path if isinstance(path, Path) else _imported(path or "")
 
     def _register(self) -> None:
-        """Register the paths with torch as two functions that torch.compile does not open."""
+        """Register forward and backward as custom ops."""
         assert self.packing is not None
         to_settings, shapes = self.packing.to_settings, self.packing.shapes
 
@@ -143,26 +132,24 @@ class Operation:
             return list(shapes(*tensors, **to_settings(tuple(numbers))))
 
         def backward(
-            grads: Sequence[Tensor | None],
-            kept: Sequence[Tensor | None],
-            needed: Sequence[bool],
+            grads: Sequence[Tensor | None], kept: Sequence[Tensor | None], needed: Sequence[bool],
             numbers: Sequence[float],
-        ) -> list[Tensor]:
+        ) -> list[Tensor]:  # fmt: skip
             run = path_of(kept).backward
             gradients = run(tuple(grads), tuple(kept), tuple(needed), **to_settings(tuple(numbers)))
             return [gradient for gradient in gradients if gradient is not None]
 
         def backward_shapes(grads: Any, kept: Any, needed: Any, numbers: Any) -> list[Tensor]:
             del grads, numbers
-            wanted = [tensor for tensor, asked in zip(kept, needed, strict=False) if asked]
-            return [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in wanted]
+            inputs = [tensor for tensor, is_needed in zip(kept, needed, strict=False) if is_needed]
+            return [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in inputs]
 
         for name, function, fake in (
             (self.name, forward, forward_shapes),
             (f"{self.name}_backward", backward, backward_shapes),
         ):
-            made: Any = torch.library.custom_op(f"knotwork::{name}", function, mutates_args=())
-            made.register_fake(fake)
+            custom_op: Any = torch.library.custom_op(f"knotwork::{name}", function, mutates_args=())
+            custom_op.register_fake(fake)
 
 
 @cache
@@ -192,8 +179,9 @@ class _Run(torch.autograd.Function):
         if ctx.held is None:
             kept = ctx.saved_tensors
             if ctx.apart and any(grad is None for grad in grads):
-                # torch frees what is saved now, and another result may go backward later. Results are held without
-                # their graph: with it they would hold this node, and only the garbage collector would free it.
+                # torch frees the saved tensors after this call, but the other result may go backward later. Results
+                # are held without their graph: with it they would refer to this node, a cycle that only the garbage
+                # collector could free.
                 ctx.held = [None if tensor is None else (tensor.detach(), tensor._version) for tensor in kept]
         else:
             kept = _unchanged(ctx.held)
@@ -201,14 +189,14 @@ class _Run(torch.autograd.Function):
 
 
 def _unchanged(held: list[tuple[Tensor, int] | None]) -> Tensors:
-    """Return tensors that were held for a second pass backward."""
+    """Return tensors that were held for a second backward pass, or raise an error if one was modified."""
     if any(pair is not None and pair[0]._version != pair[1] for pair in held):
         raise RuntimeError("A tensor that the gradient needs was modified in place. Run the forward pass again.")
     return tuple(None if pair is None else pair[0] for pair in held)
 
 
 class _RunOpaque(torch.autograd.Function):
-    """An operation while torch.compile is looking: it is not opened."""
+    """A custom op with its gradient, used while torch.compile traces."""
 
     @staticmethod
     def forward(ctx: Any, name: str, numbers: list[float], *tensors: Tensor | None) -> Any:
@@ -222,37 +210,28 @@ class _RunOpaque(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> Tensors:
         needed = list(ctx.needs_input_grad[2:])
         run = getattr(torch.ops.knotwork, f"{ctx.name}_backward")
-        made = run(list(grads), list(ctx.saved_tensors), needed, ctx.numbers)
+        results = run(list(grads), list(ctx.saved_tensors), needed, ctx.numbers)
         gradients, place = [], 0
-        for asked in needed:
-            gradients.append(made[place] if asked else None)
-            place += asked
+        for is_needed in needed:
+            gradients.append(results[place] if is_needed else None)
+            place += is_needed
         return None, None, *gradients
 
 
 def as_array(tensor: Tensor) -> npt.NDArray[Any]:
-    """Return the numbers of a tensor on the CPU, contiguous."""
+    """Return a tensor of the CPU as a contiguous array."""
     return tensor.detach().contiguous().numpy()
 
 
 def over_chunks(work: Callable[[int, slice], None], n_groups: int, n_rows: int, *, rows_per_chunk: int) -> None:
     """Call ``work(group, rows)`` on slices that cover all rows of all groups, in as many threads as torch uses.
 
-    Parameters
-    ----------
-    work : callable
-        Must hold no lock for most of its time (compiled loops do not) and write to places of its own.
-    n_groups, n_rows : int
-        Number of groups, and of rows in each.
-    rows_per_chunk : int
-        Rows of a slice. The slices do not depend on the number of threads, so neither do sums over them.
+    `work` must release the GIL, as compiled loops do, and no two calls may write to the same memory. The slices do not
+    depend on the number of threads, so sums that are formed per slice do not either.
     """
-    chunks = [
-        (group, slice(start, min(start + rows_per_chunk, n_rows)))
-        for group in range(n_groups)
-        for start in range(0, n_rows, rows_per_chunk)
-    ]
-    in_threads(work, chunks)
+    starts = range(0, n_rows, rows_per_chunk)
+    slices = [slice(start, min(start + rows_per_chunk, n_rows)) for start in starts]
+    in_threads(work, [(group, rows) for group in range(n_groups) for rows in slices])
 
 
 def in_threads(work: Callable[..., None], parts: Sequence[tuple[Any, ...]]) -> None:

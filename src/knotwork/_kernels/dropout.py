@@ -1,8 +1,8 @@
-"""Random numbers of members, and dropout by them: alone, or behind a bias and relu.
+"""Random numbers of members, and dropout that uses them: alone, or after a bias and relu.
 
-A random number depends on a member's own seed and step, never on its neighbours in the stack. It is a function of
-counters, not the state of a generator. So it is the same on every device, can be made again for a gradient, and a step
-that is captured into a CUDA graph draws new ones at each replay.
+Random numbers are a function of counters, not the state of a generator: they depend on the member's random seed and
+step, never on the other members. So they are the same on every device, a gradient can draw them again, and a step that
+is captured into a CUDA graph draws new ones at each replay.
 """
 
 import math
@@ -36,9 +36,9 @@ __all__ = [
 ]
 
 VALUES_PER_CHUNK = 1 << 16
-"""Values that a thread takes at a time."""
+"""Values of a chunk, the work of one thread at a time."""
 
-# Constants below 2**31 in size, by the signed value where they are larger: a product with 32 bits fits into an int64.
+# Constants above 2**31 are written as signed values: so the product with a number of 32 bits fits into an int64.
 _MASK = 0xFFFFFFFF
 _FIRST, _SECOND = 0x7FEB352D, 0x846CA68B - (1 << 32)
 _GOLDEN = 0x9E3779B9 - (1 << 32)
@@ -47,14 +47,9 @@ _ORDER = (-1, -2)  # streams of the two halves of a sort key; those of dropout c
 
 
 class Noise(NamedTuple):
-    """Where the random numbers of a stack come from.
+    """Counters that the random numbers of M members are computed from, int64 of shape (M,).
 
-    Parameters
-    ----------
-    seeds : Tensor of shape (M,)
-        Seed of each member, int64 in [0, 2**31).
-    step : Tensor of shape (M,)
-        Training steps that each member has done, int64; the owner counts it up in place.
+    `seeds` are in [0, 2**31). `step` is the number of completed training steps, which the owner increments in place.
     """
 
     seeds: Tensor
@@ -69,9 +64,9 @@ def random_bits(noise: Noise, stream: int, n: int) -> Tensor:
     noise : Noise
         Seeds and steps of the M members.
     stream : int
-        Which of a step's sequences: each place that draws has a number of its own, from 0.
+        Number of the sequence within a step, from 0: every operation that draws uses another one.
     n : int
-        Elements of a member, at most 2**31. The first ones do not depend on it.
+        Elements of a member, at most 2**31. Element i does not depend on n.
 
     Returns
     -------
@@ -93,11 +88,9 @@ def random_bits(noise: Noise, stream: int, n: int) -> Tensor:
 
 
 def member_keys(noise: Noise, stream: int) -> Tensor:
-    """Return the key of each member's sequence: seed, step and stream, mixed; int64 of shape (M,) in [0, 2**32).
+    """Return the key of each member's sequence, int64 of shape (M,) in [0, 2**32).
 
-    Notes
-    -----
-    ``mix(mix(mix(seed ^ a) + step * b) + stream * c)`` modulo 2**32, with constants a, b and c.
+    It is ``mix(mix(mix(seed ^ a) + step * b) + stream * c)`` modulo 2**32, with constants a, b and c.
     """
     key = _mix((noise.seeds & _MASK) ^ _SEED)
     key = _mix(key + (noise.step & _MASK) * _STEP)
@@ -105,22 +98,11 @@ def member_keys(noise: Noise, stream: int) -> Tensor:
 
 
 def row_order(seeds: Tensor, epochs: Tensor, counts: Tensor, n: int) -> Tensor:
-    """Return a random order of the rows of every member, by its seed and epoch alone.
+    """Return a random order of the rows of every member, which depends only on its random seed and epoch.
 
-    Parameters
-    ----------
-    seeds, epochs : Tensor of shape (M,)
-        Seed of each member and the epoch that the order is for, int64.
-    counts : Tensor of shape (M,)
-        Rows of each member, int64, at most n; 0 is allowed.
-    n : int
-        Length of the result.
-
-    Returns
-    -------
-    Tensor of shape (M, n)
-        int64; the first ``counts[m]`` entries of row m are a permutation of ``range(counts[m])``, which is the same
-        for every n. The entries after them are the other numbers below n.
+    Seeds, epochs and counts (rows of each member, 0 to n) are int64 of shape (M,). The result is int64 of shape (M, n):
+    the first ``counts[m]`` entries of row m are a permutation of ``range(counts[m])`` that does not depend on n,
+    followed by the remaining numbers below n in order.
 
     Examples
     --------
@@ -140,7 +122,7 @@ def keyed_bits(keys: Tensor, n: int, start: int = 0) -> Tensor:
 
 
 def _mix(x: Tensor) -> Tensor:
-    """Mix 32 bits; of int64 with more, the lower 32 count."""
+    """Mix the lower 32 bits of int64."""
     x = x & _MASK
     x = ((x ^ (x >> 16)) * _FIRST) & _MASK
     x = ((x ^ (x >> 15)) * _SECOND) & _MASK
@@ -148,7 +130,7 @@ def _mix(x: Tensor) -> Tensor:
 
 
 def keep_threshold(p: float) -> int:
-    """Return the smallest bits that are kept."""
+    """Return the smallest random bits for which an element is kept."""
     return math.ceil(p * 2**32)
 
 
@@ -158,7 +140,7 @@ def keep_mask(x: Tensor, p: float, noise: Noise, stream: int) -> Tensor:
 
 
 def check_rate(p: float) -> None:
-    """Raise an error unless p is a share of zeros for dropout."""
+    """Raise an error unless p is a valid probability of dropout."""
     if not 0.0 <= p < 1.0:
         raise argument_error("p", "be at least 0 and less than 1", p, "Dropout cannot set all elements to zero.")
 
@@ -180,7 +162,7 @@ def _relu_of_sum(x: Tensor, bias: Tensor) -> Tensor:
     return functional.relu(x.to(dtype) + bias.to(dtype)[:, None])
 
 
-# The same bits in uint32, compiled: one pass over the values draws them as it goes.
+# The same bits in uint32, compiled, so that one pass over the values draws them and drops.
 
 FIRST, SECOND, GOLDEN = np.uint32(0x7FEB352D), np.uint32(0x846CA68B), np.uint32(0x9E3779B9)
 SEED, STEP, STREAM = np.uint32(0x3C6EF372), np.uint32(0x85EBCA6B), np.uint32(0x27D4EB2F)
@@ -210,14 +192,14 @@ def _keys(seeds, steps, stream, keys):
 
 @compiled()
 def _dropout(x, start, key, threshold, scale, out):
-    """Fill `out`; x begins with the member's element `start`."""
+    """Fill `out`; the first element of x is element `start` of the member."""
     for i in range(x.shape[0]):
         out[i] = x[i] * scale if keep(start + i, key, threshold) else ZERO
 
 
 @compiled()
 def _bias_relu(x, bias, start, key, threshold, scale, out):
-    """Fill `out`; x begins with the member's row `start`."""
+    """Fill `out`; the first row of x is row `start` of the member."""
     width = x.shape[1]
     for row in range(x.shape[0]):
         first = (start + row) * width
@@ -238,14 +220,14 @@ def _bias_relu_backward(grad, y, scale, x_grad, bias_grad):
 
 
 def compiled_keys(noise: Noise, stream: int) -> Tensor:
-    """Return the bits of `member_keys` as int32; `as_bits` has them as they are."""
+    """Return the bits of `member_keys` as int32, which autograd can save; `as_bits` views them as uint32."""
     keys = torch.empty(len(noise.seeds), dtype=torch.int32)
     _keys(noise.seeds.numpy(), noise.step.numpy(), np.uint32(stream), as_bits(keys))
     return keys
 
 
 def as_bits(keys: Tensor) -> npt.NDArray[np.uint32]:
-    """Return int32 seen as uint32, which torch hardly knows."""
+    """Return an int32 tensor as an array of uint32, a type that torch hardly supports."""
     return keys.numpy().view(np.uint32)
 
 
@@ -262,7 +244,7 @@ def _drop(x: Tensor, p: float, drawn: Tensor) -> Tensor:
 
 
 def _dropout_forward(x: Tensor, *, p: float, noise: Noise, stream: int) -> Any:
-    keys = compiled_keys(noise, stream)  # kept in place of the counters, which move on
+    keys = compiled_keys(noise, stream)  # kept instead of the counters, which change before backward
     return (_drop(x, p, keys),), (keys,)
 
 
@@ -282,7 +264,7 @@ def _bias_relu_run(x: Tensor, bias: Tensor, *, p: float, noise: Noise, stream: i
         _bias_relu(*arrays, keys[member], threshold, scale, target[member, part])
 
     over_chunks(work, x.shape[0], x.shape[1], rows_per_chunk=_rows_per_chunk(x))
-    return (out,), (out,)  # where the result is positive, the sum was positive and kept
+    return (out,), (out,)  # a positive result means that the sum was positive and kept
 
 
 def _bias_relu_run_backward(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> Any:
@@ -315,18 +297,18 @@ _BIAS_RELU = Operation(
 
 
 def dropout(x: Tensor, p: float, noise: Noise | None, stream: int = 0) -> Tensor:
-    """Set a share p of the elements to zero, and divide the others by 1 - p.
+    """Set elements to zero with probability p, and divide the others by 1 - p.
 
     Parameters
     ----------
     x : Tensor of shape (M, ...)
         Values of M members, of any float type.
     p : float
-        Share of zeros, in [0, 1). With 0, x is returned.
+        Probability of a zero, in [0, 1). With 0, x is returned.
     noise : Noise or None
-        Seeds and steps of the members; None draws from torch's own generator.
+        Random seeds and steps of the members; None draws from torch's generator.
     stream : int
-        Number of this place in the network. Two places with one number drop the same elements.
+        Number of this operation in the network. Operations with the same number drop the same elements.
 
     Returns
     -------
@@ -335,8 +317,8 @@ def dropout(x: Tensor, p: float, noise: Noise | None, stream: int = 0) -> Tensor
 
     Notes
     -----
-    Backward keeps a key per member and makes the zeros again. The paths: one Triton kernel for float32 and bfloat16
-    on a GPU, a compiled loop for float32 on the CPU, `keep_mask` elsewhere. All give the same numbers, bit for bit.
+    Backward keeps only a key per member and draws again. The paths: one Triton kernel for float32 and bfloat16 on a
+    GPU, a compiled loop for float32 on the CPU, `keep_mask` otherwise. All give the same numbers, bit for bit.
     """
     check_rate(p)
     if p == 0.0 or x.numel() == 0:
@@ -347,33 +329,21 @@ def dropout(x: Tensor, p: float, noise: Noise | None, stream: int = 0) -> Tensor
 
 
 def bias_relu_dropout(x: Tensor, bias: Tensor, p: float, noise: Noise | None, stream: int = 0) -> Tensor:
-    """Return ``dropout(relu(x + bias))``. Backward keeps the result and nothing else.
+    """Return ``dropout(relu(x + bias))`` in the type of x. Backward keeps only the result.
 
-    Parameters
-    ----------
-    x : Tensor of shape (M, B, d)
-        Rows of M members.
-    bias : Tensor of shape (M, d)
-        What is added to every row of a member; it may be of another float type than x.
-    p, noise, stream
-        Dropout, as in `dropout`: with the same numbers, it drops the same elements.
-
-    Returns
-    -------
-    Tensor of shape (M, B, d)
-        In the type of x; arithmetic is in float32, or in float64 for float64.
+    x is of shape (M, B, d) and the bias of shape (M, d), of any float type; p, noise and stream are those of `dropout`.
+    Arithmetic is in float32, or in float64 for float64.
 
     Notes
     -----
-    A bias that is added by the product before would be written to memory once and read twice, and its gradient would
-    be a pass of its own. The paths: a Triton kernel each way on a GPU, compiled loops for float32 on the CPU, plain
-    torch elsewhere and where nothing is dropped on a CPU. Values are the same, bit for bit; gradients of the bias are
-    summed in different orders.
+    The bias is added here, not by the matrix product before, which saves a pass over memory each way. The paths: a
+    Triton kernel each way on a GPU, compiled loops for float32 on the CPU, plain torch otherwise. Values are the same,
+    bit for bit; gradients of the bias are summed in different orders.
     """
     check_rate(p)
     if noise is None and p > 0.0:
         return functional.dropout(_relu_of_sum(x, bias), p).to(x.dtype)
     drawn = None if p == 0.0 else noise
-    # Where nothing is drawn, torch's own loops are as fast as compiled ones.
+    # Without random numbers torch's loops are as fast as the compiled ones.
     run: Any = _bias_relu_formula if drawn is None and x.device.type == "cpu" else _BIAS_RELU
     return run(x, bias, p=p, noise=drawn, stream=stream)  # type: ignore[no-any-return]

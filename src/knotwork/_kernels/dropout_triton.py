@@ -1,4 +1,4 @@
-"""Dropout on a GPU, alone or behind a bias and relu: one Triton kernel each way, which draws the bits as it goes."""
+"""Dropout on a GPU, alone or after a bias and relu: one Triton kernel each way, which draws the bits and drops."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ BLOCK = 2048
 """Elements of a program."""
 
 COLUMNS, ROWS = 32, 64
-"""Columns of a program behind relu backward, which goes over all rows, and rows that it takes at a time."""
+"""Columns of a program in the backward pass of relu, which loops over all rows, and rows per iteration."""
 
 
 @triton.jit
@@ -50,17 +50,10 @@ def _member_keys(seeds_pointer, steps_pointer, out_pointer, stream):
 
 @triton.jit(do_not_specialize=["threshold", "stream"])
 def _dropout_forward(
-    x_pointer,
-    seeds_pointer,
-    steps_pointer,
-    y_pointer,
-    keys_pointer,
-    size,
-    threshold,
-    scale,
-    stream,
+    x_pointer, seeds_pointer, steps_pointer, y_pointer, keys_pointer,
+    size, threshold, scale, stream,
     BLOCK: tl.constexpr,
-):
+):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     key = member_key(seeds_pointer, steps_pointer, member, stream)
     if tl.program_id(0) == 0:
@@ -84,19 +77,10 @@ def _dropout_backward(grad_pointer, keys_pointer, out_pointer, size, threshold, 
 
 @triton.jit(do_not_specialize=["size", "width", "threshold", "stream"], do_not_specialize_on_alignment=["bias_pointer"])
 def _bias_relu_forward(
-    x_pointer,
-    bias_pointer,
-    seeds_pointer,
-    steps_pointer,
-    y_pointer,
-    size,
-    width,
-    threshold,
-    scale,
-    stream,
-    DROP: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    x_pointer, bias_pointer, seeds_pointer, steps_pointer, y_pointer,
+    size, width, threshold, scale, stream,
+    DROP: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     known = i < size
@@ -111,17 +95,10 @@ def _bias_relu_forward(
 
 @triton.jit(do_not_specialize=["n_rows", "width"], do_not_specialize_on_alignment=["bias_grad_pointer"])
 def _bias_relu_backward(
-    grad_pointer,
-    y_pointer,
-    x_grad_pointer,
-    bias_grad_pointer,
-    n_rows,
-    width,
-    scale,
-    N_BLOCKS: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-):
+    grad_pointer, y_pointer, x_grad_pointer, bias_grad_pointer,
+    n_rows, width, scale,
+    N_BLOCKS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     start = member * n_rows * width
@@ -139,7 +116,7 @@ def _bias_relu_backward(
 
 
 def member_keys(noise: Noise, stream: int) -> Tensor:
-    """Return the keys of `knotwork._kernels.dropout`, by one kernel: plain torch has a launch for every step."""
+    """Return the keys of `dropout.member_keys` from one kernel; plain torch would launch one for every operation."""
     out = torch.empty_like(noise.seeds)
     _member_keys[(len(out),)](noise.seeds.contiguous(), noise.step.contiguous(), out, stream, num_warps=1)
     return out
@@ -150,18 +127,9 @@ def _dropout(x: Tensor, *, p: float, noise: Noise, stream: int) -> Any:
     y, keys = torch.empty_like(x), torch.empty_like(noise.seeds)
     members, size = x.shape[0], x[0].numel()
     _dropout_forward[(triton.cdiv(size, BLOCK), members)](
-        x,
-        noise.seeds,
-        noise.step,
-        y,
-        keys,
-        size,
-        keep_threshold(p),
-        1.0 / (1.0 - p),
-        stream,
-        BLOCK=BLOCK,
-        num_warps=8,
-    )
+        x, noise.seeds, noise.step, y, keys, size, keep_threshold(p), 1.0 / (1.0 - p), stream,
+        BLOCK=BLOCK, num_warps=8,
+    )  # fmt: skip
     return (y,), (keys,)
 
 
@@ -182,43 +150,23 @@ def _bias_relu(x: Tensor, bias: Tensor, *, p: float, noise: Noise | None, stream
     members, size = x.shape[0], x[0].numel()
     seeds, steps = (bias, bias) if noise is None else (noise.seeds.contiguous(), noise.step.contiguous())
     _bias_relu_forward[(triton.cdiv(size, BLOCK), members)](
-        x,
-        bias,
-        seeds,
-        steps,
-        y,
-        size,
-        x.shape[-1],
-        keep_threshold(p),
-        1.0 / (1.0 - p),
-        stream,
-        DROP=noise is not None,
-        BLOCK=BLOCK,
-        num_warps=8,
-    )
+        x, bias, seeds, steps, y, size, x.shape[-1], keep_threshold(p), 1.0 / (1.0 - p), stream,
+        DROP=noise is not None, BLOCK=BLOCK, num_warps=8,
+    )  # fmt: skip
     return (y,), (y, bias[:0])
 
 
 def _bias_relu_slopes(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> Any:
-    """Return the gradients of x and of the bias, of which the second result in `kept` has the type."""
+    """Return the gradients of x and of the bias; the second tensor in `kept` is empty and has the bias's type."""
     del needed
     (y, like), grad = kept, grads[0].contiguous()
     x_grad = torch.empty_like(y)
     members, n_rows, width = y.shape[0], y[0].numel() // y.shape[-1], y.shape[-1]
     bias_grad = torch.empty(members, width, dtype=torch.float32, device=y.device)
     _bias_relu_backward[(triton.cdiv(width, COLUMNS), members)](
-        grad,
-        y,
-        x_grad,
-        bias_grad,
-        n_rows,
-        width,
-        1.0 / (1.0 - p),
-        N_BLOCKS=triton.cdiv(n_rows, ROWS),
-        ROWS=ROWS,
-        COLUMNS=COLUMNS,
-        num_warps=8,
-    )
+        grad, y, x_grad, bias_grad, n_rows, width, 1.0 / (1.0 - p),
+        N_BLOCKS=triton.cdiv(n_rows, ROWS), ROWS=ROWS, COLUMNS=COLUMNS, num_warps=8,
+    )  # fmt: skip
     return x_grad, bias_grad.to(like.dtype)
 
 

@@ -1,13 +1,13 @@
 """Encoding and linear map as one operation, which on the CPU never writes the encoding.
 
-In all families a value's contribution is a handful of neighbouring rows of a table, each times a number. The table is
-the weights W themselves for B- and M-splines. For I-splines and ramps, which are sums of B-splines from the right, it
-is the running sums C[j] = W[0] + ... + W[j - 1], for
+In all families a value adds degree + 1 neighbouring rows of a table, each times a number. For B- and M-splines the
+table is the weights W. For I-splines and ramps, which are sums of B-splines from the right, it is the running sums
+C[j] = W[0] + ... + W[j - 1], because
 
     sum_l I_l W[l] = sum_l sum_{j > l} B_j W[l] = sum_j B_j C[j].
 
-Normalised rows add the sum of the feature's weights, times -mean / spread. Backward keeps values, knots and weights,
-and nothing else: the scheme is run again.
+Normalised rows add the sum of the feature's weights, times -mean / spread. Backward keeps only values, knots and
+weights, and runs the scheme again.
 """
 
 from typing import Any
@@ -16,25 +16,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from knotwork._kernels.dispatch import Operation, Packing, Path, as_array, in_threads
+from knotwork._kernels.dispatch import Operation, Packing, Path, as_array, in_threads, over_chunks
 from knotwork._kernels.encoding import NORMALISED, TAILS, TYPES, Knots, Part, encode
-from knotwork._kernels.encoding_cpu import chunks_of, clip, make_scratch, run_backwards, window_at
+from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip, make_scratch, run_backwards, window_at
 from knotwork.basis._compiled import compiled
 
 __all__ = ["encode_linear", "encoded_linear_formula"]
 
 
 def encoded_linear_formula(
-    x: Tensor,
-    breaks: Tensor,
-    n_knots: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    *,
-    kind: int,
-    degree: int,
+    x: Tensor, breaks: Tensor, n_knots: Tensor, weight: Tensor, bias: Tensor | None, *, kind: int, degree: int,
     size: int,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Compute `encode_linear` by writing the encoding and multiplying."""
     part = Part(kind, degree, 0, len(x))
     encoded = encode(x, Knots(n_knots, breaks), [part], size=size, dtype=weight.dtype).values.flatten(-2)
@@ -43,7 +36,7 @@ def encoded_linear_formula(
 
 @compiled(fastmath={"contract"})
 def _add_rows(numbers, n_rows, table, first, out, i):
-    """Add rows of the table, each times its number, to row i of `out`: four at a time, which spares writing."""
+    """Add rows of the table, each times its number, to row i of `out`: four at a time, so `out` is written less."""
     r = 0
     while r + 4 <= n_rows:
         a, b, c, d = numbers[r], numbers[r + 1], numbers[r + 2], numbers[r + 3]
@@ -96,7 +89,7 @@ def _add_to_rows(numbers, r, n_rows, grad, i, table, row):
 
 @compiled(fastmath={"contract", "reassoc"})
 def _products(weight, row, n_rows, grad, i, numbers):
-    """Fill the products of rows of the weights with row i of the gradient: four at a time, as above."""
+    """Fill `numbers` with the products of rows of the weights and row i of the gradient: four at a time, as above."""
     r = 0
     while r + 4 <= n_rows:
         g = grad[i, 0]
@@ -122,7 +115,7 @@ def _products(weight, row, n_rows, grad, i, numbers):
 def _from_table(weight_grad, common, first, size, own_size, kind):
     """Turn the gradient of a feature's rows of the table into that of its rows of the weights, in place."""
     n_out = weight_grad.shape[1]
-    if kind == TAILS:  # row k holds what belongs to C[k + 1], which W[0] to W[k] are part of
+    if kind == TAILS:  # row k holds the gradient of C[k + 1] = W[0] + ... + W[k]
         for k in range(size - 2, -1, -1):
             for o in range(n_out):
                 weight_grad[first + k, o] += weight_grad[first + k + 1, o]
@@ -137,7 +130,7 @@ def _backward(
     x, breaks, n_knots, f, kind, degree, size, grad, weight, totals, with_weight, with_breaks,
     t, levels, local, slopes, numbers, common, x_grad, breaks_grad, weight_grad,
 ):  # fmt: skip
-    """Fill one feature's part of the gradients of x, breaks and weights; those of the last two hold zeros."""
+    """Fill one feature's part of the gradients of x, breaks and weights; the last two hold zeros at first."""
     n, first = n_knots[f], f * size
     early = 1 if kind == TAILS else 0
     for i in range(x.shape[0]):
@@ -171,7 +164,7 @@ def _backward(
 
 
 def _own_totals(weight: Tensor, n_knots: Tensor, kind: int, degree: int) -> Tensor:
-    """Return the sums of each feature's own rows of weights of shape (G, F, size, d_out), where rows are normalised."""
+    """Return the sum of each feature's used rows of weights of shape (G, F, size, d_out), for normalised rows."""
     if kind != NORMALISED:
         return weight.new_zeros(weight.shape[0], 1, 1)
     used = torch.arange(weight.shape[2]) < (n_knots + degree + 1)[..., None]
@@ -179,31 +172,24 @@ def _own_totals(weight: Tensor, n_knots: Tensor, kind: int, degree: int) -> Tens
 
 
 def _table(weight: Tensor, kind: int) -> Tensor:
-    """Return the rows of which values pick some, of shape (G, F, size or size + 1, d_out)."""
+    """Return the table of the module docstring, of shape (G, F, size or size + 1, d_out)."""
     if kind != TAILS:
         return weight
     return torch.nn.functional.pad(weight, (0, 0, 1, 0)).cumsum(dim=2)
 
 
 def _run(
-    x: Tensor,
-    breaks: Tensor,
-    n_knots: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    *,
-    kind: int,
-    degree: int,
+    x: Tensor, breaks: Tensor, n_knots: Tensor, weight: Tensor, bias: Tensor | None, *, kind: int, degree: int,
     size: int,
-) -> Any:
+) -> Any:  # fmt: skip
     kept, type_ = (x, breaks, n_knots, weight, bias), breaks.dtype
-    x, own_weight = x.to(type_), weight.to(type_)
+    x = x.to(type_)
     n_groups, n_rows, n_features = x.shape
     n_out = weight.shape[-1]
     out = (
         x.new_zeros(n_groups, n_rows, n_out) if bias is None else bias.detach().to(type_)[:, None].repeat(1, n_rows, 1)
     )
-    by_feature = own_weight.reshape(n_groups, n_features, size, n_out)
+    by_feature = weight.to(type_).reshape(n_groups, n_features, size, n_out)
     table = _table(by_feature, kind)
     n_table = table.shape[2]
     totals = as_array(_own_totals(by_feature, n_knots, kind, degree))
@@ -216,15 +202,11 @@ def _run(
         arrays = values[group, rows], knots[group], counts[group]
         _forward(*arrays, kind, degree, *tables, *scratch, rows_out[group, rows])
 
-    in_threads(work, chunks_of(n_groups, n_rows))
+    over_chunks(work, n_groups, n_rows, rows_per_chunk=ROWS_PER_CHUNK)
     return (out.to(weight.dtype),), kept
 
 
 def _run_backward(grads: Any, kept: Any, needed: Any, *, kind: int, degree: int, size: int) -> Any:
-    """Return the gradients.
-
-    A thread takes a feature of a group at a time, whose rows no other touches: sums do not depend on the threads.
-    """
     x, breaks, n_knots, weight, bias = kept
     with_knots, with_weight, type_ = needed[0] or needed[1], needed[3], breaks.dtype
     gradients = _slopes(
@@ -242,19 +224,10 @@ def _run_backward(grads: Any, kept: Any, needed: Any, *, kind: int, degree: int,
 
 
 def _slopes(
-    grad: Tensor,
-    x: Tensor,
-    breaks: Tensor,
-    n_knots: Tensor,
-    weight: Tensor,
-    *,
-    kind: int,
-    degree: int,
-    size: int,
-    with_breaks: bool,
-    with_weight: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of x and the breaks (zeros unless `with_breaks`) and of the weights (likewise)."""
+    grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, weight: Tensor, *, kind: int, degree: int, size: int,
+    with_breaks: bool, with_weight: bool,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Return the gradients of x and the breaks (zeros unless `with_breaks`) and of the weights (zeros likewise)."""
     n_groups, n_features = breaks.shape[:2]
     x_grad, weight_grad = torch.empty_like(x), torch.zeros_like(weight)
     slopes_out = np.zeros(breaks.shape)
@@ -269,6 +242,7 @@ def _slopes(
         tables = grads[group], rows[group], totals[group], with_weight, with_breaks
         _backward(*arrays, *tables, *scratch, x_out[group], slopes_out[group], rows_out[group])
 
+    # One feature of one group at a time: no other thread adds to its rows, so sums do not depend on the threads.
     in_threads(work, [(group, feature) for group in range(n_groups) for feature in range(n_features)])
     return x_grad, torch.from_numpy(slopes_out).to(breaks.dtype), weight_grad
 
@@ -296,35 +270,20 @@ _ENCODED_LINEAR = Operation(
 
 
 def encode_linear(
-    x: Tensor,
-    breaks: Tensor,
-    n_knots: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *,
-    kind: int,
-    degree: int,
+    x: Tensor, breaks: Tensor, n_knots: Tensor, weight: Tensor, bias: Tensor | None = None, *, kind: int, degree: int,
     size: int,
-) -> Tensor:
-    """Encode values between 0 and 1 and map the result linearly, reading only the weights that count.
+) -> Tensor:  # fmt: skip
+    """Encode values between 0 and 1 and map the result linearly, reading only the weights that matter.
 
     Parameters
     ----------
-    x : Tensor of shape (G, B, F)
-        Values; those outside [0, 1] are moved to the nearer end, NaN adds nothing.
-    breaks : Tensor of shape (G, F, K + 2)
-        ``[0, k_1, ..., k_K, 1]`` of each feature, padded with ones; float32 or float64.
-    n_knots : Tensor of shape (G, F)
-        Number of interior knots of each feature of each group, int32.
+    x, breaks, n_knots, kind, degree, size
+        As in `rows_formula`; NaN adds nothing.
     weight : Tensor of shape (G, F * size, d_out)
-        A row for every function of every feature. Its type is that of the result; on the CPU, arithmetic is in the
-        type of `breaks`.
+        A row for every function of every feature, in the type of the result. On the CPU, arithmetic is in the type of
+        `breaks`.
     bias : Tensor of shape (G, d_out), optional
-        What is added.
-    kind, degree : int
-        As in `Layout`: kind of the rows, degree of the triangular scheme.
-    size : int
-        Length of a row of the encoding.
+        Added to every row.
 
     Returns
     -------
@@ -333,12 +292,12 @@ def encode_linear(
 
     Notes
     -----
-    With i the interval that x lies in, the functions that differ from zero are those from i to i + degree, so
+    With i the interval of x, only the functions from i to i + degree are not constant, so
 
         y[b] = bias + sum_f sum_r v_r(x_bf) W[f, i + r].
 
-    I-splines and ramps before i are one, which adds the sum of W[f, k] over k < i. Rows that are normalised to mean 0
-    and variance 1 have -mean / spread in every column, which adds the sum of all W[f, k], times that. There are
-    compiled loops for the CPU; elsewhere the encoding is written and multiplied, which is faster on a GPU.
+    I-splines and ramps before i are one, which adds the sum of W[f, k] over k < i. Rows normalised to mean 0 and
+    variance 1 have -mean / spread in every column, which adds that times the sum of all W[f, k]. Compiled loops run on
+    the CPU; on a GPU, writing the encoding and multiplying is faster.
     """
     return _ENCODED_LINEAR(x, breaks, n_knots, weight, bias, kind=kind, degree=degree, size=size)  # type: ignore[no-any-return]

@@ -1,21 +1,19 @@
 """The encoding of values by splines and ramps: rows of functions, part by part, and the spacing penalty of the knots.
 
-The formulas come first. For K interior knots in (0, 1) there are K + 1 free numbers a (logits). With the smallest
-spacing delta,
+The formulas come first. K interior knots in (0, 1) are computed from K + 1 logits a. With the smallest spacing delta,
 
     w = delta + (1 - (K + 1) delta) softmax(a),        k_l = w_1 + ... + w_l,        l = 1, ..., K,
 
-so that whatever a is, the knots increase by at least delta. The penalty is the mean over features and widths of
-1 / (w + epsilon). Features of one layer may have different numbers of knots: `n_knots` says how many each has, and what
-lies beyond in the padded arrays is left out of every sum.
+so that the knots increase by at least delta for any a. The penalty is the mean over features and widths w of
+1 / (w + epsilon). Features of one layer may have different numbers of knots, `n_knots`; padding does not enter sums.
 
-A value x lies in the interval between two breaks; only degree + 1 B-splines are not zero there, and the triangular
-scheme gets them from the 2 degree knots around it. All families are made of these: see `rows_formula`.
+Only degree + 1 B-splines are not zero in the interval of a value x, and the triangular scheme computes them from the
+2 degree knots around x. All families are built from these: see `rows_formula`.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -49,21 +47,14 @@ __all__ = [
 ]
 
 NORM_EPSILON = 1e-5
-"""What LayerNorm adds to the variance."""
+"""Added to the variance of normalised rows, as in LayerNorm."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a family is computed: the kind of its rows, and the degree of the triangular scheme.
+    """How a family of `knotwork.basis.FAMILIES` is computed: the kind of its rows, the degree of the triangular scheme.
 
-    Parameters
-    ----------
-    family : str
-        A name of `knotwork.basis.FAMILIES`.
-    degree : int
-        Degree of the pieces; 0 for a family that has none.
-    normalised : bool
-        Whether rows are brought to mean 0 and variance 1, for families of which that is possible.
+    `degree` is that of the pieces, 0 for a family without one; `normalised` rows have mean 0 and variance 1.
     """
 
     family: str
@@ -77,7 +68,7 @@ class Layout:
             advice = "Give its Family a function of torch tensors: Family(..., function=...)."
             raise argument_error("family", "have a function for torch layers", self.family, advice)
         if self.normalised and not family.normalised:
-            raise argument_error("family", "be one whose rows can be normalised", self.family)
+            raise argument_error("family", "have rows that can be normalised", self.family)
 
     @property
     def kind(self) -> int:
@@ -87,31 +78,19 @@ class Layout:
 
     @property
     def scheme(self) -> int:
-        """Degree of the B-splines that are computed."""
+        """Degree of the B-splines that the triangular scheme computes."""
         return self.degree + 1 if self.kind == TAILS else self.degree
 
     @property
     def smallest(self) -> int:
-        """Number of functions without any knot; every knot adds one."""
+        """Number of functions without knots; every knot adds one."""
         return FAMILIES[self.family].smallest_size(self.degree)
 
 
 def widths_from_logits(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
-    """Return the widths of the intervals between knots.
+    """Return the widths w of the intervals, which sum to one, from logits of shape (..., F, K + 1); padded with zeros.
 
-    Parameters
-    ----------
-    logits : Tensor of shape (..., F, K + 1)
-        The free numbers a.
-    n_knots : Tensor of shape (F,) or (..., F)
-        Number of interior knots of each feature.
-    min_spacing : float
-        The smallest width, delta.
-
-    Returns
-    -------
-    Tensor of shape (..., F, K + 1)
-        Widths that add up to one, and zeros beyond each feature's last.
+    `n_knots`, of shape (F,) or (..., F), is the number of interior knots of each feature.
     """
     used = _used(logits.shape[-1], n_knots)
     shares = torch.softmax(logits.masked_fill(~used, -torch.inf), dim=-1)
@@ -120,28 +99,17 @@ def widths_from_logits(logits: Tensor, n_knots: Tensor, min_spacing: float) -> T
 
 
 def breaks_from_widths(widths: Tensor, n_knots: Tensor) -> Tensor:
-    """Return ``[0, k_1, ..., k_K, 1]``, of shape (..., F, K + 2), with ones from each feature's end on."""
+    """Return ``[0, k_1, ..., k_K, 1]``, of shape (..., F, K + 2), padded with ones."""
     ends = torch.cumsum(widths, dim=-1).clamp(max=1.0)
     interior = torch.arange(widths.shape[-1], device=widths.device) < n_knots[..., None]
     return torch.cat([torch.zeros_like(ends[..., :1]), torch.where(interior, ends, 1.0)], dim=-1)
 
 
 def logits_from_knots(breaks: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
-    """Invert the map: free numbers whose knots are the given ones, moved apart where they are nearer than allowed.
+    """Return the logits of given breaks, the inverse of `breaks_from_widths` and `widths_from_logits`.
 
-    Parameters
-    ----------
-    breaks : Tensor of shape (..., F, K + 2)
-        ``[0, k_1, ..., k_K, 1]`` of each feature, padded with ones.
-    n_knots : Tensor of shape (F,) or (..., F)
-        Number of interior knots of each feature.
-    min_spacing : float
-        The smallest width, delta.
-
-    Returns
-    -------
-    Tensor of shape (..., F, K + 1)
-        ``log(max(share, 1e-12))`` with ``share = (w - delta) / (1 - (K + 1) delta)``; zeros beyond each feature's last.
+    They are ``log(max(share, 1e-12))`` with ``share = (w - delta) / (1 - (K + 1) delta)``, padded with zeros: knots
+    nearer than delta are moved apart.
     """
     used = _used(breaks.shape[-1] - 1, n_knots)
     room = 1.0 - (n_knots[..., None] + 1).to(breaks.dtype) * min_spacing
@@ -157,7 +125,7 @@ def spacing_penalty(widths: Tensor, n_knots: Tensor, epsilon: float) -> Tensor:
 
 
 def _used(n_widths: int, n_knots: Tensor) -> Tensor:
-    """Return which of the padded widths each feature has, of shape (F, n_widths)."""
+    """Return a mask of the widths that are not padding, of shape (..., F, n_widths)."""
     return torch.arange(n_widths, device=n_knots.device) <= n_knots[..., None]
 
 
@@ -167,25 +135,25 @@ def rows_formula(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
     Parameters
     ----------
     x : Tensor of shape (G, B, F)
-        Values; those outside [0, 1] are moved to the nearer end, NaN gives a row of zeros.
+        Values, clipped to [0, 1]; NaN gives a row of zeros.
     breaks : Tensor of shape (G, F, K + 2)
-        ``[0, k_1, ..., k_K, 1]`` of each feature, padded with ones.
+        ``[0, k_1, ..., k_K, 1]`` of each feature, padded with ones; float32 or float64.
     n_knots : Tensor of shape (G, F)
-        Number of interior knots of each feature of each group.
+        Number of interior knots of each feature of each group, int32.
     kind, degree : int
-        As in `Layout`: kind of the rows, degree of the triangular scheme.
+        Kind of the rows and degree of the triangular scheme, as in `Layout`.
     size : int
         Length of a row.
 
     Returns
     -------
     Tensor of shape (G, B, F, size)
-        The functions of `knotwork.basis`, zeros beyond each feature's last.
+        The functions of `knotwork.basis`, padded with zeros.
 
     Notes
     -----
-    From the B-splines v of degree q - 1 at x, those of degree q: with knots t_l < ... < t_r around x,
-    v_r / (t_r - t_l) times (t_r - x) goes to the left one of two neighbours, times (x - t_l) to the right one.
+    B-splines of degree q follow from those of degree q - 1: with knots t_l < t_r around x, a value v adds
+    v (t_r - x) / (t_r - t_l) to the left one of two neighbours, and v (x - t_l) / (t_r - t_l) to the right one.
     M-splines are B-splines times (degree + 1) / (t_(l + degree + 1) - t_l). I-splines and ramps are the sums of all
     B-splines (of one degree more) from the right: a row is ones, then fractions, then zeros.
     """
@@ -225,20 +193,10 @@ def rows_formula(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
 
 @dataclass(frozen=True)
 class Part:
-    """Groups and features that are encoded by the same kind of functions.
+    """Groups start to stop - 1, with some or (None) all features, that are encoded by the same kind of functions.
 
-    Parameters
-    ----------
-    kind, degree : int
-        As in `Layout`, or `AFFINE`.
-    start, stop : int
-        The groups, from start to before stop.
-    learned : bool
-        Whether the knots are made of free numbers.
-    features : tuple of int or None
-        The features; None is all of them.
-    family : str
-        Name of a family that has no compiled code, whose `function` in plain torch runs; empty for the others.
+    `kind` and `degree` are those of `Layout`, or `AFFINE`; knots are computed from logits if `learned`. `family` is the
+    name of a family without compiled code, which runs its `function` in plain torch, or empty.
     """
 
     kind: int
@@ -251,12 +209,12 @@ class Part:
 
     @property
     def function(self) -> Callable[..., Tensor] | None:
-        """The functions in plain torch, where there is no compiled code; their gradient is torch's own."""
+        """The function in plain torch of a family without compiled code."""
         return FAMILIES[self.family].function if self.family else None
 
     @property
     def smallest(self) -> int:
-        """Number of functions without any knot; every knot adds one."""
+        """Number of functions without knots; every knot adds one."""
         if self.family:
             return FAMILIES[self.family].smallest_size(self.degree)
         return self.degree + (self.kind != TAILS)
@@ -277,29 +235,18 @@ class Part:
 
 @cache
 def _index(features: tuple[int, ...], device: torch.device) -> Tensor:
-    """Return features as a tensor: made once, since nothing can be copied from the host while a graph is captured.
+    """Return features as a tensor: created once, because a CUDA graph capture must not copy from the host.
 
-    It is kept for good, for graphs that were captured with it read it again and again.
+    The cache is never cleared, because captured graphs read the tensor again at each replay.
     """
     return torch.tensor(features, device=device)
 
 
 class Knots(NamedTuple):
-    """Where the functions of all groups change.
+    """Knots of all groups: `n_knots` and `breaks` as in `rows_formula`, or logits of shape (G, F, K + 1), or both.
 
-    Parameters
-    ----------
-    n_knots : Tensor of shape (G, F)
-        Number of interior knots of each feature of each group, int32.
-    breaks : Tensor of shape (G, F, K + 2), optional
-        ``[0, k_1, ..., k_K, 1]`` of each feature, padded with ones; float32 or float64. Not needed where the knots of
-        all groups are learned.
-    logits : Tensor of shape (G, F, K + 1), optional
-        Free numbers that knots are made of; float32 or float64.
-    learned : Tensor of shape (G,), optional
-        Groups whose knots are made of them, bool: those of parts that are `learned`. None is all of them.
-    min_spacing, epsilon : float
-        Smallest width, and constant of the penalty.
+    With both, `learned`, bool of shape (G,), selects the groups whose knots are computed from logits, which are those
+    of parts that are `learned`; None selects all. `epsilon` is that of the penalty.
     """
 
     n_knots: Tensor
@@ -311,16 +258,9 @@ class Knots(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """Result of `encode`: all three are differentiable.
+    """Differentiable results of `encode`: values (G, B, F, size), breaks (G, F, K + 2), and the spacing penalty (G,).
 
-    Parameters
-    ----------
-    values : Tensor of shape (G, B, F, size)
-        The encoding.
-    breaks : Tensor of shape (G, F, K + 2)
-        The breaks of all groups.
-    penalty : Tensor of shape (G,) or None
-        The spacing penalty, 0 for groups whose knots are not learned; None where none are.
+    The penalty is 0 for groups whose knots are not learned, and None if no knots are.
     """
 
     values: Tensor
@@ -329,26 +269,20 @@ class Encoded(NamedTuple):
 
 
 def encoding_formula(
-    logits: Tensor | None,
-    breaks: Tensor | None,
-    x: Tensor,
-    n_knots: Tensor,
-    learned: Tensor | None,
-    *,
-    parts: Sequence[Part],
-    size: int,
-    dtype: torch.dtype,
-    min_spacing: float,
-    epsilon: float,
-) -> Any:
+    logits: Tensor | None, breaks: Tensor | None, x: Tensor, n_knots: Tensor, learned: Tensor | None, *,
+    parts: Sequence[Part], size: int, dtype: torch.dtype, min_spacing: float, epsilon: float,
+) -> Any:  # fmt: skip
     """Compute `encode` in plain torch: the values, and with logits the penalty and the breaks."""
     others: tuple[Tensor, ...] = ()
     if logits is not None:
         widths = widths_from_logits(logits, n_knots, min_spacing)
-        made, penalty = breaks_from_widths(widths, n_knots), spacing_penalty(widths, n_knots, epsilon)
-        if learned is not None and breaks is not None:
-            made, penalty = torch.where(learned[:, None, None], made, breaks), torch.where(learned, penalty, 0.0)
-        breaks, others = made, (penalty, made)
+        learned_breaks, penalty = breaks_from_widths(widths, n_knots), spacing_penalty(widths, n_knots, epsilon)
+        if learned is None or breaks is None:
+            breaks = learned_breaks
+        else:
+            breaks = torch.where(learned[:, None, None], learned_breaks, breaks)
+            penalty = torch.where(learned, penalty, 0.0)
+        others = (penalty, breaks)
     assert breaks is not None
     values = torch.zeros(*x.shape, size, dtype=dtype, device=x.device)
     for part in parts:
@@ -362,27 +296,18 @@ def encoding_formula(
 
 
 class Loops(NamedTuple):
-    """What a device has to offer for the encoding; `path_of` puts it together, part by part.
+    """The loops of one device for the encoding; `path_of` runs them part by part.
 
-    Parameters
-    ----------
-    knots : callable
-        ``knots(logits, n_knots, breaks, learned, min_spacing, epsilon)`` returns the breaks of all groups and the
-        penalties.
-    knots_backward : callable
-        ``knots_backward(breaks_grad, penalty_grad, logits, n_knots, learned, min_spacing, epsilon)`` returns the
-        gradient of the logits; either of the first two may be None.
-    rows : callable
-        ``rows(x, breaks, n_knots, out, *, kind, degree)`` fills `out`, which is contiguous and holds zeros.
-    rows_backward : callable
-        ``rows_backward(grad, x, breaks, n_knots, *, kind, degree, with_x)`` returns the gradients of x, in its type
-        (anything unless `with_x`), and of the breaks.
-    rows_to_logits : callable, optional
-        ``rows_to_logits(grad, x, breaks, n_knots, penalty_grad, logits, min_spacing, epsilon, *, kind, degree, with_x,
-        out)`` returns the gradient of x, and fills `out` with that of the logits: `rows_backward` and `knots_backward`
-        in one.
-    writes_zeros : bool, default=False
-        Whether `rows` writes what is zero too, so that `out` may hold anything.
+    - ``knots(logits, n_knots, breaks, learned, min_spacing, epsilon)`` returns the breaks and penalties of all groups.
+    - ``knots_backward(breaks_grad, penalty_grad, logits, n_knots, learned, min_spacing, epsilon)`` returns the gradient
+      of the logits; one of the first two may be None.
+    - ``rows(x, breaks, n_knots, out, *, kind, degree)`` fills `out`, which is contiguous and holds zeros, or anything
+      if `writes_zeros`.
+    - ``rows_backward(grad, x, breaks, n_knots, *, kind, degree, with_x)`` returns the gradients of x, in its type
+      (undefined unless `with_x`), and of the breaks.
+    - ``rows_to_logits(grad, x, breaks, n_knots, penalty_grad, logits, min_spacing, epsilon, *, kind, degree, with_x,
+      out)``, optional, does `rows_backward` and `knots_backward` in one: it returns the gradient of x, and fills `out`
+      with that of the logits.
     """
 
     knots: Callable[..., tuple[Tensor, Tensor]]
@@ -394,83 +319,56 @@ class Loops(NamedTuple):
 
 
 def path_of(loops: Loops) -> Path:
-    """Return the path of a device: its loops, part by part, into one tensor.
-
-    Backward keeps the values and the knots, and nothing else: the scheme is run again.
-    """
-
-    def forward(*tensors: Any, **settings: Any) -> Any:
-        return _forward(loops, *tensors, **settings)
-
-    def backward(grads: Any, kept: Any, needed: Any, **settings: Any) -> Any:
-        return _backward(loops, grads, kept, needed, **settings)
-
-    return Path(forward, backward)
+    """Return the path of a device; backward keeps only values and knots, and runs the scheme again."""
+    return Path(partial(_forward, loops), partial(_backward, loops))
 
 
 def _forward(
-    loops: Loops,
-    logits: Tensor | None,
-    breaks: Tensor | None,
-    x: Tensor,
-    n_knots: Tensor,
-    learned: Tensor | None,
-    *,
-    parts: Sequence[Part],
-    size: int,
-    dtype: torch.dtype,
-    min_spacing: float,
-    epsilon: float,
-) -> Any:
+    loops: Loops, logits: Tensor | None, breaks: Tensor | None, x: Tensor, n_knots: Tensor, learned: Tensor | None, *,
+    parts: Sequence[Part], size: int, dtype: torch.dtype, min_spacing: float, epsilon: float,
+) -> Any:  # fmt: skip
     tensors = (logits, breaks, x, n_knots, learned)
     others: tuple[Tensor, ...] = ()
     if logits is not None:
         breaks, penalty = loops.knots(logits, n_knots, breaks, learned, min_spacing, epsilon)
         others = (penalty, breaks)
     assert breaks is not None
-    whole_rows = [part.stop - part.start for part in parts if part.features is None and part.kind != AFFINE]
-    filled = loops.writes_zeros and sum(whole_rows) == len(x)  # then a pass over the memory is saved
+    groups_filled = sum(part.stop - part.start for part in parts if part.features is None and part.kind != AFFINE)
+    filled = loops.writes_zeros and groups_filled == len(x)  # writing zeros first would cost a pass over memory
     values = (torch.empty if filled else torch.zeros)(*x.shape, size, dtype=dtype, device=x.device)
     for part in parts:
         piece = part.of(x, axis=2)
         if part.kind == AFFINE:
             part.write(values[..., 0], torch.nan_to_num(piece, nan=0.0).to(dtype), axis=2)
             continue
-        whole = part.features is None
-        block = part.of(values) if whole else torch.zeros(*piece.shape, size, dtype=dtype, device=x.device)
+        in_place = part.features is None
+        block = part.of(values) if in_place else torch.zeros(*piece.shape, size, dtype=dtype, device=x.device)
         loops.rows(piece, part.of(breaks), part.of(n_knots), block, kind=part.kind, degree=part.degree)
-        if not whole:
+        if not in_place:
             part.write(values, block, axis=2)
     return (values, *others), (*tensors, *others)
 
 
 def _backward(
-    loops: Loops,
-    grads: Any,
-    kept: Any,
-    needed: Any,
-    *,
-    parts: Sequence[Part],
-    min_spacing: float,
-    epsilon: float,
+    loops: Loops, grads: Any, kept: Any, needed: Any, *, parts: Sequence[Part], min_spacing: float, epsilon: float,
     **_: Any,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return the gradients of logits, breaks and x.
 
-    All sums over rows are formed first, and go to the logits together with the gradient of the penalty; but on a
-    device with `rows_to_logits` each part does so in one pass, where it has all features.
+    The gradient of the breaks, a sum over rows, comes first; with that of the penalty it gives the gradient of the
+    logits. On a device with `rows_to_logits`, a part with all features does both in one pass.
     """
     logits, breaks, x, n_knots, learned, *others = kept
-    grad, penalty_grad, later_grad = grads if others else (*grads, None, None)
+    grad, penalty_grad, breaks_grad = grads if others else (*grads, None, None)
     tensors = (grad, x, others[1] if others else breaks, n_knots)
     moving = [part for part in parts if part.learned and part.kind != AFFINE]
     at_once = loops.rows_to_logits is not None and all(part.features is None for part in moving)
-    if at_once and needed[0] and not needed[1] and grad is not None and later_grad is None:
+    if at_once and needed[0] and not needed[1] and grad is not None and breaks_grad is None:
         spacing = (penalty_grad, logits, min_spacing, epsilon)
         return *_backward_to_logits(loops, parts, moving, tensors, spacing, needed[2]), None, None
     x_grad, slopes = (torch.zeros_like(x), None) if grad is None else _sums(loops, parts, tensors, needed)
-    if later_grad is not None:
-        slopes = later_grad if slopes is None else slopes + later_grad
+    if breaks_grad is not None:
+        slopes = breaks_grad if slopes is None else slopes + breaks_grad
     logits_grad = None
     if needed[0]:
         logits_grad = loops.knots_backward(slopes, penalty_grad, logits, n_knots, learned, min_spacing, epsilon)
@@ -480,10 +378,10 @@ def _backward(
 
 
 def _sums(loops: Loops, parts: Sequence[Part], tensors: Any, needed: Any) -> tuple[Tensor | None, Tensor | None]:
-    """Return the gradients of x and of the breaks, the latter a sum over rows, where they are needed."""
+    """Return the gradients of x and of the breaks, None if not needed."""
     grad, x, breaks, n_knots = tensors
     with_knots, with_x = needed[0] or needed[1], needed[2]
-    if len(parts) == 1 and _is_whole(parts[0], x):  # no copy is needed
+    if len(parts) == 1 and _covers(parts[0], x):  # no copy is needed
         settings = {"kind": parts[0].kind, "degree": parts[0].degree, "with_x": with_x}
         x_grad, slopes = loops.rows_backward(grad, x, breaks, n_knots, **settings)
         return x_grad if with_x else None, slopes if with_knots else None
@@ -493,15 +391,15 @@ def _sums(loops: Loops, parts: Sequence[Part], tensors: Any, needed: Any) -> tup
     return x_out, slopes_out
 
 
-def _is_whole(part: Part, x: Tensor) -> bool:
-    """Return whether a part has all groups and features, and functions that have breaks."""
+def _covers(part: Part, x: Tensor) -> bool:
+    """Return whether a part has all groups and features, and functions with breaks."""
     return part.features is None and part.kind != AFFINE and part.stop - part.start == len(x)
 
 
 def _part_backward(
     loops: Loops, part: Part, tensors: tuple[Tensor, ...], x_grad: Tensor | None, slopes: Tensor | None
 ) -> None:
-    """Write a part of the gradients of x and of the breaks, where they are wanted."""
+    """Write a part of the gradients of x and of the breaks, unless they are None."""
     grad, x, breaks, n_knots = tensors
     if part.kind == AFFINE:
         if x_grad is not None:
@@ -512,17 +410,17 @@ def _part_backward(
         return
     pieces = part.of(grad, axis=2), part.of(x, axis=2), part.of(breaks), part.of(n_knots)
     settings = {"kind": part.kind, "degree": part.degree, "with_x": x_grad is not None}
-    own_x, own_slopes = loops.rows_backward(*pieces, **settings)
+    part_x_grad, part_slopes = loops.rows_backward(*pieces, **settings)
     if x_grad is not None:
-        part.write(x_grad, own_x, axis=2)
+        part.write(x_grad, part_x_grad, axis=2)
     if slopes is not None:
-        part.write(slopes, own_slopes)
+        part.write(slopes, part_slopes)
 
 
 def _backward_to_logits(
     loops: Loops, parts: Sequence[Part], moving: Sequence[Part], tensors: Any, spacing: Any, with_x: bool
 ) -> tuple[Tensor, None, Tensor | None]:
-    """Return the gradients of logits, breaks (None) and x, the last where it is wanted."""
+    """Return the gradients of logits, breaks (None) and x (None unless `with_x`)."""
     penalty_grad, logits, min_spacing, epsilon = spacing
     x_grad = torch.zeros_like(tensors[1]) if with_x else None
     covered = sum(part.stop - part.start for part in moving) == len(logits)
@@ -532,11 +430,10 @@ def _backward_to_logits(
         piece = slice(part.start, part.stop)
         slopes = None if penalty_grad is None else penalty_grad[piece]
         settings = {"kind": part.kind, "degree": part.degree, "with_x": with_x, "out": out[piece]}
-        own_x = loops.rows_to_logits(
-            *(t[piece] for t in tensors), slopes, logits[piece], min_spacing, epsilon, **settings
-        )
+        pieces = [tensor[piece] for tensor in tensors]
+        part_x_grad = loops.rows_to_logits(*pieces, slopes, logits[piece], min_spacing, epsilon, **settings)
         if x_grad is not None:
-            x_grad[piece] = own_x
+            x_grad[piece] = part_x_grad
     for part in parts:
         if part not in moving:
             _part_backward(loops, part, tensors, x_grad, None)
@@ -544,11 +441,11 @@ def _backward_to_logits(
 
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
-"""Types of values; in packed settings, a type is its place here."""
+"""Types of values; packed settings hold the index of a type in this tuple."""
 
 
 def _to_numbers(settings: dict[str, Any]) -> list[float]:
-    """Pack settings into numbers: of each part six, and its features."""
+    """Pack settings into numbers: four, then for each part six and its features."""
     numbers = [float(settings["size"]), float(TYPES.index(settings["dtype"]))]
     numbers += [settings["min_spacing"], settings["epsilon"]]
     for part in settings["parts"]:
@@ -586,36 +483,20 @@ _ENCODING = Operation(
     types=TYPES,
     triton="encoding_triton.ENCODING",
     packing=Packing(_to_numbers, _to_settings, _shapes),
-    apart=True,  # a penalty may go backward before or after the values
+    apart=True,  # the penalty may be differentiated before or after the values
 )
 
 
 def encode(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: torch.dtype | None = None) -> Encoded:
-    """Encode groups that are not all of one kind, part by part, into one tensor.
+    """Encode values of shape (G, B, F), part by part, into one tensor; x and size are those of `rows_formula`.
 
-    Parameters
-    ----------
-    x : Tensor of shape (G, B, F)
-        Values; those outside [0, 1] are moved to the nearer end, NaN gives a row of zeros.
-    knots : Knots
-        Breaks, or free numbers that they are made of.
-    parts : sequence of Part
-        Together they cover every group and feature once. Without any, knots and penalty are made and nothing else.
-    size : int
-        Length of a row.
-    dtype : torch.dtype, optional
-        Type of the values; by default that of the knots. Arithmetic is in the type of the knots, on the CPU in float64.
+    Parts cover every group and feature once; without parts, only knots and penalty are computed. `dtype` is the type
+    of the values, by default that of the knots; arithmetic is in the type of the knots, on the CPU in float64. The
+    result is differentiable with respect to x, breaks and logits.
 
-    Returns
-    -------
-    Encoded
-        Values, breaks and penalty, differentiable with respect to x, breaks and logits.
-
-    Notes
-    -----
-    The paths: compiled loops on the CPU; Triton on a GPU, where one kernel makes the knots and penalties of all groups,
-    and one brings the sums over rows and the gradient of the penalty to the logits; the formula for float64 on a GPU,
-    on other devices, and where Triton is not installed. All are tested against `knotwork.basis`.
+    The paths: compiled loops on the CPU; Triton on a GPU, where one kernel computes the knots and penalties of all
+    groups, and one the gradient of the logits from the sums over rows and the gradient of the penalty; the formula for
+    float64 on a GPU, on other devices, and without Triton. All are tested against `knotwork.basis`.
     """
     given = knots.breaks if knots.logits is None else knots.logits
     assert given is not None
@@ -640,7 +521,7 @@ def encode(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: 
 
 
 def _plain_rows(part: Part, x: Tensor, breaks: Tensor, n_knots: Tensor, size: int) -> Tensor:
-    """Return the rows of a part that has a function of its own."""
+    """Return the rows of a part whose family has no compiled code."""
     piece = part.of(x, axis=2).to(breaks.dtype)
     missing = torch.isnan(piece)
     inside = torch.where(missing, 0.0, piece).clamp(0.0, 1.0)

@@ -1,10 +1,10 @@
-"""The encoding on NVIDIA and AMD GPUs, in Triton: the scheme of `encoding_cpu`, a block of values at a time.
+"""The encoding on NVIDIA and AMD GPUs, in Triton: the scheme of `encoding_cpu`, for a block of values at a time.
 
-Forward writes every output once. Backward reads, of each row of the gradient, only the few entries that depend on the
-knots. The sums over rows are formed per program and added up in a fixed order, so that results repeat exactly.
+Forward writes every output once. Backward reads only the few entries of each gradient row that depend on the knots.
+Sums over rows are formed per program and added in a fixed order, so that results are reproducible.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -12,9 +12,8 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.encoding import LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
-from knotwork._kernels.encoding_triton_knots import gather_sums, knots_to_logits, make_knots, penalty_backward
 
-__all__ = ["ENCODING", "Spacings", "backward", "forward"]
+__all__ = ["ENCODING", "Spacings", "backward", "forward", "knots_to_logits", "make_knots"]
 
 _LOCAL = tl.constexpr(LOCAL)
 _TAILS = tl.constexpr(TAILS)
@@ -22,7 +21,10 @@ _NORMALISED = tl.constexpr(NORMALISED)
 _NORM_EPSILON = tl.constexpr(NORM_EPSILON)
 
 WIDEST = 32
-"""Columns, or knots, of a program at most: for wider tiles the compiler lets every thread run the scheme for itself."""
+"""Most columns, or knots, of a program: with wider tiles the compiler repeats the scheme in every thread."""
+
+MOST_IN_ONE = 16_384
+"""Most padded widths of a group for which one program computes all breaks and the penalty."""
 
 
 @triton.jit
@@ -75,7 +77,7 @@ def _to_unit_area(values, t, DEGREE: tl.constexpr):
 
 @triton.jit
 def _moments(values, size, DEGREE: tl.constexpr):
-    """Return the mean of rows of `size` columns that are zero but for `values`, and 1 / their spread."""
+    """Return mean and 1 / spread of rows of `size` columns: `values`, and zeros elsewhere."""
     total = values[0]
     for r in tl.static_range(1, DEGREE + 1):
         total += values[r]
@@ -90,10 +92,9 @@ def _moments(values, size, DEGREE: tl.constexpr):
 def _encoded_rows(
     x, breaks, n_knots, first, KIND: tl.constexpr, DEGREE: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr
 ):
-    """Return the rows of values that were loaded as they are: NaN gives zeros, values outside [0, 1] an end's row.
+    """Return COLUMNS columns of the rows, from column `first` on: NaN gives zeros, values are clipped to [0, 1].
 
-    `breaks` points to the breaks, and `n_knots` is their number: of each value, or of all. Of the rows there are as
-    many columns as asked for, from `first` on.
+    `breaks` points to the breaks and `n_knots` is the number of knots, both of each value or of all.
     """
     present = x == x
     x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
@@ -121,8 +122,8 @@ def _encoded_rows(
     return tl.where(present[:, None], rows, 0.0)
 
 
-# A stack's parts begin anywhere in its tensors, and tables have any number of features: compiled code for each of the
-# alignments and divisibilities that occur would be a minute of compiling for nothing.
+# Parts begin anywhere in the tensors of a stack, and tables have any number of features. Specialising the code for the
+# alignments and divisibilities that occur would take a minute of compiling without making it faster.
 
 
 @triton.jit(
@@ -130,23 +131,11 @@ def _encoded_rows(
     do_not_specialize_on_alignment=["breaks_pointer", "n_knots_pointer"],
 )
 def _forward(
-    x_pointer,
-    breaks_pointer,
-    n_knots_pointer,
-    out_pointer,
-    n_values,
-    n_rows,
-    n_features,
-    n_breaks,
-    size,
-    KIND: tl.constexpr,
-    DEGREE: tl.constexpr,
-    VALUES: tl.constexpr,
-    STEPS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    WIDE: tl.constexpr,
-    LONG: tl.constexpr,
-):
+    x_pointer, breaks_pointer, n_knots_pointer, out_pointer,
+    n_values, n_rows, n_features, n_breaks, size,
+    KIND: tl.constexpr, DEGREE: tl.constexpr, VALUES: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr,
+    WIDE: tl.constexpr, LONG: tl.constexpr,
+):  # fmt: skip
     program = tl.program_id(0)
     if LONG:
         program = program.to(tl.int64)
@@ -157,7 +146,7 @@ def _forward(
     x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
     n_knots = tl.load(n_knots_pointer + table)
     first = 0
-    if WIDE:  # otherwise one program has whole rows, and need not count from anywhere
+    if WIDE:  # otherwise one program has complete rows
         first = tl.program_id(1) * COLUMNS
     rows = _encoded_rows(x, breaks_pointer + table * n_breaks, n_knots, first, KIND, DEGREE, STEPS, COLUMNS)
     column = first + tl.arange(0, COLUMNS)[None, :]
@@ -169,19 +158,11 @@ def _forward(
     do_not_specialize_on_alignment=["n_knots_pointer", "out_pointer"],
 )
 def _row_sums(
-    grad_pointer,
-    n_knots_pointer,
-    out_pointer,
-    n_values,
-    n_rows,
-    n_features,
-    size,
-    DEGREE: tl.constexpr,
-    VALUES: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    LONG: tl.constexpr,
-):
-    """Add up each feature's own columns of the gradient, which normalised rows need whole."""
+    grad_pointer, n_knots_pointer, out_pointer,
+    n_values, n_rows, n_features, size,
+    DEGREE: tl.constexpr, VALUES: tl.constexpr, COLUMNS: tl.constexpr, LONG: tl.constexpr,
+):  # fmt: skip
+    """Sum the gradient over each feature's used columns, for normalised rows."""
     program = tl.program_id(0)
     if LONG:
         program = program.to(tl.int64)
@@ -200,32 +181,14 @@ def _row_sums(
     do_not_specialize_on_alignment=["breaks_pointer", "n_knots_pointer", "sums_pointer"],
 )
 def _backward(
-    grad_pointer,
-    sums_pointer,
-    x_pointer,
-    breaks_pointer,
-    n_knots_pointer,
-    x_grad_pointer,
-    parts_pointer,
-    n_rows,
-    n_features,
-    n_breaks,
-    size,
-    n_places,
-    KIND: tl.constexpr,
-    DEGREE: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCKS: tl.constexpr,
-    STEPS: tl.constexpr,
-    KNOTS: tl.constexpr,
-    WINDOW: tl.constexpr,
-    WITH_X: tl.constexpr,
-    WIDE: tl.constexpr,
-    LONG: tl.constexpr,
-):
+    grad_pointer, sums_pointer, x_pointer, breaks_pointer, n_knots_pointer, x_grad_pointer, parts_pointer,
+    n_rows, n_features, n_breaks, size, n_places,
+    KIND: tl.constexpr, DEGREE: tl.constexpr, ROWS: tl.constexpr, BLOCKS: tl.constexpr, STEPS: tl.constexpr,
+    KNOTS: tl.constexpr, WINDOW: tl.constexpr, WITH_X: tl.constexpr, WIDE: tl.constexpr, LONG: tl.constexpr,
+):  # fmt: skip
     """Run the scheme backwards for one feature of one group; see `encoding_cpu.run_backwards` for the formulas.
 
-    Where there are many knots, several programs have the same rows, each with some of the intervals.
+    With many knots, several programs process the same rows, each for some of the intervals.
     """
     table = tl.program_id(0)
     group = table // n_features
@@ -233,7 +196,7 @@ def _backward(
     if LONG:
         group = group.to(tl.int64)
     n_knots = tl.load(n_knots_pointer + table)
-    intervals = tl.arange(0, KNOTS)[:, None]  # the intervals whose sums are formed here
+    intervals = tl.arange(0, KNOTS)[:, None]  # the intervals that this program sums
     if WIDE:
         intervals += tl.program_id(2) * KNOTS
     sums = tl.zeros((KNOTS, WINDOW), tl.float32)
@@ -315,6 +278,250 @@ def _backward(
     tl.store(parts_pointer + part + intervals * WINDOW + tl.arange(0, WINDOW)[None, :], sums)
 
 
+# Knots from logits, and gradients back to these: the formulas of `encoding`, each in one kernel.
+
+
+@triton.jit
+def _softmax_shares(logits_pointer, n_knots, WIDTHS: tl.constexpr):
+    """Return softmax over the first n_knots + 1 logits of a row, and zeros after them."""
+    k = tl.arange(0, WIDTHS)
+    logits = tl.load(logits_pointer + k, mask=k <= n_knots, other=-float("inf")).to(tl.float32)
+    powers = tl.exp(logits - tl.max(logits, axis=0))
+    return powers / tl.sum(powers, axis=0)
+
+
+@triton.jit
+def _logits_slopes(shares, width_slopes, n_knots, min_spacing):
+    """Return the gradient of the logits from that of the widths."""
+    slopes = (1.0 - (n_knots + 1) * min_spacing) * width_slopes
+    return shares * (slopes - tl.sum(shares * slopes, axis=0))
+
+
+@triton.jit
+def _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon):
+    """Return the gradient of the widths from that of the penalty; entries after the last width are undefined."""
+    widths = min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares + epsilon
+    return -grad / (widths * widths * (n_knots + 1) * n_features)
+
+
+@triton.jit(
+    do_not_specialize=["n_features", "n_widths"],
+    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "breaks_pointer"],
+)
+def _breaks_forward(
+    logits_pointer, n_knots_pointer, breaks_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
+):
+    table = tl.program_id(0)
+    n_knots = tl.load(n_knots_pointer + table)
+    shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
+    k = tl.arange(0, WIDTHS)
+    widths = tl.where(k <= n_knots, min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares, 0.0)
+    ends = tl.where(k < n_knots, tl.minimum(tl.cumsum(widths, axis=0), 1.0), 1.0)
+    row = breaks_pointer + table * (n_widths + 1)
+    tl.store(row + 1 + k, ends, mask=k < n_widths)
+    tl.store(row, 0.0)
+
+
+@triton.jit(
+    do_not_specialize=["n_features", "n_widths"],
+    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "out_pointer", "grad_pointer"],
+)
+def _breaks_backward(
+    grad_pointer, logits_pointer, n_knots_pointer, out_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
+):
+    table = tl.program_id(0)
+    n_knots = tl.load(n_knots_pointer + table)
+    shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
+    k = tl.arange(0, WIDTHS)
+    slopes = tl.load(grad_pointer + table * (n_widths + 1) + 1 + k, mask=k < n_knots, other=0.0)
+    # A width moves the knot at its end and all knots after it.
+    slopes = _logits_slopes(shares, tl.cumsum(slopes, axis=0, reverse=True), n_knots, min_spacing)
+    tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
+
+
+@triton.jit(
+    do_not_specialize=["n_features", "n_widths"],
+    do_not_specialize_on_alignment=[
+        "logits_pointer", "n_knots_pointer", "breaks_pointer", "out_pointer", "fixed_pointer", "learned_pointer",
+    ],
+)  # fmt: skip
+def _penalty_forward(
+    logits_pointer, n_knots_pointer, breaks_pointer, out_pointer, fixed_pointer, learned_pointer,
+    n_features, n_widths, min_spacing, epsilon,
+    FEATURES: tl.constexpr, WIDTHS: tl.constexpr, WITH_BREAKS: tl.constexpr, WITH_FIXED: tl.constexpr,
+):  # fmt: skip
+    """Write the penalty of one group, and WITH_BREAKS its breaks, since all widths are available.
+
+    WITH_FIXED, a group that is not learned has its fixed breaks, and a penalty of 0.
+    """
+    f = tl.arange(0, FEATURES)[:, None]
+    k = tl.arange(0, WIDTHS)[None, :]
+    n_knots = tl.load(n_knots_pointer + tl.program_id(0) * n_features + f, mask=f < n_features, other=0)
+    row = logits_pointer + (tl.program_id(0) * n_features + f) * n_widths
+    used = (f < n_features) & (k <= n_knots)
+    logits = tl.load(row + k, mask=used, other=-1e30).to(tl.float32)
+    powers = tl.where(used, tl.exp(logits - tl.max(logits, axis=1)[:, None]), 0.0)
+    shares = powers / tl.maximum(tl.sum(powers, axis=1)[:, None], 1e-30)
+    widths = min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares
+    barrier = tl.where(used, 1.0 / ((widths + epsilon) * (n_knots + 1)), 0.0)
+    penalty = tl.sum(tl.sum(barrier, axis=1), axis=0) / n_features
+    if WITH_FIXED:
+        learned = tl.load(learned_pointer + tl.program_id(0)) != 0
+        penalty = tl.where(learned, penalty, 0.0)
+    tl.store(out_pointer + tl.program_id(0), penalty)
+    if WITH_BREAKS:
+        ends = tl.minimum(tl.cumsum(tl.where(used, widths, 0.0), axis=1), 1.0)
+        ends = tl.where(k < n_knots, ends, 1.0)
+        place = (tl.program_id(0) * n_features + f) * (n_widths + 1)
+        here = (f < n_features) & (k < n_widths)
+        if WITH_FIXED:
+            ends = tl.where(learned, ends, tl.load(fixed_pointer + place + 1 + k, mask=here, other=1.0))
+        tl.store(breaks_pointer + place + 1 + k, ends, mask=here)
+        tl.store(breaks_pointer + place, tl.zeros((FEATURES, 1), tl.float32), mask=f < n_features)
+
+
+@triton.jit(
+    do_not_specialize=["n_features", "n_widths"],
+    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "out_pointer", "grad_pointer"],
+)
+def _penalty_backward(
+    grad_pointer, logits_pointer, n_knots_pointer, out_pointer,
+    n_features, n_widths, min_spacing, epsilon,
+    WIDTHS: tl.constexpr,
+):  # fmt: skip
+    table = tl.program_id(0)
+    n_knots = tl.load(n_knots_pointer + table)
+    grad = tl.load(grad_pointer + table // n_features)
+    shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
+    k = tl.arange(0, WIDTHS)
+    slopes = tl.where(k <= n_knots, _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon), 0.0)
+    slopes = _logits_slopes(shares, slopes, n_knots, min_spacing)
+    tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
+
+
+@triton.jit(
+    do_not_specialize=["n_features", "n_breaks"],
+    do_not_specialize_on_alignment=["n_knots_pointer", "logits_pointer", "penalty_grad_pointer", "out_pointer"],
+)
+def gather_sums(
+    parts_pointer, n_knots_pointer, out_pointer, logits_pointer, penalty_grad_pointer,
+    n_features, n_breaks, min_spacing, epsilon,
+    N_PARTS: tl.constexpr, PARTS: tl.constexpr, DEGREE: tl.constexpr, KNOTS: tl.constexpr, WINDOW: tl.constexpr,
+    TO_LOGITS: tl.constexpr, WITH_PENALTY: tl.constexpr,
+):  # fmt: skip
+    """Sum the parts of all programs, and for each knot the gradients from all intervals around it.
+
+    TO_LOGITS continues to the gradient of the logits, WITH_PENALTY including that of the penalty.
+    """
+    table = tl.program_id(0)
+    n_knots = tl.load(n_knots_pointer + table)
+    column = tl.arange(0, KNOTS)
+    place = column[:, None]
+    if TO_LOGITS:  # the first row is the first knot, not the left end
+        place = place + 1
+    totals = tl.zeros((KNOTS, PARTS), tl.float32)
+    for first in range(0, N_PARTS, PARTS):
+        part = first + tl.arange(0, PARTS)[None, :]
+        start = parts_pointer + (part * tl.num_programs(0) + table) * KNOTS * WINDOW
+        for c in tl.static_range(2 * DEGREE + 2):
+            interval = place + DEGREE - c
+            known = (interval >= 0) & (interval <= n_knots) & (place >= 1) & (place <= n_knots) & (part < N_PARTS)
+            totals += tl.load(start + interval * WINDOW + c, mask=known, other=0.0)
+    slopes = tl.sum(totals, axis=1)
+    if TO_LOGITS:
+        n_widths = n_breaks - 1
+        shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, KNOTS)
+        slopes = tl.cumsum(slopes, axis=0, reverse=True)  # a width moves the knot at its end and all after it
+        if WITH_PENALTY:
+            grad = tl.load(penalty_grad_pointer + table // n_features)
+            barrier = _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon)
+            slopes += tl.where(column <= n_knots, barrier, 0.0)
+        slopes = _logits_slopes(shares, slopes, n_knots, min_spacing)
+        tl.store(out_pointer + table * n_widths + column, slopes, mask=column < n_widths)
+    else:
+        tl.store(out_pointer + table * n_breaks + column, slopes, mask=column < n_breaks)
+
+
+def _make_breaks(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+    """Return the breaks of `breaks_from_widths`, for logits of shape (G, F, K + 1)."""
+    logits = logits.contiguous()
+    groups, features, n_widths = logits.shape
+    breaks = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
+    widths = triton.next_power_of_2(n_widths)
+    _breaks_forward[(groups * features,)](logits, n_knots, breaks, features, n_widths, min_spacing, WIDTHS=widths)
+    return breaks
+
+
+def _breaks_to_logits(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+    """Return the gradient of the logits from that of the breaks."""
+    grad, logits = grad.contiguous(), logits.contiguous()
+    out = torch.empty_like(logits)
+    groups, features, n_widths = logits.shape
+    widths = triton.next_power_of_2(n_widths)
+    _breaks_backward[(groups * features,)](grad, logits, n_knots, out, features, n_widths, min_spacing, WIDTHS=widths)
+    return out
+
+
+def make_knots(
+    logits: Tensor, n_knots: Tensor, breaks: Tensor | None, learned: Tensor | None, min_spacing: float, epsilon: float
+) -> tuple[Tensor, Tensor]:
+    """Return breaks and penalties, from one kernel if a group is not too large for it.
+
+    With `learned`, the other groups have the given breaks, and a penalty of 0.
+    """
+    groups, features, n_widths = logits.shape
+    if triton.next_power_of_2(features) * triton.next_power_of_2(n_widths) > MOST_IN_ONE:
+        learned_breaks = _make_breaks(logits, n_knots, min_spacing)
+        penalty = _run_penalty(logits, n_knots, min_spacing, epsilon)
+        if breaks is None or learned is None:
+            return learned_breaks, penalty
+        return torch.where(learned[:, None, None], learned_breaks, breaks), torch.where(learned, penalty, 0.0)
+    out = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
+    return out, _run_penalty(logits, n_knots, min_spacing, epsilon, out, breaks, learned)
+
+
+def _run_penalty(
+    logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, breaks: Tensor | None = None,
+    fixed: Tensor | None = None, learned: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    logits = logits.contiguous()
+    groups, features, n_widths = logits.shape
+    out = torch.empty(groups, dtype=torch.float32, device=logits.device)
+    _penalty_forward[(groups,)](
+        logits, n_knots, out if breaks is None else breaks, out, out if fixed is None else fixed.contiguous(),
+        out if learned is None else learned.contiguous(), features, n_widths, min_spacing, epsilon,
+        FEATURES=triton.next_power_of_2(features), WIDTHS=triton.next_power_of_2(n_widths),
+        WITH_BREAKS=breaks is not None, WITH_FIXED=learned is not None,
+    )  # fmt: skip
+    return out
+
+
+def penalty_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
+    """Return the gradient of the logits from that of the penalties."""
+    grad, logits = grad.contiguous(), logits.contiguous()
+    out = torch.empty_like(logits)
+    groups, features, n_widths = logits.shape
+    _penalty_backward[(groups * features,)](
+        grad, logits, n_knots, out, features, n_widths, min_spacing, epsilon,
+        WIDTHS=triton.next_power_of_2(n_widths),
+    )  # fmt: skip
+    return out
+
+
+def knots_to_logits(
+    breaks_grad: Tensor | None, penalty_grad: Tensor | None, logits: Tensor, n_knots: Tensor, learned: Tensor | None,
+    min_spacing: float, epsilon: float,
+) -> Tensor:  # fmt: skip
+    """Return the gradient of the logits from those of breaks and penalties; 0 for groups that are not learned."""
+    parts = []
+    if breaks_grad is not None:
+        parts.append(_breaks_to_logits(breaks_grad, logits, n_knots, min_spacing))
+    if penalty_grad is not None:
+        parts.append(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon))
+    total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+    return total if learned is None else torch.where(learned[:, None, None], total, 0.0)
+
+
 def forward(x: Tensor, breaks: Tensor, n_knots: Tensor, out: Tensor, *, kind: int, degree: int) -> None:
     """Fill `out`, a contiguous tensor of shape (G, B, F, size) of any float type."""
     x, breaks, n_knots = x.contiguous(), breaks.contiguous(), n_knots.contiguous()
@@ -324,27 +531,14 @@ def forward(x: Tensor, breaks: Tensor, n_knots: Tensor, out: Tensor, *, kind: in
     columns = min(triton.next_power_of_2(size), WIDEST)
     values = 4096 // columns
     _forward[(triton.cdiv(x.numel(), values), triton.cdiv(size, columns))](
-        x,
-        breaks,
-        n_knots,
-        out,
-        x.numel(),
-        x.shape[1],
-        x.shape[2],
-        breaks.shape[-1],
-        size,
-        KIND=kind,
-        DEGREE=degree,
-        VALUES=values,
-        STEPS=(breaks.shape[-1] - 2).bit_length(),
-        COLUMNS=columns,
-        WIDE=size > columns,
-        LONG=out.numel() >= 2**31,
-    )
+        x, breaks, n_knots, out, x.numel(), x.shape[1], x.shape[2], breaks.shape[-1], size,
+        KIND=kind, DEGREE=degree, VALUES=values, STEPS=(breaks.shape[-1] - 2).bit_length(), COLUMNS=columns,
+        WIDE=size > columns, LONG=out.numel() >= 2**31,
+    )  # fmt: skip
 
 
 class Spacings(NamedTuple):
-    """What breaks were made of, and the gradient of the penalty that was computed with them, if any."""
+    """The logits that breaks were computed from, and the gradient of the penalty, if it has one."""
 
     logits: Tensor
     min_spacing: float
@@ -353,20 +547,12 @@ class Spacings(NamedTuple):
 
 
 def backward(
-    grad: Tensor,
-    x: Tensor,
-    breaks: Tensor,
-    n_knots: Tensor,
-    spacings: Spacings | None = None,
-    *,
-    kind: int,
-    degree: int,
-    with_x: bool,
-    out: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Return the gradients of x (nothing unless `with_x`) and of the breaks, zeros for the ends, which do not move.
+    grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, spacings: Spacings | None = None, *, kind: int,
+    degree: int, with_x: bool, out: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Return the gradients of x (undefined unless `with_x`) and of the breaks, zero for the ends, which do not move.
 
-    With `spacings`, the second is that of the logits that breaks and penalty were made of; it is in `out` if given.
+    With `spacings`, the second is the gradient of the logits instead, written to `out` if given.
     """
     grad, x, breaks = grad.contiguous(), x.contiguous(), breaks.contiguous()
     x_grad = torch.empty_like(x) if with_x else x.new_empty(())
@@ -393,81 +579,31 @@ def backward(
         values = max(4096 // columns, 16)
         sums = torch.empty(x.numel(), dtype=torch.float32, device=x.device)
         _row_sums[(triton.cdiv(x.numel(), values),)](
-            grad,
-            n_knots,
-            sums,
-            x.numel(),
-            n_rows,
-            x.shape[2],
-            size,
-            DEGREE=degree,
-            VALUES=values,
-            COLUMNS=columns,
-            LONG=long,
-        )
+            grad, n_knots, sums, x.numel(), n_rows, x.shape[2], size,
+            DEGREE=degree, VALUES=values, COLUMNS=columns, LONG=long,
+        )  # fmt: skip
     _backward[(n_tables, n_parts, n_tiles)](
-        grad,
-        sums,
-        x,
-        breaks,
-        n_knots,
-        x_grad,
-        parts,
-        n_rows,
-        x.shape[2],
-        breaks.shape[-1],
-        size,
-        knots,
-        KIND=kind,
-        DEGREE=degree,
-        ROWS=rows,
-        BLOCKS=blocks,
-        STEPS=(breaks.shape[-1] - 2).bit_length(),
-        KNOTS=tile,
-        WINDOW=window,
-        WITH_X=with_x,
-        WIDE=n_tiles > 1,
-        LONG=long,
-    )
+        grad, sums, x, breaks, n_knots, x_grad, parts, n_rows, x.shape[2], breaks.shape[-1], size, knots,
+        KIND=kind, DEGREE=degree, ROWS=rows, BLOCKS=blocks, STEPS=(breaks.shape[-1] - 2).bit_length(), KNOTS=tile,
+        WINDOW=window, WITH_X=with_x, WIDE=n_tiles > 1, LONG=long,
+    )  # fmt: skip
     made_of = Spacings(out, 0.0) if spacings is None else spacings
     gather_sums[(n_tables,)](
-        parts,
-        n_knots,
-        out,
-        made_of.logits.contiguous(),
-        out if made_of.penalty_grad is None else made_of.penalty_grad.contiguous(),
-        x.shape[2],
-        breaks.shape[-1],
-        made_of.min_spacing,
-        made_of.epsilon,
-        N_PARTS=n_parts,
-        PARTS=min(triton.next_power_of_2(n_parts), 32),
-        DEGREE=degree,
-        KNOTS=knots,
-        WINDOW=window,
-        TO_LOGITS=spacings is not None,
-        WITH_PENALTY=made_of.penalty_grad is not None,
-    )
+        parts, n_knots, out, made_of.logits.contiguous(),
+        out if made_of.penalty_grad is None else made_of.penalty_grad.contiguous(), x.shape[2], breaks.shape[-1],
+        made_of.min_spacing, made_of.epsilon,
+        N_PARTS=n_parts, PARTS=min(triton.next_power_of_2(n_parts), 32), DEGREE=degree, KNOTS=knots, WINDOW=window,
+        TO_LOGITS=spacings is not None, WITH_PENALTY=made_of.penalty_grad is not None,
+    )  # fmt: skip
     return x_grad, out
 
 
 def _rows_to_logits(
-    grad: Tensor,
-    x: Tensor,
-    breaks: Tensor,
-    n_knots: Tensor,
-    penalty_grad: Tensor | None,
-    logits: Tensor,
-    min_spacing: float,
-    epsilon: float,
-    *,
-    kind: int,
-    degree: int,
-    with_x: bool,
-    out: Tensor,
-) -> Tensor:
+    grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, penalty_grad: Tensor | None, logits: Tensor,
+    min_spacing: float, epsilon: float, **settings: Any,
+) -> Tensor:  # fmt: skip
     spacings = Spacings(logits, min_spacing, epsilon, penalty_grad)
-    return backward(grad, x, breaks, n_knots, spacings, kind=kind, degree=degree, with_x=with_x, out=out)[0]
+    return backward(grad, x, breaks, n_knots, spacings, **settings)[0]
 
 
 ENCODING = path_of(Loops(make_knots, knots_to_logits, forward, backward, _rows_to_logits, writes_zeros=True))

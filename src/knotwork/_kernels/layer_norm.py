@@ -1,4 +1,4 @@
-"""Layer norm with weights of each member, for a stack of members at once."""
+"""Layer normalisation with weights of each member, alone or after a sum."""
 
 from torch import Tensor
 from torch.nn import functional
@@ -9,7 +9,7 @@ from knotwork._kernels.dispatch import Operation
 __all__ = ["add_layer_norm", "add_layer_norm_formula", "layer_norm", "layer_norm_formula"]
 
 MOST_COLUMNS = 1024
-"""Width up to which a program of a GPU holds whole rows."""
+"""Largest width for which a GPU program holds complete rows."""
 
 
 def layer_norm_formula(x: Tensor, weight: Tensor, bias: Tensor, *, epsilon: float) -> Tensor:
@@ -32,7 +32,7 @@ _ADD_LAYER_NORM = Operation(add_layer_norm_formula, triton="layer_norm_triton.AD
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, epsilon: float = 1e-5) -> Tensor:
-    """Bring each row of the last axis to mean 0 and variance 1, then scale and shift it by its member's weights.
+    """Normalise each row of the last axis to mean 0 and variance 1, then scale and shift it by its member's weights.
 
     Parameters
     ----------
@@ -50,10 +50,10 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, epsilon: float = 1e-5) -
 
     Notes
     -----
-    y = (x - mean) / sqrt(variance + epsilon) * weight + bias, with the variance divided by d. On a GPU, up to 1024
-    columns, one Triton kernel forward and two backward; their arithmetic is in float32, and backward keeps nothing but
-    x, two numbers per row and the weight. The gradients of weight and bias are added up within the member in a fixed
-    order, so they repeat exactly and do not depend on the other members. Elsewhere plain torch.
+    y = (x - mean) / sqrt(variance + epsilon) * weight + bias, where the variance is the sum of squares divided by d.
+    On a GPU, up to 1024 columns, one Triton kernel forward and two backward, in float32; backward keeps only x, the
+    weight and two numbers per row. The gradients of weight and bias are summed in a fixed order, so they are
+    reproducible and do not depend on the other members. Otherwise plain torch.
 
     Examples
     --------
@@ -70,38 +70,17 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, epsilon: float = 1e-5) -
 
 
 def add_layer_norm(
-    x: Tensor,
-    added: Tensor,
-    shift: Tensor,
-    *,
-    weight: Tensor,
-    bias: Tensor,
-    epsilon: float = 1e-5,
-    first: bool = False,
+    x: Tensor, added: Tensor, shift: Tensor, *, weight: Tensor, bias: Tensor, epsilon: float = 1e-5, first: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Add to each row, and return the sum and its layer norm.
+    """Return the sum ``s = x + added + shift`` and ``layer_norm(s, weight, bias, epsilon)``, in the type of x.
 
-    Parameters
-    ----------
-    x, added : Tensor of shape (M, ..., d)
-        Values of M members, and what is added to them.
-    shift : Tensor of shape (M, d)
-        What is added to all rows of a member besides.
-    weight, bias, epsilon
-        As in `layer_norm`.
-    first : bool, default=False
-        Return of the sum only the first along the last axis but one: where no other is needed, no other has a gradient.
-
-    Returns
-    -------
-    tuple of two Tensors of shape (M, ..., d)
-        ``s = x + added + shift``, and ``layer_norm(s, weight, bias, epsilon)``, in the type of x. With `first`, the
-        former is ``s[..., :1, :]``.
+    `added` is of the shape of x, (M, ..., d), and `shift` of shape (M, d). With `first`, the first result is only
+    ``s[..., :1, :]``, so that no other token has a gradient.
 
     Notes
     -----
     On a GPU, up to 1024 columns, one Triton kernel forward and two backward: the sum is written once, its two
-    gradients meet in registers, and the gradient of the shift needs no pass of its own.
+    gradients are added in registers, and the gradient of the shift needs no extra pass.
 
     Examples
     --------
@@ -119,7 +98,7 @@ def add_layer_norm(
 
 
 def _check(x: Tensor, **tensors: Tensor) -> None:
-    """Check that tensors have a row of numbers for every member."""
+    """Check that tensors are of shape (M, d)."""
     members = (len(x), x.shape[-1])
     for name, tensor in tensors.items():
         if tensor.shape != members:

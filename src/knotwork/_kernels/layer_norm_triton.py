@@ -1,6 +1,6 @@
-"""Layer norm of a stack in Triton, alone or of a sum: programs take some rows of one member, whole.
+"""Layer normalisation in Triton, alone or of a sum: a program processes some complete rows of one member.
 
-Backward adds up the gradients of weight and biases per program, and a second kernel adds these up in a fixed order.
+Backward sums the gradients of weight and biases per program, and a second kernel adds these sums in a fixed order.
 """
 
 from typing import Any
@@ -18,32 +18,21 @@ TILE = 2048
 """Values of a program, forward."""
 
 SMALL_TILE = 256
-"""Values that a program holds at once, backward: one warp, which adds up rows without a word to another."""
+"""Values that a program holds at once, backward: one warp, which sums rows without synchronising with others."""
 
 MOST_PARTS = 128
-"""Programs of a member at most, backward."""
+"""Most programs of a member, backward."""
 
 STAGES = 3
-"""Blocks of rows that are under way at once, backward."""
+"""Blocks of rows that are loaded ahead, backward."""
 
 
 @triton.jit
 def _layer_norm_forward(
-    x_pointer,
-    added_pointer,
-    shift_pointer,
-    weight_pointer,
-    bias_pointer,
-    sum_pointer,
-    out_pointer,
-    moments_pointer,
-    n_rows,
-    n_columns,
-    epsilon,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    ADD: tl.constexpr,
-):
+    x_pointer, added_pointer, shift_pointer, weight_pointer, bias_pointer, sum_pointer, out_pointer, moments_pointer,
+    n_rows, n_columns, epsilon,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, ADD: tl.constexpr,
+):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, COLUMNS)[None, :]
@@ -71,26 +60,14 @@ def _layer_norm_forward(
 
 @triton.jit(do_not_specialize=["spacing"])
 def _layer_norm_backward(
-    grad_pointer,
-    sum_grad_pointer,
-    x_pointer,
-    moments_pointer,
-    weight_pointer,
-    x_grad_pointer,
-    parts_pointer,
-    n_rows,
-    n_columns,
-    spacing,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    BLOCKS: tl.constexpr,
-    ADD: tl.constexpr,
-    SUM_GRAD: tl.constexpr,
+    grad_pointer, sum_grad_pointer, x_pointer, moments_pointer, weight_pointer, x_grad_pointer, parts_pointer,
+    n_rows, n_columns, spacing,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, BLOCKS: tl.constexpr, ADD: tl.constexpr, SUM_GRAD: tl.constexpr,
     STAGES: tl.constexpr,
-):
-    """Write the gradient of x, and this program's part of those of weight and bias, and of the shift of a sum.
+):  # fmt: skip
+    """Write the gradient of x, and this program's partial sums for weight, bias, and the shift of a sum.
 
-    A gradient that reaches the sum on another way is that of every row whose number `spacing` divides.
+    The sum itself may have a gradient too: of all rows, or of the rows whose index is a multiple of `spacing`.
     """
     member = tl.program_id(1).to(tl.int64)
     column = tl.arange(0, COLUMNS)[None, :]
@@ -162,9 +139,9 @@ def _tile(n_columns: int, size: int) -> dict[str, int]:
 def _forward(
     x: Tensor, weight: Tensor, bias: Tensor, epsilon: float, *, added: Tensor | None = None, shift: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the sum of x, `added` and `shift`, which is x itself where there are none, its layer norm and its moments.
+    """Return the sum of x, `added` and `shift` (x itself without them), its layer norm and its moments.
 
-    Moments are, for each row, the mean and by what the row was multiplied, in float32.
+    Moments are the mean and one over the spread of each row, in float32.
     """
     x = x.contiguous()
     total = x if added is None else torch.empty_like(x)
@@ -173,30 +150,19 @@ def _forward(
     n_rows, tile = x[0].numel() // n_columns, _tile(n_columns, TILE)
     moments = torch.empty(len(x), n_rows, 2, dtype=torch.float32, device=x.device)
     _layer_norm_forward[(triton.cdiv(n_rows, tile["ROWS"]), len(x))](
-        x,
-        x if added is None else added.contiguous(),
-        weight if shift is None else shift.contiguous(),
-        weight.contiguous(),
-        bias.contiguous(),
-        total,
-        out,
-        moments,
-        n_rows,
-        n_columns,
-        epsilon,
-        **tile,
-        ADD=added is not None,
-    )
+        x, x if added is None else added.contiguous(), weight if shift is None else shift.contiguous(),
+        weight.contiguous(), bias.contiguous(), total, out, moments, n_rows, n_columns, epsilon,
+        **tile, ADD=added is not None,
+    )  # fmt: skip
     return total, out, moments
 
 
 def _backward(
     grad: Tensor, x: Tensor, moments: Tensor, weight: Tensor, *, of_sum: bool = False, sum_grad: Tensor | None = None
 ) -> tuple[Tensor, ...]:
-    """Return the gradients of x, weight and bias from that of the results; with `of_sum` also that of the shift.
+    """Return the gradients of x, weight and bias, and with `of_sum` that of the shift; all but the first are float32.
 
-    All but the first are float32. A gradient that reaches the sum on another way is `sum_grad`: of all rows, or of the
-    first of each group of rows.
+    `sum_grad` is the gradient of the sum itself: of all rows, or of the first row of each group.
     """
     grad, x, weight = grad.contiguous(), x.contiguous(), weight.contiguous()
     n_columns = x.shape[-1]
@@ -207,29 +173,17 @@ def _backward(
     x_grad = torch.empty_like(x)
     parts = torch.empty(len(x), n_parts, kinds, n_columns, dtype=torch.float32, device=x.device)
     _layer_norm_backward[(n_parts, len(x))](
-        grad,
-        grad if sum_grad is None else sum_grad.contiguous(),
-        x,
-        moments,
-        weight,
-        x_grad,
-        parts,
-        n_rows,
-        n_columns,
+        grad, grad if sum_grad is None else sum_grad.contiguous(), x, moments, weight, x_grad, parts, n_rows, n_columns,
         spacing,
-        **tile,
-        BLOCKS=blocks,
-        ADD=of_sum,
-        SUM_GRAD="none" if sum_grad is None else "all" if spacing == 1 else "some",
-        STAGES=STAGES,
-        num_warps=max(1, tile["COLUMNS"] // SMALL_TILE),
-    )
+        **tile, BLOCKS=blocks, ADD=of_sum, SUM_GRAD="none" if sum_grad is None else "all" if spacing == 1 else "some",
+        STAGES=STAGES, num_warps=max(1, tile["COLUMNS"] // SMALL_TILE),
+    )  # fmt: skip
     return x_grad, *add_parts(parts).unbind()
 
 
 def _layer_norm(x: Tensor, weight: Tensor, bias: Tensor, *, epsilon: float) -> Any:
     x, y, moments = _forward(x, weight, bias, epsilon)
-    return (y,), (x, moments, weight, bias[:0])  # of the bias, the type
+    return (y,), (x, moments, weight, bias[:0])  # backward needs only the type of the bias
 
 
 def _layer_norm_slopes(grads: Any, kept: Any, needed: Any, **_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The gated unit of FT-Transformers with its dropout, for a stack of members at once."""
+"""The gated unit of FT-Transformers, with its dropout."""
 
 from torch import Tensor
 from torch.nn import functional
@@ -33,14 +33,10 @@ def reglu_dropout(
     ----------
     x : Tensor of shape (M, ..., 2 * h)
         Values of M members.
-    p : float, default=0.0
-        Share of the results that become zero, in [0, 1).
-    noise : Noise, optional
-        Seeds and steps of the members. Without it, dropout uses torch's generator.
-    stream : int, default=0
-        Stream of the noise: a number that no other operation of the network uses.
+    p, noise, stream
+        Dropout of the result, as in `dropout`.
     bias : Tensor of shape (M, 2 * h), optional
-        What is added to all rows of a member first.
+        Added to all rows of a member first.
 
     Returns
     -------
@@ -49,9 +45,8 @@ def reglu_dropout(
 
     Notes
     -----
-    For x + bias = [a, b], y = m * a * max(b, 0), where m is 1 / (1 - p) where the bits of an element, counted within
-    its member over (..., h), reach 2**32 p, and 0 elsewhere. On a GPU, one Triton kernel forward and one backward,
-    which keep nothing but x and a key per member; elsewhere plain torch.
+    For x + bias = [a, b], y = m * a * max(b, 0) with dropout's factors m. On a GPU, one Triton kernel forward and one
+    backward, which keep only x and a key per member; otherwise plain torch.
 
     Examples
     --------

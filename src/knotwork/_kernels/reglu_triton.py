@@ -1,4 +1,4 @@
-"""The gated unit with its dropout in Triton: one pass over the values forward, one backward."""
+"""The gated unit with its dropout in Triton: one pass over the values each way."""
 
 from typing import Any
 
@@ -21,12 +21,12 @@ TILE = 2048
 """Results that a program holds at once, backward."""
 
 MOST_PARTS = 64
-"""Programs of a member at most, backward."""
+"""Most programs of a member, backward."""
 
 
 @triton.jit
 def _factors(element, keys_pointer, member, threshold, factor, DROPOUT: tl.constexpr):
-    """Return what dropout multiplies the elements of a member by."""
+    """Return dropout's factors for elements of a member."""
     factors = tl.full(element.shape, 1.0, tl.float32)
     if DROPOUT:
         key = tl.load(keys_pointer + member).to(tl.uint32)
@@ -48,19 +48,10 @@ def _halves(pointer, bias_pointer, element, member, here, HALF: tl.constexpr, BI
 
 @triton.jit(do_not_specialize=["threshold"])
 def _reglu_forward(
-    x_pointer,
-    bias_pointer,
-    keys_pointer,
-    out_pointer,
-    size,
-    threshold,
-    factor,
-    HALF: tl.constexpr,
-    BIAS: tl.constexpr,
-    DROPOUT: tl.constexpr,
-    BLOCK: tl.constexpr,
-    LONG: tl.constexpr,
-):
+    x_pointer, bias_pointer, keys_pointer, out_pointer,
+    size, threshold, factor,
+    HALF: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr, BLOCK: tl.constexpr, LONG: tl.constexpr,
+):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     program = tl.program_id(0)
     if LONG:
@@ -76,23 +67,12 @@ def _reglu_forward(
 
 @triton.jit(do_not_specialize=["threshold", "n_rows"])
 def _reglu_backward(
-    grad_pointer,
-    x_pointer,
-    bias_pointer,
-    keys_pointer,
-    out_pointer,
-    parts_pointer,
-    n_rows,
-    threshold,
-    factor,
-    HALF: tl.constexpr,
-    BIAS: tl.constexpr,
-    DROPOUT: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
+    grad_pointer, x_pointer, bias_pointer, keys_pointer, out_pointer, parts_pointer,
+    n_rows, threshold, factor,
+    HALF: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     BLOCKS: tl.constexpr,
-):
-    """Write the gradient of some rows, and add up that of the bias over them."""
+):  # fmt: skip
+    """Write the gradient of some rows, and the sum over them for the bias."""
     part, member = tl.program_id(0), tl.program_id(1).to(tl.int64)
     column = tl.arange(0, COLUMNS)[None, :]
     known = column < HALF
@@ -131,19 +111,10 @@ def _reglu(x: Tensor, bias: Tensor | None, *, p: float, noise: Noise | None, str
     out = torch.empty(*x.shape[:-1], half, dtype=x.dtype, device=x.device)
     size = out[0].numel()
     _reglu_forward[(triton.cdiv(size, BLOCK), len(x))](
-        x,
-        x if bias is None else bias.contiguous(),
-        x if keys is None else keys,
-        out,
-        size,
-        keep_threshold(p),
+        x, x if bias is None else bias.contiguous(), x if keys is None else keys, out, size, keep_threshold(p),
         1.0 / (1.0 - p),
-        HALF=half,
-        BIAS=bias is not None,
-        DROPOUT=p > 0.0,
-        BLOCK=BLOCK,
-        LONG=2 * size >= 2**31 - BLOCK,
-    )
+        HALF=half, BIAS=bias is not None, DROPOUT=p > 0.0, BLOCK=BLOCK, LONG=2 * size >= 2**31 - BLOCK,
+    )  # fmt: skip
     return (out,), (x, bias, keys)
 
 
@@ -157,23 +128,11 @@ def _reglu_slopes(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> 
     n_parts = triton.cdiv(n_rows, rows * blocks)
     parts = torch.empty(len(x), n_parts, 1, 2 * half, dtype=torch.float32, device=x.device)
     _reglu_backward[(n_parts, len(x))](
-        grad,
-        x,
-        x if bias is None else bias.contiguous(),
-        x if keys is None else keys,
-        out,
-        parts,
-        n_rows,
-        keep_threshold(p),
-        1.0 / (1.0 - p),
-        HALF=half,
-        BIAS=bias is not None,
-        DROPOUT=p > 0.0,
-        ROWS=rows,
-        COLUMNS=columns,
-        BLOCKS=blocks,
+        grad, x, x if bias is None else bias.contiguous(), x if keys is None else keys, out, parts, n_rows,
+        keep_threshold(p), 1.0 / (1.0 - p),
+        HALF=half, BIAS=bias is not None, DROPOUT=p > 0.0, ROWS=rows, COLUMNS=columns, BLOCKS=blocks,
         num_warps=max(4, min(16, columns // 512)),
-    )
+    )  # fmt: skip
     return out, None if bias is None else add_parts(parts)[0].to(bias.dtype)
 
 

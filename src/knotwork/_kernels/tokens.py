@@ -1,4 +1,4 @@
-"""Tokens of a row: the CLS token, encoded features, categories."""
+"""Tokens of a row for an FT-Transformer: the CLS token, encoded features, categories."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from knotwork._kernels.dispatch import Operation
 __all__ = ["make_tokens", "tokens_formula"]
 
 MOST_VALUES = 64
-"""Length of a feature's block up to which a program of a GPU holds its weights."""
+"""Longest block of a feature for which a GPU program holds the weights."""
 
 
 def tokens_formula(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cls: Tensor) -> Tensor:
@@ -26,30 +26,12 @@ _TOKENS = Operation(tokens_formula, triton="tokens_triton.TOKENS", leading=4)  #
 
 
 def make_tokens(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cls: Tensor) -> Tensor:
-    """Return the CLS token, then features times their weights, then categories, each but the first with a bias.
+    """Return the CLS token, blocks of features times their weights plus a bias, and categories plus a bias.
 
-    Parameters
-    ----------
-    blocks : Tensor of shape (M, B, F, m)
-        Blocks of values of the features, of the type of the weights.
-    weight : Tensor of shape (M, F, m, d)
-        What the blocks are multiplied by.
-    categories : Tensor of shape (M, B, C, d)
-        Vectors of the categories, of the type of the weights.
-    bias : Tensor of shape (M, F + C, d)
-        What is added to the token of a feature.
-    cls : Tensor of shape (M, d)
-        The CLS token.
-
-    Returns
-    -------
-    Tensor of shape (M, B, 1 + F + C, d)
-        In the type of the weights.
-
-    Notes
-    -----
-    On a GPU, for blocks of up to 64 values, one Triton kernel forward, which writes each token once; backward one for
-    the weights, one for the blocks where they have a gradient, and a sum. Elsewhere plain torch.
+    Shapes are (M, B, F, m) for blocks, (M, F, m, d) for weights, (M, B, C, d) for categories, (M, F + C, d) for the
+    bias, (M, d) for CLS, and (M, B, 1 + F + C, d) for the result. Blocks, categories and result have the type of the
+    weights. On a GPU, for blocks of up to 64 values, one Triton kernel forward writes each token once; backward has one
+    for the weights, one for the blocks if they need a gradient, and a sum. Otherwise plain torch.
     """
     run = _TOKENS if blocks.shape[3] <= MOST_VALUES and (blocks.numel() or categories.numel()) else tokens_formula
     return run(blocks, weight, categories, bias, cls)

@@ -1,4 +1,4 @@
-"""Tokens of a stack in Triton: blocks of values are multiplied by their weights and written where they belong."""
+"""Tokens in Triton: blocks of values are multiplied by their weights and written directly to their tokens."""
 
 from typing import Any
 
@@ -12,10 +12,10 @@ from knotwork._kernels.dispatch import Path
 __all__ = ["TOKENS"]
 
 ROWS, WIDEST = 32, 256
-"""Rows and most columns of a program, forward."""
+"""Rows and largest number of columns of a program, forward."""
 
 CHUNK = 64
-"""Rows and columns of tokens that a program takes at once, backward."""
+"""Rows and columns of tokens that a program holds at once, backward."""
 
 
 @triton.jit
@@ -36,23 +36,10 @@ def _weight(pointer, token, size, column, n_columns, SIZE: tl.constexpr):
 
 @triton.jit(do_not_specialize=["n_rows", "n_products", "n_categories", "size"])
 def _tokens_forward(
-    blocks_pointer,
-    weight_pointer,
-    categories_pointer,
-    bias_pointer,
-    cls_pointer,
-    tokens_pointer,
-    n_rows,
-    n_columns,
-    n_products,
-    n_categories,
-    size,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    SIZE: tl.constexpr,
-    CHUNKS: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
+    blocks_pointer, weight_pointer, categories_pointer, bias_pointer, cls_pointer, tokens_pointer,
+    n_rows, n_columns, n_products, n_categories, size,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, SIZE: tl.constexpr, CHUNKS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
     """Write some columns of one token of some rows."""
     place, member = tl.program_id(1) - 1, tl.program_id(2).to(tl.int64)
     row = tl.program_id(0) // CHUNKS * ROWS + tl.arange(0, ROWS)[:, None]
@@ -80,20 +67,10 @@ def _tokens_forward(
 
 @triton.jit(do_not_specialize=["n_rows", "n_products", "n_tokens", "size"])
 def _weights_backward(
-    grad_pointer,
-    blocks_pointer,
-    out_pointer,
-    n_rows,
-    n_columns,
-    n_products,
-    n_tokens,
-    size,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    SIZE: tl.constexpr,
-    BLOCKS: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
+    grad_pointer, blocks_pointer, out_pointer,
+    n_rows, n_columns, n_products, n_tokens, size,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, SIZE: tl.constexpr, BLOCKS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
     """Write the gradient of some columns of a feature's weights."""
     place, member = tl.program_id(1), tl.program_id(2).to(tl.int64)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
@@ -112,20 +89,10 @@ def _weights_backward(
 
 @triton.jit(do_not_specialize=["n_rows", "n_products", "n_tokens", "size"])
 def _blocks_backward(
-    grad_pointer,
-    weight_pointer,
-    out_pointer,
-    n_rows,
-    n_columns,
-    n_products,
-    n_tokens,
-    size,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    SIZE: tl.constexpr,
-    BLOCKS: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
+    grad_pointer, weight_pointer, out_pointer,
+    n_rows, n_columns, n_products, n_tokens, size,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, SIZE: tl.constexpr, BLOCKS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
     """Write the gradient of a feature's blocks in some rows."""
     place, member = tl.program_id(1), tl.program_id(2).to(tl.int64)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
@@ -143,7 +110,7 @@ def _blocks_backward(
 
 
 def _tile(rows: int, columns: int, size: int) -> dict[str, int | str]:
-    """Return what a kernel is compiled for; of each, a product takes 16 at least. TF32 is used where torch may."""
+    """Return the constants of a kernel: `tl.dot` needs sizes of at least 16, and TF32 is used if torch allows it."""
     return {
         "ROWS": rows,
         "COLUMNS": columns,
@@ -153,7 +120,7 @@ def _tile(rows: int, columns: int, size: int) -> dict[str, int | str]:
 
 
 def _tokens(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cls: Tensor) -> Any:
-    """Write the tokens; of the parameters of `make_tokens`, those without values are never read."""
+    """Write the tokens; empty parameters of `make_tokens` are never read."""
     blocks, weight = blocks.contiguous(), weight.contiguous()
     n_members, n_rows, n_products, size = blocks.shape
     n_categories, n_columns = categories.shape[2:]
@@ -161,21 +128,11 @@ def _tokens(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cl
     chunks = triton.cdiv(n_columns, columns)
     tokens = torch.empty(n_members, n_rows, n_tokens, n_columns, dtype=weight.dtype, device=weight.device)
     _tokens_forward[(triton.cdiv(n_rows, ROWS) * chunks, n_tokens, n_members)](
-        blocks,
-        weight,
-        categories.contiguous(),
-        bias.contiguous(),
-        cls.contiguous(),
-        tokens,
-        n_rows,
-        n_columns,
-        n_products,
-        n_categories,
-        size,
-        CHUNKS=chunks,
-        **_tile(ROWS, columns, size),
-    )
-    return (tokens,), (blocks, weight, categories[:0], bias[:0], cls[:0])  # of the last three, the types
+        blocks, weight, categories.contiguous(), bias.contiguous(), cls.contiguous(), tokens, n_rows, n_columns,
+        n_products, n_categories, size,
+        CHUNKS=chunks, **_tile(ROWS, columns, size),
+    )  # fmt: skip
+    return (tokens,), (blocks, weight, categories[:0], bias[:0], cls[:0])  # backward needs the types of the last three
 
 
 def _slopes(grads: Any, kept: Any, needed: Any) -> Any:
@@ -188,7 +145,7 @@ def _slopes(grads: Any, kept: Any, needed: Any) -> Any:
 
 
 def _products_backward(grad: Tensor, blocks: Tensor, weight: Tensor, *, blocks_too: bool) -> tuple[Tensor, Tensor]:
-    """Return the gradients of weights and, if it is wanted, of blocks, from that of the tokens."""
+    """Return the gradients of the weights and, with `blocks_too`, of the blocks."""
     n_members, n_rows, n_products, size = blocks.shape
     n_tokens, n_columns = grad.shape[2:]
     blocks_grad, weight_grad = torch.empty_like(blocks if blocks_too else blocks[:0]), torch.empty_like(weight)

@@ -12,7 +12,7 @@ from knotwork._preparation.members import PreparedTable
 from knotwork.compare._scoring import VALIDATION_SHARE, fold_table, groups_of
 from knotwork.compare._source import Source
 from knotwork.encoders._methods import Encoding
-from knotwork.nn._backbones.config import Backbone
+from knotwork.nn._backbones import Backbone
 from knotwork.report._words import enumerate_words
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train

@@ -9,7 +9,7 @@ from knotwork._checks import argument_error, check_choice, check_int, type_error
 from knotwork._recommend import recommend
 from knotwork.encoders._methods import Encoding
 from knotwork.knots._columns import TASKS
-from knotwork.nn._backbones.config import BACKBONES, Backbone, make_backbone
+from knotwork.nn._backbones import BACKBONES, Backbone, make_backbone
 
 __all__ = ["CompareOptions", "make_candidates", "read_sizes"]
 

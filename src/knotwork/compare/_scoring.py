@@ -15,7 +15,7 @@ from knotwork._preparation.members import PreparedTable, draw_split, outer_folds
 from knotwork.compare._source import Source
 from knotwork.encoders._methods import Encoding
 from knotwork.estimators import TabularRegressor
-from knotwork.nn._backbones.config import Backbone
+from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
 from knotwork.training._members import Member, TrainingTable

@@ -22,7 +22,7 @@ from knotwork._preparation.targets import Labels, check_target, class_weights, r
 from knotwork.encoders._methods import Encoding
 from knotwork.estimators._combination import Combination, combine, shuffled_losses
 from knotwork.estimators._encodings import choose_encodings, propose
-from knotwork.nn._backbones.config import Backbone, make_backbone
+from knotwork.nn._backbones import Backbone, make_backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
 from knotwork.training._members import Member, TrainingTable

@@ -21,10 +21,10 @@ from knotwork._preparation.columns import LARGEST
 from knotwork._preparation.targets import Labels
 from knotwork.estimators._estimators import TabularClassifier, TabularEstimator
 from knotwork.nn._backbones import ft_transformer, resnet
-from knotwork.nn._backbones.ft_transformer import FTTransformer
-from knotwork.nn._backbones.linear import Linear
-from knotwork.nn._backbones.mlp import MLP
-from knotwork.nn._backbones.resnet import ResNet
+from knotwork.nn._ft_transformer import FTTransformer
+from knotwork.nn._linear import Linear
+from knotwork.nn._mlp import MLP
+from knotwork.nn._resnet import ResNet
 from knotwork.nn._stack import FARTHEST, StackEncoding
 from knotwork.training._network import Network
 from knotwork.training._results import Piece

@@ -41,7 +41,7 @@ from knotwork.estimators._saved_networks import (
     piece_to_json,
     read_tensor,
 )
-from knotwork.nn._backbones.config import BACKBONES, Backbone
+from knotwork.nn._backbones import BACKBONES, Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device
 from knotwork.training._metrics import METRICS

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_bool, check_int, listed, type_error
 from knotwork._kernels.encoding import AFFINE, NORMALISED, PLAIN, TAILS, Layout, Part
-from knotwork.nn._backbones.config import Backbone
+from knotwork.nn._backbones import Backbone
 from knotwork.nn._stack import StackEncoding, StackLayout
 from knotwork.training._network import Network
 from knotwork.training._results import Piece

@@ -1,10 +1,10 @@
-"""Torch layers that encode numerical features, with knots that are learned with the network, and networks."""
+"""Torch layers that encode numerical features, with fixed or learned knots, and networks for tables."""
 
 from knotwork._checks import check_part
 
 check_part(__name__)
 
-from knotwork.nn._backbones.config import (
+from knotwork.nn._backbones import (
     BACKBONES,
     Backbone,
     FTTransformerConfig,
@@ -12,8 +12,10 @@ from knotwork.nn._backbones.config import (
     ResNetConfig,
     make_backbone,
 )
-from knotwork.nn._backbones.ft_transformer import FTTransformer
-from knotwork.nn._backbones.linear import (
+from knotwork.nn._encoded_linear import EncodedLinear
+from knotwork.nn._encoding import PiecewiseLinearEncoding, SplineEncoding
+from knotwork.nn._ft_transformer import FTTransformer
+from knotwork.nn._linear import (
     Draw,
     Initial,
     Linear,
@@ -23,11 +25,9 @@ from knotwork.nn._backbones.linear import (
     look_up,
     member_seeds,
 )
-from knotwork.nn._backbones.mlp import MLP
-from knotwork.nn._backbones.resnet import ResNet
-from knotwork.nn._encoded_linear import EncodedLinear
-from knotwork.nn._encoding import PiecewiseLinearEncoding, SplineEncoding
+from knotwork.nn._mlp import MLP
 from knotwork.nn._periodic import PeriodicEncoding
+from knotwork.nn._resnet import ResNet
 
 __all__ = [
     "BACKBONES",

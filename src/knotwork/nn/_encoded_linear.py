@@ -1,4 +1,4 @@
-"""The first layer of a network on encoded features: encoding and linear map, in one where that is faster."""
+"""The first layer of a network on encoded features: encoding and linear map, fused if that is faster."""
 
 import math
 from typing import Self, final
@@ -17,43 +17,43 @@ PATHS = ("auto", "fused", "dense")
 
 
 def _fused_is_faster(device: str, *, size: int, n_out: int, n_rows: int) -> bool:
-    """Return whether ``path="auto"`` takes the fused path, which there is on the CPU alone."""
+    """Return whether ``path="auto"`` takes the fused path, which is available only on the CPU."""
     # `python benchmarks/first_layer.py --threads 1`, 2026-11-15, AMD EPYC, 14 features, forward and backward. Time of
     # the dense path over that of the fused one, median over families and knots, at batch 256, 512 and 8192:
     # size 7 with 256 outputs 0.7, 0.7, 0.7; size 30 with 64 outputs 0.9, 0.9, 1.3, with 256 outputs 1.2, 1.4, 1.5;
-    # size 100 with 64 outputs 1.4, 2.1, 3.8, with 256 outputs 2.2, 2.8, 4.5. On an H200 the
-    # dense path won in all 20 cases measured (batch 8192, sizes 7 and 30), by 2 to 14 times: there is no other.
+    # size 100 with 64 outputs 1.4, 2.1, 3.8, with 256 outputs 2.2, 2.8, 4.5. On an H200 the dense path won in all 20
+    # cases measured (batch 8192, sizes 7 and 30), by 2 to 14 times, so no fused path was kept for a GPU.
     return device == "cpu" and size >= 30 and (size * n_out >= 5000 or n_rows >= 4096)
 
 
 @final
 class EncodedLinear(nn.Module):
-    """Encode features, and map the encoding linearly, without writing the encoding where that is faster.
+    """Encode features and map the encoding linearly, without storing the encoding if that is faster.
 
-    Equal to ``nn.Sequential(encoding, nn.Flatten(-2), nn.Linear(n_features * size, out_features))``. A value touches
-    only a few functions, so it needs only a few rows of the weights: the fused path reads those, keeps nothing of the
-    size of the encoding for backward, and its cost hardly grows with the number of functions.
+    Equal to ``nn.Sequential(encoding, nn.Flatten(-2), nn.Linear(n_features * size, out_features))``. Only a few
+    functions are not constant at a value, so it needs only a few rows of the weights: the fused path reads those,
+    stores nothing of the size of the encoding, and its cost hardly grows with the number of functions.
 
     Parameters
     ----------
     encoding : SplineEncoding or PiecewiseLinearEncoding
-        The encoding, with knots that are fixed or learned, with or without members.
+        The encoding, with fixed or learned knots, with or without members.
     out_features : int
         Number of outputs.
     bias : bool, default=True
         Whether a bias is added.
     path : {"auto", "fused", "dense"}, default="auto"
-        How it is computed: in one, or by writing the encoding and multiplying; ``"auto"`` takes what was measured to
-        be faster. There is code for the former on the CPU; elsewhere both are the latter. Encodings with
-        ``missing="indicator"`` have a column more, and take the dense path.
+        Whether to fuse encoding and product, or to store the encoding and multiply; ``"auto"`` takes the path that was
+        faster in benchmarks. The fused path is available on the CPU; on other devices the dense path is always used,
+        as for encodings with ``missing="indicator"``.
 
     Attributes
     ----------
     weight : Parameter of shape (n_features * size, out_features), or (n_members, n_features * size, out_features)
-        Weights, a row for each function: transposed, compared with `torch.nn.Linear`, so that the weights of a
-        function lie beside each other. They start as those of `torch.nn.Linear` do.
+        Weights, with a row for each function: transposed compared with `torch.nn.Linear`, so that the weights of a
+        function are adjacent in memory. They start as those of `torch.nn.Linear` do.
     bias : Parameter of shape (out_features,) or (n_members, out_features), or None
-        What is added.
+        Added to the product.
 
     Examples
     --------
@@ -64,13 +64,9 @@ class EncodedLinear(nn.Module):
     """
 
     def __init__(
-        self,
-        encoding: SplineEncoding | PiecewiseLinearEncoding,
-        out_features: int,
-        bias: bool = True,
-        *,
+        self, encoding: SplineEncoding | PiecewiseLinearEncoding, out_features: int, bias: bool = True, *,
         path: str = "auto",
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         if not isinstance(encoding, (SplineEncoding, PiecewiseLinearEncoding)):
             raise type_error("encoding", "be a SplineEncoding or PiecewiseLinearEncoding", type(encoding).__name__)
@@ -78,7 +74,7 @@ class EncodedLinear(nn.Module):
         self.out_features = check_int(out_features, "out_features", minimum=1)
         self.path = check_choice(path, "path", PATHS)
         if path == "fused" and encoding.missing == "indicator":
-            raise argument_error("path", "be 'auto' or 'dense' where missing='indicator'", path)
+            raise argument_error("path", "be 'auto' or 'dense' if missing='indicator'", path)
         n_in = encoding.n_features * (encoding.size + (encoding.missing == "indicator"))
         lead = () if encoding.n_members is None else (encoding.n_members,)
         self.weight = nn.Parameter(torch.empty(*lead, n_in, self.out_features))
@@ -86,7 +82,7 @@ class EncodedLinear(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weights and bias anew, as `torch.nn.Linear` does; knots stay where they are."""
+        """Draw new weights and a new bias, as `torch.nn.Linear` does; knots do not change."""
         bound = 1.0 / math.sqrt(self.weight.shape[-2])
         nn.init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
@@ -96,14 +92,14 @@ class EncodedLinear(nn.Module):
     def from_linear(
         cls, encoding: SplineEncoding | PiecewiseLinearEncoding, linear: nn.Linear, *, path: str = "auto"
     ) -> Self:
-        """Return the layer that computes what `linear` computes of the flattened encoding.
+        """Return a layer equal to `linear` after the flattened encoding.
 
         Parameters
         ----------
         encoding : SplineEncoding or PiecewiseLinearEncoding
-            The encoding, which is shared and not copied.
+            The encoding, which is shared, not copied.
         linear : nn.Linear
-            The map, whose numbers are copied; every member starts from them.
+            The linear map; weights and bias are copied, for every member.
         path : {"auto", "fused", "dense"}, default="auto"
             As in the class.
         """
@@ -122,17 +118,17 @@ class EncodedLinear(nn.Module):
         Parameters
         ----------
         x : Tensor of shape (..., n_features), or (n_members, ..., n_features)
-            Values in [0, 1], or in the units of the encoding's `set_range`; those outside are moved to the nearer end.
+            Values in [0, 1], or in the units of the encoding's `set_range`; others are moved to the nearer end.
 
         Returns
         -------
         Tensor of shape (..., out_features)
-            What the linear map makes of the encoding.
+            The linear map of the encoding.
         """
         return self._fused(x) if self._takes_fused(x) else self._mapped(self.encoding(x))
 
     def _takes_fused(self, x: Tensor) -> bool:
-        if FAMILIES[self.encoding.layout.family].kind is None:  # only compiled code can be fused
+        if FAMILIES[self.encoding.layout.family].kind is None:  # the family has no compiled code
             return False
         if self.path != "auto" or self.encoding.missing == "indicator":
             return self.path == "fused"
@@ -151,7 +147,7 @@ class EncodedLinear(nn.Module):
         return out.reshape(*flat.shape[:-1], self.out_features)
 
     def _fused(self, x: Tensor) -> Tensor:
-        """Return the output without writing the encoding."""
+        """Return the output without storing the encoding."""
         encoding = self.encoding
         inputs = encoding.scaled(x), encoding.grouped_breaks(), encoding.grouped_counts()
         autocast = torch.is_autocast_enabled(x.device.type)
@@ -164,5 +160,5 @@ class EncodedLinear(nn.Module):
         return out.reshape(*x.shape[:-1], self.out_features)
 
     def extra_repr(self) -> str:
-        """Return what `print` shows of the layer, beside its encoding."""
+        """Return the settings for `print`."""
         return f"out_features={self.out_features}, bias={self.bias is not None}, path={self.path!r}"

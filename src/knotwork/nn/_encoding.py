@@ -30,7 +30,7 @@ MISSING = ("zeros", "indicator", "error")
 
 
 class _Penalty(NamedTuple):
-    """The penalties of a forward pass, and of what they are: the free numbers as they were, and epsilon."""
+    """The penalties of a forward pass, and their inputs: the logits with their version, and epsilon."""
 
     values: Tensor
     logits: Tensor
@@ -39,7 +39,7 @@ class _Penalty(NamedTuple):
 
 
 class _Encoding(nn.Module, ABC):
-    """What the two layers share: knots, scaling, missing values, and the call."""
+    """Common part of the two layers: knots, scaling, missing values, and the forward pass."""
 
     n_knots: Tensor
     breaks: Tensor
@@ -85,7 +85,7 @@ class _Encoding(nn.Module, ABC):
         self._epsilon, self._penalty = 1e-6, None
 
     def set_range(self, low: npt.ArrayLike | Tensor, high: npt.ArrayLike | Tensor) -> Self:
-        """Scale the input: what lies between `low` and `high` becomes [0, 1].
+        """Set the range of the input that is scaled to [0, 1].
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class _Encoding(nn.Module, ABC):
         return self
 
     def widths(self) -> Tensor:
-        """Return the widths of the intervals between knots, which add up to one; zeros beyond a feature's last."""
+        """Return the widths of the intervals between knots, which sum to one, padded with zeros."""
         if self.learnable:
             return widths_from_logits(_at_least_float32(self.logits), self.n_knots, self.min_spacing)
         return torch.diff(_at_least_float32(self.breaks), dim=-1)
@@ -115,7 +115,7 @@ class _Encoding(nn.Module, ABC):
     def interior_knots(self) -> Tensor:
         """Return the interior knots in the units of the input, of shape (..., n_features, K).
 
-        Features with fewer knots than others have NaN in the places that are left.
+        Features with fewer knots than others are padded with NaN.
         """
         breaks = self.grouped_breaks().detach()
         knots = (breaks if self.n_members is not None else breaks[0])[..., 1:-1].clone()
@@ -127,18 +127,18 @@ class _Encoding(nn.Module, ABC):
     def spacing_penalty(self, epsilon: float = 1e-6) -> Tensor:
         """Return the mean over features and intervals of ``1 / (width + epsilon)``: one number, or one per member.
 
-        After a forward pass the first call costs nothing: the penalty was computed with the knots, and is remembered
-        until it is asked for, or the knots change.
+        After a forward pass the first call costs nothing: the forward pass computes the penalty with the knots, and the
+        layer stores it until this call, or until the knots change.
         """
         if not self.learnable:
             return spacing_penalty(self.widths(), self.n_knots, epsilon)
         self._epsilon = epsilon
-        known, self._penalty = self._penalty, None  # the layer does not keep the graph of a step that is over
-        if known is None or not self._is_current(known):
+        stored, self._penalty = self._penalty, None  # the layer must not keep the graph of a completed step alive
+        if stored is None or not self._is_current(stored):
             values = self._encode(None).penalty
             assert values is not None
         else:
-            values = known.values
+            values = stored.values
         return values[0] if self.n_members is None else values
 
     def forward(self, x: Tensor) -> Tensor:
@@ -147,7 +147,7 @@ class _Encoding(nn.Module, ABC):
         Parameters
         ----------
         x : Tensor of shape (..., n_features), or (n_members, ..., n_features)
-            Values in [0, 1], or in the units of `set_range`; those outside are moved to the nearer end.
+            Values in [0, 1], or in the units of `set_range`; values outside are moved to the nearer end.
 
         Returns
         -------
@@ -161,29 +161,30 @@ class _Encoding(nn.Module, ABC):
         return encoded.reshape(*x.shape, encoded.shape[-1])
 
     def _encode(self, values: Tensor | None) -> Encoded:
-        """Encode scaled values, or make the knots alone, and remember the penalty."""
+        """Encode scaled values and store the penalty; with None, compute only the knots and the penalty."""
         knots, parts = self._knots(), () if values is None else self._parts
         if values is None:
             values = self.n_knots.new_empty(len(knots.n_knots), 0, self.n_features, dtype=torch.float32)
-        made = encode(values, knots, parts, size=self.size, dtype=self._output_type(values))
-        if parts and made.penalty is not None and not torch.compiler.is_compiling():
-            self._penalty = _Penalty(made.penalty, self.logits, self.logits._version, self._epsilon)
-        return made
+        encoded = encode(values, knots, parts, size=self.size, dtype=self._output_type(values))
+        if parts and encoded.penalty is not None and not torch.compiler.is_compiling():
+            self._penalty = _Penalty(encoded.penalty, self.logits, self.logits._version, self._epsilon)
+        return encoded
 
-    def _is_current(self, known: _Penalty) -> bool:
-        """Return whether a remembered penalty is what would be computed now, gradient included."""
+    def _is_current(self, stored: _Penalty) -> bool:
+        """Return whether computing the penalty now would give the same value and gradient."""
         if torch.compiler.is_compiling():
             return False
-        same = known.logits is self.logits and known.version == self.logits._version and known.epsilon == self._epsilon
-        return same and known.values.requires_grad == (torch.is_grad_enabled() and self.logits.requires_grad)
+        unchanged = stored.logits is self.logits and stored.version == self.logits._version
+        with_grad = torch.is_grad_enabled() and self.logits.requires_grad
+        return unchanged and stored.epsilon == self._epsilon and stored.values.requires_grad == with_grad
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        self._penalty = None  # it is of another type or device
+        self._penalty = None  # its type or device may be another one now
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_penalty": None}  # it is part of a graph, which cannot be copied
+        return self.__dict__ | {"_penalty": None}  # it belongs to a graph, which cannot be copied
 
     def _knots(self) -> Knots:
         n_knots = self._grouped(self.n_knots)
@@ -210,7 +211,7 @@ class _Encoding(nn.Module, ABC):
         return (values - self.low.reshape(groups, 1, -1)) / self.scale.reshape(groups, 1, -1)
 
     def extra_repr(self) -> str:
-        """Return what `print` shows of the layer."""
+        """Return the settings for `print`."""
         size = self.size if len(set(self.sizes)) == 1 else list(self.sizes)
         members = "" if self.n_members is None else f", n_members={self.n_members}"
         return f"{self.layout.family}, n_features={self.n_features}, size={size}, learnable={self.learnable}{members}"
@@ -228,8 +229,8 @@ class _Encoding(nn.Module, ABC):
             raise type_error("x", "be a tensor of floating-point numbers", type(x).__name__)
         lead = () if self.n_members is None else (self.n_members,)
         if x.dim() < 1 + len(lead) or x.shape[-1] != self.n_features or x.shape[: len(lead)] != lead:
-            wanted = "(..., " if self.n_members is None else f"({self.n_members}, ..., "
-            raise argument_error("x", f"have the shape {wanted}{self.n_features})", tuple(x.shape))
+            leading = "" if self.n_members is None else f"{self.n_members}, "
+            raise argument_error("x", f"have the shape ({leading}..., {self.n_features})", tuple(x.shape))
         if self.missing == "error" and bool(torch.isnan(x).any()):
             raise argument_error("x", "hold no NaN", "NaN", "Fill them, or pass missing='zeros'.")
 
@@ -238,36 +239,36 @@ class _Encoding(nn.Module, ABC):
 class SplineEncoding(_Encoding):
     """Encode features by B-, M- or I-splines on knots that are learned with the network, or fixed.
 
-    Learned knots stay in order and at least `min_spacing` apart whatever the optimiser does. Values outside [0, 1]
-    are moved to the nearer end; a missing value (NaN) is a block of zeros and has no gradient. Blocks of M-splines
-    with learned knots are normalised to mean 0 and variance 1, for their height changes with the knots.
+    Learned knots always stay in order and at least `min_spacing` apart. Values outside [0, 1] are moved to the nearer
+    end; a missing value (NaN) is a block of zeros and has no gradient. Blocks of M-splines with learned knots are
+    normalised to mean 0 and variance 1, because their height changes with the knots.
 
     Parameters
     ----------
     n_features : int
         Number of features.
     size : int or sequence of int
-        Columns per feature; a sequence gives every feature its own, and the others are zero up to the largest.
+        Columns per feature, or a sequence with one number for each feature; smaller blocks are padded with zeros.
     family : {"bspline", "mspline", "ispline"}, default="bspline"
-        The functions.
+        Family of spline functions.
     degree : int, default=3
         Degree of the pieces.
     knots : array-like, optional
-        Interior knots to start from, in [0, 1]: of shape (n_features, size - degree - 1), a sequence with an array
-        per feature, or with a leading axis of members. By default at equal distances.
+        Initial interior knots in [0, 1]: of shape (n_features, size - degree - 1), a sequence with an array for each
+        feature, or either with a leading axis of members. By default at equal distances.
     learnable : bool, default=True
         Whether the knots are parameters.
     min_spacing : float, default=0.001
         Smallest distance between learned knots.
     missing : {"zeros", "indicator", "error"}, default="zeros"
-        What happens to NaN; ``"indicator"`` adds a column that is 1 where a value is missing.
+        How to encode NaN; ``"indicator"`` adds a column that is 1 if the value is missing.
     n_members : int, optional
-        Number of members that each have knots of their own; input and output then have a leading axis of members.
+        Number of members, each with its own knots; input and output then have a leading axis of members.
 
     Notes
     -----
-    The functions are those of `knotwork.basis`, the spacings those of `knotwork._kernels.encoding`. Give the knots a
-    parameter group without weight decay, and add ``1e-4 * layer.spacing_penalty()`` to the loss.
+    The functions are those of `knotwork.basis`. Give the knots a parameter group without weight decay, and add
+    ``1e-4 * layer.spacing_penalty()`` to the loss.
 
     Examples
     --------
@@ -289,64 +290,49 @@ class SplineEncoding(_Encoding):
         missing: str = "zeros",
         n_members: int | None = None,
     ) -> None:
-        available = [name for name, each in FAMILIES.items() if each.with_placements]
-        check_choice(family, "family", available)
+        check_choice(family, "family", [name for name, traits in FAMILIES.items() if traits.with_placements])
         check_bool(learnable, "learnable")
         super().__init__(
-            Layout(family, degree, normalised=learnable and FAMILIES[family].normalised),
-            n_features,
-            size,
-            knots=knots,
-            learnable=learnable,
-            min_spacing=min_spacing,
-            missing=missing,
-            n_members=n_members,
-        )
+            Layout(family, degree, normalised=learnable and FAMILIES[family].normalised), n_features, size,
+            knots=knots, learnable=learnable, min_spacing=min_spacing, missing=missing, n_members=n_members,
+        )  # fmt: skip
 
     @classmethod
     def from_encoder(cls, encoder: Any, learnable: bool = False) -> Self:
-        """Return the layer of a fitted `SplineEncoder`: raw values go in, the same columns come out.
+        """Return a layer that encodes raw values as a fitted `SplineEncoder` does.
 
         Parameters
         ----------
         encoder : SplineEncoder
             A fitted encoder.
         learnable : bool
-            Whether its knots are where learning starts.
+            Whether the knots are parameters, which start from those of the encoder.
         """
-        scaled = _scaled_knots(encoder)
-        layer = cls(
-            len(scaled),
-            encoder.size,
-            family=encoder.family,
-            degree=encoder.degree,
-            knots=scaled,
-            learnable=learnable,
-            missing=encoder.missing,
-        )
+        knots, settings = _scaled_knots(encoder), {"learnable": learnable, "missing": encoder.missing}
+        layer = cls(len(knots), encoder.size, family=encoder.family, degree=encoder.degree, knots=knots, **settings)
         return layer.set_range(*encoder.domain_.T)
 
 
 @final
 class PiecewiseLinearEncoding(_Encoding):
-    """Encode features by piecewise-linear ramps, one per bin, with edges that are learned with the network, or fixed.
+    """Encode features by piecewise-linear ramps, one for each bin, with edges that are learned or fixed.
 
     Parameters
     ----------
     n_features : int
         Number of features.
     size : int or sequence of int
-        Bins per feature; a sequence gives every feature its own, and the others are zero up to the largest.
+        Bins per feature, or a sequence with one number for each feature; smaller blocks are padded with zeros.
     knots : array-like, optional
-        Interior edges to start from, in [0, 1], as in `SplineEncoding`. By default at equal distances.
+        Initial interior edges in [0, 1], as in `SplineEncoding`. By default at equal distances.
     learnable : bool, default=True
         Whether the edges are parameters.
     min_spacing : float, default=0.001
         Smallest width of a learned bin.
     missing : {"zeros", "indicator", "error"}, default="zeros"
-        What happens to NaN, as in `SplineEncoding`.
+        How to encode NaN, as in `SplineEncoding`.
     n_members : int, optional
-        Number of members that each have edges of their own, as in `SplineEncoding`.
+        Number of members, each with its own edges, as in `SplineEncoding`.
 
     Examples
     --------
@@ -369,21 +355,16 @@ class PiecewiseLinearEncoding(_Encoding):
         n_members: int | None = None,
     ) -> None:
         super().__init__(
-            Layout("ple", 0),
-            n_features,
-            size,
-            knots=knots,
-            learnable=learnable,
-            min_spacing=min_spacing,
-            missing=missing,
-            n_members=n_members,
-        )
+            Layout("ple", 0), n_features, size,
+            knots=knots, learnable=learnable, min_spacing=min_spacing, missing=missing, n_members=n_members,
+        )  # fmt: skip
 
     @classmethod
     def from_encoder(cls, encoder: Any, learnable: bool = False) -> Self:
-        """Return the layer of a fitted `PiecewiseLinearEncoder`; parameters as in `SplineEncoding.from_encoder`.
+        """Return a layer that encodes raw values as a fitted `PiecewiseLinearEncoder` does.
 
-        Features have as many columns as the one with the most bins, or as the encoder's `size` if that is larger.
+        Parameters are those of `SplineEncoding.from_encoder`. Every feature has as many columns as the feature with the
+        most bins, or as the encoder's `size` if that is larger.
         """
         scaled = _scaled_knots(encoder)
         sizes = [len(knots) + 1 for knots in scaled]
@@ -397,17 +378,14 @@ def _check_sizes(size: int | Sequence[int], n_features: int, smallest: int) -> t
     sizes = [size] * n_features if isinstance(size, int | np.integer) else list(size)
     if len(sizes) != n_features:
         raise argument_error("size", f"be an integer or have one for each of the {n_features} features", size)
-    return tuple(check_int(each, "size", minimum=smallest) for each in sizes)
+    return tuple(check_int(feature_size, "size", minimum=smallest) for feature_size in sizes)
 
 
 def _check_spacing(min_spacing: float, n_widths: int) -> float:
     """Return a smallest spacing that leaves room for `n_widths` intervals."""
     if not 0.0 < min_spacing < 1.0 / n_widths:
-        raise argument_error(
-            "min_spacing",
-            f"be larger than 0 and smaller than 1 / {n_widths}, one over the number of intervals",
-            min_spacing,
-        )
+        limits = f"be larger than 0 and smaller than 1 / {n_widths}, one over the number of intervals"
+        raise argument_error("min_spacing", limits, min_spacing)
     return float(min_spacing)
 
 
@@ -425,12 +403,12 @@ def _initial_breaks(knots: Any, n_knots: Sequence[int], n_members: int | None) -
     if knots is not None and len(knots) != len(n_knots):
         raise argument_error("knots", f"be given for each of the {len(n_knots)} features", len(knots))
     for feature, count in enumerate(n_knots):
-        given = np.arange(1, count + 1) / (count + 1) if knots is None else np.asarray(knots[feature], dtype=np.float64)
-        if given.shape != (count,):
-            raise argument_error("knots", f"hold {count} numbers for feature {feature}", given)
-        if not np.all(np.diff(np.concatenate(([0.0], given, [1.0]))) > 0.0):
-            raise argument_error("knots", f"increase strictly between 0 and 1 for feature {feature}", given)
-        breaks[..., feature, 1 : count + 1] = torch.from_numpy(given)
+        row = np.arange(1, count + 1) / (count + 1) if knots is None else np.asarray(knots[feature], dtype=np.float64)
+        if row.shape != (count,):
+            raise argument_error("knots", f"hold {count} numbers for feature {feature}", row)
+        if not np.all(np.diff(np.concatenate(([0.0], row, [1.0]))) > 0.0):
+            raise argument_error("knots", f"increase strictly between 0 and 1 for feature {feature}", row)
+        breaks[..., feature, 1 : count + 1] = torch.from_numpy(row)
     return breaks
 
 

@@ -1,4 +1,4 @@
-"""Periodic encoding, the other strong embedding of numerical features, as a baseline."""
+"""Periodic encoding of numerical features, as a baseline."""
 
 from math import pi
 from typing import final
@@ -20,13 +20,13 @@ class PeriodicEncoding(nn.Module):
     n_features : int
         Number of features.
     n_frequencies : int, default=8
-        Frequencies per feature; there are twice as many columns.
+        Frequencies per feature; the encoding has twice as many columns.
     sigma : float, default=0.1
-        Standard deviation of the frequencies at the start. Inputs are expected to have a spread of about one.
+        Standard deviation of the initial frequencies. Inputs should have a standard deviation of about one.
 
     Notes
     -----
-    ``cos(2 pi c_k x), sin(2 pi c_k x)`` with learned c_k, which start from a normal distribution.
+    ``cos(2 pi c_k x), sin(2 pi c_k x)`` with learned c_k, which are drawn from a normal distribution at first.
 
     Examples
     --------

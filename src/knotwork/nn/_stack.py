@@ -1,7 +1,8 @@
-"""The encodings of a stack of members: each its own functions, knots and scaling, in one tensor."""
+"""The encodings of a stack of members, each with its own functions, knots and scaling, in one tensor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import NamedTuple, Self, final
 
 import numpy as np
@@ -25,25 +26,17 @@ from knotwork.basis._families import FAMILIES, PLAIN, family_name
 __all__ = ["FARTHEST", "Kind", "StackEncoding", "StackLayout", "kind_of", "scaled_knots", "separated"]
 
 LARGEST = 1e30
-"""Largest range of a feature in the units of the table, and one over the smallest: float32 holds what comes of it."""
+"""Largest range of a feature in the units of the table, and one over the smallest: limits of float32."""
 
 FARTHEST = 1e15
-"""Values farther from the range of a feature, in its units, are moved here: networks square what is only scaled."""
+"""Limit of scaled values: networks square values that are only scaled, and float32 must not overflow."""
 
 MIN_FIXED_SPACING = 1e-6
-"""Knots of a fixed layer are moved apart to this share of the range: float32 has no room between nearer ones."""
+"""Smallest distance of fixed knots, as a share of the range: float32 cannot resolve much smaller ones."""
 
 
 class Kind(NamedTuple):
-    """What must agree for features to be encoded in one pass.
-
-    Parameters
-    ----------
-    kind, degree : int
-        Kind of the rows, and degree of the scheme, as in `Layout`.
-    family : str
-        Name of a family without compiled code; empty for the others.
-    """
+    """Features of the same kind are encoded in one pass; the fields are those of `Part`."""
 
     kind: int
     degree: int
@@ -61,18 +54,10 @@ def kind_of(block: Block, learnable: bool) -> Kind:
 
 @dataclass(frozen=True)
 class StackLayout:
-    """What a stack's encoding is besides its tensors.
+    """Settings of a stack's encoding.
 
-    Parameters
-    ----------
-    parts : tuple of Part
-        Members and features that are encoded in one pass.
-    sizes : tuple of int
-        Columns of each feature, of the members with the most.
-    size : int
-        Columns per feature of the result: shorter blocks are padded with zeros.
-    min_spacing : float, default=0.001
-        Smallest distance between learned knots, as a share of the feature's range.
+    `sizes` are the columns of each feature in the members with the most, `size` the columns of every feature in the
+    result, where shorter blocks are padded with zeros. `min_spacing` is a share of the feature's range.
     """
 
     parts: tuple[Part, ...]
@@ -83,22 +68,20 @@ class StackLayout:
 
 @final
 class StackEncoding(nn.Module):
-    """Encode the features of every member by its own functions, on knots and ranges of its own.
-
-    A missing value is a block of zeros.
+    """Encode the features of every member by its own functions, knots and ranges; a missing value is a block of zeros.
 
     Parameters
     ----------
     layout : StackLayout
-        Who is encoded how.
+        Parts and sizes.
     breaks : Tensor of shape (n_members, n_features, K + 2)
         ``[0, knots, 1]`` of each feature on its range scaled to [0, 1], padded with ones.
     n_knots : Tensor of shape (n_members, n_features)
         Numbers of interior knots, int32.
     low, scale : Tensor of shape (n_members, n_features)
-        What is subtracted from a value, and what the difference is divided by.
+        Values are encoded as ``(x - low) / scale``.
     learned : Tensor of shape (n_members,)
-        Whose knots are parameters.
+        Members whose knots are parameters, bool.
     """
 
     breaks: Tensor
@@ -122,22 +105,19 @@ class StackEncoding(nn.Module):
 
     @classmethod
     def from_blocks(
-        cls,
-        blocks: Sequence[Sequence[Block]],
-        learnable: Sequence[bool],
-        *,
+        cls, blocks: Sequence[Sequence[Block]], learnable: Sequence[bool], *,
         units: npt.NDArray[np.float64] | None = None,
-    ) -> Self:
-        """Return the encoding of members that stand in such an order that those of one kind are side by side.
+    ) -> Self:  # fmt: skip
+        """Return the encoding of members, which are ordered so that members of the same kind are adjacent.
 
         Parameters
         ----------
         blocks : sequence of sequence of Block
-            For every member, what a fitted encoder holds for each feature (`encoder.blocks_`).
+            The fitted `encoder.blocks_` of every member, one for each feature.
         learnable : sequence of bool
             For every member, whether its knots are parameters.
         units : ndarray of shape (2, n_features), optional
-            Origin and unit that the inputs are counted in, ``x = (raw - origin) / unit``; by default they are raw.
+            Origin and unit of the inputs, ``x = (raw - origin) / unit``; by default inputs are raw.
         """
         n_members, n_features = len(blocks), len(blocks[0])
         sizes = tuple(max(member[f].size for member in blocks) for f in range(n_features))
@@ -161,33 +141,20 @@ class StackEncoding(nn.Module):
         )
 
     def forward(self, x: Tensor, dtype: torch.dtype = torch.float32, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
-        """Encode values.
+        """Encode values of shape (n_members, batch, n_features), NaN if missing, in the given type.
 
-        Parameters
-        ----------
-        x : Tensor of shape (n_members, batch, n_features)
-            Values, NaN where missing.
-        dtype : torch.dtype
-            Type of the encoding.
-        epsilon : float
-            Of the spacing penalty.
-
-        Returns
-        -------
-        encoded : Tensor of shape (n_members, batch, n_features, size)
-            The encoded features.
-        penalty : Tensor of shape (n_members,)
-            The spacing penalty of members with learned knots, 0 for the others.
+        The results are of shape (n_members, batch, n_features, size), and the spacing penalties with this epsilon of
+        shape (n_members,), 0 for members without learned knots.
         """
         values = ((x - self.low[:, None]) / self.scale[:, None]).clamp_(-FARTHEST, FARTHEST)
-        made = encode(values, self._knots(epsilon), self.layout.parts, size=self.layout.size, dtype=dtype)
-        return made.values, self._no_penalty() if made.penalty is None else made.penalty
+        encoded = encode(values, self._knots(epsilon), self.layout.parts, size=self.layout.size, dtype=dtype)
+        return encoded.values, self._no_penalty() if encoded.penalty is None else encoded.penalty
 
     def spacings(self, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
         """Return the breaks ``[0, knots, 1]`` of all members and features, and the spacing penalty of every member."""
         no_rows = self.low.new_empty(len(self.low), 0, self.low.shape[1])
-        made = encode(no_rows, self._knots(epsilon), (), size=1)
-        return made.breaks, self._no_penalty() if made.penalty is None else made.penalty
+        encoded = encode(no_rows, self._knots(epsilon), (), size=1)
+        return encoded.breaks, self._no_penalty() if encoded.penalty is None else encoded.penalty
 
     def _knots(self, epsilon: float) -> Knots:
         spacing = {"min_spacing": self.layout.min_spacing, "epsilon": epsilon}
@@ -197,7 +164,7 @@ class StackEncoding(nn.Module):
         return torch.zeros(len(self.breaks), device=self.breaks.device)
 
     def starting_breaks(self) -> Tensor:
-        """Return the breaks that learned knots started from: those that were placed, where need be moved apart."""
+        """Return the initial breaks: those that were placed, moved apart to `min_spacing` if knots are learned."""
         breaks = self.breaks.double()
         logits = logits_from_knots(breaks, self.n_knots, self.layout.min_spacing)
         moved = breaks_from_widths(widths_from_logits(logits, self.n_knots, self.layout.min_spacing), self.n_knots)
@@ -210,40 +177,35 @@ class StackEncoding(nn.Module):
         return torch.where(used, self.low[..., None] + self.scale[..., None] * breaks[..., 1:-1], torch.nan)
 
     def keep(self, index: Tensor) -> None:
-        """Keep the members of an increasing index only."""
-        chosen = index.tolist()
+        """Keep only the members of an increasing index."""
+        members = index.tolist()
         parts = []
         for part in self.layout.parts:
-            inside = [place for place, member in enumerate(chosen) if part.start <= member < part.stop]
-            if inside:
-                parts.append(replace(part, start=inside[0], stop=inside[-1] + 1))
+            kept = [place for place, member in enumerate(members) if part.start <= member < part.stop]
+            if kept:
+                parts.append(replace(part, start=kept[0], stop=kept[-1] + 1))
         self.layout = replace(self.layout, parts=tuple(parts))
 
 
 def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list[Part]:
-    """Return the parts of a stack whose members are in such an order that each kind stands together."""
-    kinds = [
-        tuple(kind_of(block, learned) for block in member) for member, learned in zip(blocks, learnable, strict=True)
+    """Return the parts of a stack in which members of the same kind are adjacent."""
+    rows = [
+        (tuple(kind_of(block, learned) for block in member), learned)
+        for member, learned in zip(blocks, learnable, strict=True)
     ]
-    same = list(zip(kinds, learnable, strict=True))
-    runs: list[tuple[int, int]] = []
-    for member, kind_here in enumerate(same):
-        if runs and same[runs[-1][0]] == kind_here:
-            runs[-1] = (runs[-1][0], member + 1)
-        else:
-            runs.append((member, member + 1))
-    parts = []
-    for start, stop in runs:
-        distinct = sorted(set(kinds[start]))
+    parts, stop = [], 0
+    for (kinds, learned), run in groupby(rows):
+        start, stop = stop, stop + len(list(run))
+        distinct = sorted(set(kinds))
         for kind in distinct:
-            features = tuple(feature for feature, other in enumerate(kinds[start]) if other == kind)
+            features = tuple(feature for feature, other in enumerate(kinds) if other == kind)
             features_of_part = None if len(distinct) == 1 else features
-            parts.append(Part(kind.kind, kind.degree, start, stop, learnable[start], features_of_part, kind.family))
+            parts.append(Part(kind.kind, kind.degree, start, stop, learned, features_of_part, kind.family))
     return parts
 
 
 def separated(breaks: Tensor, n_knots: Sequence[int]) -> Tensor:
-    """Move knots apart that are nearer than `MIN_FIXED_SPACING`, none of them further than needed."""
+    """Move knots that are nearer than `MIN_FIXED_SPACING` apart, no further than needed."""
     apart = breaks.clone()
     for feature, count in enumerate(n_knots):
         steps = MIN_FIXED_SPACING * torch.arange(count + 2, dtype=torch.float64)
@@ -272,10 +234,10 @@ def _scaled(block: Block) -> npt.NDArray[np.float64]:
 
 
 def _range(block: Block, units: npt.NDArray[np.float64] | None) -> tuple[float, float]:
-    """Return what is subtracted from a feature and what it is divided by, in the given units.
+    """Return low and scale of a feature in the given units.
 
-    Of ranges that float32 does not hold, large ones are made smaller about the origin of the units, and small ones
-    wider: beside them all values of the table are one.
+    Ranges that float32 cannot represent are shrunk towards the origin of the units, or widened if too small: all
+    values of the table are equal at that resolution.
     """
     if units is None:
         if isinstance(block, AffineBlock):
@@ -286,7 +248,7 @@ def _range(block: Block, units: npt.NDArray[np.float64] | None) -> tuple[float, 
         low, half = block.shift, 0.5 * block.scale / units[1]
     else:
         low, high = block.basis.domain
-        half = (0.5 * high - 0.5 * low) / units[1]  # the whole of a range may overflow
+        half = (0.5 * high - 0.5 * low) / units[1]  # halves, because high - low may overflow
     origin = (0.5 * low - 0.5 * units[0]) / units[1]
     shrunk = min(LARGEST / max(half, abs(origin), 1.0), 2.0)
     return float(origin * shrunk), float(max(half * shrunk, 1.0 / LARGEST))

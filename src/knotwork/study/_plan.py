@@ -14,7 +14,7 @@ from knotwork._preparation.members import SPLITS
 from knotwork.datasets import KEYS
 from knotwork.encoders._methods import METHOD_TABLE, Encoding, check_method
 from knotwork.knots._columns import TASKS
-from knotwork.nn._backbones.config import BACKBONES, Backbone, make_backbone
+from knotwork.nn._backbones import BACKBONES, Backbone, make_backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._network import CATEGORIES
 

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from knotwork._preparation.members import Fitted, PreparedTable, Split
 from knotwork.basis._blocks import make_table
-from knotwork.nn._backbones.config import Backbone
+from knotwork.nn._backbones import Backbone
 from knotwork.study._data import StudyData
 from knotwork.study._fitting import Wanted, wanted_by
 from knotwork.study._networks import NetworkSpec

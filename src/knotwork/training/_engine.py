@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error
-from knotwork.nn._backbones.config import Backbone
+from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable
 from knotwork.training._progress import EpochReport, Reporter

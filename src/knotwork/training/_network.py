@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from knotwork._checks import check_choice
 from knotwork._kernels.dropout import Noise
-from knotwork.nn._backbones.config import Backbone
-from knotwork.nn._backbones.linear import Uniform, first_places, initialise, look_up
+from knotwork.nn._backbones import Backbone
+from knotwork.nn._linear import Uniform, first_places, initialise, look_up
 from knotwork.nn._stack import StackEncoding
 
 __all__ = ["CATEGORIES", "Network", "keep_members", "matrices", "weight_decays"]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from knotwork._kernels.adamw import AdamW
 from knotwork._kernels.dropout import Noise, row_order
-from knotwork.nn._backbones.config import Backbone
+from knotwork.nn._backbones import Backbone
 from knotwork.nn._stack import StackEncoding
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units

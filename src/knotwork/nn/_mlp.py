@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from knotwork._checks import check_int
 from knotwork._kernels.dropout import Noise, bias_relu_dropout
-from knotwork.nn._backbones.linear import Linear, check_dropout, flat_rows, initialise, member_seeds
+from knotwork.nn._linear import Linear, check_dropout, flat_rows, initialise, member_seeds
 
 __all__ = ["MLP"]
 
@@ -26,11 +26,11 @@ class MLP(nn.Module):
     dropout : float, default=0.3
         Probability that dropout sets a value to zero.
     n_members : int, optional
-        Number of networks that are computed together, each with weights of its own; input and output then have a
-        leading axis of members.
+        Number of networks that are computed together, each with its own weights; input and output then have a leading
+        axis of members.
     blocks : tuple of int, default=(0, 0)
-        Numbers of features and of columns per feature, if the first inputs are blocks of columns: how weights are drawn
-        then does not depend on how far blocks are padded.
+        Numbers of features and of columns per feature, if the first inputs are blocks of columns: the initial weights
+        of a block then do not depend on its padding.
 
     Examples
     --------
@@ -62,25 +62,25 @@ class MLP(nn.Module):
         initialise(self, member_seeds(members))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map inputs of shape (..., d_in) to outputs of shape (..., d_out), members first if there are any."""
+        """Map inputs of shape (..., d_in) to outputs of shape (..., d_out), with a leading member axis if any."""
         rows = flat_rows(x, self.n_members)
         return self.rest(self.enter(rows)).reshape(*x.shape[:-1], -1)
 
     def enter(self, rows: Tensor) -> Tensor:
-        """Map inputs of shape (n_members, batch, d_in) to what `rest` takes: the first layer, without its bias."""
+        """Map inputs of shape (n_members, batch, d_in) to the input of `rest`: the first layer, without its bias."""
         return self.first.product(rows)
 
     def rest(self, hidden: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None) -> Tensor:
-        """Map what `enter` gives, of shape (n_members, batch, width), to outputs.
+        """Map the result of `enter` to outputs.
 
         Parameters
         ----------
         hidden : Tensor of shape (n_members, batch, width)
-            What `enter` gives.
+            Result of `enter`.
         counts : Tensor of shape (n_members,), optional
-            Not used here: rows do not depend on each other.
+            Not used: rows do not affect each other.
         noise : Noise, optional
-            What dropout draws from; by default torch's own generator.
+            Random numbers of dropout; by default torch's generator.
         """
         del counts
         p = self.dropout if self.training else 0.0

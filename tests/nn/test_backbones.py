@@ -5,8 +5,8 @@ import torch
 
 from knotwork import nn as knn
 from knotwork.errors import ArgumentError, ArgumentTypeError
-from knotwork.nn._backbones.config import BACKBONES, make_backbone
-from knotwork.nn._backbones.linear import initialise
+from knotwork.nn._backbones import BACKBONES, make_backbone
+from knotwork.nn._linear import initialise
 
 SMALL = {
     "mlp": {"widths": (12, 8)},

@@ -1,6 +1,6 @@
-"""What backbones are built of: a linear layer of every member, tables, rows, and how parameters start.
+"""Building blocks of backbones: linear layers with a member axis, lookup tables, and initial parameters.
 
-Parameters start from a member's own seed, alike on every device.
+Initial parameters depend only on the member's random seed and are the same on every device.
 """
 
 import math
@@ -28,29 +28,29 @@ __all__ = [
 ]
 
 Draw = Callable[[int], Tensor]
-"""Draws n numbers for every member, uniform in (-1, 1), of shape (n_members, n); new ones at every call."""
+"""Draws n numbers for every member, uniform in (-1, 1), of shape (n_members, n); new numbers at every call."""
 
 FIRST_STREAM = 1 << 20
-"""Stream of random numbers that the first parameter is drawn from; those below are dropout's."""
+"""Stream of random numbers before that of the first parameter; dropout uses lower numbers."""
 
 
 class Initial(nn.Module):
-    """A module that knows how its own parameters start."""
+    """A module that sets the initial values of its parameters."""
 
     def start(self, draw: Draw) -> None:
-        """Set the module's own parameters to where they start."""
+        """Set the module's own parameters, not those of its submodules, to their initial values."""
         raise NotImplementedError
 
 
 class Uniform(Initial):
-    """A parameter that starts uniformly within a bound.
+    """A parameter with initial values that are uniform within a bound.
 
     Parameters
     ----------
     *shape : int
-        Its shape, members first.
+        Shape of the parameter, members first.
     bound : float
-        The bound.
+        Bound of the absolute values.
     """
 
     def __init__(self, *shape: int, bound: float) -> None:
@@ -64,22 +64,22 @@ class Uniform(Initial):
 
 
 class Linear(Initial):
-    """A linear layer with weights of its own for every member.
+    """A linear layer with separate weights for every member.
 
     Parameters
     ----------
     n_members, d_in, d_out : int
-        Shape of the weight, whose rows belong to inputs.
+        Shape of the weight, with a row for each input.
     blocks : tuple of int, optional
         Numbers of features and of columns per feature, if the first inputs are blocks of columns. Weights are then
-        drawn column by column of the blocks, so that those of a block do not depend on how far it is padded.
+        drawn in the order of the columns within blocks, so that the weights of a block do not depend on its padding.
     bias : bool, default=True
         Whether a bias is added.
 
     Notes
     -----
-    Weights and biases start uniformly within +-1 / sqrt(fan-in), as in `torch.nn.Linear`. The fan-in is `d_in`
-    unless `fan_in` is set to something else: members may have inputs that are always zero.
+    Weights and biases start uniformly within +-1 / sqrt(fan-in), as in `torch.nn.Linear`. The fan-in is `d_in`,
+    unless `fan_in` is set to another value for members with inputs that are always zero.
     """
 
     fan_in: Tensor
@@ -113,25 +113,25 @@ class Linear(Initial):
         return out.view(*x.shape[:-1], out.shape[-1])
 
     def product(self, x: Tensor) -> Tensor:
-        """Return the product with the weight alone, for one who adds the bias later."""
+        """Return the product with the weight, without the bias, for a caller that adds the bias later."""
         out = torch.bmm(x.flatten(1, -2).to(self.weight.dtype), self.weight)
         return out.view(*x.shape[:-1], out.shape[-1])
 
 
 def first_places(cardinalities: Sequence[int]) -> Tensor:
-    """Return where the categories of each feature begin in one table of all."""
+    """Return the index of each feature's first category in one table of all categories."""
     return torch.tensor([0, *cardinalities][: len(cardinalities)], dtype=torch.int64).cumsum(0)
 
 
 def look_up(table: Tensor, places: Tensor) -> Tensor:
-    """Return rows of every member's own table.
+    """Return rows of the table of each member.
 
     Parameters
     ----------
     table : Tensor of shape (n_members, n, d)
-        The tables.
+        A table for each member.
     places : Tensor of shape (n_members, ...)
-        Which rows, int64.
+        Indices of rows, int64.
 
     Returns
     -------
@@ -144,17 +144,17 @@ def look_up(table: Tensor, places: Tensor) -> Tensor:
 
 
 def initialise(module: nn.Module, seeds: Tensor) -> None:
-    """Set all parameters to where they start; those of modules that are no `Initial` are left as they are.
+    """Set the parameters of all `Initial` modules in a network to their initial values.
 
     Parameters
     ----------
     module : nn.Module
-        A network whose parameters have a leading axis of members.
+        A network with parameters that have a leading axis of members.
     seeds : Tensor of shape (n_members,)
-        A seed for every member, int64, between 0 and 2**31 - 1. What a member gets depends on its seed alone.
+        Random seed of every member, int64, from 0 to 2**31 - 1. The parameters of a member depend only on its seed.
     """
     if seeds.is_meta:
-        return  # nothing to set; making random numbers of nothing is slow
+        return  # there are no values to set, and drawing random numbers on the meta device is slow
     noise, stream = Noise(seeds, torch.zeros_like(seeds)), FIRST_STREAM
 
     def draw(n: int) -> Tensor:
@@ -164,28 +164,27 @@ def initialise(module: nn.Module, seeds: Tensor) -> None:
         return (bits.to(torch.float32) + 0.5) * 2.0**-23 - 1.0
 
     with torch.no_grad():
-        for part in module.modules():
-            if isinstance(part, Initial):
-                part.start(draw)
+        for submodule in module.modules():
+            if isinstance(submodule, Initial):
+                submodule.start(draw)
 
 
 def member_seeds(n_members: int) -> Tensor:
-    """Return seeds drawn from torch's own generator, so that `torch.manual_seed` decides."""
+    """Return random seeds from torch's generator, which `torch.manual_seed` controls."""
     return torch.randint(2**31 - 1, (n_members,), dtype=torch.int64)
 
 
 def check_dropout(value: Any, name: str) -> float:
-    """Return a probability of dropout, which is smaller than 1."""
+    """Return a valid probability of dropout."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise type_error(name, "be a number from 0 to below 1", value)
-    share = float(value)
-    if not 0.0 <= share < 1.0:
+    if not 0.0 <= float(value) < 1.0:
         raise argument_error(name, "be a number from 0 to below 1", value)
-    return share
+    return float(value)
 
 
 def flat_rows(x: Tensor, n_members: int | None, *, n_last: int = 1) -> Tensor:
-    """Return x as (members or 1, rows, ...), where the last `n_last` axes stay as they are."""
+    """Return x in the shape (members or 1, rows, ...); the last `n_last` axes do not change."""
     if n_members is not None and (x.dim() < 1 + n_last or x.shape[0] != n_members):
         raise argument_error("x", f"have a leading axis of {n_members} members", tuple(x.shape))
     rows = math.prod(x.shape[: x.dim() - n_last]) // (n_members or 1)

@@ -1,4 +1,4 @@
-"""Backbones as values: what a user chooses of a network, before the data says how wide its ends are."""
+"""Configurations of backbones: the choices of a user, before the data determines numbers of inputs and outputs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -10,33 +10,33 @@ from torch import nn
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
 from knotwork._kernels.attention import is_short
-from knotwork.nn._backbones.ft_transformer import FTTransformer
-from knotwork.nn._backbones.mlp import MLP
-from knotwork.nn._backbones.resnet import ResNet
+from knotwork.nn._ft_transformer import FTTransformer
+from knotwork.nn._mlp import MLP
+from knotwork.nn._resnet import ResNet
 
 __all__ = ["BACKBONES", "Backbone", "FTTransformerConfig", "MLPConfig", "ResNetConfig", "make_backbone"]
 
 
 @dataclass(frozen=True)
 class Backbone(ABC):
-    """Configuration of a backbone: a frozen dataclass with the choices of a user, and the traits of its kind.
+    """Configuration of a backbone: a frozen dataclass with the settings of a user, and traits as class attributes.
 
-    A class that derives from it and is entered into `BACKBONES` serves in the engine, estimators, studies and
-    comparisons; models with it are saved and loaded.
+    A subclass that is added to `BACKBONES` is available in estimators, studies and comparisons; models with it can be
+    saved and loaded.
 
     Attributes
     ----------
     name : str
-        Its name in `BACKBONES`, in plans, records and saved models.
+        Name in `BACKBONES`, plans, records and saved models.
     takes_tokens : bool
-        Whether encoded features enter one by one, and categories as codes that the network embeds itself. Otherwise all
-        inputs enter as one row, embedded categories included.
+        Whether `forward_stack` of the network takes encoded features separately, and categories as codes, which the
+        network embeds. Otherwise all inputs form one row, which includes embedded categories.
     precision : {"tf32", "bf16"}
-        Of matrix products on a GPU where a training configuration leaves it open.
+        Precision of matrix products on a GPU unless the training configuration sets it.
     undecayed : tuple of str
-        Parameters whose name contains one of these have no weight decay.
+        Parameters with one of these strings in their name have no weight decay.
     advice : {"mlp", "resnet", "ft"}
-        The backbone of the paper whose recommended encodings suit it.
+        Backbone of the paper whose recommended encodings are used.
     """
 
     name: ClassVar[str]
@@ -67,26 +67,25 @@ class Backbone(ABC):
 
     @abstractmethod
     def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
-        """Return about how many numbers a row keeps for the gradient: this decides how many members fit in memory."""
+        """Return the approximate number of values per row kept for the gradient: it limits the members in memory."""
 
     @classmethod
     def paper(cls) -> Self:
-        """Return the paper's settings; by default those of the class."""
+        """Return the settings of the paper; by default those of the class."""
         return cls()
 
     @property
     def pads_blocks(self) -> bool:
-        """Whether blocks may be padded with zeros to the size of larger ones, as stacks of several sizes do."""
+        """Whether blocks may be padded with zeros to the size of larger ones, as in stacks of several sizes."""
         return True
 
 
 @final
 @dataclass(frozen=True)
 class MLPConfig(Backbone):
-    """A multilayer perceptron; parameters as in `knotwork.nn.MLP`, but for a smaller dropout.
+    """A multilayer perceptron; parameters as in `knotwork.nn.MLP`, with a smaller dropout by default.
 
-    On the tables of `benchmarks/defaults.py` a dropout of 0.15 predicts better than the paper's 0.3, which is
-    ``MLPConfig.paper()``.
+    On the tables of `benchmarks/defaults.py` a dropout of 0.15 predicts better than the 0.3 of ``MLPConfig.paper()``.
     """
 
     name: ClassVar[str] = "mlp"
@@ -96,7 +95,7 @@ class MLPConfig(Backbone):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "widths", tuple(self.widths))
-        with torch.device("meta"):  # checks the settings, makes nothing
+        with torch.device("meta"):  # checks the settings without allocating memory
             MLP(1, 1, **asdict(self))
 
     def build(
@@ -107,12 +106,12 @@ class MLPConfig(Backbone):
         return MLP(blocks[0] * blocks[1] + n_extra, d_out, **asdict(self), n_members=n_members, blocks=blocks)
 
     def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
-        """Return about how many numbers a row keeps for the gradient."""
+        """Return the approximate number of values per row kept for the gradient."""
         return 2 * sum(sizes) + 8 * n_categorical + 3 * sum(self.widths)
 
     @classmethod
     def paper(cls) -> Self:
-        """Return the paper's settings."""
+        """Return the settings of the paper."""
         return cls(dropout=0.3)
 
 
@@ -129,7 +128,7 @@ class ResNetConfig(Backbone):
     dropout: float = 0.3
 
     def __post_init__(self) -> None:
-        with torch.device("meta"):  # checks the settings, makes nothing
+        with torch.device("meta"):
             ResNet(1, 1, **asdict(self))
 
     def build(
@@ -140,7 +139,7 @@ class ResNetConfig(Backbone):
         return ResNet(blocks[0] * blocks[1] + n_extra, d_out, **asdict(self), n_members=n_members, blocks=blocks)
 
     def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
-        """Return about how many numbers a row keeps for the gradient."""
+        """Return the approximate number of values per row kept for the gradient."""
         return 2 * sum(sizes) + 8 * n_categorical + self.n_blocks * 3 * (self.hidden + self.width)
 
 
@@ -162,7 +161,7 @@ class FTTransformerConfig(Backbone):
     ffn_factor: float = 4 / 3
 
     def __post_init__(self) -> None:
-        with torch.device("meta"):  # checks the settings, makes nothing
+        with torch.device("meta"):
             FTTransformer([1], 1, **asdict(self))
 
     def build(
@@ -173,7 +172,7 @@ class FTTransformerConfig(Backbone):
         return FTTransformer(sizes, d_out, cardinalities=cardinalities, **asdict(self), n_members=n_members)
 
     def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
-        """Return about how many numbers a row keeps for the gradient."""
+        """Return the approximate number of values per row kept for the gradient."""
         n_tokens = 1 + n_categorical + (len(sizes) if self.pads_blocks else sum(sizes))
         width = self.d_token * (12 + 4 * self.ffn_factor)
         weights = 0 if is_short(n_tokens, self.d_token // self.n_heads) else self.n_heads * n_tokens
@@ -181,27 +180,27 @@ class FTTransformerConfig(Backbone):
 
     @property
     def pads_blocks(self) -> bool:
-        """Whether a block is one token; where each of its values is one, padding would add tokens."""
+        """Whether a block is one token; if each of its values is one, padding would add tokens."""
         return self.tokens == "feature"
 
 
 BACKBONES: dict[str, type[Backbone]] = {kind.name: kind for kind in (MLPConfig, ResNetConfig, FTTransformerConfig)}
-"""The backbones by name; an entry that is added can be named in estimators, studies and comparisons."""
+"""The backbones by name; an added entry is available in estimators, studies and comparisons."""
 
 
 def make_backbone(
     backbone: str | Backbone, settings: dict[str, Any] | None = None, *, preset: str = "default"
 ) -> Backbone:
-    """Return the configuration of a backbone from its name, or as it is.
+    """Return the configuration of a backbone from its name; a configuration is returned unchanged.
 
     Parameters
     ----------
     backbone : str or Backbone
-        A name of `BACKBONES`, or a configuration.
+        A name in `BACKBONES`, or a configuration.
     settings : dict, optional
         Settings that differ from the preset, for a name.
     preset : {"default", "paper"}
-        What a name stands for: the defaults of its class, or the settings of the paper.
+        Settings of a name: the defaults of its class, or those of the paper.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """The residual network for tables."""
 
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
@@ -8,14 +8,14 @@ from torch import Tensor, nn
 from knotwork._checks import check_int
 from knotwork._kernels.batch_norm import batch_norm, batch_norm_eval
 from knotwork._kernels.dropout import Noise
-from knotwork.nn._backbones.linear import Linear, check_dropout, flat_rows, initialise, member_seeds
+from knotwork.nn._linear import Linear, check_dropout, flat_rows, initialise, member_seeds
 
 __all__ = ["ResNet"]
 
 
 @final
 class BatchNorm(nn.Module):
-    """Batch normalisation of every member over its own rows."""
+    """Batch normalisation of every member over its rows."""
 
     def __init__(self, n_members: int, width: int) -> None:
         super().__init__()
@@ -27,26 +27,18 @@ class BatchNorm(nn.Module):
         self.running_var: Tensor
 
     def forward(
-        self,
-        x: Tensor,
-        counts: Tensor | None,
-        *,
-        relu: bool = False,
-        p: float = 0.0,
-        noise: Noise | None = None,
-        stream: int = 0,
-        residual: Tensor | None = None,
+        self, x: Tensor, counts: Tensor | None, *, relu: bool = False, residual: Tensor | None = None, **dropout: Any
     ) -> Tensor:
-        """Normalise, then rectify and drop, or add to the residual."""
+        """Normalise, then apply relu and dropout (p, noise, stream), or add the residual."""
         tensors = (x, self.weight, self.bias, self.running_mean, self.running_var)
         if not self.training:
             return batch_norm_eval(*tensors, relu=relu, residual=residual)
-        return batch_norm(*tensors, counts, relu=relu, p=p, noise=noise, stream=stream, residual=residual)
+        return batch_norm(*tensors, counts, relu=relu, residual=residual, **dropout)
 
 
 @final
 class Block(nn.Module):
-    """Linear, BatchNorm, ReLU, Dropout, Linear, BatchNorm, added to what went in."""
+    """Linear, BatchNorm, ReLU, Dropout, Linear, BatchNorm, added to the input."""
 
     def __init__(self, n_members: int, width: int, hidden: int) -> None:
         super().__init__()
@@ -62,14 +54,14 @@ class Block(nn.Module):
 
 @final
 class ResNet(nn.Module):
-    """A residual network: Linear, then blocks of Linear-BatchNorm-ReLU-Dropout-Linear-BatchNorm and skip, then Linear.
+    """A residual network: Linear, blocks of Linear-BatchNorm-ReLU-Dropout-Linear-BatchNorm and skip, then Linear.
 
     Parameters
     ----------
     d_in, d_out : int
         Numbers of inputs and outputs.
     width : int, default=256
-        Width of what the blocks add to.
+        Width of the input and output of a block.
     n_blocks : int, default=3
         Number of blocks.
     hidden : int, default=512
@@ -83,8 +75,8 @@ class ResNet(nn.Module):
 
     Notes
     -----
-    Deviation: a Linear that BatchNorm follows has no bias. It would be subtracted again, its gradient would be rounding
-    errors, which Adam turns into full steps, and predictions would move with them through the running mean.
+    Deviation: a Linear before BatchNorm has no bias. BatchNorm would subtract it again, and its gradient would consist
+    of rounding errors, which Adam turns into full steps; these would shift predictions through the running mean.
 
     Examples
     --------
@@ -117,26 +109,26 @@ class ResNet(nn.Module):
         initialise(self, member_seeds(members))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map inputs of shape (..., d_in) to outputs of shape (..., d_out), members first if there are any."""
+        """Map inputs of shape (..., d_in) to outputs of shape (..., d_out), with a leading member axis if any."""
         rows = flat_rows(x, self.n_members)
         return self.rest(self.enter(rows)).reshape(*x.shape[:-1], -1)
 
     def enter(self, rows: Tensor) -> Tensor:
-        """Map inputs of shape (n_members, batch, d_in) to what `rest` takes: the first layer."""
+        """Map inputs of shape (n_members, batch, d_in) to the input of `rest`: the first layer."""
         out: Tensor = self.first(rows)
         return out
 
     def rest(self, hidden: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None) -> Tensor:
-        """Map what `enter` gives to outputs.
+        """Map the result of `enter` to outputs.
 
         Parameters
         ----------
         hidden : Tensor of shape (n_members, batch, width)
-            What `enter` gives.
+            Result of `enter`.
         counts : Tensor of shape (n_members,), optional
-            How many of each member's rows count, from the first on; by default all.
+            Number of rows of each member; the rows after them are padding. By default there is none.
         noise : Noise, optional
-            What dropout draws from; by default torch's own generator.
+            Random numbers of dropout; by default torch's generator.
         """
         for stream, block in enumerate(self.blocks):
             hidden = block(hidden, counts, self.dropout if self.training else 0.0, noise, stream)

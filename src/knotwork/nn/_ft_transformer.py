@@ -13,7 +13,7 @@ from knotwork._kernels.dropout import Noise
 from knotwork._kernels.layer_norm import add_layer_norm, layer_norm
 from knotwork._kernels.reglu import reglu_dropout
 from knotwork._kernels.tokens import make_tokens
-from knotwork.nn._backbones.linear import (
+from knotwork.nn._linear import (
     Draw,
     Initial,
     Linear,
@@ -33,7 +33,7 @@ TOKENS = ("feature", "coordinate")
 
 @final
 class LayerNorm(nn.Module):
-    """Layer normalisation with weights of every member."""
+    """Layer normalisation with separate weights for every member."""
 
     def __init__(self, n_members: int, width: int) -> None:
         super().__init__()
@@ -45,18 +45,17 @@ class LayerNorm(nn.Module):
         return layer_norm(x, self.weight, self.bias)
 
     def of_sum(self, x: Tensor, layer: Linear, z: Tensor, *, first: bool = False) -> tuple[Tensor, Tensor]:
-        """Return x plus what a layer makes of z, of all tokens or the first, and all of that normalised."""
+        """Return ``s = x + layer(z)``, with `first` only its first token, and the normalised s of all tokens."""
         assert layer.bias is not None
         return add_layer_norm(x, layer.product(z), layer.bias, weight=self.weight, bias=self.bias, first=first)
 
 
 @final
 class Tokenizer(Initial):
-    """Numerical blocks and categories to tokens, after the CLS token.
+    """Maps numerical blocks and categories to tokens, after the CLS token.
 
-    With ``tokens="feature"`` a feature's block of values is mapped to one token by a linear map of its own; with
-    ``"coordinate"`` every value of a block is a token: the value times a vector, plus another. A category is a
-    vector of its own.
+    With ``tokens="feature"`` a linear map per feature turns its block into one token; with ``"coordinate"`` every value
+    of a block is a token: the value times a vector, plus a bias. Every category has a vector.
     """
 
     def __init__(self, n_members: int, sizes: Sequence[int], cardinalities: Sequence[int], d_token: int, tokens: str):
@@ -77,7 +76,7 @@ class Tokenizer(Initial):
         self.n_tokens = 1 + n_numerical + len(cardinalities)
 
     def start(self, draw: Draw) -> None:
-        """Draw the vectors; those of a block's columns do not depend on how far the block is padded."""
+        """Draw the vectors; those of a block do not depend on its padding."""
         n_members, n_features, size, d_token = self.weight.shape
         for parameter in (self.cls, self.bias):
             parameter.copy_(self.bound * draw(math.prod(parameter.shape[1:])).view_as(parameter))
@@ -88,7 +87,7 @@ class Tokenizer(Initial):
         """Return tokens of shape (n_members, batch, n_tokens, d_token)."""
         self._check(blocks, codes)
         weight = self.weight.to(dtype)
-        if self.by_coordinate:  # a value is a block of its own
+        if self.by_coordinate:  # every value is a block of length one
             blocks = blocks.flatten(-2)[..., self.places, None]
             weight = weight.flatten(1, 2)[:, self.places, None]
         if self.categories is not None and codes is not None:
@@ -98,18 +97,17 @@ class Tokenizer(Initial):
         return make_tokens(blocks.to(dtype), weight, categories, self.bias, self.cls)
 
     def _check(self, blocks: Tensor, codes: Tensor | None) -> None:
-        """Check that there are as many features and values, and as many categories, as the network was made for."""
         n_features, size = self.weight.shape[1:3]
         if blocks.shape[2] != n_features or (n_features and blocks.shape[3] != size):
             raise argument_error("blocks", f"be of shape (..., {n_features}, {size})", tuple(blocks.shape))
-        n_categories, given = len(self.category_starts), 0 if codes is None else codes.shape[-1]
-        if given != n_categories:
-            raise argument_error("codes", f"have {n_categories} columns, one for each category", given)
+        n_expected, n_columns = len(self.category_starts), 0 if codes is None else codes.shape[-1]
+        if n_columns != n_expected:
+            raise argument_error("codes", f"have {n_expected} columns, one for each categorical feature", n_columns)
 
 
 @final
 class Block(nn.Module):
-    """Attention and a feed-forward layer, each on what was normalised before and added to what went in."""
+    """Attention and a feed-forward layer, each on normalised inputs, with skip connections."""
 
     def __init__(self, n_members: int, d_token: int, n_heads: int, hidden: int) -> None:
         super().__init__()
@@ -122,11 +120,12 @@ class Block(nn.Module):
         self, x: Tensor, y: Tensor, after: LayerNorm, *, p: tuple[float, float], noise: Noise | None, stream: int,
         n_after: int,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """Map tokens x to new ones; in the last block the first alone, for no other is needed any more.
+        """Return new tokens, and these normalised by `after`, the first normalisation of the next block.
 
-        `y` is x normalised by `attention_norm`; the second result is the first normalised by `after`. So each sum is
-        normalised where it is made, and the biases of the linear maps are added by what reads their results. The last
-        block, after which there are `n_after` = 0, needs of x the first token only, and the one before returns no more.
+        `y` is x normalised by `attention_norm`. Each sum is normalised by the kernel that computes it, and the biases
+        of linear maps are added by the kernels that read their products. `n_after` is the number of blocks that follow.
+        The head reads only the first token, so the last block (`n_after` = 0) computes no other, and the block before
+        it returns only the first token of x.
         """
         bias = self.qkv.bias
         if n_after:
@@ -142,12 +141,12 @@ class Block(nn.Module):
 
 @final
 class FTTransformer(nn.Module):
-    """The FT-Transformer of Gorishniy et al. 2021 on encoded features.
+    """The FT-Transformer of Gorishniy et al. (2021) on encoded features.
 
     Parameters
     ----------
     sizes : sequence of int
-        Length of each numerical feature's block of values; shorter ones are padded in the input.
+        Length of each numerical feature's block of values; shorter blocks are padded in the input.
     d_out : int
         Number of outputs.
     cardinalities : sequence of int, default=()
@@ -159,7 +158,7 @@ class FTTransformer(nn.Module):
     n_blocks : int, default=3
         Number of blocks.
     n_heads : int, default=8
-        Number of attention heads, which divides `d_token`.
+        Number of attention heads; it must divide `d_token`.
     attention_dropout : float, default=0.2
         Dropout of attention weights.
     ffn_dropout : float, default=0.1
@@ -199,7 +198,7 @@ class FTTransformer(nn.Module):
         )
         check_choice(tokens, "tokens", TOKENS)
         if not len(sizes) and not len(cardinalities):
-            raise argument_error("sizes", "name at least one feature where there are no categories", sizes)
+            raise argument_error("sizes", "have at least one feature if cardinalities is empty", sizes)
         if check_int(d_token, "d_token", minimum=1) % check_int(n_heads, "n_heads", minimum=1):
             raise argument_error("n_heads", f"divide d_token={d_token}", n_heads)
         hidden = int(d_token * ffn_factor)
@@ -219,7 +218,7 @@ class FTTransformer(nn.Module):
         Parameters
         ----------
         blocks : Tensor of shape (..., n_features, size)
-            Encoded features, members first if there are any.
+            Encoded features, with a leading member axis if any.
         codes : Tensor of shape (..., n_categorical), optional
             Codes of the categories, int64.
         """
@@ -238,7 +237,7 @@ class FTTransformer(nn.Module):
         codes : Tensor of shape (n_members, batch, n_categorical) or None
             Codes of the categories.
         noise : Noise, optional
-            What dropout draws from; by default torch's own generator.
+            Random numbers of dropout; by default torch's generator.
         """
         p = self.dropout if self.training else (0.0, 0.0)
         x = self.tokenizer(blocks, codes, self.head.weight.dtype)

@@ -1,1 +1,0 @@
-"""Backbones: networks trained as a stack of members, all at once."""
