@@ -20,7 +20,8 @@ from knotwork._kernels.encoding import AFFINE, NORM_EPSILON, NORMALISED, TAILS, 
 from knotwork._preparation.columns import LARGEST
 from knotwork._preparation.targets import Labels
 from knotwork.estimators._estimators import TabularClassifier, TabularEstimator
-from knotwork.nn._backbones import ft_transformer, resnet
+from knotwork.nn import _ft_transformer as ft_transformer
+from knotwork.nn import _resnet as resnet
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._linear import Linear
 from knotwork.nn._mlp import MLP
