@@ -12,7 +12,8 @@ from torch import nn
 
 import knotwork as kw
 from knotwork import basis
-from knotwork._kernels.encoding import spacing_penalty
+from knotwork._kernels.encoding import encode, spacing_penalty
+from knotwork.nn import _encoding as encoding_module
 
 FAMILIES = ["bspline", "mspline", "ispline", "ple"]
 
@@ -231,6 +232,19 @@ def test_a_step_that_is_over_leaves_nothing_behind(backward):
         assert batch() is None, "only the garbage collector would free it"
     finally:
         gc.enable()
+
+
+def test_the_graph_of_a_step_is_released_before_the_next_one_is_built(monkeypatch):
+    layer, x, stored = make("bspline", 3, 8), inputs(20, 3), []
+
+    def watched(*arguments, **settings):
+        stored.append(layer._penalty)
+        return encode(*arguments, **settings)
+
+    monkeypatch.setattr(encoding_module, "encode", watched)
+    for _ in range(3):
+        layer(x).sum().backward()
+    assert stored == [None] * 3
 
 
 def test_the_penalty_is_right_whatever_happened_since():
