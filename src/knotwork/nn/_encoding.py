@@ -162,14 +162,14 @@ class _Encoding(nn.Module, ABC):
 
     def _encode(self, values: Tensor | None) -> Encoded:
         """Encode scaled values and store the penalty; with None, compute only the knots and the penalty."""
+        compiling = torch.compiler.is_compiling()
+        if not compiling:
+            # The graph of the last step is released before anything of this step is built: while it lives, torch reuses
+            # its gradient node of the logits, which belongs to another stream when a CUDA graph is captured.
+            self._penalty = None
         knots, parts = self._knots(), () if values is None else self._parts
         if values is None:
             values = self.n_knots.new_empty(len(knots.n_knots), 0, self.n_features, dtype=torch.float32)
-        compiling = torch.compiler.is_compiling()
-        if not compiling:
-            # The graph of the last step goes first: while it lives, torch would take its gradient node of the logits for
-            # this step too, which belongs to another stream when a CUDA graph is captured.
-            self._penalty = None
         encoded = encode(values, knots, parts, size=self.size, dtype=self._output_type(values))
         if parts and encoded.penalty is not None and not compiling:
             self._penalty = _Penalty(encoded.penalty, self.logits, self.logits._version, self._epsilon)
