@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # type checkers and editors see the names that are imported l
     from knotwork.estimators import TabularClassifier, TabularRegressor, load
     from knotwork.training import TrainingConfig
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "METHODS",
