@@ -268,7 +268,10 @@ def test_metric(part, tmp_path):
     records = kw.study.load_results(tmp_path / "study")
     assert (records["worst"] > records["rmse"]).all()
     assert list(records.columns).index("worst") == list(records.columns).index("brier") + 1
-    assert make_report(records, tmp_path / "report.html").is_file()
+    page = make_report(records, tmp_path / "report.html").read_text()
+    assert METRICS["worst"].label in page
+    table = pd.read_csv(tmp_path / "tables" / "metrics_regression.csv")
+    assert table[METRICS["worst"].label].iloc[0] == pytest.approx(records["worst"].mean())
 
 
 @given("A metric")

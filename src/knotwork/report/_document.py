@@ -292,8 +292,10 @@ def _folded(table: Table, title: str = "") -> Section:
 def _score_section(part: Part) -> Section:
     """Return the table of scores, which readers can sort and filter."""
     table = _tables.browse_table(part.summary)
-    content = [_figures.score_picture(part.summary), ("browse", table)]
-    return Section("By data set", content, name="scores", files=[table, *_score_tables(part)])
+    metrics = [_tables.metric_table(part.frame, task) for task in TASKS]
+    kept = [each for each in metrics if each.rows]
+    content = [_figures.score_picture(part.summary), ("browse", table), *(each.caption for each in kept)]
+    return Section("By data set", content, name="scores", files=[table, *_score_tables(part), *kept])
 
 
 def _score_tables(part: Part) -> list[Table]:

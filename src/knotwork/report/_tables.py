@@ -12,9 +12,10 @@ import pandas as pd
 
 from knotwork.report._aggregate import SCORES, RankTable, file_name, in_order, name_size, sizes_of
 from knotwork.stats import wilcoxon_holm, wins
+from knotwork.training import METRICS
 
 __all__ = ["MISSING", "Cell", "Table", "average_rank_table", "browse_table", "dataset_table",
-           "detail_table", "format_number", "grid_name", "grid_table", "mark_best", "number_cells",
+           "detail_table", "format_number", "grid_name", "grid_table", "mark_best", "metric_table", "number_cells",
            "win_table"]  # fmt: skip
 
 MISSING = "\N{EN DASH}"
@@ -212,6 +213,30 @@ def dataset_table(summary: pd.DataFrame, task: str, *, size: int | None) -> Tabl
         ["data set", "backbone", *methods],
         rows,
     )
+
+
+def metric_table(frame: pd.DataFrame, task: str) -> Table:
+    """Return the mean over folds and seeds of every recorded metric of a task, of each method on each block."""
+    rows = frame[(frame["task"] == task) & (frame["status"] == "ok")]
+    metrics = {
+        metric.name: metric.label
+        for metric in METRICS.values()
+        if metric.task == task and metric.name in rows.columns and rows[metric.name].notna().any()
+    }
+    keys = ["dataset", "network", "method", "size"]
+    means = rows.groupby(keys, dropna=False, sort=False)[list(metrics)].mean().reset_index()
+    return Table(
+        f"metrics_{task}",
+        f"All metrics, {task}",
+        f"Means over folds of all recorded metrics of {task} are in tables/metrics_{task}.csv: "
+        f"{', '.join(metrics.values())}.",
+        ["data set", "backbone", "method", "size", *metrics.values()],
+        [
+            [Cell(row["dataset"]), Cell(row["network"]), Cell(row["method"]),
+             *number_cells([row["size"]], 0), *number_cells([row[name] for name in metrics])]
+            for _, row in means.iterrows()
+        ],
+    )  # fmt: skip
 
 
 def browse_table(summary: pd.DataFrame) -> Table:
