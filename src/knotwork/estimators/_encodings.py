@@ -31,13 +31,13 @@ CANDIDATES = (
     "IS-CART@30",
     "BS-Grad-U@30",
 )
-"""What ``encoding="validated"`` and ``"ensemble"`` try: all that is recommended for a medium budget, and what covers
-most.
+"""Encodings that ``encoding="validated"`` and ``"ensemble"`` try: the recommended ones for a medium budget, and those that
+together come nearest to the best.
 
 By the records in `results/` of MLP and ResNet on 25 tables, the best of these ten is on average 0.9 % above the error
 (NRMSE, or 1 - AUC) of the best of the paper's 38 methods and sizes, where the recommended encoding is 10.6 % above it
-and the best of all at size 15, 5.0 %. Knots from LightGBM are left out: they take longer to place than those of CART,
-and with them it is no better. Small sizes stand first: where time is short, what their stacks leave goes to the others.
+and the best of all at size 15, 5.0 %. Knots from LightGBM are not among them: they take longer to place than those of
+CART, and do not improve the result. Small sizes come first: the time that their stacks leave goes to the others.
 """
 
 
