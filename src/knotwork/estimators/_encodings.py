@@ -31,8 +31,8 @@ CANDIDATES = (
     "IS-CART@30",
     "BS-Grad-U@30",
 )
-"""Encodings that ``encoding="validated"`` and ``"ensemble"`` try: the recommended ones for a medium budget, and those that
-together come nearest to the best.
+"""Encodings that ``encoding="validated"`` and ``"ensemble"`` try: those that are recommended for a medium budget, and
+others that together with them come nearest to the best.
 
 By the records in `results/` of MLP and ResNet on 25 tables, the best of these ten is on average 0.9 % above the error
 (NRMSE, or 1 - AUC) of the best of the paper's 38 methods and sizes, where the recommended encoding is 10.6 % above it
