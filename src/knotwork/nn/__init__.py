@@ -10,6 +10,7 @@ from knotwork.nn._backbones import (
     FTTransformerConfig,
     MLPConfig,
     ResNetConfig,
+    TabMConfig,
     make_backbone,
 )
 from knotwork.nn._encoded_linear import EncodedLinear
@@ -28,6 +29,7 @@ from knotwork.nn._linear import (
 from knotwork.nn._mlp import MLP
 from knotwork.nn._periodic import PeriodicEncoding
 from knotwork.nn._resnet import ResNet
+from knotwork.nn._tabm import TabM
 
 __all__ = [
     "BACKBONES",
@@ -45,6 +47,8 @@ __all__ = [
     "ResNet",
     "ResNetConfig",
     "SplineEncoding",
+    "TabM",
+    "TabMConfig",
     "Uniform",
     "first_places",
     "initialise",

@@ -13,8 +13,9 @@ from knotwork._kernels.attention import is_short
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._mlp import MLP
 from knotwork.nn._resnet import ResNet
+from knotwork.nn._tabm import TabM
 
-__all__ = ["BACKBONES", "Backbone", "FTTransformerConfig", "MLPConfig", "ResNetConfig", "make_backbone"]
+__all__ = ["BACKBONES", "Backbone", "FTTransformerConfig", "MLPConfig", "ResNetConfig", "TabMConfig", "make_backbone"]
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,39 @@ class FTTransformerConfig(Backbone):
         return self.tokens == "feature"
 
 
-BACKBONES: dict[str, type[Backbone]] = {kind.name: kind for kind in (MLPConfig, ResNetConfig, FTTransformerConfig)}
+@final
+@dataclass(frozen=True)
+class TabMConfig(Backbone):
+    """Many predictions of one multilayer perceptron; parameters as in `knotwork.nn.TabM`."""
+
+    name: ClassVar[str] = "tabm"
+    precision: ClassVar[str] = "tf32"
+    undecayed: ClassVar[tuple[str, ...]] = ("adapters",)
+    widths: tuple[int, ...] = (512, 512, 512)
+    n_predictions: int = 32
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "widths", tuple(self.widths))
+        with torch.device("meta"):
+            TabM(1, 1, **asdict(self))
+
+    def build(
+        self, sizes: Sequence[int], n_extra: int, cardinalities: Sequence[int], d_out: int, *, n_members: int
+    ) -> nn.Module:
+        """Return the network."""
+        blocks = len(sizes), max(sizes, default=0)
+        return TabM(blocks[0] * blocks[1] + n_extra, d_out, **asdict(self), n_members=n_members, blocks=blocks)
+
+    def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
+        """Return the approximate number of values per row kept for the gradient."""
+        n_inputs = sum(sizes) + 8 * n_categorical
+        return 2 * n_inputs + self.n_predictions * (n_inputs + 3 * sum(self.widths))
+
+
+BACKBONES: dict[str, type[Backbone]] = {
+    kind.name: kind for kind in (MLPConfig, ResNetConfig, TabMConfig, FTTransformerConfig)
+}
 """The backbones by name; an added entry is available in estimators, studies and comparisons."""
 
 

@@ -54,9 +54,9 @@ def train(
     members : sequence of Member
         The members: any mix of encodings, sizes and rows.
     backbone : Backbone
-        Configuration of the backbone, the same for all.
+        Configuration of the backbone, of members that have none of their own.
     config : TrainingConfig
-        Configuration of training.
+        Configuration of training, of members that have none of their own; its time limit is that of the call.
     device : str or torch.device, default="auto"
         The device; by default a GPU if one is available.
     categories : {"embedding", "code"}, default="embedding"
@@ -73,7 +73,7 @@ def train(
 
     Notes
     -----
-    Members of one size form one stack, unless that would not fit into memory. A stack that runs out of memory
+    Members of one backbone, configuration and size form one stack, unless that would not fit into memory. A stack that runs out of memory
     nevertheless is trained as two halves. Stacks are trained one after the other. Each gets a share of the remaining
     time in proportion to its number of members, and leaves the time that it does not need to the others.
     """
@@ -134,7 +134,8 @@ class _Run:
     def _train_stack(self, places: list[int], number: int) -> None:
         """Train the members of one stack."""
         members = [self.members[place] for place in places]
-        stack = TrainingStack(self.table, self.data, members, self.backbone, self.config, categories=self.categories)
+        backbone, config = _settings(members[0], self.backbone, self.config)
+        stack = TrainingStack(self.table, self.data, members, backbone, config, categories=self.categories)
         shift, scale = stack.shift.clone(), stack.scale.clone()
         log, knots, wasted = EpochLog(len(places)), KnotPaths(enabled=self.keep_knots), 0.0
         try:
@@ -183,16 +184,16 @@ class _Run:
         if self.report is None:
             return
         steps = stack.n_steps * len(stack.ids)
-        n_alive, last = int(alive.sum()), self.config.max_epochs
+        n_alive, last = int(alive.sum()), stack.config.max_epochs
         self.report(EpochReport(number, self.n_stacks, epoch, last, n_alive, n_members, steps))
 
     def _piece(
         self, stack: TrainingStack, members: Sequence[Member], places: list[int], shift: Tensor, scale: Tensor
     ) -> Piece:
         """Return a network with the best weights of all members, including those that were removed from the stack."""
-        network = build_network(
-            self.table, members, self.backbone, units=self.data.units, categories=self.categories
-        ).to(shift.device)
+        backbone, _ = _settings(members[0], self.backbone, self.config)
+        network = build_network(self.table, members, backbone, units=self.data.units, categories=self.categories)
+        network.to(shift.device)
         tensors = [*network.parameters(), *running_statistics(network)]
         with torch.no_grad():
             for tensor, best in zip(tensors, stack.best, strict=True):
@@ -220,23 +221,36 @@ def plan_stacks(
 ) -> list[list[int]]:
     """Return the places of the members of each stack, in the order of their kinds.
 
-    Members of one size form a stack, because smaller blocks would be padded; those that are only scaled join the
+    Members of one backbone, configuration and size form a stack, because smaller blocks would be padded; those that are only scaled join the
     smallest others, unless each value is a token.
     """
-    by_size: dict[Any, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for place, member in enumerate(members):
-        by_size.setdefault(member.size if backbone.pads_blocks else member.sizes, []).append(place)
+        groups.setdefault(_settings(member, backbone, config), []).append(place)
+    memory = _free_memory(device) * MEMORY_SHARE
+    stacks = []
+    for (group_backbone, group_config), places in groups.items():
+        for same_size in _by_size(places, members, group_backbone):
+            same_size.sort(key=lambda place: members[place].kinds)
+            size = max(members[place].size for place in same_size)
+            most = max(int(memory / _member_bytes(table, size, group_backbone, group_config)), 1)
+            stacks += np.array_split(np.array(same_size), -(-len(same_size) // most))
+    return [[int(place) for place in stack] for stack in stacks]
+
+
+def _settings(member: Member, backbone: Backbone, config: TrainingConfig) -> tuple[Backbone, TrainingConfig]:
+    """Return a member's backbone and configuration, or else those of the call."""
+    return member.backbone or backbone, member.config or config
+
+
+def _by_size(places: Sequence[int], members: Sequence[Member], backbone: Backbone) -> list[list[int]]:
+    by_size: dict[Any, list[int]] = {}
+    for place in places:
+        by_size.setdefault(members[place].size if backbone.pads_blocks else members[place].sizes, []).append(place)
     if backbone.pads_blocks and len(by_size) > 1 and 1 in by_size:
         scaled = by_size.pop(1)
         by_size[min(by_size)] += scaled
-    memory = _free_memory(device) * MEMORY_SHARE
-    stacks = []
-    for places in by_size.values():
-        places.sort(key=lambda place: members[place].kinds)
-        size = max(members[place].size for place in places)
-        most = max(int(memory / _member_bytes(table, size, backbone, config)), 1)
-        stacks += np.array_split(np.array(places), -(-len(places) // most))
-    return [[int(place) for place in stack] for stack in stacks]
+    return list(by_size.values())
 
 
 def _member_bytes(table: TrainingTable, size: int, backbone: Backbone, config: TrainingConfig) -> int:

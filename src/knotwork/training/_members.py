@@ -12,7 +12,9 @@ from torch import Tensor
 from knotwork._checks import argument_error, check_choice
 from knotwork.basis._blocks import Block
 from knotwork.knots import TASKS
+from knotwork.nn._backbones import Backbone
 from knotwork.nn._stack import kind_of
+from knotwork.training._config import TrainingConfig
 
 __all__ = ["Member", "TrainingTable", "column_units", "to_usual_range", "usual_range"]
 
@@ -84,6 +86,10 @@ class Member:
         Random seed of the initial parameters, the order of rows, and dropout.
     learning_rate : float, optional
         Replaces that of the training configuration.
+    backbone : Backbone, optional
+        Replaces that of the call of `train`.
+    config : TrainingConfig, optional
+        Replaces that of the call, except for its time limit.
     """
 
     train: npt.NDArray[np.int64]
@@ -92,6 +98,8 @@ class Member:
     learnable: bool = False
     seed: int = 0
     learning_rate: float | None = None
+    backbone: Backbone | None = None
+    config: TrainingConfig | None = None
 
     def __post_init__(self) -> None:
         if not len(self.train):

@@ -306,12 +306,21 @@ class TrainingStack:
             self.place += batch
 
     def _losses(self, outputs: Tensor, rows: Tensor) -> Tensor:
-        """Return the loss of every row, of shape (n_members, batch)."""
+        """Return the loss of every row, of shape (n_members, batch).
+
+        Of outputs of several predictions, of shape (n_members, n_predictions, batch, d_out), it is their mean loss.
+        """
         target = self.data.target[rows]
         if self.table.task == "regression":
-            return (outputs[..., 0] - self._scaled(target).to(outputs.dtype)).square()
-        losses = nn.functional.cross_entropy(outputs.flatten(0, 1), target.flatten(), reduction="none")
-        return losses.view_as(target)
+            target = self._scaled(target).to(outputs.dtype)
+        if outputs.dim() > 3:
+            target = target[:, None].expand(outputs.shape[:-1])
+        if self.table.task == "regression":
+            losses = (outputs[..., 0] - target).square()
+        else:
+            losses = nn.functional.cross_entropy(outputs.flatten(0, -2), target.flatten(), reduction="none")
+            losses = losses.view_as(target)
+        return losses.mean(dim=1) if outputs.dim() > 3 else losses
 
     @torch.no_grad()
     def _finish(self) -> None:
