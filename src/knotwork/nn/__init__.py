@@ -9,6 +9,7 @@ from knotwork.nn._backbones import (
     Backbone,
     FTTransformerConfig,
     MLPConfig,
+    RealMLPConfig,
     ResNetConfig,
     TabMConfig,
     make_backbone,
@@ -28,6 +29,7 @@ from knotwork.nn._linear import (
 )
 from knotwork.nn._mlp import MLP
 from knotwork.nn._periodic import PeriodicEncoding
+from knotwork.nn._realmlp import RealMLP
 from knotwork.nn._resnet import ResNet
 from knotwork.nn._tabm import TabM
 
@@ -44,6 +46,8 @@ __all__ = [
     "MLPConfig",
     "PeriodicEncoding",
     "PiecewiseLinearEncoding",
+    "RealMLP",
+    "RealMLPConfig",
     "ResNet",
     "ResNetConfig",
     "SplineEncoding",

@@ -25,6 +25,7 @@ __all__ = [
     "initialise",
     "look_up",
     "member_seeds",
+    "normal",
 ]
 
 Draw = Callable[[int], Tensor]
@@ -116,6 +117,11 @@ class Linear(Initial):
         """Return the product with the weight, without the bias, for a caller that adds the bias later."""
         out = torch.bmm(x.flatten(1, -2).to(self.weight.dtype), self.weight)
         return out.view(*x.shape[:-1], out.shape[-1])
+
+
+def normal(draw: Draw, n: int) -> Tensor:
+    """Return n normal random numbers of variance 1 for every member, of shape (n_members, n)."""
+    return math.sqrt(2.0) * torch.erfinv(draw(n).clamp(max=1.0 - 2.0**-24))  # a draw may round to 1
 
 
 def first_places(cardinalities: Sequence[int]) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from knotwork._checks import check_int
 from knotwork._kernels.dropout import Noise, bias_relu_dropout
-from knotwork.nn._linear import Draw, Initial, Linear, check_dropout, flat_rows, initialise, member_seeds
+from knotwork.nn._linear import Draw, Initial, Linear, check_dropout, flat_rows, initialise, member_seeds, normal
 
 __all__ = ["TabM", "mean_prediction"]
 
@@ -33,10 +33,9 @@ class Adapters(Initial):
         n_members, n_predictions, d_in = self.values.shape
         n_features, size = self.blocks
         n_rest = d_in - n_features * size
-        uniform = draw(n_predictions * (n_features + n_rest)).view(n_members, n_predictions, -1)
-        normal = math.sqrt(2.0) * torch.erfinv(uniform)
-        of_blocks = normal[..., :n_features].repeat_interleave(size, dim=-1)
-        self.values.copy_(torch.cat([of_blocks, normal[..., n_features:]], dim=-1))
+        values = normal(draw, n_predictions * (n_features + n_rest)).view(n_members, n_predictions, -1)
+        of_blocks = values[..., :n_features].repeat_interleave(size, dim=-1)
+        self.values.copy_(torch.cat([of_blocks, values[..., n_features:]], dim=-1))
 
     def forward(self, rows: Tensor) -> Tensor:
         """Map inputs of shape (n_members, batch, d_in) to (n_members, n_predictions, batch, d_in)."""
