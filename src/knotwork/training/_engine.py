@@ -77,9 +77,10 @@ def train(
 
     Notes
     -----
-    Members of one backbone, configuration and size form one stack, unless that would not fit into memory. A stack that runs out of memory
-    nevertheless is trained as two halves. Stacks are trained one after the other. Each gets a share of the remaining
-    time in proportion to its number of members, and leaves the time that it does not need to the others.
+    Members of one backbone, configuration and size form one stack, unless that would not fit into memory. A stack that
+    runs out of memory nevertheless is trained as two halves. Stacks are trained one after the other. Each gets a share
+    of the remaining time in proportion to its number of members, and leaves the time that it does not need to the
+    others.
     """
     if not members:
         raise argument_error("members", "contain at least one member", members)
@@ -203,7 +204,7 @@ class _Run:
         with torch.no_grad():
             for tensor, best in zip(tensors, stack.best, strict=True):
                 tensor.copy_(best)
-        return Piece(network.eval(), tuple(places), shift, scale)
+        return Piece(network.eval(), tuple(places), shift, scale, backbone)
 
 
 def _run_epoch(stack: TrainingStack) -> npt.NDArray[np.float64]:
@@ -226,8 +227,8 @@ def plan_stacks(
 ) -> list[list[int]]:
     """Return the places of the members of each stack, in the order of their kinds.
 
-    Members of one backbone, configuration and size form a stack, because smaller blocks would be padded; those that are only scaled join the
-    smallest others, unless each value is a token.
+    Members of one backbone, configuration and size form a stack, because smaller blocks would be padded; those that are
+    only scaled join the smallest others, unless each value is a token.
     """
     groups: dict[Any, list[int]] = {}
     for place, member in enumerate(members):
