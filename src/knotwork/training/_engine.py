@@ -41,6 +41,7 @@ def train(
     categories: str = "embedding",
     report: Reporter | None = None,
     keep_knots: bool = False,
+    some: bool = False,
 ) -> Trained:
     """Train members together.
 
@@ -65,6 +66,9 @@ def train(
         A function that is called after every epoch.
     keep_knots : bool, default=False
         Keep the learned knots of every epoch, as `Trained.knot_paths`.
+    some : bool, default=False
+        Whether some of the stacks are enough: those that have not begun when the time is up are left out. Otherwise
+        each is trained for at least one epoch.
 
     Returns
     -------
@@ -82,7 +86,7 @@ def train(
     device = resolve_device(device)
     data = DeviceTable.from_table(table, device)
     waiting = plan_stacks(table, members, backbone, config, device)
-    run = _Run(table, data, members, backbone, config, categories, report, keep_knots, n_stacks=len(waiting))
+    run = _Run(table, data, members, backbone, config, categories, report, keep_knots, some, len(waiting))
     with matrix_precision(config, device):
         run.train(waiting)
     pieces = sorted(run.pieces, key=lambda piece: piece.places)
@@ -103,6 +107,7 @@ class _Run:
     categories: str
     report: Reporter | None
     keep_knots: bool
+    some: bool
     n_stacks: int
 
     def __post_init__(self) -> None:
@@ -174,8 +179,8 @@ class _Run:
             self.deadline = now + left * n_members / (n_members + n_waiting)
 
     def _stop(self, n_epochs: int) -> bool:
-        """Return whether to stop; every stack is trained for one epoch even if the time is up."""
-        if n_epochs and time.perf_counter() > self.deadline:
+        """Return whether to stop; a stack is trained for one epoch even if the time is up, unless `some` are enough."""
+        if (n_epochs or (self.some and self.pieces)) and time.perf_counter() > self.deadline:
             self.out_of_time = True
             return True
         return self.stopped
