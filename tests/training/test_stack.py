@@ -66,7 +66,7 @@ def rates_of(config, n_steps, groups=(RateGroup(),)):
     schedule, rates = Schedule.from_rates(torch.tensor([1.0])), []
     done = (torch.arange(n_steps)[:, None] + 0.5) / n_steps
     for epoch in range(config.max_epochs):
-        rates.append(schedule.rates(config, groups, done)[..., 0])
+        rates.append(schedule.rates(config, groups, epoch + done.double())[..., 0])
         schedule.update(torch.tensor([-float(epoch)], dtype=torch.float64), config)
     return torch.cat(rates).numpy()
 
