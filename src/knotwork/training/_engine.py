@@ -220,21 +220,25 @@ def plan_stacks(
 ) -> list[list[int]]:
     """Return the places of the members of each stack, in the order of their kinds.
 
-    Members of one size form a stack, because smaller blocks would be padded; those that are only scaled join the
-    smallest others, unless each value is a token.
+    Members of one size and embedding form a stack, because smaller blocks would be padded; those that are only scaled
+    join the smallest others, unless each value is a token.
     """
     by_size: dict[Any, list[int]] = {}
     for place, member in enumerate(members):
-        by_size.setdefault(member.size if backbone.pads_blocks else member.sizes, []).append(place)
-    if backbone.pads_blocks and len(by_size) > 1 and 1 in by_size:
-        scaled = by_size.pop(1)
-        by_size[min(by_size)] += scaled
+        size = member.size if backbone.pads_blocks else member.sizes
+        by_size.setdefault((member.embedding, size), []).append(place)
+    for key in [(embedding, size) for embedding, size in by_size if size == 1]:
+        others = [other for other in by_size if other[0] == key[0] and other != key]
+        if backbone.pads_blocks and others:
+            by_size[min(others, key=lambda other: other[1])] += by_size.pop(key)
     memory = _free_memory(device) * MEMORY_SHARE
     stacks = []
     for places in by_size.values():
         places.sort(key=lambda place: members[place].kinds)
         size = max(members[place].size for place in places)
-        most = max(int(memory / _member_bytes(table, size, backbone, config)), 1)
+        embedding = members[places[0]].embedding
+        columns = size if embedding is None else size + embedding.columns(size)
+        most = max(int(memory / _member_bytes(table, columns, backbone, config)), 1)
         stacks += np.array_split(np.array(places), -(-len(places) // most))
     return [[int(place) for place in stack] for stack in stacks]
 
