@@ -126,9 +126,10 @@ class _Run:
         costs, products = np.zeros(len(self.members)), {}
         for place, member in enumerate(self.members):
             backbone, config = _settings(member, self.backbone, self.config)
-            key = backbone, member.size
+            size = member.size if member.embedding is None else member.embedding.columns(member.size)
+            key = backbone, size
             if key not in products:
-                products[key] = backbone.products(_meta_network(self.table, member.size, backbone))
+                products[key] = backbone.products(_meta_network(self.table, size, backbone))
             costs[place] = config.max_epochs * len(member.train) * products[key]
         return costs
 
@@ -274,19 +275,20 @@ def plan_stacks(
 ) -> list[list[int]]:
     """Return the places of the members of each stack, in the order of their kinds.
 
-    Members of one backbone, configuration and size form a stack, because smaller blocks would be padded; those that are
-    only scaled join the smallest others, unless each value is a token.
+    Members of one backbone, configuration, embedding and size form a stack, because smaller blocks would be padded;
+    those that are only scaled join the smallest others, unless each value is a token.
     """
     groups: dict[Any, list[int]] = {}
     for place, member in enumerate(members):
-        groups.setdefault(_settings(member, backbone, config), []).append(place)
+        groups.setdefault((*_settings(member, backbone, config), member.embedding), []).append(place)
     memory = _free_memory(device) * MEMORY_SHARE
     stacks = []
-    for (group_backbone, group_config), places in groups.items():
+    for (group_backbone, group_config, embedding), places in groups.items():
         for same_size in _by_size(places, members, group_backbone):
             same_size.sort(key=lambda place: members[place].kinds)
             size = max(members[place].size for place in same_size)
-            most = max(int(memory / _member_bytes(table, size, group_backbone, group_config)), 1)
+            columns = size if embedding is None else size + embedding.columns(size)
+            most = max(int(memory / _member_bytes(table, columns, group_backbone, group_config)), 1)
             stacks += np.array_split(np.array(same_size), -(-len(same_size) // most))
     return [[int(place) for place in stack] for stack in stacks]
 

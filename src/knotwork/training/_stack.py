@@ -52,8 +52,12 @@ def build_network(
     """Return the network of members in the order of their kinds, on the CPU, not yet initialised."""
     blocks, learnable = [member.blocks for member in members], [member.learnable for member in members]
     encoding = StackEncoding.from_blocks(blocks, learnable, units=units)
-    fan_in = torch.tensor([float(sum(member.sizes)) for member in members])
-    return Network(encoding, table.cardinalities, backbone, table.d_out, categories=categories, fan_in=fan_in)
+    fan_in = torch.tensor([float(member.n_columns) for member in members])
+    settings = {"categories": categories, "fan_in": fan_in, "embedding": members[0].embedding}
+    network = Network(encoding, table.cardinalities, backbone, table.d_out, **settings)
+    if network.feature_embedding is not None:
+        network.feature_embedding.set_fan_in([member.sizes for member in members])
+    return network
 
 
 def count_parameters(table: TrainingTable, member: Member, backbone: Backbone, *, categories: str = "embedding") -> int:
