@@ -131,11 +131,11 @@ def test_configurations_check_themselves(name):
     with pytest.raises(ArgumentTypeError, match=field):
         make_backbone(name, {field: "much"})
     with pytest.raises(ArgumentError, match="n_heads" if name == "ft" else "width|must be an integer"):
-        make_backbone(name, {"n_heads": 5} if name == "ft" else {"widths": (0,)} if name == "mlp" else {"width": 0})
+        make_backbone(name, {"n_heads": 5} if name == "ft" else {"width": 0} if name == "resnet" else {"widths": (0,)})
 
 
 def test_unknown_backbones_are_refused():
-    with pytest.raises(ArgumentError, match="'mlp', 'resnet', 'ft'"):
+    with pytest.raises(ArgumentError, match="'mlp', 'resnet', 'tabm', 'realmlp', 'ft'"):
         make_backbone("cnn")
     with pytest.raises(ArgumentTypeError, match="configuration"):
         make_backbone(torch.nn.Linear(2, 2))

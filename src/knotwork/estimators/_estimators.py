@@ -472,9 +472,9 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     n_members : int, default=1
         Number of networks that are trained together from different random seeds and whose predictions are averaged;
         with ``"validated"`` and ``"ensemble"``, of every encoding.
-    categories : {"embedding", "code"}, default="embedding"
-        Whether a category is a learned vector or, as in the paper, an integer code; an FT-Transformer always learns
-        vectors.
+    categories : {"embedding", "code", "mixed"}, default="embedding"
+        Whether a category is a learned vector or, as in the paper, an integer code, or, in columns of at most eight
+        categories, one-hot and otherwise a learned vector; an FT-Transformer always learns vectors.
     categorical : sequence, optional
         Columns of numbers that are categories: names, or positions in an array.
     validation_share : float, default=0.1
@@ -569,8 +569,9 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         with ``"validated"`` and ``"ensemble"``, of every encoding.
     class_weight : "balanced" or mapping, optional
         Weights of the classes in the loss: inversely proportional to their frequency, or as given for each label.
-    categories : {"embedding", "code"}, default="embedding"
-        Whether a category is a learned vector or an integer code.
+    categories : {"embedding", "code", "mixed"}, default="embedding"
+        Whether a category is a learned vector or an integer code, or, in columns of at most eight categories, one-hot
+        and otherwise a learned vector.
     categorical : sequence, optional
         Columns of numbers that are categories: names, or positions in an array.
     validation_share : float, default=0.1

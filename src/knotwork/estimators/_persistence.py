@@ -185,7 +185,7 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
         "indicated": [int(index) for index in estimator.indicated_],
         "task": trained.task,
         "config": _write_training(estimator.config_, "training"),
-        "categories": CATEGORIES[int(trained.pieces[0].network.by_code)],
+        "categories": trained.pieces[0].network.categories,
         "pieces": [piece_to_json(piece) for piece in trained.pieces],
         "histories": [
             {"best_epoch": int(history.best_epoch), "seconds": float(history.seconds)} for history in trained.histories

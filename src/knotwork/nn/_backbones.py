@@ -257,7 +257,9 @@ class RealMLPConfig(Backbone):
     name: ClassVar[str] = "realmlp"
     precision: ClassVar[str] = "tf32"
     undecayed: ClassVar[tuple[str, ...]] = ("bias",)
-    rate_factors: ClassVar[tuple[tuple[str, float], ...]] = (("backbone.factors", 6.0), ("bias", 0.1))
+    rate_factors: ClassVar[tuple[tuple[str, float], ...]] = (
+        ("backbone.factors", 6.0), ("bias", 0.1), ("encoding.", 0.1), ("embedding.", 0.1),
+    )  # fmt: skip
     widths: tuple[int, ...] = (256, 256, 256)
     activation: str = "auto"
     dropout: float = 0.15

@@ -38,7 +38,7 @@ class NormalLinear(Initial):
         self.blocks = blocks
         self.weight = nn.Parameter(torch.empty(n_members, d_in, d_out))
         self.bias = nn.Parameter(torch.empty(n_members, d_out))
-        self.register_buffer("fan_in", torch.full((n_members,), float(d_in)), persistent=False)
+        self.register_buffer("fan_in", torch.full((n_members,), float(d_in)))
 
     def start(self, draw: Draw) -> None:
         """Draw bias and weight."""
@@ -120,6 +120,13 @@ class RealMLP(nn.Module):
         """Map inputs of shape (n_members, batch, d_in) to the input of `rest`: the first layer, without its bias."""
         factors = self.factors * self.first.fan_in.clamp(min=1.0).rsqrt()[:, None]
         return self.first.product(rows * factors.to(rows.dtype)[:, None])
+
+    def plain_layers(self, member: int) -> list[tuple[Tensor, Tensor]]:
+        """Return weight and bias of each layer of a member with all factors in the weights, ``x W + b``."""
+        layers: list[Any] = [self.first, *self.layers]
+        weights = [layer.weight[member] / layer.fan_in[member].clamp(min=1.0).sqrt() for layer in layers]
+        weights[0] = self.factors[member][:, None] * weights[0]
+        return [(weight, layer.bias[member]) for weight, layer in zip(weights, layers, strict=True)]
 
     def rest(self, hidden: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None) -> Tensor:
         """Map the result of `enter` to outputs.

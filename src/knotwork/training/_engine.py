@@ -60,8 +60,9 @@ def train(
         Configuration of training, of members that have none of their own; its time limit is that of the call.
     device : str or torch.device, default="auto"
         The device; by default a GPU if one is available.
-    categories : {"embedding", "code"}, default="embedding"
-        Whether a category is a learned vector or its code taken as a number.
+    categories : {"embedding", "code", "mixed"}, default="embedding"
+        Whether a category is a learned vector or its code taken as a number, or, in features of few categories,
+        one-hot and otherwise a learned vector.
     report : Reporter, optional
         A function that is called after every epoch.
     keep_knots : bool, default=False
