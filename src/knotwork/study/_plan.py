@@ -234,9 +234,10 @@ class Plan:
         self._convert()
         self._check_entries()
         self._check_sizes()
-        learned = [name for name in self.methods if METHOD_TABLE[name].learnable]
+        kinds = {name: METHOD_TABLE[name] for name in self.methods}
+        learned = [name for name, kind in kinds.items() if kind.learnable or kind.embedding is not None]
         if learned and any(isinstance(choice.config, LinearConfig) for choice in self.backbones):
-            raise argument_error("methods", "have fixed knots in front of a linear model", learned)
+            raise argument_error("methods", "have fixed knots and no embedding in front of a linear model", learned)
         check_int(self.folds, "folds", minimum=2 if self.split == "folds" else 1)
         check_int(self.seed, "seed", minimum=0)
         check_choice(self.split, "split", SPLITS)
