@@ -244,7 +244,7 @@ class Plan:
         check_choice(self.categories, "categories", CATEGORIES)
         check_choice(self.nrmse_by, "nrmse_by", DIVISORS)
         check_choice(self.bins, "bins", BINS)
-        if self.bins != DEFAULT_BINS and "PLE-Adaptive" in self.methods:
+        if self.bins != DEFAULT_BINS and any(kind.adaptive for kind in kinds.values()):
             raise argument_error("bins", "be 'cart' for PLE-Adaptive", self.bins)
         check_bool(self.together, "together")
         check_bool(self.keep_knots, "keep_knots")
