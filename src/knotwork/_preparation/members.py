@@ -341,7 +341,14 @@ class PreparedTable:
     ) -> Member:
         """Return the network of a candidate on a fold; by default with the random seed of the fold."""
         learnable = any(encoding.learnable for encoding in candidate)
-        return Member(split.train, split.valid, blocks, learnable, split.seed if seed is None else int(seed))
+        return Member(
+            split.train,
+            split.valid,
+            blocks,
+            learnable,
+            split.seed if seed is None else int(seed),
+            embedding=candidate[0].embedding if candidate else None,
+        )
 
 
 def add_indicators(numbers: FloatArray, codes: IntArray, indicated: Sequence[int]) -> IntArray:

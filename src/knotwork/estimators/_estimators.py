@@ -229,7 +229,6 @@ class TabularEstimator(BaseEstimator, ABC):
         self.candidates_ = combination.table
         recipes = [plan.recipes[place] for place in combination.recipes]
         self.encoding_ = [dict(zip(names, map(str, recipe.encodings), strict=True)) for recipe in recipes]
-        self.backbones_ = [recipe.backbone for recipe in recipes]
         self.indicated_ = list(prepared.prepared.indicated)
         self.config_ = prepared.config
         rows = prepared.prepared.splits[0].valid[:MOST_HELD]
@@ -318,6 +317,12 @@ class TabularEstimator(BaseEstimator, ABC):
     def _read(self, X: Any) -> Table:
         check_is_fitted(self)
         return self.columns_.read(X)
+
+    @property
+    def backbones_(self) -> list[Backbone]:
+        """Configuration of each member's network behind the encoding."""
+        by_place = {place: piece.backbone for piece in self.trained_.pieces for place in piece.places}
+        return [by_place[place] for place in range(len(by_place))]
 
     @property
     def history_(self) -> list[dict[str, Any]]:

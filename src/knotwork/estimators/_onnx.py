@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from knotwork._checks import argument_error, check_installed
+from knotwork._checks import argument_error, check_installed, listed
 from knotwork._files import write_atomically
 from knotwork._kernels.encoding import AFFINE, NORM_EPSILON, NORMALISED, TAILS, UNIT_AREA, Part
 from knotwork._preparation.columns import LARGEST
@@ -28,6 +28,7 @@ from knotwork.nn._mlp import MLP
 from knotwork.nn._realmlp import RealMLP
 from knotwork.nn._resnet import ResNet
 from knotwork.nn._stack import FARTHEST, StackEncoding
+from knotwork.nn._tabm import TabM
 from knotwork.training._network import Network
 from knotwork.training._results import Piece
 
@@ -44,7 +45,7 @@ RESERVED = (NUMBERS, "prediction", "probabilities", "label", "")
 LARGEST_EXACT = 2**53
 """Floats represent every whole number up to this one exactly."""
 
-NETWORKS = (MLP, ResNet, RealMLP, FTTransformer)
+NETWORKS = (MLP, ResNet, TabM, RealMLP, FTTransformer)
 """The networks that can be exported. Subclasses cannot: they may compute something else."""
 
 ONNX_ACTIVATIONS = {"relu": "Relu", "selu": "Selu", "mish": "Mish"}
@@ -167,10 +168,10 @@ def _check_networks(estimator: TabularEstimator) -> None:
         if kind not in NETWORKS:
             raise argument_error(
                 "backbone",
-                "build a network that ONNX export knows: MLP, ResNet, RealMLP or FTTransformer",
-                estimator.backbone_,
+                f"build a network that ONNX export knows: {listed([network.__name__ for network in NETWORKS])}",
+                piece.backbone,
                 f"{kind.__name__} has no translation to ONNX: keep the model with save and serve it with "
-                "knotwork.load, or fit with backbone='mlp', 'resnet' or 'ft'.",
+                "knotwork.load, or fit with one of these backbones.",
             )
         for part in piece.network.encoding.layout.parts:
             if part.family:
@@ -398,12 +399,30 @@ def _run(graph: Graph, blocks: str | None, codes: str | None, *, network: Networ
     inputs = _flat_inputs(graph, blocks, codes, network=network, member=member)
     if isinstance(backbone, RealMLP):
         return _realmlp(graph, inputs, backbone, member)
+    if isinstance(backbone, TabM):
+        return _tabm(graph, inputs, backbone, member)
     hidden = _linear(graph, inputs, backbone.first, member)
     if isinstance(backbone, MLP):
         for layer in backbone.layers:
             hidden = _linear(graph, graph("Relu", hidden), layer, member)  # type: ignore[arg-type]
         return hidden
     return _resnet(graph, hidden, backbone, member)
+
+
+def _tabm(graph: Graph, inputs: str, backbone: TabM, member: int) -> str:
+    """Add the mean of all predictions; values are of shape (n_predictions, n, width)."""
+    adapters = _as_numpy(backbone.adapters.values[member])[:, None]
+    hidden = _linear(graph, graph("Mul", graph("Unsqueeze", inputs, graph.ints(0)), adapters), backbone.first, member)
+    for layer in backbone.layers:
+        hidden = _linear(graph, graph("Relu", hidden), layer, member)  # type: ignore[arg-type]
+    heads = backbone.heads
+    product = graph("MatMul", graph("Relu", hidden), _as_numpy(heads.weight[member]))
+    outputs = graph("Add", product, _as_numpy(heads.bias[member])[:, None])
+    n_predictions, d_out = heads.bias.shape[1:]
+    if d_out == 1:
+        return graph("ReduceMean", outputs, graph.ints(0), keepdims=0)
+    total = graph("ReduceLogSumExp", graph("LogSoftmax", outputs, axis=-1), graph.ints(0), keepdims=0)
+    return graph("Sub", total, np.float32(np.log(n_predictions)))
 
 
 def _flat_inputs(graph: Graph, blocks: str | None, codes: str | None, *, network: Network, member: int) -> str:

@@ -14,6 +14,7 @@ from knotwork.nn._backbones import (
     TabMConfig,
     make_backbone,
 )
+from knotwork.nn._embedding import FeatureEmbedding
 from knotwork.nn._encoded_linear import EncodedLinear
 from knotwork.nn._encoding import PiecewiseLinearEncoding, SplineEncoding
 from knotwork.nn._ft_transformer import FTTransformer
@@ -41,6 +42,7 @@ __all__ = [
     "EncodedLinear",
     "FTTransformer",
     "FTTransformerConfig",
+    "FeatureEmbedding",
     "Initial",
     "Linear",
     "MLPConfig",

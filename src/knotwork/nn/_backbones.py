@@ -77,6 +77,13 @@ class Backbone(ABC):
     def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
         """Return the approximate number of values per row kept for the gradient: it limits the members in memory."""
 
+    def products(self, network: nn.Module) -> int:
+        """Return the approximate number of multiplications per row of a network of one member.
+
+        It is used to share out time. By default every parameter is used once.
+        """
+        return sum(parameter.numel() for parameter in network.parameters())
+
     @classmethod
     def paper(cls) -> Self:
         """Return the settings of the paper; by default those of the class."""
@@ -194,6 +201,11 @@ class FTTransformerConfig(Backbone):
         weights = 0 if is_short(n_tokens, self.d_token // self.n_heads) else self.n_heads * n_tokens
         return int(2 * sum(sizes) + self.n_blocks * n_tokens * (width + 3 * weights))
 
+    def products(self, network: nn.Module) -> int:
+        """Return the approximate number of multiplications per row: every token uses the weights of the blocks."""
+        tokenizer: Any = network.tokenizer
+        return int(tokenizer.n_tokens) * super().products(network)
+
     @property
     def pads_blocks(self) -> bool:
         """Whether a block is one token; if each of its values is one, padding would add tokens."""
@@ -228,6 +240,10 @@ class TabMConfig(Backbone):
         """Return the approximate number of values per row kept for the gradient."""
         n_inputs = sum(sizes) + 8 * n_categorical
         return 2 * n_inputs + self.n_predictions * (n_inputs + 3 * sum(self.widths))
+
+    def products(self, network: nn.Module) -> int:
+        """Return the approximate number of multiplications per row: every prediction uses the shared weights."""
+        return self.n_predictions * super().products(network)
 
 
 @final

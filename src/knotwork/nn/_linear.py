@@ -24,6 +24,7 @@ __all__ = [
     "flat_rows",
     "initialise",
     "look_up",
+    "make_draw",
     "member_seeds",
     "normal",
 ]
@@ -161,7 +162,16 @@ def initialise(module: nn.Module, seeds: Tensor) -> None:
     """
     if seeds.is_meta:
         return  # there are no values to set, and drawing random numbers on the meta device is slow
-    noise, stream = Noise(seeds, torch.zeros_like(seeds)), FIRST_STREAM
+    draw = make_draw(seeds, FIRST_STREAM)
+    with torch.no_grad():
+        for submodule in module.modules():
+            if isinstance(submodule, Initial):
+                submodule.start(draw)
+
+
+def make_draw(seeds: Tensor, stream: int) -> Draw:
+    """Return a function that draws numbers by the seeds of members, from the streams after `stream`."""
+    noise = Noise(seeds, torch.zeros_like(seeds))
 
     def draw(n: int) -> Tensor:
         nonlocal stream
@@ -169,10 +179,7 @@ def initialise(module: nn.Module, seeds: Tensor) -> None:
         bits = random_bits(noise, stream, n) >> 8  # 24 bits: exact in float32
         return (bits.to(torch.float32) + 0.5) * 2.0**-23 - 1.0
 
-    with torch.no_grad():
-        for submodule in module.modules():
-            if isinstance(submodule, Initial):
-                submodule.start(draw)
+    return draw
 
 
 def member_seeds(n_members: int) -> Tensor:

@@ -12,6 +12,9 @@ from knotwork.training._metrics import METRICS, Metric
 __all__ = ["PRECISIONS", "SCHEDULES", "TrainingConfig"]
 
 SCHEDULES = ("plateau", "cosine", "cycles", "constant")
+STEPWISE = ("cosine", "cycles")
+"""Schedules whose learning rate changes with every step; others change it between epochs."""
+
 DEFAULT_METRICS = {
     "auto": {"regression": "rmse", "classification": "log_loss"},
     "reported": {"regression": "rmse", "classification": "auc"},
@@ -72,8 +75,8 @@ class TrainingConfig:
 
     Notes
     -----
-    With t the share of `max_epochs` that is done in the middle of a step, the learning rate of ``"cycles"`` is multiplied
-    by ``0.5 (1 - cos(2 pi log2(1 + 15 t)))``, the schedule of RealMLP (Holzmueller and others, 2024). Step n of the
+    With t the share of `max_epochs` that is done in the middle of a step, ``"cycles"`` multiplies the learning rate by
+    ``0.5 (1 - cos(2 pi log2(1 + 15 t)))``, the schedule of RealMLP (Holzmueller and others, 2024). Step n of the
     moving average, from 0, has the decay rate ``min(weight_average, (1 + n) / (10 + n))``: first steps forget the
     initial weights.
 
@@ -137,6 +140,11 @@ class TrainingConfig:
             spacing_weight=1e-4,
             metric="reported",
         )
+
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether the learning rate changes with every step, by a schedule over all epochs."""
+        return self.schedule in STEPWISE
 
     def batch_size_for(self, n_rows: int) -> int:
         """Return `batch_size` or, if it is None, the power of two nearest to `n_rows` / 80, between 64 and 512."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice
-from knotwork.basis._blocks import Block
+from knotwork.basis._blocks import Block, Embedding
 from knotwork.knots import TASKS
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._stack import kind_of
@@ -86,6 +86,8 @@ class Member:
         Random seed of the initial parameters, the order of rows, and dropout.
     learning_rate : float, optional
         Replaces that of the training configuration.
+    embedding : Embedding, optional
+        A learned map of each feature's block.
     backbone : Backbone, optional
         Replaces that of the call of `train`.
     config : TrainingConfig, optional
@@ -98,6 +100,7 @@ class Member:
     learnable: bool = False
     seed: int = 0
     learning_rate: float | None = None
+    embedding: Embedding | None = None
     backbone: Backbone | None = None
     config: TrainingConfig | None = None
 
@@ -114,6 +117,11 @@ class Member:
     def sizes(self) -> tuple[int, ...]:
         """Columns of each block."""
         return tuple(block.size for block in self.blocks)
+
+    @property
+    def n_columns(self) -> int:
+        """Inputs of the backbone from all features together."""
+        return sum(self.sizes if self.embedding is None else map(self.embedding.columns, self.sizes))
 
     @property
     def kinds(self) -> tuple[Any, ...]:

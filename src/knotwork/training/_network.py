@@ -1,4 +1,4 @@
-"""The network of a stack: encoded numbers and categories, followed by a backbone."""
+"""The network of a stack: encoded numbers, embedded if wanted, and categories, followed by a backbone."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -8,7 +8,9 @@ from torch import Tensor, nn
 
 from knotwork._checks import check_choice
 from knotwork._kernels.dropout import Noise
+from knotwork.basis._blocks import Embedding
 from knotwork.nn._backbones import Backbone
+from knotwork.nn._embedding import FeatureEmbedding
 from knotwork.nn._linear import Uniform, first_places, initialise, look_up
 from knotwork.nn._stack import StackEncoding
 
@@ -28,8 +30,10 @@ class Network(nn.Module):
 
     `categories` are learned vectors (``"embedding"``) or, for a flat input, may be codes taken as numbers
     (``"code"``), minus one: the first code stands for missing and unseen categories. ``"mixed"`` is one-hot for
-    features of up to `MOST_ONE_HOT` codes, see `one_hot_places`, and learned vectors for others. Members whose blocks are smaller
-    than the stack's have inputs that are always 0; their first layer starts with `fan_in`, the number of the others.
+    features of up to `MOST_ONE_HOT` codes, see `one_hot_places`, and learned vectors for others.
+
+    Members whose blocks are smaller than the stack's have inputs that are always 0; their first layer has `fan_in`, the
+    number of the others. An `embedding` maps the block of each feature, and may add the scaled value in front of it.
     """
 
     category_starts: Tensor
@@ -45,6 +49,7 @@ class Network(nn.Module):
         *,
         categories: str = "embedding",
         fan_in: Tensor | None = None,
+        embedding: Embedding | None = None,
     ) -> None:
         super().__init__()
         n_members = len(encoding.breaks)
@@ -52,26 +57,37 @@ class Network(nn.Module):
         self.has_tokens = backbone.takes_tokens
         self.categories = check_choice(categories, "categories", CATEGORIES)
         self.cardinalities = tuple(cardinalities)
-        one_hot = [categories == "mixed" and n <= MOST_ONE_HOT for n in cardinalities]
-        embedded = [place for place, flat in enumerate(one_hot) if not flat and categories != "code"]
-        sizes_embedded = [cardinalities[place] for place in embedded]
-        has_vectors = bool(embedded) and not self.has_tokens
-        self.embeddings = Uniform(n_members, sum(sizes_embedded), D_CATEGORY, bound=1.0) if has_vectors else None
-        self.register_buffer("category_starts", first_places(sizes_embedded), persistent=False)
-        self.register_buffer("embedded_places", torch.tensor(embedded, dtype=torch.int64), persistent=False)
-        self.register_buffer("one_hot_places", one_hot_places(cardinalities, one_hot), persistent=False)
-        n_codes = len(cardinalities) if categories == "code" else 0
-        n_extra = n_codes + self.one_hot_places.shape[1] + D_CATEGORY * len(embedded)
-        layout = encoding.layout
-        sizes = layout.sizes if self.has_tokens else [layout.size] * len(layout.sizes)
+        n_extra = self._add_categories(cardinalities, categories, n_members)
+        layout, n_features = encoding.layout, len(encoding.layout.sizes)
+        sizes: Sequence[int] = layout.sizes if self.has_tokens else [layout.size] * n_features
+        self.embedding, self.feature_embedding = embedding, None
+        if embedding is not None:
+            sizes = [embedding.columns(size) for size in sizes]
+            settings = {"width": embedding.width, "relu": embedding.relu, "n_members": n_members}
+            if embedding.width:
+                self.feature_embedding = FeatureEmbedding(n_features, layout.size, **settings)
         built: Any = backbone.build(sizes, n_extra, cardinalities, d_out, n_members=n_members)
         if not self.has_tokens and fan_in is not None:
             built.first.fan_in.copy_(fan_in + n_extra)
         self.backbone = built
 
+    def _add_categories(self, cardinalities: Sequence[int], categories: str, n_members: int) -> int:
+        """Add the tensors that the inputs from categories need, and return the number of these inputs."""
+        one_hot = [categories == "mixed" and n_codes <= MOST_ONE_HOT for n_codes in cardinalities]
+        embedded = [place for place, flat in enumerate(one_hot) if not flat and categories != "code"]
+        n_codes = [cardinalities[place] for place in embedded]
+        has_vectors = bool(embedded) and not self.has_tokens
+        self.embeddings = Uniform(n_members, sum(n_codes), D_CATEGORY, bound=1.0) if has_vectors else None
+        self.register_buffer("category_starts", first_places(n_codes), persistent=False)
+        self.register_buffer("embedded_places", torch.tensor(embedded, dtype=torch.int64), persistent=False)
+        self.register_buffer("one_hot_places", one_hot_places(cardinalities, one_hot), persistent=False)
+        n_one_hot = self.one_hot_places.shape[1]
+        return len(cardinalities) if categories == "code" else n_one_hot + D_CATEGORY * len(embedded)
+
     def start(self, seeds: Tensor) -> None:
         """Initialise all parameters but the knots, those of each member by its seed."""
         initialise(self, seeds)
+        self.encoding.start(seeds)
 
     def forward(
         self, numbers: Tensor, codes: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None
@@ -97,13 +113,26 @@ class Network(nn.Module):
             Spacing penalty of each member, 0 where knots are fixed.
         """
         head = self.backbone.head if self.has_tokens else self.backbone.first
-        blocks, penalty = self.encoding(numbers, head.weight.dtype)
+        blocks, penalty = self._blocks(numbers, head.weight.dtype)
         if self.has_tokens:
             outputs = self.backbone.forward_stack(blocks, codes if self.cardinalities else None, noise=noise)
         else:
             hidden = self.backbone.enter(self._with_categories(blocks.flatten(-2), codes))
             outputs = self.backbone.rest(hidden, counts=counts, noise=noise)
         return outputs if outputs.dtype == torch.float64 else outputs.float(), penalty
+
+    def _blocks(self, numbers: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return the inputs from numerical features, (n_members, batch, n_numerical, columns), and penalties."""
+        if self.embedding is None:
+            blocks, penalty = self.encoding(numbers, dtype)
+            return blocks, penalty
+        values = self.encoding.scaled(numbers)
+        blocks, penalty = self.encoding.encode_scaled(values, dtype)
+        if self.feature_embedding is not None:
+            blocks = self.feature_embedding.forward_stack(blocks)
+        if self.embedding.raw:
+            blocks = torch.cat([self.encoding.raw(values)[..., None].to(blocks.dtype), blocks], dim=-1)
+        return blocks, penalty
 
     def _with_categories(self, flat: Tensor, codes: Tensor) -> Tensor:
         if not self.cardinalities:
@@ -140,10 +169,10 @@ def one_hot_places(cardinalities: Sequence[int], one_hot: Sequence[bool]) -> Ten
 
 
 def weight_decays(network: Network, backbone: Backbone, weight_decay: float) -> list[float]:
-    """Return the weight decay of each of `network.parameters()`: 0 for knots and the backbone's `undecayed`."""
+    """Return the weight decay of each of `network.parameters()`: 0 for the encoding and the backbone's `undecayed`."""
 
     def decay(name: str) -> float:
-        undecayed = name == "encoding.logits" or any(part in name for part in backbone.undecayed)
+        undecayed = name.startswith("encoding.") or any(part in name for part in backbone.undecayed)
         return 0.0 if undecayed else weight_decay
 
     return [decay(name) for name, _ in network.named_parameters()]
@@ -153,8 +182,8 @@ def matrices(network: Network) -> list[nn.Parameter]:
     """Return the parameters of matrix products, which may be kept in lower precision."""
     return [
         parameter
-        for name, parameter in network.backbone.named_parameters()
-        if name.endswith("weight") and parameter.dim() >= 3
+        for name, parameter in network.named_parameters()
+        if name.startswith(("backbone.", "feature_embedding.")) and name.endswith("weight") and parameter.dim() >= 3
     ]
 
 

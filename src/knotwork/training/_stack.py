@@ -34,9 +34,6 @@ THRESHOLD = 1e-4
 SMALLEST_CHANGE = 1e-8
 """Smaller reductions of the learning rate are skipped, as torch's `eps` does."""
 
-STEPWISE = ("cosine", "cycles")
-"""Schedules whose learning rate changes with every step; others change it between epochs."""
-
 PER_MEMBER = (
     "ids", "seeds", "train_rows", "n_train", "valid_rows", "n_valid", "shift", "scale", "weight_unit", "steps_done",
     "loss_sum",
@@ -55,8 +52,12 @@ def build_network(
     """Return the network of members in the order of their kinds, on the CPU, not yet initialised."""
     blocks, learnable = [member.blocks for member in members], [member.learnable for member in members]
     encoding = StackEncoding.from_blocks(blocks, learnable, units=units)
-    fan_in = torch.tensor([float(sum(member.sizes)) for member in members])
-    return Network(encoding, table.cardinalities, backbone, table.d_out, categories=categories, fan_in=fan_in)
+    fan_in = torch.tensor([float(member.n_columns) for member in members])
+    settings = {"categories": categories, "fan_in": fan_in, "embedding": members[0].embedding}
+    network = Network(encoding, table.cardinalities, backbone, table.d_out, **settings)
+    if network.feature_embedding is not None:
+        network.feature_embedding.set_fan_in([member.sizes for member in members])
+    return network
 
 
 def count_parameters(table: TrainingTable, member: Member, backbone: Backbone, *, categories: str = "embedding") -> int:
@@ -138,14 +139,15 @@ class Schedule:
         self.rate.copy_(torch.where(late & (self.rate - reduced > SMALLEST_CHANGE), reduced, self.rate))
         self.plateau_bad.copy_(torch.where(late, 0, bad))
 
-    def rates(self, config: TrainingConfig, groups: Sequence[RateGroup], done: Tensor) -> Tensor:
+    def rates(self, config: TrainingConfig, groups: Sequence[RateGroup], epochs: Tensor) -> Tensor:
         """Return learning rates in the current epoch, of shape (n, n_groups, n_members).
 
-        `done`, of shape (n, n_members), are shares of the epoch; schedules that are not in `STEPWISE` ignore it.
+        `epochs`, of shape (n, n_members), are places on the schedule in epochs, with a fraction; schedules that are
+        not stepwise ignore them.
         """
-        rate = self.rate.expand_as(done)
-        if config.schedule in STEPWISE:
-            rate = rate * _rate_factors(config, self.epoch + done.double()).to(rate.dtype)
+        rate = self.rate.expand_as(epochs)
+        if config.is_stepwise:
+            rate = rate * _rate_factors(config, epochs).to(rate.dtype)
         warm = self.epoch >= config.knot_warmup
         rows = [torch.where(warm, rate * factor, 0.0) if knots else rate * factor for factor, knots in groups]
         return torch.stack(rows, dim=1)
@@ -260,6 +262,7 @@ class TrainingStack:
         self.optimiser = AdamW(parameters, decays=decays, groups=places, betas=(0.9, config.beta2))
         averaged = self.optimiser.masters if config.weight_average else []
         self.averages = [master.detach().clone() for master in averaged]
+        self.pace = torch.tensor([0.0, 1.0], dtype=torch.float64, device=device)
         self.best = [tensor.detach().clone() for tensor in self._state()]
         self._make_buffers()
 
@@ -274,7 +277,7 @@ class TrainingStack:
         self.order = torch.zeros_like(self.train_rows)
         self.number = torch.zeros(1, dtype=torch.int64, device=self.device)
         self.done = self._shares_done()
-        self.rates = self.schedule.rates(self.config, self.groups, self.done)
+        self.rates = self.schedule.rates(self.config, self.groups, self.done.double())
         ones = torch.ones(len(self.ids), device=self.device)
         self.loss_weights = [ones, self.config.spacing_weight * ones]
         self.report = torch.zeros(4, len(self.ids), dtype=torch.float64, device=self.device)
@@ -283,9 +286,14 @@ class TrainingStack:
         self.step = Replayed(self._step, self.device, pool)
         self.finish = Replayed(self._finish, self.device, pool)
 
+    def set_pace(self, epochs: float, speed: float) -> None:
+        """Set the place of the next epoch on the schedule, and how many epochs of the schedule it stands for."""
+        self.pace[0].fill_(epochs)
+        self.pace[1].fill_(speed)
+
     def _shares_done(self) -> Tensor:
         """Return the shares of the epoch at which rates are set, of shape (n, n_members): the middle of each step."""
-        if self.config.schedule not in STEPWISE:
+        if not self.config.is_stepwise:
             return torch.zeros(1, len(self.ids), device=self.device)
         steps = torch.arange(self.n_steps, device=self.device)[:, None] + 0.5
         return (steps / (self.n_train / self.batch_size).ceil()).clamp(max=1.0)
@@ -324,7 +332,8 @@ class TrainingStack:
         """Start an epoch: draw the order of the rows, set the learning rates."""
         order = row_order(self.seeds, self.schedule.epoch, self.n_train, self.train_rows.shape[1])
         self.order.copy_(torch.gather(self.train_rows, 1, order))
-        self.rates.copy_(self.schedule.rates(self.config, self.groups, self.done))
+        epochs = self.pace[0] + self.pace[1] * self.done.double()
+        self.rates.copy_(self.schedule.rates(self.config, self.groups, epochs))
         self.place.zero_()
         self.number.zero_()
         self.loss_sum.zero_()
