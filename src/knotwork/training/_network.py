@@ -11,7 +11,7 @@ from knotwork._kernels.dropout import Noise
 from knotwork.basis._blocks import Embedding
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._embedding import FeatureEmbedding
-from knotwork.nn._linear import Uniform, first_places, initialise, look_up
+from knotwork.nn._linear import Uniform, first_places, initialise, look_up, make_draw
 from knotwork.nn._stack import StackEncoding
 
 __all__ = ["CATEGORIES", "Network", "keep_members", "matrices", "weight_decays"]
@@ -19,6 +19,9 @@ __all__ = ["CATEGORIES", "Network", "keep_members", "matrices", "weight_decays"]
 CATEGORIES = ("embedding", "code", "mixed")
 D_CATEGORY = 8
 """Width of a category's embedding for a backbone with a flat input."""
+
+START_STREAM = 1 << 18
+"""Stream of random numbers before those of parameters that start from rows; other parameters use higher numbers."""
 
 MOST_ONE_HOT = 9
 """Most codes of a categorical feature that enters one-hot in ``"mixed"``."""
@@ -88,6 +91,13 @@ class Network(nn.Module):
         """Initialise all parameters but the knots, those of each member by its seed."""
         initialise(self, seeds)
         self.encoding.start(seeds)
+
+    @torch.no_grad()
+    def start_from(self, numbers: Tensor, codes: Tensor, seeds: Tensor) -> None:
+        """Set the initial parameters of a backbone with `Backbone.starts_from_rows` by rows, given as in `forward`."""
+        blocks, _ = self._blocks(numbers, self.backbone.first.weight.dtype)
+        draw = make_draw(seeds, START_STREAM)
+        self.backbone.start_from(self._with_categories(blocks.flatten(-2), codes), draw)
 
     def forward(
         self, numbers: Tensor, codes: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None
