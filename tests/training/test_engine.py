@@ -14,7 +14,8 @@ from knotwork.encoders import Embedding
 from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig, ResNetConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
-from knotwork.training._stack import build_network
+from knotwork.training._members import DeviceTable
+from knotwork.training._stack import TrainingStack
 from tests.training.cases import MIXED, make_member, make_mixed, make_table
 
 SMALL = {
@@ -185,11 +186,8 @@ class PlainTransformer(nn.Module):
 
 def plain_training(table, member, backbone, config, categories):  # noqa: PLR0912, PLR0915 - one loop, as one writes it
     """Train one network the ordinary way: module, AdamW, ReduceLROnPlateau, best score, early stopping."""
-    from knotwork.training._members import column_units, in_units
-
-    units = column_units(table.numbers)
-    network = build_network(table, [member], backbone, units=units, categories=categories)
-    network.start(torch.tensor([member.seed]))
+    data = DeviceTable.from_table(table, torch.device("cpu"))
+    network = TrainingStack(table, data, [member], backbone, config, categories=categories).network
     encoding, net = PlainEncoding(network), network.backbone
     if backbone.name == "mlp":
         layers = [plain_linear(net.first)]
@@ -198,7 +196,7 @@ def plain_training(table, member, backbone, config, categories):  # noqa: PLR091
         body = nn.Sequential(*layers)
     else:
         body = {"resnet": PlainResNet, "realmlp": PlainRealMLP, "ft": PlainTransformer}[backbone.name](net)
-    numbers, codes = torch.from_numpy(in_units(table.numbers, units)), torch.from_numpy(table.codes)
+    numbers, codes = data.numbers, data.codes
 
     def run(rows):
         blocks, penalty = encoding(numbers[rows])

@@ -21,6 +21,7 @@ from tests.training.cases import make_mixed, make_table
 from tests.training.test_engine import FAST, SMALL
 
 CONFIG = replace(TrainingConfig.paper(), max_epochs=60)
+BASE = RateGroup()
 
 
 def test_plateau_and_stopping_equal_torch():
@@ -62,7 +63,7 @@ def plain(scores):
     return rates, best_epoch, len(rates)
 
 
-def rates_of(config, n_steps, groups=(RateGroup(),)):
+def rates_of(config, n_steps, groups=(BASE,)):
     """The learning rates of all steps of training, of shape (n, n_groups), of a member that starts with a rate of 1."""
     schedule, rates = Schedule.from_rates(torch.tensor([1.0])), []
     done = (torch.arange(n_steps)[:, None] + 0.5) / n_steps

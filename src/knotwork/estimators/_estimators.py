@@ -252,7 +252,7 @@ class TabularEstimator(BaseEstimator, ABC):
         about: dict[str, Any] = {"names": names, "task": self._task, "backbone": backbone.advice}
         tried = propose(self.encoding, self.size, **about)
         choices = [(each,) * len(names) for each in tried] or [choose_encodings(self.encoding, self.size, **about)]
-        config = TrainingConfig() if self.training is None else self.training
+        config = TrainingConfig(**backbone.training(self._task)) if self.training is None else self.training
         return Plan(
             [Recipe(choice, backbone, config) for choice in choices],
             str(self.encoding) if tried else "all",

@@ -448,10 +448,10 @@ def _run(graph: Graph, blocks: str | None, codes: str | None, *, network: Networ
     if isinstance(backbone, FTTransformer):
         return _ft_transformer(graph, blocks, codes, backbone=backbone, member=member)
     inputs = _flat_inputs(graph, blocks, codes, network=network, member=member)
-    if isinstance(backbone, TabM):
-        return _tabm(graph, inputs, backbone, member)
     if isinstance(backbone, RealMLP):
         return _realmlp(graph, inputs, backbone, member)
+    if isinstance(backbone, TabM):
+        return _tabm(graph, inputs, backbone, member)
     hidden = _linear(graph, inputs, backbone.first, member)
     if isinstance(backbone, MLP):
         for layer in backbone.layers:

@@ -72,6 +72,7 @@ LONGEST_JSON = 90_000_000
 
 SCALARS = (bool, int, float, str)
 
+
 def save(estimator: TabularEstimator, path: str | Path) -> None:
     """Write a fitted estimator to one file; an existing file is replaced only when the new one is complete.
 

@@ -42,6 +42,9 @@ class Backbone(ABC):
         Parameters with one of these strings in their name have no weight decay.
     rate_factors : tuple of pair of str and float
         Parameters with the string in their name have this multiple of the learning rate; the first that matches counts.
+    starts_from_rows : bool
+        Whether the network has a method ``start_from(rows, draw)`` that sets its initial parameters by encoded training
+        rows of shape (n_members, batch, d_in).
     advice : {"mlp", "resnet", "ft"}
         Backbone of the paper whose recommended encodings are used.
     """
@@ -51,6 +54,7 @@ class Backbone(ABC):
     precision: ClassVar[str] = "bf16"
     undecayed: ClassVar[tuple[str, ...]] = ()
     rate_factors: ClassVar[tuple[tuple[str, float], ...]] = ()
+    starts_from_rows: ClassVar[bool] = False
     advice: ClassVar[str] = "mlp"
 
     @abstractmethod
@@ -257,6 +261,7 @@ class RealMLPConfig(Backbone):
     name: ClassVar[str] = "realmlp"
     precision: ClassVar[str] = "tf32"
     undecayed: ClassVar[tuple[str, ...]] = ("bias",)
+    starts_from_rows: ClassVar[bool] = True
     rate_factors: ClassVar[tuple[tuple[str, float], ...]] = (
         ("backbone.factors", 6.0), ("bias", 0.1), ("encoding.", 0.1), ("embedding.", 0.1),
     )  # fmt: skip

@@ -15,6 +15,12 @@ from knotwork.nn._linear import Draw, Initial, check_dropout, flat_rows, initial
 
 __all__ = ["ACTIVATIONS", "RealMLP"]
 
+N_MEAN = 5
+"""Rows whose mean becomes a bias."""
+
+SMALLEST_SPREAD = 1e-3
+"""Products that vary less over the rows keep their scale."""
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "selu": functional.selu,
     "mish": functional.mish,
@@ -49,6 +55,24 @@ class NormalLinear(Initial):
         columns = normal(draw, n_features * size * d_out).view(n_members, size, n_features, d_out)
         self.weight.copy_(torch.cat([columns.transpose(1, 2).flatten(1, 2), rest], dim=1))
 
+    def start_from(self, rows: Tensor, draw: Draw) -> Tensor:
+        """Scale the weights to outputs of variance 1 for rows of shape (n_members, batch, d_in); return the outputs.
+
+        The bias is minus a mean of `N_MEAN` random rows' products, with random weights: an output is 0 among the rows.
+        """
+        products = self.product(rows) * self.fan_in.clamp(min=1.0).rsqrt()[:, None, None]
+        spread = products.std(dim=1, keepdim=True, correction=0)
+        spread = torch.where(spread > SMALLEST_SPREAD, spread, 1.0)
+        self.weight.div_(spread)
+        products = products / spread
+        n_members, batch, d_out = products.shape
+        shape = n_members, N_MEAN, d_out
+        places = (0.5 * (1.0 + draw(N_MEAN * d_out)) * batch).long().clamp(max=batch - 1).view(shape)
+        shares = -torch.log(0.5 * (1.0 + draw(N_MEAN * d_out))).view(shape)
+        chosen = products.gather(1, places) * shares / shares.sum(dim=1, keepdim=True)
+        self.bias.copy_(-chosen.sum(dim=1))
+        return products + self.bias[:, None]
+
     def product(self, x: Tensor) -> Tensor:
         """Return the product with the weight, not divided yet, of inputs of shape (n_members, batch, d_in)."""
         return torch.bmm(x.to(self.weight.dtype), self.weight)
@@ -79,7 +103,8 @@ class RealMLP(nn.Module):
     Notes
     -----
     A layer is ``W x / sqrt(fan-in) + b`` with W and b of variance 1 at first: one learning rate then suits layers of
-    all widths.
+    all widths. The engine then scales W to outputs of variance 1 over some training rows, and sets b to minus a random
+    mean of five of them, as RealMLP does.
 
     Examples
     --------
@@ -110,6 +135,14 @@ class RealMLP(nn.Module):
         self.first = NormalLinear(members, ends[0], ends[1], blocks=blocks)
         self.layers = nn.ModuleList(NormalLinear(members, *pair) for pair in pairwise(ends[1:]))
         initialise(self, member_seeds(members))
+
+    @torch.no_grad()
+    def start_from(self, rows: Tensor, draw: Draw) -> None:
+        """Set the initial parameters by rows of shape (n_members, batch, d_in), layer after layer."""
+        hidden = self.first.start_from(rows, draw)
+        layers: Iterable[Any] = self.layers
+        for layer in layers:
+            hidden = layer.start_from(ACTIVATIONS[self.activation](hidden), draw)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map inputs of shape (..., d_in) to outputs of shape (..., d_out), with a leading member axis if any."""

@@ -119,7 +119,7 @@ def _parts(
 ) -> dict[str, object]:
     """Return the content of a key. Later settings are omitted at their defaults, so that earlier keys stay valid."""
     encoding, variant = kind
-    training = asdict(plan.config_of(variant))
+    training = plan.config_of(variant).identity()
     method = encoding.kind
     if not method.learnable:
         training = {name: value for name, value in training.items() if name not in KNOT_SETTINGS}

@@ -345,7 +345,7 @@ class Plan:
         content = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "description"}
         content["backbones"] = [{"label": choice.label, **choice.settings} for choice in self.backbones]
         content["tables"] = [{**asdict(table), "path": table.name} for table in self.tables]
-        content["training"] = asdict(self.config)
+        content["training"] = self.config.identity()
         content["variants"] = [asdict(variant) for variant in self.variants]
         for name, default in LATER.items():  # plans that do not use these fields keep the hash of earlier versions
             if content[name] == default:

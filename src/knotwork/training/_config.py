@@ -1,6 +1,6 @@
 """The configuration of training: every constant, in one frozen value."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from numbers import Real
 from typing import Any, Self
 
@@ -20,6 +20,9 @@ DEFAULT_METRICS = {
     "reported": {"regression": "rmse", "classification": "auc"},
 }
 """Metrics by task: the best for early stopping, and those that the paper reports."""
+
+LATER = ("beta2", "weight_average", "label_smoothing")
+"""Settings that the first version did not have."""
 
 PRECISIONS = ("auto", "float32", "tf32", "bf16")
 
@@ -145,6 +148,11 @@ class TrainingConfig:
     def is_stepwise(self) -> bool:
         """Whether the learning rate changes with every step, by a schedule over all epochs."""
         return self.schedule in STEPWISE
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings that identify results; later ones only if changed, so that earlier keys stay valid."""
+        defaults = {field.name: field.default for field in fields(self) if field.name in LATER}
+        return {name: value for name, value in asdict(self).items() if name not in LATER or value != defaults[name]}
 
     def batch_size_for(self, n_rows: int) -> int:
         """Return `batch_size` or, if it is None, the power of two nearest to `n_rows` / 80, between 64 and 512."""

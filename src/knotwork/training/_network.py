@@ -11,7 +11,7 @@ from knotwork._kernels.dropout import Noise
 from knotwork.basis._blocks import Embedding
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._embedding import FeatureEmbedding
-from knotwork.nn._linear import Uniform, first_places, initialise, look_up
+from knotwork.nn._linear import Uniform, first_places, initialise, look_up, make_draw
 from knotwork.nn._stack import StackEncoding
 
 __all__ = ["CATEGORIES", "Network", "keep_members", "matrices", "weight_decays"]
@@ -19,6 +19,9 @@ __all__ = ["CATEGORIES", "Network", "keep_members", "matrices", "weight_decays"]
 CATEGORIES = ("embedding", "code", "mixed")
 D_CATEGORY = 8
 """Width of a category's embedding for a backbone with a flat input."""
+
+START_STREAM = 1 << 18
+"""Stream of random numbers before those of parameters that start from rows; other parameters use higher numbers."""
 
 MOST_ONE_HOT = 9
 """Most codes of a categorical feature that enters one-hot in ``"mixed"``."""
@@ -30,9 +33,10 @@ class Network(nn.Module):
 
     `categories` are learned vectors (``"embedding"``) or, for a flat input, may be codes taken as numbers
     (``"code"``), minus one: the first code stands for missing and unseen categories. ``"mixed"`` is one-hot for
-    features of up to `MOST_ONE_HOT` codes, see `one_hot_places`, and learned vectors for others. Members whose blocks are smaller
-    than the stack's have inputs that are always 0; their first layer starts with `fan_in`, the number of the others.
-    An `embedding` maps the block of each feature, and may add the scaled value in front of it.
+    features of up to `MOST_ONE_HOT` codes, see `one_hot_places`, and learned vectors for others.
+
+    Members whose blocks are smaller than the stack's have inputs that are always 0; their first layer has `fan_in`, the
+    number of the others. An `embedding` maps the block of each feature, and may add the scaled value in front of it.
     """
 
     category_starts: Tensor
@@ -56,16 +60,7 @@ class Network(nn.Module):
         self.has_tokens = backbone.takes_tokens
         self.categories = check_choice(categories, "categories", CATEGORIES)
         self.cardinalities = tuple(cardinalities)
-        one_hot = [categories == "mixed" and n <= MOST_ONE_HOT for n in cardinalities]
-        embedded = [place for place, flat in enumerate(one_hot) if not flat and categories != "code"]
-        sizes_embedded = [cardinalities[place] for place in embedded]
-        has_vectors = bool(embedded) and not self.has_tokens
-        self.embeddings = Uniform(n_members, sum(sizes_embedded), D_CATEGORY, bound=1.0) if has_vectors else None
-        self.register_buffer("category_starts", first_places(sizes_embedded), persistent=False)
-        self.register_buffer("embedded_places", torch.tensor(embedded, dtype=torch.int64), persistent=False)
-        self.register_buffer("one_hot_places", one_hot_places(cardinalities, one_hot), persistent=False)
-        n_codes = len(cardinalities) if categories == "code" else 0
-        n_extra = n_codes + self.one_hot_places.shape[1] + D_CATEGORY * len(embedded)
+        n_extra = self._add_categories(cardinalities, categories, n_members)
         layout, n_features = encoding.layout, len(encoding.layout.sizes)
         sizes: Sequence[int] = layout.sizes if self.has_tokens else [layout.size] * n_features
         self.embedding = embedding
@@ -81,10 +76,30 @@ class Network(nn.Module):
             built.first.fan_in.copy_(fan_in + n_extra)
         self.backbone = built
 
+    def _add_categories(self, cardinalities: Sequence[int], categories: str, n_members: int) -> int:
+        """Add the tensors that the inputs from categories need, and return the number of these inputs."""
+        one_hot = [categories == "mixed" and n_codes <= MOST_ONE_HOT for n_codes in cardinalities]
+        embedded = [place for place, flat in enumerate(one_hot) if not flat and categories != "code"]
+        n_codes = [cardinalities[place] for place in embedded]
+        has_vectors = bool(embedded) and not self.has_tokens
+        self.embeddings = Uniform(n_members, sum(n_codes), D_CATEGORY, bound=1.0) if has_vectors else None
+        self.register_buffer("category_starts", first_places(n_codes), persistent=False)
+        self.register_buffer("embedded_places", torch.tensor(embedded, dtype=torch.int64), persistent=False)
+        self.register_buffer("one_hot_places", one_hot_places(cardinalities, one_hot), persistent=False)
+        n_one_hot = self.one_hot_places.shape[1]
+        return len(cardinalities) if categories == "code" else n_one_hot + D_CATEGORY * len(embedded)
+
     def start(self, seeds: Tensor) -> None:
         """Initialise all parameters but the knots, those of each member by its seed."""
         initialise(self, seeds)
         self.encoding.start(seeds)
+
+    @torch.no_grad()
+    def start_from(self, numbers: Tensor, codes: Tensor, seeds: Tensor) -> None:
+        """Set the initial parameters of a backbone with `Backbone.starts_from_rows` by rows, given as in `forward`."""
+        blocks, _ = self._blocks(numbers, self.backbone.first.weight.dtype)
+        draw = make_draw(seeds, START_STREAM)
+        self.backbone.start_from(self._with_categories(blocks.flatten(-2), codes), draw)
 
     def forward(
         self, numbers: Tensor, codes: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None

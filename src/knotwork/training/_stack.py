@@ -34,6 +34,9 @@ THRESHOLD = 1e-4
 SMALLEST_CHANGE = 1e-8
 """Smaller reductions of the learning rate are skipped, as torch's `eps` does."""
 
+N_START_ROWS = 256
+"""Training rows that the initial parameters of some backbones depend on."""
+
 PER_MEMBER = (
     "ids", "seeds", "train_rows", "n_train", "valid_rows", "n_valid", "shift", "scale", "weight_unit", "steps_done",
     "loss_sum",
@@ -248,6 +251,8 @@ class TrainingStack:
         self.batch_size = config.batch_size_for(len(table.target))
         self.train_rows, self.n_train = padded([member.train for member in members], device)
         self.valid_rows, self.n_valid = padded([member.valid for member in members], device)
+        if backbone.starts_from_rows:
+            self._start_from_rows()
         self.shift, self.scale = self._target_scale()
         self.weight_unit = self._weight_unit()
         self.steps_done = torch.zeros_like(self.seeds)
@@ -302,6 +307,14 @@ class TrainingStack:
     def _state(self) -> list[Tensor]:
         """Return what is kept of members: parameters or averages of them, and statistics of batch normalisation."""
         return [*(self.averages or self.optimiser.masters), *running_statistics(self.network)]
+
+    def _start_from_rows(self) -> None:
+        """Set the initial parameters by random training rows of each member, the same number for all."""
+        before = torch.full_like(self.seeds, -1)  # an order that no epoch has
+        order = row_order(self.seeds, before, self.n_train, self.train_rows.shape[1])
+        places = torch.arange(N_START_ROWS, device=self.device) % self.n_train[:, None]
+        rows = torch.gather(self.train_rows, 1, torch.gather(order, 1, places))
+        self.network.start_from(self.data.numbers[rows], self.data.codes[rows], self.seeds)
 
     def _target_scale(self) -> tuple[Tensor, Tensor]:
         """Return mean and standard deviation of the target over each member's training rows; 0 and 1 for classes."""
