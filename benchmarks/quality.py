@@ -5,7 +5,8 @@
     python benchmarks/quality.py --alone                              seconds too: nothing else runs on the machine
     python benchmarks/quality.py --processes 8                        scores of several fits at once
     python benchmarks/quality.py --import-peers quality_peers.csv     results of other machines
-    python benchmarks/quality.py --page                               the page of the existing results
+    python benchmarks/quality.py --page                               print the page of the existing results
+    python benchmarks/quality.py --write                              write it into README, guide and benchmarks
 
 All models are fitted on the five folds of the study, on its 25 tables (KNOTWORK_DATA). Models of other libraries have
 their defaults, are trained on the training rows, and stop early on the validation rows, a tenth of the others. Our
@@ -26,6 +27,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
@@ -33,12 +35,12 @@ from typing import Any
 
 import pandas as pd
 import torch
-from quality_data import FOLDS, TABLES, Fold, append, load_fold, read_lines, score
+from quality_data import EFFORTS, FOLDS, TABLES, Fold, append, load_fold, read_lines, score
 from quality_peers import PEERS, Predict
+from quality_table import page, read, write_sections
 
 import knotwork as kw
 
-EFFORTS = ("fast", "balanced", "best")
 MODELS = (*PEERS, *EFFORTS)
 RESULTS = Path(__file__).parent / "quality"
 
@@ -92,10 +94,8 @@ def machine(job: Job) -> str:
 def measure(job: Job, fold: Fold) -> dict[str, Any]:
     """Fit and predict, and return the line of the result."""
     began = time.perf_counter()
-    if job.model in EFFORTS:
-        predict = fit_ours(job.model, fold, job.device)
-    else:
-        predict = PEERS[job.model].fit(fold, job.device)
+    fit = partial(fit_ours, job.model) if job.model in EFFORTS else PEERS[job.model].fit
+    predict = fit(fold, job.device)
     fitted = time.perf_counter()
     frame, target = fold.rows("test")
     predicted = predict(frame)
@@ -173,9 +173,9 @@ def plan(options: argparse.Namespace) -> list[Job]:
 
 
 def import_peers(out: Path, path: Path) -> None:
-    """Add results of other machines that are not yet in the folder, as lines with ``source: "peers"``."""
+    """Add results of other machines, if there is none in the folder, as lines with ``source: "peers"``."""
     keys = ("table", "model", "fold")
-    known = {tuple(line[key] for key in keys) for line in read_lines(out) if "source" in line}
+    known = {tuple(line[key] for key in keys) for line in read_lines(out)}
     for row in pd.read_csv(path).to_dict("records"):
         if tuple(row[key] for key in keys) not in known:
             device = "NVIDIA H200" if PEERS[row["model"]].on_gpu else "2 CPU cores"
@@ -193,15 +193,16 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="nothing else runs on this machine: seconds count")
     parser.add_argument("--import-peers", type=Path, metavar="CSV", help="add results of other machines, fit nothing")
     parser.add_argument("--page", action="store_true", help="print the page of existing results, fit nothing")
+    parser.add_argument("--write", action="store_true", help="write the pages of existing results, fit nothing")
     options = parser.parse_args()
     if options.alone and options.processes > 1:
         parser.error("--alone needs --processes 1: fits at once disturb each other's seconds.")
     if options.import_peers:
         import_peers(options.out, options.import_peers)
     elif options.page:
-        from quality_table import page  # noqa: PLC0415
-
-        print(page(options.out))
+        print(page(read(options.out)))
+    elif options.write:
+        write_sections(options.out)
     else:
         sys.exit(min(run(options.out, plan(options), options.processes), 1))
 

@@ -15,9 +15,11 @@ from sklearn.metrics import roc_auc_score
 from knotwork.datasets import DATASETS, Dataset, load_dataset
 from knotwork.study import Split, make_splits
 
-__all__ = ["FOLDS", "TABLES", "Fold", "append", "folds_of", "load_fold", "read_lines", "score"]
+__all__ = ["EFFORTS", "FOLDS", "TABLES", "Fold", "append", "folds_of", "load_fold", "read_lines", "score"]
 
 FOLDS = 5
+EFFORTS = ("fast", "balanced", "best")
+"""Our models: the estimators with each effort."""
 TABLES = tuple(sorted(DATASETS, key=lambda table: (DATASETS[table].task != "regression", table)))
 """The tables of the study, regression first."""
 

@@ -53,7 +53,7 @@ class Peer:
 
 
 def threads() -> int:
-    """Return the number of threads for libraries that do not read OMP_NUM_THREADS."""
+    """Return the number of threads for libraries that ignore OMP_NUM_THREADS."""
     return int(os.environ.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0))))
 
 
@@ -72,10 +72,10 @@ def fit_lightgbm(fold: Fold, device: str) -> Predict:
         return frame.set_axis([f"x{place}" for place in range(frame.shape[1])], axis=1)  # it refuses some names
 
     kind = lightgbm.LGBMRegressor if fold.is_regression else lightgbm.LGBMClassifier
-    model = kind(n_estimators=TREES, random_state=fold.split.seed, verbose=-1)
+    model = kind(n_estimators=TREES, random_state=fold.split.seed, n_jobs=threads(), verbose=-1)
     (frame, target), (held, truth) = fold.rows("train"), fold.rows("valid")
     stop = lightgbm.early_stopping(STOP, verbose=False)
-    model.fit(plain(frame), target, eval_set=[(plain(held), truth)], callbacks=[stop])
+    model.fit(plain(frame), target, eval_X=plain(held), eval_y=truth, callbacks=[stop])
     predict = prediction(model, fold)
     return lambda rows: predict(plain(rows))
 
@@ -186,8 +186,10 @@ def fit_rtdl(fold: Fold, device: str) -> Predict:
     shift, scale = (target.mean(), target.std()) if fold.is_regression else (0.0, 1.0)
 
     def goal(truth: npt.NDArray[Any]) -> torch.Tensor:
-        return torch.tensor((truth - shift) / scale, device=device).float() if fold.is_regression else torch.tensor(
-            truth, device=device
+        return (
+            torch.tensor((truth - shift) / scale, device=device).float()
+            if fold.is_regression
+            else torch.tensor(truth, device=device)
         )
 
     values, codes = inputs(frame)
