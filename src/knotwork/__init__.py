@@ -12,6 +12,7 @@ from knotwork._checks import PARTS, check_part
 from knotwork.encoders import (
     METHODS,
     PerFeatureEncoder,
+    PeriodicEncoder,
     PiecewiseLinearEncoder,
     ScalarEncoder,
     SplineEncoder,
@@ -29,6 +30,7 @@ __version__ = "0.2.0"
 __all__ = [
     "METHODS",
     "PerFeatureEncoder",
+    "PeriodicEncoder",
     "PiecewiseLinearEncoder",
     "Recommendation",
     "ScalarEncoder",

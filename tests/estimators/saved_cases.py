@@ -9,11 +9,12 @@ from safetensors.torch import save_file
 
 from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
 from knotwork.estimators._persistence import _checksum
-from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, ResNetConfig
+from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig, ResNetConfig
 
 BACKBONES = {
     "mlp": MLPConfig(widths=(8, 4)),
     "resnet": ResNetConfig(width=8, n_blocks=2, hidden=6),
+    "realmlp": RealMLPConfig(widths=(8, 4)),
     "ft": FTTransformerConfig(d_token=8, n_heads=2, n_blocks=2),
     "coordinate": FTTransformerConfig(tokens="coordinate", d_token=8, n_heads=2, n_blocks=1),
 }

@@ -93,7 +93,7 @@ def test_predictions_are_those_of_the_estimator(tmp_path, backbone, encoding):
     assert_equal(exported(model, tmp_path / "model.onnx"), model, X)
 
 
-@pytest.mark.parametrize("categories", ["embedding", "code"])
+@pytest.mark.parametrize("categories", ["embedding", "code", "mixed"])
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_columns_of_different_encodings(tmp_path, backbone, categories):
     model = fitted(MAPPING, backbone, categories=categories, n_members=3)

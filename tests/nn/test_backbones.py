@@ -11,6 +11,7 @@ from knotwork.nn._linear import initialise
 SMALL = {
     "mlp": {"widths": (12, 8)},
     "resnet": {"width": 12, "n_blocks": 2, "hidden": 16},
+    "realmlp": {"widths": (12, 8)},
     "ft": {"d_token": 16, "n_blocks": 2, "n_heads": 4},
     "ft by coordinate": {"d_token": 16, "n_blocks": 2, "n_heads": 4, "tokens": "coordinate"},
 }
@@ -20,7 +21,8 @@ def make(name, n_members=None, **settings):
     settings = SMALL[name] | settings
     if name.startswith("ft"):
         return knn.FTTransformer([4, 4, 2], 2, cardinalities=[3], **settings, n_members=n_members)
-    return (knn.MLP if name == "mlp" else knn.ResNet)(12, 2, **settings, n_members=n_members)
+    kind = {"mlp": knn.MLP, "resnet": knn.ResNet, "realmlp": knn.RealMLP}[name]
+    return kind(12, 2, **settings, n_members=n_members)
 
 
 def inputs(name, *lead):
@@ -129,11 +131,11 @@ def test_configurations_check_themselves(name):
     with pytest.raises(ArgumentTypeError, match=field):
         make_backbone(name, {field: "much"})
     with pytest.raises(ArgumentError, match="n_heads" if name == "ft" else "width|must be an integer"):
-        make_backbone(name, {"n_heads": 5} if name == "ft" else {"widths": (0,)} if name == "mlp" else {"width": 0})
+        make_backbone(name, {"n_heads": 5} if name == "ft" else {"width": 0} if name == "resnet" else {"widths": (0,)})
 
 
 def test_unknown_backbones_are_refused():
-    with pytest.raises(ArgumentError, match="'mlp', 'resnet', 'ft'"):
+    with pytest.raises(ArgumentError, match="'mlp', 'resnet', 'tabm', 'realmlp', 'ft'"):
         make_backbone("cnn")
     with pytest.raises(ArgumentTypeError, match="configuration"):
         make_backbone(torch.nn.Linear(2, 2))

@@ -1,5 +1,6 @@
 """The engine against plain torch, and what must not depend on neighbours."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from torch import nn
 
 from knotwork._kernels.dropout import row_order
 from knotwork._kernels.encoding import breaks_from_widths, rows_formula, spacing_penalty, widths_from_logits
-from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, ResNetConfig
+from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig, ResNetConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
 from knotwork.training._stack import build_network
@@ -18,6 +19,7 @@ from tests.training.cases import MIXED, make_member, make_mixed, make_table
 SMALL = {
     "mlp": MLPConfig(widths=(16, 8), dropout=0.0),
     "resnet": ResNetConfig(width=16, n_blocks=2, hidden=24, dropout=0.0),
+    "realmlp": RealMLPConfig(widths=(16, 8), dropout=0.0),
     "ft": FTTransformerConfig(d_token=16, n_blocks=2, n_heads=4, attention_dropout=0.0, ffn_dropout=0.0),
 }
 FAST = TrainingConfig(max_epochs=6, batch_size=64, learning_rate=3e-3, knot_warmup=2, patience=4, metric="reported")
@@ -92,6 +94,32 @@ class PlainResNet(nn.Module):
         return self.head(x)
 
 
+class PlainRealMLP(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.factors = nn.Parameter(net.factors[0].detach().clone())
+        self.layers = nn.ModuleList(plain_linear(layer) for layer in (net.first, *net.layers))
+        self.roots = [float(net.first.fan_in[0]) ** 0.5, *(layer.weight.shape[1] ** 0.5 for layer in net.layers)]
+        self.activation = nn.SELU() if len(self.layers[-1].bias) > 1 else nn.Mish()
+
+    def forward(self, x):
+        x = x * self.factors
+        for place, (layer, root) in enumerate(zip(self.layers, self.roots, strict=True)):
+            x = x @ layer.weight.T / root + layer.bias
+            if place + 1 < len(self.layers):
+                x = self.activation(x)
+        return x
+
+    def groups(self, config):
+        """Parameter groups of torch's AdamW: weights, factors of the inputs, and biases."""
+        weights, biases = ([getattr(layer, name) for layer in self.layers] for name in ("weight", "bias"))
+        return [
+            {"params": weights},
+            {"params": [self.factors], "lr": 6.0 * config.learning_rate},
+            {"params": biases, "lr": 0.1 * config.learning_rate, "weight_decay": 0.0},
+        ]
+
+
 class PlainTransformer(nn.Module):
     def __init__(self, net):
         super().__init__()
@@ -143,7 +171,7 @@ def plain_training(table, member, backbone, config, categories):  # noqa: PLR091
             layers += [nn.ReLU(), plain_linear(layer)]
         body = nn.Sequential(*layers)
     else:
-        body = (PlainResNet if backbone.name == "resnet" else PlainTransformer)(net)
+        body = {"resnet": PlainResNet, "realmlp": PlainRealMLP, "ft": PlainTransformer}[backbone.name](net)
     numbers, codes = torch.from_numpy(in_units(table.numbers, units)), torch.from_numpy(table.codes)
 
     def run(rows):
@@ -159,11 +187,14 @@ def plain_training(table, member, backbone, config, categories):  # noqa: PLR091
         for name, parameter in module.named_parameters(recurse=False):
             exempt = backbone.name == "ft" and (name in spared or isinstance(module, nn.LayerNorm) or module is body)
             (free if exempt else decayed).append(parameter)
+    groups = [{"params": decayed}, {"params": free, "weight_decay": 0.0}]
+    if backbone.name == "realmlp":
+        groups = body.groups(config)
     optimiser = torch.optim.AdamW(
-        [{"params": decayed}, {"params": free, "weight_decay": 0.0}],
-        lr=config.learning_rate,
-        weight_decay=config.weight_decay,
+        groups, lr=config.learning_rate, weight_decay=config.weight_decay, betas=(0.9, config.beta2)
     )
+    first_rates = [group["lr"] for group in optimiser.param_groups]
+    averages, n_done = [parameter.detach().clone() for parameter in body.parameters()], 0
     knots = None
     if encoding.logits is not None:
         knots = torch.optim.AdamW([encoding.logits], lr=config.learning_rate * config.knot_rate, weight_decay=0.0)
@@ -177,7 +208,8 @@ def plain_training(table, member, backbone, config, categories):  # noqa: PLR091
         if table.task == "regression"
         else torch.from_numpy(table.target)
     )
-    loss_of = nn.MSELoss() if table.task == "regression" else nn.CrossEntropyLoss()
+    smoothing = config.label_smoothing
+    loss_of = nn.MSELoss() if table.task == "regression" else nn.CrossEntropyLoss(label_smoothing=smoothing)
     train_rows, valid_rows = torch.from_numpy(member.train), torch.from_numpy(member.valid)
     losses, scores, best, best_epoch = [], [], float("inf"), -1
     for epoch in range(config.max_epochs):
@@ -190,6 +222,11 @@ def plain_training(table, member, backbone, config, categories):  # noqa: PLR091
             own = outputs[:, 0] if table.task == "regression" else outputs
             goal = target[rows].float() if table.task == "regression" else target[rows]
             loss = loss_of(own, goal)
+            if config.schedule == "cycles":
+                share = (n_done + 0.5) / (config.max_epochs * len(order.split(config.batch_size)))
+                factor = 0.5 * (1 - math.cos(2 * math.pi * math.log2(1 + 15 * share)))
+                for group, rate in zip(optimiser.param_groups, first_rates, strict=True):
+                    group["lr"] = factor * rate
             for one in (optimiser, knots):
                 if one is not None:
                     one.zero_grad()
@@ -198,10 +235,19 @@ def plain_training(table, member, backbone, config, categories):  # noqa: PLR091
             if knots is not None and epoch >= config.knot_warmup:
                 knots.step()
             total += float(loss.detach()) * len(rows)
+            decay = min(config.weight_average, (1 + n_done) / (10 + n_done))
+            for average, parameter in zip(averages, body.parameters(), strict=True):
+                average.copy_(decay * average + (1 - decay) * parameter.detach())
+            n_done += 1
         losses.append(total / len(train_rows))
         body.eval()
         with torch.no_grad():
+            before = [parameter.clone() for parameter in body.parameters()]
+            for parameter, average in zip(body.parameters(), averages, strict=True):
+                parameter.copy_(average)
             outputs = run(valid_rows)[0]
+            for parameter, old in zip(body.parameters(), before, strict=True):
+                parameter.copy_(old)
         if table.task == "regression":
             score = float((outputs[:, 0] - target[valid_rows]).square().mean().sqrt())
         else:
@@ -210,10 +256,11 @@ def plain_training(table, member, backbone, config, categories):  # noqa: PLR091
             shares = torch.softmax(outputs.double(), dim=-1).numpy()
             score = -roc_auc_score(table.target[member.valid], shares, multi_class="ovr", average="weighted")
         scores.append(score)
-        scheduler.step(score)
+        if config.schedule == "plateau":
+            scheduler.step(score)
         if score < best:
             best, best_epoch = score, epoch
-        if epoch - best_epoch >= config.patience:
+        if config.patience is not None and epoch - best_epoch >= config.patience:
             break
     return losses, scores, best_epoch
 
@@ -241,6 +288,44 @@ def test_a_plain_torch_loop_gives_the_same_for_classes(name):
     np.testing.assert_allclose(history.loss, losses, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(history.score, scores, rtol=1e-5, atol=1e-5)
     assert history.best_epoch == best_epoch
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+@pytest.mark.parametrize("name", SMALL)
+def test_a_plain_torch_loop_with_cycles_and_averages_gives_the_same(name, task):
+    table = make_table(task)
+    member = make_member(table, "BS-Q", seed=5)
+    settings = {"schedule": "cycles", "patience": None, "weight_average": 0.8, "beta2": 0.95, "label_smoothing": 0.1}
+    config = replace(FAST, **settings)
+    trained = train(table, [member], SMALL[name], config, device="cpu", categories="code")
+    losses, scores, best_epoch = plain_training(table, member, SMALL[name], config, "code")
+    (history,) = trained.histories
+    np.testing.assert_allclose(history.loss, losses, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(history.score, scores, rtol=2e-5, atol=2e-5)
+    assert history.best_epoch == best_epoch
+    assert history.epochs == config.max_epochs
+
+
+@pytest.mark.parametrize("schedule", ["plateau", "cycles"])
+@pytest.mark.parametrize("name", SMALL)
+def test_averages_do_not_depend_on_neighbours(name, schedule, monkeypatch):
+    """Members with different numbers of steps, some of which stop early and leave."""
+    from knotwork.training import _engine as engine
+
+    monkeypatch.setattr(engine, "DROP_STEPS", {"cpu": 0.01})
+    table = make_table()
+    members = [make_member(table, method, seed=place, fold=3 * place) for place, method in enumerate(MIXED)]
+    assert len({-(-len(member.train) // FAST.batch_size) for member in members}) > 1
+    config = replace(FAST, max_epochs=16, learning_rate=2e-2, patience=1, weight_average=0.5, schedule=schedule)
+    together = train(table, members, SMALL[name], config, device="cpu")
+    assert len({history.epochs for history in together.histories}) > 1
+    for place in (0, 3, 8):
+        alone = train(table, [members[place]], SMALL[name], config, device="cpu")
+        same(together.histories[place], alone.histories[0], 2e-5)
+        outputs = [
+            trained.outputs(table.numbers, table.codes)[which] for trained, which in ((together, place), (alone, 0))
+        ]
+        np.testing.assert_allclose(*outputs, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -285,7 +370,8 @@ def test_members_that_leave_change_nothing_for_the_others(name, monkeypatch):
 
     table = make_table()
     members = [make_member(table, method, seed=place, fold=place % 5) for place, method in enumerate(MIXED * 2)]
-    config = replace(FAST, max_epochs=20, learning_rate=1e-2, patience=3)
+    rate = 0.1 if name == "realmlp" else 1e-2  # enough for many members to stop
+    config = replace(FAST, max_epochs=20, learning_rate=rate, patience=3)
     results, drops, drop = [], [], engine.TrainingStack.drop
     monkeypatch.setattr(engine.TrainingStack, "drop", lambda stack: (drops.append(steps), drop(stack)))
     for steps in (0.01, 1e9):

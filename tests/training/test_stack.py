@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable
-from knotwork.training._stack import Schedule, TrainingStack
+from knotwork.training._stack import RateGroup, Schedule, TrainingStack
 from tests.training.cases import make_mixed, make_table
 from tests.training.test_engine import FAST, SMALL
 
@@ -34,7 +34,7 @@ def test_plateau_and_stopping_equal_torch():
     expected = [plain(scores[:, member]) for member in range(n_members)]
     alive, rates = np.ones(n_members, dtype=bool), []
     for epoch in range(60):
-        rates.append(schedule.rates(CONFIG)[0].numpy())
+        rates.append(schedule.rates(CONFIG, [RateGroup()], torch.zeros(1, n_members))[0, 0].numpy())
         schedule.update(torch.from_numpy(scores[epoch]), CONFIG)
         alive = schedule.alive.numpy()
     assert not alive.any()
@@ -61,28 +61,55 @@ def plain(scores):
     return rates, best_epoch, len(rates)
 
 
-def test_cosine_rises_and_falls():
-    config = TrainingConfig(schedule="cosine", max_epochs=100, patience=100)
-    schedule = Schedule.from_rates(torch.tensor([1.0]))
-    rates = []
-    for _ in range(100):
-        rates.append(float(schedule.rates(config)[0, 0]))
-        schedule.update(torch.tensor([1.0], dtype=torch.float64), config)
-    assert rates[0] == pytest.approx(0.2)
-    assert max(rates) == pytest.approx(1.0)
-    assert np.argmax(rates) == 4
-    assert 0.0 < rates[-1] < 0.01
-    assert (np.diff(rates[4:]) < 0).all()
+def rates_of(config, n_steps, groups=(RateGroup(),)):
+    """The learning rates of all steps of training, of shape (n, n_groups), of a member that starts with a rate of 1."""
+    schedule, rates = Schedule.from_rates(torch.tensor([1.0])), []
+    done = (torch.arange(n_steps)[:, None] + 0.5) / n_steps
+    for epoch in range(config.max_epochs):
+        rates.append(schedule.rates(config, groups, epoch + done.double())[..., 0])
+        schedule.update(torch.tensor([-float(epoch)], dtype=torch.float64), config)
+    return torch.cat(rates).numpy()
+
+
+@pytest.mark.parametrize(("max_epochs", "n_steps"), [(100, 4), (10, 7), (1, 5)])
+def test_cosine_rises_and_falls(max_epochs, n_steps):
+    rates = rates_of(TrainingConfig(schedule="cosine", max_epochs=max_epochs), n_steps)[:, 0]
+    epochs = (np.arange(max_epochs * n_steps) + 0.5) / n_steps
+    rise = max(max_epochs // 20, 1)
+    fall = 0.5 + 0.5 * np.cos(np.pi * (epochs - rise) / max(max_epochs - rise, 1))
+    np.testing.assert_allclose(rates, np.where(epochs < rise, epochs / rise, fall), rtol=1e-5, atol=1e-7)
+
+
+def test_four_cycles_each_twice_as_long():
+    n_epochs, n_steps = 30, 20
+    rates = rates_of(TrainingConfig(schedule="cycles", max_epochs=n_epochs), n_steps)[:, 0]
+    share = (np.arange(n_epochs * n_steps) + 0.5) / (n_epochs * n_steps)
+    np.testing.assert_allclose(rates, 0.5 * (1 - np.cos(2 * np.pi * np.log2(1 + 15 * share))), rtol=1e-4, atol=1e-6)
+    valleys = 1 + np.flatnonzero((rates[1:-1] < rates[:-2]) & (rates[1:-1] < rates[2:]))
+    np.testing.assert_allclose(share[valleys], [1 / 15, 3 / 15, 7 / 15], atol=1 / len(share))
+    assert rates[0] < 0.03
+    assert rates[-1] < 0.001
+
+
+@pytest.mark.parametrize("schedule", ["plateau", "constant"])
+def test_other_schedules_ignore_the_steps_of_an_epoch(schedule):
+    rates = rates_of(TrainingConfig(schedule=schedule, max_epochs=3), 5)
+    np.testing.assert_array_equal(rates, 1.0)
+
+
+def test_without_patience_all_epochs_are_trained():
+    schedule, config = Schedule.from_rates(torch.tensor([1.0])), TrainingConfig(patience=None, max_epochs=40)
+    for epoch in range(40):
+        assert bool(schedule.alive)
+        schedule.update(torch.tensor([float(epoch)], dtype=torch.float64), config)
+    assert not bool(schedule.alive)
+    assert int(schedule.best_epoch) == 0
 
 
 def test_knots_wait_for_their_warmup():
-    config = replace(CONFIG, knot_warmup=2, knot_rate=3.0)
-    schedule = Schedule.from_rates(torch.tensor([1e-3]))
-    knot_rates = []
-    for _ in range(4):
-        knot_rates.append(float(schedule.rates(config)[1, 0]))
-        schedule.update(torch.tensor([1.0], dtype=torch.float64), config)
-    assert knot_rates == pytest.approx([0.0, 0.0, 3e-3, 3e-3])
+    config = TrainingConfig(schedule="constant", max_epochs=4, knot_warmup=2)
+    rates = rates_of(config, 1, [RateGroup(), RateGroup(6.0), RateGroup(3.0, knots=True)])
+    np.testing.assert_array_equal(rates, [[1.0, 6.0, 0.0]] * 2 + [[1.0, 6.0, 3.0]] * 2)
 
 
 REFUSED = ("lift_fresh", "_local_scalar_dense", "nonzero", "masked_select", "unique", "bincount")

@@ -26,6 +26,7 @@ __all__ = [
     "PreparedTable",
     "Split",
     "add_indicators",
+    "draw_folds",
     "draw_split",
     "fit_column",
     "fit_encodings",
@@ -171,6 +172,48 @@ def draw_split(
     return Split(0, int(seeds[0]), train, valid, rows[:0]), seeds
 
 
+def draw_folds(
+    target: npt.NDArray[Any], *, task: str, n_folds: int, random: np.random.RandomState, n_seeds: int = 1
+) -> tuple[list[Split], npt.NDArray[np.int64]]:
+    """Draw what an estimator with folds draws: random seeds of its networks, and folds of all rows.
+
+    Every row is a validation row of one fold. Folds have equal shares of each class, as far as its rows suffice.
+
+    Parameters
+    ----------
+    target : ndarray of shape (n,)
+        The target.
+    task : {"regression", "classification"}
+        What it is.
+    n_folds : int
+        Number of folds, at least 2.
+    random : RandomState
+        What is drawn from: first the seeds, then the folds.
+    n_seeds : int
+        Number of seeds.
+
+    Returns
+    -------
+    splits : list of Split
+        Training and validation rows, none to test on; all have the first seed.
+    seeds : ndarray of shape (n_seeds,)
+        The seeds.
+    """
+    seeds = random.randint(2**31 - 1, size=n_seeds)
+    fold_of, start = np.empty(len(target), dtype=np.int64), 0
+    labels = np.zeros(len(target)) if task == "regression" else target
+    for label in np.unique(labels):
+        rows = random.permutation(np.flatnonzero(labels == label))
+        fold_of[rows] = (start + np.arange(len(rows))) % n_folds
+        start += len(rows)
+    no_rows = np.empty(0, dtype=np.int64)
+    splits = [
+        Split(fold, int(seeds[0]), np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold), no_rows)
+        for fold in range(n_folds)
+    ]
+    return splits, seeds
+
+
 def _divide(rows: Rows, target: npt.NDArray[Any], task: str, share: float, seed: int) -> tuple[Rows, Rows]:
     """Return the rows that stay, and those that are held out."""
     if task == "regression":
@@ -234,7 +277,7 @@ class PreparedTable:
 
         A fold knows the categories of its `known` rows, numbered from 1 in their order; any other has the code 0. A
         column that is complete in its training rows counts as complete in all rows: no network of this fold could learn
-        what a missing value means.
+        what a missing value means. Folds that know all rows belong to one fit, and have the same complete columns.
 
         Parameters
         ----------
@@ -248,7 +291,9 @@ class PreparedTable:
         indicated = np.flatnonzero(in_training.any(axis=0))
         codings: list[IntArray] = []
         moved = []
-        for split, seen in zip(splits, in_training[:, indicated], strict=True):
+        in_any = in_training.any(axis=0)
+        for split, in_fold in zip(splits, in_training, strict=True):
+            seen = (in_any if split.known is None else in_fold)[indicated]
             codes = table.codes if split.known is None else _known_codes(table.codes, split.known)
             codes = _with_flags(codes, missing[:, indicated] & seen)
             place = next((place for place, known in enumerate(codings) if np.array_equal(codes, known)), len(codings))
@@ -291,23 +336,19 @@ class PreparedTable:
             seed=split.seed % 2**30,
         )
 
-    def members(self, candidates: Sequence[Sequence[Encoding]], split: Split, seeds: Sequence[int]) -> list[Member]:
-        """Return a network of every candidate and seed, candidate after candidate, on a fold.
-
-        All candidates have the same random seeds, so that chance does not favour one of them.
-        """
-        return [
-            self.member(candidate, split, fitted.blocks, seed=seed)
-            for candidate, fitted in zip(candidates, self.fit(candidates, split), strict=True)
-            for seed in seeds
-        ]
-
     def member(
         self, candidate: Sequence[Encoding], split: Split, blocks: Sequence[Block], *, seed: int | None = None
     ) -> Member:
         """Return the network of a candidate on a fold; by default with the random seed of the fold."""
         learnable = any(encoding.learnable for encoding in candidate)
-        return Member(split.train, split.valid, blocks, learnable, split.seed if seed is None else int(seed))
+        return Member(
+            split.train,
+            split.valid,
+            blocks,
+            learnable,
+            split.seed if seed is None else int(seed),
+            embedding=candidate[0].embedding if candidate else None,
+        )
 
 
 def add_indicators(numbers: FloatArray, codes: IntArray, indicated: Sequence[int]) -> IntArray:

@@ -1,13 +1,15 @@
 """Blocks, which are the fitted encodings of single columns, and the flat table that the compiled code reads."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from knotwork._checks import argument_error, check_bool, check_int
 from knotwork.basis._base import Basis, FloatArray, binary_unit
 from knotwork.basis._bspline import bspline_slopes, bspline_values
 from knotwork.basis._families import AFFINE, LOCAL, TAILS, UNIT_AREA, family_name, family_of, heights, make_basis
@@ -19,9 +21,12 @@ __all__ = [
     "NONE",
     "QUARTIC",
     "RAMP",
+    "SMOOTH_LIMIT",
     "AffineBlock",
     "BasisBlock",
     "Block",
+    "Embedding",
+    "PeriodicBlock",
     "Table",
     "block_from_json",
     "block_to_json",
@@ -31,6 +36,9 @@ __all__ = [
 NONE, CUBIC, QUARTIC, RAMP, ANY = 0, 1, 2, 3, 4
 """Compiled formulas of a column. `NONE`: the block encodes itself; windows of four cubics (B- and M-splines of degree
 3), of four quartics (I-splines of degree 3) and of one line (PLE), all for clipped values; `ANY`: everything else."""
+
+SMOOTH_LIMIT = 3.0
+"""Smooth clipping is ``z / sqrt(1 + (z / limit)**2)``, which lies between -limit and limit."""
 
 MIN_SUPPORT = 1e-6
 """Heights of M-splines are computed as if their support covered at least this share of the domain."""
@@ -53,21 +61,125 @@ class BasisBlock:
 
 @dataclass(frozen=True, eq=False)
 class AffineBlock:
-    """The encoding of a column by one number, ``(clip(x, *domain) - shift) / scale``; the domain may be infinite."""
+    """The encoding of a column by one number, ``z = (clip(x, *domain) - shift) / scale``; the domain may be infinite.
+
+    If `smooth`, z is then clipped smoothly by `SMOOTH_LIMIT`.
+    """
 
     shift: float
     scale: float
     domain: tuple[float, float]
+    smooth: bool = False
     size: int = 1
 
+    def encode(self, x: FloatArray, extrapolation: str) -> FloatArray:
+        """Encode values of shape (n,) into one column; only used if `smooth`."""
+        del extrapolation
+        return np.nan_to_num(_smooth(x, self.shift, self.scale))[:, None]
 
-Block = BasisBlock | AffineBlock
+
+@dataclass(frozen=True, eq=False)
+class PeriodicBlock:
+    """The encoding of a column by cosines and sines of its scaled and smoothly clipped value z.
+
+    Without phases b, the columns are ``cos(2 pi c z)`` for all frequencies c, then ``sin(2 pi c z)``, of which the last
+    is left out if `size` is odd; with phases they are ``cos(2 pi c z + b)``. `sigma` is the standard deviation of the
+    frequencies: a network draws others, and learns them.
+    """
+
+    shift: float
+    scale: float
+    size: int
+    sigma: float
+    frequencies: FloatArray
+    phases: FloatArray | None = None
+
+    domain = (-np.inf, np.inf)
+
+    def encode(self, x: FloatArray, extrapolation: str) -> FloatArray:
+        """Encode values of shape (n,) into columns of shape (n, size); a missing value gives a row of zeros."""
+        del extrapolation
+        angles = 2.0 * np.pi * self.frequencies * _smooth(x, self.shift, self.scale)[:, None]
+        if self.phases is None:
+            rows = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)[:, : self.size]
+        else:
+            rows = np.cos(angles + self.phases)
+        return np.where(np.isnan(x)[:, None], 0.0, rows)
+
+
+Block = BasisBlock | AffineBlock | PeriodicBlock
+
+
+def _smooth(x: FloatArray, shift: float, scale: float) -> FloatArray:
+    """Return scaled and smoothly clipped values; NaN stays."""
+    with np.errstate(over="ignore"):
+        z = np.clip((0.5 * x - 0.5 * shift) / (0.5 * scale), -1e100, 1e100)  # halves, because x - shift may overflow
+    clipped: FloatArray = z / np.sqrt(1.0 + (z / SMOOTH_LIMIT) ** 2)
+    return clipped
+
+
+_EMBEDDING = re.compile(r"(?:L(R?)([1-9][0-9]{0,5}))?(x?)")
+
+
+@dataclass(frozen=True, order=True)
+class Embedding:
+    """A learned map of each feature's block behind an encoding, written as ``"L8"``, ``"LR8"``, ``"L8x"`` or ``"x"``.
+
+    Parameters
+    ----------
+    width : int
+        Number of outputs of a linear map of the block; 0 for no map.
+    relu : bool, default=False
+        Whether a ReLU follows the map.
+    raw : bool, default=False
+        Whether the scaled value of the feature also enters, in front of the others.
+
+    Examples
+    --------
+    >>> embedding = Embedding.parse("LR8x")
+    >>> embedding
+    Embedding(width=8, relu=True, raw=True)
+    >>> str(embedding), embedding.columns(30)
+    ('LR8x', 9)
+    """
+
+    width: int
+    relu: bool = False
+    raw: bool = False
+
+    def __post_init__(self) -> None:
+        check_int(self.width, "width", minimum=0)
+        if not self.width and (check_bool(self.relu, "relu") or not check_bool(self.raw, "raw")):
+            raise argument_error("width", "be at least 1 with relu=True or raw=False", self.width)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read an embedding, as in ``"LR8"``."""
+        match = _EMBEDDING.fullmatch(text) if text else None
+        if match is None:
+            raise argument_error(
+                "embedding",
+                "be a linear map as in 'L8', with ReLU as in 'LR8', with the value as in 'L8x', or 'x'",
+                text,
+            )
+        return cls(int(match[2] or 0), bool(match[1]), bool(match[3]))
+
+    def __str__(self) -> str:
+        return (f"L{'R' if self.relu else ''}{self.width}" if self.width else "") + ("x" if self.raw else "")
+
+    def columns(self, size: int) -> int:
+        """Return the number of outputs for a feature with a block of `size` columns."""
+        return (self.width or size) + self.raw
 
 
 def block_to_json(block: Block) -> dict[str, Any]:
     """Return a block as a dictionary for ``json.dumps``; the numbers are exact."""
     if isinstance(block, AffineBlock):
-        return {"shift": block.shift, "scale": block.scale, "domain": list(block.domain)}
+        content = {"shift": block.shift, "scale": block.scale, "domain": list(block.domain)}
+        return {**content, "smooth": True} if block.smooth else content
+    if isinstance(block, PeriodicBlock):
+        phases = None if block.phases is None else block.phases.tolist()
+        return {**vars(block), "frequencies": block.frequencies.tolist(), "phases": phases}
     return {
         "family": family_name(block.basis),
         "degree": block.basis.degree,
@@ -79,9 +191,12 @@ def block_to_json(block: Block) -> dict[str, Any]:
 
 def block_from_json(content: Mapping[str, Any]) -> Block:
     """Return the block that `block_to_json` wrote."""
+    if "frequencies" in content:
+        phases = None if content["phases"] is None else np.array(content["phases"])
+        return PeriodicBlock(**{**content, "frequencies": np.array(content["frequencies"]), "phases": phases})
     domain = content["domain"][0], content["domain"][1]
     if "family" not in content:
-        return AffineBlock(content["shift"], content["scale"], domain)
+        return AffineBlock(content["shift"], content["scale"], domain, bool(content.get("smooth")))
     basis = make_basis(content["family"], content["knots"], degree=content["degree"], domain=domain)
     return BasisBlock(basis, content["size"])
 
@@ -124,7 +239,7 @@ class Table(NamedTuple):
     numbers: FloatArray
     pieces: FloatArray  # a row per interval: its left end, the reciprocal of its width, coefficients power by power
     indicator: bool  # every block is followed by a column that is 1 where the value is missing
-    plain: tuple[tuple[int, BasisBlock], ...]  # indices and blocks of the columns without compiled code
+    plain: tuple[tuple[int, Block], ...]  # indices and blocks of the columns without compiled code
     linear: bool  # the functions continue in straight lines outside the domain
 
     @property
@@ -155,12 +270,11 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
     shapes = [row.pieces.shape for row in rows if row is not None]
     pieces = np.zeros((sum(length for length, _ in shapes), max((width for _, width in shapes), default=0)))
     numbers: list[FloatArray] = []
-    plain: list[tuple[int, BasisBlock]] = []
+    plain: list[tuple[int, Block]] = []
     position = piece = 0
     for source, (column, block, row) in enumerate(zip(columns, blocks, rows, strict=True)):
         column["source"], column["size"], column["clip"] = source, block.size, not linear
         if row is None:
-            assert isinstance(block, BasisBlock)
             plain.append((source, block))
             continue
         column["formula"] = FORMULAS.get((row.kind, row.degree, not linear), ANY)
@@ -188,7 +302,9 @@ class _Row(NamedTuple):
 
 
 def _row(block: Block, *, linear: bool) -> _Row | None:
-    """Return a block as the compiled code needs it, or None for a family without compiled code."""
+    """Return a block as the compiled code needs it, or None for functions without compiled code."""
+    if isinstance(block, PeriodicBlock) or (isinstance(block, AffineBlock) and block.smooth):
+        return None
     if isinstance(block, AffineBlock):
         unit = binary_unit(0.0, block.scale)
         low, high = block.domain

@@ -13,9 +13,11 @@ from knotwork.basis._bspline import BSpline, bspline_slopes, bspline_values, loc
 
 __all__ = [
     "AFFINE",
+    "COSINE",
     "FAMILIES",
     "LOCAL",
     "NORMALISED",
+    "PERIODIC",
     "PLAIN",
     "TAILS",
     "UNIT_AREA",
@@ -31,11 +33,11 @@ __all__ = [
     "make_basis",
 ]
 
-PLAIN, AFFINE, LOCAL, UNIT_AREA, TAILS, NORMALISED = -2, -1, 0, 1, 2, 3
+PLAIN, AFFINE, LOCAL, UNIT_AREA, TAILS, NORMALISED, PERIODIC, COSINE = -2, -1, 0, 1, 2, 3, 4, 5
 """Kinds of blocks of columns, here and in the torch layers. `PLAIN`: no compiled code; `AFFINE`: one scaled value;
 `LOCAL`: B-splines; `UNIT_AREA`: B-splines times their heights; `TAILS`: ones, then sums of the B-splines that follow;
-`NORMALISED`: as `UNIT_AREA`, then scaled to mean 0 and variance 1 over the columns of a feature. Saved models contain
-these numbers."""
+`NORMALISED`: as `UNIT_AREA`, then scaled to mean 0 and variance 1 over the columns of a feature; `PERIODIC`: cosines and
+sines; `COSINE`: cosines with phases. Saved models contain these numbers."""
 
 
 def heights(breaks: FloatArray, degree: int) -> FloatArray:

@@ -1,14 +1,26 @@
 """Encoders: scikit-learn transformers that turn numerical columns into blocks of columns."""
 
-from knotwork.encoders._methods import METHOD_TABLE, METHODS, Encoding, Method, PerFeatureEncoder, make_encoder
-from knotwork.encoders._transformers import PiecewiseLinearEncoder, ScalarEncoder, SplineEncoder
+from knotwork.basis._blocks import Embedding
+from knotwork.encoders._methods import (
+    METHOD_TABLE,
+    METHODS,
+    PAPER_METHODS,
+    Encoding,
+    Method,
+    PerFeatureEncoder,
+    make_encoder,
+)
+from knotwork.encoders._transformers import PeriodicEncoder, PiecewiseLinearEncoder, ScalarEncoder, SplineEncoder
 
 __all__ = [
     "METHODS",
     "METHOD_TABLE",
+    "PAPER_METHODS",
+    "Embedding",
     "Encoding",
     "Method",
     "PerFeatureEncoder",
+    "PeriodicEncoder",
     "PiecewiseLinearEncoder",
     "ScalarEncoder",
     "SplineEncoder",

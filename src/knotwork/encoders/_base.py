@@ -247,16 +247,20 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
                 "On batches, fit placement='uniform' or 'quantile' without y and sample_weight.",
             )
         sketches: list[QuantileSketch] = []
+        seeds: list[int] = []
         for batch in batches:
             values = self._read(batch, reset=not sketches)
             self._refuse_unusable(values)
             if not sketches:
-                sketches = [QuantileSketch(seed=seed) for seed in self._seeds(values.shape[1])]
+                seeds = self._seeds(values.shape[1])
+                sketches = [QuantileSketch(seed=seed) for seed in seeds]
             for index, sketch in enumerate(sketches):
                 sketch.update(values[:, index].astype(np.float64, copy=False))
         if not sketches:
             raise argument_error("X", "yield at least one batch", batches, "Check that the iterator is not exhausted.")
-        self.blocks_ = [self.fit_column(sketch.column(), index=index) for index, sketch in enumerate(sketches)]
+        self.blocks_ = [
+            self.fit_column(sketch.column(), seed=seeds[index], index=index) for index, sketch in enumerate(sketches)
+        ]
         return self
 
     def _refuse_unusable(self, values: npt.NDArray[Any]) -> None:

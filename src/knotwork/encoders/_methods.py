@@ -1,4 +1,4 @@
-"""The methods by name, encodings (a method and a size), and their encoders, also one method per column."""
+"""The methods by name, encodings (a method, a size and an embedding), and their encoders, also one per column."""
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
@@ -12,9 +12,16 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice, check_int, listed, type_error
 from knotwork.basis import FAMILIES
-from knotwork.basis._blocks import Block
+from knotwork.basis._blocks import Block, Embedding
 from knotwork.encoders._base import Encoder
-from knotwork.encoders._transformers import SCALINGS, PiecewiseLinearEncoder, ScalarEncoder, SplineEncoder
+from knotwork.encoders._transformers import (
+    SCALINGS,
+    WAVES,
+    PeriodicEncoder,
+    PiecewiseLinearEncoder,
+    ScalarEncoder,
+    SplineEncoder,
+)
 from knotwork.errors import ArgumentTypeError
 from knotwork.knots import PLACEMENTS, Column, Target
 from knotwork.knots._placements import placement_traits, resolve_placement
@@ -22,6 +29,7 @@ from knotwork.knots._placements import placement_traits, resolve_placement
 __all__ = [
     "METHODS",
     "METHOD_TABLE",
+    "PAPER_METHODS",
     "Encoding",
     "Method",
     "MethodTable",
@@ -33,20 +41,23 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Method:
-    """A method: a family and a placement, or a scaling.
+    """A method: a family and a placement, cosines and sines, or a scaling.
 
     Parameters
     ----------
     family : str
-        The functions, a name of `knotwork.basis.FAMILIES`, or the scaling, ``"standard"`` or ``"minmax"``.
+        The functions, a name of `knotwork.basis.FAMILIES`, ``"periodic"`` or ``"cosine"`` as in `PeriodicEncoder`; or
+        the scaling, ``"standard"``, ``"minmax"`` or ``"robust"``.
     placement : str or None
-        The placement of the knots, or of the initial knots if they are learned. None for a scaling.
+        The placement of the knots, or of the initial knots if they are learned. None for functions without knots.
     learnable : bool
         Whether the knots are learned with a network.
     adaptive : bool
         Whether the size is chosen for each column.
     start : str or None
-        Name of the method with fixed knots that learned ones start from.
+        Name of the method with fixed knots and without an embedding that this one starts from.
+    embedding : Embedding or None
+        Map of each feature's block, learned with a network.
     """
 
     family: str
@@ -54,16 +65,17 @@ class Method:
     learnable: bool = False
     adaptive: bool = False
     start: str | None = field(default=None, repr=False)
+    embedding: Embedding | None = field(default=None, repr=False)
 
     @property
     def has_knots(self) -> bool:
-        """Whether the method has knots; False for a scaling."""
+        """Whether the method has knots; False for cosines and sines and for a scaling."""
         return self.placement is not None
 
     @property
     def has_size(self) -> bool:
         """Whether the user chooses the number of columns per feature."""
-        return self.has_knots and not self.adaptive
+        return self.family not in SCALINGS and not self.adaptive
 
     @property
     def has_bins(self) -> bool:
@@ -73,6 +85,8 @@ class Method:
     @property
     def smallest_size(self) -> int:
         """Smallest number of columns per feature, for the default degree of the encoders."""
+        if self.family in WAVES:
+            return 2
         return FAMILIES[check_choice(self.family, "family", FAMILIES)].smallest_size(SplineEncoder().degree)
 
     @property
@@ -82,7 +96,7 @@ class Method:
 
     @property
     def knots_label(self) -> str:
-        """The placement as reports name it; empty for a scaling."""
+        """The placement as reports name it; empty for functions without knots."""
         if self.placement is None:
             return ""
         label = placement_traits(check_choice(self.placement, "placement", PLACEMENTS)).label
@@ -96,6 +110,14 @@ _NAMED = {
     "PLE-Adaptive": Method("ple", "cart", adaptive=True),
 }
 _NAMED_AND_LEARNED = {"PLE-Grad": Method("ple", "cart", learnable=True, start="PLE")}
+_BEYOND_PAPER = {
+    "Robust": Method("robust"),
+    "PLE-Q": Method("ple", "quantile"),
+    "Periodic": Method("periodic"),
+    "Cosine": Method("cosine"),
+    "PLR": Method("periodic", start="Periodic", embedding=Embedding(16, relu=True)),
+    "PBLD": Method("cosine", start="Cosine", embedding=Embedding(3, raw=True)),
+}
 
 
 def _crossed() -> dict[str, Method]:
@@ -131,12 +153,15 @@ class MethodTable(MutableMapping[str, Method]):
 
     Each pair of a family in `knotwork.basis.FAMILIES` and a placement in `knotwork.knots.PLACEMENTS` has two methods,
     such as ``"BS-Q"`` with fixed knots and ``"BS-Grad-Q"`` with learned knots that start from these. A family or a
-    placement that you register has its methods at once. You can add further methods, and delete only these.
+    placement that you register has its methods at once. You can add further methods, and delete only these. A name and
+    an embedding, such as ``"PLE+LR8"``, is the method with that embedding behind it; iteration does not list these.
 
     Examples
     --------
     >>> METHOD_TABLE["IS-Grad-Q"].start
     'IS-Q'
+    >>> METHOD_TABLE["PLE+LR8"].embedding
+    Embedding(width=8, relu=True, raw=False)
     """
 
     def __init__(self) -> None:
@@ -149,12 +174,20 @@ class MethodTable(MutableMapping[str, Method]):
         """Return all methods; those of pairs are computed again only if a registry has changed."""
         names, parts = (*FAMILIES, *PLACEMENTS), [*FAMILIES.values(), *PLACEMENTS.values()]
         if names != self._names or not all(map(operator.is_, parts, self._parts)):
-            self._computed = {**_NAMED, **_crossed(), **_NAMED_AND_LEARNED}
+            self._computed = {**_NAMED, **_crossed(), **_NAMED_AND_LEARNED, **_BEYOND_PAPER}
             self._names, self._parts = names, parts
         return {**self._computed, **self._added} if self._added else self._computed
 
     def __getitem__(self, name: str) -> Method:
-        return self._all()[name]
+        methods = self._all()
+        if name in methods or not isinstance(name, str) or "+" not in name:
+            return methods[name]
+        base, _, text = name.partition("+")
+        try:
+            embedding = Embedding.parse(text)
+        except ValueError:
+            raise KeyError(name) from None
+        return replace(methods[base], start=methods[base].start or base, embedding=embedding)
 
     def __setitem__(self, name: str, method: Method) -> None:
         self._added[name] = method
@@ -178,7 +211,10 @@ METHOD_TABLE = MethodTable()
 METHODS: tuple[str, ...] = tuple(
     name for name, method in METHOD_TABLE.items() if not method.learnable or method.placement == "uniform"
 )
-"""Names of the 19 methods of the paper, in which learned knots start from equal distances."""
+"""Names of the methods: the 19 of the paper, in which learned knots start from equal distances, and further ones."""
+
+PAPER_METHODS: tuple[str, ...] = tuple(name for name in METHODS if name not in _BEYOND_PAPER)
+"""Names of the 19 methods of the paper."""
 
 
 def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = ()) -> str:
@@ -190,8 +226,9 @@ def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = (
     names = [method for method in METHOD_TABLE if method in METHODS or method not in crossed]
     beginnings, ends = (", ".join(short for short, _ in parts) for parts in (families, placements))
     requirement = (
-        f"be one of {listed((*also, *names), most=30)}, or a family ({beginnings}) and a placement ({ends}) as in "
-        "'BS-Q', with 'Grad' in between for learned knots as in 'BS-Grad-Q'"
+        f"be one of {listed((*also, *names), most=40)}, or a family ({beginnings}) and a placement ({ends}) as in "
+        "'BS-Q', with 'Grad' in between for learned knots as in 'BS-Grad-Q', each with or without an embedding as in "
+        "'PLE+LR8'"
     )
     similar = get_close_matches(str(name), METHOD_TABLE, n=1)
     raise argument_error(argument, requirement, name, f"Did you mean {similar[0]!r}?" if similar else "")
@@ -199,12 +236,12 @@ def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = (
 
 @dataclass(frozen=True, order=True)
 class Encoding:
-    """A method and a size, as in ``"BS-Q@15"``.
+    """A method, with or without an embedding, and a size, as in ``"BS-Q@15"`` and ``"PLE@30+LR8"``.
 
     Parameters
     ----------
     method : str
-        A name of `METHOD_TABLE`.
+        A name of `METHOD_TABLE`, such as ``"BS-Q"`` or ``"PLE+LR8"``.
     size : int or None
         Columns per feature; None for methods without a size.
 
@@ -213,6 +250,8 @@ class Encoding:
     >>> encoding = Encoding.parse("BS-Grad-Q@15")
     >>> encoding.size, encoding.learnable, str(encoding.start)
     (15, True, 'BS-Q@15')
+    >>> Encoding.parse("PLE@30+LR8").embedding
+    Embedding(width=8, relu=True, raw=False)
     """
 
     method: str
@@ -226,28 +265,37 @@ class Encoding:
             raise argument_error("size", f"be None for {self.method}, which has no size", self.size)
 
     @classmethod
-    def parse(cls, spec: str, default_size: int | None = None) -> Self:
-        """Read a method with or without a size, as in ``"BS-Q@15"``.
+    def parse(
+        cls, spec: str, default_size: int | None = None, *, argument: str = "method", also: Iterable[str] = ()
+    ) -> Self:
+        """Read a method with or without a size and an embedding, as in ``"BS-Q@15"`` and ``"PLE@30+LR8"``.
+
+        An embedding that is the method's default is left out: ``"PLR@16+LR16"`` is ``"PLR@16"``.
 
         Parameters
         ----------
         spec : str
-            The method, or the method and the size.
+            The method, then the size behind ``@``, then the embedding behind ``+``.
         default_size : int, optional
             Size if the method has one and `spec` does not contain it.
+        argument : str, default="method"
+            Name of the argument in errors.
+        also : iterable of str, default=()
+            Other valid values of the argument, for the error that lists them.
         """
-        name, at, size = spec.partition("@") if isinstance(spec, str) else (spec, "", "")
-        has_size = METHOD_TABLE[check_method(name)].has_size
+        name, at, size = _split(spec)
+        has_size = METHOD_TABLE[check_method(name, argument, also=also)].has_size
         if not at:
             return cls(name, default_size if has_size else None)
         if not size.isdecimal():
-            raise argument_error("method", "be a name, or a name and a size as in 'BS-Q@15'", spec)
+            raise argument_error(argument, "be a name, or a name and a size as in 'BS-Q@15'", spec)
         if not has_size:
-            raise argument_error("method", f"be {name!r} without a size", spec, f"{name} has no size.")
+            raise argument_error(argument, f"be {name!r} without a size", spec, f"{name} has no size.")
         return cls(name, int(size))
 
     def __str__(self) -> str:
-        return self.method if self.size is None else f"{self.method}@{self.size}"
+        name, plus, embedding = self.method.partition("+")
+        return self.method if self.size is None else f"{name}@{self.size}{plus}{embedding}"
 
     @property
     def kind(self) -> Method:
@@ -261,16 +309,21 @@ class Encoding:
 
     @property
     def has_knots(self) -> bool:
-        """Whether the method has knots; False for a scaling."""
+        """Whether the method has knots; False for cosines and sines and for a scaling."""
         return self.kind.has_knots
 
     @property
+    def embedding(self) -> Embedding | None:
+        """The map of each feature's block, learned with a network; None if there is none."""
+        return self.kind.embedding
+
+    @property
     def start(self) -> Self:
-        """The encoding with fixed knots that learned ones start from; the encoding itself if its knots are fixed."""
+        """The encoding with fixed knots and without an embedding that this one starts from, or itself."""
         return self if self.kind.start is None else replace(self, method=self.kind.start)
 
     def encoder(self, **options: Any) -> Encoder:
-        """Return the unfitted encoder; a method with learned knots raises an error.
+        """Return the unfitted encoder; a method with learned knots or an embedding raises an error.
 
         Parameters
         ----------
@@ -286,9 +339,21 @@ class Encoding:
                 f"The knots of {self.method} are learned with a network: put {_layer(method)} in front of it. "
                 f"The encoder that they start from is {method.start!r}.",
             )
+        if method.embedding is not None:
+            raise argument_error(
+                "method",
+                "have no embedding",
+                self.method,
+                f"The embedding {str(method.embedding)!r} of {self.method} is learned with a network: put "
+                f"knotwork.nn.FeatureEmbedding in front of it, or pass encoding={str(self)!r} to an estimator. "
+                f"The encoder in front of the embedding is {method.start!r}.",
+            )
         if method.family in SCALINGS:
             return _build(ScalarEncoder, {"scaling": method.family}, options)
         settings: dict[str, Any] = {} if self.size is None else {"size": self.size}
+        if method.family in WAVES:
+            family = {} if method.family == "periodic" else {"family": method.family}
+            return _build(PeriodicEncoder, {**settings, **family}, options)
         if not method.has_bins:
             return _build(SplineEncoder, {"family": method.family, "placement": method.placement, **settings}, options)
         if method.adaptive:
@@ -296,6 +361,17 @@ class Encoding:
         if method.placement != "cart":
             settings["placement"] = method.placement
         return _build(PiecewiseLinearEncoder, settings, options)
+
+
+def _split(spec: Any) -> tuple[Any, str, str]:
+    """Return the method with its embedding unless that is the default, ``"@"`` if there is a size, and the size."""
+    if not isinstance(spec, str):
+        return spec, "", ""
+    rest, plus, embedding = spec.partition("+")
+    base, at, size = rest.partition("@")
+    name = f"{base}{plus}{embedding}"
+    usual = METHOD_TABLE[base].embedding if base in METHOD_TABLE else None
+    return base if name in METHOD_TABLE and METHOD_TABLE[name].embedding == usual else name, at, size
 
 
 def _layer(method: Method) -> str:

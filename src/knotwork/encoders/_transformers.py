@@ -1,21 +1,28 @@
-"""The encoders: splines, piecewise-linear encoding, and scaling."""
+"""The encoders: splines, piecewise-linear encoding, cosines and sines, and scaling."""
 
+from numbers import Real
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from knotwork._checks import argument_error, check_bool, check_choice, check_int
+from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork.basis import FAMILIES, Family, PiecewiseLinear
 from knotwork.basis._base import FloatArray
-from knotwork.basis._blocks import AffineBlock, BasisBlock, Block
+from knotwork.basis._blocks import AffineBlock, BasisBlock, Block, PeriodicBlock
 from knotwork.encoders._base import Encoder
 from knotwork.knots import Column, Placement, Target, complete
 from knotwork.knots._placements import cart_thresholds, resolve_placement, separated
 
-__all__ = ["SCALINGS", "PiecewiseLinearEncoder", "ScalarEncoder", "SplineEncoder"]
+__all__ = ["SCALINGS", "WAVES", "PeriodicEncoder", "PiecewiseLinearEncoder", "ScalarEncoder", "SplineEncoder"]
 
-SCALINGS = {"standard": "mean 0 and standard deviation 1", "minmax": "the training range becomes [0, 1]"}
+SCALINGS = {
+    "standard": "mean 0 and standard deviation 1",
+    "minmax": "the training range becomes [0, 1]",
+    "robust": "median 0 and interquartile range 1, then clipped smoothly",
+}
+
+WAVES = {"periodic": "cosines and sines", "cosine": "cosines with phases"}
 
 FEWEST_BINS, MOST_BINS, ADAPTIVE_LEAF = 5, 50, 25
 """Smallest and largest number of bins of an adaptive encoding, and smallest number of rows of a bin."""
@@ -257,18 +264,106 @@ class PiecewiseLinearEncoder(Encoder):
 
 
 @final
-class ScalarEncoder(Encoder):
-    """Scale each numerical column: the methods Std and MinMax, with the treatment of hard inputs of the other encoders.
+class PeriodicEncoder(Encoder):
+    """Encode each numerical column by cosines and sines of random frequencies (random Fourier features).
 
-    A constant column becomes 0 (standard) or 0.5 (min-max). Missing values become 0, with an indicator on request.
+    Values are scaled robustly and clipped smoothly first, as by ``ScalarEncoder("robust")``. A missing value gives a
+    block of zeros. In front of a network the methods Periodic, PLR and PBLD learn the frequencies.
 
     Parameters
     ----------
-    scaling : {"standard", "minmax"}, default="standard"
-        To mean 0 and standard deviation 1, or from the training range to [0, 1].
+    size : int, default=15
+        Number m of columns per feature, at least 2.
+    family : {"periodic", "cosine"}, default="periodic"
+        Cosines and sines of (m + 1) // 2 frequencies, the last sine left out if m is odd; or cosines of m frequencies
+        with random phases.
+    sigma : float, default=0.1
+        Standard deviation of the frequencies.
+    missing : {"zeros", "indicator", "error"}, default="zeros"
+        Treatment of missing values, as in `SplineEncoder`.
+    sparse_output : bool, default=False
+        Return a CSR array.
+    dtype : {float32, float64}, default=float32
+        Type of the output. Arithmetic is always in float64.
+    n_jobs : int, optional
+        Threads for `fit` and `transform`; by default all cores.
+    random_state : int, RandomState or None, default=None
+        Random seed of frequencies and phases. None means the fixed seed 0.
+
+    Notes
+    -----
+    With z the scaled value, the columns are ``cos(2 pi c_k z)`` and ``sin(2 pi c_k z)`` for ``c_k ~ N(0, sigma^2)``
+    (Gorishniy et al., 2022), or ``cos(2 pi c_k z + b_k)`` with b_k uniform in (-pi, pi).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0], [2.0], [3.0], [np.nan]])
+    >>> PeriodicEncoder(size=4).fit_transform(X).round(2)[[1, 3]]
+    array([[1., 1., 0., 0.],
+           [0., 0., 0., 0.]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        size: int = 15,
+        *,
+        family: str = "periodic",
+        sigma: float = 0.1,
+        missing: str = "zeros",
+        sparse_output: bool = False,
+        dtype: npt.DTypeLike = np.float32,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.size = size
+        self.family = family
+        self.sigma = sigma
+        self.missing = missing
+        self.sparse_output = sparse_output
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    extrapolation = "clip"
+    task = None
+    _supervised = False
+
+    def check_settings(self) -> None:
+        """Raise an error if a parameter is not valid."""
+        check_choice(self.family, "family", WAVES)
+        check_int(self.size, "size", minimum=2)
+        if isinstance(self.sigma, bool) or not isinstance(self.sigma, Real):
+            raise type_error("sigma", "be a number larger than 0", self.sigma)
+        if not 0.0 < float(self.sigma) < np.inf:
+            raise argument_error("sigma", "be a number larger than 0", self.sigma)
+
+    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+        """Return the fitted encoding of one column."""
+        median, spread = column.median_and_spread()
+        random = np.random.default_rng(seed)
+        with_phases = self.family == "cosine"
+        frequencies = float(self.sigma) * random.standard_normal(self.size if with_phases else (self.size + 1) // 2)
+        phases = random.uniform(-np.pi, np.pi, self.size) if with_phases else None
+        return PeriodicBlock(median, spread or 1.0, self.size, float(self.sigma), frequencies, phases)
+
+    def _suffixes(self, index: int, block: Block) -> list[str]:
+        return [f"_wave{place}" for place in range(block.size)]
+
+
+@final
+class ScalarEncoder(Encoder):
+    """Scale each numerical column: the methods Std, MinMax and Robust, with the treatment of hard inputs as elsewhere.
+
+    A constant column becomes 0 (standard, robust) or 0.5 (min-max). Missing values become 0, with an indicator on
+    request.
+
+    Parameters
+    ----------
+    scaling : {"standard", "minmax", "robust"}, default="standard"
+        To mean 0 and standard deviation 1, from the training range to [0, 1], or as in the Notes.
     extrapolation : {"clip", "linear", "error"}, default="clip"
-        Treatment of values outside the training range by min-max scaling, as in `SplineEncoder`; ignored by standard
-        scaling.
+        Treatment of values outside the training range by min-max scaling, as in `SplineEncoder`; ignored by the others.
     missing : {"zeros", "indicator", "error"}, default="zeros"
         Treatment of missing values, as in `SplineEncoder`.
     sparse_output : bool, default=False
@@ -277,6 +372,11 @@ class ScalarEncoder(Encoder):
         Type of the output.
     n_jobs : int, optional
         Threads for `fit` and `transform`; by default all cores.
+
+    Notes
+    -----
+    Robust scaling with smooth clipping (Holzmueller et al., 2024) is ``z / sqrt(1 + (z / 3)**2)`` of
+    ``z = (x - median) / IQR``. Half the range replaces an interquartile range IQR of 0. Results are between -3 and 3.
 
     Examples
     --------
@@ -316,8 +416,9 @@ class ScalarEncoder(Encoder):
         """Return the fitted encoding of one column."""
         if self.scaling == "minmax":  # equals piecewise-linear encoding with one bin
             return BasisBlock(PiecewiseLinear(np.empty(0), column.domain), 1)
-        mean, deviation = column.mean_and_deviation()
-        return AffineBlock(mean, deviation or 1.0, (-np.inf, np.inf))
+        smooth = self.scaling == "robust"
+        centre, spread = column.median_and_spread() if smooth else column.mean_and_deviation()
+        return AffineBlock(centre, spread or 1.0, (-np.inf, np.inf), smooth)
 
     def _suffixes(self, index: int, block: Block) -> list[str]:
         return [""]

@@ -10,9 +10,9 @@ import torch
 from scipy.special import softmax
 
 from knotwork._preparation.columns import Table
-from knotwork.encoders._methods import Encoding
+from knotwork.estimators._plans import Plan
 from knotwork.training._config import TrainingConfig
-from knotwork.training._members import TrainingTable
+from knotwork.training._members import Member, TrainingTable
 from knotwork.training._metrics import Metric
 from knotwork.training._results import Trained
 from knotwork.training._stack import validation_scores
@@ -43,11 +43,11 @@ SMALLEST = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class ValidationRows:
-    """Predictions of members for the validation rows, to score weighted means of them.
+    """Predictions of bags of members for the validation rows, to score weighted means of them.
 
     Parameters
     ----------
-    predictions : ndarray of shape (n_members, n, d_out)
+    predictions : ndarray of shape (n_bags, n, d_out)
         Numbers in units of the target's spread, or probabilities of classes.
     target : ndarray of shape (n,)
         The target, in these units, or class codes.
@@ -67,19 +67,26 @@ class ValidationRows:
 
     @classmethod
     def from_trained(
-        cls, trained: Trained, table: TrainingTable, rows: npt.NDArray[np.int64], config: TrainingConfig
+        cls, trained: Trained, table: TrainingTable, members: Sequence[Member], *, n_folds: int, config: TrainingConfig
     ) -> "ValidationRows":
-        """Predict rows of a table by members that were trained on the same rows."""
-        outputs = np.stack(trained.outputs(table.numbers[rows], table.codes[rows]))
+        """Predict the validation rows of the folds by the bags of members.
+
+        A bag is a network for every fold, of one recipe and random seed: together they predict each row once.
+        `members` are bag after bag, with the same folds.
+        """
+        outputs = trained.outputs(table.numbers, table.codes, [member.valid for member in members])
+        starts = range(0, len(members), n_folds)
+        predictions = np.stack([np.concatenate(outputs[start : start + n_folds]) for start in starts])
+        rows = np.concatenate([member.valid for member in members[:n_folds]])
         weights = None if table.weights is None else table.weights[rows]
         target = table.target[rows]
         if table.task == "classification":
-            return cls(softmax(outputs, axis=-1), target, weights, table.task, config)
+            return cls(softmax(predictions, axis=-1), target, weights, table.task, config)
         shift, scale = float(trained.pieces[0].shift[0]), float(trained.pieces[0].scale[0])
         with np.errstate(over="ignore"):  # halves: the difference of two targets may overflow
-            scaled = [(0.5 * values - 0.5 * shift) / (0.5 * scale) for values in (outputs, target)]
-        outputs, target = (np.clip(values, -FARTHEST, FARTHEST) for values in scaled)
-        return cls(outputs, target, weights, table.task, config)
+            scaled = [(0.5 * values - 0.5 * shift) / (0.5 * scale) for values in (predictions, target)]
+        predictions, target = (np.clip(values, -FARTHEST, FARTHEST) for values in scaled)
+        return cls(predictions, target, weights, table.task, config)
 
     def take(self, rows: npt.NDArray[np.int64]) -> "ValidationRows":
         """Return the rows of an index, which may repeat."""
@@ -87,7 +94,7 @@ class ValidationRows:
         return replace(self, predictions=self.predictions[:, rows], target=self.target[rows], weights=weights)
 
     def scores(self, shares: FloatArray) -> FloatArray:
-        """Return the scores of k weighted means, smaller is better, for shares of the members of shape (k, n_members).
+        """Return the scores of k weighted means, smaller is better, for shares of the bags, of shape (k, n_bags).
 
         Scores that are not finite become `LARGEST`, the worst.
         """
@@ -161,85 +168,87 @@ class Combination:
     ----------
     trained : Trained
         The members that predict.
-    candidates : list of int
-        The index of each member's candidate.
+    recipes : list of int
+        The place of each member's recipe in the plan.
     weights : ndarray of shape (n_members,)
         Their weights, larger than 0 and of sum one.
     table : list of dict
-        Score and weight of every candidate.
+        Score and weight of every recipe.
     """
 
     trained: Trained
-    candidates: list[int]
+    recipes: list[int]
     weights: FloatArray
     table: list[dict[str, Any]]
 
 
 def combine(
-    search: str,
+    plan: Plan,
     trained: Trained,
-    candidates: Sequence[Encoding],
+    members: Sequence[Member],
     *,
     table: TrainingTable,
-    held: npt.NDArray[np.int64],
     config: TrainingConfig,
     seed: int,
 ) -> Combination:
     """Choose members by the validation rows.
 
-    Members without a finite score are ignored, as are those that Ctrl-C stopped before their first epoch; at least one
-    other is needed.
+    Bags with a member without a finite score are ignored, as are those that were stopped before their first epoch; at
+    least one other is needed.
 
     Parameters
     ----------
-    search : {"validated", "ensemble"}
-        Choose the members of the best candidate, or those that are best together.
+    plan : Plan
+        What was trained.
     trained : Trained
-        Members of every candidate, candidate after candidate, the same number of each.
-    candidates : sequence of Encoding
-        The candidates.
+        The members: of every recipe, seed and fold, in this order.
+    members : sequence of Member
+        The same before training.
     table : TrainingTable
         The table that they were trained on.
-    held : ndarray of int
-        The validation rows.
     config : TrainingConfig
-        The configuration of their training.
+        Names the metric.
     seed : int
         Random seed of `bagged_weights`.
     """
-    usable = np.flatnonzero([history.best_epoch >= 0 for history in trained.histories])
-    rows = ValidationRows.from_trained(trained.keep(usable.tolist()), table, held, config)
-    owners = usable // (len(trained.histories) // len(candidates))
-    belongs = owners == np.arange(len(candidates))[:, None]  # (n_candidates, n_members)
+    n_folds = plan.n_folds
+    finished = np.array([history.best_epoch >= 0 for history in trained.histories]).reshape(-1, n_folds)
+    bags = np.flatnonzero(finished.all(axis=1))
+    places = (bags[:, None] * n_folds + np.arange(n_folds)).ravel()
+    usable, usable_members = trained.keep(places.tolist()), [members[place] for place in places]
+    rows = ValidationRows.from_trained(usable, table, usable_members, n_folds=n_folds, config=config)
+    owners = bags // plan.n_seeds
+    belongs = owners == np.arange(len(plan.recipes))[:, None]  # (n_recipes, n_bags)
     counts = belongs.sum(axis=1)
     means = belongs / np.maximum(counts, 1)[:, None]
     scores = np.where(counts > 0, rows.scores(means), np.inf)
-    weights = means[scores.argmin()] if search == "validated" else bagged_weights(rows, seed=seed)
-    chosen = weights > 0
+    weights = means[scores.argmin()] if plan.search == "validated" else bagged_weights(rows, seed=seed)
+    kept = np.repeat(weights > 0, n_folds)
     return Combination(
-        trained.keep(usable[chosen].tolist()),
-        owners[chosen].tolist(),
-        weights[chosen],
-        _described(candidates, trained, scores, weights=belongs @ weights, metric=config.metric_for(table.task)),
+        usable.keep(np.flatnonzero(kept).tolist()),
+        np.repeat(owners, n_folds)[kept].tolist(),
+        np.repeat(weights / n_folds, n_folds)[kept],
+        _described(plan, trained, scores, weights=belongs @ weights, metric=config.metric_for(table.task)),
     )
 
 
 def _described(
-    candidates: Sequence[Encoding], trained: Trained, scores: FloatArray, *, weights: FloatArray, metric: Metric
+    plan: Plan, trained: Trained, scores: FloatArray, *, weights: FloatArray, metric: Metric
 ) -> list[dict[str, Any]]:
     """Return `TabularRegressor.candidates_`; `scores` are negated where larger is better."""
-    n_members = len(trained.histories) // len(candidates)
+    n_members = plan.n_seeds * plan.n_folds
     sign = 1.0 if metric.lower_is_better else -1.0
     return [
         {
-            "method": candidate.method,
-            "size": candidate.size,
+            "method": recipe.encodings[0].method if recipe.encodings else None,
+            "size": recipe.encodings[0].size if recipe.encodings else None,
+            "backbone": recipe.backbone.name,
             "score": sign * float(score) if score < LARGEST else np.nan,
             "metric": metric.name,
             "seconds": sum(one.seconds for one in trained.histories[place * n_members : (place + 1) * n_members]),
             "weight": float(weight),
         }
-        for place, (candidate, score, weight) in enumerate(zip(candidates, scores, weights, strict=True))
+        for place, (recipe, score, weight) in enumerate(zip(plan.recipes, scores, weights, strict=True))
     ]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from knotwork._checks import argument_error, check_int, type_error
 from knotwork._recommend import recommend
-from knotwork.encoders._methods import Encoding, check_method
+from knotwork.encoders._methods import Encoding
 
 __all__ = ["CANDIDATES", "SEARCHES", "choose_encodings", "propose"]
 
@@ -93,6 +93,13 @@ def choose_encodings(
             {name: str(choice) for name, choice in zip(names, choices, strict=True)},
             f"Name methods with learned knots, such as 'IS-Grad-U', or 'Std', which has none, for {fixed}.",
         )
+    if len({choice.embedding for choice in choices}) > 1:
+        raise argument_error(
+            "encoding",
+            "have the same embedding for all columns",
+            {name: str(choice) for name, choice in zip(names, choices, strict=True)},
+            "Write the same embedding behind each encoding, as in {'age': 'BS-Q@15+L8', 'income': 'PLE@30+L8'}.",
+        )
     return choices
 
 
@@ -109,8 +116,8 @@ def _choice(spec: Any, size: int | None, task: str, backbone: str) -> Encoding:
         raise argument_error(
             "encoding", "name a method for each column", spec, f"Write encoding={spec!r} to choose for all columns."
         )
-    check_method(spec.partition("@")[0], "encoding", also=(*RECOMMENDED, *SEARCHES))
-    encoding = Encoding.parse(spec, DEFAULT_SIZE if size is None else size)
+    also = (*RECOMMENDED, *SEARCHES)
+    encoding = Encoding.parse(spec, DEFAULT_SIZE if size is None else size, argument="encoding", also=also)
     if size is not None and encoding.size not in (None, size):
         raise argument_error("size", f"agree with the encoding {spec!r}", size)
     return encoding

@@ -17,14 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._preparation.columns import Columns, Table
-from knotwork._preparation.members import PreparedTable, Split, add_indicators, draw_split
+from knotwork._preparation.members import PreparedTable, Split, add_indicators, draw_folds, draw_split
 from knotwork._preparation.targets import Labels, check_target, class_weights, row_weights
-from knotwork.encoders._methods import Encoding
 from knotwork.estimators._combination import Combination, combine, shuffled_losses
 from knotwork.estimators._encodings import choose_encodings, propose
+from knotwork.estimators._plans import EFFORTS, Plan, Recipe, plan_effort
 from knotwork.nn._backbones import Backbone, make_backbone
 from knotwork.training._config import TrainingConfig
-from knotwork.training._engine import train
+from knotwork.training._engine import resolve_device, train
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._network import CATEGORIES
 from knotwork.training._progress import ProgressBar
@@ -41,30 +41,26 @@ SHORTEST = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """What is trained in one fit.
+    """A table, and what is trained on it in one fit.
 
     Parameters
     ----------
     columns : Columns
         The columns of the table.
     prepared : PreparedTable
-        The table and its one fold.
-    candidates : list of tuple of Encoding
-        For each candidate, the encoding of every numerical column.
-    tried : list of Encoding
-        The same as one encoding for all columns, if validation rows choose among them; otherwise empty.
+        The table and its folds.
+    plan : Plan
+        The kinds of networks.
     members : list of Member
-        Networks of every candidate, candidate after candidate.
-    backbone, config
-        The network, and how it is trained.
+        Networks of every recipe, random seed and fold, in this order.
+    config : TrainingConfig
+        Names the metric and the time limit.
     """
 
     columns: Columns
     prepared: PreparedTable
-    candidates: list[tuple[Encoding, ...]]
-    tried: list[Encoding]
+    plan: Plan
     members: list[Member]
-    backbone: Backbone
     config: TrainingConfig
 
     @property
@@ -73,9 +69,9 @@ class Preparation:
         return self.prepared.table
 
     @property
-    def split(self) -> Split:
-        """The rows that are trained on, and held out."""
-        return self.prepared.splits[0]
+    def seed(self) -> int:
+        """The first random seed."""
+        return self.prepared.splits[0].seed
 
 
 class TabularEstimator(BaseEstimator, ABC):
@@ -90,10 +86,12 @@ class TabularEstimator(BaseEstimator, ABC):
     def __init__(
         self,
         encoding: str | Mapping[Any, str] = "auto",
-        backbone: str | Backbone = "mlp",
+        backbone: str | Backbone = "auto",
         *,
+        effort: str = "balanced",
+        time_limit: float | None = None,
         size: int | None = None,
-        n_members: int = 1,
+        n_members: int | None = None,
         categories: str = "embedding",
         categorical: Any = None,
         validation_share: float = 0.1,
@@ -104,6 +102,8 @@ class TabularEstimator(BaseEstimator, ABC):
     ) -> None:
         self.encoding = encoding
         self.backbone = backbone
+        self.effort = effort
+        self.time_limit = time_limit
         self.size = size
         self.n_members = n_members
         self.categories = categories
@@ -155,25 +155,22 @@ class TabularEstimator(BaseEstimator, ABC):
         return self
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> "Preparation":
-        """Read a table, hold out validation rows, and return what is trained."""
-        backbone, config = self._settings()
+        """Read a table, divide its rows, and return what is trained."""
+        config = self._settings()
         columns, table = Columns.learn(X, self.categorical)
         data = self._training_table(table, y, sample_weight, columns.cardinalities)
-        split, seeds = draw_split(
-            np.arange(len(data.target)),
-            data.target,
-            task=self._task,
-            share=self.validation_share,
-            random=self._random(),
-            n_seeds=self.n_members,
-        )
-        names = columns.numerical_names
-        about: dict[str, Any] = {"names": names, "task": self._task, "backbone": backbone.advice}
-        tried = propose(self.encoding, self.size, **about)
-        candidates = [(each,) * len(names) for each in tried] or [choose_encodings(self.encoding, self.size, **about)]
-        prepared = PreparedTable.from_table(data, [split])
-        members = prepared.members(candidates, split, seeds.tolist())
-        return Preparation(columns, prepared, candidates, tried, members, backbone, config)
+        plan = self._plan(columns, data)
+        splits, seeds = self._splits(data, plan)
+        prepared = PreparedTable.from_table(data, splits)
+        return Preparation(columns, prepared, plan, _members(prepared, plan, seeds), config)
+
+    def _splits(self, data: TrainingTable, plan: Plan) -> tuple[list[Split], npt.NDArray[np.int64]]:
+        """Return the rows of each fold, and the random seeds of the networks."""
+        settings: dict[str, Any] = {"task": self._task, "random": self._random(), "n_seeds": plan.n_seeds}
+        if plan.n_folds > 1:
+            return draw_folds(data.target, n_folds=plan.n_folds, **settings)
+        split, seeds = draw_split(np.arange(len(data.target)), data.target, share=self.validation_share, **settings)
+        return [split], seeds
 
     def _training_table(
         self, table: Table, y: Any, sample_weight: Any, cardinalities: tuple[int, ...]
@@ -195,62 +192,80 @@ class TabularEstimator(BaseEstimator, ABC):
 
     def _train(self, prepared: "Preparation", began: float) -> Trained:
         """Train the members in the time that is left."""
-        config = prepared.config
+        config, first = prepared.config, prepared.members[0]
         if config.time_limit is not None:
             left = max(config.time_limit - (perf_counter() - began), SHORTEST)
             config = replace(config, time_limit=left)
+        assert first.backbone is not None
         with ProgressBar() if self.verbose else nullcontext() as bar:
             return train(
                 prepared.table,
                 prepared.members,
-                prepared.backbone,
+                first.backbone,
                 config,
                 device=self.device,
                 categories=self.categories,
                 report=bar,
+                some=prepared.plan.search == "ensemble",
             )
 
     def _combine(self, prepared: "Preparation", trained: Trained) -> None:
         """Choose the members that predict and their weights, and set the fitted attributes."""
+        plan, table = prepared.plan, prepared.table
         finished = [history for history in trained.histories if history.best_epoch >= 0]
-        if not finished or (len(finished) < len(trained.histories) and not prepared.tried):
+        if not finished or (len(finished) < len(trained.histories) and plan.search == "all"):
             self._refuse(trained)
-        if prepared.tried:
-            combination = combine(
-                str(self.encoding),
-                trained,
-                prepared.tried,
-                table=prepared.table,
-                held=prepared.split.valid,
-                config=prepared.config,
-                seed=prepared.split.seed,
-            )
-        else:
+        if plan.search == "all":
             n_members = len(trained.histories)
             combination = Combination(trained, [0] * n_members, np.ones(n_members) / n_members, [])
+        else:
+            combination = combine(
+                plan, trained, prepared.members, table=table, config=prepared.config, seed=prepared.seed
+            )
         self.columns_ = prepared.columns
         self._set_names(prepared.columns)
         names = prepared.columns.numerical_names
         self.trained_, self.weights_ = combination.trained, combination.weights
         self.candidates_ = combination.table
-        self.encoding_ = [
-            {name: str(each) for name, each in zip(names, prepared.candidates[place], strict=True)}
-            for place in combination.candidates
-        ]
+        recipes = [plan.recipes[place] for place in combination.recipes]
+        self.encoding_ = [dict(zip(names, map(str, recipe.encodings), strict=True)) for recipe in recipes]
         self.indicated_ = list(prepared.prepared.indicated)
-        self.config_, self.backbone_ = prepared.config, prepared.backbone
-        rows = prepared.split.valid[:MOST_HELD]
+        self.config_ = prepared.config
+        rows = prepared.prepared.splits[0].valid[:MOST_HELD]
         n_categorical = len(prepared.columns.cardinalities)
-        self._held = (
-            Table(prepared.table.numbers[rows], prepared.table.codes[rows, :n_categorical]),
-            prepared.table.target[rows],
-        )
+        self._held = (Table(table.numbers[rows], table.codes[rows, :n_categorical]), table.target[rows])
         if hasattr(self, "_importances"):
             del self._importances
 
-    def _settings(self) -> tuple[Backbone, TrainingConfig]:
-        """Check all parameters."""
-        check_int(self.n_members, "n_members", minimum=1)
+    @property
+    def _is_automatic(self) -> bool:
+        """Whether `effort` decides what is trained."""
+        chosen = (self.n_members, self.size, self.training)
+        return self.encoding == "auto" and self.backbone == "auto" and chosen == (None, None, None)
+
+    def _plan(self, columns: Columns, data: TrainingTable) -> Plan:
+        """Return what is trained."""
+        names, device = columns.numerical_names, resolve_device(self.device)
+        if self._is_automatic:
+            return plan_effort(self.effort, data, device=device.type, time_limit=self.time_limit)
+        backbone = make_backbone("mlp" if self.backbone == "auto" else self.backbone)
+        about: dict[str, Any] = {"names": names, "task": self._task, "backbone": backbone.advice}
+        tried = propose(self.encoding, self.size, **about)
+        choices = [(each,) * len(names) for each in tried] or [choose_encodings(self.encoding, self.size, **about)]
+        config = TrainingConfig() if self.training is None else self.training
+        return Plan(
+            [Recipe(choice, backbone, config) for choice in choices],
+            str(self.encoding) if tried else "all",
+            n_seeds=1 if self.n_members is None else self.n_members,
+        )
+
+    def _settings(self) -> TrainingConfig:
+        """Check all parameters but those that need the table; return the configuration of training."""
+        check_choice(self.effort, "effort", EFFORTS)
+        if self.n_members is not None:
+            check_int(self.n_members, "n_members", minimum=1)
+        if self.backbone != "auto":
+            make_backbone(self.backbone)
         check_choice(self.categories, "categories", CATEGORIES)
         check_bool(self.verbose, "verbose")
         if not isinstance(self.validation_share, float) or not 0.0 < self.validation_share < 1.0:
@@ -261,7 +276,7 @@ class TabularEstimator(BaseEstimator, ABC):
                 "training", "be a TrainingConfig", config, "Write TrainingConfig(max_epochs=50), for example."
             )
         config.metric_for(self._task)
-        return make_backbone(self.backbone), config
+        return config if self.time_limit is None else replace(config, time_limit=self.time_limit)
 
     def _random(self) -> np.random.RandomState:
         try:
@@ -302,6 +317,12 @@ class TabularEstimator(BaseEstimator, ABC):
     def _read(self, X: Any) -> Table:
         check_is_fitted(self)
         return self.columns_.read(X)
+
+    @property
+    def backbones_(self) -> list[Backbone]:
+        """Configuration of each member's network behind the encoding."""
+        by_place = {place: piece.backbone for piece in self.trained_.pieces for place in piece.places}
+        return [by_place[place] for place in range(len(by_place))]
 
     @property
     def history_(self) -> list[dict[str, Any]]:
@@ -389,6 +410,26 @@ class TabularEstimator(BaseEstimator, ABC):
         return hasattr(self, "trained_")
 
 
+def _members(prepared: PreparedTable, plan: Plan, seeds: npt.NDArray[np.int64]) -> list[Member]:
+    """Return a network of every recipe, random seed and fold, in this order.
+
+    All recipes have the same random seeds, so that chance does not favour one of them. Encodings without a target are
+    placed once, on all rows, those with one on the training rows of each fold: validation rows must not see the target.
+    """
+    splits, choices = prepared.splits, [recipe.encodings for recipe in plan.recipes]
+    fitted = [prepared.fit(choices, split) for split in splits]
+    return [
+        replace(
+            prepared.member(recipe.encodings, split, fits[place].blocks, seed=(seed + split.fold) % 2**31),
+            backbone=recipe.backbone,
+            config=recipe.config,
+        )
+        for place, recipe in enumerate(plan.recipes)
+        for seed in seeds.tolist()
+        for split, fits in zip(splits, fitted, strict=True)
+    ]
+
+
 def _from_units(values: npt.NDArray[np.float64], units: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return values of a column in the units of the table."""
     return _doubled(0.5 * units[0] + 0.5 * units[1] * values)
@@ -431,9 +472,9 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     n_members : int, default=1
         Number of networks that are trained together from different random seeds and whose predictions are averaged;
         with ``"validated"`` and ``"ensemble"``, of every encoding.
-    categories : {"embedding", "code"}, default="embedding"
-        Whether a category is a learned vector or, as in the paper, an integer code; an FT-Transformer always learns
-        vectors.
+    categories : {"embedding", "code", "mixed"}, default="embedding"
+        Whether a category is a learned vector or, as in the paper, an integer code, or, in columns of at most eight
+        categories, one-hot and otherwise a learned vector; an FT-Transformer always learns vectors.
     categorical : sequence, optional
         Columns of numbers that are categories: names, or positions in an array.
     validation_share : float, default=0.1
@@ -528,8 +569,9 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         with ``"validated"`` and ``"ensemble"``, of every encoding.
     class_weight : "balanced" or mapping, optional
         Weights of the classes in the loss: inversely proportional to their frequency, or as given for each label.
-    categories : {"embedding", "code"}, default="embedding"
-        Whether a category is a learned vector or an integer code.
+    categories : {"embedding", "code", "mixed"}, default="embedding"
+        Whether a category is a learned vector or an integer code, or, in columns of at most eight categories, one-hot
+        and otherwise a learned vector.
     categorical : sequence, optional
         Columns of numbers that are categories: names, or positions in an array.
     validation_share : float, default=0.1
@@ -562,10 +604,12 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     def __init__(
         self,
         encoding: str | Mapping[Any, str] = "auto",
-        backbone: str | Backbone = "mlp",
+        backbone: str | Backbone = "auto",
         *,
+        effort: str = "balanced",
+        time_limit: float | None = None,
         size: int | None = None,
-        n_members: int = 1,
+        n_members: int | None = None,
         class_weight: Any = None,
         categories: str = "embedding",
         categorical: Any = None,
@@ -578,6 +622,8 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         super().__init__(
             encoding,
             backbone,
+            effort=effort,
+            time_limit=time_limit,
             size=size,
             n_members=n_members,
             categories=categories,

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from knotwork._checks import argument_error, check_installed
+from knotwork._checks import argument_error, check_installed, listed
 from knotwork._files import write_atomically
 from knotwork._kernels.encoding import AFFINE, NORM_EPSILON, NORMALISED, TAILS, UNIT_AREA, Part
 from knotwork._preparation.columns import LARGEST
@@ -25,8 +25,10 @@ from knotwork.nn import _resnet as resnet
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._linear import Linear
 from knotwork.nn._mlp import MLP
+from knotwork.nn._realmlp import RealMLP
 from knotwork.nn._resnet import ResNet
 from knotwork.nn._stack import FARTHEST, StackEncoding
+from knotwork.nn._tabm import TabM
 from knotwork.training._network import Network
 from knotwork.training._results import Piece
 
@@ -43,8 +45,11 @@ RESERVED = (NUMBERS, "prediction", "probabilities", "label", "")
 LARGEST_EXACT = 2**53
 """Floats represent every whole number up to this one exactly."""
 
-NETWORKS = (MLP, ResNet, FTTransformer)
+NETWORKS = (MLP, ResNet, TabM, RealMLP, FTTransformer)
 """The networks that can be exported. Subclasses cannot: they may compute something else."""
+
+ONNX_ACTIVATIONS = {"relu": "Relu", "selu": "Selu", "mish": "Mish"}
+"""Names of the activations of RealMLP."""
 
 EPSILON = 1e-5
 """Batch and layer normalisation add this to the variance."""
@@ -163,10 +168,10 @@ def _check_networks(estimator: TabularEstimator) -> None:
         if kind not in NETWORKS:
             raise argument_error(
                 "backbone",
-                "build a network that ONNX export knows: MLP, ResNet or FTTransformer",
-                estimator.backbone_,
+                f"build a network that ONNX export knows: {listed([network.__name__ for network in NETWORKS])}",
+                piece.backbone,
                 f"{kind.__name__} has no translation to ONNX: keep the model with save and serve it with "
-                "knotwork.load, or fit with backbone='mlp', 'resnet' or 'ft'.",
+                "knotwork.load, or fit with one of these backbones.",
             )
         for part in piece.network.encoding.layout.parts:
             if part.family:
@@ -392,6 +397,10 @@ def _run(graph: Graph, blocks: str | None, codes: str | None, *, network: Networ
     if isinstance(backbone, FTTransformer):
         return _ft_transformer(graph, blocks, codes, backbone=backbone, member=member)
     inputs = _flat_inputs(graph, blocks, codes, network=network, member=member)
+    if isinstance(backbone, TabM):
+        return _tabm(graph, inputs, backbone, member)
+    if isinstance(backbone, RealMLP):
+        return _realmlp(graph, inputs, backbone, member)
     hidden = _linear(graph, inputs, backbone.first, member)
     if isinstance(backbone, MLP):
         for layer in backbone.layers:
@@ -400,19 +409,49 @@ def _run(graph: Graph, blocks: str | None, codes: str | None, *, network: Networ
     return _resnet(graph, hidden, backbone, member)
 
 
+def _tabm(graph: Graph, inputs: str, backbone: TabM, member: int) -> str:
+    """Add the mean of all predictions; values are of shape (n_predictions, n, width)."""
+    adapters = _as_numpy(backbone.adapters.values[member])[:, None]
+    hidden = _linear(graph, graph("Mul", graph("Unsqueeze", inputs, graph.ints(0)), adapters), backbone.first, member)
+    for layer in backbone.layers:
+        hidden = _linear(graph, graph("Relu", hidden), layer, member)  # type: ignore[arg-type]
+    heads = backbone.heads
+    product = graph("MatMul", graph("Relu", hidden), _as_numpy(heads.weight[member]))
+    outputs = graph("Add", product, _as_numpy(heads.bias[member])[:, None])
+    n_predictions, d_out = heads.bias.shape[1:]
+    if d_out == 1:
+        return graph("ReduceMean", outputs, graph.ints(0), keepdims=0)
+    total = graph("ReduceLogSumExp", graph("LogSoftmax", outputs, axis=-1), graph.ints(0), keepdims=0)
+    return graph("Sub", total, np.float32(np.log(n_predictions)))
+
+
 def _flat_inputs(graph: Graph, blocks: str | None, codes: str | None, *, network: Network, member: int) -> str:
     """Add the concatenated blocks, followed by the categories."""
     parts: list[str] = []
     layout = network.encoding.layout
     if blocks is not None:
         parts.append(graph.reshape(blocks, -1, len(layout.sizes) * layout.size))
-    if codes is not None and network.embeddings is None:
-        parts.append(graph("Sub", graph("Cast", codes, to=FLOAT), np.float32(1.0)))
-    elif codes is not None:
-        embeddings: Tensor = network.embeddings.values  # type: ignore[union-attr]
-        vectors = _look_up(graph, codes, embeddings[member], network.category_starts)
-        parts.append(graph.reshape(vectors, -1, len(network.cardinalities) * embeddings.shape[-1]))
+    if codes is not None:
+        parts += _category_inputs(graph, codes, network=network, member=member)
     return graph.join(parts, 1)
+
+
+def _category_inputs(graph: Graph, codes: str, *, network: Network, member: int) -> list[str]:
+    """Add the inputs from categories: codes, one-hot columns and vectors."""
+    parts: list[str] = []
+    if network.categories == "code":
+        parts.append(graph("Sub", graph("Cast", codes, to=FLOAT), np.float32(1.0)))
+    if network.one_hot_places.shape[1]:
+        features, *values = _as_numpy(network.one_hot_places)
+        chosen = graph("Gather", codes, features, axis=1)
+        signs = [graph("Cast", graph("Equal", chosen, code), to=FLOAT) for code in values]
+        parts.append(graph("Sub", *signs))
+    if network.embeddings is not None:
+        embeddings, places = network.embeddings.values, _as_numpy(network.embedded_places)
+        chosen = graph("Gather", codes, places, axis=1)
+        vectors = _look_up(graph, chosen, embeddings[member], network.category_starts)
+        parts.append(graph.reshape(vectors, -1, len(places) * embeddings.shape[-1]))
+    return parts
 
 
 def _look_up(graph: Graph, codes: str, table: Tensor, starts: Tensor) -> str:
@@ -423,6 +462,15 @@ def _look_up(graph: Graph, codes: str, table: Tensor, starts: Tensor) -> str:
 def _linear(graph: Graph, x: str, layer: Linear, member: int) -> str:
     product = graph("MatMul", x, _as_numpy(layer.weight[member]))
     return product if layer.bias is None else graph("Add", product, _as_numpy(layer.bias[member]))
+
+
+def _realmlp(graph: Graph, inputs: str, backbone: RealMLP, member: int) -> str:
+    hidden = inputs
+    for place, (weight, bias) in enumerate(backbone.plain_layers(member)):
+        if place:
+            hidden = graph(ONNX_ACTIVATIONS[backbone.activation], hidden)
+        hidden = graph("Add", graph("MatMul", hidden, _as_numpy(weight)), _as_numpy(bias))
+    return hidden
 
 
 def _resnet(graph: Graph, hidden: str, backbone: ResNet, member: int) -> str:

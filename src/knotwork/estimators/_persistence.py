@@ -34,6 +34,8 @@ from knotwork.estimators._saved_networks import (
     Capacity,
     NetworkShape,
     TensorFile,
+    backbone_from_json,
+    backbone_to_json,
     check_entries,
     check_list,
     piece_from_json,
@@ -41,7 +43,7 @@ from knotwork.estimators._saved_networks import (
     piece_to_json,
     read_tensor,
 )
-from knotwork.nn._backbones import BACKBONES, Backbone
+from knotwork.nn._backbones import BACKBONES
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device
 from knotwork.training._metrics import METRICS
@@ -50,17 +52,18 @@ from knotwork.training._results import History, Trained
 
 __all__ = ["load", "save"]
 
-SCHEMA = 2
-"""Schema 1 had one encoding for all members, under ``"choices"``; it can be read as well."""
+SCHEMA = 3
+"""Schema 1 had one encoding for all members, under ``"choices"``; up to schema 2 all networks had one backbone, and the
+estimators fewer parameters. These can be read as well."""
 
 KEY = "knotwork"
 """Key of the JSON in the metadata of the file."""
 
 ENTRIES = (
     "schema", "version", "class", "parameters", "columns", "labels", "encodings", "weights", "candidates", "indicated",
-    "task", "backbone", "config", "categories", "pieces", "histories", "interrupted", "has_importances", "checksum",
+    "task", "config", "categories", "pieces", "histories", "interrupted", "has_importances", "checksum",
 )  # fmt: skip
-CANDIDATE = ("method", "size", "score", "metric", "seconds", "weight")
+CANDIDATE = ("method", "size", "backbone", "score", "metric", "seconds", "weight")
 """The entries of a candidate."""
 
 CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (TabularRegressor, TabularClassifier)}
@@ -68,9 +71,6 @@ LONGEST_JSON = 90_000_000
 """Readers of the format refuse headers of more than 100 MB."""
 
 SCALARS = (bool, int, float, str)
-COUNTS = ("n_blocks",)
-"""Settings of backbones that are numbers of tensors; the other integers are widths, bounded by the elements."""
-
 
 def save(estimator: TabularEstimator, path: str | Path) -> None:
     """Write a fitted estimator to one file; an existing file is replaced only when the new one is complete.
@@ -184,9 +184,8 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
         ],
         "indicated": [int(index) for index in estimator.indicated_],
         "task": trained.task,
-        "backbone": _write_backbone(estimator.backbone_, "backbone"),
         "config": _write_training(estimator.config_, "training"),
-        "categories": CATEGORIES[int(trained.pieces[0].network.by_code)],
+        "categories": trained.pieces[0].network.categories,
         "pieces": [piece_to_json(piece) for piece in trained.pieces],
         "histories": [
             {"best_epoch": int(history.best_epoch), "seconds": float(history.seconds)} for history in trained.histories
@@ -245,11 +244,7 @@ def _write_backbone(value: Any, name: str) -> Any:
         return value
     if type(value) not in BACKBONES.values():
         raise _refuse(name, value)
-    settings = {
-        field: [*map(int, setting)] if isinstance(setting, tuple) else _write_plain(setting, field)
-        for field, setting in asdict(value).items()
-    }
-    return {"name": value.name, "settings": settings}
+    return backbone_to_json(value)
 
 
 WRITERS: dict[str, Callable[[Any, str], Any]] = {
@@ -310,9 +305,16 @@ def _estimator(path: Path, content: dict[str, Any], file: TensorFile) -> Any:
 
 
 def _upgraded(content: dict[str, Any]) -> dict[str, Any]:
+    """Return content of the current schema."""
+    if content["schema"] == 1:
+        content = _from_first(content)
+    if content["schema"] == 2:
+        content = _from_second(content)
+    return content
+
+
+def _from_first(content: dict[str, Any]) -> dict[str, Any]:
     """Return content of schema 2; in schema 1 all members have one encoding and equal weights."""
-    if content["schema"] == SCHEMA:
-        return content
     n_members = len(check_list(content.get("histories"), "histories"))
     specs = []
     for pair in check_list(content.get("choices"), "choices"):
@@ -321,10 +323,44 @@ def _upgraded(content: dict[str, Any]) -> dict[str, Any]:
         specs.append(str(Encoding(pair[0], _read_int(pair[1], "size", minimum=1))))
     return {
         **{name: value for name, value in content.items() if name != "choices"},
+        "schema": 2,
         "encodings": [specs] * n_members,
         "weights": [1.0 / max(n_members, 1)] * n_members,
         "candidates": [],
     }
+
+
+def _from_second(content: dict[str, Any]) -> dict[str, Any]:
+    """Return content of schema 3; in schema 2 all networks have one backbone, and settings added since are missing."""
+    backbone = content.get("backbone")
+    name = backbone.get("name") if isinstance(backbone, dict) else None
+    added = {"effort": "balanced", "time_limit": None}
+    return {
+        **{entry: value for entry, value in content.items() if entry != "backbone"},
+        "schema": SCHEMA,
+        "parameters": _with_config({**added, **_as_dict(content.get("parameters"))}, "training"),
+        "config": _with_defaults(content.get("config")),
+        "pieces": [{**_as_dict(piece), "backbone": backbone} for piece in check_list(content.get("pieces"), "pieces")],
+        "candidates": [
+            {**_as_dict(candidate), "backbone": name}
+            for candidate in check_list(content.get("candidates"), "candidates")
+        ],
+    }
+
+
+def _as_dict(content: Any) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise type_error("content", "be a dict", content)
+    return content
+
+
+def _with_config(content: dict[str, Any], name: str) -> dict[str, Any]:
+    return {**content, name: None if content.get(name) is None else _with_defaults(content[name])}
+
+
+def _with_defaults(content: Any) -> dict[str, Any]:
+    """Return a configuration of training with the defaults of settings that its schema did not have."""
+    return {**asdict(TrainingConfig()), **_as_dict(content)}
 
 
 def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
@@ -343,9 +379,7 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
     estimator.indicated_ = _indicated(content["indicated"], n_numerical)
     estimator.config_ = _config(content["config"])
     estimator.config_.metric_for(estimator._task)
-    estimator.backbone_ = _backbone(content["backbone"], capacity)
     shape = NetworkShape(
-        estimator.backbone_,
         n_numerical,
         (*columns.cardinalities, *[N_FLAGS] * len(estimator.indicated_)),
         check_choice(content["categories"], "categories", CATEGORIES),
@@ -438,8 +472,9 @@ def _weights(content: Any, n_members: int) -> npt.NDArray[np.float64]:
 def _candidate(content: Any) -> dict[str, Any]:
     check_entries(content, "candidate", CANDIDATE)
     return {
-        "method": check_choice(content["method"], "method", METHOD_TABLE),
+        "method": None if content["method"] is None else check_choice(content["method"], "method", METHOD_TABLE),
         "size": _read_int(content["size"], "size", minimum=1),
+        "backbone": check_choice(content["backbone"], "backbone", BACKBONES),
         "score": np.nan if content["score"] is None else _number(content["score"], "score"),
         "metric": check_choice(content["metric"], "metric", METRICS),
         "seconds": _number(content["seconds"], "seconds", minimum=0.0),
@@ -455,36 +490,9 @@ def _parameters(content: Any, names: Any, capacity: Capacity) -> dict[str, Any]:
     return {name: readers[name](content[name], name) for name in known}
 
 
-def _backbone(content: Any, capacity: Capacity) -> Backbone:
-    """Return the configuration of a backbone whose network is not larger than the file."""
-    check_entries(content, "backbone", ("name", "settings"))
-    kind = BACKBONES[check_choice(content["name"], "backbone", BACKBONES)]
-    defaults = {field.name: field.default for field in fields(kind)}
-    settings = dict(check_entries(content["settings"], "settings", defaults))
-    for name, default in defaults.items():
-        value = settings[name]
-        if isinstance(default, tuple):
-            if len(check_list(value, name)) > capacity.n_tensors:
-                raise argument_error(name, "have no more entries than the file has tensors", len(value))
-            settings[name] = tuple(_count(width, name, capacity.n_elements) for width in value)
-        elif isinstance(default, int):
-            _count(value, name, capacity.n_tensors if name in COUNTS else capacity.n_elements)
-        elif isinstance(default, float):
-            _number(value, name)
-        else:
-            _text(value, name)
-    return kind(**settings)
-
-
 def _config(content: Any) -> TrainingConfig:
     known = [field.name for field in fields(TrainingConfig)]
     return TrainingConfig(**check_entries(content, "training", known))
-
-
-def _count(value: Any, name: str, most: int) -> int:
-    if check_int(value, name, minimum=1) > most:
-        raise argument_error(name, f"be at most {most}, the size of the file", value)
-    return int(value)
 
 
 def _number(value: Any, name: str, *, minimum: float = -math.inf) -> float:
@@ -516,7 +524,9 @@ def _read_pairs(content: Any, name: str, *, values: tuple[type, ...], optional: 
 
 
 def _read_backbone(content: Any, name: str, *, capacity: Capacity) -> Any:
-    return check_choice(content, name, BACKBONES) if isinstance(content, str) else _backbone(content, capacity)
+    if isinstance(content, str):
+        return check_choice(content, name, ("auto", *BACKBONES))
+    return backbone_from_json(content, capacity)
 
 
 def _read_categorical(content: Any, name: str) -> Any:
@@ -531,6 +541,8 @@ def _read_categorical(content: Any, name: str) -> Any:
 
 READERS: dict[str, Callable[[Any, str], Any]] = {
     "encoding": partial(_read_pairs, values=(str,)),
+    "effort": _text,
+    "time_limit": lambda content, name: None if content is None else _number(content, name, minimum=0.0),
     "size": _read_int,
     "n_members": _read_int,
     "class_weight": partial(_read_pairs, values=(int, float), optional=True),

@@ -5,7 +5,7 @@ each member and feature, its functions fit into its columns, and its knots incre
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +13,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from knotwork._checks import argument_error, check_bool, check_int, listed, type_error
+from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork._kernels.encoding import AFFINE, NORMALISED, PLAIN, TAILS, Layout, Part
-from knotwork.nn._backbones import Backbone
+from knotwork.nn._backbones import BACKBONES, Backbone
 from knotwork.nn._stack import StackEncoding, StackLayout
 from knotwork.training._network import Network
 from knotwork.training._results import Piece
@@ -24,6 +24,8 @@ __all__ = [
     "Capacity",
     "NetworkShape",
     "TensorFile",
+    "backbone_from_json",
+    "backbone_to_json",
     "check_entries",
     "check_list",
     "piece_from_json",
@@ -39,6 +41,10 @@ DTYPES = {"F32": torch.float32, "F64": torch.float64, "I32": torch.int32, "BOOL"
 """The valid types of tensors in a file."""
 
 
+COUNTS = ("n_blocks",)
+"""Settings of backbones that are numbers of tensors; the other integers are widths, bounded by the elements."""
+
+
 class Capacity(NamedTuple):
     """Number of tensors in a file and of their elements: limits for every size that the file declares."""
 
@@ -48,9 +54,8 @@ class Capacity(NamedTuple):
 
 @dataclass(frozen=True)
 class NetworkShape:
-    """The settings of a network besides its encoding."""
+    """The settings of all networks of a model."""
 
-    backbone: Backbone
     n_numerical: int
     cardinalities: tuple[int, ...]
     categories: str
@@ -98,7 +103,40 @@ def piece_to_json(piece: Piece) -> dict[str, Any]:
     layout = piece.network.encoding.layout
     parts = [_part_to_json(part) for part in layout.parts]
     content = {"parts": parts, "sizes": [*layout.sizes], "size": layout.size, "min_spacing": layout.min_spacing}
-    return {"layout": content, "places": [*piece.places]}
+    return {"layout": content, "places": [*piece.places], "backbone": backbone_to_json(piece.backbone)}
+
+
+def backbone_to_json(backbone: Backbone) -> dict[str, Any]:
+    """Return the configuration of a backbone in types of JSON."""
+    settings = {
+        name: [*map(int, value)] if isinstance(value, tuple) else value for name, value in asdict(backbone).items()
+    }
+    return {"name": backbone.name, "settings": settings}
+
+
+def backbone_from_json(content: Any, capacity: Capacity) -> Backbone:
+    """Return the configuration of a backbone whose network is not larger than the file."""
+    check_entries(content, "backbone", ("name", "settings"))
+    kind = BACKBONES[check_choice(content["name"], "backbone", BACKBONES)]
+    defaults = {field.name: field.default for field in fields(kind)}
+    settings = dict(check_entries(content["settings"], "settings", defaults))
+    for name, default in defaults.items():
+        value = settings[name]
+        if isinstance(default, tuple):
+            if len(check_list(value, name)) > capacity.n_tensors:
+                raise argument_error(name, "have no more entries than the file has tensors", len(value))
+            settings[name] = tuple(_count(width, name, capacity.n_elements) for width in value)
+        elif isinstance(default, int):
+            _count(value, name, capacity.n_tensors if name in COUNTS else capacity.n_elements)
+        elif type(value) not in ((int, float) if isinstance(default, float) else (str,)):
+            raise type_error(name, "be a number" if isinstance(default, float) else "be text", value)
+    return kind(**settings)
+
+
+def _count(value: Any, name: str, most: int) -> int:
+    if check_int(value, name, minimum=1) > most:
+        raise argument_error(name, f"be at most {most}, the size of the file", value)
+    return int(value)
 
 
 def _part_to_json(part: Part) -> dict[str, Any]:
@@ -118,13 +156,14 @@ def piece_tensors(piece: Piece, prefix: str) -> dict[str, Tensor]:
 
 def piece_from_json(content: Any, file: TensorFile, prefix: str, *, shape: NetworkShape, capacity: Capacity) -> Piece:
     """Return the piece that `piece_to_json` and `piece_tensors` wrote, on the CPU."""
-    check_entries(content, "piece", ("layout", "places"))
+    check_entries(content, "piece", ("layout", "places", "backbone"))
+    backbone = backbone_from_json(content["backbone"], capacity)
     places = tuple(check_int(place, "places", minimum=0) for place in check_list(content["places"], "places"))
     if not places:
         raise argument_error("places", "name at least one member", places)
     layout = _layout(content["layout"], n_features=shape.n_numerical, capacity=capacity)
     encoding = _encoding(layout, file, prefix, n_members=len(places))
-    settings = (encoding, shape.cardinalities, shape.backbone, shape.d_out)
+    settings = (encoding, shape.cardinalities, backbone, shape.d_out)
     # A network on the meta device takes no memory: a file that declares a huge one fails here.
     with torch.device("meta"):
         _check_state(Network(*settings, categories=shape.categories), file, prefix)
@@ -140,7 +179,7 @@ def piece_from_json(content: Any, file: TensorFile, prefix: str, *, shape: Netwo
             raise argument_error(name, "be at least 0", float(tensor.min()))
     network.load_state_dict(state)
     shift, scale = (read_tensor(file, f"{prefix}.{name}", (len(places),), torch.float64) for name in ("shift", "scale"))
-    return Piece(network.eval(), places, shift, scale)
+    return Piece(network.eval(), places, shift, scale, backbone)
 
 
 def _check_state(network: Network, file: TensorFile, prefix: str) -> None:

@@ -118,6 +118,24 @@ class Column:
         variance = np.average((scaled - mean) ** 2, weights=self.weights)
         return float(mean / unit), float(np.sqrt(variance) / unit)
 
+    def median_and_spread(self) -> tuple[float, float]:
+        """Return the weighted median and interquartile range, ``(0, 0)`` for a column without values.
+
+        Half the range replaces an interquartile range of 0: a column of which most values are equal is not constant.
+
+        Examples
+        --------
+        >>> Column.from_values(np.array([1.0, 2.0, 3.0, 4.0, 100.0])).median_and_spread()
+        (3.0, 2.0)
+        >>> Column.from_values(np.array([0.0, 0.0, 0.0, 0.0, 8.0])).median_and_spread()
+        (0.0, 4.0)
+        """
+        if not len(self.distinct):
+            return 0.0, 0.0
+        lower, median, upper = (float(value) for value in self.quantiles([0.25, 0.5, 0.75]))
+        half = (0.5 * upper - 0.5 * lower) or 0.5 * (0.5 * float(self.distinct[-1]) - 0.5 * float(self.distinct[0]))
+        return median, min(2.0 * half, float(np.finfo(np.float64).max))
+
     def quantiles(self, levels: npt.ArrayLike) -> FloatArray:
         """Return weighted quantiles with linear interpolation between neighbouring values.
 

@@ -9,9 +9,12 @@ from knotwork.nn._backbones import (
     Backbone,
     FTTransformerConfig,
     MLPConfig,
+    RealMLPConfig,
     ResNetConfig,
+    TabMConfig,
     make_backbone,
 )
+from knotwork.nn._embedding import FeatureEmbedding
 from knotwork.nn._encoded_linear import EncodedLinear
 from knotwork.nn._encoding import PiecewiseLinearEncoding, SplineEncoding
 from knotwork.nn._ft_transformer import FTTransformer
@@ -27,7 +30,9 @@ from knotwork.nn._linear import (
 )
 from knotwork.nn._mlp import MLP
 from knotwork.nn._periodic import PeriodicEncoding
+from knotwork.nn._realmlp import RealMLP
 from knotwork.nn._resnet import ResNet
+from knotwork.nn._tabm import TabM
 
 __all__ = [
     "BACKBONES",
@@ -37,14 +42,19 @@ __all__ = [
     "EncodedLinear",
     "FTTransformer",
     "FTTransformerConfig",
+    "FeatureEmbedding",
     "Initial",
     "Linear",
     "MLPConfig",
     "PeriodicEncoding",
     "PiecewiseLinearEncoding",
+    "RealMLP",
+    "RealMLPConfig",
     "ResNet",
     "ResNetConfig",
     "SplineEncoding",
+    "TabM",
+    "TabMConfig",
     "Uniform",
     "first_places",
     "initialise",

@@ -12,9 +12,14 @@ from knotwork._checks import argument_error, check_choice, listed, type_error
 from knotwork._kernels.attention import is_short
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._mlp import MLP
+from knotwork.nn._realmlp import RealMLP
 from knotwork.nn._resnet import ResNet
+from knotwork.nn._tabm import TabM
 
-__all__ = ["BACKBONES", "Backbone", "FTTransformerConfig", "MLPConfig", "ResNetConfig", "make_backbone"]
+__all__ = [
+    "BACKBONES", "Backbone", "FTTransformerConfig", "MLPConfig", "RealMLPConfig", "ResNetConfig", "TabMConfig",
+    "make_backbone",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ class Backbone(ABC):
         Precision of matrix products on a GPU unless the training configuration sets it.
     undecayed : tuple of str
         Parameters with one of these strings in their name have no weight decay.
+    rate_factors : tuple of pair of str and float
+        Parameters with the string in their name have this multiple of the learning rate; the first that matches counts.
     advice : {"mlp", "resnet", "ft"}
         Backbone of the paper whose recommended encodings are used.
     """
@@ -43,6 +50,7 @@ class Backbone(ABC):
     takes_tokens: ClassVar[bool] = False
     precision: ClassVar[str] = "bf16"
     undecayed: ClassVar[tuple[str, ...]] = ()
+    rate_factors: ClassVar[tuple[tuple[str, float], ...]] = ()
     advice: ClassVar[str] = "mlp"
 
     @abstractmethod
@@ -69,10 +77,25 @@ class Backbone(ABC):
     def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
         """Return the approximate number of values per row kept for the gradient: it limits the members in memory."""
 
+    def products(self, network: nn.Module) -> int:
+        """Return the approximate number of multiplications per row of a network of one member.
+
+        It is used to share out time. By default every parameter is used once.
+        """
+        return sum(parameter.numel() for parameter in network.parameters())
+
     @classmethod
     def paper(cls) -> Self:
         """Return the settings of the paper; by default those of the class."""
         return cls()
+
+    def training(self, task: str) -> dict[str, Any]:
+        """Return the settings of `knotwork.TrainingConfig` that suit the backbone, where they differ from its defaults.
+
+        `task` is ``"regression"`` or ``"classification"``. Estimators use them unless the user sets `training`.
+        """
+        del task
+        return {}
 
     @property
     def pads_blocks(self) -> bool:
@@ -178,13 +201,95 @@ class FTTransformerConfig(Backbone):
         weights = 0 if is_short(n_tokens, self.d_token // self.n_heads) else self.n_heads * n_tokens
         return int(2 * sum(sizes) + self.n_blocks * n_tokens * (width + 3 * weights))
 
+    def products(self, network: nn.Module) -> int:
+        """Return the approximate number of multiplications per row: every token uses the weights of the blocks."""
+        tokenizer: Any = network.tokenizer
+        return int(tokenizer.n_tokens) * super().products(network)
+
     @property
     def pads_blocks(self) -> bool:
         """Whether a block is one token; if each of its values is one, padding would add tokens."""
         return self.tokens == "feature"
 
 
-BACKBONES: dict[str, type[Backbone]] = {kind.name: kind for kind in (MLPConfig, ResNetConfig, FTTransformerConfig)}
+@final
+@dataclass(frozen=True)
+class TabMConfig(Backbone):
+    """Many predictions of one multilayer perceptron; parameters as in `knotwork.nn.TabM`."""
+
+    name: ClassVar[str] = "tabm"
+    precision: ClassVar[str] = "tf32"
+    undecayed: ClassVar[tuple[str, ...]] = ("adapters",)
+    widths: tuple[int, ...] = (512, 512, 512)
+    n_predictions: int = 32
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "widths", tuple(self.widths))
+        with torch.device("meta"):
+            TabM(1, 1, **asdict(self))
+
+    def build(
+        self, sizes: Sequence[int], n_extra: int, cardinalities: Sequence[int], d_out: int, *, n_members: int
+    ) -> nn.Module:
+        """Return the network."""
+        blocks = len(sizes), max(sizes, default=0)
+        return TabM(blocks[0] * blocks[1] + n_extra, d_out, **asdict(self), n_members=n_members, blocks=blocks)
+
+    def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
+        """Return the approximate number of values per row kept for the gradient."""
+        n_inputs = sum(sizes) + 8 * n_categorical
+        return 2 * n_inputs + self.n_predictions * (n_inputs + 3 * sum(self.widths))
+
+    def products(self, network: nn.Module) -> int:
+        """Return the approximate number of multiplications per row: every prediction uses the shared weights."""
+        return self.n_predictions * super().products(network)
+
+
+@final
+@dataclass(frozen=True)
+class RealMLPConfig(Backbone):
+    """A multilayer perceptron as in RealMLP; parameters as in `knotwork.nn.RealMLP`.
+
+    `training` returns the settings of RealMLP with tuned defaults: large learning rates in four cycles.
+    """
+
+    name: ClassVar[str] = "realmlp"
+    precision: ClassVar[str] = "tf32"
+    undecayed: ClassVar[tuple[str, ...]] = ("bias",)
+    rate_factors: ClassVar[tuple[tuple[str, float], ...]] = (
+        ("backbone.factors", 6.0), ("bias", 0.1), ("encoding.", 0.1), ("embedding.", 0.1),
+    )  # fmt: skip
+    widths: tuple[int, ...] = (256, 256, 256)
+    activation: str = "auto"
+    dropout: float = 0.15
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "widths", tuple(self.widths))
+        with torch.device("meta"):
+            RealMLP(1, 1, **asdict(self))
+
+    def build(
+        self, sizes: Sequence[int], n_extra: int, cardinalities: Sequence[int], d_out: int, *, n_members: int
+    ) -> nn.Module:
+        """Return the network."""
+        blocks = len(sizes), max(sizes, default=0)
+        return RealMLP(blocks[0] * blocks[1] + n_extra, d_out, **asdict(self), n_members=n_members, blocks=blocks)
+
+    def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
+        """Return the approximate number of values per row kept for the gradient."""
+        return 4 * sum(sizes) + 8 * n_categorical + 5 * sum(self.widths)
+
+    def training(self, task: str) -> dict[str, Any]:
+        """Return the settings of training that suit the backbone."""
+        settings = {"learning_rate": 0.2} if task == "regression" else {"learning_rate": 0.04, "label_smoothing": 0.1}
+        cycles = {"schedule": "cycles", "max_epochs": 256, "patience": None}
+        return {**settings, **cycles, "batch_size": 256, "weight_decay": 0.02, "beta2": 0.95}
+
+
+BACKBONES: dict[str, type[Backbone]] = {
+    kind.name: kind for kind in (MLPConfig, ResNetConfig, TabMConfig, RealMLPConfig, FTTransformerConfig)
+}
 """The backbones by name; an added entry is available in estimators, studies and comparisons."""
 
 

@@ -24,7 +24,9 @@ __all__ = [
     "flat_rows",
     "initialise",
     "look_up",
+    "make_draw",
     "member_seeds",
+    "normal",
 ]
 
 Draw = Callable[[int], Tensor]
@@ -118,6 +120,11 @@ class Linear(Initial):
         return out.view(*x.shape[:-1], out.shape[-1])
 
 
+def normal(draw: Draw, n: int) -> Tensor:
+    """Return n normal random numbers of variance 1 for every member, of shape (n_members, n)."""
+    return math.sqrt(2.0) * torch.erfinv(draw(n).clamp(max=1.0 - 2.0**-24))  # a draw may round to 1
+
+
 def first_places(cardinalities: Sequence[int]) -> Tensor:
     """Return the index of each feature's first category in one table of all categories."""
     return torch.tensor([0, *cardinalities][: len(cardinalities)], dtype=torch.int64).cumsum(0)
@@ -155,7 +162,16 @@ def initialise(module: nn.Module, seeds: Tensor) -> None:
     """
     if seeds.is_meta:
         return  # there are no values to set, and drawing random numbers on the meta device is slow
-    noise, stream = Noise(seeds, torch.zeros_like(seeds)), FIRST_STREAM
+    draw = make_draw(seeds, FIRST_STREAM)
+    with torch.no_grad():
+        for submodule in module.modules():
+            if isinstance(submodule, Initial):
+                submodule.start(draw)
+
+
+def make_draw(seeds: Tensor, stream: int) -> Draw:
+    """Return a function that draws numbers by the seeds of members, from the streams after `stream`."""
+    noise = Noise(seeds, torch.zeros_like(seeds))
 
     def draw(n: int) -> Tensor:
         nonlocal stream
@@ -163,10 +179,7 @@ def initialise(module: nn.Module, seeds: Tensor) -> None:
         bits = random_bits(noise, stream, n) >> 8  # 24 bits: exact in float32
         return (bits.to(torch.float32) + 0.5) * 2.0**-23 - 1.0
 
-    with torch.no_grad():
-        for submodule in module.modules():
-            if isinstance(submodule, Initial):
-                submodule.start(draw)
+    return draw
 
 
 def member_seeds(n_members: int) -> Tensor:

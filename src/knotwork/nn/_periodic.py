@@ -1,4 +1,4 @@
-"""Periodic encoding of numerical features, as a baseline."""
+"""Periodic encoding of numerical features: cosines and sines of learned frequencies."""
 
 from math import pi
 from typing import final
@@ -7,8 +7,25 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_int
+from knotwork.basis._blocks import SMOOTH_LIMIT
 
-__all__ = ["PeriodicEncoding"]
+__all__ = ["PeriodicEncoding", "periodic_rows", "smoothly_clipped"]
+
+
+def periodic_rows(x: Tensor, frequencies: Tensor, phases: Tensor | None = None) -> Tensor:
+    """Return ``cos(2 pi c x)`` and then ``sin(2 pi c x)``, or with phases ``cos(2 pi c x + b)``, along a new axis.
+
+    Frequencies c and phases b have the shape of x without its batch axes, and a last axis of frequencies.
+    """
+    angles = 2.0 * pi * frequencies * x[..., None]
+    if phases is not None:
+        return torch.cos(angles + phases)
+    return torch.cat([torch.cos(angles), torch.sin(angles)], dim=-1)
+
+
+def smoothly_clipped(x: Tensor) -> Tensor:
+    """Return ``x / sqrt(1 + (x / 3)**2)``, which lies between -3 and 3."""
+    return x * torch.rsqrt(1.0 + (x / SMOOTH_LIMIT).square())
 
 
 @final
@@ -45,5 +62,4 @@ class PeriodicEncoding(nn.Module):
         """Encode values of shape (..., n_features) to (..., n_features, 2 n_frequencies)."""
         if x.dim() < 1 or x.shape[-1] != len(self.frequencies):
             raise argument_error("x", f"have the shape (..., {len(self.frequencies)})", tuple(x.shape))
-        angles = 2.0 * pi * self.frequencies * x[..., None]
-        return torch.cat([torch.cos(angles), torch.sin(angles)], dim=-1)
+        return periodic_rows(x, self.frequencies)

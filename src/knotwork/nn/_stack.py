@@ -1,5 +1,6 @@
 """The encodings of a stack of members, each with its own functions, knots and scaling, in one tensor."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -20,10 +21,12 @@ from knotwork._kernels.encoding import (
     logits_from_knots,
     widths_from_logits,
 )
-from knotwork.basis._blocks import AffineBlock, BasisBlock, Block
-from knotwork.basis._families import FAMILIES, PLAIN, family_name
+from knotwork.basis._blocks import AffineBlock, BasisBlock, Block, PeriodicBlock
+from knotwork.basis._families import COSINE, FAMILIES, PERIODIC, PLAIN, family_name
+from knotwork.nn._linear import make_draw
+from knotwork.nn._periodic import periodic_rows, smoothly_clipped
 
-__all__ = ["FARTHEST", "Kind", "StackEncoding", "StackLayout", "kind_of", "scaled_knots", "separated"]
+__all__ = ["FARTHEST", "WAVES", "Kind", "StackEncoding", "StackLayout", "kind_of", "scaled_knots", "separated"]
 
 LARGEST = 1e30
 """Largest range of a feature in the units of the table, and one over the smallest: limits of float32."""
@@ -35,8 +38,18 @@ MIN_FIXED_SPACING = 1e-6
 """Smallest distance of fixed knots, as a share of the range: float32 cannot resolve much smaller ones."""
 
 
+WAVES = (PERIODIC, COSINE)
+"""Kinds of functions that have frequencies."""
+
+FREQUENCY_STREAM = 1 << 19
+"""Stream of random numbers before that of the frequencies; other parameters use higher ones, dropout lower ones."""
+
+
 class Kind(NamedTuple):
-    """Features of the same kind are encoded in one pass; the fields are those of `Part`."""
+    """Features of the same kind are encoded in one pass; the fields are those of `Part`.
+
+    The degree of cosines and sines is their number.
+    """
 
     kind: int
     degree: int
@@ -47,6 +60,8 @@ def kind_of(block: Block, learnable: bool) -> Kind:
     """Return the kind of the functions that encode a block."""
     if isinstance(block, AffineBlock):
         return Kind(AFFINE, 0)
+    if isinstance(block, PeriodicBlock):
+        return Kind(PERIODIC if block.phases is None else COSINE, block.size)
     family = family_name(block.basis)
     layout = Layout(family, block.basis.degree, normalised=learnable and FAMILIES[family].normalised)
     return Kind(layout.kind, layout.scheme, family if layout.kind == PLAIN else "")
@@ -65,6 +80,17 @@ class StackLayout:
     size: int
     min_spacing: float = 1e-3
 
+    @property
+    def n_frequencies(self) -> int:
+        """Largest number of frequencies of a feature; 0 without cosines and sines."""
+        numbers = [part.degree if part.kind == COSINE else (part.degree + 1) // 2 for part in self.waves]
+        return max(numbers, default=0)
+
+    @property
+    def waves(self) -> tuple[Part, ...]:
+        """The parts that are cosines and sines."""
+        return tuple(part for part in self.parts if part.kind in WAVES)
+
 
 @final
 class StackEncoding(nn.Module):
@@ -82,6 +108,14 @@ class StackEncoding(nn.Module):
         Values are encoded as ``(x - low) / scale``.
     learned : Tensor of shape (n_members,)
         Members whose knots are parameters, bool.
+    smooth : Tensor of shape (n_members, n_features), optional
+        Features whose scaled values are clipped smoothly, bool; None if none are.
+    sigma : Tensor of shape (n_members, n_features), optional
+        Standard deviations of the initial frequencies.
+
+    Notes
+    -----
+    Frequencies and phases are parameters. Members without them have zeros, which are not used.
     """
 
     breaks: Tensor
@@ -89,12 +123,20 @@ class StackEncoding(nn.Module):
     low: Tensor
     scale: Tensor
     learned: Tensor
+    smooth: Tensor | None
+    sigma: Tensor | None
+    has_range: Tensor
 
     def __init__(
-        self, layout: StackLayout, *, breaks: Tensor, n_knots: Tensor, low: Tensor, scale: Tensor, learned: Tensor
-    ) -> None:
+        self, layout: StackLayout, *, breaks: Tensor, n_knots: Tensor, low: Tensor, scale: Tensor, learned: Tensor,
+        smooth: Tensor | None = None, sigma: Tensor | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.layout = layout
+        shape = (*low.shape, layout.n_frequencies)
+        with_phases = any(part.kind == COSINE for part in layout.parts)
+        self.frequencies = nn.Parameter(torch.zeros(shape)) if layout.waves else None
+        self.phases = nn.Parameter(torch.zeros(shape)) if with_phases else None
         logits = logits_from_knots(breaks.double(), n_knots, layout.min_spacing) if bool(learned.any()) else None
         self.logits = None if logits is None else nn.Parameter(logits.float())
         self.register_buffer("breaks", breaks.float())
@@ -102,6 +144,9 @@ class StackEncoding(nn.Module):
         self.register_buffer("low", low.float())
         self.register_buffer("scale", scale.float())
         self.register_buffer("learned", learned)
+        self.register_buffer("smooth", smooth)
+        self.register_buffer("has_range", _has_range(layout.parts, low.shape), persistent=False)
+        self.register_buffer("sigma", None if sigma is None else sigma.float(), persistent=False)
 
     @classmethod
     def from_blocks(
@@ -131,6 +176,8 @@ class StackEncoding(nn.Module):
                 breaks[m, f, 1 : counts[m][f] + 1] = torch.from_numpy(_scaled(block))
                 ranges[:, m, f] = _range(block, None if units is None else units[:, f])
             breaks[m] = separated(breaks[m], counts[m])
+        smooth = torch.tensor([[_is_smooth(block) for block in member] for member in blocks], dtype=torch.bool)
+        sigma = [[block.sigma if isinstance(block, PeriodicBlock) else 0.0 for block in member] for member in blocks]
         return cls(
             StackLayout(tuple(_parts(blocks, learnable)), sizes, max(sizes, default=1)),
             breaks=breaks,
@@ -138,7 +185,22 @@ class StackEncoding(nn.Module):
             low=torch.from_numpy(ranges[0]),
             scale=torch.from_numpy(ranges[1]),
             learned=torch.tensor(list(learnable)),
+            smooth=smooth if bool(smooth.any()) else None,
+            sigma=torch.tensor(sigma).reshape(n_members, n_features),
         )
+
+    @torch.no_grad()
+    def start(self, seeds: Tensor) -> None:
+        """Draw frequencies and phases, those of each member by its random seed: int64, of shape (n_members,)."""
+        if self.frequencies is None or self.sigma is None or seeds.is_meta:
+            return
+        # Frequencies have streams of their own, and are drawn in the order of frequencies: a member's parameters do not
+        # depend on the other members of the stack.
+        draw, (n_members, n_features, n) = make_draw(seeds, FREQUENCY_STREAM), self.frequencies.shape
+        normal = 2.0**0.5 * torch.erfinv(draw(n * n_features))
+        self.frequencies.copy_(self.sigma[..., None] * normal.view(n_members, n, n_features).transpose(1, 2))
+        if self.phases is not None:
+            self.phases.copy_(math.pi * draw(n * n_features).view(n_members, n, n_features).transpose(1, 2))
 
     def forward(self, x: Tensor, dtype: torch.dtype = torch.float32, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
         """Encode values of shape (n_members, batch, n_features), NaN if missing, in the given type.
@@ -146,9 +208,41 @@ class StackEncoding(nn.Module):
         The results are of shape (n_members, batch, n_features, size), and the spacing penalties with this epsilon of
         shape (n_members,), 0 for members without learned knots.
         """
+        return self.encode_scaled(self.scaled(x), dtype, epsilon)
+
+    def scaled(self, x: Tensor) -> Tensor:
+        """Return values of shape (n_members, batch, n_features) as they are encoded, on the scale of each feature."""
         values = ((x - self.low[:, None]) / self.scale[:, None]).clamp_(-FARTHEST, FARTHEST)
-        encoded = encode(values, self._knots(epsilon), self.layout.parts, size=self.layout.size, dtype=dtype)
+        return values if self.smooth is None else torch.where(self.smooth[:, None], smoothly_clipped(values), values)
+
+    def raw(self, values: Tensor) -> Tensor:
+        """Return scaled values as an input of a network: a range becomes [-1, 1], a missing value 0."""
+        centred = 2.0 * values.clamp(0.0, 1.0) - 1.0
+        out = torch.where(self.has_range[:, None], centred, values)
+        return torch.nan_to_num(out, nan=0.0)
+
+    def encode_scaled(self, values: Tensor, dtype: torch.dtype, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
+        """Encode scaled values; results as in `forward`."""
+        size, waves = self.layout.size, self.layout.waves
+        if len(waves) == 1 and waves[0].features is None and waves[0].stop - waves[0].start == len(values):
+            return self._waves(waves[0], values, dtype), self._no_penalty()
+        parts = [part for part in self.layout.parts if part not in waves]
+        encoded = encode(values, self._knots(epsilon), parts, size=size, dtype=dtype)
+        for part in waves:
+            part.write(encoded.values, self._waves(part, values, dtype), axis=2)
         return encoded.values, self._no_penalty() if encoded.penalty is None else encoded.penalty
+
+    def _waves(self, part: Part, values: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return the cosines and sines of a part, padded with zeros."""
+        assert self.frequencies is not None
+        values = part.of(values, axis=2)
+        n = part.degree if part.kind == COSINE else (part.degree + 1) // 2
+        frequencies = part.of(self.frequencies)[:, None, :, :n]
+        phases = part.of(self.phases)[:, None, :, :n] if part.kind == COSINE and self.phases is not None else None
+        missing = torch.isnan(values)
+        rows = periodic_rows(torch.where(missing, 0.0, values), frequencies, phases)[..., : part.degree]
+        rows = torch.where(missing[..., None], 0.0, rows).to(dtype)
+        return nn.functional.pad(rows, (0, self.layout.size - part.degree))
 
     def spacings(self, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
         """Return the breaks ``[0, knots, 1]`` of all members and features, and the spacing penalty of every member."""
@@ -204,6 +298,16 @@ def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list
     return parts
 
 
+def _has_range(parts: Sequence[Part], shape: Sequence[int]) -> Tensor:
+    """Return which features of which members are encoded on a range: splines and ramps."""
+    out = torch.ones(*shape, dtype=torch.bool)
+    for part in parts:
+        if part.kind in (AFFINE, *WAVES):
+            features = range(shape[1]) if part.features is None else part.features
+            out[part.start : part.stop, list(features)] = False
+    return out
+
+
 def separated(breaks: Tensor, n_knots: Sequence[int]) -> Tensor:
     """Move knots that are nearer than `MIN_FIXED_SPACING` apart, no further than needed."""
     apart = breaks.clone()
@@ -225,6 +329,10 @@ def scaled_knots(knots: npt.NDArray[np.float64], domain: Sequence[float]) -> npt
     return inside
 
 
+def _is_smooth(block: Block) -> bool:
+    return isinstance(block, PeriodicBlock) or (isinstance(block, AffineBlock) and block.smooth)
+
+
 def _n_knots(block: Block) -> int:
     return len(block.basis.knots) if isinstance(block, BasisBlock) else 0
 
@@ -240,11 +348,11 @@ def _range(block: Block, units: npt.NDArray[np.float64] | None) -> tuple[float, 
     values of the table are equal at that resolution.
     """
     if units is None:
-        if isinstance(block, AffineBlock):
+        if not isinstance(block, BasisBlock):
             return block.shift, block.scale
         low, high = block.basis.domain
         return low, high - low
-    if isinstance(block, AffineBlock):
+    if not isinstance(block, BasisBlock):
         low, half = block.shift, 0.5 * block.scale / units[1]
     else:
         low, high = block.basis.domain

@@ -190,8 +190,9 @@ class Plan:
         Cross-validation, or 20 % of the rows as test rows, drawn anew for each repetition.
     training : TrainingConfig, optional
         Training settings; by default `TrainingConfig.paper`.
-    categories : {"embedding", "code"}, default="code"
-        Input of categories to MLP and ResNet: embeddings, or codes as in the paper.
+    categories : {"embedding", "code", "mixed"}, default="code"
+        Input of categories to backbones with a flat input: embeddings, codes as in the paper, or one-hot columns for
+        features of at most eight categories and embeddings for others.
     nrmse_by : {"std", "range"}, default="std"
         Divisor of RMSE in NRMSE: standard deviation or range of the test target.
     together : bool, default=True

@@ -11,7 +11,10 @@ from knotwork.training._metrics import METRICS, Metric
 
 __all__ = ["PRECISIONS", "SCHEDULES", "TrainingConfig"]
 
-SCHEDULES = ("plateau", "cosine", "constant")
+SCHEDULES = ("plateau", "cosine", "cycles", "constant")
+STEPWISE = ("cosine", "cycles")
+"""Schedules whose learning rate changes with every step; others change it between epochs."""
+
 DEFAULT_METRICS = {
     "auto": {"regression": "rmse", "classification": "log_loss"},
     "reported": {"regression": "rmse", "classification": "auc"},
@@ -37,11 +40,15 @@ class TrainingConfig:
         Learning rate of AdamW.
     weight_decay : float, default=0.01
         Weight decay of AdamW; knots are not decayed.
-    patience : int, default=16
-        Training stops after this many epochs without a better validation score.
-    schedule : {"plateau", "cosine", "constant"}, default="plateau"
+    beta2 : float, default=0.999
+        Decay rate of AdamW's running mean of squared gradients.
+    patience : int or None, default=16
+        Training stops after this many epochs without a better validation score; None trains all epochs. The weights
+        of the best epoch are kept in any case.
+    schedule : {"plateau", "cosine", "cycles", "constant"}, default="plateau"
         Learning rate over the epochs: multiplied by `plateau_factor` when the score no longer improves; a linear
-        rise over the first twentieth of `max_epochs` and then half a cosine down to 0; or constant.
+        rise over the first twentieth of `max_epochs` and then half a cosine down to 0; four cycles from 0 up and down
+        to 0, each twice as long as the one before; or constant. See Notes.
     plateau_patience : int, default=6
         Epochs without a better score before the rate is reduced.
     plateau_factor : float, default=0.3
@@ -52,6 +59,11 @@ class TrainingConfig:
         Epochs before knots start to move.
     spacing_weight : float, default=0.0001
         Weight of the spacing penalty in the loss.
+    weight_average : float, default=0.0
+        If above 0, validation scores and the weights that are kept are those of a moving average of the weights over
+        the steps, with this decay rate; 0.99 is a usual value.
+    label_smoothing : float, default=0.0
+        Share of a class label that the loss spreads evenly over all classes.
     metric : str, default="auto"
         Validation score: a name in `knotwork.training.METRICS`; by default ``"rmse"``, for classes ``"log_loss"``;
         ``"reported"`` stands for those of the paper, ``"rmse"`` and ``"auc"``.
@@ -60,6 +72,13 @@ class TrainingConfig:
         copies of the weights for the others. On a CPU always float32.
     time_limit : float, optional
         Seconds after which training stops at the end of an epoch.
+
+    Notes
+    -----
+    With t the share of `max_epochs` that is done in the middle of a step, ``"cycles"`` multiplies the learning rate by
+    ``0.5 (1 - cos(2 pi log2(1 + 15 t)))``, the schedule of RealMLP (Holzmueller and others, 2024). Step n of the
+    moving average, from 0, has the decay rate ``min(weight_average, (1 + n) / (10 + n))``: first steps forget the
+    initial weights.
 
     Examples
     --------
@@ -71,31 +90,36 @@ class TrainingConfig:
     batch_size: int | None = None
     learning_rate: float = 1e-3
     weight_decay: float = 1e-2
-    patience: int = 16
+    beta2: float = 0.999
+    patience: int | None = 16
     schedule: str = "plateau"
     plateau_patience: int = 6
     plateau_factor: float = 0.3
     knot_rate: float = 2.0
     knot_warmup: int = 5
     spacing_weight: float = 1e-4
+    weight_average: float = 0.0
+    label_smoothing: float = 0.0
     metric: str = "auto"
     precision: str = "auto"
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
-        for name, minimum in (("max_epochs", 1), ("patience", 1), ("plateau_patience", 0), ("knot_warmup", 0)):
+        for name, minimum in (("max_epochs", 1), ("plateau_patience", 0), ("knot_warmup", 0)):
             check_int(getattr(self, name), name, minimum=minimum)
-        if self.batch_size is not None:
-            check_int(self.batch_size, "batch_size", minimum=1)
+        for name in ("batch_size", "patience"):
+            if getattr(self, name) is not None:
+                check_int(getattr(self, name), name, minimum=1)
         check_choice(self.schedule, "schedule", SCHEDULES)
         check_choice(self.precision, "precision", PRECISIONS)
         check_choice(self.metric, "metric", (*DEFAULT_METRICS, *METRICS))
         _check_number(self.learning_rate, "learning_rate", above=True)
         for name in ("weight_decay", "knot_rate", "spacing_weight"):
             _check_number(getattr(self, name), name)
-        _check_number(self.plateau_factor, "plateau_factor", above=True)
-        if self.plateau_factor >= 1:
-            raise argument_error("plateau_factor", "be smaller than 1", self.plateau_factor)
+        for name in ("plateau_factor", "beta2", "weight_average", "label_smoothing"):
+            _check_number(getattr(self, name), name, above=name == "plateau_factor")
+            if getattr(self, name) >= 1:
+                raise argument_error(name, "be smaller than 1", getattr(self, name))
         if self.time_limit is not None:
             _check_number(self.time_limit, "time_limit", above=True)
 
@@ -116,6 +140,11 @@ class TrainingConfig:
             spacing_weight=1e-4,
             metric="reported",
         )
+
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether the learning rate changes with every step, by a schedule over all epochs."""
+        return self.schedule in STEPWISE
 
     def batch_size_for(self, n_rows: int) -> int:
         """Return `batch_size` or, if it is None, the power of two nearest to `n_rows` / 80, between 64 and 512."""

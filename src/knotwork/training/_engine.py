@@ -41,6 +41,7 @@ def train(
     categories: str = "embedding",
     report: Reporter | None = None,
     keep_knots: bool = False,
+    some: bool = False,
 ) -> Trained:
     """Train members together.
 
@@ -54,17 +55,21 @@ def train(
     members : sequence of Member
         The members: any mix of encodings, sizes and rows.
     backbone : Backbone
-        Configuration of the backbone, the same for all.
+        Configuration of the backbone, of members that have none of their own.
     config : TrainingConfig
-        Configuration of training.
+        Configuration of training, of members that have none of their own; its time limit is that of the call.
     device : str or torch.device, default="auto"
         The device; by default a GPU if one is available.
-    categories : {"embedding", "code"}, default="embedding"
-        Whether a category is a learned vector or its code taken as a number.
+    categories : {"embedding", "code", "mixed"}, default="embedding"
+        Whether a category is a learned vector or its code taken as a number, or, in features of few categories,
+        one-hot and otherwise a learned vector.
     report : Reporter, optional
         A function that is called after every epoch.
     keep_knots : bool, default=False
         Keep the learned knots of every epoch, as `Trained.knot_paths`.
+    some : bool, default=False
+        Whether some of the stacks are enough: those that have not begun when the time is up are left out. Otherwise
+        each is trained for at least one epoch.
 
     Returns
     -------
@@ -73,16 +78,17 @@ def train(
 
     Notes
     -----
-    Members of one size form one stack, unless that would not fit into memory. A stack that runs out of memory
-    nevertheless is trained as two halves. Stacks are trained one after the other. Each gets a share of the remaining
-    time in proportion to its number of members, and leaves the time that it does not need to the others.
+    Members of one backbone, configuration and size form one stack, unless that would not fit into memory. A stack that
+    runs out of memory nevertheless is trained as two halves. Stacks are trained one after the other. Each gets a share
+    of the remaining time in proportion to its work, and leaves the time that it does not need to the others. If its
+    share does not suffice for all epochs of a cosine or of cycles, the learning rate falls faster.
     """
     if not members:
         raise argument_error("members", "contain at least one member", members)
     device = resolve_device(device)
     data = DeviceTable.from_table(table, device)
     waiting = plan_stacks(table, members, backbone, config, device)
-    run = _Run(table, data, members, backbone, config, categories, report, keep_knots, n_stacks=len(waiting))
+    run = _Run(table, data, members, backbone, config, categories, report, keep_knots, some, len(waiting))
     with matrix_precision(config, device):
         run.train(waiting)
     pieces = sorted(run.pieces, key=lambda piece: piece.places)
@@ -103,6 +109,7 @@ class _Run:
     categories: str
     report: Reporter | None
     keep_knots: bool
+    some: bool
     n_stacks: int
 
     def __post_init__(self) -> None:
@@ -111,17 +118,32 @@ class _Run:
         self.paths: dict[int, npt.NDArray[np.float64] | None] = {}
         self.started = self.last_report = time.perf_counter()
         self.deadline = math.inf
+        self.costs = self._costs()
+        self.cost_done = 0.0
         self.stopped = self.out_of_time = False
+
+    def _costs(self) -> npt.NDArray[np.float64]:
+        """Return the approximate number of multiplications of the training of each member."""
+        costs, products = np.zeros(len(self.members)), {}
+        for place, member in enumerate(self.members):
+            backbone, config = _settings(member, self.backbone, self.config)
+            size = member.size if member.embedding is None else member.embedding.columns(member.size)
+            key = backbone, size
+            if key not in products:
+                products[key] = backbone.products(_meta_network(self.table, size, backbone))
+            costs[place] = config.max_epochs * len(member.train) * products[key]
+        return costs
 
     def train(self, waiting: list[list[int]]) -> None:
         """Train stacks one after the other; after Ctrl-C the remaining ones keep their initial weights."""
         done = 0
         while waiting:
             places = waiting.pop(0)
-            self._set_deadline(len(places), sum(map(len, waiting)))
+            self._set_deadline(places, [place for stack in waiting for place in stack])
             try:
                 self._train_stack(places, done)
                 done += 1
+                self.cost_done += self.costs[places].sum()
             except torch.OutOfMemoryError:
                 if len(places) == 1:
                     raise
@@ -134,16 +156,21 @@ class _Run:
     def _train_stack(self, places: list[int], number: int) -> None:
         """Train the members of one stack."""
         members = [self.members[place] for place in places]
-        stack = TrainingStack(self.table, self.data, members, self.backbone, self.config, categories=self.categories)
+        backbone, config = _settings(members[0], self.backbone, self.config)
+        stack = TrainingStack(self.table, self.data, members, backbone, config, categories=self.categories)
         shift, scale = stack.shift.clone(), stack.scale.clone()
         log, knots, wasted = EpochLog(len(places)), KnotPaths(enabled=self.keep_knots), 0.0
+        pace = Pace(config.max_epochs)
         try:
             knots.add(stack.ids, stack.network.encoding)
             while not self._stop(log.n_epochs):
-                alive = log.add(_run_epoch(stack), self._seconds())
+                stack.set_pace(pace.epochs, pace.speed)
+                report, seconds = _run_epoch(stack), self._seconds()
+                alive = log.add(report, seconds)
                 knots.add(stack.ids, stack.network.encoding)  # before the report, which may raise KeyboardInterrupt
-                self._report(number, stack, log.n_epochs, alive, len(places))
-                if not alive.any():
+                pace.go_on(self.deadline - time.perf_counter() if config.is_stepwise else math.inf, seconds)
+                self._report(number, stack, log.n_epochs, alive, places, pace)
+                if not alive.any() or pace.is_done:
                     break
                 # Steps of the whole stack that members take which have stopped.
                 wasted += stack.n_steps * (~alive).sum() / len(places)
@@ -165,39 +192,68 @@ class _Run:
         before, self.last_report = self.last_report, time.perf_counter()
         return self.last_report - before
 
-    def _set_deadline(self, n_members: int, n_waiting: int) -> None:
+    def _set_deadline(self, places: list[int], waiting: list[int]) -> None:
         """Give a stack its share of the remaining time."""
         if self.config.time_limit is not None:
             now = time.perf_counter()
             left = max(self.started + self.config.time_limit - now, 0.0)
-            self.deadline = now + left * n_members / (n_members + n_waiting)
+            cost = self.costs[places].sum()
+            self.deadline = now + left * cost / (cost + self.costs[waiting].sum())
 
     def _stop(self, n_epochs: int) -> bool:
-        """Return whether to stop; every stack is trained for one epoch even if the time is up."""
-        if n_epochs and time.perf_counter() > self.deadline:
+        """Return whether to stop; a stack is trained for one epoch even if the time is up, unless `some` are enough."""
+        if (n_epochs or (self.some and self.pieces)) and time.perf_counter() > self.deadline:
             self.out_of_time = True
             return True
         return self.stopped
 
-    def _report(self, number: int, stack: TrainingStack, epoch: int, alive: Any, n_members: int) -> None:
+    def _report(
+        self, number: int, stack: TrainingStack, epoch: int, alive: Any, places: list[int], pace: "Pace"
+    ) -> None:
         if self.report is None:
             return
         steps = stack.n_steps * len(stack.ids)
-        n_alive, last = int(alive.sum()), self.config.max_epochs
-        self.report(EpochReport(number, self.n_stacks, epoch, last, n_alive, n_members, steps))
+        n_alive, last = int(alive.sum()), stack.config.max_epochs
+        share = 1.0 if not n_alive else pace.epochs / last
+        done = (self.cost_done + share * self.costs[places].sum()) / self.costs.sum()
+        self.report(EpochReport(number, self.n_stacks, epoch, last, n_alive, len(places), steps, min(done, 1.0)))
 
     def _piece(
         self, stack: TrainingStack, members: Sequence[Member], places: list[int], shift: Tensor, scale: Tensor
     ) -> Piece:
         """Return a network with the best weights of all members, including those that were removed from the stack."""
-        network = build_network(
-            self.table, members, self.backbone, units=self.data.units, categories=self.categories
-        ).to(shift.device)
+        backbone, _ = _settings(members[0], self.backbone, self.config)
+        network = build_network(self.table, members, backbone, units=self.data.units, categories=self.categories)
+        network.to(shift.device)
         tensors = [*network.parameters(), *running_statistics(network)]
         with torch.no_grad():
             for tensor, best in zip(tensors, stack.best, strict=True):
                 tensor.copy_(best)
-        return Piece(network.eval(), tuple(places), shift, scale)
+        return Piece(network.eval(), tuple(places), shift, scale, backbone)
+
+
+@dataclass
+class Pace:
+    """The place of a stack on its schedule, in epochs, and the epochs of the schedule that one epoch stands for.
+
+    If the time does not suffice for all epochs, the learning rate falls faster: training that is cut off while the rate
+    is high ends far from the optimum.
+    """
+
+    max_epochs: int
+    epochs: float = 0.0
+    speed: float = 1.0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the schedule is at its end."""
+        return self.epochs > self.max_epochs - 0.5
+
+    def go_on(self, left: float, seconds: float) -> None:
+        """Add an epoch that took `seconds`, and adapt the speed to the time that is left."""
+        self.epochs += self.speed
+        possible = max(left / max(seconds, 1e-9), 1.0)
+        self.speed = max((self.max_epochs - self.epochs) / possible, 1.0)
 
 
 def _run_epoch(stack: TrainingStack) -> npt.NDArray[np.float64]:
@@ -220,23 +276,37 @@ def plan_stacks(
 ) -> list[list[int]]:
     """Return the places of the members of each stack, in the order of their kinds.
 
-    Members of one size form a stack, because smaller blocks would be padded; those that are only scaled join the
-    smallest others, unless each value is a token.
+    Members of one backbone, configuration, embedding and size form a stack, because smaller blocks would be padded;
+    those that are only scaled join the smallest others, unless each value is a token.
     """
-    by_size: dict[Any, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for place, member in enumerate(members):
-        by_size.setdefault(member.size if backbone.pads_blocks else member.sizes, []).append(place)
+        groups.setdefault((*_settings(member, backbone, config), member.embedding), []).append(place)
+    memory = _free_memory(device) * MEMORY_SHARE
+    stacks = []
+    for (group_backbone, group_config, embedding), places in groups.items():
+        for same_size in _by_size(places, members, group_backbone):
+            same_size.sort(key=lambda place: members[place].kinds)
+            size = max(members[place].size for place in same_size)
+            columns = size if embedding is None else size + embedding.columns(size)
+            most = max(int(memory / _member_bytes(table, columns, group_backbone, group_config)), 1)
+            stacks += np.array_split(np.array(same_size), -(-len(same_size) // most))
+    return [[int(place) for place in stack] for stack in stacks]
+
+
+def _settings(member: Member, backbone: Backbone, config: TrainingConfig) -> tuple[Backbone, TrainingConfig]:
+    """Return a member's backbone and configuration, or else those of the call."""
+    return member.backbone or backbone, member.config or config
+
+
+def _by_size(places: Sequence[int], members: Sequence[Member], backbone: Backbone) -> list[list[int]]:
+    by_size: dict[Any, list[int]] = {}
+    for place in places:
+        by_size.setdefault(members[place].size if backbone.pads_blocks else members[place].sizes, []).append(place)
     if backbone.pads_blocks and len(by_size) > 1 and 1 in by_size:
         scaled = by_size.pop(1)
         by_size[min(by_size)] += scaled
-    memory = _free_memory(device) * MEMORY_SHARE
-    stacks = []
-    for places in by_size.values():
-        places.sort(key=lambda place: members[place].kinds)
-        size = max(members[place].size for place in places)
-        most = max(int(memory / _member_bytes(table, size, backbone, config)), 1)
-        stacks += np.array_split(np.array(places), -(-len(places) // most))
-    return [[int(place) for place in stack] for stack in stacks]
+    return list(by_size.values())
 
 
 def _member_bytes(table: TrainingTable, size: int, backbone: Backbone, config: TrainingConfig) -> int:
@@ -245,15 +315,17 @@ def _member_bytes(table: TrainingTable, size: int, backbone: Backbone, config: T
     About 7 floats per parameter (weight, gradient, two moments, best weight, copies), 2 per activation (forward and
     backward), and 2 integers per row (rows of the table, and their order in the epoch).
     """
-    n_features = table.numbers.shape[1]
-    with torch.device("meta"):
-        network = backbone.build(
-            [size] * n_features, 8 * len(table.cardinalities), table.cardinalities, table.d_out, n_members=1
-        )
-    n_parameters = sum(parameter.numel() for parameter in network.parameters())
+    n_parameters = sum(parameter.numel() for parameter in _meta_network(table, size, backbone).parameters())
     batch = config.batch_size_for(len(table.target))
-    per_row = backbone.activations([size] * n_features, len(table.cardinalities))
+    per_row = backbone.activations([size] * table.numbers.shape[1], len(table.cardinalities))
     return 4 * (7 * n_parameters + 2 * batch * per_row) + 16 * len(table.target)
+
+
+def _meta_network(table: TrainingTable, size: int, backbone: Backbone) -> torch.nn.Module:
+    """Return the network of one member behind its encoding, without memory for its parameters."""
+    sizes, cardinalities = [size] * table.numbers.shape[1], table.cardinalities
+    with torch.device("meta"):
+        return backbone.build(sizes, 8 * len(cardinalities), cardinalities, table.d_out, n_members=1)
 
 
 def _free_memory(device: torch.device) -> float:

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice
-from knotwork.basis._blocks import Block
+from knotwork.basis._blocks import Block, Embedding
 from knotwork.knots import TASKS
+from knotwork.nn._backbones import Backbone
 from knotwork.nn._stack import kind_of
+from knotwork.training._config import TrainingConfig
 
 __all__ = ["Member", "TrainingTable", "column_units", "to_usual_range", "usual_range"]
 
@@ -84,6 +86,12 @@ class Member:
         Random seed of the initial parameters, the order of rows, and dropout.
     learning_rate : float, optional
         Replaces that of the training configuration.
+    embedding : Embedding, optional
+        A learned map of each feature's block.
+    backbone : Backbone, optional
+        Replaces that of the call of `train`.
+    config : TrainingConfig, optional
+        Replaces that of the call, except for its time limit.
     """
 
     train: npt.NDArray[np.int64]
@@ -92,6 +100,9 @@ class Member:
     learnable: bool = False
     seed: int = 0
     learning_rate: float | None = None
+    embedding: Embedding | None = None
+    backbone: Backbone | None = None
+    config: TrainingConfig | None = None
 
     def __post_init__(self) -> None:
         if not len(self.train):
@@ -106,6 +117,11 @@ class Member:
     def sizes(self) -> tuple[int, ...]:
         """Columns of each block."""
         return tuple(block.size for block in self.blocks)
+
+    @property
+    def n_columns(self) -> int:
+        """Inputs of the backbone from all features together."""
+        return sum(self.sizes if self.embedding is None else map(self.embedding.columns, self.sizes))
 
     @property
     def kinds(self) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""The network of a stack: encoded numbers and categories, followed by a backbone."""
+"""The network of a stack: encoded numbers, embedded if wanted, and categories, followed by a backbone."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -8,15 +8,20 @@ from torch import Tensor, nn
 
 from knotwork._checks import check_choice
 from knotwork._kernels.dropout import Noise
+from knotwork.basis._blocks import Embedding
 from knotwork.nn._backbones import Backbone
+from knotwork.nn._embedding import FeatureEmbedding
 from knotwork.nn._linear import Uniform, first_places, initialise, look_up
 from knotwork.nn._stack import StackEncoding
 
 __all__ = ["CATEGORIES", "Network", "keep_members", "matrices", "weight_decays"]
 
-CATEGORIES = ("embedding", "code")
+CATEGORIES = ("embedding", "code", "mixed")
 D_CATEGORY = 8
 """Width of a category's embedding for a backbone with a flat input."""
+
+MOST_ONE_HOT = 9
+"""Most codes of a categorical feature that enters one-hot in ``"mixed"``."""
 
 
 @final
@@ -24,9 +29,15 @@ class Network(nn.Module):
     """Encoding, categories and backbone of every member of a stack.
 
     `categories` are learned vectors (``"embedding"``) or, for a flat input, may be codes taken as numbers
-    (``"code"``), minus one: the first code stands for missing and unseen categories. Members whose blocks are smaller
+    (``"code"``), minus one: the first code stands for missing and unseen categories. ``"mixed"`` is one-hot for
+    features of up to `MOST_ONE_HOT` codes, see `one_hot_places`, and learned vectors for others. Members whose blocks are smaller
     than the stack's have inputs that are always 0; their first layer starts with `fan_in`, the number of the others.
+    An `embedding` maps the block of each feature, and may add the scaled value in front of it.
     """
+
+    category_starts: Tensor
+    embedded_places: Tensor
+    one_hot_places: Tensor
 
     def __init__(
         self,
@@ -37,20 +48,32 @@ class Network(nn.Module):
         *,
         categories: str = "embedding",
         fan_in: Tensor | None = None,
+        embedding: Embedding | None = None,
     ) -> None:
         super().__init__()
         n_members = len(encoding.breaks)
         self.encoding = encoding
         self.has_tokens = backbone.takes_tokens
-        self.by_code = check_choice(categories, "categories", CATEGORIES) == "code" and not self.has_tokens
+        self.categories = check_choice(categories, "categories", CATEGORIES)
         self.cardinalities = tuple(cardinalities)
-        embedded = bool(cardinalities) and not self.by_code and not self.has_tokens
-        self.embeddings = Uniform(n_members, sum(cardinalities), D_CATEGORY, bound=1.0) if embedded else None
-        self.register_buffer("category_starts", first_places(cardinalities), persistent=False)
-        self.category_starts: Tensor
-        n_extra = len(cardinalities) * (D_CATEGORY if embedded else 1)
-        layout = encoding.layout
-        sizes = layout.sizes if self.has_tokens else [layout.size] * len(layout.sizes)
+        one_hot = [categories == "mixed" and n <= MOST_ONE_HOT for n in cardinalities]
+        embedded = [place for place, flat in enumerate(one_hot) if not flat and categories != "code"]
+        sizes_embedded = [cardinalities[place] for place in embedded]
+        has_vectors = bool(embedded) and not self.has_tokens
+        self.embeddings = Uniform(n_members, sum(sizes_embedded), D_CATEGORY, bound=1.0) if has_vectors else None
+        self.register_buffer("category_starts", first_places(sizes_embedded), persistent=False)
+        self.register_buffer("embedded_places", torch.tensor(embedded, dtype=torch.int64), persistent=False)
+        self.register_buffer("one_hot_places", one_hot_places(cardinalities, one_hot), persistent=False)
+        n_codes = len(cardinalities) if categories == "code" else 0
+        n_extra = n_codes + self.one_hot_places.shape[1] + D_CATEGORY * len(embedded)
+        layout, n_features = encoding.layout, len(encoding.layout.sizes)
+        sizes: Sequence[int] = layout.sizes if self.has_tokens else [layout.size] * n_features
+        self.embedding, self.feature_embedding = embedding, None
+        if embedding is not None:
+            sizes = [embedding.columns(size) for size in sizes]
+            settings = {"width": embedding.width, "relu": embedding.relu, "n_members": n_members}
+            if embedding.width:
+                self.feature_embedding = FeatureEmbedding(n_features, layout.size, **settings)
         built: Any = backbone.build(sizes, n_extra, cardinalities, d_out, n_members=n_members)
         if not self.has_tokens and fan_in is not None:
             built.first.fan_in.copy_(fan_in + n_extra)
@@ -59,6 +82,7 @@ class Network(nn.Module):
     def start(self, seeds: Tensor) -> None:
         """Initialise all parameters but the knots, those of each member by its seed."""
         initialise(self, seeds)
+        self.encoding.start(seeds)
 
     def forward(
         self, numbers: Tensor, codes: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None
@@ -84,7 +108,7 @@ class Network(nn.Module):
             Spacing penalty of each member, 0 where knots are fixed.
         """
         head = self.backbone.head if self.has_tokens else self.backbone.first
-        blocks, penalty = self.encoding(numbers, head.weight.dtype)
+        blocks, penalty = self._blocks(numbers, head.weight.dtype)
         if self.has_tokens:
             outputs = self.backbone.forward_stack(blocks, codes if self.cardinalities else None, noise=noise)
         else:
@@ -92,21 +116,58 @@ class Network(nn.Module):
             outputs = self.backbone.rest(hidden, counts=counts, noise=noise)
         return outputs if outputs.dtype == torch.float64 else outputs.float(), penalty
 
+    def _blocks(self, numbers: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return the inputs from numerical features, (n_members, batch, n_numerical, columns), and penalties."""
+        if self.embedding is None:
+            blocks, penalty = self.encoding(numbers, dtype)
+            return blocks, penalty
+        values = self.encoding.scaled(numbers)
+        blocks, penalty = self.encoding.encode_scaled(values, dtype)
+        if self.feature_embedding is not None:
+            blocks = self.feature_embedding.forward_stack(blocks)
+        if self.embedding.raw:
+            blocks = torch.cat([self.encoding.raw(values)[..., None].to(blocks.dtype), blocks], dim=-1)
+        return blocks, penalty
+
     def _with_categories(self, flat: Tensor, codes: Tensor) -> Tensor:
         if not self.cardinalities:
             return flat
-        if self.embeddings is None:
-            extra = codes.to(flat.dtype) - 1
-        else:
-            extra = look_up(self.embeddings.values, codes + self.category_starts).flatten(-2)
-        return torch.cat([flat, extra.to(flat.dtype)], dim=-1)
+        parts = [flat]
+        if self.categories == "code":
+            parts.append(codes.to(flat.dtype) - 1)
+        if self.one_hot_places.shape[1]:
+            features, ones, minus_ones = self.one_hot_places
+            chosen = codes.index_select(-1, features)
+            parts.append((chosen == ones).to(flat.dtype) - (chosen == minus_ones).to(flat.dtype))
+        if self.embeddings is not None:
+            if len(self.embedded_places) < len(self.cardinalities):
+                codes = codes.index_select(-1, self.embedded_places)
+            vectors = look_up(self.embeddings.values, codes + self.category_starts)
+            parts.append(vectors.flatten(-2).to(flat.dtype))
+        return torch.cat(parts, dim=-1)
+
+
+def one_hot_places(cardinalities: Sequence[int], one_hot: Sequence[bool]) -> Tensor:
+    """Return the columns of features that enter one-hot, of shape (3, n_columns), int64.
+
+    The rows are the feature of a column, the code for which it is 1, and the code for which it is -1, or -1 if none
+    is. There is a column for each code but the first, which stands for missing and unseen categories. A feature of two
+    categories has one column, -1 and 1.
+    """
+    columns: list[tuple[int, int, int]] = []
+    for feature, n_codes in enumerate(cardinalities):
+        if one_hot[feature] and n_codes == 3:
+            columns.append((feature, 2, 1))
+        elif one_hot[feature]:
+            columns += [(feature, code, -1) for code in range(1, n_codes)]
+    return torch.tensor(columns, dtype=torch.int64).reshape(-1, 3).T.contiguous()
 
 
 def weight_decays(network: Network, backbone: Backbone, weight_decay: float) -> list[float]:
-    """Return the weight decay of each of `network.parameters()`: 0 for knots and the backbone's `undecayed`."""
+    """Return the weight decay of each of `network.parameters()`: 0 for the encoding and the backbone's `undecayed`."""
 
     def decay(name: str) -> float:
-        undecayed = name == "encoding.logits" or any(part in name for part in backbone.undecayed)
+        undecayed = name.startswith("encoding.") or any(part in name for part in backbone.undecayed)
         return 0.0 if undecayed else weight_decay
 
     return [decay(name) for name, _ in network.named_parameters()]
@@ -116,8 +177,8 @@ def matrices(network: Network) -> list[nn.Parameter]:
     """Return the parameters of matrix products, which may be kept in lower precision."""
     return [
         parameter
-        for name, parameter in network.backbone.named_parameters()
-        if name.endswith("weight") and parameter.dim() >= 3
+        for name, parameter in network.named_parameters()
+        if name.startswith(("backbone.", "feature_embedding.")) and name.endswith("weight") and parameter.dim() >= 3
     ]
 
 

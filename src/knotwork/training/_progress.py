@@ -13,7 +13,10 @@ __all__ = ["EpochReport", "ProgressBar", "Reporter"]
 
 
 class EpochReport(NamedTuple):
-    """The progress of a stack after an epoch; `steps` counts those of all its members in this epoch."""
+    """The progress of a stack after an epoch.
+
+    `steps` counts those of all its members in this epoch; `done` is the share of the work of all stacks, at most.
+    """
 
     stack: int
     n_stacks: int
@@ -22,6 +25,7 @@ class EpochReport(NamedTuple):
     n_alive: int
     n_members: int
     steps: int
+    done: float = 0.0
 
 
 Reporter = Callable[[EpochReport], None]

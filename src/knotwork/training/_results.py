@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from knotwork.basis._blocks import BasisBlock, Block
+from knotwork.nn._backbones import Backbone
 from knotwork.nn._stack import StackEncoding
 from knotwork.training._members import Member, in_units
 from knotwork.training._network import Network, keep_members
@@ -139,12 +140,15 @@ class Piece:
         Places of its members among all.
     shift, scale : Tensor of shape (n_members,)
         Regression outputs are multiplied by `scale`, then `shift` is added; float64.
+    backbone : Backbone
+        Configuration of the network behind the encoding.
     """
 
     network: Network
     places: tuple[int, ...]
     shift: Tensor
     scale: Tensor
+    backbone: Backbone
 
     def keep(self, places: Sequence[int]) -> "Piece":
         """Return a piece of its members at increasing places, with a copy of the network."""
@@ -155,7 +159,7 @@ class Piece:
         if not bool(network.encoding.learned.any()):
             network.encoding.logits = None  # none of the members that are left has learned knots
         new_places = tuple(places.index(self.places[old]) for old in kept)
-        return Piece(network, new_places, self.shift[index], self.scale[index])
+        return Piece(network, new_places, self.shift[index], self.scale[index], self.backbone)
 
 
 @dataclass(frozen=True, eq=False)

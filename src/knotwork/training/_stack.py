@@ -2,9 +2,10 @@
 
 import gc
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -20,8 +21,8 @@ from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._network import Network, keep_members, matrices, weight_decays
 
 __all__ = [
-    "Replayed", "Schedule", "TrainingStack", "build_network", "count_parameters", "padded", "predict_stack",
-    "running_statistics", "validation_scores",
+    "RateGroup", "Replayed", "Schedule", "TrainingStack", "build_network", "count_parameters", "padded",
+    "predict_stack", "running_statistics", "validation_scores",
 ]  # fmt: skip
 
 ROWS_AT_ONCE = 1 << 18
@@ -51,8 +52,12 @@ def build_network(
     """Return the network of members in the order of their kinds, on the CPU, not yet initialised."""
     blocks, learnable = [member.blocks for member in members], [member.learnable for member in members]
     encoding = StackEncoding.from_blocks(blocks, learnable, units=units)
-    fan_in = torch.tensor([float(sum(member.sizes)) for member in members])
-    return Network(encoding, table.cardinalities, backbone, table.d_out, categories=categories, fan_in=fan_in)
+    fan_in = torch.tensor([float(member.n_columns) for member in members])
+    settings = {"categories": categories, "fan_in": fan_in, "embedding": members[0].embedding}
+    network = Network(encoding, table.cardinalities, backbone, table.d_out, **settings)
+    if network.feature_embedding is not None:
+        network.feature_embedding.set_fan_in([member.sizes for member in members])
+    return network
 
 
 def count_parameters(table: TrainingTable, member: Member, backbone: Backbone, *, categories: str = "embedding") -> int:
@@ -60,6 +65,26 @@ def count_parameters(table: TrainingTable, member: Member, backbone: Backbone, *
     units = column_units(table.numbers[:1])
     network = build_network(table, [member], backbone, units=units, categories=categories)
     return sum(parameter.numel() for parameter in network.parameters())
+
+
+class RateGroup(NamedTuple):
+    """Parameters with the same multiple of the learning rate; knots wait for `TrainingConfig.knot_warmup`."""
+
+    factor: float = 1.0
+    knots: bool = False
+
+
+def rate_groups(network: Network, backbone: Backbone, knot_rate: float) -> tuple[list[RateGroup], list[int]]:
+    """Return the groups, with that of the factor 1 first, and the place of the group of each parameter."""
+
+    def group(name: str) -> RateGroup:
+        if name == "encoding.logits":
+            return RateGroup(knot_rate, knots=True)
+        return RateGroup(next((factor for part, factor in backbone.rate_factors if part in name), 1.0))
+
+    of_parameters = [group(name) for name, _ in network.named_parameters()]
+    groups = list(dict.fromkeys([RateGroup(), *of_parameters]))
+    return groups, [groups.index(each) for each in of_parameters]
 
 
 @final
@@ -99,7 +124,9 @@ class Schedule:
             self._reduce(scores, config)
         self.epoch += self.alive
         waited = self.epoch - 1 - self.best_epoch
-        self.alive &= (waited < config.patience) & (self.epoch < config.max_epochs)
+        self.alive &= self.epoch < config.max_epochs
+        if config.patience is not None:
+            self.alive &= waited < config.patience
 
     def _reduce(self, scores: Tensor, config: TrainingConfig) -> None:
         """Reduce the rate of members whose score has not improved for too long."""
@@ -112,21 +139,32 @@ class Schedule:
         self.rate.copy_(torch.where(late & (self.rate - reduced > SMALLEST_CHANGE), reduced, self.rate))
         self.plateau_bad.copy_(torch.where(late, 0, bad))
 
-    def rates(self, config: TrainingConfig) -> Tensor:
-        """Return the learning rates of the network and of the knots in the current epoch, of shape (2, n_members)."""
-        rate = self.rate
-        if config.schedule == "cosine":
-            rise = max(config.max_epochs // 20, 1)
-            share = (self.epoch + 1).to(rate.dtype)
-            fall = 0.5 * (1 + torch.cos(math.pi * (share - rise) / (config.max_epochs - rise + 1)))
-            rate = rate * torch.where(share <= rise, share / rise, fall)
-        knots = torch.where(self.epoch >= config.knot_warmup, rate * config.knot_rate, 0.0)
-        return torch.stack([rate, knots])
+    def rates(self, config: TrainingConfig, groups: Sequence[RateGroup], epochs: Tensor) -> Tensor:
+        """Return learning rates in the current epoch, of shape (n, n_groups, n_members).
+
+        `epochs`, of shape (n, n_members), are places on the schedule in epochs, with a fraction; schedules that are
+        not stepwise ignore them.
+        """
+        rate = self.rate.expand_as(epochs)
+        if config.is_stepwise:
+            rate = rate * _rate_factors(config, epochs).to(rate.dtype)
+        warm = self.epoch >= config.knot_warmup
+        rows = [torch.where(warm, rate * factor, 0.0) if knots else rate * factor for factor, knots in groups]
+        return torch.stack(rows, dim=1)
 
     def keep(self, index: Tensor) -> None:
         """Keep only the members of an index."""
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name)[index])
+
+
+def _rate_factors(config: TrainingConfig, epochs: Tensor) -> Tensor:
+    """Return the factors of the learning rate after a number of epochs, with a fraction, for a stepwise schedule."""
+    if config.schedule == "cycles":
+        return 0.5 * (1 - torch.cos(2 * math.pi * torch.log2(1 + 15 * epochs / config.max_epochs)))
+    rise = max(config.max_epochs // 20, 1)
+    fall = 0.5 * (1 + torch.cos(math.pi * (epochs - rise) / max(config.max_epochs - rise, 1)))
+    return torch.where(epochs < rise, epochs / rise, fall)
 
 
 @final
@@ -218,12 +256,14 @@ class TrainingStack:
         if _lower_precision(config, backbone, device):
             for parameter in matrices(self.network):
                 parameter.data = parameter.data.bfloat16()
-        parameters = list(self.network.parameters())
-        groups = [int(name == "encoding.logits") for name, _ in self.network.named_parameters()]
+        self.groups, places = rate_groups(self.network, backbone, config.knot_rate)
         decays = weight_decays(self.network, backbone, config.weight_decay)
-        self.n_groups = max(groups) + 1
-        self.optimiser = AdamW(parameters, decays=decays, groups=groups)
-        self.best = [master.detach().clone() for master in self._state()]
+        parameters = list(self.network.parameters())
+        self.optimiser = AdamW(parameters, decays=decays, groups=places, betas=(0.9, config.beta2))
+        averaged = self.optimiser.masters if config.weight_average else []
+        self.averages = [master.detach().clone() for master in averaged]
+        self.pace = torch.tensor([0.0, 1.0], dtype=torch.float64, device=device)
+        self.best = [tensor.detach().clone() for tensor in self._state()]
         self._make_buffers()
 
     @property
@@ -235,7 +275,9 @@ class TrainingStack:
         """Make the tensors that a step changes in place, and graphs to be captured with them."""
         self.place = torch.zeros((), dtype=torch.int64, device=self.device)
         self.order = torch.zeros_like(self.train_rows)
-        self.rates = self.schedule.rates(self.config)[: self.n_groups].clone()
+        self.number = torch.zeros(1, dtype=torch.int64, device=self.device)
+        self.done = self._shares_done()
+        self.rates = self.schedule.rates(self.config, self.groups, self.done.double())
         ones = torch.ones(len(self.ids), device=self.device)
         self.loss_weights = [ones, self.config.spacing_weight * ones]
         self.report = torch.zeros(4, len(self.ids), dtype=torch.float64, device=self.device)
@@ -244,9 +286,21 @@ class TrainingStack:
         self.step = Replayed(self._step, self.device, pool)
         self.finish = Replayed(self._finish, self.device, pool)
 
+    def set_pace(self, epochs: float, speed: float) -> None:
+        """Set the place of the next epoch on the schedule, and how many epochs of the schedule it stands for."""
+        self.pace[0].fill_(epochs)
+        self.pace[1].fill_(speed)
+
+    def _shares_done(self) -> Tensor:
+        """Return the shares of the epoch at which rates are set, of shape (n, n_members): the middle of each step."""
+        if not self.config.is_stepwise:
+            return torch.zeros(1, len(self.ids), device=self.device)
+        steps = torch.arange(self.n_steps, device=self.device)[:, None] + 0.5
+        return (steps / (self.n_train / self.batch_size).ceil()).clamp(max=1.0)
+
     def _state(self) -> list[Tensor]:
-        """Return the tensors of the members: parameters, and running statistics of batch normalisation."""
-        return [*self.optimiser.masters, *running_statistics(self.network)]
+        """Return what is kept of members: parameters or averages of them, and statistics of batch normalisation."""
+        return [*(self.averages or self.optimiser.masters), *running_statistics(self.network)]
 
     def _target_scale(self) -> tuple[Tensor, Tensor]:
         """Return mean and standard deviation of the target over each member's training rows; 0 and 1 for classes."""
@@ -278,8 +332,10 @@ class TrainingStack:
         """Start an epoch: draw the order of the rows, set the learning rates."""
         order = row_order(self.seeds, self.schedule.epoch, self.n_train, self.train_rows.shape[1])
         self.order.copy_(torch.gather(self.train_rows, 1, order))
-        self.rates.copy_(self.schedule.rates(self.config)[: self.n_groups])
+        epochs = self.pace[0] + self.pace[1] * self.done.double()
+        self.rates.copy_(self.schedule.rates(self.config, self.groups, epochs))
         self.place.zero_()
+        self.number.zero_()
         self.loss_sum.zero_()
 
     def _step(self) -> None:
@@ -300,30 +356,69 @@ class TrainingStack:
         summands = [losses, penalty] if penalty.requires_grad else [losses]  # the gradient of their weighted sum
         grads = torch.autograd.grad(summands, parameters, self.loss_weights[: len(summands)], allow_unused=True)
         with torch.no_grad():
-            self.optimiser.step(grads, self.rates, active)
+            self.optimiser.step(grads, self._step_rates(), active)
+            if self.averages:
+                self._average(active)
             self.loss_sum += losses.double() * counts
             self.steps_done += active
             self.place += batch
 
+    def _step_rates(self) -> Tensor:
+        """Return the learning rates of the next step, of shape (n_groups, n_members)."""
+        if len(self.rates) == 1:
+            return self.rates[0]
+        rates = self.rates.index_select(0, self.number)[0]
+        self.number += 1
+        return rates
+
+    def _average(self, active: Tensor) -> None:
+        """Move the averages towards the weights, for members that took the step."""
+        fresh = (9.0 / (10.0 + self.steps_done)).clamp(min=1.0 - self.config.weight_average)  # 1 - (1 + n) / (10 + n)
+        fresh = torch.where(active, fresh, 0.0)
+        shares = [fresh.view(-1, *[1] * (average.dim() - 1)) for average in self.averages]
+        torch._foreach_lerp_(self.averages, self.optimiser.masters, shares)
+
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """Use the averages, if any, as the parameters of the network."""
+        parameters = list(self.network.parameters()) if self.averages else []
+        before = [parameter.clone() for parameter in parameters]
+        for parameter, average in zip(parameters, self.averages, strict=True):
+            parameter.copy_(average)
+        yield
+        for parameter, old in zip(parameters, before, strict=True):
+            parameter.copy_(old)
+
     def _losses(self, outputs: Tensor, rows: Tensor) -> Tensor:
-        """Return the loss of every row, of shape (n_members, batch)."""
+        """Return the loss of every row, of shape (n_members, batch).
+
+        Of outputs of several predictions, of shape (n_members, n_predictions, batch, d_out), it is their mean loss.
+        """
         target = self.data.target[rows]
         if self.table.task == "regression":
-            return (outputs[..., 0] - self._scaled(target).to(outputs.dtype)).square()
-        losses = nn.functional.cross_entropy(outputs.flatten(0, 1), target.flatten(), reduction="none")
-        return losses.view_as(target)
+            target = self._scaled(target).to(outputs.dtype)
+        if outputs.dim() > 3:
+            target = target[:, None].expand(outputs.shape[:-1])
+        if self.table.task == "regression":
+            losses = (outputs[..., 0] - target).square()
+        else:
+            settings: dict[str, Any] = {"reduction": "none", "label_smoothing": self.config.label_smoothing}
+            losses = nn.functional.cross_entropy(outputs.flatten(0, -2), target.flatten(), **settings)
+            losses = losses.view_as(target)
+        return losses.mean(dim=1) if outputs.dim() > 3 else losses
 
     @torch.no_grad()
     def _finish(self) -> None:
         """End an epoch: score the validation rows, keep the best weights, and decide which members continue."""
-        scores = self._scores()
+        with self._averaged():
+            scores = self._scores()
         self.schedule.update(scores, self.config)
         improved = self.schedule.improved
         for best, now in zip(self.best, self._state(), strict=True):
             chosen = improved.view(-1, *[1] * (now.dim() - 1))
             best.index_copy_(0, self.ids, torch.where(chosen, now, best.index_select(0, self.ids)))
         losses = self.loss_sum / self.n_train
-        self.report.copy_(torch.stack([losses, scores, self.rates[0].double(), self.schedule.alive.double()]))
+        self.report.copy_(torch.stack([losses, scores, self.rates[0, 0].double(), self.schedule.alive.double()]))
 
     def _scores(self) -> Tensor:
         """Return each member's validation score, where smaller is better.
@@ -357,6 +452,7 @@ class TrainingStack:
         keep_members(self.network, index)
         self.schedule.keep(index)
         self.optimiser.keep(index, list(self.network.parameters()))
+        self.averages = [average.index_select(0, index) for average in self.averages]
         self._make_buffers()
 
 

@@ -1,0 +1,151 @@
+"""RealMLP: a multilayer perceptron in the neural tangent parametrisation, with a learned scale of every input."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from knotwork._checks import check_choice, check_int
+from knotwork._kernels.dropout import Noise, dropout
+from knotwork.nn._linear import Draw, Initial, check_dropout, flat_rows, initialise, member_seeds, normal
+
+__all__ = ["ACTIVATIONS", "RealMLP"]
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "selu": functional.selu,
+    "mish": functional.mish,
+    "relu": functional.relu,
+}
+"""The activations by name."""
+
+
+@final
+class NormalLinear(Initial):
+    """A linear layer for every member with weights and biases that start as normal random numbers of variance 1.
+
+    The product with the weight is divided by the square root of the fan-in, the number of inputs that are not always
+    zero. `blocks` as in `Linear`.
+    """
+
+    fan_in: Tensor
+
+    def __init__(self, n_members: int, d_in: int, d_out: int, *, blocks: tuple[int, int] = (0, 0)) -> None:
+        super().__init__()
+        self.blocks = blocks
+        self.weight = nn.Parameter(torch.empty(n_members, d_in, d_out))
+        self.bias = nn.Parameter(torch.empty(n_members, d_out))
+        self.register_buffer("fan_in", torch.full((n_members,), float(d_in)))
+
+    def start(self, draw: Draw) -> None:
+        """Draw bias and weight."""
+        n_members, d_in, d_out = self.weight.shape
+        n_features, size = self.blocks
+        self.bias.copy_(normal(draw, d_out))
+        rest = normal(draw, (d_in - n_features * size) * d_out).view(n_members, -1, d_out)
+        columns = normal(draw, n_features * size * d_out).view(n_members, size, n_features, d_out)
+        self.weight.copy_(torch.cat([columns.transpose(1, 2).flatten(1, 2), rest], dim=1))
+
+    def product(self, x: Tensor) -> Tensor:
+        """Return the product with the weight, not divided yet, of inputs of shape (n_members, batch, d_in)."""
+        return torch.bmm(x.to(self.weight.dtype), self.weight)
+
+
+@final
+class RealMLP(nn.Module):
+    """A multilayer perceptron as in RealMLP (Holzmueller, Grinsztajn and Steinwart, 2024).
+
+    A learned factor of every input, then Linear, activation and Dropout for every hidden layer, then Linear. It is
+    made for large learning rates, 0.04 for classes and 0.2 for numbers, for which ``RealMLPConfig`` has the settings.
+
+    Parameters
+    ----------
+    d_in, d_out : int
+        Numbers of inputs and outputs.
+    widths : sequence of int, default=(256, 256, 256)
+        Widths of the hidden layers.
+    activation : {"auto", "selu", "mish", "relu"}, default="auto"
+        The activation; by default Mish with one output, as in regression, and SELU with several.
+    dropout : float, default=0.15
+        Probability that dropout sets a value to zero.
+    n_members : int, optional
+        Number of networks that are computed together, as in `MLP`.
+    blocks : tuple of int, default=(0, 0)
+        Numbers of features and of columns per feature, as in `MLP`.
+
+    Notes
+    -----
+    A layer is ``W x / sqrt(fan-in) + b`` with W and b of variance 1 at first: one learning rate then suits layers of
+    all widths.
+
+    Examples
+    --------
+    >>> RealMLP(8, 1)(torch.rand(32, 8)).shape
+    torch.Size([32, 1])
+    """
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        *,
+        widths: Sequence[int] = (256, 256, 256),
+        activation: str = "auto",
+        dropout: float = 0.15,
+        n_members: int | None = None,
+        blocks: tuple[int, int] = (0, 0),
+    ) -> None:
+        super().__init__()
+        self.n_members = n_members if n_members is None else check_int(n_members, "n_members", minimum=1)
+        self.dropout = check_dropout(dropout, "dropout")
+        ends = [check_int(d_in, "d_in", minimum=1), *(check_int(width, "widths", minimum=1) for width in widths)]
+        ends.append(check_int(d_out, "d_out", minimum=1))
+        check_choice(activation, "activation", ("auto", *ACTIVATIONS))
+        self.activation = activation if activation != "auto" else "mish" if d_out == 1 else "selu"
+        members = n_members or 1
+        self.factors = nn.Parameter(torch.ones(members, d_in))
+        self.first = NormalLinear(members, ends[0], ends[1], blocks=blocks)
+        self.layers = nn.ModuleList(NormalLinear(members, *pair) for pair in pairwise(ends[1:]))
+        initialise(self, member_seeds(members))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map inputs of shape (..., d_in) to outputs of shape (..., d_out), with a leading member axis if any."""
+        rows = flat_rows(x, self.n_members)
+        return self.rest(self.enter(rows)).reshape(*x.shape[:-1], -1)
+
+    def enter(self, rows: Tensor) -> Tensor:
+        """Map inputs of shape (n_members, batch, d_in) to the input of `rest`: the first layer, without its bias."""
+        factors = self.factors * self.first.fan_in.clamp(min=1.0).rsqrt()[:, None]
+        return self.first.product(rows * factors.to(rows.dtype)[:, None])
+
+    def plain_layers(self, member: int) -> list[tuple[Tensor, Tensor]]:
+        """Return weight and bias of each layer of a member with all factors in the weights, ``x W + b``."""
+        layers: list[Any] = [self.first, *self.layers]
+        weights = [layer.weight[member] / layer.fan_in[member].clamp(min=1.0).sqrt() for layer in layers]
+        weights[0] = self.factors[member][:, None] * weights[0]
+        return [(weight, layer.bias[member]) for weight, layer in zip(weights, layers, strict=True)]
+
+    def rest(self, hidden: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None) -> Tensor:
+        """Map the result of `enter` to outputs.
+
+        Parameters
+        ----------
+        hidden : Tensor of shape (n_members, batch, width)
+            Result of `enter`.
+        counts : Tensor of shape (n_members,), optional
+            Not used: rows do not affect each other.
+        noise : Noise, optional
+            Random numbers of dropout; by default torch's generator.
+        """
+        del counts
+        p = self.dropout if self.training else 0.0
+        activate, bias, scale = ACTIVATIONS[self.activation], self.first.bias, 1.0
+        layers: Iterable[Any] = self.layers
+        for stream, layer in enumerate(layers):
+            active = activate(torch.add(bias[:, None], hidden, alpha=scale))
+            hidden, bias = layer.product(dropout(active, p, noise, stream)), layer.bias
+            scale = 1.0 / math.sqrt(layer.weight.shape[1])
+        return torch.add(bias[:, None], hidden, alpha=scale)
