@@ -187,6 +187,18 @@ def score_table(frame: pd.DataFrame) -> str:
     return _markdown(["", *(TITLES[model] for model in models)], rows) + "\n\n" + words
 
 
+def rank_table(frame: pd.DataFrame) -> str:
+    """Return average ranks of each of our models alone among the others."""
+    models = ranked(frame)
+    peers = [model for model in models if model in PEERS]
+    rows = []
+    for effort in (model for model in models if model in EFFORTS):
+        ranks = kw.stats.average_ranks(means(frame, [*peers, effort]).to_numpy())
+        cells = [f"**{rank:.2f}**" if rank == ranks.min() else f"{rank:.2f}" for rank in ranks]
+        rows.append([TITLES[effort], _which_folds(frame, [*peers, effort]), *cells])
+    return _markdown(["average rank among the others", "on", *(TITLES[peer] for peer in peers), "ours"], rows)
+
+
 def pairs(frame: pd.DataFrame) -> list[tuple[str, str]]:
     """Return our models with each of the others, as far as both have results."""
     models = set(frame["model"])
@@ -248,11 +260,9 @@ def losses(frame: pd.DataFrame, effort: str) -> str:
     )
 
 
-def seconds_of(frame: pd.DataFrame, place: str, *, alone: bool) -> pd.DataFrame:
-    """Return mean seconds of fits over folds, with a row per table and a column per model."""
-    part = frame[(frame["place"] == place) & (frame["alone"] == alone)]
-    if alone is False:
-        part = part[part["is_ours"]]
+def seconds_of(frame: pd.DataFrame, place: str) -> pd.DataFrame:
+    """Return mean seconds over folds, measured alone on a machine, with a row per table and columns of models."""
+    part = frame[(frame["place"] == place) & frame["alone"]]
     table = part.pivot_table(index="table", columns="model", values=["seconds", "predict_seconds"])
     return table.reindex([name for name in TABLES if name in table.index])
 
@@ -263,7 +273,7 @@ def _seconds(values: "pd.Series[float]", digits: int = 1) -> list[str]:
 
 def seconds_table(frame: pd.DataFrame, place: str) -> str:
     """Return seconds of fits by table and model, and the seconds of predictions, measured alone on a machine."""
-    table = seconds_of(frame, place, alone=True)
+    table = seconds_of(frame, place)
     if table.empty:
         return f"On {PLACES[place]}, nothing has been measured alone yet."
     fits = table["seconds"]
@@ -277,26 +287,13 @@ def seconds_table(frame: pd.DataFrame, place: str) -> str:
     return _markdown([f"seconds, {devices}", *(TITLES[model] for model in models)], rows)
 
 
-def shared_seconds(frame: pd.DataFrame) -> str:
-    """Return medians of the seconds that were measured while other programs ran."""
-    rows = []
-    for place, device in PLACES.items():
-        table = seconds_of(frame, place, alone=False)
-        if not table.empty:
-            rows += [
-                [TITLES[model], device, f"{fits.median():.1f}", f"{fits.max():.1f}", str(fits.notna().sum())]
-                for model, fits in table["seconds"].items()
-            ]
-    return _markdown(["seconds of a fit, shared machine", "on", "median", "most", "tables"], rows) if rows else ""
-
-
 def summary(frame: pd.DataFrame) -> str:
     """Return one row per model: average rank, error of the default relative to it, wins, seconds."""
     main = at(frame, "gpu")
     models = ranked(main)
     errors = means(main, models)
     ranks = dict(zip(models, kw.stats.average_ranks(errors.to_numpy()), strict=True))
-    times = {place: seconds_of(frame, place, alone=True) for place in PLACES}
+    times = {place: seconds_of(frame, place) for place in PLACES}
     rows = []
     for model in sorted(models, key=ranks.__getitem__):
         cells = ["", ""]
@@ -325,13 +322,13 @@ def page(frame: pd.DataFrame) -> str:
     main, cores = at(frame, "gpu"), at(frame, "cpu")
     parts = ["### Scores", score_table(main)]
     if pairs(main):
-        parts += ["### Our models and the others", ratio_table(main)]
+        parts += ["### Our models and the others", rank_table(main), ratio_table(main)]
         parts += ["### Where our models lose", *(losses(main, effort) for effort in EFFORTS)]
         parts += [duel_table(main, effort) for effort in EFFORTS if effort in set(main["model"])]
     if pairs(cores):
-        parts += ["### Two cores", score_table(cores), ratio_table(cores)]
+        parts += ["### Two cores", score_table(cores), rank_table(cores), ratio_table(cores)]
         parts += [losses(cores, effort) for effort in EFFORTS]
-    parts += ["### Seconds", *(seconds_table(frame, place) for place in PLACES), shared_seconds(frame)]
+    parts += ["### Seconds", *(seconds_table(frame, place) for place in PLACES)]
     return _wrapped(parts)
 
 
