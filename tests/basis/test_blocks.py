@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from knotwork import basis
-from knotwork.basis._blocks import AffineBlock, BasisBlock, block_from_json, block_to_json, make_table
+from knotwork.basis._blocks import AffineBlock, BasisBlock, PeriodicBlock, block_from_json, block_to_json, make_table
 from knotwork.basis._compiled import VALUES_PER_CHUNK, encode_dense, encode_sparse
 from knotwork.errors import ArgumentError
 
@@ -55,6 +55,14 @@ def test_blocks_are_written_and_read_exactly(name):
     assert type(read.basis) is type(functions)
     assert (read.size, read.basis.domain, read.basis.degree) == (9, functions.domain, functions.degree)
     np.testing.assert_array_equal(read.basis.knots, functions.knots)
+    for block in (
+        AffineBlock(0.1, 1 / 3, (-np.inf, np.inf), smooth=True),
+        PeriodicBlock(0.1, 1 / 3, 3, 0.5, np.array([0.1, 1 / 7])),
+        PeriodicBlock(0.1, 1 / 3, 2, 0.5, np.array([0.1, 1 / 7]), np.array([-1.0, 2.0])),
+    ):
+        again = block_from_json(json.loads(json.dumps(block_to_json(block))))
+        assert repr(again) == repr(block)
+        np.testing.assert_array_equal(again.encode(np.array([0.3, np.nan]), "clip")[1], 0.0)
     scaled = AffineBlock(0.1, 1 / 3, (-np.inf, np.inf))
     assert block_to_json(block_from_json(json.loads(json.dumps(block_to_json(scaled))))) == block_to_json(scaled)
 

@@ -229,6 +229,68 @@ def test_invalid_tensors(saved, tmp_path, case):
         knotwork.load(tmp_path / "edited")
 
 
+@pytest.fixture(scope="module")
+def periodic(tmp_path_factory):
+    """Return a file with frequencies, phases and an embedding, in which the first part has two features."""
+    path = tmp_path_factory.mktemp("periodic") / "model"
+    fitted({"age": "PBLD@6", "income": "Cosine@6+L3x", "flat": "Robust+L3x", "owns": "Std+L3x"}, n_members=2).save(path)
+    content, _ = read_file(path)
+    assert {part["kind"] for part in content["pieces"][0]["layout"]["parts"]} == {-1, 5}
+    return path
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("pieces", 0, "embedding"), "L4x"),
+        (("pieces", 0, "embedding"), "LR3"),
+        (("pieces", 0, "embedding"), "L999999x"),
+        (("pieces", 0, "embedding"), "x"),
+        (("pieces", 0, "embedding"), ""),
+        (("pieces", 0, "embedding"), 3),
+        (("pieces", 0, "embedding"), None),
+        ((*LAYOUT, "parts", 1, "kind"), 4),
+        ((*LAYOUT, "parts", 1, "kind"), 6),
+        ((*LAYOUT, "parts", 1, "degree"), 1),
+        ((*LAYOUT, "parts", 1, "degree"), 7),
+        ((*LAYOUT, "parts", 1, "degree"), HUGE),
+    ],
+    ids=str,
+)
+def test_invalid_embeddings_and_frequencies(periodic, tmp_path, where, value):
+    content, tensors = read_file(periodic)
+    change(content, where, value)
+    write_file(tmp_path / "edited", content, tensors)
+    with pytest.raises(PersistenceError, match="edited' is damaged"):
+        knotwork.load(tmp_path / "edited")
+
+
+def test_a_file_that_declares_more_frequencies_than_it_has_takes_no_memory(periodic, tmp_path):
+    content, tensors = read_file(periodic)
+    layout = content["pieces"][0]["layout"]
+    many = sum(tensor.numel() for tensor in tensors.values()) * 1000
+    tensors["other"] = torch.zeros(many)
+    change(layout, ("size",), many // 8)
+    change(layout, ("sizes",), [many // 8] * 4)
+    change(layout, ("parts", 1, "degree"), many // 8)
+    write_file(tmp_path / "edited", content, tensors)
+    with pytest.raises(PersistenceError, match="frequencies must be of shape"):
+        knotwork.load(tmp_path / "edited")
+
+
+@pytest.mark.parametrize("name", ["frequencies", "phases", "smooth"])
+@pytest.mark.parametrize("edit", [lambda t: None, lambda t: t[..., :-1], lambda t: t.double() * torch.nan])
+def test_invalid_tensors_of_frequencies(periodic, tmp_path, name, edit):
+    content, tensors = read_file(periodic)
+    changed = edit(tensors.pop(f"{ENCODING}{name}"))
+    write_file(tmp_path / "edited", content, tensors | ({} if changed is None else {f"{ENCODING}{name}": changed}))
+    if name == "smooth" and changed is None:  # a network without smooth clipping is valid
+        assert knotwork.load(tmp_path / "edited").trained_.pieces[0].network.encoding.smooth is None
+        return
+    with pytest.raises(PersistenceError, match="edited' is damaged"):
+        knotwork.load(tmp_path / "edited")
+
+
 @pytest.mark.parametrize(
     "text",
     [

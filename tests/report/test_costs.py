@@ -95,6 +95,8 @@ def test_overhead_agrees_with_the_formula():
 
 def test_counterparts():
     assert fixed_counterpart("IS-Grad-U") == "IS-U"
+    assert fixed_counterpart("IS-Grad-U+L4") == "IS-U+L4"
+    assert fixed_counterpart("PLR") is None
     assert fixed_counterpart("Std") is None
     assert fixed_counterpart("something else") is None
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from knotwork.encoders import METHOD_TABLE, Embedding, Method
 from knotwork.study import PLANS, Plan, load_plan
 from knotwork.study._data import DataIdentity
 from knotwork.study._networks import expand, group_units
@@ -148,9 +149,26 @@ def test_keys_depend_on_categories_only_for_tables_with_categories():
 
 
 def test_keys_depend_on_bins_only_for_methods_with_bins():
-    plan = tiny_plan(methods=["BS-Q", "PLE", "PLE-Adaptive"])
-    before, after = keys(plan), keys(replace(plan, methods=("BS-Q", "PLE"), bins="uniform"))
-    assert {name[3] for name, key in after.items() if before[name] != key} == {"PLE"}
+    plan = tiny_plan(methods=["BS-Q", "PLE", "PLE-Q", "PLE+L4", "PLE-Adaptive"])
+    before, after = keys(plan), keys(replace(plan, methods=plan.methods[:-1], bins="uniform"))
+    assert {name[3] for name, key in after.items() if before[name] != key} == {"PLE", "PLE+L4"}
+
+
+def test_keys_depend_on_the_embedding(monkeypatch):
+    methods = ("PLE", "PLE+L4", "PLE+LR4", "PLE+L4x")
+    before = keys(tiny_plan(methods=methods))
+    assert len(set(before.values())) == len(before)
+    monkeypatch.setitem(METHOD_TABLE, "Mine", Method("ple", "cart", start="PLE", embedding=Embedding(4)))
+    mine = keys(tiny_plan(methods=["Mine"]))
+    monkeypatch.setitem(METHOD_TABLE, "Mine", Method("ple", "cart", start="PLE", embedding=Embedding(5)))
+    assert set(mine.values()).isdisjoint(keys(tiny_plan(methods=["Mine"])).values())
+    assert keys(tiny_plan(methods=methods)) == before
+
+
+@pytest.mark.parametrize("method", ["PLE-Grad", "PLR", "PLE+L4"])
+def test_linear_models_learn_no_knots_and_no_embedding(method):
+    with pytest.raises(ValueError, match="fixed knots and no embedding in front of a linear model"):
+        tiny_plan(methods=[method], backbones=["linear"])
 
 
 def test_variants_have_distinct_keys_and_do_not_change_other_keys():

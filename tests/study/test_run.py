@@ -55,6 +55,22 @@ def test_parameters_are_those_of_the_network_alone(finished):
         assert frame.loc[method, "n_parameters"] == (width * 8 + 8) + (8 * 3 + 3) + knots[method]
 
 
+def test_methods_with_frequencies_and_embeddings(tmp_path):
+    methods = ["Std", "Robust", "Std+L3", "PLE-Q+LR3x", "PLR", "PBLD", "IS-Grad-U+x"]
+    run(tiny_plan(methods=methods), tmp_path, device="cpu")
+    frame = load_results(tmp_path)
+    assert set(frame["status"]) == {"ok"}
+    assert set(frame["method"]) == set(methods)
+    assert frame.loc[~frame["method"].isin(["Std", "Robust", "Std+L3"]), "size"].eq(5).all()
+    n_parameters = frame.drop_duplicates("method").set_index("method")["n_parameters"].astype(int)
+    # For each of 4 features: numbers that enter the MLP, then parameters of the encoding and its embedding.
+    expected = {"Std": (1, 0), "Robust": (1, 0), "Std+L3": (3, 6), "PLE-Q+LR3x": (4, 18), "PLR": (16, 3 + 96),
+                "PBLD": (4, 10 + 18), "IS-Grad-U+x": (6, 2)}  # fmt: skip
+    for method, (width, inside) in expected.items():
+        assert n_parameters[method] == (4 * width * 8 + 8) + (8 * 3 + 3) + 4 * inside, method
+    assert run(tiny_plan(methods=methods), tmp_path, device="cpu").n_before == len(frame)
+
+
 def test_nrmse_is_rmse_over_the_deviation_of_the_test_target(tmp_path):
     plan = tiny_plan(datasets=["sk_diabetes"], methods=["Std"], sizes=[])
     run(plan, tmp_path, device="cpu")

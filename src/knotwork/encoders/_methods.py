@@ -512,16 +512,16 @@ def make_encoder(method: str | Mapping[Any, str], size: int | None = None, **opt
     Parameters
     ----------
     method : str or mapping
-        A name of `METHOD_TABLE` with fixed knots, such as ``"BS-Q"``, with or without a size, as in ``"BS-Q@30"``; or a
-        mapping such as ``{"age": "BS-Q@15", "income": "PLE@30"}``, which gives a `PerFeatureEncoder`.
+        A name of `METHOD_TABLE` that learns nothing with a network, such as ``"BS-Q"``, with or without a size, as in
+        ``"BS-Q@30"``; or a mapping such as ``{"age": "BS-Q@15", "income": "PLE@30"}``, for a `PerFeatureEncoder`.
     size : int, optional
-        Columns per feature, by default 15. Std, MinMax and PLE-Adaptive ignore it.
+        Columns per feature, by default 15. Std, MinMax, Robust and PLE-Adaptive ignore it.
     **options
         Further parameters of the encoder: ``extrapolation``, ``missing``, ``dtype``, ...
 
     Returns
     -------
-    SplineEncoder, PiecewiseLinearEncoder, ScalarEncoder or PerFeatureEncoder
+    SplineEncoder, PiecewiseLinearEncoder, PeriodicEncoder, ScalarEncoder or PerFeatureEncoder
         The unfitted transformer.
 
     Examples

@@ -1,6 +1,7 @@
 """What `encoding=` of an estimator says: the encoding of every numerical column, one or several to choose among."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from knotwork._checks import argument_error, check_int, type_error
@@ -66,9 +67,9 @@ def choose_encodings(
     Parameters
     ----------
     encoding : str or mapping
-        ``"recommended"`` or ``"auto"``, a method with or without a size, or a mapping from column names to these;
-        columns that the mapping does not name have what is recommended. Knots are learned in all columns that have
-        some, or in none.
+        ``"recommended"`` or ``"auto"``, a method with or without a size and an embedding, or a mapping from column
+        names to these; columns that the mapping does not name have what is recommended, with the embedding of the
+        others. Knots are learned in all columns that have some, or in none, and all have the same embedding.
     size : int or None
         The size of methods that name none.
     names : list
@@ -83,7 +84,9 @@ def choose_encodings(
     unknown = [name for name in encoding if name not in names]
     if unknown:
         raise argument_error("encoding", "name numerical columns of X", unknown, f"The numerical columns are {names}.")
-    choices = tuple(_choice(encoding.get(name, "auto"), size, task, backbone) for name in names)
+    choices = _with_one_embedding(
+        {name: _choice(encoding.get(name, "auto"), size, task, backbone) for name in names}, encoding
+    )
     with_knots = [(name, choice) for name, choice in zip(names, choices, strict=True) if choice.has_knots]
     fixed = [name for name, choice in with_knots if not choice.learnable]
     if 0 < len(fixed) < len(with_knots):
@@ -93,14 +96,26 @@ def choose_encodings(
             {name: str(choice) for name, choice in zip(names, choices, strict=True)},
             f"Name methods with learned knots, such as 'IS-Grad-U', or 'Std', which has none, for {fixed}.",
         )
-    if len({choice.embedding for choice in choices}) > 1:
+    return choices
+
+
+def _with_one_embedding(choices: dict[Any, Encoding], named: Mapping[Any, Any]) -> tuple[Encoding, ...]:
+    """Return the encodings, those of columns that are not named with the embedding of the others."""
+    embeddings = {choices[name].embedding for name in named} or {None}
+    if len(embeddings) > 1:
         raise argument_error(
             "encoding",
             "have the same embedding for all columns",
-            {name: str(choice) for name, choice in zip(names, choices, strict=True)},
+            {name: str(choices[name]) for name in named},
             "Write the same embedding behind each encoding, as in {'age': 'BS-Q@15+L8', 'income': 'PLE@30+L8'}.",
         )
-    return choices
+    (embedding,) = embeddings
+    if embedding is None:
+        return tuple(choices.values())
+    return tuple(
+        choice if name in named else replace(choice, method=f"{choice.method}+{embedding}")
+        for name, choice in choices.items()
+    )
 
 
 def _choice(spec: Any, size: int | None, task: str, backbone: str) -> Encoding:

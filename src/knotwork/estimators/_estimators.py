@@ -454,8 +454,9 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     Parameters
     ----------
     encoding : str or mapping, default="auto"
-        How numbers are encoded. A method such as ``"BS-Q"`` or ``"PLE@30"`` (`knotwork.METHODS`), or a mapping from
-        columns to methods (knots are learned in all columns that have knots, or in none); or one of:
+        How numbers are encoded. A method such as ``"BS-Q"``, ``"PLE@30"`` or ``"PLE@30+LR8"`` (`knotwork.METHODS`), or
+        a mapping from columns to methods (knots are learned in all columns that have knots, or in none, and all have
+        the same embedding); or one of:
 
         ``"recommended"``, or ``"auto"``: the encoding that `knotwork.recommend` gives for the task and the backbone.
 

@@ -253,6 +253,8 @@ def _encoding(layout: StackLayout, file: TensorFile, prefix: str, *, n_members: 
     if f"{prefix}.network.encoding.smooth" in file.keys():  # noqa: SIM118 - not a dict
         expected["smooth"] = shape, torch.bool
     tensors = {name: read_tensor(file, f"{prefix}.network.encoding.{name}", *kind) for name, kind in expected.items()}
+    if layout.waves:  # the encoding allocates as many frequencies
+        read_tensor(file, f"{prefix}.network.encoding.frequencies", (*shape, layout.n_frequencies), torch.float32)
     n_knots = tensors["n_knots"].numpy()
     _check_breaks(tensors["breaks"].numpy(), n_knots)
     _check_parts(layout, n_knots, tensors["learned"].numpy())

@@ -242,7 +242,8 @@ class StackEncoding(nn.Module):
         missing = torch.isnan(values)
         rows = periodic_rows(torch.where(missing, 0.0, values), frequencies, phases)[..., : part.degree]
         rows = torch.where(missing[..., None], 0.0, rows).to(dtype)
-        return nn.functional.pad(rows, (0, self.layout.size - part.degree))
+        padding = self.layout.size - part.degree
+        return nn.functional.pad(rows, (0, padding)) if padding else rows
 
     def spacings(self, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
         """Return the breaks ``[0, knots, 1]`` of all members and features, and the spacing penalty of every member."""

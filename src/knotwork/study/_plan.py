@@ -13,7 +13,8 @@ from knotwork._checks import argument_error, check_bool, check_choice, check_int
 from knotwork._preparation.members import SPLITS
 from knotwork.datasets import KEYS
 from knotwork.encoders._methods import METHOD_TABLE, Encoding, check_method
-from knotwork.knots._columns import TASKS
+from knotwork.knots import PLACEMENTS, TASKS
+from knotwork.knots._placements import resolve_placement
 from knotwork.nn._backbones import BACKBONES, Backbone, make_backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._network import CATEGORIES
@@ -30,8 +31,7 @@ DIVISORS = ("std", "range")
 """Spread of the test target that RMSE is divided by to give NRMSE."""
 
 DEFAULT_BINS = "cart"
-BINS = (DEFAULT_BINS, "uniform", "quantile")
-"""Placements of the bins of PLE."""
+"""Placement of the bins of PLE; a plan may name another one, which does not need the target."""
 
 LATER: dict[str, Any] = {"variants": [], "keep_knots": False, "bins": DEFAULT_BINS}
 """Fields that the first version of plans did not have, with their defaults."""
@@ -172,7 +172,8 @@ class Plan:
     name : str
         Name of the plan.
     methods : tuple of str
-        Names of `knotwork.METHODS`, or further methods with learned knots such as ``"BS-Grad-Q"`` and ``"PLE-Grad"``.
+        Names of `knotwork.METHODS`, further methods with learned knots such as ``"BS-Grad-Q"`` and ``"PLE-Grad"``, and
+        methods with an embedding such as ``"PLE+LR8"``.
     backbones : tuple of BackboneChoice
         Networks, or linear models (``"linear"``), as names or as mappings like those of a TOML file. Settings that are
         not given are those of the paper, unless `training` has ``preset = "default"``.
@@ -202,7 +203,7 @@ class Plan:
     keep_knots : bool, default=False
         Record the positions of learned knots after every epoch, for `load_knot_paths`.
     bins : {"cart", "uniform", "quantile"}, default="cart"
-        Placement of the bins of PLE.
+        Placement of the bins of PLE; PLE-Q has its own.
     description : str, default=""
         A sentence for `knotwork study list`.
 
@@ -244,7 +245,8 @@ class Plan:
         check_choice(self.split, "split", SPLITS)
         check_choice(self.categories, "categories", CATEGORIES)
         check_choice(self.nrmse_by, "nrmse_by", DIVISORS)
-        check_choice(self.bins, "bins", BINS)
+        without_target = [name for name in PLACEMENTS if not resolve_placement(name).supervised]
+        check_choice(self.bins, "bins", (DEFAULT_BINS, *without_target))
         if self.bins != DEFAULT_BINS and any(kind.adaptive for kind in kinds.values()):
             raise argument_error("bins", "be 'cart' for PLE-Adaptive", self.bins)
         check_bool(self.together, "together")

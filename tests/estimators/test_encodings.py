@@ -1,0 +1,46 @@
+"""The encodings that `encoding=` of an estimator names for the columns."""
+
+import pytest
+
+from knotwork.encoders import METHOD_TABLE, Embedding
+from knotwork.errors import ArgumentError
+from knotwork.estimators._encodings import choose_encodings
+
+NAMES = ["age", "income", "rooms"]
+
+
+def chosen(encoding, size=None):
+    return [str(each) for each in choose_encodings(encoding, size, names=NAMES, task="regression", backbone="mlp")]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "size", "expected"),
+    [
+        ("PLR", None, "PLR@15"),
+        ("PLR", 8, "PLR@8"),
+        ("PLR@16+LR24", None, "PLR@16+LR24"),
+        ("PLE+L8x", 30, "PLE@30+L8x"),
+        ("Robust+L4", 30, "Robust+L4"),
+    ],
+)
+def test_one_encoding_for_all_columns(encoding, size, expected):
+    assert chosen(encoding, size) == [expected] * 3
+
+
+def test_columns_that_are_not_named_have_the_embedding_of_the_others():
+    first, *others = chosen({"age": "PBLD@4"})
+    assert first == "PBLD@4"
+    assert others == [f"{chosen('auto')[0]}+L3x"] * 2
+    assert METHOD_TABLE["PBLD"].embedding == Embedding(3, raw=True)
+    assert chosen({}) == chosen("auto")
+
+
+@pytest.mark.parametrize("other", ["PLE@30", "PLE@30+L4", "PLE@30+LR8", "PLR"])
+def test_different_embeddings_are_refused(other):
+    with pytest.raises(ArgumentError, match="encoding must have the same embedding for all columns, got .*BS-Q@15.L8"):
+        chosen({"age": "BS-Q@15+L8", "income": other})
+
+
+def test_unknown_methods_are_refused_by_the_name_of_the_argument():
+    with pytest.raises(ArgumentError, match=r"encoding must be one of 'auto', .*Did you mean 'PLE'\?"):
+        chosen("PLE+8")
