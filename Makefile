@@ -9,7 +9,7 @@ PLANS = ablation paper-mlp paper-resnet paper-ft paper-ft-coordinate efficiency 
 
 PIP = -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test core lint docs bench paper paper-tables clean
+.PHONY: demo test core lint docs bench paper paper-tables quality quality-run clean
 
 demo: $(STAMP)
 	$(BIN)/knotwork demo --out demo
@@ -60,6 +60,16 @@ bench: .venv-bench/.installed
 	.venv-bench/bin/python benchmarks/layers.py
 	.venv-bench/bin/python benchmarks/first_layer.py
 
+# The sections on quality in README, guide and benchmarks, from the results in benchmarks/quality: nothing is trained.
+quality: $(STAMP)
+	$(BIN)/python benchmarks/quality.py --write
+
+# Fits what is missing in benchmarks/quality, which takes hours; it may be stopped and started again. Networks use a GPU
+# if one is available. A fit that fails is reported, and the page is written all the same.
+quality-run: .venv-quality/.installed
+	-.venv-quality/bin/python benchmarks/quality.py
+	$(MAKE) quality
+
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(PIP) install -c constraints.txt -e ".[test,lint,docs]"
@@ -71,5 +81,10 @@ $(STAMP): pyproject.toml constraints.txt
 	.venv-bench/bin/python $(PIP) install -e ".[study]" -r benchmarks/requirements.txt
 	touch $@
 
+.venv-quality/.installed: pyproject.toml benchmarks/quality_requirements.txt
+	test -x .venv-quality/bin/python || $(PYTHON) -m venv .venv-quality
+	.venv-quality/bin/python $(PIP) install -c constraints.txt -e ".[study]" -r benchmarks/quality_requirements.txt
+	touch $@
+
 clean:
-	rm -rf $(VENV) .venv-bench demo study build dist
+	rm -rf $(VENV) .venv-bench .venv-quality demo study build dist

@@ -1,42 +1,83 @@
-"""The data of `quality.py`: tables, targets, features and scores."""
+"""The data of `quality.py`: tables, folds, scores, and the files of results."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from sklearn.metrics import roc_auc_score
 
-from knotwork.datasets import Dataset
+from knotwork.datasets import DATASETS, Dataset, load_dataset
 from knotwork.study import Split, make_splits
 
-__all__ = ["TABLES", "coded", "score", "splits_of", "target_of"]
+__all__ = ["EFFORTS", "FOLDS", "TABLES", "Fold", "append", "folds_of", "load_fold", "read_lines", "score"]
 
-TABLES = (
-    "abalone", "california", "cpu_small", "house_sales", "parkinsons", "wine_quality",
-    "adult", "churn", "eeg", "fico", "gamma", "loan_type",
-)  # fmt: skip
-"""The tables of the comparison; on other tables of the study only our models are compared."""
-
-
-def target_of(data: Dataset) -> npt.NDArray:
-    """Return numbers, or codes of the classes."""
-    values = data.target_values()
-    return values if data.task == "regression" else np.unique(values, return_inverse=True)[1]
+FOLDS = 5
+EFFORTS = ("fast", "balanced", "best")
+"""Our models: the estimators with each effort."""
+TABLES = tuple(sorted(DATASETS, key=lambda table: (DATASETS[table].task != "regression", table)))
+"""The tables of the study, regression first."""
 
 
-def coded(data: Dataset) -> pd.DataFrame:
-    """Return the features, with categories as pandas categoricals."""
+@dataclass(frozen=True)
+class Fold:
+    """One fold of a table, as all models get it.
+
+    Parameters
+    ----------
+    data : Dataset
+        The table.
+    frame : DataFrame of shape (n, d)
+        Its features: numbers as they are, categories as pandas categoricals.
+    target : ndarray of shape (n,)
+        Numbers, or codes of the classes.
+    split : Split
+        The rows to train on, to stop early by, and to test on.
+    """
+
+    data: Dataset
+    frame: pd.DataFrame
+    target: npt.NDArray[Any]
+    split: Split
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the target is a number."""
+        return self.data.task == "regression"
+
+    def rows(self, part: str) -> tuple[pd.DataFrame, npt.NDArray[Any]]:
+        """Return features and target of ``"train"``, ``"valid"``, ``"test"``, or ``"train+valid"``."""
+        places = np.concatenate([getattr(self.split, name) for name in part.split("+")])
+        return self.frame.iloc[places], self.target[places]
+
+
+def folds_of(data: Dataset) -> list[Fold]:
+    """Return the five folds of the study."""
     frame = data.frame[list(data.features)].copy()
     for name in data.categorical:
         frame[name] = frame[name].astype(str).astype("category")
-    return frame
+    values = data.target_values()
+    target = values if data.task == "regression" else np.unique(values, return_inverse=True)[1]
+    splits = make_splits(target, data.task, folds=FOLDS, seed=42, split="folds")
+    return [Fold(data, frame, target, split) for split in splits]
 
 
-def splits_of(data: Dataset) -> list[Split]:
-    """Return the five folds of the study."""
-    return make_splits(target_of(data), data.task, folds=5, seed=42, split="folds")
+@lru_cache(maxsize=2)
+def _folds(table: str) -> list[Fold]:
+    return folds_of(load_dataset(table))
 
 
-def score(task: str, target: npt.NDArray, predicted: npt.NDArray) -> float:
+def load_fold(table: str, fold: int) -> Fold:
+    """Return one fold of a table of the study."""
+    return _folds(table)[fold]
+
+
+def score(task: str, target: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> float:
     """Return NRMSE, or AUC: of two classes, or of each class against the rest, weighted by their shares."""
     if task == "regression":
         return float(np.sqrt(np.mean((predicted - target) ** 2)) / np.std(target))
@@ -45,3 +86,16 @@ def score(task: str, target: npt.NDArray, predicted: npt.NDArray) -> float:
     codes, counts = np.unique(target, return_counts=True)
     areas = [roc_auc_score(target == code, predicted[:, code]) for code in codes]
     return float(np.average(areas, weights=counts))
+
+
+def read_lines(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the results in a folder, a file per model."""
+    for path in sorted(folder.glob("*.jsonl")):
+        yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+def append(folder: Path, line: dict[str, Any]) -> None:
+    """Write a result at the end of the file of its model."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{line['model']}.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")

@@ -1,58 +1,131 @@
-"""The models that `quality.py` compares with: gradient boosting, and another library's embeddings of numbers."""
+"""The models that `quality.py` compares with: gradient boosting, and networks of other libraries.
 
+A fit gets a `Fold` and a device, trains on the rows `train` with early stopping on the rows `valid`, and returns a
+function from rows to predictions. Libraries are imported by the fits, since none of them is available everywhere.
+"""
+
+import os
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import torch
-from quality_data import coded, target_of
+from quality_data import Fold
 from torch import nn
 
 import knotwork as kw
-from knotwork.datasets import Dataset
 
-__all__ = ["PEERS"]
+__all__ = ["PEERS", "Peer", "Predict"]
 
 TREES, STOP = 2000, 50
-Fit = Callable[[Dataset, np.ndarray, np.ndarray, int, str], Callable[[pd.DataFrame], np.ndarray]]
-"""Fits on training rows with early stopping on validation rows; returns a function from rows to predictions."""
+
+Predict = Callable[[pd.DataFrame], npt.NDArray[Any]]
 
 
-def fit_lightgbm(data: Dataset, train: np.ndarray, valid: np.ndarray, seed: int, device: str) -> Any:
-    import lightgbm as lgb  # noqa: PLC0415 - not everywhere
+@dataclass(frozen=True)
+class Peer:
+    """A model of another library.
+
+    Parameters
+    ----------
+    package : str
+        The library.
+    fit : callable
+        Trains on a fold and a device, and returns a function that predicts rows.
+    on_gpu : bool
+        Whether it uses a GPU.
+    """
+
+    package: str
+    fit: Callable[[Fold, str], Predict]
+    on_gpu: bool
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the library is installed."""
+        return find_spec(self.package) is not None
+
+
+def threads() -> int:
+    """Return the number of threads for libraries that ignore OMP_NUM_THREADS."""
+    return int(os.environ.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0))))
+
+
+def prediction(model: Any, fold: Fold) -> Predict:
+    """Return the function of a fitted model that predicts numbers or the shares of classes."""
+    return model.predict if fold.is_regression else model.predict_proba
+
+
+def fit_lightgbm(fold: Fold, device: str) -> Predict:
+    """LightGBM with its defaults, early stopped."""
+    import lightgbm  # noqa: PLC0415
 
     del device
-    frame, target = coded(data), target_of(data)
-    frame.columns = [f"x{place}" for place in range(frame.shape[1])]  # LightGBM refuses some names of columns
-    kind = lgb.LGBMRegressor if data.task == "regression" else lgb.LGBMClassifier
-    model = kind(n_estimators=TREES, random_state=seed, verbose=-1)
-    model.fit(
-        frame.iloc[train],
-        target[train],
-        eval_set=[(frame.iloc[valid], target[valid])],
-        callbacks=[lgb.early_stopping(STOP, verbose=False)],
-    )
-    predict = model.predict if data.task == "regression" else model.predict_proba
-    return lambda rows: predict(frame.loc[rows.index])
+
+    def plain(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.set_axis([f"x{place}" for place in range(frame.shape[1])], axis=1)  # it refuses some names
+
+    kind = lightgbm.LGBMRegressor if fold.is_regression else lightgbm.LGBMClassifier
+    model = kind(n_estimators=TREES, random_state=fold.split.seed, n_jobs=threads(), verbose=-1)
+    (frame, target), (held, truth) = fold.rows("train"), fold.rows("valid")
+    stop = lightgbm.early_stopping(STOP, verbose=False)
+    model.fit(plain(frame), target, eval_X=plain(held), eval_y=truth, callbacks=[stop])
+    predict = prediction(model, fold)
+    return lambda rows: predict(plain(rows))
 
 
-def fit_catboost(data: Dataset, train: np.ndarray, valid: np.ndarray, seed: int, device: str) -> Any:
-    import catboost  # noqa: PLC0415 - not everywhere
+def fit_xgboost(fold: Fold, device: str) -> Predict:
+    """XGBoost with its defaults, early stopped."""
+    import xgboost  # noqa: PLC0415
 
     del device
-    frame, target = data.frame[list(data.features)].copy(), target_of(data)
-    for name in data.categorical:
-        frame[name] = frame[name].astype(str)
-    kind = catboost.CatBoostRegressor if data.task == "regression" else catboost.CatBoostClassifier
+    kind = xgboost.XGBRegressor if fold.is_regression else xgboost.XGBClassifier
     model = kind(
-        iterations=TREES, random_seed=seed, verbose=False, allow_writing_files=False,
-        cat_features=list(data.categorical), early_stopping_rounds=STOP,
+        n_estimators=TREES, early_stopping_rounds=STOP, enable_categorical=True,
+        random_state=fold.split.seed, n_jobs=threads(),
     )  # fmt: skip
-    model.fit(frame.iloc[train], target[train], eval_set=(frame.iloc[valid], target[valid]))
-    predict = model.predict if data.task == "regression" else model.predict_proba
-    return lambda rows: predict(frame.loc[rows.index])
+    model.fit(*fold.rows("train"), eval_set=[fold.rows("valid")], verbose=False)
+    return prediction(model, fold)
+
+
+def fit_catboost(fold: Fold, device: str) -> Predict:
+    """CatBoost with its defaults, early stopped."""
+    import catboost  # noqa: PLC0415
+
+    del device
+    categories = list(fold.data.categorical)
+
+    def plain(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.astype(dict.fromkeys(categories, object))
+
+    kind = catboost.CatBoostRegressor if fold.is_regression else catboost.CatBoostClassifier
+    model = kind(
+        iterations=TREES, early_stopping_rounds=STOP, cat_features=categories, random_seed=fold.split.seed,
+        thread_count=threads(), verbose=False, allow_writing_files=False,
+    )  # fmt: skip
+    (frame, target), (held, truth) = fold.rows("train"), fold.rows("valid")
+    model.fit(plain(frame), target, eval_set=(plain(held), truth))
+    predict = prediction(model, fold)
+    return lambda rows: predict(plain(rows))
+
+
+def fit_pytabkit(fold: Fold, device: str, *, name: str) -> Predict:
+    """TabM-D or RealMLP-TD of pytabkit with their defaults, early stopped."""
+    import pytabkit  # noqa: PLC0415
+
+    kind = getattr(pytabkit, f"{name}_{'Regressor' if fold.is_regression else 'Classifier'}")
+    place = "cuda:0" if torch.device(device).type == "cuda" else device
+    model = kind(device=place, random_state=fold.split.seed, n_threads=threads())
+    (frame, target), (held, truth) = fold.rows("train"), fold.rows("valid")
+    model.fit(frame, target, held, truth, cat_col_names=list(fold.data.categorical))
+    predict = prediction(model, fold)
+    return lambda rows: np.asarray(predict(rows))
 
 
 class Embedded(nn.Module):
@@ -74,97 +147,119 @@ class Embedded(nn.Module):
         return self.layers(torch.cat(parts, dim=1))
 
 
-def fit_rtdl(kind: str) -> Fit:
-    """Return a fit with piecewise-linear or periodic embeddings of rtdl_num_embeddings, with its own defaults."""
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of `Embedded`: standardised numbers and codes of categories.
 
-    def fit(data: Dataset, train: np.ndarray, valid: np.ndarray, seed: int, device: str) -> Any:
-        import rtdl_num_embeddings as rtdl  # noqa: PLC0415 - not everywhere
+    Parameters
+    ----------
+    data : Dataset
+        Its names of columns.
+    mean, scale : ndarray of shape (n_numerical,)
+        Moments of the training rows.
+    device : str
+        Where the tensors are.
+    """
 
-        torch.manual_seed(seed)
-        place = torch.device(
-            "cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu")
+    data: kw.datasets.Dataset
+    mean: npt.NDArray[np.float64]
+    scale: npt.NDArray[np.float64]
+    device: str
+
+    def __call__(self, frame: pd.DataFrame) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the tensors of some rows."""
+        numbers = (frame[list(self.data.numerical)].to_numpy(np.float64) - self.mean) / self.scale
+        codes = np.zeros((len(frame), len(self.data.categorical)), dtype=np.int64)
+        for place, name in enumerate(self.data.categorical):
+            codes[:, place] = frame[name].cat.codes
+        return torch.tensor(numbers, dtype=torch.float32, device=self.device), torch.tensor(codes, device=self.device)
+
+
+def fit_rtdl(fold: Fold, device: str) -> Predict:
+    """Piecewise-linear embeddings of rtdl_num_embeddings, with its defaults, in front of the MLP of the estimators."""
+    import rtdl_num_embeddings as rtdl  # noqa: PLC0415
+
+    torch.manual_seed(fold.split.seed)
+    frame, target = fold.rows("train")
+    numbers = frame[list(fold.data.numerical)].to_numpy(np.float64)
+    inputs = Inputs(fold.data, numbers.mean(axis=0), numbers.std(axis=0) + 1e-12, device)
+    shift, scale = (target.mean(), target.std()) if fold.is_regression else (0.0, 1.0)
+
+    def goal(truth: npt.NDArray[Any]) -> torch.Tensor:
+        return (
+            torch.tensor((truth - shift) / scale, device=device).float()
+            if fold.is_regression
+            else torch.tensor(truth, device=device)
         )
-        numbers = data.numbers()
-        low, high = numbers[train].mean(axis=0), numbers[train].std(axis=0) + 1e-12
-        values = torch.tensor((numbers - low) / high, dtype=torch.float32)
-        codes = np.column_stack(
-            [pd.factorize(data.frame[name].astype(str), sort=True)[0] for name in data.categorical]
-            or [np.zeros((len(numbers), 0), dtype=np.int64)]
-        )
-        codes = torch.tensor(codes, dtype=torch.int64)
-        target = target_of(data)
-        shift, scale = (target[train].mean(), target[train].std()) if data.task == "regression" else (0.0, 1.0)
-        goal = torch.tensor((target - shift) / scale).float() if data.task == "regression" else torch.tensor(target)
-        if kind == "ple":
-            bins = rtdl.compute_bins(
-                values[train],
-                tree_kwargs={"min_samples_leaf": 64, "min_impurity_decrease": 1e-4},
-                y=goal[train],
-                regression=data.task == "regression",
-            )
-            embedding = rtdl.PiecewiseLinearEmbeddings(bins, 12, activation=False, version="B")
-            width = 12 * values.shape[1]
-        else:
-            embedding, width = rtdl.PeriodicEmbeddings(values.shape[1], lite=False), 24 * values.shape[1]
-        n_classes = int(target.max()) + 1 if data.task == "classification" else 1
-        cardinalities = [int(column.max()) + 1 for column in codes.T]
-        network = Embedded(embedding, width, cardinalities, n_classes).to(place)
-        tensors = [tensor.to(place) for tensor in (values, codes, goal)]
-        _train(network, tensors, train, valid, data.task)
 
-        def predict(rows: pd.DataFrame) -> np.ndarray:
-            positions = torch.tensor(data.frame.index.get_indexer(rows.index), device=place)
-            with torch.no_grad():
-                out = network(tensors[0][positions], tensors[1][positions])
-            if data.task == "regression":
-                return out[:, 0].cpu().double().numpy() * scale + shift
-            return out.softmax(dim=1).cpu().double().numpy()
+    values, codes = inputs(frame)
+    bins = rtdl.compute_bins(
+        values.cpu(),
+        tree_kwargs={"min_samples_leaf": 64, "min_impurity_decrease": 1e-4},
+        y=goal(target).cpu(),
+        regression=fold.is_regression,
+    )
+    embedding = rtdl.PiecewiseLinearEmbeddings(bins, 12, activation=False, version="B")
+    cardinalities = [len(frame[name].cat.categories) for name in fold.data.categorical]
+    d_out = 1 if fold.is_regression else int(fold.target.max()) + 1
+    network = Embedded(embedding, 12 * values.shape[1], cardinalities, d_out).to(device)
+    held, truth = fold.rows("valid")
+    train_loop(network, (values, codes, goal(target)), (*inputs(held), goal(truth)))
 
-        return predict
+    def predict(rows: pd.DataFrame) -> npt.NDArray[Any]:
+        with torch.no_grad():
+            out = network(*inputs(rows))
+        if fold.is_regression:
+            return out[:, 0].cpu().double().numpy() * scale + shift
+        return out.softmax(dim=1).cpu().double().numpy()
 
-    return fit
+    return predict
 
 
-def _train(network: nn.Module, tensors: list[torch.Tensor], train: np.ndarray, valid: np.ndarray, task: str) -> None:
+Rows = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def train_loop(network: nn.Module, train: Rows, valid: Rows) -> None:
     """Train with the settings of `TrainingConfig`: rate, decay, batch, patience and plateau."""
     config = kw.TrainingConfig()
-    values, codes, goal = tensors
     optimiser = torch.optim.AdamW(network.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
         optimiser, factor=config.plateau_factor, patience=config.plateau_patience
     )
-    loss_of = nn.functional.mse_loss if task == "regression" else nn.functional.cross_entropy
-    rows, held = (torch.tensor(part, device=values.device) for part in (train, valid))
-    batch = config.batch_size_for(len(train) + len(valid))
+    n_rows, device = len(train[0]), train[0].device
+    batch = config.batch_size_for(n_rows + len(valid[0]))
 
-    def loss(part: torch.Tensor) -> torch.Tensor:
-        out = network(values[part], codes[part])
-        return loss_of(out[:, 0] if task == "regression" else out, goal[part])
+    def loss(numbers: torch.Tensor, codes: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
+        out = network(numbers, codes)
+        if goal.is_floating_point():
+            return nn.functional.mse_loss(out[:, 0], goal)
+        return nn.functional.cross_entropy(out, goal)
 
-    best, since, state = np.inf, 0, None
+    best, since, state = np.inf, 0, network.state_dict()
     for _ in range(config.max_epochs):
         network.train()
-        for part in rows[torch.randperm(len(rows), device=rows.device)].split(batch):
+        for part in torch.randperm(n_rows, device=device).split(batch):
             optimiser.zero_grad()
-            loss(part).backward()
+            loss(*(tensor[part] for tensor in train)).backward()
             optimiser.step()
         network.eval()
         with torch.no_grad():
-            score = float(loss(held))
-        plateau.step(score)
+            error = float(loss(*valid))
+        plateau.step(error)
         since += 1
-        if score < best:
-            best, since = score, 0
+        if error < best:
+            best, since = error, 0
             state = {name: tensor.clone() for name, tensor in network.state_dict().items()}
         if since >= config.patience:
             break
     network.load_state_dict(state)
 
 
-PEERS: dict[str, tuple[str, Fit]] = {
-    "lightgbm": ("lightgbm", fit_lightgbm),
-    "catboost": ("catboost", fit_catboost),
-    "rtdl PLE": ("rtdl_num_embeddings", fit_rtdl("ple")),
-    "rtdl periodic": ("rtdl_num_embeddings", fit_rtdl("periodic")),
+PEERS = {
+    "lightgbm": Peer("lightgbm", fit_lightgbm, on_gpu=False),
+    "xgboost": Peer("xgboost", fit_xgboost, on_gpu=False),
+    "catboost": Peer("catboost", fit_catboost, on_gpu=False),
+    "tabm": Peer("pytabkit", partial(fit_pytabkit, name="TabM_D"), on_gpu=True),
+    "realmlp": Peer("pytabkit", partial(fit_pytabkit, name="RealMLP_TD"), on_gpu=True),
+    "rtdl_ple": Peer("rtdl_num_embeddings", fit_rtdl, on_gpu=True),
 }
-"""The package of each model and the function that fits it."""

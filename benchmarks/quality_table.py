@@ -1,241 +1,356 @@
-"""The tables that `quality.py --table` prints, and their summary in sentences."""
+"""The sections on quality in README, guide and benchmarks, made from the results of `quality.py`.
 
-import json
+Networks count with their results of a GPU; boosting, and everything in the part on two cores, with those of a CPU. A
+comparison of models uses, on every table, the folds that all of them have, and leaves out tables without such a fold.
+An error is NRMSE or 1 - AUC, and at least 1e-6, because several models have an AUC of 1 on shuttle: ratios of smaller
+errors mean nothing.
+"""
+
+import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from quality_data import EFFORTS, FOLDS, TABLES, read_lines
+from quality_peers import PEERS
 from scipy import stats
 
 import knotwork as kw
 
-__all__ = ["MODELS", "Ratio", "page", "ratio", "read", "score_table", "words"]
+__all__ = ["SECTIONS", "Ratio", "page", "read", "write_sections"]
 
-MODELS = {
+ROOT = Path(__file__).parents[1]
+TITLES = {
     "lightgbm": "LightGBM",
+    "xgboost": "XGBoost",
     "catboost": "CatBoost",
-    "rtdl PLE": "rtdl, PLE",
-    "rtdl periodic": "rtdl, periodic",
-    "recommended": "`recommended`",
-    "validated": "`validated`",
-    "ensemble": "`ensemble`",
+    "tabm": "TabM-D",
+    "realmlp": "RealMLP-TD",
+    "rtdl_ple": "rtdl, PLE",
+    **{effort: f'`"{effort}"`' for effort in EFFORTS},
 }
-"""The models and their names in tables."""
-
-BOOSTING = ("lightgbm", "catboost")
-OURS = ("recommended", "validated", "ensemble")
-FOLDS = 5
-SURE = 0.05
-
-
-def read(*paths: Path) -> pd.DataFrame:
-    """Return the results in the files that exist, with a column ``error``: NRMSE, or 1 - AUC."""
-    lines = [json.loads(line) for path in paths if path.exists() for line in path.read_text().splitlines()]
-    frame = pd.DataFrame(lines)
-    frame["error"] = frame["score"].where(frame["task"] == "regression", 1 - frame["score"])
-    return frame
+FLOOR = 1e-6
+MOST = 0.8
+"""Share of the tables that a model must have in order to be ranked."""
+SIGNIFICANT = 0.05
+PLACES = {"gpu": "GPU", "cpu": "two cores"}
 
 
-def errors_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return mean errors over folds, a row per table, regression first, and a column per model."""
-    means = frame.pivot_table(index=["task", "table"], columns="model", values="error").dropna()
-    return means[[model for model in MODELS if model in means]].sort_index(ascending=[False, True])
+def read(folder: Path) -> pd.DataFrame:
+    """Return one result per table, model, fold and kind of device, with its error.
+
+    Results of our runs replace those of other machines; those measured alone replace others; later ones replace
+    earlier ones.
+    """
+    frame = pd.DataFrame(list(read_lines(folder)))
+    for name in ("source", "predict_seconds"):
+        frame[name] = frame.get(name, np.nan)
+    frame["place"] = np.where(frame["device"].str.contains("CPU"), "cpu", "gpu")
+    error = frame["score"].where(frame["task"] == "regression", 1 - frame["score"])
+    frame["error"] = error.clip(lower=FLOOR)
+    frame["is_ours"] = frame["source"].isna()
+    frame = frame.sort_values(["is_ours", "alone"], kind="stable")
+    return frame.drop_duplicates(["table", "model", "fold", "place"], keep="last")
 
 
+def at(frame: pd.DataFrame, place: str) -> pd.DataFrame:
+    """Return the results that count for a kind of device: boosting always has those of a CPU."""
+    boosting = [model for model, peer in PEERS.items() if not peer.on_gpu]
+    is_at_home = frame["place"] == np.where(frame["model"].isin(boosting), "cpu", place)
+    return frame[is_at_home]
+
+
+def common(frame: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:
+    """Return errors on the folds that all models have: a row per task, table and fold, and a column per model."""
+    part = frame[frame["model"].isin(models)]
+    folds = part.pivot_table(index=["task", "table", "fold"], columns="model", values="error", observed=True)
+    return folds.reindex(columns=list(models)).dropna().sort_index(ascending=[False, True, True])
+
+
+def means(frame: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:
+    """Return mean errors over common folds, with a row per task and table and a column per model."""
+    folds = common(frame, models)
+    return folds.groupby(level=["task", "table"], sort=False).mean()
+
+
+def ranked(frame: pd.DataFrame) -> list[str]:
+    """Return the models that have results on most tables."""
+    counts = frame.groupby("model")["table"].nunique()
+    return [model for model in TITLES if counts.get(model, 0) >= MOST * len(TABLES)]
+
+
+@dataclass(frozen=True)
 class Ratio:
-    """Errors of a model relative to those of another, over tables, in percent; below 0 is better.
+    """Errors of a model divided by those of another, over tables; below 1 is better.
 
     Parameters
     ----------
-    errors : DataFrame
-        Mean errors, a row per table and a column per model.
-    model, other : str
-        The models.
-
-    Attributes
-    ----------
-    changes : Series
-        Difference of the errors on each table.
-    mean, median : float
-        The geometric mean of the ratio, and its median.
-    mean_interval, median_interval : tuple of float
-        Their 95 % intervals over tables: by t of the logarithms, and by order statistics.
+    ratios : Series
+        The ratio on each task and table.
     p : float
-        p-value of Wilcoxon's signed-rank test of the logarithms.
-    wins : int
-        Tables with less error.
+        p-value of Wilcoxon's signed-rank test of their logarithms.
     """
 
-    def __init__(self, errors: pd.DataFrame, model: str, other: str) -> None:
-        logs = np.log(errors[model] / errors[other])
-        self.changes: pd.Series = _percent(logs)
-        self.mean, self.median = float(_percent(logs.mean())), float(self.changes.median())
-        self.mean_interval = tuple(_percent(np.array(stats.t.interval(0.95, len(logs) - 1, logs.mean(), logs.sem()))))
-        self.median_interval = tuple(stats.quantile_test(self.changes, p=0.5).confidence_interval(0.95))
-        self.p, self.wins = float(stats.wilcoxon(logs).pvalue), int((self.changes < 0).sum())
+    ratios: "pd.Series[float]"
+    p: float
 
-    def cells(self) -> list[str]:
-        """Return the cells of a table."""
-        intervals = []
-        for middle, ends in ((self.mean, self.mean_interval), (self.median, self.median_interval)):
-            intervals.append(f"{middle:+.1f} ({ends[0]:+.1f} to {ends[1]:+.1f})")
-        ends = [f"{self.changes[place]:+.1f} {place[1]}" for place in (self.changes.idxmin(), self.changes.idxmax())]
-        return [*intervals, f"{self.p:.1g}", f"{self.wins} of {len(self.changes)}", *ends]
+    @classmethod
+    def of(cls, frame: pd.DataFrame, model: str, other: str) -> "Ratio":
+        """Return the comparison of two models on the tables that both have."""
+        errors = means(frame, (model, other))
+        p = float(kw.stats.wilcoxon_holm(np.log(errors.to_numpy())).p[0, 1]) if len(errors) > 1 else np.nan
+        return cls(errors[model] / errors[other], p)
+
+    @property
+    def median(self) -> tuple[float, float, float]:
+        """The median and its 95 % interval by order statistics."""
+        ends = stats.quantile_test(self.ratios, p=0.5).confidence_interval(0.95)
+        return float(self.ratios.median()), float(ends.low), float(ends.high)
+
+    @property
+    def mean(self) -> tuple[float, float, float]:
+        """The geometric mean and its 95 % interval by t of the logarithms."""
+        logs = np.log(self.ratios)
+        half = stats.t.ppf(0.975, len(logs) - 1) * logs.sem()
+        low, middle, high = np.exp(logs.mean() + half * np.array([-1.0, 0.0, 1.0]))
+        return float(middle), float(low), float(high)
+
+    @property
+    def wins(self) -> int:
+        """Number of tables with less error."""
+        return int((self.ratios < 1).sum())
+
+    @property
+    def losses(self) -> int:
+        """Number of tables with more error."""
+        return int((self.ratios > 1).sum())
 
 
-def ratio(frame: pd.DataFrame, model: str, other: str) -> Ratio:
-    """Return how the errors of two models compare on the tables of a frame."""
-    return Ratio(errors_of(frame[frame["model"].isin((model, other))]), model, other)
+def _interval(value: tuple[float, float, float]) -> str:
+    return f"{value[0]:.3f} ({value[1]:.3f} to {value[2]:.3f})"
 
 
-def _percent(logs: Any) -> Any:
-    """Return logarithms of ratios as changes in percent."""
-    return 100 * np.expm1(logs)
+def _wrapped(parts: Sequence[str]) -> str:
+    """Return paragraphs and tables as a page, with lines of at most 120 characters outside of tables."""
+    paragraphs = [paragraph for part in parts for paragraph in part.split("\n\n") if paragraph]
+    return "\n\n".join(
+        paragraph if paragraph.startswith("|") else textwrap.fill(paragraph, 120, break_on_hyphens=False)
+        for paragraph in paragraphs
+    )
 
 
 def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return (
-        "\n".join("| " + " | ".join(line) + " |" for line in lines).replace("| --- ", "|---").replace("--- |", "---|")
-    )
+    lines = ["| " + " | ".join(line) + " |" for line in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
+
+
+def _score(task: str, error: float) -> str:
+    return f"{error:.4f}" if task == "regression" else f"{1 - error:.4f}"
+
+
+def _which_folds(frame: pd.DataFrame, models: Sequence[str]) -> str:
+    """Return the common tables and folds of models in words, such as "25 tables (folds 0, 1, 2)"."""
+    folds = common(frame, models).reset_index().groupby("table")["fold"].agg(tuple)
+    counts = folds.value_counts()
+    words = [f"{'folds' if len(which) > 1 else 'fold'} {', '.join(map(str, which))}" for which in counts.index]
+    if len(counts) > 1:
+        words = [f"{word} of {count}" for word, count in zip(words, counts, strict=True)]
+    return f"{len(folds)} tables ({'; '.join(words)})"
 
 
 def score_table(frame: pd.DataFrame) -> str:
-    """Return scores by table and model, the best in bold, and average ranks."""
-    errors = errors_of(frame)
+    """Return scores by table and model, the best in bold, average ranks, and which ranks differ."""
+    models = ranked(frame)
+    errors = means(frame, models)
     rows = []
     for (task, name), row in errors.iterrows():
-        cells = [f"{value if task == 'regression' else 1 - value:.4f}" for value in row]
+        cells = [_score(task, value) for value in row]
         bold = [f"**{cell}**" if value == row.min() else cell for cell, value in zip(cells, row, strict=True)]
         rows.append([f"{name} ({'NRMSE' if task == 'regression' else 'AUC'})", *bold])
     ranks = kw.stats.average_ranks(errors.to_numpy())
-    cells = [f"**{rank:.2f}**" if rank == ranks.min() else f"{rank:.2f}" for rank in ranks]
-    rows.append([f"average rank, {len(errors)} tables", *cells])
-    return _markdown(["", *(MODELS[model] for model in errors)], rows)
-
-
-def rank_words(frame: pd.DataFrame) -> str:
-    """Return which differences of average ranks are significant."""
-    errors = errors_of(frame).to_numpy()
-    n_tables, n_models = errors.shape
-    critical = kw.stats.critical_difference(k=n_models, n=n_tables)
-    return (
-        f"Friedman's test (Iman and Davenport): p = {kw.stats.friedman(errors).p_F:.1g}. "
-        f"Average ranks that differ by less than {critical:.2f} do not differ significantly (Nemenyi, 5 %)."
+    rows.append(["average rank", *(f"**{rank:.2f}**" if rank == ranks.min() else f"{rank:.2f}" for rank in ranks)])
+    critical = kw.stats.critical_difference(k=len(models), n=len(errors))
+    words = (
+        f"Means over {_which_folds(frame, models)}. Friedman's test (Iman and Davenport): "
+        f"p = {kw.stats.friedman(errors.to_numpy()).p_F:.1g}. Average ranks that differ by less than {critical:.2f} do "
+        "not differ significantly (Nemenyi, 5 %)."
     )
-
-
-def _sure(frame: pd.DataFrame, table: str, models: Sequence[str]) -> bool:
-    """Return whether two models differ over the folds of a table, by the corrected resampled t-test."""
-    errors = frame[frame["table"] == table].pivot_table(index="fold", columns="model", values="error")
-    return bool(kw.stats.compare_folds(errors[list(models)], test_to_train=1 / (FOLDS - 1)).p.min() < SURE)
-
-
-def duels(frame: pd.DataFrame, model: str, other: str) -> pd.DataFrame:
-    """Return, for every table, the difference of errors in percent and whether it is significant over folds."""
-    changes = ratio(frame, model, other).changes.droplevel(0)
-    return pd.DataFrame({"percent": changes, "sure": [_sure(frame, name, (model, other)) for name in changes.index]})
-
-
-def _counts(results: pd.DataFrame) -> str:
-    return f"{(results['percent'] < 0).sum()} : {(results['percent'] > 0).sum()}"
-
-
-def duel_table(frame: pd.DataFrame) -> str:
-    """Return wins and losses of `ensemble` and `validated` against boosting, by table."""
-    pairs = [(model, other) for model in ("ensemble", "validated") for other in BOOSTING]
-    columns = [duels(frame, *pair) for pair in pairs]
-    rows = [
-        [name, *(f"{column.at[name, 'percent']:+.1f}{' *' if column.at[name, 'sure'] else ''}" for column in columns)]
-        for name in columns[0].index
+    absent = [
+        f"{TITLES[model]} ({frame.loc[frame['model'] == model, 'table'].nunique()} tables)"
+        for model in TITLES
+        if model not in models
     ]
-    rows.append(["wins : losses", *(_counts(column) for column in columns)])
-    rows.append(["of these significant", *(_counts(column[column["sure"]]) for column in columns)])
-    return _markdown(
-        ["difference of error, %", *(f"{MODELS[model]} vs. {MODELS[other]}" for model, other in pairs)], rows
-    )
+    if absent:
+        words += f" Not ranked, for want of results: {', '.join(absent)}."
+    return _markdown(["", *(TITLES[model] for model in models)], rows) + "\n\n" + words
 
 
-def ratio_table(frame: pd.DataFrame, every: pd.DataFrame) -> str:
-    """Return errors relative to those of other models, over the tables with all models and over all tables."""
-    pairs = [(model, "recommended") for model in MODELS if model != "recommended"]
-    pairs += [("ensemble", other) for other in ("validated", "rtdl PLE", *BOOSTING)]
-    jobs = [(frame, *pair) for pair in pairs]
-    if every["table"].nunique() > frame["table"].nunique():
-        jobs += [(every, *pair) for pair in ((OURS[1], OURS[0]), (OURS[2], OURS[0]), (OURS[2], OURS[1]))]
-    rows = [
-        [f"{MODELS[model]} vs. {MODELS[other]}", str(part["table"].nunique()), *ratio(part, model, other).cells()]
-        for part, model, other in jobs
-    ]
-    head = ["error, %", "tables", "mean (95 % interval)", "median (95 % interval)", "p", "less on", "least", "most"]
+def pairs(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return our models with each of the others, as far as both have results."""
+    models = set(frame["model"])
+    return [(effort, peer) for effort in EFFORTS if effort in models for peer in PEERS if peer in models]
+
+
+def ratio_table(frame: pd.DataFrame) -> str:
+    """Return the errors of our models relative to those of the others."""
+    rows = []
+    for effort, peer in pairs(frame):
+        ratio = Ratio.of(frame, effort, peer)
+        rows.append(
+            [f"{TITLES[effort]} / {TITLES[peer]}", _which_folds(frame, (effort, peer)), _interval(ratio.median),
+             _interval(ratio.mean), f"{ratio.p:.1g}", f"{ratio.wins} : {ratio.losses}"]
+        )  # fmt: skip
+    head = ["error of", "on", "median (95 % interval)", "geometric mean (95 % interval)", "p", "wins : losses"]
     return _markdown(head, rows)
 
 
-def seconds_table(frame: pd.DataFrame) -> str:
-    """Return median seconds per fold, and the machine."""
-    jobs = [(MODELS[model], [model], "seconds", "one complete fit") for model in MODELS]
-    jobs.append((", ".join(MODELS[word] for word in OURS), list(OURS), "seconds_shared", "all three, training alone"))
+def _is_significant(folds: pd.DataFrame) -> bool:
+    """Return whether two models differ over the folds of a table, by the corrected resampled t-test."""
+    if len(folds) < 2:
+        return False
+    return bool(kw.stats.compare_folds(folds, test_to_train=1 / (FOLDS - 1)).p.min() < SIGNIFICANT)
+
+
+def duel_table(frame: pd.DataFrame, effort: str) -> str:
+    """Return the difference of one of our models to each of the others, by table, in percent of the other's error."""
+    peers = [peer for model, peer in pairs(frame) if model == effort]
+    cells: dict[str, dict[str, str]] = {name: {} for name in TABLES}
+    for peer in peers:
+        folds = common(frame, (effort, peer))
+        for (_, name), part in folds.groupby(level=["task", "table"]):
+            percent = 100 * (part[effort].mean() / part[peer].mean() - 1)
+            cells[name][peer] = f"{percent:+.1f}{' *' if _is_significant(part) else ''}"
+    rows = [[name, *(row.get(peer, "") for peer in peers)] for name, row in cells.items() if row]
+    return _markdown([f"error of {TITLES[effort]}, %", *(f"vs. {TITLES[peer]}" for peer in peers)], rows)
+
+
+def losses(frame: pd.DataFrame, effort: str) -> str:
+    """Return the tables on which another model is better than ours, and by how much, as a sentence."""
+    models = ranked(frame)
+    if effort not in models:
+        return ""
+    errors = means(frame, [model for model in models if model in PEERS or model == effort])
+    best, ours = errors.drop(columns=effort), errors[effort]
+    percent = (100 * (ours / best.min(axis=1) - 1)).sort_values(ascending=False)
+    lost = percent[percent > 0]
+    if lost.empty:
+        return f"{TITLES[effort]} has the least error on all {len(errors)} tables."
+    listed = [
+        f"{name} (+{value:.1f} %; {_score(task, ours[task, name])}, {TITLES[best.loc[(task, name)].idxmin()]} "
+        f"{_score(task, best.loc[(task, name)].min())})"
+        for (task, name), value in lost.items()
+    ]
+    return (
+        f"{TITLES[effort]} has the least error on {len(errors) - len(lost)} of {len(errors)} tables. On the others the "
+        f"best other model has less, here with the largest difference first: {', '.join(listed)}."
+    )
+
+
+def seconds_of(frame: pd.DataFrame, place: str, *, alone: bool) -> pd.DataFrame:
+    """Return mean seconds of fits over folds, with a row per table and a column per model."""
+    part = frame[(frame["place"] == place) & (frame["alone"] == alone)]
+    if alone is False:
+        part = part[part["is_ours"]]
+    table = part.pivot_table(index="table", columns="model", values=["seconds", "predict_seconds"])
+    return table.reindex([name for name in TABLES if name in table.index])
+
+
+def _seconds(values: "pd.Series[float]", digits: int = 1) -> list[str]:
+    return ["" if np.isnan(value) else f"{value:.{digits}f}" for value in values]
+
+
+def seconds_table(frame: pd.DataFrame, place: str) -> str:
+    """Return seconds of fits by table and model, and the seconds of predictions, measured alone on a machine."""
+    table = seconds_of(frame, place, alone=True)
+    if table.empty:
+        return f"On {PLACES[place]}, nothing has been measured alone yet."
+    fits = table["seconds"]
+    models = [model for model in TITLES if model in fits]
+    shared = fits[models].dropna()
+    rows = [[str(name), *_seconds(fits.loc[name, models])] for name in fits.index]
+    rows.append([f"median of {len(shared)} tables", *_seconds(shared.median())])
+    predictions = table["predict_seconds"].reindex(columns=models).loc[shared.index].median()
+    rows.append(["predict, median", *_seconds(predictions, digits=3)])
+    devices = ", ".join(frame.loc[(frame["place"] == place) & frame["alone"], "device"].unique())
+    return _markdown([f"seconds, {devices}", *(TITLES[model] for model in models)], rows)
+
+
+def shared_seconds(frame: pd.DataFrame) -> str:
+    """Return medians of the seconds that were measured while other programs ran."""
     rows = []
-    for name, models, kind, what in jobs:
-        lines = frame[frame["model"].isin(models)]
-        if kind in lines and lines[kind].notna().any():
-            seconds = lines[kind].dropna()
-            rows.append(
-                [name, f"{seconds.median():.1f}", f"{seconds.max():.1f}", what, ", ".join(lines["device"].unique())]
-            )
-    return _markdown(["seconds per fold", "median", "most", "of", "measured on"], rows)
+    for place, device in PLACES.items():
+        table = seconds_of(frame, place, alone=False)
+        if not table.empty:
+            rows += [
+                [TITLES[model], device, f"{fits.median():.1f}", f"{fits.max():.1f}", str(fits.notna().sum())]
+                for model, fits in table["seconds"].items()
+            ]
+    return _markdown(["seconds of a fit, shared machine", "on", "median", "most", "tables"], rows) if rows else ""
 
 
-def _against(frame: pd.DataFrame, model: str, other: str) -> str:
-    """Return wins and losses as a sentence."""
-    results = duels(frame, model, other)
-    won, lost = results[results["percent"] < 0], results[results["percent"] > 0]
-    sure = [name for name in lost.index if lost.at[name, "sure"]]
-    return (
-        f"less error than {MODELS[other]} on {len(won)} of {len(results)} tables (significantly, over folds, on "
-        f"{won['sure'].sum()}) and more on {len(lost)} (significantly on {len(sure)}: {', '.join(sure)})"
-    )
+def summary(frame: pd.DataFrame) -> str:
+    """Return one row per model: average rank, error of the default relative to it, wins, seconds."""
+    main = at(frame, "gpu")
+    models = ranked(main)
+    errors = means(main, models)
+    ranks = dict(zip(models, kw.stats.average_ranks(errors.to_numpy()), strict=True))
+    times = {place: seconds_of(frame, place, alone=True) for place in PLACES}
+    rows = []
+    for model in sorted(models, key=ranks.__getitem__):
+        cells = ["", ""]
+        if model != "balanced" and "balanced" in models:
+            ratio = Ratio.of(main, "balanced", model)
+            cells = [_interval(ratio.median), f"{ratio.wins} : {ratio.losses}"]
+        for table in times.values():
+            fits = table["seconds"].dropna(axis=0) if not table.empty else pd.DataFrame()
+            cells.append(f"{fits[model].median():.1f}" if model in fits else "")
+        rows.append([TITLES[model], f"{ranks[model]:.2f}", *cells])
+    head = ["", "average rank", f"error of {TITLES['balanced']} / its error, median", "wins : losses",
+            *(f"fit, seconds, {device}" for device in PLACES.values())]  # fmt: skip
+    filled = [place for place in range(len(head)) if place < 2 or any(row[place] for row in rows)]
+    table = _markdown([head[place] for place in filled], [[row[place] for place in filled] for row in rows])
+    return f"{table}\n\nOn {_which_folds(main, models)}."
 
 
-def _change(frame: pd.DataFrame, every: pd.DataFrame, model: str, other: str) -> str:
-    """Return a change of errors as a sentence."""
-    few, all_of_them = ratio(frame, model, other), ratio(every, model, other)
-    low, high = few.mean_interval
-    return (
-        f"{MODELS[model]} changes the error of {MODELS[other]} by {few.mean:+.1f} % on average over {len(few.changes)} "
-        f"tables (95 % interval {low:+.1f} to {high:+.1f} %{', which contains 0' if low < 0 < high else ''}) and by "
-        f"{few.median:+.1f} % in the median, with less error on {few.wins}; over {len(all_of_them.changes)} tables by "
-        f"{all_of_them.median:+.1f} % in the median, with less error on {all_of_them.wins}."
-    )
+def brief(frame: pd.DataFrame) -> str:
+    """Return the section of the README and of the guide."""
+    lost = losses(at(frame, "gpu"), "balanced")
+    return _wrapped([summary(frame), lost])
 
 
-def words(frame: pd.DataFrame, every: pd.DataFrame) -> dict[str, str]:
-    """Return the summary for the pages: comparisons with boosting, of the default, and of the other two modes."""
-    errors = errors_of(frame)
-    ranks = pd.Series(kw.stats.average_ranks(errors.to_numpy()), index=errors.columns).sort_values()
-    place = int((ranks < ranks["recommended"]).sum()) + 1
-    has = "shares" if (ranks == ranks["recommended"]).sum() > 1 else "has"
-    peer = ratio(frame, "recommended", "rtdl PLE")
-    return {
-        "boosting": f"{MODELS['ensemble']} has {_against(frame, 'ensemble', 'lightgbm')}; it has "
-        f"{_against(frame, 'ensemble', 'catboost')}.",
-        "default": f"The default, {MODELS['recommended']}, is one network, and {has} place {place} of {len(ranks)} by "
-        "average rank, with more error than rtdl's PLE on "
-        f"{len(peer.changes) - peer.wins} of {len(peer.changes)} tables.",
-        "validated": _change(frame, every, "validated", "recommended"),
-        "ensemble": _change(frame, every, "ensemble", "recommended"),
-        "both": _change(frame, every, "ensemble", "validated"),
-    }
+def page(frame: pd.DataFrame) -> str:
+    """Return the section of the benchmarks."""
+    main, cores = at(frame, "gpu"), at(frame, "cpu")
+    parts = ["### Scores", score_table(main)]
+    if pairs(main):
+        parts += ["### Our models and the others", ratio_table(main)]
+        parts += ["### Where our models lose", *(losses(main, effort) for effort in EFFORTS)]
+        parts += [duel_table(main, effort) for effort in EFFORTS if effort in set(main["model"])]
+    if pairs(cores):
+        parts += ["### Two cores", score_table(cores), ratio_table(cores)]
+        parts += [losses(cores, effort) for effort in EFFORTS]
+    parts += ["### Seconds", *(seconds_table(frame, place) for place in PLACES), shared_seconds(frame)]
+    return _wrapped(parts)
 
 
-def page(out: Path) -> str:
-    """Return all tables of a folder of results."""
-    frame, every = read(out / "results.jsonl"), read(out / "results.jsonl", out / "others.jsonl")
-    parts = [score_table(frame)]
-    whole = set(MODELS) <= set(frame["model"])
-    if whole:
-        parts += [rank_words(frame), duel_table(frame), ratio_table(frame, every)]
-    parts.append(seconds_table(frame))
-    return "\n\n".join(parts)
+SECTIONS = {"benchmarks/README.md": page, "README.md": brief, "docs/choosing.md": brief}
+"""The files with a section on quality, and what it contains."""
+BEGIN, END = "<!-- quality: written by make quality -->", "<!-- quality: end -->"
+
+
+def section_of(text: str) -> tuple[str, str, str]:
+    """Return what is before the section on quality in a page, the section, and what is after it."""
+    before, rest = text.split(BEGIN)
+    section, after = rest.split(END)
+    return before, section.strip(), after
+
+
+def write_sections(folder: Path) -> None:
+    """Write the sections of all pages from the results in a folder."""
+    frame = read(folder)
+    for name, content in SECTIONS.items():
+        before, _, after = section_of((ROOT / name).read_text(encoding="utf-8"))
+        text = f"{before}{BEGIN}\n\n{content(frame)}\n\n{END}{after}"
+        (ROOT / name).write_text(text, encoding="utf-8")

@@ -1,6 +1,10 @@
 """The encoders that every contract is checked on."""
 
 import knotwork as kw
+from knotwork.encoders import METHOD_TABLE
+
+FIXED = [name for name in kw.METHODS if METHOD_TABLE[name].start is None]
+"""Methods that are transformers: they learn nothing with a network."""
 
 ENCODERS = {
     "BS-Q": kw.SplineEncoder("bspline", 7),
@@ -14,6 +18,9 @@ ENCODERS = {
     "PLE-Adaptive": kw.PiecewiseLinearEncoder(adaptive=True),
     "Std": kw.ScalarEncoder("standard"),
     "MinMax": kw.ScalarEncoder("minmax"),
+    "Robust": kw.ScalarEncoder("robust"),
+    "Periodic": kw.PeriodicEncoder(7),
+    "Cosine": kw.PeriodicEncoder(6, family="cosine"),
     "per feature": kw.PerFeatureEncoder({}, default="IS-Q@6"),
 }
 """One of every kind, unfitted; clone before use."""

@@ -12,6 +12,7 @@ import pytest
 from scipy import sparse
 
 import knotwork as kw
+from tests.encoders.cases import FIXED
 
 RANDOM = np.random.default_rng(0)
 GOOD = RANDOM.normal(size=60)
@@ -111,7 +112,7 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-@pytest.mark.parametrize("method", [name for name in kw.METHODS if "Grad" not in name])
+@pytest.mark.parametrize("method", FIXED)
 def test_accepted_without_warnings(name, method):
     table = frame(ACCEPTED[name])
     encoded = kw.make_encoder(method, 6).fit(table, GOOD).transform(table)

@@ -168,7 +168,7 @@ def test_values_outside_the_range(encoder, table, target):
     far = pd.DataFrame(np.tile([[-1e300], [1e300], [np.inf], [-np.inf]], (1, 7)), columns=table.columns)
     encoded = encoder.transform(far)
     assert np.isfinite(encoded).all()
-    if not isinstance(encoder, kw.ScalarEncoder):
+    if isinstance(encoder, kw.SplineEncoder | kw.PiecewiseLinearEncoder | kw.PerFeatureEncoder):
         ends = pd.DataFrame(encoder.domain_.T[[0, 1, 1, 0]], columns=table.columns)
         np.testing.assert_array_equal(encoded, encoder.transform(ends))
 
@@ -213,6 +213,67 @@ def test_standard_and_minmax_are_those_of_scikit_learn(table):
     for scaling, peer in (("standard", StandardScaler()), ("minmax", MinMaxScaler(clip=True))):
         got = kw.ScalarEncoder(scaling, dtype=np.float64).fit(values).transform(2 * values)
         np.testing.assert_allclose(got, peer.fit(values).transform(2 * values), rtol=1e-12, atol=1e-12)
+
+
+def clipped(x):
+    """Return robust scaling with smooth clipping, from NumPy's quantiles."""
+    lower, median, upper = np.quantile(x, [0.25, 0.5, 0.75])
+    z = (x - median) / ((upper - lower) or 0.5 * np.ptp(x) or 1.0)
+    return z / np.sqrt(1 + (z / 3) ** 2)
+
+
+@pytest.mark.parametrize("name", ["normal", "count", "skewed", "constant", "mostly zero"])
+def test_robust_scaling_is_the_definition(table, name):
+    x = table[name].to_numpy(dtype=float)
+    encoder = kw.ScalarEncoder("robust", dtype=np.float64).fit(x[:, None])
+    np.testing.assert_allclose(encoder.transform(x[:, None])[:, 0], clipped(x), rtol=1e-12, atol=1e-12)
+    assert np.abs(encoder.transform([[1e300], [-np.inf]]) - [[3.0], [-3.0]]).max() < (1e-12 if np.ptp(x) else 3.1)
+
+
+@pytest.mark.parametrize("size", [2, 7, 8])
+def test_periodic_encoding_is_the_definition(table, size):
+    x = table["skewed"].to_numpy(dtype=float)
+    z = clipped(x)[:, None]
+    encoder = kw.PeriodicEncoder(size, sigma=0.5, dtype=np.float64).fit(x[:, None])
+    (block,) = encoder.blocks_
+    assert len(block.frequencies) == (size + 1) // 2
+    angles = 2 * np.pi * z * block.frequencies
+    expected = np.column_stack([np.cos(angles), np.sin(angles)])[:, :size]
+    np.testing.assert_allclose(encoder.transform(x[:, None]), expected, rtol=1e-10, atol=1e-10)
+    encoder.set_params(family="cosine").fit(x[:, None])
+    (block,) = encoder.blocks_
+    expected = np.cos(2 * np.pi * z * block.frequencies + block.phases)
+    np.testing.assert_allclose(encoder.transform(x[:, None]), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_frequencies_depend_on_sigma_seed_and_column():
+    x = np.random.default_rng(0).normal(size=(500, 2))
+    drawn = {
+        (sigma, seed): kw.PeriodicEncoder(400, sigma=sigma, random_state=seed).fit(x).blocks_
+        for sigma, seed in ((0.1, 0), (2.0, 0), (0.1, 1))
+    }
+    first, second = (block.frequencies for block in drawn[0.1, 0])
+    assert not np.array_equal(first, second)
+    assert not np.array_equal(first, drawn[0.1, 1][0].frequencies)
+    np.testing.assert_allclose(drawn[2.0, 0][0].frequencies, 20 * first)
+    assert np.std(first) == pytest.approx(0.1, rel=0.15)
+    batches = kw.PeriodicEncoder(400).fit(iter([x])).blocks_
+    np.testing.assert_array_equal(batches[1].frequencies, second)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sigma": 0.0}, "sigma must be a number larger than 0"),
+        ({"sigma": np.nan}, "sigma must be a number larger than 0"),
+        ({"sigma": "1"}, "sigma must be a number larger than 0"),
+        ({"size": 1}, "size must be an integer of at least 2"),
+        ({"family": "sine"}, "family must be"),
+    ],
+)
+def test_wrong_settings_of_periodic_encoding(settings, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        kw.PeriodicEncoder(**settings).fit([[1.0], [2.0]])
 
 
 def test_ple_equals_rtdl_on_the_same_bins():

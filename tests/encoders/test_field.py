@@ -8,8 +8,8 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 
 import knotwork as kw
-
-FIXED = [name for name in kw.METHODS if "Grad" not in name]
+from knotwork.encoders import METHOD_TABLE
+from tests.encoders.cases import FIXED
 
 
 @pytest.mark.parametrize("method", FIXED)
@@ -21,7 +21,7 @@ def test_deeptab_160_267_tabm_19_a_constant_column_in_one_fold_does_not_kill_fit
         assert np.isfinite(encoder.transform(X[test])).all()
 
 
-@pytest.mark.parametrize("method", [name for name in FIXED if name not in ("Std", "MinMax")])
+@pytest.mark.parametrize("method", [name for name in FIXED if METHOD_TABLE[name].has_knots])
 def test_pretab_12_the_training_maximum_and_all_above_are_not_zeros(method):
     X = np.random.default_rng(0).normal(size=(200, 1))
     encoder = kw.make_encoder(method, 9).fit(X, np.sin(X[:, 0]))

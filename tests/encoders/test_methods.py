@@ -8,23 +8,23 @@ import pytest
 from sklearn.base import clone
 
 import knotwork as kw
-from knotwork.encoders._methods import METHOD_TABLE, METHODS
+from knotwork.encoders import METHOD_TABLE, METHODS, PAPER_METHODS, Embedding, Encoding, Method
 from knotwork.errors import ArgumentError
 from knotwork.knots import CartPlacement, Column
+from tests.encoders.cases import FIXED
 
 RANDOM = np.random.default_rng(0)
 X = pd.DataFrame(RANDOM.normal(size=(300, 3)), columns=["a", "b", "c"])
 Y = np.sin(3 * X["a"]) + X["b"] ** 2
 
 
-def test_there_are_nineteen_methods():
-    assert len(kw.METHODS) == 19
-    assert {"Std", "MinMax", "PLE", "PLE-Adaptive"} < set(kw.METHODS)
+def test_nineteen_methods_are_those_of_the_paper():
     splines = {f"{s}-{p}" for s in ("BS", "IS", "MS") for p in ("U", "Q", "CART", "LGBM", "Grad-U")}
-    assert splines < set(kw.METHODS)
+    assert set(PAPER_METHODS) == {"Std", "MinMax", "PLE", "PLE-Adaptive"} | splines
+    assert (*PAPER_METHODS, "Robust", "PLE-Q", "Periodic", "Cosine", "PLR", "PBLD") == kw.METHODS
 
 
-@pytest.mark.parametrize("method", [name for name in kw.METHODS if "Grad" not in name])
+@pytest.mark.parametrize("method", FIXED)
 def test_every_fixed_method_encodes(method):
     encoded = kw.make_encoder(method, size=8).fit(X, Y).transform(X)
     if METHOD_TABLE[method].has_size:
@@ -166,15 +166,72 @@ def test_adaptive_bins_are_between_five_and_fifty():
     assert rows.min() >= 25
 
 
-def test_methods_beyond_the_paper_learn_their_knots():
+def test_methods_that_are_not_listed_learn_their_knots():
     beyond = {name: method for name, method in METHOD_TABLE.items() if name not in METHODS}
-    assert len(METHODS) == 19
     assert set(beyond) == {"PLE-Grad", *(f"{family}-Grad-{end}" for family in ("BS", "IS", "MS")
                                          for end in ("Q", "CART", "LGBM"))}  # fmt: skip
     for name, method in METHOD_TABLE.items():
-        assert (method.start is not None) == method.learnable == ("Grad" in name)
+        assert (method.start is not None) == (method.learnable or method.embedding is not None)
+        assert method.learnable == ("Grad" in name)
         if method.start is not None:
             fixed = METHOD_TABLE[method.start]
             assert (fixed.family, fixed.placement, fixed.learnable) == (method.family, method.placement, False)
-            with pytest.raises(ArgumentError, match=f"The encoder that they start from is {method.start!r}"):
+            assert fixed.embedding is None
+            with pytest.raises(ArgumentError, match=f"The encoder .* is {method.start!r}"):
                 kw.make_encoder(name)
+
+
+@pytest.mark.parametrize(
+    ("spec", "method", "size", "embedding"),
+    [
+        ("PLE@30+L8", "PLE+L8", 30, Embedding(8)),
+        ("PLE@30+LR8", "PLE+LR8", 30, Embedding(8, relu=True)),
+        ("BS-Grad-Q@7+L8x", "BS-Grad-Q+L8x", 7, Embedding(8, raw=True)),
+        ("BS-Q@15+x", "BS-Q+x", 15, Embedding(0, raw=True)),
+        ("Std+LR3x", "Std+LR3x", None, Embedding(3, relu=True, raw=True)),
+        ("PLR@16", "PLR", 16, Embedding(16, relu=True)),
+        ("PLR@16+LR24", "PLR+LR24", 16, Embedding(24, relu=True)),
+        ("PBLD@8", "PBLD", 8, Embedding(3, raw=True)),
+        ("BS-Q@15", "BS-Q", 15, None),
+    ],
+)
+def test_embeddings_are_written_behind_a_plus(spec, method, size, embedding):
+    encoding = Encoding.parse(spec)
+    assert (encoding.method, encoding.size, encoding.embedding, str(encoding)) == (method, size, embedding, spec)
+    assert encoding.start.embedding is None
+    assert encoding.start.kind.start is None
+    assert encoding.start.size == size
+    assert (method in METHOD_TABLE, method in list(METHOD_TABLE)) == (True, "+" not in method)
+    if embedding is not None:
+        assert Embedding.parse(str(embedding)) == embedding
+        with pytest.raises(ArgumentError, match=r"FeatureEmbedding|SplineEncoding"):
+            encoding.encoder()
+
+
+def test_the_default_embedding_of_a_method_is_left_out():
+    assert Encoding.parse("PLR@16+LR16") == Encoding.parse("PLR@16")
+    assert Encoding.parse("PBLD@4+L3x") == Encoding("PBLD", 4)
+
+
+@pytest.mark.parametrize("wrong", ["PLE@30+", "PLE@30+8", "PLE+L8@30", "PLE+L0", "PLE+R8", "+L8", "PLE+L8xx", "no+L8"])
+def test_wrong_embeddings_are_refused(wrong):
+    with pytest.raises(ArgumentError, match="method must be one of .* with or without an embedding as in 'PLE\\+LR8'"):
+        Encoding.parse(wrong)
+    assert wrong not in METHOD_TABLE
+
+
+@pytest.mark.parametrize("settings", [{"width": 0}, {"width": 0, "relu": True, "raw": True}, {"width": -1}])
+def test_embeddings_that_map_nothing_are_refused(settings):
+    with pytest.raises(ArgumentError, match="width must"):
+        Embedding(**settings)
+
+
+def test_a_method_with_an_embedding_names_the_one_without():
+    with pytest.raises(ArgumentError, match="start must be the name of the method without its embedding"):
+        Method("ple", "quantile", embedding=Embedding(4))
+
+
+def test_ple_at_quantiles_needs_no_target():
+    encoder = kw.make_encoder("PLE-Q", 4).fit(X)
+    np.testing.assert_allclose(encoder.knots_[0], np.quantile(X["a"], [0.25, 0.5, 0.75]))
+    assert encoder.get_params() == kw.PiecewiseLinearEncoder(4, placement="quantile").get_params()

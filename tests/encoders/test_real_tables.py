@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 import knotwork as kw
+from knotwork.encoders import METHOD_TABLE
+from tests.encoders.cases import FIXED
 
 KEYS = ["abalone", "california", "churn", "shuttle", "fifa_wage", "loan_status", "parkinsons", "ipums"]
 
@@ -16,8 +18,8 @@ def test_real_tables_are_encoded(data_folder, key):
     entry = next(e for e in json.loads((data_folder / "datasets.json").read_text()) if e["key"] == key)
     table = pd.read_parquet(data_folder / f"{key}.parquet").sample(3000, random_state=0)
     X, y = table[entry["numerical"]], table[entry["target"]]
-    for method in (name for name in kw.METHODS if "Grad" not in name):
-        options = {} if method in ("Std", "MinMax") else {"task": entry["task"]}
+    for method in FIXED:
+        options = {"task": entry["task"]} if METHOD_TABLE[method].has_knots else {}
         encoder = kw.make_encoder(method, 15, **options)
         encoded = encoder.fit(X, y).transform(X)
         assert np.isfinite(encoded).all()

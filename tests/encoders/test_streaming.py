@@ -19,7 +19,7 @@ TABLE = pd.DataFrame(
 TABLE.loc[::7, "a"] = np.nan
 
 
-@pytest.mark.parametrize("method", ["BS-Q", "IS-U", "MinMax", "Std"])
+@pytest.mark.parametrize("method", ["BS-Q", "IS-U", "MinMax", "Std", "Robust", "Periodic", "PLE-Q"])
 def test_row_groups_of_a_parquet_file(tmp_path, method):
     path = tmp_path / "table.parquet"
     pq.write_table(pa.Table.from_pandas(TABLE), path, row_group_size=20_000)

@@ -22,7 +22,9 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install kn
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install knotwork[onnx]")
 
 ENCODINGS = ["BS-Q@6", "IS-Q@6", "MS-Q@6", "PLE@6", "Std", "BS-Grad-U@6", "IS-Grad-U@6", "MS-Grad-U@6"]
+ENCODINGS += ["Robust", "Periodic@5", "PLR@6", "PBLD@6", "PLE-Q@6+LR4x", "BS-Grad-U@6+x"]
 MAPPING = {"income": "IS-U@5", "age": "PLE-Adaptive", "flat": "Std", "owns": "BS-U@4"}
+EMBEDDED = {"income": "Periodic@5+L3x", "age": "PBLD@4", "flat": "Robust+L3x", "owns": "BS-U@4+L3x"}
 
 
 def exported(model, path):
@@ -96,7 +98,8 @@ def test_predictions_are_those_of_the_estimator(tmp_path, backbone, encoding):
 @pytest.mark.parametrize("categories", ["embedding", "code", "mixed"])
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_columns_of_different_encodings(tmp_path, backbone, categories):
-    model = fitted(MAPPING, backbone, categories=categories, n_members=3)
+    mapping = MAPPING if categories == "code" else EMBEDDED
+    model = fitted(mapping, backbone, categories=categories, n_members=3)
     assert_equal(exported(model, tmp_path / "model.onnx"), model, hard_rows(model))
 
 

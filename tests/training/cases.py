@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-import knotwork as kw
-from knotwork.encoders._methods import METHOD_TABLE
+from knotwork.encoders import METHOD_TABLE, Encoding
 from knotwork.training._members import Member, TrainingTable
 
 
@@ -22,7 +21,20 @@ def make_table(task="regression", n=260, *, n_categorical=1, seed=0, n_classes=3
     return TrainingTable(numbers, codes, target, task, (4,) * n_categorical, n_classes, weights)
 
 
-MIXED = ["Std", "MinMax", "PLE", "BS-Q", "IS-U", "BS-Grad-U", "IS-Grad-U", "MS-Grad-U", "MS-Q"]
+MIXED = [
+    "Std",
+    "MinMax",
+    "PLE",
+    "BS-Q",
+    "IS-U",
+    "BS-Grad-U",
+    "IS-Grad-U",
+    "MS-Grad-U",
+    "Robust",
+    "Cosine",
+    "MS-Q",
+    "Periodic",
+]
 
 
 def make_mixed(table):
@@ -37,6 +49,6 @@ def make_member(table, method="BS-Q", size=7, seed=0, *, fold=0, n_valid=50, n_t
     order = np.random.default_rng(100 + fold).permutation(len(table.target))
     valid, train = order[:n_valid], order[n_valid + n_test : len(order) - 7 * fold]
     kind = METHOD_TABLE[method]
-    encoder = kw.make_encoder(method.replace("Grad-", ""), size if kind.has_size else None)
+    encoder = Encoding(method, size if kind.has_size else None).start.encoder()
     encoder.fit(table.numbers[train], table.target[train])
-    return Member(train, valid, encoder.blocks_, kind.learnable, seed, **settings)
+    return Member(train, valid, encoder.blocks_, kind.learnable, seed, **{"embedding": kind.embedding, **settings})

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from knotwork._kernels.dropout import row_order
-from knotwork._kernels.encoding import breaks_from_widths, rows_formula, spacing_penalty, widths_from_logits
+from knotwork._kernels.encoding import AFFINE, breaks_from_widths, rows_formula, spacing_penalty, widths_from_logits
+from knotwork.encoders import Embedding
 from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig, ResNetConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
@@ -46,15 +47,40 @@ class PlainEncoding(nn.Module):
             encoding.layout.size,
         )
         self.logits = None if encoding.logits is None else nn.Parameter(encoding.logits.detach().clone())
+        self.smooth, self.embedding = encoding.smooth, network.embedding
+        layer, waves = network.feature_embedding, (encoding.frequencies, encoding.phases)
+        weights = (None, None) if layer is None else (layer.weight, layer.bias)
+        self.frequencies, self.phases, self.weight, self.bias = (
+            None if tensor is None else nn.Parameter(tensor[0].detach().clone()) for tensor in (*waves, *weights)
+        )
 
     def forward(self, x):
+        x = (x - self.low) / self.scale
+        if self.smooth is not None:
+            x = x / torch.sqrt(1 + (x / 3) ** 2)
+        blocks, penalty = self.blocks(x)
+        if self.weight is not None:
+            blocks = torch.einsum("nfs,fsd->nfd", blocks, self.weight) + self.bias
+        if self.embedding is not None:
+            blocks = blocks.relu() if self.embedding.relu else blocks
+            raw = x if self.smooth is not None else 2 * x.clamp(0, 1) - 1
+            blocks = torch.cat([raw[..., None], blocks], dim=-1) if self.embedding.raw else blocks
+        return blocks, penalty
+
+    def blocks(self, x):
+        if self.frequencies is not None:
+            angles = 2 * torch.pi * self.frequencies * x[..., None]
+            if self.phases is not None:
+                return torch.cos(angles + self.phases), torch.zeros(())
+            return torch.cat([angles.cos(), angles.sin()], dim=-1)[..., : self.size], torch.zeros(())
+        if self.parts[0].kind == AFFINE:
+            return x[..., None], torch.zeros(())
         breaks, penalty = self.breaks, torch.zeros(())
         if self.logits is not None:
             widths = widths_from_logits(self.logits, self.n_knots, 1e-3)
             breaks, penalty = breaks_from_widths(widths, self.n_knots), spacing_penalty(widths, self.n_knots, 1e-6)[0]
         (part,) = self.parts
-        x = ((x - self.low) / self.scale)[None]
-        blocks = rows_formula(x, breaks, self.n_knots, kind=part.kind, degree=part.degree, size=self.size)
+        blocks = rows_formula(x[None], breaks, self.n_knots, kind=part.kind, degree=part.degree, size=self.size)
         return blocks[0], penalty
 
 
@@ -180,7 +206,10 @@ def plain_training(table, member, backbone, config, categories):  # noqa: PLR091
         return body(flat), penalty
 
     spared = ("cls", "bias", "categories") if backbone.name == "ft" else ()
-    decayed, free = [], []
+    decayed = [parameter for parameter in (encoding.weight, encoding.bias) if parameter is not None]
+    free = [parameter for parameter in (encoding.frequencies, encoding.phases) if parameter is not None]
+    if backbone.name == "ft" and decayed:
+        free.append(decayed.pop())
     for module in body.modules():
         for name, parameter in module.named_parameters(recurse=False):
             exempt = backbone.name == "ft" and (name in spared or isinstance(module, nn.LayerNorm) or module is body)
@@ -263,7 +292,11 @@ def plain_training(table, member, backbone, config, categories):  # noqa: PLR091
     return losses, scores, best_epoch
 
 
-@pytest.mark.parametrize("method", ["BS-Q", "PLE", "BS-Grad-U", "IS-Grad-U", "MS-Grad-U"])
+@pytest.mark.parametrize(
+    "method",
+    ["BS-Q", "PLE", "BS-Grad-U", "IS-Grad-U", "MS-Grad-U", "Robust", "Periodic", "PLR", "PBLD", "PLE+LR4x", "IS-Q+x",
+     "BS-Grad-U+L4"],
+)  # fmt: skip
 @pytest.mark.parametrize("name", SMALL)
 def test_a_plain_torch_loop_gives_the_same(name, method):
     table = make_table()
@@ -346,6 +379,19 @@ def test_a_member_alone_and_in_a_stack_of_twenty_is_the_same(name):
         ]
         for other in outputs[1:]:
             np.testing.assert_allclose(other, outputs[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("embedding", ["L4", "LR4x", "x"])
+@pytest.mark.parametrize("name", SMALL)
+def test_an_embedded_member_alone_and_in_a_stack_is_the_same(name, embedding):
+    table = make_table()
+    mixed = [replace(member, embedding=Embedding.parse(embedding)) for member in make_mixed(table)]
+    others = [make_member(table, "PLR", seed=1), make_member(table, "BS-Q", seed=2)]
+    together = train(table, [*mixed, *others], SMALL[name], FAST, device="cpu")
+    assert len(together.pieces) == 3, "members of different embeddings share a stack"
+    for place in (0, 2, 8, 9, 12, 13):  # only scaled, so that its blocks are padded; PLE; Robust; Cosine; a mix; PLR
+        alone = train(table, [[*mixed, *others][place]], SMALL[name], FAST, device="cpu")
+        same(together.histories[place], alone.histories[0])
 
 
 @pytest.mark.parametrize("name", SMALL)

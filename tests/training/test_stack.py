@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from knotwork.encoders import Embedding
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable
 from knotwork.training._stack import RateGroup, Schedule, TrainingStack
@@ -137,7 +138,9 @@ class Refused(TorchDispatchMode):
 )
 def test_from_the_second_call_on_nothing_is_refused(name, task, metric):
     table = make_table(task, weights=np.linspace(1, 2, 260))
-    members = sorted(make_mixed(table), key=lambda member: str(member.kinds))
+    embedding = Embedding(4, relu=True, raw=True) if metric == "log_loss" else None
+    members = [replace(member, embedding=embedding) for member in make_mixed(table)]
+    members.sort(key=lambda member: str(member.kinds))
     data = DeviceTable.from_table(table, torch.device("cpu"))
     stack = TrainingStack(table, data, members, SMALL[name], replace(FAST, metric=metric))
     assert any(part.features for part in stack.network.encoding.layout.parts)

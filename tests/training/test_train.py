@@ -71,6 +71,8 @@ def test_sizes_do_not_share_a_stack_and_scaled_members_join_the_smallest():
     members = [make_member(table, "BS-Q", size) for size in (7, 15)] + [make_member(table, "Std")]
     trained = run(table, members)
     assert sorted(piece.places for piece in trained.pieces) == [(1,), (2, 0)]
+    embedded = [make_member(table, method) for method in ("BS-Q+L2", "Std+L2", "PLE", "Std+x")]
+    assert sorted(sorted(piece.places) for piece in run(table, embedded).pieces) == [[0, 1], [2], [3]]
 
 
 def test_time_runs_out():

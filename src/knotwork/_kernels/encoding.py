@@ -21,7 +21,7 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice, check_int
 from knotwork._kernels.dispatch import Operation, Packing, Path
-from knotwork.basis._families import AFFINE, FAMILIES, LOCAL, NORMALISED, PLAIN, TAILS, UNIT_AREA
+from knotwork.basis._families import AFFINE, COSINE, FAMILIES, LOCAL, NORMALISED, PERIODIC, PLAIN, TAILS, UNIT_AREA
 
 __all__ = [
     "AFFINE",
@@ -196,7 +196,8 @@ class Part:
     """Groups start to stop - 1, with some or (None) all features, that are encoded by the same kind of functions.
 
     `kind` and `degree` are those of `Layout`, or `AFFINE`; knots are computed from logits if `learned`. `family` is the
-    name of a family without compiled code, which runs its `function` in plain torch, or empty.
+    name of a family without compiled code, which runs its `function` in plain torch, or empty. The degree of `PERIODIC`
+    and `COSINE` functions is their number; their frequencies are not known here, and `encode` does not compute them.
     """
 
     kind: int
@@ -217,7 +218,7 @@ class Part:
         """Number of functions without knots; every knot adds one."""
         if self.family:
             return FAMILIES[self.family].smallest_size(self.degree)
-        return self.degree + (self.kind != TAILS)
+        return self.degree + (self.kind not in (TAILS, PERIODIC, COSINE))
 
     def of(self, tensor: Tensor, axis: int = 1) -> Tensor:
         """Return the part's groups and, along `axis`, its features."""

@@ -15,7 +15,7 @@ from knotwork.basis._base import FloatArray
 from knotwork.basis._blocks import Block
 from knotwork.encoders._base import Encoder
 from knotwork.encoders._methods import Encoding
-from knotwork.encoders._transformers import PiecewiseLinearEncoder, SplineEncoder
+from knotwork.encoders._transformers import SplineEncoder
 from knotwork.knots import PLACEMENTS, Column, Target, complete
 from knotwork.knots._placements import TreePlacement, select_spaced
 from knotwork.training._members import Member, TrainingTable, to_usual_range
@@ -347,7 +347,7 @@ class PreparedTable:
             blocks,
             learnable,
             split.seed if seed is None else int(seed),
-            embedding=candidate[0].embedding if candidate else None,
+            embedding=candidate[0].embedding if len(blocks) else None,
         )
 
 
@@ -473,7 +473,7 @@ def fit_column(
     usual : bool
         Whether values that lie far out are moved to the ends of the column's `usual_range` first.
     bins : str, optional
-        Another placement for the bins of PLE than the method's.
+        Another placement for the bins of methods that have the default one of `PiecewiseLinearEncoder`.
 
     Returns
     -------
@@ -508,7 +508,7 @@ def _encoder(
         shared = trees.get(encoding.kind.placement or "")
         if shared is not None:
             encoder.set_params(placement=shared)
-    elif isinstance(encoder, PiecewiseLinearEncoder) and bins is not None:
+    elif bins is not None and encoding.kind.has_usual_bins:
         encoder.set_params(placement=bins)
     encoder.check_settings()
     return encoder, shared

@@ -57,7 +57,7 @@ class Method:
     start : str or None
         Name of the method with fixed knots and without an embedding that this one starts from.
     embedding : Embedding or None
-        Map of each feature's block, learned with a network.
+        Map of each feature's block, learned with a network; needs `start`.
     """
 
     family: str
@@ -66,6 +66,10 @@ class Method:
     adaptive: bool = False
     start: str | None = field(default=None, repr=False)
     embedding: Embedding | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.embedding is not None and self.start is None:
+            raise argument_error("start", "be the name of the method without its embedding", self.start)
 
     @property
     def has_knots(self) -> bool:
@@ -81,6 +85,11 @@ class Method:
     def has_bins(self) -> bool:
         """Whether the knots are edges of bins, as in piecewise-linear encoding."""
         return self.has_knots and not FAMILIES[check_choice(self.family, "family", FAMILIES)].with_placements
+
+    @property
+    def has_usual_bins(self) -> bool:
+        """Whether the knots are edges of bins where piecewise-linear encoding has them by default."""
+        return self.has_bins and self.placement == PiecewiseLinearEncoder().placement
 
     @property
     def smallest_size(self) -> int:

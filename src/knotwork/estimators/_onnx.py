@@ -19,15 +19,18 @@ from knotwork._files import write_atomically
 from knotwork._kernels.encoding import AFFINE, NORM_EPSILON, NORMALISED, TAILS, UNIT_AREA, Part
 from knotwork._preparation.columns import LARGEST
 from knotwork._preparation.targets import Labels
+from knotwork.basis._blocks import SMOOTH_LIMIT
+from knotwork.basis._families import PERIODIC
 from knotwork.estimators._estimators import TabularClassifier, TabularEstimator
 from knotwork.nn import _ft_transformer as ft_transformer
 from knotwork.nn import _resnet as resnet
+from knotwork.nn._embedding import FeatureEmbedding
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._linear import Linear
 from knotwork.nn._mlp import MLP
 from knotwork.nn._realmlp import RealMLP
 from knotwork.nn._resnet import ResNet
-from knotwork.nn._stack import FARTHEST, StackEncoding
+from knotwork.nn._stack import FARTHEST, WAVES, StackEncoding
 from knotwork.nn._tabm import TabM
 from knotwork.training._network import Network
 from knotwork.training._results import Piece
@@ -256,7 +259,7 @@ def _member_outputs(
     """Add the outputs of one member in float64: in units of the target, or logits."""
     network, blocks = piece.network, None
     if numbers is not None and missing is not None:
-        blocks = _encode(graph, numbers, missing, encoding=network.encoding, member=member)
+        blocks = _blocks(graph, numbers, missing, network=network, member=member)
     outputs = graph("Cast", _run(graph, blocks, codes, network=network, member=member), to=DOUBLE)
     scale, shift = (np.float64(values[member].item()) for values in (piece.scale, piece.shift))
     return graph("Add", graph("Mul", outputs, scale), shift)
@@ -294,31 +297,79 @@ def _classes(labels: Labels) -> tuple[Array, int]:
     return np.array(labels.values, dtype=dtype), type_
 
 
-def _encode(graph: Graph, numbers: str, missing: str, *, encoding: StackEncoding, member: int) -> str:
-    """Add the encoding of one member; return the name of the blocks, float32 of shape (n, n_features, size).
+def _blocks(graph: Graph, numbers: str, missing: str, *, network: Network, member: int) -> str:
+    """Add encoding and embedding of one member; return the name of blocks, float32 of shape (n, n_features, columns).
 
     `numbers` are in their units, float32 of shape (n, n_features), finite; `missing` marks those that are missing.
     """
+    values = _scaled(graph, numbers, encoding=network.encoding, member=member)
+    blocks = _encode(graph, values, missing, encoding=network.encoding, member=member)
+    if network.feature_embedding is not None:
+        blocks = _embed(graph, blocks, network.feature_embedding, member)
+    if network.embedding is not None and network.embedding.raw:
+        centred = graph("Clip", values, np.float32(0.0), np.float32(1.0))
+        centred = graph("Sub", graph("Mul", centred, np.float32(2.0)), np.float32(1.0))
+        raw = graph("Where", _as_numpy(network.encoding.has_range[member]), centred, values)
+        raw = graph("Where", missing, np.float32(0.0), raw)
+        blocks = graph.join([graph("Unsqueeze", raw, graph.ints(2)), blocks], 2)
+    return blocks
+
+
+def _scaled(graph: Graph, numbers: str, *, encoding: StackEncoding, member: int) -> str:
+    """Add the values on the scale of each feature."""
     low, scale = _as_numpy(encoding.low[member]), _as_numpy(encoding.scale[member])
     values = graph("Div", graph("Sub", numbers, low), scale)
     values = graph("Clip", values, np.float32(-FARTHEST), np.float32(FARTHEST))
+    if encoding.smooth is None or not bool(encoding.smooth[member].any()):
+        return values
+    share = graph("Div", values, np.float32(SMOOTH_LIMIT))
+    root = graph("Sqrt", graph("Add", graph("Mul", share, share), np.float32(1.0)))
+    return graph("Where", _as_numpy(encoding.smooth[member]), graph("Div", values, root), values)
+
+
+def _embed(graph: Graph, blocks: str, layer: FeatureEmbedding, member: int) -> str:
+    by_feature = graph("MatMul", graph("Transpose", blocks, perm=[1, 0, 2]), _as_numpy(layer.weight[member]))
+    out = graph("Add", graph("Transpose", by_feature, perm=[1, 0, 2]), _as_numpy(layer.bias[member]))
+    return graph("Relu", out) if layer.relu else out
+
+
+def _encode(graph: Graph, values: str, missing: str, *, encoding: StackEncoding, member: int) -> str:
+    """Add the encoding of scaled values; return the name of the blocks, float32 of shape (n, n_features, size)."""
+    n_features = len(encoding.layout.sizes)
     breaks, n_knots = _as_numpy(encoding.spacings()[0][member]), _as_numpy(encoding.n_knots[member])
     blocks: list[str] = []
     order: list[int] = []
     for part in encoding.layout.parts:
         if not part.start <= member < part.stop:
             continue
-        features = np.arange(len(low)) if part.features is None else np.array(part.features)
+        features = np.arange(n_features) if part.features is None else np.array(part.features)
         order.extend(features.tolist())
         columns = [graph("Gather", value, features.astype(np.int64), axis=1) for value in (values, missing)]
         x, x_missing = (graph("Unsqueeze", column, graph.ints(2)) for column in columns)
-        rows, width = _rows(graph, x, part=part, breaks=breaks[features], n_knots=n_knots[features])
+        if part.kind in WAVES:
+            rows, width = _waves(graph, x, part=part, encoding=encoding, place=(member, features)), part.degree
+        else:
+            rows, width = _rows(graph, x, part=part, breaks=breaks[features], n_knots=n_knots[features])
         rows = graph("Where", x_missing, np.float32(0.0), rows)
         blocks.append(graph("Pad", rows, graph.ints(0, 0, 0, 0, 0, encoding.layout.size - width)))
     joined = graph.join(blocks, 1)
     if order == sorted(order):
         return joined
     return graph("Gather", joined, np.argsort(order).astype(np.int64), axis=1)
+
+
+def _waves(graph: Graph, x: str, *, part: Part, encoding: StackEncoding, place: tuple[int, Array]) -> str:
+    """Add the cosines and sines of one part at x of shape (n, f, 1), for a member and some features."""
+    member, features = place
+    assert encoding.frequencies is not None
+    angles = graph("Mul", x, np.float32(2.0 * np.pi) * _as_numpy(encoding.frequencies[member])[features])
+    if part.kind == PERIODIC:
+        half = (part.degree + 1) // 2
+        angles = graph.slice(angles, 0, half, axis=2)
+        return graph.join([graph("Cos", angles), graph.slice(graph("Sin", angles), 0, part.degree - half, axis=2)], 2)
+    assert encoding.phases is not None
+    angles = graph("Add", angles, _as_numpy(encoding.phases[member])[features])
+    return graph("Cos", graph.slice(angles, 0, part.degree, axis=2))
 
 
 def _rows(graph: Graph, x: str, *, part: Part, breaks: Array, n_knots: Array) -> tuple[str, int]:
@@ -429,8 +480,9 @@ def _flat_inputs(graph: Graph, blocks: str | None, codes: str | None, *, network
     """Add the concatenated blocks, followed by the categories."""
     parts: list[str] = []
     layout = network.encoding.layout
+    columns = layout.size if network.embedding is None else network.embedding.columns(layout.size)
     if blocks is not None:
-        parts.append(graph.reshape(blocks, -1, len(layout.sizes) * layout.size))
+        parts.append(graph.reshape(blocks, -1, len(layout.sizes) * columns))
     if codes is not None:
         parts += _category_inputs(graph, codes, network=network, member=member)
     return graph.join(parts, 1)

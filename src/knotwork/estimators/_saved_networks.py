@@ -15,8 +15,9 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork._kernels.encoding import AFFINE, NORMALISED, PLAIN, TAILS, Layout, Part
+from knotwork.basis._blocks import Embedding
 from knotwork.nn._backbones import BACKBONES, Backbone
-from knotwork.nn._stack import StackEncoding, StackLayout
+from knotwork.nn._stack import WAVES, StackEncoding, StackLayout
 from knotwork.training._network import Network
 from knotwork.training._results import Piece
 
@@ -103,7 +104,13 @@ def piece_to_json(piece: Piece) -> dict[str, Any]:
     layout = piece.network.encoding.layout
     parts = [_part_to_json(part) for part in layout.parts]
     content = {"parts": parts, "sizes": [*layout.sizes], "size": layout.size, "min_spacing": layout.min_spacing}
-    return {"layout": content, "places": [*piece.places], "backbone": backbone_to_json(piece.backbone)}
+    embedding = piece.network.embedding
+    return {
+        "layout": content,
+        "places": [*piece.places],
+        "backbone": backbone_to_json(piece.backbone),
+        "embedding": None if embedding is None else str(embedding),
+    }
 
 
 def backbone_to_json(backbone: Backbone) -> dict[str, Any]:
@@ -156,8 +163,9 @@ def piece_tensors(piece: Piece, prefix: str) -> dict[str, Tensor]:
 
 def piece_from_json(content: Any, file: TensorFile, prefix: str, *, shape: NetworkShape, capacity: Capacity) -> Piece:
     """Return the piece that `piece_to_json` and `piece_tensors` wrote, on the CPU."""
-    check_entries(content, "piece", ("layout", "places", "backbone"))
+    check_entries(content, "piece", ("layout", "places", "backbone", "embedding"))
     backbone = backbone_from_json(content["backbone"], capacity)
+    embedding = None if content["embedding"] is None else _embedding(content["embedding"])
     places = tuple(check_int(place, "places", minimum=0) for place in check_list(content["places"], "places"))
     if not places:
         raise argument_error("places", "name at least one member", places)
@@ -166,10 +174,10 @@ def piece_from_json(content: Any, file: TensorFile, prefix: str, *, shape: Netwo
     settings = (encoding, shape.cardinalities, backbone, shape.d_out)
     # A network on the meta device takes no memory: a file that declares a huge one fails here.
     with torch.device("meta"):
-        _check_state(Network(*settings, categories=shape.categories), file, prefix)
+        _check_state(Network(*settings, categories=shape.categories, embedding=embedding), file, prefix)
     # Building a network draws random parameters, which are then replaced: the user's generator must not move.
     with torch.random.fork_rng(devices=[]):
-        network = Network(*settings, categories=shape.categories)
+        network = Network(*settings, categories=shape.categories, embedding=embedding)
     state = {
         name: read_tensor(file, f"{prefix}.network.{name}", tensor.shape, tensor.dtype)
         for name, tensor in network.state_dict().items()
@@ -180,6 +188,12 @@ def piece_from_json(content: Any, file: TensorFile, prefix: str, *, shape: Netwo
     network.load_state_dict(state)
     shift, scale = (read_tensor(file, f"{prefix}.{name}", (len(places),), torch.float64) for name in ("shift", "scale"))
     return Piece(network.eval(), places, shift, scale, backbone)
+
+
+def _embedding(text: Any) -> Embedding:
+    if not isinstance(text, str):
+        raise type_error("embedding", "be text", text)
+    return Embedding.parse(text)
 
 
 def _check_state(network: Network, file: TensorFile, prefix: str) -> None:
@@ -218,7 +232,9 @@ def _part(content: Any, n_features: int, size: int) -> Part:
         features = tuple(check_int(feature, "features", minimum=0) for feature in check_list(features, "features"))
         if not features or max(features) >= n_features:
             raise argument_error("features", f"be from 0 to {n_features - 1}", features)
-    if kind > NORMALISED or not (degree == 0 if kind == AFFINE else (kind == TAILS) <= degree <= size):
+    smallest = 2 if kind in WAVES else int(kind == TAILS)
+    known = kind <= NORMALISED or kind in WAVES
+    if not known or not (degree == 0 if kind == AFFINE else smallest <= degree <= size):
         raise argument_error("kind", "be a kind of functions with a degree that is valid for it", (kind, degree))
     if not 0 <= start < stop:
         raise argument_error("start", "be at least 0 and smaller than stop", (start, stop))
@@ -234,6 +250,8 @@ def _encoding(layout: StackLayout, file: TensorFile, prefix: str, *, n_members: 
         "scale": (shape, torch.float32),
         "learned": ((n_members,), torch.bool),
     }
+    if f"{prefix}.network.encoding.smooth" in file.keys():  # noqa: SIM118 - not a dict
+        expected["smooth"] = shape, torch.bool
     tensors = {name: read_tensor(file, f"{prefix}.network.encoding.{name}", *kind) for name, kind in expected.items()}
     n_knots = tensors["n_knots"].numpy()
     _check_breaks(tensors["breaks"].numpy(), n_knots)
@@ -271,7 +289,7 @@ def _check_parts(layout: StackLayout, n_knots: npt.NDArray[np.int32], learned: n
         features = np.arange(len(sizes)) if part.features is None else np.array(part.features)
         times[members] += np.bincount(features, minlength=len(sizes))
         counts = n_knots[members][:, features].astype(np.int64)
-        if (counts + part.smallest > sizes[features]).any() or (part.kind == AFFINE and counts.any()):
+        if (counts + part.smallest > sizes[features]).any() or (part.kind in (AFFINE, *WAVES) and counts.any()):
             raise argument_error("sizes", "be large enough for all functions", layout.sizes)
         if part.learned and ((counts + 1) * layout.min_spacing >= 1.0).any():
             raise argument_error("min_spacing", "leave space between the knots", layout.min_spacing)

@@ -42,7 +42,10 @@ def fixed_counterpart(method: str) -> str | None:
     >>> fixed_counterpart("BS-Grad-U"), fixed_counterpart("PLE")
     ('BS-U', None)
     """
-    return METHOD_TABLE[method].start if method in METHOD_TABLE else None
+    known = METHOD_TABLE.get(method)
+    if known is None or known.start is None or not known.learnable:
+        return None
+    return known.start + "".join(method.partition("+")[1:])
 
 
 def overhead_table(summary: pd.DataFrame) -> Table:

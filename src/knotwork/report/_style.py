@@ -86,7 +86,7 @@ def method_colour(method: str, theme: Theme) -> str:
     """Return the colour of a method's family, in the order of the registry; other methods are grey."""
     colours = theme.blue, theme.orange, theme.pink, theme.green, theme.red
     by_short = dict(zip((family.short for family in FAMILIES.values()), colours, strict=False))
-    return by_short.get(method.partition("-")[0], theme.grey)
+    return by_short.get(method.partition("+")[0].partition("-")[0], theme.grey)
 
 
 def method_marker(method: str) -> str:

@@ -85,7 +85,7 @@ def _content(table: TrainingTable, split: Split) -> str:
 
 def _name(content: str, encoding: Encoding, bins: str) -> str:
     """Return a file name that covers everything that a fitted encoding depends on."""
-    placement = bins if encoding.kind.has_bins and bins != DEFAULT_BINS else encoding.kind.placement
+    placement = bins if encoding.kind.has_usual_bins and bins != DEFAULT_BINS else encoding.kind.placement
     key = None if placement is None else placement_traits(placement).key
     parts = [content, encoding.method, encoding.size, repr(encoding.kind), placement, key]
     return f"{encoding.method}-{encoding.size}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}"

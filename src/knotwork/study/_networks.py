@@ -18,10 +18,15 @@ RECORD_VERSION = 1
 KNOT_SETTINGS = ("knot_rate", "knot_warmup", "spacing_weight")
 """Training settings that affect only methods with learned knots."""
 
-BUILT_IN = {
-    name: (repr(method), None if method.placement is None else placement_traits(method.placement).key)
-    for name, method in METHOD_TABLE.items()
-}
+
+def _traits(name: str) -> list[str]:
+    """Return a method without its `start`, the settings of its placement, and its embedding if it has one."""
+    method = METHOD_TABLE[name]
+    key = None if method.placement is None else placement_traits(method.placement).key
+    return [repr(method), str(key), *([] if method.embedding is None else [str(method.embedding)])]
+
+
+BUILT_IN = {name: _traits(name) for name in METHOD_TABLE}
 """The library's methods and the settings of their placements, whose keys hold the name alone."""
 
 
@@ -133,7 +138,7 @@ def _parts(
     later = {
         "variant": variant,
         "keep_knots": True if plan.keep_knots and method.learnable else None,
-        "bins": plan.bins if plan.bins != DEFAULT_BINS and method.has_bins else None,
+        "bins": plan.bins if plan.bins != DEFAULT_BINS and method.has_usual_bins else None,
         "registered": _registered(encoding),
     }
     return parts | {name: value for name, value in later.items() if value is not None}
@@ -141,11 +146,9 @@ def _parts(
 
 def _registered(encoding: Encoding) -> list[str] | None:
     """Return the method and the placement of an encoding if a user has registered one of them, with its settings."""
-    method = encoding.kind
-    key = None if method.placement is None else placement_traits(method.placement).key
-    if BUILT_IN.get(encoding.method) == (repr(method), key):
-        return None
-    return [repr(method), str(key)]
+    name = encoding.method if encoding.method in list(METHOD_TABLE) else encoding.method.partition("+")[0]
+    traits = _traits(name)
+    return None if BUILT_IN.get(name) == traits else traits
 
 
 def _digest(content: object) -> str:

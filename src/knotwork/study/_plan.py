@@ -235,16 +235,17 @@ class Plan:
         self._convert()
         self._check_entries()
         self._check_sizes()
-        learned = [name for name in self.methods if METHOD_TABLE[name].learnable]
+        kinds = {name: METHOD_TABLE[name] for name in self.methods}
+        learned = [name for name, kind in kinds.items() if kind.learnable or kind.embedding is not None]
         if learned and any(isinstance(choice.config, LinearConfig) for choice in self.backbones):
-            raise argument_error("methods", "have fixed knots in front of a linear model", learned)
+            raise argument_error("methods", "have fixed knots and no embedding in front of a linear model", learned)
         check_int(self.folds, "folds", minimum=2 if self.split == "folds" else 1)
         check_int(self.seed, "seed", minimum=0)
         check_choice(self.split, "split", SPLITS)
         check_choice(self.categories, "categories", CATEGORIES)
         check_choice(self.nrmse_by, "nrmse_by", DIVISORS)
         check_choice(self.bins, "bins", BINS)
-        if self.bins != DEFAULT_BINS and "PLE-Adaptive" in self.methods:
+        if self.bins != DEFAULT_BINS and any(kind.adaptive for kind in kinds.values()):
             raise argument_error("bins", "be 'cart' for PLE-Adaptive", self.bins)
         check_bool(self.together, "together")
         check_bool(self.keep_knots, "keep_knots")

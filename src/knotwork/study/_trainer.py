@@ -124,7 +124,7 @@ class UnitTrainer:
         ]
         counts: dict[Any, int] = {}  # counting builds a network, so do it once for each shape
         for row, member in zip(rows, members, strict=True):
-            shape = member.kinds, member.sizes
+            shape = member.kinds, member.sizes, member.embedding
             if shape not in counts:
                 counts[shape] = count_parameters(table, member, backbone, categories=self.plan.categories)
             row["n_parameters"] = counts[shape]

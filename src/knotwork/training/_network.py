@@ -63,12 +63,14 @@ class Network(nn.Module):
         n_extra = self._add_categories(cardinalities, categories, n_members)
         layout, n_features = encoding.layout, len(encoding.layout.sizes)
         sizes: Sequence[int] = layout.sizes if self.has_tokens else [layout.size] * n_features
-        self.embedding, self.feature_embedding = embedding, None
+        self.embedding = embedding
+        self.feature_embedding: FeatureEmbedding | None = None
         if embedding is not None:
             sizes = [embedding.columns(size) for size in sizes]
-            settings = {"width": embedding.width, "relu": embedding.relu, "n_members": n_members}
             if embedding.width:
-                self.feature_embedding = FeatureEmbedding(n_features, layout.size, **settings)
+                self.feature_embedding = FeatureEmbedding(
+                    n_features, layout.size, width=embedding.width, relu=embedding.relu, n_members=n_members
+                )
         built: Any = backbone.build(sizes, n_extra, cardinalities, d_out, n_members=n_members)
         if not self.has_tokens and fan_in is not None:
             built.first.fan_in.copy_(fan_in + n_extra)

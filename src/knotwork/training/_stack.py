@@ -56,8 +56,9 @@ def build_network(
     blocks, learnable = [member.blocks for member in members], [member.learnable for member in members]
     encoding = StackEncoding.from_blocks(blocks, learnable, units=units)
     fan_in = torch.tensor([float(member.n_columns) for member in members])
-    settings = {"categories": categories, "fan_in": fan_in, "embedding": members[0].embedding}
-    network = Network(encoding, table.cardinalities, backbone, table.d_out, **settings)
+    embedding = members[0].embedding
+    settings = (encoding, table.cardinalities, backbone, table.d_out)
+    network = Network(*settings, categories=categories, fan_in=fan_in, embedding=embedding)
     if network.feature_embedding is not None:
         network.feature_embedding.set_fan_in([member.sizes for member in members])
     return network
