@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from knotwork.training._members import DeviceTable, Member, TrainingTable
 from knotwork.training._progress import EpochReport, Reporter
 from knotwork.training._results import EpochLog, History, KnotPaths, Piece, Trained
 from knotwork.training._stack import TrainingStack, build_network, running_statistics
+from knotwork.training._threads import cpu_threads, side_by_side
 
 __all__ = ["matrix_precision", "resolve_device", "train"]
 
@@ -89,7 +92,7 @@ def train(
     data = DeviceTable.from_table(table, device)
     waiting = plan_stacks(table, members, backbone, config, device)
     run = _Run(table, data, members, backbone, config, categories, report, keep_knots, some, len(waiting))
-    with matrix_precision(config, device):
+    with matrix_precision(config, device), cpu_threads(device) as run.n_threads:
         run.train(waiting)
     pieces = sorted(run.pieces, key=lambda piece: piece.places)
     histories = [run.histories[place] for place in range(len(members))]
@@ -121,6 +124,7 @@ class _Run:
         self.costs = self._costs()
         self.cost_done = 0.0
         self.stopped = self.out_of_time = False
+        self.n_threads = 1
 
     def _costs(self) -> npt.NDArray[np.float64]:
         """Return the approximate number of multiplications of the training of each member."""
@@ -161,26 +165,29 @@ class _Run:
         shift, scale = stack.shift.clone(), stack.scale.clone()
         log, knots, wasted = EpochLog(len(places)), KnotPaths(enabled=self.keep_knots), 0.0
         pace = Pace(config.max_epochs)
+        parts = stack.parts()
         try:
-            knots.add(stack.ids, stack.network.encoding)
+            knots.add(parts)
             while not self._stop(log.n_epochs):
-                stack.set_pace(pace.epochs, pace.speed)
-                report, seconds = _run_epoch(stack), self._seconds()
+                for part in parts:
+                    part.set_pace(pace.epochs, pace.speed)
+                report, seconds = _run_epoch(parts, self.n_threads), self._seconds()
                 alive = log.add(report, seconds)
-                knots.add(stack.ids, stack.network.encoding)  # before the report, which may raise KeyboardInterrupt
+                knots.add(parts)  # before the report, which may raise KeyboardInterrupt
                 pace.go_on(self.deadline - time.perf_counter() if config.is_stepwise else math.inf, seconds)
-                self._report(number, stack, log.n_epochs, alive, places, pace)
+                self._report(number, parts, log.n_epochs, alive, places, pace)
                 if not alive.any() or pace.is_done:
                     break
                 # Steps of the whole stack that members take which have stopped.
                 wasted += stack.n_steps * (~alive).sum() / len(places)
                 if wasted >= DROP_STEPS.get(shift.device.type, 2):
-                    stack.drop()
+                    parts = _drop(parts)
                     wasted = 0.0
         except KeyboardInterrupt:
             self.stopped = True
         finally:
-            stack.release()
+            for part in parts:
+                part.release()
         self.pieces.append(self._piece(stack, members, places, shift, scale))
         histories = log.histories()
         self.histories.update(zip(places, histories, strict=True))
@@ -208,12 +215,12 @@ class _Run:
         return self.stopped
 
     def _report(
-        self, number: int, stack: TrainingStack, epoch: int, alive: Any, places: list[int], pace: "Pace"
+        self, number: int, parts: Sequence[TrainingStack], epoch: int, alive: Any, places: list[int], pace: "Pace"
     ) -> None:
         if self.report is None:
             return
-        steps = stack.n_steps * len(stack.ids)
-        n_alive, last = int(alive.sum()), stack.config.max_epochs
+        steps = sum(part.n_steps * len(part.ids) for part in parts)
+        n_alive, last = int(alive.sum()), parts[0].config.max_epochs
         share = 1.0 if not n_alive else pace.epochs / last
         done = (self.cost_done + share * self.costs[places].sum()) / self.costs.sum()
         self.report(EpochReport(number, self.n_stacks, epoch, last, n_alive, len(places), steps, min(done, 1.0)))
@@ -256,15 +263,33 @@ class Pace:
         self.speed = max((self.max_epochs - self.epochs) / possible, 1.0)
 
 
-def _run_epoch(stack: TrainingStack) -> npt.NDArray[np.float64]:
-    """Train an epoch, and return the report for `EpochLog.add`: the host waits for the device only here."""
+def _run_epoch(parts: Sequence[TrainingStack], n_threads: int) -> npt.NDArray[np.float64]:
+    """Train an epoch of the parts of a stack, and return the report for `EpochLog.add`."""
+    reports = side_by_side([partial(_run_part, part) for part in parts], n_threads)
+    return np.concatenate(reports, axis=1)
+
+
+def _run_part(stack: TrainingStack, stop: Event) -> npt.NDArray[np.float64]:
+    """Train an epoch of one part; the host waits for the device only here."""
     stack.begin()
     for _ in range(stack.n_steps):
+        if stop.is_set():
+            break
         stack.step()
-    stack.finish()
+    else:
+        stack.finish()
     numbers = torch.cat([stack.report, stack.ids[None].double(), stack.schedule.best_epoch[None].double()])
     report: npt.NDArray[np.float64] = numbers.cpu().numpy()
     return report
+
+
+def _drop(parts: Sequence[TrainingStack]) -> list[TrainingStack]:
+    """Remove members that have stopped, and return the parts that have others."""
+    left = [part for part in parts if bool(part.schedule.alive.any())]
+    for part in left:
+        if not bool(part.schedule.alive.all()):
+            part.drop()
+    return left
 
 
 def plan_stacks(

@@ -13,10 +13,9 @@ from torch import Tensor
 
 from knotwork.basis._blocks import BasisBlock, Block
 from knotwork.nn._backbones import Backbone
-from knotwork.nn._stack import StackEncoding
 from knotwork.training._members import Member, in_units
 from knotwork.training._network import Network, keep_members
-from knotwork.training._stack import padded, predict_stack
+from knotwork.training._stack import TrainingStack, padded, predict_stack
 
 __all__ = ["EpochLog", "History", "KnotPaths", "Piece", "Trained"]
 
@@ -102,17 +101,19 @@ class KnotPaths:
         self._enabled = enabled
         self._snapshots: list[tuple[Tensor, Tensor]] = []
 
-    def add(self, ids: Tensor, encoding: StackEncoding) -> None:
-        """Add the current knots of members, unless none are learned; `ids` are places as in `EpochLog.add`."""
-        if self._enabled and encoding.logits is not None:
-            self._snapshots.append((ids.clone(), encoding.spacings()[0].detach().clone()))
+    def add(self, parts: Sequence[TrainingStack]) -> None:
+        """Add the current knots of the members of a stack's parts, unless none are learned."""
+        for part in parts:
+            encoding = part.network.encoding
+            if self._enabled and encoding.logits is not None:
+                self._snapshots.append((part.ids.clone(), encoding.spacings()[0].detach().clone()))
 
     def paths(self, members: Sequence[Member], epochs: Sequence[int]) -> list[FloatArray | None]:
         """Return `Trained.knot_paths` of the members that the stack began with, trained for `epochs`."""
         snapshots = [(ids.tolist(), breaks.double().cpu().numpy()) for ids, breaks in self._snapshots]
         paths: list[FloatArray | None] = []
         for place, (member, n_epochs) in enumerate(zip(members, epochs, strict=True)):
-            steps = [breaks[ids.index(place)] for ids, breaks in snapshots[: n_epochs + 1] if place in ids]
+            steps = [breaks[ids.index(place)] for ids, breaks in snapshots if place in ids][: n_epochs + 1]
             paths.append(_in_data_units(np.stack(steps), member.blocks) if steps and member.learnable else None)
         return paths
 

@@ -1,5 +1,6 @@
 """A stack in training: steps, validation scores, learning rates, and the removal of members that have stopped."""
 
+import copy
 import gc
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,9 @@ __all__ = [
 
 ROWS_AT_ONCE = 1 << 18
 """Rows of all members together that are predicted at a time."""
+
+MEMBERS_PER_PART = 3
+"""Members that a thread trains together on a CPU: their parameters and activations fit into the cache of a core."""
 
 THRESHOLD = 1e-4
 """Relative improvement of a score that counts as better for the learning rate, as in torch's ReduceLROnPlateau."""
@@ -460,7 +464,10 @@ class TrainingStack:
     def drop(self) -> None:
         """Remove members that have stopped."""
         self.release()
-        index = self.schedule.alive.nonzero()[:, 0]
+        self._keep(self.schedule.alive.nonzero()[:, 0])
+
+    def _keep(self, index: Tensor) -> None:
+        """Keep only the members of an increasing index."""
         for name in PER_MEMBER:
             setattr(self, name, getattr(self, name)[index])
         keep_members(self.network, index)
@@ -468,6 +475,26 @@ class TrainingStack:
         self.optimiser.keep(index, list(self.network.parameters()))
         self.averages = [average.index_select(0, index) for average in self.averages]
         self._make_buffers()
+
+    def parts(self) -> list["TrainingStack"]:
+        """Return stacks that threads may train side by side: this one on a GPU, parts of its members on a CPU.
+
+        Parts share `best`, where each writes its own members, and take the place of this stack, which must not be
+        trained any more. They do not depend on the number of threads, so that results do not either.
+        """
+        n_parts = -(-len(self.ids) // MEMBERS_PER_PART)
+        if self.device.type != "cpu" or n_parts == 1:
+            return [self]
+        return [self._part(index) for index in torch.arange(len(self.ids)).tensor_split(n_parts)]
+
+    def _part(self, index: Tensor) -> "TrainingStack":
+        """Return a stack of some members."""
+        part = copy.copy(self)
+        tensors = [*self.network.parameters(), *self.network.buffers()]
+        part.network = copy.deepcopy(self.network, {id(tensor): tensor for tensor in tensors})  # copies no tensor
+        part.schedule, part.optimiser = copy.copy(self.schedule), copy.copy(self.optimiser)
+        part._keep(index)
+        return part
 
 
 def predict_stack(network: Network, numbers: Tensor, codes: Tensor, rows: Tensor) -> Tensor:
