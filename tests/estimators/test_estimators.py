@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import knotwork as kw
-from knotwork.nn import FTTransformerConfig, MLPConfig, ResNetConfig
+from knotwork.nn import FTTransformerConfig, MLPConfig, RealMLPConfig, ResNetConfig
 
 TRAINING = kw.TrainingConfig(max_epochs=4, learning_rate=0.01, batch_size=32)
 SMALL = {"backbone": MLPConfig(widths=(16,)), "training": TRAINING, "random_state": 0}
@@ -234,3 +234,17 @@ def test_the_protocol_of_the_paper_trains(frame, target):
     assert history["metric"] == "auc"
     assert history["learning_rate"][0] == pytest.approx(1e-4)
     assert len(history["loss"]) > 15
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_realmlp_is_trained_by_its_settings(kind, frame, target):
+    backbone = RealMLPConfig(widths=(16, 16))
+    model = kind("PLE@7", backbone, categories="mixed", random_state=0).fit(frame, target)
+    task = "regression" if kind is kw.TabularRegressor else "classification"
+    assert model.history_[0]["loss"].shape == (256,)
+    assert max(model.history_[0]["learning_rate"]) == pytest.approx(0.2 if task == "regression" else 0.04, rel=0.01)
+    training = kw.TrainingConfig(**backbone.training(task))
+    same = kind("PLE@7", backbone, categories="mixed", training=training, random_state=0).fit(frame, target)
+    np.testing.assert_array_equal(outputs(model, frame), outputs(same, frame))
+    other = kind("PLE@7", backbone, categories="mixed", training=kw.TrainingConfig(), random_state=0).fit(frame, target)
+    assert not np.allclose(outputs(model, frame), outputs(other, frame))

@@ -146,18 +146,21 @@ def test_networks_trained_alone_score_as_those_trained_together(tmp_path):
     assert len(list((tmp_path / "records").glob("*.parquet"))) == 7
 
 
-def test_categories_of_a_users_table(tmp_path):
+@pytest.mark.parametrize("categories", ["embedding", "code", "mixed"])
+def test_categories_of_a_users_table(tmp_path, categories):
     random = np.random.default_rng(0)
     frame = pd.DataFrame({"x": random.normal(size=60), "c": ["rare", *random.choice(list("ab"), 59)]})
     frame["y"] = frame["x"] + (frame["c"] == "a")
     frame.to_csv(tmp_path / "user.csv", index=False)
     table = {"path": str(tmp_path / "user.csv"), "target": "y"}
     backbones = [{"name": "mlp", "widths": [8]}, {"name": "ft", "d_token": 8, "n_blocks": 1, "n_heads": 2}]
-    plan = tiny_plan(datasets=[], tables=[table], backbones=backbones, methods=["BS-Q"])
-    assert run(plan, tmp_path / "out", device="cpu").n_ok == 4
+    backbones.append({"name": "realmlp", "widths": [8]})
+    settings = {"backbones": backbones, "methods": ["BS-Q"], "categories": categories}
+    plan = tiny_plan(datasets=[], tables=[table], **settings)
+    assert run(plan, tmp_path / "out", device="cpu").n_ok == 6
     sentences = []
     frame.assign(x=frame["x"] * 2).to_csv(tmp_path / "user.csv", index=False)
-    assert run(plan, tmp_path / "out", device="cpu", report=sentences.append).n_ok == 4
+    assert run(plan, tmp_path / "out", device="cpu", report=sentences.append).n_ok == 6
     assert any("has changed" in sentence for sentence in sentences)
     assert load_results(tmp_path / "out")["data_sha256"].nunique() == 1
 

@@ -16,6 +16,10 @@ from knotwork.training._config import TrainingConfig
         ("weight_decay", -1.0),
         ("patience", 0),
         ("schedule", "linear"),
+        ("beta2", 1.0),
+        ("weight_average", 1.0),
+        ("weight_average", -0.1),
+        ("label_smoothing", 1.0),
         ("plateau_factor", 1.0),
         ("knot_warmup", -1),
         ("metric", "gini"),
@@ -34,6 +38,15 @@ def test_settings_of_the_wrong_type_are_refused():
             TrainingConfig(**{field: "1"})
     with pytest.raises(ArgumentError, match="metric must be valid for regression, got .*Available: .rmse"):
         TrainingConfig(metric="auc").metric_for("regression")
+
+
+def test_later_settings_do_not_change_the_identity_of_earlier_results():
+    config = TrainingConfig()
+    later = {"beta2": 0.9, "weight_average": 0.5, "label_smoothing": 0.2}
+    assert not set(config.identity()) & set(later)
+    assert len(config.identity()) == 14
+    for name, value in later.items():
+        assert TrainingConfig(**{name: value}).identity() == {**config.identity(), name: value}
 
 
 def test_batches_grow_with_the_table():

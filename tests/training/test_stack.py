@@ -13,9 +13,11 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from knotwork._kernels.adamw import AdamW
 from knotwork.encoders import Embedding
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable
+from knotwork.training._network import matrices
 from knotwork.training._stack import RateGroup, Schedule, TrainingStack
 from tests.training.cases import make_mixed, make_table
 from tests.training.test_engine import FAST, SMALL
@@ -149,6 +151,49 @@ def test_from_the_second_call_on_nothing_is_refused(name, task, metric):
         with Refused() as refused:
             work()
         assert not refused.places
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+@pytest.mark.parametrize("name", SMALL)
+def test_cycles_and_averages_can_be_captured(name, task):
+    table = make_table(task)
+    members = sorted(make_mixed(table), key=lambda member: str(member.kinds))
+    data = DeviceTable.from_table(table, torch.device("cpu"))
+    config = replace(FAST, schedule="cycles", weight_average=0.9, label_smoothing=0.1, patience=None)
+    stack = TrainingStack(table, data, members, SMALL[name], config, categories="mixed")
+    assert stack.averages
+    for work in (stack.begin, stack.step, stack.finish):
+        work()
+        with Refused() as refused:
+            work()
+        assert not refused.places
+
+
+def test_validation_with_averages_restores_the_weights():
+    table = make_table()
+    members = sorted(make_mixed(table), key=lambda member: str(member.kinds))
+    data = DeviceTable.from_table(table, torch.device("cpu"))
+    stack = TrainingStack(table, data, members, SMALL["resnet"], replace(FAST, weight_average=0.9))
+    for parameter in matrices(stack.network):  # as on a GPU, where weights are rounded copies of their masters
+        parameter.data = parameter.data.bfloat16()
+    parameters = list(stack.network.parameters())
+    stack.optimiser = AdamW(parameters, decays=[0.0] * len(parameters), groups=[0] * len(parameters))
+    stack.groups = [RateGroup()]
+    stack._make_buffers()
+    stack.begin()
+    for _ in range(stack.n_steps):
+        stack.step()
+    before = [parameter.detach().clone() for parameter in parameters]
+    stack.finish()
+    for parameter, old, average in zip(parameters, before, stack.averages, strict=True):
+        assert torch.equal(parameter, old)
+        assert average.dtype == torch.float32
+        assert not torch.equal(average, old.float())
+    index = torch.arange(0, len(members), 2)
+    stack.schedule.alive.copy_(torch.arange(len(members)) % 2 == 0)
+    averages = [average[index] for average in stack.averages]
+    stack.drop()
+    assert all(torch.equal(*pair) for pair in zip(stack.averages, averages, strict=True))
 
 
 def test_refused_operations_are_detected():

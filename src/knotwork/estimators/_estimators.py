@@ -481,8 +481,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     validation_share : float, default=0.1
         Share of the rows that are held out for early stopping and for choosing encodings.
     training : TrainingConfig, optional
-        How networks are trained; by default ``TrainingConfig()``. Its ``time_limit`` is for the whole fit; each
-        network has at least one epoch.
+        How networks are trained; by default ``TrainingConfig()`` with the settings that suit the backbone. Its
+        ``time_limit`` is for the whole fit; each network has at least one epoch.
     device : str or torch.device, default="auto"
         Where networks are trained and predict; by default on a GPU if one is available.
     random_state : int, RandomState or None, default=None
@@ -578,7 +578,8 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     validation_share : float, default=0.1
         Share of the rows of every class that are held out for early stopping and for choosing encodings.
     training : TrainingConfig, optional
-        How networks are trained; by default ``TrainingConfig()``. Its ``time_limit`` is for the whole fit.
+        How networks are trained; by default ``TrainingConfig()`` with the settings that suit the backbone. Its
+        ``time_limit`` is for the whole fit.
     device : str or torch.device, default="auto"
         Where networks are trained and predict.
     random_state : int, RandomState or None, default=None

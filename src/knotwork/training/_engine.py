@@ -337,13 +337,15 @@ def _by_size(places: Sequence[int], members: Sequence[Member], backbone: Backbon
 def _member_bytes(table: TrainingTable, size: int, backbone: Backbone, config: TrainingConfig) -> int:
     """Return an estimate of the bytes of a member in a stack.
 
-    About 7 floats per parameter (weight, gradient, two moments, best weight, copies), 2 per activation (forward and
+    About 7 floats per parameter (weight, gradient, two moments, best weight, copies), 2 more with a moving average of
+    the weights, 2 per activation (forward and
     backward), and 2 integers per row (rows of the table, and their order in the epoch).
     """
     n_parameters = sum(parameter.numel() for parameter in _meta_network(table, size, backbone).parameters())
     batch = config.batch_size_for(len(table.target))
     per_row = backbone.activations([size] * table.numbers.shape[1], len(table.cardinalities))
-    return 4 * (7 * n_parameters + 2 * batch * per_row) + 16 * len(table.target)
+    per_parameter = 9 if config.weight_average else 7
+    return 4 * (per_parameter * n_parameters + 2 * batch * per_row) + 16 * len(table.target)
 
 
 def _meta_network(table: TrainingTable, size: int, backbone: Backbone) -> torch.nn.Module:
