@@ -237,6 +237,8 @@ class TrainingStack:
 
     def _make_buffers(self) -> None:
         """Make the tensors that a step changes in place, and graphs to be captured with them."""
+        self.parameters = list(self.network.parameters())
+        self.offsets = torch.arange(min(self.batch_size, self.train_rows.shape[1]), device=self.device)
         self.place = torch.zeros((), dtype=torch.int64, device=self.device)
         self.order = torch.zeros_like(self.train_rows)
         self.rates = self.schedule.rates(self.config)[: self.n_groups].clone()
@@ -288,8 +290,7 @@ class TrainingStack:
 
     def _step(self) -> None:
         """Train every member on its next rows; members without rows left do not change."""
-        batch = min(self.batch_size, self.train_rows.shape[1])
-        offsets = torch.arange(batch, device=self.device)
+        batch, offsets = len(self.offsets), self.offsets
         places = (self.place + offsets).clamp(max=self.order.shape[1] - 1)
         rows = self.order.index_select(1, places)
         counts = (self.n_train - self.place).clamp(0, batch)
@@ -300,9 +301,8 @@ class TrainingStack:
         if self.data.weights is not None:
             known = known * self.data.weights[rows] * self.weight_unit[:, None]
         losses = (self._losses(outputs, rows) * known).sum(dim=1) / counts.clamp(min=1)
-        parameters = list(self.network.parameters())
         summands = [losses, penalty] if penalty.requires_grad else [losses]  # the gradient of their weighted sum
-        grads = torch.autograd.grad(summands, parameters, self.loss_weights[: len(summands)], allow_unused=True)
+        grads = torch.autograd.grad(summands, self.parameters, self.loss_weights[: len(summands)], allow_unused=True)
         with torch.no_grad():
             self.optimiser.step(grads, self.rates, active)
             self.loss_sum += losses.double() * counts
