@@ -267,8 +267,8 @@ class AdamW:
             return Factors(rates, *adamw_triton.count(self.steps, rates, active, self._rule))
         if self._arrays is not None:
             sizes, roots = torch.empty_like(rates), torch.empty_like(rates)
-            numbers = (as_array(tensor) for tensor in (rates, active))
-            _count_steps(self.steps.numpy(), *numbers, log_betas(self._rule), sizes.numpy(), roots.numpy())
+            inputs = self.steps.numpy(), as_array(rates), as_array(active)
+            _count_steps(*inputs, log_betas(self._rule), sizes.numpy(), roots.numpy())
             return Factors(rates, sizes, roots)
         moves = (rates != 0) & active
         self.steps += moves

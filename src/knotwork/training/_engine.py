@@ -22,7 +22,7 @@ from knotwork.training._members import DeviceTable, Member, TrainingTable
 from knotwork.training._progress import EpochReport, Reporter
 from knotwork.training._results import EpochLog, History, KnotPaths, Piece, Trained
 from knotwork.training._stack import TrainingStack, build_network, running_statistics
-from knotwork.training._threads import cpu_threads, side_by_side
+from knotwork.training._threads import StepThreads, cpu_threads, side_by_side
 
 __all__ = ["matrix_precision", "resolve_device", "train"]
 
@@ -141,11 +141,11 @@ class _Run:
         stack = TrainingStack(self.table, self.data, members, self.backbone, self.config, categories=self.categories)
         shift, scale = stack.shift.clone(), stack.scale.clone()
         log, knots, wasted = EpochLog(len(places)), KnotPaths(enabled=self.keep_knots), 0.0
-        parts = stack.parts()
+        parts, threads = stack.parts(), StepThreads(self.n_threads if stack.is_large else 1)
         try:
             knots.add(parts)
             while not self._stop(log.n_epochs):
-                alive = log.add(_run_epoch(parts, self.n_threads), self._seconds())
+                alive = log.add(_run_epoch(parts, self.n_threads, threads), self._seconds())
                 knots.add(parts)  # before the report, which may raise KeyboardInterrupt
                 self._report(number, parts, log.n_epochs, alive, len(places))
                 if not alive.any():
@@ -206,20 +206,19 @@ class _Run:
         return Piece(network.eval(), tuple(places), shift, scale)
 
 
-def _run_epoch(parts: Sequence[TrainingStack], n_threads: int) -> npt.NDArray[np.float64]:
-    """Train an epoch of the parts of a stack, and return the report for `EpochLog.add`."""
-    reports = side_by_side([partial(_run_part, part) for part in parts], n_threads)
-    return np.concatenate(reports, axis=1)
+def _run_epoch(parts: Sequence[TrainingStack], n_threads: int, threads: StepThreads) -> npt.NDArray[np.float64]:
+    """Train an epoch of the parts of a stack, and return the report for `EpochLog.add`.
+
+    `n_threads` run parts side by side; a part that is alone may use `threads` instead.
+    """
+    steps = threads if len(parts) == 1 else StepThreads(1)
+    return np.concatenate(side_by_side([partial(_run_part, part, steps) for part in parts], n_threads), axis=1)
 
 
-def _run_part(stack: TrainingStack, stop: Event) -> npt.NDArray[np.float64]:
+def _run_part(stack: TrainingStack, threads: StepThreads, stop: Event) -> npt.NDArray[np.float64]:
     """Train an epoch of one part; the host waits for the device only here."""
     stack.begin()
-    for _ in range(stack.n_steps):
-        if stop.is_set():
-            break
-        stack.step()
-    else:
+    if threads.run(stack.step, stack.n_steps, stop):
         stack.finish()
     numbers = torch.cat([stack.report, stack.ids[None].double(), stack.schedule.best_epoch[None].double()])
     report: npt.NDArray[np.float64] = numbers.cpu().numpy()

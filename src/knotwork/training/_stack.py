@@ -5,6 +5,8 @@ import gc
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
+from threading import Event
 from typing import Any, final
 
 import numpy as np
@@ -19,17 +21,19 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units
 from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._network import Network, keep_members, matrices, weight_decays
+from knotwork.training._threads import side_by_side
 
 __all__ = [
     "Replayed", "Schedule", "TrainingStack", "build_network", "count_parameters", "padded", "predict_stack",
     "running_statistics", "validation_scores",
 ]  # fmt: skip
 
-ROWS_AT_ONCE = 1 << 18
-"""Rows of all members together that are predicted at a time."""
+ROWS_AT_ONCE = {"cpu": 1 << 13, "cuda": 1 << 18}
+"""Rows of all members together that are predicted at a time; on a CPU by one thread, whose cache they should fit."""
 
-MEMBERS_PER_PART = 3
-"""Members that a thread trains together on a CPU: their parameters and activations fit into the cache of a core."""
+MEMBERS_PER_PART, VALUES_PER_PART = 3, 3 << 19
+"""Members that a thread trains together on a CPU, at most, and the activations of a step beyond which they are fewer:
+a call for several small members saves time, large ones use more cores."""
 
 THRESHOLD = 1e-4
 """Relative improvement of a score that counts as better for the learning rate, as in torch's ReduceLROnPlateau."""
@@ -211,6 +215,8 @@ class TrainingStack:
         self.network.start(self.seeds)
         self.network.train()
         self.batch_size = config.batch_size_for(len(table.target))
+        sizes = self.network.encoding.layout.sizes
+        self.values_per_member = self.batch_size * backbone.activations(sizes, len(table.cardinalities))
         self.train_rows, self.n_train = padded([member.train for member in members], device)
         self.valid_rows, self.n_valid = padded([member.valid for member in members], device)
         self.shift, self.scale = self._target_scale()
@@ -366,13 +372,19 @@ class TrainingStack:
         self.optimiser.keep(index, list(self.network.parameters()))
         self._make_buffers()
 
+    @property
+    def is_large(self) -> bool:
+        """Whether a step of one member is enough work for several threads that share each operation."""
+        return self.device.type == "cpu" and 2 * self.values_per_member > VALUES_PER_PART
+
     def parts(self) -> list["TrainingStack"]:
         """Return stacks that threads may train side by side: this one on a GPU, parts of its members on a CPU.
 
         Parts share `best`, where each writes its own members, and take the place of this stack, which must not be
         trained any more. They do not depend on the number of threads, so that results do not either.
         """
-        n_parts = -(-len(self.ids) // MEMBERS_PER_PART)
+        most = max(min(VALUES_PER_PART // self.values_per_member, MEMBERS_PER_PART), 1)
+        n_parts = -(-len(self.ids) // most)
         if self.device.type != "cpu" or n_parts == 1:
             return [self]
         return [self._part(index) for index in torch.arange(len(self.ids)).tensor_split(n_parts)]
@@ -387,13 +399,18 @@ class TrainingStack:
         return part
 
 
-def predict_stack(network: Network, numbers: Tensor, codes: Tensor, rows: Tensor) -> Tensor:
+def predict_stack(network: Network, numbers: Tensor, codes: Tensor, rows: Tensor, *, n_threads: int = 1) -> Tensor:
     """Return the outputs of every member for its rows of shape (n_members, n), of shape (n_members, n, d_out)."""
     was_training = network.training
     network.eval()
-    at_once = max(ROWS_AT_ONCE // len(rows), 1)
-    with torch.no_grad():
-        parts = [network(numbers[part], codes[part])[0] for part in torch.split(rows, at_once, dim=1)]
+    at_once = max(ROWS_AT_ONCE.get(rows.device.type, 1 << 13) // len(rows), 1)
+
+    def outputs(part: Tensor, _: Event) -> Tensor:
+        with torch.no_grad():  # holds for one thread only
+            result: Tensor = network(numbers[part], codes[part])[0]
+            return result
+
+    parts = side_by_side([partial(outputs, part) for part in torch.split(rows, at_once, dim=1)], n_threads)
     network.train(was_training)
     return torch.cat(parts, dim=1)
 
