@@ -22,23 +22,35 @@ def _restored():
     torch.set_num_threads(before)
 
 
+V1, V2 = "5:memory:/a\n4:cpu,cpuacct:/a/b\n1:name=systemd:/a\n", "0::/a/b\n"
+
+
 @pytest.mark.parametrize(
-    ("files", "cores"),
+    ("groups", "files", "cores"),
     [
-        ({"cpu.max": "200000 100000"}, 2),
-        ({"cpu.max": "150000 100000"}, 1),
-        ({"cpu.max": "50000 100000"}, 1),
-        ({"cpu.max": "max 100000"}, threads.NO_LIMIT),
-        ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, threads.NO_LIMIT),
-        ({}, threads.NO_LIMIT),
+        (V2, {"a/b/cpu.max": "200000 100000"}, 2),
+        (V2, {"a/b/cpu.max": "150000 100000"}, 1),
+        (V2, {"a/b/cpu.max": "50000 100000"}, 1),
+        (V2, {"a/b/cpu.max": "max 100000", "a/cpu.max": "300000 100000"}, 3),
+        (V2, {"cpu.max": "200000 100000"}, 2),
+        (V2, {"a/b/cpu.max": "max 100000"}, threads.NO_LIMIT),
+        (V1, {"cpu,cpuacct/a/b/cpu.cfs_quota_us": "300000\n", "cpu,cpuacct/a/b/cpu.cfs_period_us": "100000\n"}, 3),
+        (
+            V1,
+            {"cpu,cpuacct/a/b/cpu.cfs_quota_us": "-1\n", "cpu,cpuacct/a/b/cpu.cfs_period_us": "1\n"},
+            threads.NO_LIMIT,
+        ),
+        (V1, {"memory/a/cpu.cfs_quota_us": "1\n", "memory/a/cpu.cfs_period_us": "1\n"}, threads.NO_LIMIT),
+        (None, {"cpu.max": "100000 100000"}, threads.NO_LIMIT),
     ],
 )
-def test_quota_of_control_groups(tmp_path, files, cores):
+def test_quota_of_control_groups(tmp_path, groups, files, cores):
     for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert threads.cores_of_quota(tmp_path) == cores
+    if groups is not None:
+        (tmp_path / "groups").write_text(groups)
+    assert threads.cores_of_quota(tmp_path, tmp_path / "groups") == cores
 
 
 def test_usable_cores_obey_affinity_quota_and_torch(monkeypatch):

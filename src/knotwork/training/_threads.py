@@ -20,7 +20,10 @@ import torch
 __all__ = ["StepThreads", "cores_of_quota", "cpu_threads", "side_by_side", "usable_cores"]
 
 CGROUPS = Path("/sys/fs/cgroup")
-"""Where Linux shows the limits of control groups; a container sees its own."""
+"""Where Linux shows the limits of control groups."""
+
+GROUPS_OF_PROCESS = Path("/proc/self/cgroup")
+"""Where it shows the control groups of the process."""
 
 TIMED_STEPS = 3
 """Steps that are timed with each number of threads."""
@@ -40,18 +43,31 @@ def usable_cores(most: int) -> int:
     return max(min(available, cores_of_quota(), most), 1)
 
 
-def cores_of_quota(root: Path = CGROUPS) -> int:
+def cores_of_quota(root: Path = CGROUPS, groups: Path = GROUPS_OF_PROCESS) -> int:
     """Return the number of whole cores that control groups grant, at least 1; `NO_LIMIT` if they set no limit.
 
-    The limit is in `cpu.max` of version 2, and in `cpu.cfs_quota_us` and `cpu.cfs_period_us` of version 1.
+    The group of the process and all groups around it count; a container sees its own group as the root. Limits are in
+    `cpu.max` of version 2, and in `cpu.cfs_quota_us` and `cpu.cfs_period_us` of version 1.
     """
-    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+    limits = [NO_LIMIT]
+    for line in groups.read_text().splitlines() if groups.exists() else ():
+        _, controllers, place = line.split(":", 2)
+        top = root / controllers if controllers else root
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        group = top / place.lstrip("/")
+        limits += [_cores_of_group(folder) for folder in (group, *group.parents) if folder.is_relative_to(top)]
+    return max(min(limits), 1)
+
+
+def _cores_of_group(folder: Path) -> int:
+    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
         try:
-            quota, period = (float(number) for name in names for number in (root / name).read_text().split())
-        except (OSError, ValueError):  # there is no such file, or it says "max"
+            quota, period = (float(number) for name in names for number in (folder / name).read_text().split())
+        except (OSError, ValueError):  # the file does not exist, or says "max"
             continue
         if quota > 0 and period > 0:
-            return max(math.floor(quota / period), 1)
+            return math.floor(quota / period)
     return NO_LIMIT
 
 
