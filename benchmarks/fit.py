@@ -112,7 +112,9 @@ def measure_loads(repeats: int) -> None:
         pinned = ["taskset", "-c", ",".join(map(str, allowed)), *command]
         with busy(n_busy):
             runs = [subprocess.run(pinned, check=True, capture_output=True, text=True).stdout for _ in range(repeats)]
-        wall, used = (statistics.median(column) for column in zip(*(map(float, run.split()) for run in runs)))
+        wall, used = (
+            statistics.median(column) for column in zip(*(map(float, run.split()) for run in runs), strict=True)
+        )
         alone = wall if alone is None else alone
         print(f"| {name} | {wall:.1f} | {used:.2f} | {share:.2f} | {wall * share / alone:.2f} |", flush=True)
 
