@@ -1,17 +1,27 @@
 """Time of `TabularRegressor().fit`, compared with an ordinary torch loop of the same network, on the CPU.
 
     python benchmarks/fit.py [--rows 20000] [--epochs 10]
+    python benchmarks/fit.py --loads
 
 The table has 20,000 rows and 8 numerical columns; the estimator has its defaults (encoding, network, batch, optimiser)
 and a fixed number of epochs. "Plain" fits the same encoder, encodes all rows beforehand, and trains the same MLP by
 `torch.optim.AdamW`, indexing tensors batch by batch, with a validation score after every epoch. Both times include
 fitting the encoder. CPU time over wall time is the number of cores used.
+
+With `--loads`, five MLPs are trained for 20 epochs on a table of the size of california (20,640 x 8) in processes of
+their own, which time the second of two fits: alone; on one core of those that are available (`taskset`); and while
+another process keeps each core busy. "Times its share" is the time divided by that of the fit alone, times the share of
+the cores that the process has: 1 if only the share matters. A fit that waits in a loop for other threads has much more.
 """
 
 import argparse
+import os
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -67,12 +77,63 @@ def timed(work: Callable[[], object], repeats: int) -> tuple[float, float]:
     return statistics.median(walls), statistics.median(shares)
 
 
+def fit_five() -> None:
+    """Print the seconds and the cores used of the second of two fits."""
+    X, y = make_table(20_640)
+    config = replace(kw.TrainingConfig(), max_epochs=20, patience=20)
+    model = kw.TabularRegressor("BS-Q", n_members=5, training=config, random_state=0, device="cpu")
+    kw.TabularRegressor("BS-Q", n_members=5, training=replace(config, max_epochs=1), device="cpu").fit(X, y)
+    print(*timed(lambda: model.fit(X, y), 1))
+
+
+@contextmanager
+def busy(n_processes: int) -> Iterator[None]:
+    """Keep as many cores busy."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n_processes)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+def measure_loads(repeats: int) -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    cases = {
+        "alone": (cores, 0, 1.0),
+        "on one core": (cores[:1], 0, 1 / len(cores)),
+        "each core busy": (cores, len(cores), 0.5),
+    }
+    command = [sys.executable, __file__, "--five"]
+    alone = None
+    print("| | seconds | cores used | share | times its share |\n|---|---|---|---|---|")
+    for name, (allowed, n_busy, share) in cases.items():
+        pinned = ["taskset", "-c", ",".join(map(str, allowed)), *command]
+        with busy(n_busy):
+            runs = [subprocess.run(pinned, check=True, capture_output=True, text=True).stdout for _ in range(repeats)]
+        wall, used = (
+            statistics.median(column) for column in zip(*(map(float, run.split()) for run in runs), strict=True)
+        )
+        alone = wall if alone is None else alone
+        print(f"| {name} | {wall:.1f} | {used:.2f} | {share:.2f} | {wall * share / alone:.2f} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--loads", action="store_true", help="measure five networks with fewer or busy cores")
+    parser.add_argument("--five", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.five:
+        fit_five()
+        return
+    if arguments.loads:
+        print(f"{datetime.now(UTC):%Y-%m-%d}, load {os.getloadavg()[0]:.1f}, torch {torch.__version__}\n")
+        measure_loads(arguments.repeats)
+        return
     X, y = make_table(arguments.rows)
     config = replace(kw.TrainingConfig(), max_epochs=arguments.epochs, patience=arguments.epochs)
     model = kw.TabularRegressor(training=config, random_state=0, device="cpu")

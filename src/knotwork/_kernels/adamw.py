@@ -83,22 +83,46 @@ def _update_chunk(start, stop, arrays, factors, decay, rule):
         )  # fmt: skip
 
 
+@compiled()
+def _count_steps(steps, rates, active, logs, sizes, roots):
+    """Count the step, and fill the factors of `Factors` besides the rates; all of shape (n_groups, M)."""
+    for group in range(steps.shape[0]):
+        for member in range(steps.shape[1]):
+            rate = rates[group, member]
+            moves = active[member] and rate != 0.0
+            steps[group, member] += moves
+            count = max(steps[group, member], 1)
+            sizes[group, member] = rate / -np.expm1(count * logs[0]) if moves else 0.0
+            roots[group, member] = 1.0 / np.sqrt(-np.expm1(count * logs[1]))
+
+
 def update_compiled(
     master: Tensor, grad: Tensor, moments: tuple[Tensor, Tensor], factors: Factors, *, decay: float, rule: Rule
 ) -> None:
     """Take the step of `update_formula` with float32 tensors."""
-    if not master.numel():
+    if master.numel():
+        arrays = tuple(_by_member(tensor) for tensor in (master, grad, *moments))
+        _update_arrays(arrays, tuple(as_array(factor) for factor in factors), np.float32(decay), _constants(rule))
+
+
+def _by_member(tensor: Tensor) -> Any:
+    return as_array(tensor).reshape(tensor.shape[0], -1)
+
+
+def _constants(rule: Rule) -> tuple[np.float32, ...]:
+    return tuple(np.float32(x) for x in (1.0 - rule.beta1, rule.beta2, 1.0 - rule.beta2, rule.epsilon))
+
+
+def _update_arrays(arrays: Any, factors: Any, decay: np.float32, constants: Any) -> None:
+    n = arrays[0].size
+    if n <= VALUES_PER_CHUNK or torch.get_num_threads() == 1:
+        _update_chunk(0, n, arrays, factors, decay, constants)
         return
-    shape = master.shape[0], -1
-    arrays = tuple(as_array(t).reshape(shape) for t in (master, grad, *moments))
-    numbers = tuple(factor.contiguous().numpy() for factor in factors)
-    constants = tuple(np.float32(x) for x in (1.0 - rule.beta1, rule.beta2, 1.0 - rule.beta2, rule.epsilon))
-    rate_of_decay = np.float32(decay)
 
     def work(_: int, part: slice) -> None:
-        _update_chunk(part.start, part.stop, arrays, numbers, rate_of_decay, constants)
+        _update_chunk(part.start, part.stop, arrays, factors, decay, constants)
 
-    over_chunks(work, 1, master.numel(), rows_per_chunk=VALUES_PER_CHUNK)
+    over_chunks(work, 1, n, rows_per_chunk=VALUES_PER_CHUNK)
 
 
 def log_betas(rule: Rule) -> tuple[float, float]:
@@ -175,6 +199,7 @@ class AdamW:
         self._first = [torch.zeros_like(master) for master in self.masters]
         self._second = [torch.zeros_like(master) for master in self.masters]
         self.steps = torch.zeros(max(groups) + 1, first.shape[0], dtype=torch.int64, device=first.device)
+        self._arrays = self._views()
 
     @torch.no_grad()
     def step(self, grads: Sequence[Tensor | None], rates: Tensor, active: Tensor) -> None:
@@ -185,7 +210,11 @@ class AdamW:
         """
         if len(grads) != len(self._parameters):
             raise argument_error("grads", f"have one entry for each of {len(self._parameters)} parameters", len(grads))
-        groups = [Factors(*rows) for rows in zip(*self._count(rates, active), strict=True)]
+        factors = self._count(rates, active)
+        if self._arrays is not None and all(grad is None or grad.dtype == torch.float32 for grad in grads):
+            self._update_all(grads, factors)
+            return
+        groups = [Factors(*rows) for rows in zip(*factors, strict=True)]
         for i, grad in enumerate(grads):
             if grad is not None:
                 self._update(i, grad, (self._first[i], self._second[i]), groups[self._groups[i]])
@@ -203,6 +232,7 @@ class AdamW:
         self._first = [moment.index_select(0, index) for moment in self._first]
         self._second = [moment.index_select(0, index) for moment in self._second]
         self.steps = self.steps.index_select(1, index)
+        self._arrays = self._views()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the moments, step counts and float32 masters (None for a parameter without one), not copied."""
@@ -235,11 +265,34 @@ class AdamW:
             from knotwork._kernels import adamw_triton  # noqa: PLC0415 - needs Triton
 
             return Factors(rates, *adamw_triton.count(self.steps, rates, active, self._rule))
+        if self._arrays is not None:
+            sizes, roots = torch.empty_like(rates), torch.empty_like(rates)
+            inputs = self.steps.numpy(), as_array(rates), as_array(active)
+            _count_steps(*inputs, log_betas(self._rule), sizes.numpy(), roots.numpy())
+            return Factors(rates, sizes, roots)
         moves = (rates != 0) & active
         self.steps += moves
         counts = self.steps.clamp(min=1)  # the corrections of a member that never moved are not used
         corrections = [-torch.expm1(counts * log).float() for log in log_betas(self._rule)]
         return Factors(rates, torch.where(moves, rates / corrections[0], 0.0), corrections[1].rsqrt())
+
+    def _views(self) -> list[tuple[Any, ...]] | None:
+        """Return masters and moments as arrays for the compiled loops, or None if one of them needs another path."""
+        tensors = list(zip(self.masters, self._parameters, self._first, self._second, strict=True))
+        if any(t[0] is not t[1] or t[0].device.type != "cpu" or t[0].dtype != torch.float32 for t in tensors):
+            return None
+        if not all(master.numel() for master in self.masters):
+            return None
+        return [tuple(_by_member(tensor) for tensor in (master, *moments)) for master, _, *moments in tensors]
+
+    def _update_all(self, grads: Sequence[Tensor | None], factors: Factors) -> None:
+        """Take a step of all parameters in compiled loops, without a new view of any tensor but the gradients."""
+        assert self._arrays is not None
+        constants, numbers = _constants(self._rule), [as_array(factor) for factor in factors]
+        for grad, (master, *moments), group, decay in zip(grads, self._arrays, self._groups, self._decays, strict=True):
+            if grad is not None:
+                arrays = (master, _by_member(grad), *moments)
+                _update_arrays(arrays, tuple(rows[group] for rows in numbers), np.float32(decay), constants)
 
     def _update(self, i: int, grad: Tensor, moments: tuple[Tensor, Tensor], factors: Factors) -> None:
         master, parameter, decay = self.masters[i], self._parameters[i], self._decays[i]

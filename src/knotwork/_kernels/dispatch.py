@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-__all__ = ["Operation", "Packing", "Path", "as_array", "in_threads", "on_triton", "over_chunks"]
+__all__ = ["Operation", "Packing", "Path", "as_array", "in_ranges", "in_threads", "on_triton", "over_chunks"]
 
 Tensors = tuple[Tensor | None, ...]
 
@@ -232,6 +232,14 @@ def over_chunks(work: Callable[[int, slice], None], n_groups: int, n_rows: int, 
     starts = range(0, n_rows, rows_per_chunk)
     slices = [slice(start, min(start + rows_per_chunk, n_rows)) for start in starts]
     in_threads(work, [(group, rows) for group in range(n_groups) for rows in slices])
+
+
+def in_ranges(work: Callable[[int, int], None], n_chunks: int) -> None:
+    """Call ``work(first, stop)`` on ranges that cover all chunks, in as many threads as torch uses.
+
+    As `over_chunks`, for loops that go through several chunks by themselves: one thread needs a single call.
+    """
+    in_threads(work, [(0, n_chunks)] if torch.get_num_threads() == 1 else [(i, i + 1) for i in range(n_chunks)])
 
 
 def in_threads(work: Callable[..., None], parts: Sequence[tuple[Any, ...]]) -> None:

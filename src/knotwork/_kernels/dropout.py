@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from knotwork._checks import argument_error
-from knotwork._kernels.dispatch import Operation, Path, as_array, over_chunks
+from knotwork._kernels.dispatch import Operation, Path, as_array, in_ranges
 from knotwork.basis._compiled import compiled
 
 __all__ = [
@@ -190,33 +190,50 @@ def _keys(seeds, steps, stream, keys):
         keys[member] = _mix32(np.uint32(key + stream * STREAM))
 
 
-@compiled()
-def _dropout(x, start, key, threshold, scale, out):
-    """Fill `out`; the first element of x is element `start` of the member."""
-    for i in range(x.shape[0]):
-        out[i] = x[i] * scale if keep(start + i, key, threshold) else ZERO
+# Loops over chunks from `first` to `stop`: a chunk is some values or rows of a member, and a member has whole chunks.
 
 
 @compiled()
-def _bias_relu(x, bias, start, key, threshold, scale, out):
-    """Fill `out`; the first row of x is row `start` of the member."""
-    width = x.shape[1]
-    for row in range(x.shape[0]):
-        first = (start + row) * width
-        for column in range(width):
-            value = x[row, column] + bias[column]
-            kept = keep(first + column, key, threshold)
-            out[row, column] = ZERO if value <= ZERO or not kept else value * scale
+def _dropout(first, stop, x, keys, threshold, scale, out):
+    """Fill `out`, of shape (M, n)."""
+    n = x.shape[1]
+    per_member = -(-n // VALUES_PER_CHUNK)
+    for chunk in range(first, stop):
+        member, start = chunk // per_member, chunk % per_member * VALUES_PER_CHUNK
+        key = keys[member]
+        for i in range(start, min(start + VALUES_PER_CHUNK, n)):
+            out[member, i] = x[member, i] * scale if keep(i, key, threshold) else ZERO
 
 
 @compiled()
-def _bias_relu_backward(grad, y, scale, x_grad, bias_grad):
-    """Fill `x_grad`, and add its rows to `bias_grad`."""
-    for row in range(y.shape[0]):
-        for column in range(y.shape[1]):
-            slope = grad[row, column] * scale if y[row, column] > ZERO else ZERO
-            x_grad[row, column] = slope
-            bias_grad[column] += slope
+def _bias_relu(first, stop, n_rows, x, bias, keys, threshold, scale, out):
+    """Fill `out`; a chunk has `n_rows` rows."""
+    width = x.shape[2]
+    per_member = -(-x.shape[1] // n_rows)
+    for chunk in range(first, stop):
+        member, start = chunk // per_member, chunk % per_member * n_rows
+        key, shift = keys[member], bias[member]
+        for row in range(start, min(start + n_rows, x.shape[1])):
+            values, results = x[member, row], out[member, row]
+            for column in range(width):
+                value = values[column] + shift[column]
+                kept = keep(row * width + column, key, threshold)
+                results[column] = ZERO if value <= ZERO or not kept else value * scale
+
+
+@compiled()
+def _bias_relu_backward(first, stop, n_rows, grad, y, scale, x_grad, sums):
+    """Fill `x_grad`, and add its rows to the sums of each chunk, which hold zeros."""
+    per_member = -(-y.shape[1] // n_rows)
+    for chunk in range(first, stop):
+        member, start = chunk // per_member, chunk % per_member * n_rows
+        total = sums[member, chunk % per_member]
+        for row in range(start, min(start + n_rows, y.shape[1])):
+            slopes, results, target = grad[member, row], y[member, row], x_grad[member, row]
+            for column in range(y.shape[2]):
+                slope = slopes[column] * scale if results[column] > ZERO else ZERO
+                target[column] = slope
+                total[column] += slope
 
 
 def compiled_keys(noise: Noise, stream: int) -> Tensor:
@@ -236,10 +253,10 @@ def _drop(x: Tensor, p: float, drawn: Tensor) -> Tensor:
     source, target = as_array(x).reshape(members, -1), out.view(members, -1).numpy()
     threshold, scale = np.uint32(keep_threshold(p)), np.float32(1.0 / (1.0 - p))
 
-    def work(member: int, part: slice) -> None:
-        _dropout(source[member, part], part.start, keys[member], threshold, scale, target[member, part])
+    def work(first: int, stop: int) -> None:
+        _dropout(first, stop, source, keys, threshold, scale, target)
 
-    over_chunks(work, members, source.shape[1], rows_per_chunk=VALUES_PER_CHUNK)
+    in_ranges(work, members * -(-source.shape[1] // VALUES_PER_CHUNK))
     return out
 
 
@@ -254,36 +271,32 @@ def _dropout_backward(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any)
 
 
 def _bias_relu_run(x: Tensor, bias: Tensor, *, p: float, noise: Noise, stream: int) -> Any:
-    out = torch.empty(x.shape, dtype=x.dtype)
+    out, n_rows = torch.empty(x.shape, dtype=x.dtype), _rows_per_chunk(x)
     source, shift, target = as_array(x), as_array(bias), out.numpy()
     keys = as_bits(compiled_keys(noise, stream))
     threshold, scale = np.uint32(keep_threshold(p)), np.float32(1.0 / (1.0 - p))
 
-    def work(member: int, part: slice) -> None:
-        arrays = source[member, part], shift[member], part.start
-        _bias_relu(*arrays, keys[member], threshold, scale, target[member, part])
+    def work(first: int, stop: int) -> None:
+        _bias_relu(first, stop, n_rows, source, shift, keys, threshold, scale, target)
 
-    over_chunks(work, x.shape[0], x.shape[1], rows_per_chunk=_rows_per_chunk(x))
+    in_ranges(work, x.shape[0] * -(-x.shape[1] // n_rows))
     return (out,), (out,)  # a positive result means that the sum was positive and kept
 
 
 def _bias_relu_run_backward(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> Any:
     del needed
     (y,) = kept
-    out, scale, rows = torch.empty(y.shape, dtype=y.dtype), np.float32(1.0 / (1.0 - p)), _rows_per_chunk(y)
+    out, scale, n_rows = torch.empty(y.shape, dtype=y.dtype), np.float32(1.0 / (1.0 - p)), _rows_per_chunk(y)
     slopes, result, target = as_array(grads[0]), as_array(y), out.numpy()
-    sums = np.zeros((y.shape[0], -(-y.shape[1] // rows), y.shape[2]), dtype=np.float32)
+    per_member = -(-y.shape[1] // n_rows)
+    sums = torch.zeros(y.shape[0], per_member, y.shape[2])
+    totals = sums.numpy()
 
-    def work(member: int, part: slice) -> None:
-        place = part.start // rows
-        _bias_relu_backward(
-            slopes[member, part], result[member, part], scale, target[member, part], sums[member, place]
-        )
+    def work(first: int, stop: int) -> None:
+        _bias_relu_backward(first, stop, n_rows, slopes, result, scale, target, totals)
 
-    over_chunks(work, y.shape[0], y.shape[1], rows_per_chunk=rows)
-    bias_grad = torch.empty(y.shape[0], y.shape[2])
-    sums.sum(axis=1, out=bias_grad.numpy())
-    return out, bias_grad
+    in_ranges(work, y.shape[0] * per_member)
+    return out, sums[:, 0] if per_member == 1 else sums.sum(dim=1)
 
 
 def _rows_per_chunk(x: Tensor) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from knotwork._kernels.dispatch import as_array, over_chunks
+from knotwork._kernels.dispatch import as_array, in_ranges, over_chunks
 from knotwork._kernels.encoding import LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
 from knotwork.basis._compiled import compiled
 
@@ -154,7 +154,7 @@ def make_scratch(degree: int) -> tuple[Any, Any, Any, Any]:
 
 @compiled()
 def _forward(x, breaks, n_knots, kind, degree, t, levels, out):
-    """Write the entries that are not zero into `out`, which holds zeros."""
+    """Write the entries that are not zero into the rows `out` of one group."""
     for i in range(x.shape[0]):
         for f in range(x.shape[1]):
             if np.isnan(x[i, f]):
@@ -173,6 +173,17 @@ def _forward(x, breaks, n_knots, kind, degree, t, levels, out):
                         out[i, f, k] = -mean * scale
                 for r in range(degree + 1):
                     out[i, f, interval + r] = (levels[degree, r] - mean) * scale
+
+
+@compiled()
+def _forward_chunks(first, stop, x, breaks, n_knots, kind, degree, out):
+    """Write the entries that are not zero into the chunks from first to stop of `out`, which holds zeros."""
+    t, levels = np.empty(2 * degree + 2), np.empty((degree + 1, degree + 1))
+    per_group = -(-x.shape[1] // ROWS_PER_CHUNK)
+    for chunk in range(first, stop):
+        g, start = chunk // per_group, chunk % per_group * ROWS_PER_CHUNK
+        end = start + ROWS_PER_CHUNK
+        _forward(x[g, start:end], breaks[g], n_knots[g], kind, degree, t, levels, out[g, start:end])
 
 
 @compiled(fastmath={"reassoc"})
@@ -289,11 +300,10 @@ def _rows(x: Tensor, breaks: Tensor, n_knots: Tensor, out: Tensor, *, kind: int,
     rows_out = out if out.dtype == breaks.dtype else torch.zeros(out.shape, dtype=breaks.dtype)
     values, knots, counts, target = (as_array(t) for t in (x.to(breaks.dtype), breaks, n_knots, rows_out))
 
-    def work(group: int, rows: slice) -> None:
-        scratch = make_scratch(degree)[:2]
-        _forward(values[group, rows], knots[group], counts[group], kind, degree, *scratch, target[group, rows])
+    def work(first: int, stop: int) -> None:
+        _forward_chunks(first, stop, values, knots, counts, kind, degree, target)
 
-    over_chunks(work, *x.shape[:2], rows_per_chunk=ROWS_PER_CHUNK)
+    in_ranges(work, x.shape[0] * -(-x.shape[1] // ROWS_PER_CHUNK))
     if rows_out is not out:
         out.copy_(rows_out)
 

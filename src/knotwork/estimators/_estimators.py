@@ -206,7 +206,7 @@ class TabularEstimator(BaseEstimator, ABC):
                 device=self.device,
                 categories=self.categories,
                 report=bar,
-                some=prepared.plan.search == "ensemble",
+                ensemble=prepared.plan.search == "ensemble",
             )
 
     def _combine(self, prepared: "Preparation", trained: Trained) -> None:

@@ -4,11 +4,11 @@ import math
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +22,19 @@ from knotwork.training._members import DeviceTable, Member, TrainingTable
 from knotwork.training._progress import EpochReport, Reporter
 from knotwork.training._results import EpochLog, History, KnotPaths, Piece, Trained
 from knotwork.training._stack import TrainingStack, build_network, running_statistics
-from knotwork.training._threads import cpu_threads, side_by_side
+from knotwork.training._threads import StepThreads, cpu_threads, side_by_side
 
 __all__ = ["matrix_precision", "resolve_device", "train"]
 
 DROP_STEPS = {"cpu": 2, "cuda": 50}
 """Members that have stopped are removed from the stack once they have cost as much as their removal does, counted in
 steps of the stack: on a GPU, graphs are captured again; elsewhere, parameters and moments are copied."""
+
+MOST_AT_ONCE, BETWEEN_LOOKS = 8, 5e-5
+"""Stacks of an ensemble that are trained side by side on a GPU, at most, and the seconds between looks at them."""
+
+SIDE_BY_SIDE_SHARE = 0.3
+"""Share of the free memory that stacks side by side may fill."""
 
 MEMORY_SHARE = 0.6
 """Share of the free memory that a stack may fill: its size is only an estimate."""
@@ -44,7 +50,7 @@ def train(
     categories: str = "embedding",
     report: Reporter | None = None,
     keep_knots: bool = False,
-    some: bool = False,
+    ensemble: bool = False,
 ) -> Trained:
     """Train members together.
 
@@ -70,9 +76,10 @@ def train(
         A function that is called after every epoch.
     keep_knots : bool, default=False
         Keep the learned knots of every epoch, as `Trained.knot_paths`.
-    some : bool, default=False
-        Whether some of the stacks are enough: those that have not begun when the time is up are left out. Otherwise
-        each is trained for at least one epoch.
+    ensemble : bool, default=False
+        Whether the members are parts of one model, for which some suffice. Stacks are then trained side by side on a
+        GPU, which small ones leave idle most of the time, and those that have not begun when the time is up are left
+        out. Otherwise they are trained one after the other, and each for at least one epoch.
 
     Returns
     -------
@@ -91,7 +98,7 @@ def train(
     device = resolve_device(device)
     data = DeviceTable.from_table(table, device)
     waiting = plan_stacks(table, members, backbone, config, device)
-    run = _Run(table, data, members, backbone, config, categories, report, keep_knots, some, len(waiting))
+    run = _Run(table, data, members, backbone, config, categories, report, keep_knots, ensemble, len(waiting))
     with matrix_precision(config, device), cpu_threads(device) as run.n_threads:
         run.train(waiting)
     pieces = sorted(run.pieces, key=lambda piece: piece.places)
@@ -112,7 +119,7 @@ class _Run:
     categories: str
     report: Reporter | None
     keep_knots: bool
-    some: bool
+    ensemble: bool
     n_stacks: int
 
     def __post_init__(self) -> None:
@@ -122,7 +129,7 @@ class _Run:
         self.started = self.last_report = time.perf_counter()
         self.deadline = math.inf
         self.costs = self._costs()
-        self.cost_done = 0.0
+        self.shares: dict[int, float] = {}
         self.stopped = self.out_of_time = False
         self.n_threads = 1
 
@@ -139,65 +146,65 @@ class _Run:
         return costs
 
     def train(self, waiting: list[list[int]]) -> None:
-        """Train stacks one after the other; after Ctrl-C the remaining ones keep their initial weights."""
-        done = 0
+        """Train stacks, one after the other or some side by side; after Ctrl-C others keep their initial weights."""
+        number, most = 0, MOST_AT_ONCE if self.ensemble else 1
         while waiting:
-            places = waiting.pop(0)
-            self._set_deadline(places, [place for stack in waiting for place in stack])
+            group = self._group(waiting, most)
+            rest = [place for stack in waiting[len(group) :] for place in stack]
+            self._set_deadline([place for stack in group for place in stack], rest)
             try:
-                self._train_stack(places, done)
-                done += 1
-                self.cost_done += self.costs[places].sum()
+                self._train_group(group, number)
             except torch.OutOfMemoryError:
-                if len(places) == 1:
-                    raise
-                half = len(places) // 2
-                waiting[:0] = [places[:half], places[half:]]
-                self.n_stacks += 1
-                if self.data.numbers.device.type == "cuda":  # cached blocks have the sizes of the larger stack
+                if self.data.numbers.device.type == "cuda":  # cached blocks have the sizes of the larger stacks
                     torch.cuda.empty_cache()
+                if len(group) > 1:
+                    most = 1
+                    continue
+                if len(group[0]) == 1:
+                    raise
+                waiting[:1] = np.array_split(group[0], 2)
+                self.n_stacks += 1
+                continue
+            number += len(group)
+            del waiting[: len(group)]
 
-    def _train_stack(self, places: list[int], number: int) -> None:
-        """Train the members of one stack."""
-        members = [self.members[place] for place in places]
-        backbone, config = _settings(members[0], self.backbone, self.config)
-        stack = TrainingStack(self.table, self.data, members, backbone, config, categories=self.categories)
-        shift, scale = stack.shift.clone(), stack.scale.clone()
-        log, knots, wasted = EpochLog(len(places)), KnotPaths(enabled=self.keep_knots), 0.0
-        pace = Pace(config.max_epochs)
-        parts = stack.parts()
+    def _group(self, waiting: list[list[int]], most: int) -> list[list[int]]:
+        """Return the next stacks that are trained side by side: on a GPU those that fit into its memory together."""
+        device = self.data.numbers.device
+        if device.type != "cuda" or most == 1:
+            return waiting[:1]
+        memory = _free_memory(device) * SIDE_BY_SIDE_SHARE
+        sizes = np.cumsum([self._bytes(places) for places in waiting[:most]])
+        return waiting[: max(int((sizes <= memory).sum()), 1)]
+
+    def _bytes(self, places: list[int]) -> int:
+        """Return an estimate of the bytes of a stack."""
+        settings = _settings(self.members[places[0]], self.backbone, self.config)
+        return len(places) * _member_bytes(self.table, _columns([self.members[place] for place in places]), *settings)
+
+    def _train_group(self, group: list[list[int]], number: int) -> None:
+        """Train stacks side by side: each begins its next epoch as soon as it has finished one."""
+        stacks = [_RunningStack(self, places, number + place, len(group)) for place, places in enumerate(group)]
+        training = [stack for stack in stacks if not self._stop(0)]
         try:
-            knots.add(parts)
-            while not self._stop(log.n_epochs):
-                for part in parts:
-                    part.set_pace(pace.epochs, pace.speed)
-                report, seconds = _run_epoch(parts, self.n_threads), self._seconds()
-                alive = log.add(report, seconds)
-                knots.add(parts)  # before the report, which may raise KeyboardInterrupt
-                pace.go_on(self.deadline - time.perf_counter() if config.is_stepwise else math.inf, seconds)
-                self._report(number, parts, log.n_epochs, alive, places, pace)
-                if not alive.any() or pace.is_done:
-                    break
-                # Steps of the whole stack that members take which have stopped.
-                wasted += stack.n_steps * (~alive).sum() / len(places)
-                if wasted >= DROP_STEPS.get(shift.device.type, 2):
-                    parts = _drop(parts)
-                    wasted = 0.0
+            for stack in training:
+                stack.start_epoch()
+            while training:
+                ready = [stack for stack in training if stack.is_ready]
+                for stack in ready:
+                    if stack.end_epoch() and not self._stop(stack.log.n_epochs):
+                        stack.start_epoch()
+                    else:
+                        training.remove(stack)
+                if not ready:
+                    time.sleep(BETWEEN_LOOKS)
         except KeyboardInterrupt:
             self.stopped = True
         finally:
-            for part in parts:
-                part.release()
-        self.pieces.append(self._piece(stack, members, places, shift, scale))
-        histories = log.histories()
-        self.histories.update(zip(places, histories, strict=True))
-        paths = knots.paths(members, [history.epochs for history in histories])
-        self.paths.update(zip(places, paths, strict=True))
-
-    def _seconds(self) -> float:
-        """Return the time since the last epoch of any stack."""
-        before, self.last_report = self.last_report, time.perf_counter()
-        return self.last_report - before
+            for stack in stacks:
+                stack.release()
+        for stack in stacks:
+            stack.keep_results()
 
     def _set_deadline(self, places: list[int], waiting: list[int]) -> None:
         """Give a stack its share of the remaining time."""
@@ -208,35 +215,21 @@ class _Run:
             self.deadline = now + left * cost / (cost + self.costs[waiting].sum())
 
     def _stop(self, n_epochs: int) -> bool:
-        """Return whether to stop; a stack is trained for one epoch even if the time is up, unless `some` are enough."""
-        if (n_epochs or (self.some and self.pieces)) and time.perf_counter() > self.deadline:
+        """Return whether to stop; a stack is trained for one epoch even if the time is up, but in an ensemble."""
+        if (n_epochs or (self.ensemble and self.pieces)) and time.perf_counter() > self.deadline:
             self.out_of_time = True
             return True
         return self.stopped
 
-    def _report(
-        self, number: int, parts: Sequence[TrainingStack], epoch: int, alive: Any, places: list[int], pace: "Pace"
-    ) -> None:
-        if self.report is None:
-            return
-        steps = sum(part.n_steps * len(part.ids) for part in parts)
-        n_alive, last = int(alive.sum()), parts[0].config.max_epochs
-        share = 1.0 if not n_alive else pace.epochs / last
-        done = (self.cost_done + share * self.costs[places].sum()) / self.costs.sum()
-        self.report(EpochReport(number, self.n_stacks, epoch, last, n_alive, len(places), steps, min(done, 1.0)))
+    def share_done(self, places: list[int], share: float) -> float:
+        """Return the share of all work that is done, where a stack has done `share` of its own."""
+        self.shares[places[0]] = share * self.costs[places].sum()
+        return min(sum(self.shares.values()) / self.costs.sum(), 1.0)
 
-    def _piece(
-        self, stack: TrainingStack, members: Sequence[Member], places: list[int], shift: Tensor, scale: Tensor
-    ) -> Piece:
-        """Return a network with the best weights of all members, including those that were removed from the stack."""
-        backbone, _ = _settings(members[0], self.backbone, self.config)
-        network = build_network(self.table, members, backbone, units=self.data.units, categories=self.categories)
-        network.to(shift.device)
-        tensors = [*network.parameters(), *running_statistics(network)]
-        with torch.no_grad():
-            for tensor, best in zip(tensors, stack.best, strict=True):
-                tensor.copy_(best)
-        return Piece(network.eval(), tuple(places), shift, scale, backbone)
+    def seconds(self) -> float:
+        """Return the time since the last epoch of any stack."""
+        before, self.last_report = self.last_report, time.perf_counter()
+        return self.last_report - before
 
 
 @dataclass
@@ -263,24 +256,107 @@ class Pace:
         self.speed = max((self.max_epochs - self.epochs) / possible, 1.0)
 
 
-def _run_epoch(parts: Sequence[TrainingStack], n_threads: int) -> npt.NDArray[np.float64]:
-    """Train an epoch of the parts of a stack, and return the report for `EpochLog.add`."""
-    reports = side_by_side([partial(_run_part, part) for part in parts], n_threads)
-    return np.concatenate(reports, axis=1)
+@final
+class _RunningStack:
+    """A stack in training, epoch after epoch; on a GPU, stacks that are trained side by side have their own streams."""
+
+    def __init__(self, run: _Run, places: list[int], number: int, n_beside: int) -> None:
+        self.run, self.places, self.number = run, places, number
+        self.members = [run.members[place] for place in places]
+        self.backbone, self.config = _settings(self.members[0], run.backbone, run.config)
+        device = run.data.numbers.device
+        self.stream = torch.cuda.Stream(device) if n_beside > 1 else None  # type: ignore[no-untyped-call]
+        if self.stream is not None:
+            self.stream.wait_stream(torch.cuda.current_stream())
+        with self._on_stream():
+            table = run.table, run.data, self.members
+            self.stack = TrainingStack(*table, self.backbone, self.config, categories=run.categories)
+            self.shift, self.scale = self.stack.shift.clone(), self.stack.scale.clone()
+            self.parts = self.stack.parts()
+            self.knots = KnotPaths(enabled=run.keep_knots)
+            self.knots.add(self.parts)
+        self.threads = StepThreads(run.n_threads if self.stack.is_large else 1)
+        self.log, self.pace, self.wasted = EpochLog(len(places)), Pace(self.config.max_epochs), 0.0
+        self.reports: list[Tensor] = []
+        self.last_epoch = time.perf_counter()
+        self.done = torch.cuda.Event() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+    def _on_stream(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
+
+    def start_epoch(self) -> None:
+        """Train an epoch; on a GPU only queue its steps."""
+        with self._on_stream():
+            for part in self.parts:
+                part.set_pace(self.pace.epochs, self.pace.speed)
+            steps = self.threads if len(self.parts) == 1 else StepThreads(1)
+            self.reports = side_by_side([partial(_train_part, part, steps) for part in self.parts], self.run.n_threads)
+            if self.done is not None:
+                self.done.record()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the epoch that was started is finished; without stacks beside it one can wait for it."""
+        return self.stream is None or self.done is None or bool(self.done.query())
+
+    def end_epoch(self) -> bool:
+        """Read the scores of the epoch, and return whether training goes on."""
+        run = self.run
+        with self._on_stream():
+            report, seconds = torch.cat(self.reports, dim=1).cpu().numpy(), run.seconds()
+            alive = self.log.add(report, seconds)
+            self.knots.add(self.parts)  # before the report, which may raise KeyboardInterrupt
+            before, self.last_epoch = self.last_epoch, time.perf_counter()
+            left = run.deadline - self.last_epoch if self.config.is_stepwise else math.inf
+            self.pace.go_on(left, self.last_epoch - before)
+            self._report(alive)
+            if not alive.any() or self.pace.is_done:
+                return False
+            # Steps of the whole stack that members take which have stopped.
+            self.wasted += self.stack.n_steps * (~alive).sum() / len(self.places)
+            if self.wasted >= DROP_STEPS.get(self.shift.device.type, 2):
+                self.parts, self.wasted = _drop(self.parts), 0.0
+        return True
+
+    def _report(self, alive: npt.NDArray[np.bool_]) -> None:
+        run = self.run
+        if run.report is None:
+            return
+        steps = sum(part.n_steps * len(part.ids) for part in self.parts)
+        n_alive, last = int(alive.sum()), self.config.max_epochs
+        done = run.share_done(self.places, self.pace.epochs / last if n_alive else 1.0)
+        counts = (self.log.n_epochs, last, n_alive, len(self.places))
+        run.report(EpochReport(self.number, run.n_stacks, *counts, steps, done))
+
+    def release(self) -> None:
+        """Wait for the device, and free the captured graphs."""
+        if self.stream is not None:
+            self.stream.synchronize()
+        for part in self.parts:
+            part.release()
+
+    def keep_results(self) -> None:
+        """Hand over the network with the best weights of all members, including those that were removed."""
+        run, table = self.run, self.run.table
+        units = run.data.units
+        network = build_network(table, self.members, self.backbone, units=units, categories=run.categories)
+        network.to(self.shift.device)
+        with torch.no_grad():
+            for tensor, best in zip([*network.parameters(), *running_statistics(network)], self.stack.best, strict=True):
+                tensor.copy_(best)
+        run.pieces.append(Piece(network.eval(), tuple(self.places), self.shift, self.scale, self.backbone))
+        histories = self.log.histories()
+        run.histories.update(zip(self.places, histories, strict=True))
+        paths = self.knots.paths(self.members, [history.epochs for history in histories])
+        run.paths.update(zip(self.places, paths, strict=True))
 
 
-def _run_part(stack: TrainingStack, stop: Event) -> npt.NDArray[np.float64]:
-    """Train an epoch of one part; the host waits for the device only here."""
+def _train_part(stack: TrainingStack, threads: StepThreads, stop: Event) -> Tensor:
+    """Train an epoch of one part, and return the report for `EpochLog.add`; nothing waits for the device."""
     stack.begin()
-    for _ in range(stack.n_steps):
-        if stop.is_set():
-            break
-        stack.step()
-    else:
+    if threads.run(stack.step, stack.n_steps, stop):
         stack.finish()
-    numbers = torch.cat([stack.report, stack.ids[None].double(), stack.schedule.best_epoch[None].double()])
-    report: npt.NDArray[np.float64] = numbers.cpu().numpy()
-    return report
+    return torch.cat([stack.report, stack.ids[None].double(), stack.schedule.best_epoch[None].double()])
 
 
 def _drop(parts: Sequence[TrainingStack]) -> list[TrainingStack]:
@@ -309,14 +385,19 @@ def plan_stacks(
         groups.setdefault((*_settings(member, backbone, config), member.embedding), []).append(place)
     memory = _free_memory(device) * MEMORY_SHARE
     stacks = []
-    for (group_backbone, group_config, embedding), places in groups.items():
+    for (group_backbone, group_config, _), places in groups.items():
         for same_size in _by_size(places, members, group_backbone):
             same_size.sort(key=lambda place: members[place].kinds)
-            size = max(members[place].size for place in same_size)
-            columns = size if embedding is None else size + embedding.columns(size)
+            columns = _columns([members[place] for place in same_size])
             most = max(int(memory / _member_bytes(table, columns, group_backbone, group_config)), 1)
             stacks += np.array_split(np.array(same_size), -(-len(same_size) // most))
     return [[int(place) for place in stack] for stack in stacks]
+
+
+def _columns(members: Sequence[Member]) -> int:
+    """Return the columns of a feature in a stack, before and behind its embedding."""
+    size, embedding = max(member.size for member in members), members[0].embedding
+    return size if embedding is None else size + embedding.columns(size)
 
 
 def _settings(member: Member, backbone: Backbone, config: TrainingConfig) -> tuple[Backbone, TrainingConfig]:

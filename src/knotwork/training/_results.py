@@ -16,6 +16,7 @@ from knotwork.nn._backbones import Backbone
 from knotwork.training._members import Member, in_units
 from knotwork.training._network import Network, keep_members
 from knotwork.training._stack import TrainingStack, padded, predict_stack
+from knotwork.training._threads import cpu_threads
 
 __all__ = ["EpochLog", "History", "KnotPaths", "Piece", "Trained"]
 
@@ -236,7 +237,9 @@ class Trained:
             device = piece.shift.device
             piece_rows = [np.arange(len(numbers)) if rows is None else rows[place] for place in piece.places]
             row_tensor, _ = padded(piece_rows, device)
-            outputs = predict_stack(piece.network, scaled.to(device), code_tensor.to(device), row_tensor).double()
+            inputs = scaled.to(device), code_tensor.to(device), row_tensor
+            with cpu_threads(device) as n_threads:
+                outputs = predict_stack(piece.network, *inputs, n_threads=n_threads).double()
             if self.task == "regression":
                 outputs = outputs * piece.scale[:, None, None] + piece.shift[:, None, None]
                 outputs = outputs.clamp(-LARGEST, LARGEST)

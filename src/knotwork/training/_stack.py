@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import partial
+from threading import Event
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -20,17 +22,19 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units
 from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._network import Network, keep_members, matrices, weight_decays
+from knotwork.training._threads import side_by_side
 
 __all__ = [
     "RateGroup", "Replayed", "Schedule", "TrainingStack", "build_network", "count_parameters", "padded",
     "predict_stack", "running_statistics", "validation_scores",
 ]  # fmt: skip
 
-ROWS_AT_ONCE = 1 << 18
-"""Rows of all members together that are predicted at a time."""
+ROWS_AT_ONCE = {"cpu": 1 << 13, "cuda": 1 << 18}
+"""Rows of all members together that are predicted at a time; on a CPU by one thread, whose cache they should fit."""
 
-MEMBERS_PER_PART = 3
-"""Members that a thread trains together on a CPU: their parameters and activations fit into the cache of a core."""
+MEMBERS_PER_PART, VALUES_PER_PART = 3, 3 << 19
+"""Members that a thread trains together on a CPU, at most, and the activations of a step beyond which they are fewer:
+a call for several small members saves time, large ones use more cores."""
 
 THRESHOLD = 1e-4
 """Relative improvement of a score that counts as better for the learning rate, as in torch's ReduceLROnPlateau."""
@@ -182,13 +186,15 @@ class Replayed:
     On a GPU the first call runs directly, which compiles kernels; the second captures a CUDA graph, which is replayed
     from then on: launching hundreds of small kernels then costs as much as launching one. The function must not wait
     for the device, nor make decisions on the host that change. Graphs that are never replayed at the same time may
-    share a memory `pool`.
+    share a memory `pool` and the `stream` of the capture, by which cuBLAS chooses its workspace.
     """
 
-    def __init__(self, function: Callable[[], None], device: torch.device, pool: Any = None) -> None:
+    def __init__(
+        self, function: Callable[[], None], device: torch.device, pool: Any = None, stream: Any = None
+    ) -> None:
         self._function = function
         self._on_gpu = device.type == "cuda"
-        self._pool = pool
+        self._pool, self._stream = pool, stream
         self._warm = False
         self._graph: torch.cuda.CUDAGraph | None = None
 
@@ -216,7 +222,7 @@ class Replayed:
         collecting = gc.isenabled()  # a collection might free a graph of an earlier stack
         gc.disable()
         try:
-            with torch.cuda.graph(self._graph, pool=self._pool):
+            with torch.cuda.graph(self._graph, pool=self._pool, stream=self._stream):
                 self._function()
         finally:
             if collecting:
@@ -253,6 +259,8 @@ class TrainingStack:
         self.network.start(self.seeds)
         self.network.train()
         self.batch_size = config.batch_size_for(len(table.target))
+        sizes = self.network.encoding.layout.sizes
+        self.values_per_member = self.batch_size * backbone.activations(sizes, len(table.cardinalities))
         self.train_rows, self.n_train = padded([member.train for member in members], device)
         self.valid_rows, self.n_valid = padded([member.valid for member in members], device)
         if backbone.starts_from_rows:
@@ -283,6 +291,8 @@ class TrainingStack:
 
     def _make_buffers(self) -> None:
         """Make the tensors that a step changes in place, and graphs to be captured with them."""
+        self.parameters = list(self.network.parameters())
+        self.offsets = torch.arange(min(self.batch_size, self.train_rows.shape[1]), device=self.device)
         self.place = torch.zeros((), dtype=torch.int64, device=self.device)
         self.order = torch.zeros_like(self.train_rows)
         self.number = torch.zeros(1, dtype=torch.int64, device=self.device)
@@ -291,10 +301,11 @@ class TrainingStack:
         ones = torch.ones(len(self.ids), device=self.device)
         self.loss_weights = [ones, self.config.spacing_weight * ones]
         self.report = torch.zeros(4, len(self.ids), dtype=torch.float64, device=self.device)
-        pool = torch.cuda.graph_pool_handle() if self.device.type == "cuda" else None
-        self.begin = Replayed(self._begin, self.device, pool)
-        self.step = Replayed(self._step, self.device, pool)
-        self.finish = Replayed(self._finish, self.device, pool)
+        on_gpu = self.device.type == "cuda"
+        graphs = (torch.cuda.graph_pool_handle(), torch.cuda.Stream(self.device)) if on_gpu else (None, None)  # type: ignore[no-untyped-call]
+        self.begin = Replayed(self._begin, self.device, *graphs)
+        self.step = Replayed(self._step, self.device, *graphs)
+        self.finish = Replayed(self._finish, self.device, *graphs)
 
     def set_pace(self, epochs: float, speed: float) -> None:
         """Set the place of the next epoch on the schedule, and how many epochs of the schedule it stands for."""
@@ -358,8 +369,7 @@ class TrainingStack:
 
     def _step(self) -> None:
         """Train every member on its next rows; members without rows left do not change."""
-        batch = min(self.batch_size, self.train_rows.shape[1])
-        offsets = torch.arange(batch, device=self.device)
+        batch, offsets = len(self.offsets), self.offsets
         places = (self.place + offsets).clamp(max=self.order.shape[1] - 1)
         rows = self.order.index_select(1, places)
         counts = (self.n_train - self.place).clamp(0, batch)
@@ -370,9 +380,8 @@ class TrainingStack:
         if self.data.weights is not None:
             known = known * self.data.weights[rows] * self.weight_unit[:, None]
         losses = (self._losses(outputs, rows) * known).sum(dim=1) / counts.clamp(min=1)
-        parameters = list(self.network.parameters())
         summands = [losses, penalty] if penalty.requires_grad else [losses]  # the gradient of their weighted sum
-        grads = torch.autograd.grad(summands, parameters, self.loss_weights[: len(summands)], allow_unused=True)
+        grads = torch.autograd.grad(summands, self.parameters, self.loss_weights[: len(summands)], allow_unused=True)
         with torch.no_grad():
             self.optimiser.step(grads, self._step_rates(), active)
             if self.averages:
@@ -476,13 +485,19 @@ class TrainingStack:
         self.averages = [average.index_select(0, index) for average in self.averages]
         self._make_buffers()
 
+    @property
+    def is_large(self) -> bool:
+        """Whether a step of one member is enough work for several threads that share each operation."""
+        return self.device.type == "cpu" and 2 * self.values_per_member > VALUES_PER_PART
+
     def parts(self) -> list["TrainingStack"]:
         """Return stacks that threads may train side by side: this one on a GPU, parts of its members on a CPU.
 
         Parts share `best`, where each writes its own members, and take the place of this stack, which must not be
         trained any more. They do not depend on the number of threads, so that results do not either.
         """
-        n_parts = -(-len(self.ids) // MEMBERS_PER_PART)
+        most = max(min(VALUES_PER_PART // self.values_per_member, MEMBERS_PER_PART), 1)
+        n_parts = -(-len(self.ids) // most)
         if self.device.type != "cpu" or n_parts == 1:
             return [self]
         return [self._part(index) for index in torch.arange(len(self.ids)).tensor_split(n_parts)]
@@ -497,13 +512,18 @@ class TrainingStack:
         return part
 
 
-def predict_stack(network: Network, numbers: Tensor, codes: Tensor, rows: Tensor) -> Tensor:
+def predict_stack(network: Network, numbers: Tensor, codes: Tensor, rows: Tensor, *, n_threads: int = 1) -> Tensor:
     """Return the outputs of every member for its rows of shape (n_members, n), of shape (n_members, n, d_out)."""
     was_training = network.training
     network.eval()
-    at_once = max(ROWS_AT_ONCE // len(rows), 1)
-    with torch.no_grad():
-        parts = [network(numbers[part], codes[part])[0] for part in torch.split(rows, at_once, dim=1)]
+    at_once = max(ROWS_AT_ONCE.get(rows.device.type, 1 << 13) // len(rows), 1)
+
+    def outputs(part: Tensor, _: Event) -> Tensor:
+        with torch.no_grad():  # holds for one thread only
+            result: Tensor = network(numbers[part], codes[part])[0]
+            return result
+
+    parts = side_by_side([partial(outputs, part) for part in torch.split(rows, at_once, dim=1)], n_threads)
     network.train(was_training)
     return torch.cat(parts, dim=1)
 

@@ -8,18 +8,28 @@ limits them, such a fit takes many times as long. Threads that train different m
 import math
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, final
 
 import torch
 
-__all__ = ["cores_of_quota", "cpu_threads", "side_by_side", "usable_cores"]
+__all__ = ["StepThreads", "cores_of_quota", "cpu_threads", "side_by_side", "usable_cores"]
 
 CGROUPS = Path("/sys/fs/cgroup")
-"""Where Linux shows the limits of control groups; a container sees its own."""
+"""Where Linux shows the limits of control groups."""
+
+GROUPS_OF_PROCESS = Path("/proc/self/cgroup")
+"""Where it shows the control groups of the process."""
+
+TIMED_STEPS = 3
+"""Steps that are timed with each number of threads."""
+
+GAIN = 1.2
+"""How many times faster all cores must be: the other cores cost other processes, and energy."""
 
 NO_LIMIT = 1 << 16
 """More cores than any machine has."""
@@ -27,46 +37,83 @@ NO_LIMIT = 1 << 16
 Result = TypeVar("Result")
 
 
-def usable_cores() -> int:
-    """Return the number of cores that the process may use: by affinity, quota, and the threads that torch may use."""
+def usable_cores(most: int) -> int:
+    """Return the number of cores that the process may use: by affinity, by quota, and at most a given number."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(min(available, cores_of_quota(), torch.get_num_threads()), 1)
+    return max(min(available, cores_of_quota(), most), 1)
 
 
-def cores_of_quota(root: Path = CGROUPS) -> int:
+def cores_of_quota(root: Path = CGROUPS, groups: Path = GROUPS_OF_PROCESS) -> int:
     """Return the number of whole cores that control groups grant, at least 1; `NO_LIMIT` if they set no limit.
 
-    The limit is in `cpu.max` of version 2, and in `cpu.cfs_quota_us` and `cpu.cfs_period_us` of version 1.
+    The group of the process and all groups around it count; a container sees its own group as the root. Limits are in
+    `cpu.max` of version 2, and in `cpu.cfs_quota_us` and `cpu.cfs_period_us` of version 1.
     """
-    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+    limits = [NO_LIMIT]
+    for line in groups.read_text().splitlines() if groups.exists() else ():
+        _, controllers, place = line.split(":", 2)
+        top = root / controllers if controllers else root
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        group = top / place.lstrip("/")
+        limits += [_cores_of_group(folder) for folder in (group, *group.parents) if folder.is_relative_to(top)]
+    return max(min(limits), 1)
+
+
+def _cores_of_group(folder: Path) -> int:
+    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
         try:
-            quota, period = (float(number) for name in names for number in (root / name).read_text().split())
-        except (OSError, ValueError):  # there is no such file, or it says "max"
+            quota, period = (float(number) for name in names for number in (folder / name).read_text().split())
+        except (OSError, ValueError):  # the file does not exist, or says "max"
             continue
         if quota > 0 and period > 0:
-            return max(math.floor(quota / period), 1)
+            return math.floor(quota / period)
     return NO_LIMIT
+
+
+class _Setting:
+    """The number of torch's threads before the first of several trainings at the same time; the last restores it."""
+
+    def __init__(self) -> None:
+        self._lock, self._users, self._before = threading.Lock(), 0, 1
+
+    def enter(self) -> int:
+        """Return the number of cores that the caller may use."""
+        with self._lock:
+            if not self._users:
+                self._before = torch.get_num_threads()
+            self._users += 1
+            return usable_cores(self._before)
+
+    def leave(self) -> None:
+        """Restore the number for the calling thread, where torch keeps it, and for all new ones."""
+        with self._lock:
+            self._users -= 1
+            torch.set_num_threads(self._before)
+
+
+_SETTING = _Setting()
 
 
 @contextmanager
 def cpu_threads(device: torch.device) -> Iterator[int]:
-    """Limit torch to the usable cores of a CPU, and yield their number; restore what was set before.
+    """Let torch use one thread on a CPU, and yield the number of usable cores; restore what was set before.
 
     On other devices nothing is set, and the number is 1.
     """
     if device.type != "cpu":
         yield 1
         return
-    before, n_cores = torch.get_num_threads(), usable_cores()
-    torch.set_num_threads(n_cores)
+    n_cores = _SETTING.enter()
     try:
+        torch.set_num_threads(1)
         yield n_cores
     finally:
-        torch.set_num_threads(before)
+        _SETTING.leave()
 
 
 def side_by_side(calls: Sequence[Callable[[threading.Event], Result]], n_threads: int) -> list[Result]:
-    """Return the results of functions that run in threads; inside of them torch uses one thread.
+    """Return the results of functions that run in threads, within `cpu_threads`.
 
     Functions are called with an event, and return as soon as possible once it is set. An exception of one of them, and
     KeyboardInterrupt, sets the event, and is raised after all of them have returned.
@@ -74,14 +121,67 @@ def side_by_side(calls: Sequence[Callable[[threading.Event], Result]], n_threads
     stop = threading.Event()
     if len(calls) == 1 or n_threads == 1:
         return [call(stop) for call in calls]
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    pool = ThreadPoolExecutor(min(n_threads, len(calls)), "knotwork", torch.set_num_threads, (1,))
-    futures = [pool.submit(call, stop) for call in calls]
-    try:
+    with ThreadPoolExecutor(min(n_threads, len(calls)), "knotwork", torch.set_num_threads, (1,)) as pool:
+        futures = [pool.submit(call, stop) for call in calls]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            stop.set()
         return [future.result() for future in futures]
-    finally:
-        stop.set()
-        wait(futures)
-        pool.shutdown()
-        torch.set_num_threads(before)
+
+
+@final
+class StepThreads:
+    """Threads that torch uses for the steps of a stack that has no parts: one, or all cores if that proves faster.
+
+    Parameters
+    ----------
+    n_cores : int
+        Number of usable cores.
+
+    Notes
+    -----
+    The first steps are timed with either number, after one that compiles. All cores must be `GAIN` times faster, and
+    are given up for good after an epoch whose steps took longer than one thread needed: the cores have other work.
+    Sums over many values may round differently with another number of threads, as they always do in torch.
+    """
+
+    def __init__(self, n_cores: int) -> None:
+        self._n_cores, self._seconds = n_cores, math.inf
+
+    def run(self, step: Callable[[], None], n_steps: int, stop: threading.Event) -> bool:
+        """Run the steps of an epoch unless the event is set, and return whether all were run."""
+        if self._n_cores == 1 or n_steps <= 1 + 2 * TIMED_STEPS:
+            return _run(step, n_steps, stop)
+        if math.isinf(self._seconds):
+            step()
+            self._seconds, shared = (_fastest(step, n) for n in (1, self._n_cores))
+            n_steps -= 1 + 2 * TIMED_STEPS
+            if shared * GAIN > self._seconds:
+                self._n_cores = 1
+        torch.set_num_threads(self._n_cores)
+        started = time.perf_counter()
+        finished = _run(step, n_steps, stop)
+        if time.perf_counter() - started > self._seconds * n_steps:
+            self._n_cores = 1
+        torch.set_num_threads(1)
+        return finished
+
+
+def _run(step: Callable[[], None], n_steps: int, stop: threading.Event) -> bool:
+    for _ in range(n_steps):
+        if stop.is_set():
+            return False
+        step()
+    return True
+
+
+def _fastest(step: Callable[[], None], n_threads: int) -> float:
+    """Return the seconds of the fastest of a few steps."""
+    torch.set_num_threads(n_threads)
+    seconds = math.inf
+    for _ in range(TIMED_STEPS):
+        started = time.perf_counter()
+        step()
+        seconds = min(seconds, time.perf_counter() - started)
+    return seconds

@@ -1,0 +1,186 @@
+"""Threads on a CPU: how many, that they are restored, and that results do not depend on them."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from knotwork.training import _threads as threads
+from knotwork.training._engine import train
+from knotwork.training._stack import MEMBERS_PER_PART
+from tests.training.cases import make_member, make_mixed, make_table
+from tests.training.test_engine import FAST, SMALL
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def _restored():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+V1, V2 = "5:memory:/a\n4:cpu,cpuacct:/a/b\n1:name=systemd:/a\n", "0::/a/b\n"
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "cores"),
+    [
+        (V2, {"a/b/cpu.max": "200000 100000"}, 2),
+        (V2, {"a/b/cpu.max": "150000 100000"}, 1),
+        (V2, {"a/b/cpu.max": "50000 100000"}, 1),
+        (V2, {"a/b/cpu.max": "max 100000", "a/cpu.max": "300000 100000"}, 3),
+        (V2, {"cpu.max": "200000 100000"}, 2),
+        (V2, {"a/b/cpu.max": "max 100000"}, threads.NO_LIMIT),
+        (V1, {"cpu,cpuacct/a/b/cpu.cfs_quota_us": "300000\n", "cpu,cpuacct/a/b/cpu.cfs_period_us": "100000\n"}, 3),
+        (
+            V1,
+            {"cpu,cpuacct/a/b/cpu.cfs_quota_us": "-1\n", "cpu,cpuacct/a/b/cpu.cfs_period_us": "1\n"},
+            threads.NO_LIMIT,
+        ),
+        (V1, {"memory/a/cpu.cfs_quota_us": "1\n", "memory/a/cpu.cfs_period_us": "1\n"}, threads.NO_LIMIT),
+        (None, {"cpu.max": "100000 100000"}, threads.NO_LIMIT),
+    ],
+)
+def test_quota_of_control_groups(tmp_path, groups, files, cores):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    if groups is not None:
+        (tmp_path / "groups").write_text(groups)
+    assert threads.cores_of_quota(tmp_path, tmp_path / "groups") == cores
+
+
+def test_usable_cores_obey_affinity_quota_and_torch(monkeypatch):
+    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setattr(threads, "cores_of_quota", lambda: 4)
+    assert threads.usable_cores(16) == 4
+    assert threads.usable_cores(3) == 3
+    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda _: {1}, raising=False)
+    assert threads.usable_cores(16) == 1
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt, ValueError])
+def test_the_number_of_threads_is_restored(error):
+    torch.set_num_threads(2)
+    inside = []
+
+    def report(_):
+        inside.append(torch.get_num_threads())
+        if error is not None:
+            raise error
+
+    def run():
+        train(make_table(), [make_member(make_table())], SMALL["mlp"], FAST, device="cpu", report=report)
+
+    if error is ValueError:
+        with pytest.raises(ValueError):  # noqa: PT011 - the error of the report
+            run()
+    else:
+        run()
+    assert set(inside) == {1}
+    assert torch.get_num_threads() == 2
+
+
+def test_trainings_at_the_same_time_restore_what_was_before_the_first():
+    torch.set_num_threads(2)
+    entered, leave = threading.Event(), threading.Event()
+
+    def other():
+        with threads.cpu_threads(CPU):
+            entered.set()
+            leave.wait()
+
+    thread = threading.Thread(target=other)
+    with threads.cpu_threads(CPU):
+        thread.start()
+        entered.wait()
+    leave.set()
+    thread.join()
+    numbers = []
+    late = threading.Thread(target=lambda: numbers.append(torch.get_num_threads()))
+    late.start()
+    late.join()
+    assert [torch.get_num_threads(), *numbers] == [2, 2]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_results_do_not_depend_on_the_number_of_threads(name, monkeypatch):
+    table = make_table()
+    members = make_mixed(table)
+    assert len(members) > 2 * MEMBERS_PER_PART
+    results = []
+    for n_cores in (1, 2, 5):
+        monkeypatch.setattr(threads, "usable_cores", lambda most, n_cores=n_cores: n_cores)
+        results.append(train(table, members, SMALL[name], FAST, device="cpu", keep_knots=True))
+    for other in results[1:]:
+        for one, same in zip(results[0].histories, other.histories, strict=True):
+            np.testing.assert_array_equal(one.loss, same.loss)
+            np.testing.assert_array_equal(one.score, same.score)
+        for one, same in zip(results[0].knot_paths, other.knot_paths, strict=True):
+            assert (one is None) == (same is None)
+            if one is not None:
+                np.testing.assert_array_equal(one, same)
+        for one, same in zip(*(r.outputs(table.numbers, table.codes) for r in (results[0], other)), strict=True):
+            np.testing.assert_array_equal(one, same)
+
+
+def test_an_error_in_one_thread_stops_the_others():
+    seen = []
+
+    def endless(stop):
+        seen.append(stop.wait(timeout=60))
+
+    def broken(_):
+        raise MemoryError("full")
+
+    with pytest.raises(MemoryError, match="full"):
+        threads.side_by_side([endless, broken], 2)
+    assert seen == [True]
+
+
+def test_results_come_in_the_order_of_the_functions():
+    torch.set_num_threads(2)
+    inside = threads.side_by_side([lambda _, i=i: (i, torch.get_num_threads()) for i in range(20)], 4)
+    assert inside == [(i, 1) for i in range(20)]
+
+
+class Clock:
+    """A clock that steps move by a number of seconds that depends on the number of threads."""
+
+    def __init__(self, monkeypatch, seconds):
+        self.now, self.seconds, self.used = 0.0, seconds, []
+        monkeypatch.setattr(threads.time, "perf_counter", lambda: self.now)
+
+    def step(self):
+        self.used.append(torch.get_num_threads())
+        self.now += self.seconds[self.used[-1]]
+
+
+def test_all_cores_only_if_they_are_faster(monkeypatch):
+    torch.set_num_threads(1)
+    slower = Clock(monkeypatch, {1: 1.0, 2: 0.9})
+    assert threads.StepThreads(2).run(slower.step, 20, threading.Event())
+    assert slower.used == [1] * 4 + [2] * 3 + [1] * 13
+    faster = Clock(monkeypatch, {1: 1.0, 2: 0.6})
+    assert threads.StepThreads(2).run(faster.step, 20, threading.Event())
+    assert faster.used == [1] * 4 + [2] * 16
+    assert torch.get_num_threads() == 1
+
+
+def test_all_cores_are_given_up_once_they_are_slower(monkeypatch):
+    clock, chosen = Clock(monkeypatch, {1: 1.0, 2: 0.5}), threads.StepThreads(2)
+    chosen.run(clock.step, 20, threading.Event())
+    clock.seconds[2] = 5.0
+    clock.used.clear()
+    chosen.run(clock.step, 20, threading.Event())
+    chosen.run(clock.step, 20, threading.Event())
+    assert clock.used == [2] * 20 + [1] * 20
+
+
+def test_steps_end_once_the_event_is_set():
+    stop = threading.Event()
+    stop.set()
+    assert not threads.StepThreads(1).run(lambda: pytest.fail("a step was run"), 5, stop)
