@@ -288,10 +288,10 @@ class PreparedTable:
         """
         missing = np.isnan(table.numbers)
         in_training = np.array([missing[split.train].any(axis=0) for split in splits])
-        indicated = np.flatnonzero(in_training.any(axis=0))
+        in_any: npt.NDArray[np.bool_] = np.any(in_training, axis=0)
+        indicated = np.flatnonzero(in_any)
         codings: list[IntArray] = []
         moved = []
-        in_any = in_training.any(axis=0)
         for split, in_fold in zip(splits, in_training, strict=True):
             seen = (in_any if split.known is None else in_fold)[indicated]
             codes = table.codes if split.known is None else _known_codes(table.codes, split.known)

@@ -215,7 +215,7 @@ def combine(
     finished = np.array([history.best_epoch >= 0 for history in trained.histories]).reshape(-1, n_folds)
     bags = np.flatnonzero(finished.all(axis=1))
     places = (bags[:, None] * n_folds + np.arange(n_folds)).ravel()
-    usable, usable_members = trained.keep(places.tolist()), [members[place] for place in places]
+    usable, usable_members = trained.keep(places.tolist()), [members[place] for place in places.tolist()]
     rows = ValidationRows.from_trained(usable, table, usable_members, n_folds=n_folds, config=config)
     owners = bags // plan.n_seeds
     belongs = owners == np.arange(len(plan.recipes))[:, None]  # (n_recipes, n_bags)

@@ -162,7 +162,8 @@ class _Run:
                     continue
                 if len(group[0]) == 1:
                     raise
-                waiting[:1] = np.array_split(group[0], 2)
+                half = -(-len(group[0]) // 2)
+                waiting[:1] = [group[0][:half], group[0][half:]]
                 self.n_stacks += 1
                 continue
             number += len(group)
@@ -224,7 +225,7 @@ class _Run:
     def share_done(self, places: list[int], share: float) -> float:
         """Return the share of all work that is done, where a stack has done `share` of its own."""
         self.shares[places[0]] = share * self.costs[places].sum()
-        return min(sum(self.shares.values()) / self.costs.sum(), 1.0)
+        return min(sum(self.shares.values()) / float(self.costs.sum()), 1.0)
 
     def seconds(self) -> float:
         """Return the time since the last epoch of any stack."""
@@ -297,7 +298,7 @@ class _RunningStack:
     @property
     def is_ready(self) -> bool:
         """Whether the epoch that was started is finished; without stacks beside it one can wait for it."""
-        return self.stream is None or self.done is None or bool(self.done.query())
+        return self.stream is None or self.done is None or bool(self.done.query())  # type: ignore[no-untyped-call]
 
     def end_epoch(self) -> bool:
         """Read the scores of the epoch, and return whether training goes on."""
@@ -342,7 +343,8 @@ class _RunningStack:
         network = build_network(table, self.members, self.backbone, units=units, categories=run.categories)
         network.to(self.shift.device)
         with torch.no_grad():
-            for tensor, best in zip([*network.parameters(), *running_statistics(network)], self.stack.best, strict=True):
+            state = [*network.parameters(), *running_statistics(network)]
+            for tensor, best in zip(state, self.stack.best, strict=True):
                 tensor.copy_(best)
         run.pieces.append(Piece(network.eval(), tuple(self.places), self.shift, self.scale, self.backbone))
         histories = self.log.histories()
