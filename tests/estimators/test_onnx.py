@@ -269,7 +269,7 @@ def test_unknown_networks_are_refused(tmp_path, monkeypatch, made):
         model.export_onnx(tmp_path / "model.onnx")
     message = str(caught.value)
     assert message.startswith(
-        "backbone must build a network that ONNX export knows: MLP, ResNet or FTTransformer, got "
+        "backbone must build a network that ONNX export knows: 'MLP', 'ResNet', 'TabM', 'RealMLP', 'FTTransformer'"
     )
     assert "backbone=OwnConfig(" in message
     assert f"{made.__name__} has no translation to ONNX: keep the model with save" in message
