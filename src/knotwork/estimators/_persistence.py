@@ -341,7 +341,10 @@ def _from_second(content: dict[str, Any]) -> dict[str, Any]:
         "schema": SCHEMA,
         "parameters": _with_config({**added, **_as_dict(content.get("parameters"))}, "training"),
         "config": _with_defaults(content.get("config")),
-        "pieces": [{"embedding": None, **_as_dict(piece), "backbone": backbone} for piece in check_list(content.get("pieces"), "pieces")],
+        "pieces": [
+            {"embedding": None, **_as_dict(piece), "backbone": backbone}
+            for piece in check_list(content.get("pieces"), "pieces")
+        ],
         "candidates": [
             {**_as_dict(candidate), "backbone": name}
             for candidate in check_list(content.get("candidates"), "candidates")
