@@ -335,6 +335,28 @@ class PreparedTable:
             seed=split.seed % 2**30,
         )
 
+    def fit_folds(self, candidates: Sequence[Sequence[Encoding]]) -> list[list[list[Block]]]:
+        """Return the blocks of every candidate in every fold, where the folds divide all rows of the table.
+
+        Encodings that need no target are fitted once, on all rows. Others are fitted on the training rows of each fold,
+        so that they do not know the target of its validation rows.
+        """
+        supervised = [any(encoding.kind.supervised for encoding in candidate) for candidate in candidates]
+        everything = replace(self.splits[0], train=np.arange(len(self.table.target)))
+        shared = len(self.splits) > 1
+        once = [candidate for candidate, by_fold in zip(candidates, supervised, strict=True) if shared and not by_fold]
+        in_folds = [
+            candidate for candidate, by_fold in zip(candidates, supervised, strict=True) if by_fold or not shared
+        ]
+        fitted_once = iter(self.fit(once, everything) if once else [])
+        fitted = [iter(self.fit(in_folds, split)) for split in self.splits] if in_folds else []
+        return [
+            [next(fold).blocks for fold in fitted]
+            if by_fold or not shared
+            else [next(fitted_once).blocks] * len(self.splits)
+            for by_fold in supervised
+        ]
+
     def member(
         self, candidate: Sequence[Encoding], split: Split, blocks: Sequence[Block], *, seed: int | None = None
     ) -> Member:

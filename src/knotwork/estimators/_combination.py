@@ -160,6 +160,17 @@ def bagged_weights(rows: ValidationRows, *, seed: int) -> FloatArray:
     return weights
 
 
+def _few_weights(rows: ValidationRows, most: int | None, *, seed: int) -> FloatArray:
+    """Return `bagged_weights`; if more than `most` are larger than 0, those of the largest ones alone."""
+    weights = bagged_weights(rows, seed=seed)
+    if most is None or (weights > 0).sum() <= most:
+        return weights
+    kept = np.sort(np.argsort(-weights, kind="stable")[:most])
+    weights = np.zeros_like(weights)
+    weights[kept] = bagged_weights(replace(rows, predictions=rows.predictions[kept]), seed=seed)
+    return weights
+
+
 @dataclass(frozen=True, eq=False)
 class Combination:
     """The members that predict, and their weights.
@@ -222,7 +233,7 @@ def combine(
     counts = belongs.sum(axis=1)
     means = belongs / np.maximum(counts, 1)[:, None]
     scores = np.where(counts > 0, rows.scores(means), np.inf)
-    weights = means[scores.argmin()] if plan.search == "validated" else bagged_weights(rows, seed=seed)
+    weights = means[scores.argmin()] if plan.search == "validated" else _few_weights(rows, plan.most_kept, seed=seed)
     kept = np.repeat(weights > 0, n_folds)
     return Combination(
         usable.keep(np.flatnonzero(kept).tolist()),

@@ -413,20 +413,18 @@ class TabularEstimator(BaseEstimator, ABC):
 def _members(prepared: PreparedTable, plan: Plan, seeds: npt.NDArray[np.int64]) -> list[Member]:
     """Return a network of every recipe, random seed and fold, in this order.
 
-    All recipes have the same random seeds, so that chance does not favour one of them. Encodings without a target are
-    placed once, on all rows, those with one on the training rows of each fold: validation rows must not see the target.
+    All recipes have the same random seeds, so that chance does not favour one of them.
     """
-    splits, choices = prepared.splits, [recipe.encodings for recipe in plan.recipes]
-    fitted = [prepared.fit(choices, split) for split in splits]
+    blocks = prepared.fit_folds([recipe.encodings for recipe in plan.recipes])
     return [
         replace(
-            prepared.member(recipe.encodings, split, fits[place].blocks, seed=(seed + split.fold) % 2**31),
+            prepared.member(recipe.encodings, split, fold_blocks, seed=(seed + split.fold) % 2**31),
             backbone=recipe.backbone,
             config=recipe.config,
         )
-        for place, recipe in enumerate(plan.recipes)
+        for recipe, recipe_blocks in zip(plan.recipes, blocks, strict=True)
         for seed in seeds.tolist()
-        for split, fits in zip(splits, fitted, strict=True)
+        for split, fold_blocks in zip(prepared.splits, recipe_blocks, strict=True)
     ]
 
 

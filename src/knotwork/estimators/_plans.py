@@ -1,17 +1,18 @@
-"""What a fit trains: kinds of networks, folds and random seeds, as the parameters of an estimator say."""
+"""What a fit trains: kinds of networks, folds and random seeds, as the parameters of an estimator or an effort say."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from knotwork.encoders._methods import Encoding
-from knotwork.nn._backbones import Backbone, MLPConfig
+from knotwork.nn._backbones import Backbone, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
 from knotwork.training._config import TrainingConfig
+from knotwork.training._engine import network_products
 from knotwork.training._members import TrainingTable
 
 __all__ = ["EFFORTS", "Plan", "Recipe", "plan_effort"]
-
-EFFORTS = ("fast", "balanced", "best")
-"""Words for how much is trained."""
 
 
 @dataclass(frozen=True)
@@ -49,20 +50,183 @@ class Plan:
         One: a single part is held out, of `validation_share` of the rows.
     n_seeds : int, default=1
         Networks of each recipe and fold.
+    most_kept : int, optional
+        How many recipes and seeds predict at most; by default any number.
     """
 
     recipes: Sequence[Recipe]
     search: str
     n_folds: int = 1
     n_seeds: int = 1
+    most_kept: int | None = None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of network of an effort, for any table: the encoding of numerical columns, a network, and its training."""
+
+    encoding: str
+    backbone: Backbone
+    epochs: int
+    training: tuple[tuple[str, Any], ...] = ()
+
+    def config(self, task: str, *, epochs: int, batch_size: int) -> TrainingConfig:
+        """Return the configuration of training; patience is that of the kind, or none."""
+        settings = {"patience": None, **self.backbone.training(task), **dict(self.training)}
+        return TrainingConfig(**{**settings, "max_epochs": epochs, "batch_size": batch_size})
+
+
+COSINE = (("schedule", "cosine"), ("learning_rate", 2e-3), ("weight_decay", 0.02))
+STEADY = (
+    ("schedule", "constant"), ("learning_rate", 1e-3), ("weight_decay", 3e-4), ("patience", 16), ("precision", "bf16"),
+)  # fmt: skip
+CYCLES = (("label_smoothing", 0.0),)
+"""Training of the kinds: half a cosine; a constant rate, stopped early; and that of RealMLP, in four cycles, without
+label smoothing, which improves accuracies and spoils probabilities."""
+
+
+def _perceptron(*widths: int) -> MLPConfig:
+    return MLPConfig(widths=widths, dropout=0.1)
+
+
+FINE = "PLE-Q@80+LR8"
+RAMPS = "PLE-Q@30+L4x"
+WAVES = "PBLD@16"
+PERIODS = "PLR@16+LR8x"
+
+ON_GPU = {
+    "fast": (Kind(RAMPS, RealMLPConfig(), 64, CYCLES), Kind(FINE, _perceptron(384, 384, 384), 48, COSINE)),
+    "balanced": (
+        Kind(RAMPS, RealMLPConfig(), 128, CYCLES),
+        Kind(FINE, _perceptron(384, 384, 384), 60, COSINE),
+        Kind(WAVES, RealMLPConfig(), 128, CYCLES),
+        Kind(PERIODS, RealMLPConfig(), 128, CYCLES),
+        Kind("PLE-Q@48+LR16", _perceptron(512, 512, 512), 150, COSINE),
+    ),
+    "best": (
+        Kind(RAMPS, RealMLPConfig(), 256, CYCLES),
+        Kind("PLE-Q@30+LR16", TabMConfig(), 150, STEADY),
+        Kind(WAVES, RealMLPConfig(), 256, CYCLES),
+        Kind(FINE, _perceptron(384, 384, 384), 60, COSINE),
+        Kind(PERIODS, RealMLPConfig(), 256, CYCLES),
+        Kind("PLE-Q@48+LR16", _perceptron(512, 512, 512), 150, COSINE),
+        Kind("PLE-Q@30+LR16", ResNetConfig(n_blocks=2, hidden=384, dropout=0.15), 60, COSINE),
+    ),
+}
+ON_CPU = {
+    "fast": (
+        Kind(RAMPS, RealMLPConfig(widths=(128, 128)), 32, CYCLES),
+        Kind("PLE-Q@48+LR8", _perceptron(192, 192), 24, COSINE),
+    ),
+    "balanced": (
+        Kind(RAMPS, RealMLPConfig(widths=(160, 160)), 48, CYCLES),
+        Kind("PLE-Q@48+LR8", _perceptron(256, 256), 32, COSINE),
+        Kind(WAVES, RealMLPConfig(widths=(160, 160)), 48, CYCLES),
+    ),
+    "best": (
+        Kind(RAMPS, RealMLPConfig(), 128, CYCLES),
+        Kind(FINE, _perceptron(384, 384), 48, COSINE),
+        Kind(WAVES, RealMLPConfig(), 128, CYCLES),
+        Kind(PERIODS, RealMLPConfig(), 128, CYCLES),
+        Kind("PLE-Q@48+LR16", _perceptron(384, 384, 384), 100, COSINE),
+    ),
+}
+"""The kinds of networks of every effort, the most valuable first: a CPU has smaller ones with fewer epochs.
+
+They were chosen by out-of-fold scores on training rows of fifteen of the study's tables, see benchmarks/README.md."""
+
+EFFORTS = tuple(ON_GPU)
+"""Words for how much is trained."""
+
+KINDS = {"cpu": ON_CPU, "cuda": ON_GPU}
+FOLDS = {"cpu": {"fast": 4, "balanced": 5, "best": 8}, "cuda": {"fast": 5, "balanced": 8, "best": 10}}
+FEWEST_FOLDS = 3
+MOST_KEPT = {"fast": 2, "balanced": 3, "best": 5}
+"""Kinds that predict at most: predicting with a fourth costs a third more and gains less than half a percent."""
+
+SECONDS = {
+    "cpu": {"fast": (2.0, 0.5e-3), "balanced": (10.0, 1.5e-3), "best": (120.0, 20e-3)},
+    "cuda": {"fast": (1.0, 1e-4), "balanced": (10.0, 5e-4), "best": (60.0, 3e-3)},
+}
+"""Seconds that training may take: at least, and for each row."""
+
+PRODUCTS = {"cpu": 1e10, "cuda": 1e13}
+"""Products of weights per second, forward and backward, that networks reach: on two cores, and on a large GPU. What is
+trained does not depend on the number of cores, so that results do not either."""
+
+STEP_SECONDS = {"cpu": 0.0, "cuda": 1.5e-4}
+"""The shortest time of a step."""
+
+SHARE_OF_LIMIT = 0.85
+"""Share of a time limit that is planned: the rest is for reading the table, placing knots and choosing weights."""
+
+ROWS_PER_BATCH = 256
+"""Batches have 256 rows, and in tables of more than its square so many more that an epoch has 256 batches."""
+
+FEW_ROWS = 60
+"""Tables of fewer rows have no folds, but one part that is held out."""
 
 
 def plan_effort(effort: str, table: TrainingTable, *, device: str, time_limit: float | None) -> Plan:
-    """Return what an effort trains on a table."""
-    n = table.numbers.shape[1]
-    config = TrainingConfig(max_epochs=20, schedule="cosine", patience=20, learning_rate=2e-3, weight_decay=0.02, batch_size=256)
-    recipes = [
-        Recipe((Encoding.parse(spec),) * n, MLPConfig(widths=(256, 256)), config)
-        for spec in ("PLE@15", "BS-Q@15")
-    ]
-    return Plan(recipes, "ensemble", n_folds=3)
+    """Return what an effort trains on a table.
+
+    If the kinds of the effort would take too long, there are fewer epochs, then fewer folds, then fewer kinds.
+
+    Parameters
+    ----------
+    effort : str
+        One of `EFFORTS`.
+    table : TrainingTable
+        The table.
+    device : str
+        Type of the device, such as ``"cpu"``.
+    time_limit : float or None
+        Seconds of the whole fit.
+    """
+    device = "cuda" if device == "cuda" else "cpu"
+    kinds, n_folds = KINDS[device][effort], FOLDS[device][effort]
+    least, per_row = SECONDS[device][effort]
+    seconds = least + per_row * len(table.target)
+    if time_limit is not None:
+        seconds = min(seconds, SHARE_OF_LIMIT * time_limit)
+    for share, folds, count in _smaller(n_folds, len(kinds)):
+        chosen = _recipes(kinds[:count], table, share=share)
+        if _seconds(chosen, table, folds, device=device) <= seconds:
+            break
+    folds = 1 if len(table.target) < FEW_ROWS else folds
+    return Plan(chosen, "ensemble", n_folds=folds, most_kept=MOST_KEPT[effort])
+
+
+def _smaller(n_folds: int, n_kinds: int) -> Iterator[tuple[float, int, int]]:
+    """Yield shares of the epochs, numbers of folds and of kinds, from the most work to the least."""
+    few = max(n_folds // 2, FEWEST_FOLDS)
+    for count in range(n_kinds, 0, -1):
+        for share, folds in ((1.0, n_folds), (0.7, n_folds), (0.5, n_folds), (0.5, few), (0.35, few)):
+            yield share, folds, count
+    for share in (0.25, 0.15, 0.1):
+        yield share, FEWEST_FOLDS, 1
+
+
+def _recipes(kinds: Sequence[Kind], table: TrainingTable, *, share: float) -> list[Recipe]:
+    """Return kinds as recipes for a table, with a share of their epochs."""
+    n_rows, n_columns = table.numbers.shape
+    batch_size = ROWS_PER_BATCH * 2 ** max(int(np.ceil(np.log2(max(n_rows, 1) / ROWS_PER_BATCH**2))), 0)
+    recipes = []
+    for kind in kinds:
+        config = kind.config(table.task, epochs=max(round(share * kind.epochs), 2), batch_size=batch_size)
+        recipes.append(Recipe((Encoding.parse(kind.encoding),) * n_columns, kind.backbone, config))
+    return recipes
+
+
+def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, *, device: str) -> float:
+    """Return about how long training takes, on a GPU with all kinds side by side."""
+    n_rows = len(table.target) * (n_folds - 1) / n_folds
+    products = steps = 0.0
+    for recipe in recipes:
+        rows = recipe.config.max_epochs * n_rows
+        first = recipe.encodings[0] if recipe.encodings else None
+        products += (
+            rows * n_folds * network_products(table, first and first.size, first and first.embedding, recipe.backbone)
+        )
+        steps = max(steps, rows / recipe.config.batch_size_for(len(table.target)))
+    return max(products / PRODUCTS[device], steps * STEP_SECONDS[device])

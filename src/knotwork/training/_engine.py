@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error
+from knotwork.basis._blocks import Embedding
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable
@@ -24,7 +25,7 @@ from knotwork.training._results import EpochLog, History, KnotPaths, Piece, Trai
 from knotwork.training._stack import TrainingStack, build_network, running_statistics
 from knotwork.training._threads import StepThreads, cpu_threads, side_by_side
 
-__all__ = ["matrix_precision", "resolve_device", "train"]
+__all__ = ["matrix_precision", "network_products", "resolve_device", "train"]
 
 DROP_STEPS = {"cpu": 2, "cuda": 50}
 """Members that have stopped are removed from the stack once they have cost as much as their removal does, counted in
@@ -138,10 +139,9 @@ class _Run:
         costs, products = np.zeros(len(self.members)), {}
         for place, member in enumerate(self.members):
             backbone, config = _settings(member, self.backbone, self.config)
-            size = member.size if member.embedding is None else member.embedding.columns(member.size)
-            key = backbone, size
+            key = member.size, member.embedding, backbone
             if key not in products:
-                products[key] = backbone.products(_meta_network(self.table, size, backbone))
+                products[key] = network_products(self.table, *key)
             costs[place] = config.max_epochs * len(member.train) * products[key]
         return costs
 
@@ -436,6 +436,15 @@ def _meta_network(table: TrainingTable, size: int, backbone: Backbone) -> torch.
     sizes, cardinalities = [size] * table.numbers.shape[1], table.cardinalities
     with torch.device("meta"):
         return backbone.build(sizes, 8 * len(cardinalities), cardinalities, table.d_out, n_members=1)
+
+
+def network_products(table: TrainingTable, size: int | None, embedding: Embedding | None, backbone: Backbone) -> int:
+    """Return the approximate number of multiplications per row of a network with blocks of a size, 1 if it is None."""
+    size = size or 1
+    if embedding is None:
+        return backbone.products(_meta_network(table, size, backbone))
+    behind = backbone.products(_meta_network(table, embedding.columns(size), backbone))
+    return behind + table.numbers.shape[1] * size * embedding.width
 
 
 def _free_memory(device: torch.device) -> float:
