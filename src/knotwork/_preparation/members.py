@@ -210,7 +210,7 @@ def draw_folds(
     rows = np.arange(len(target))
     few = len(rows) < max(FEWEST_ROWS, n_folds)
     parts = [(rows, rows) if few else (rows[fold_of != fold], rows[fold_of == fold]) for fold in range(n_folds)]
-    return [Split(fold, int(seeds[0]), *part, rows[:0]) for fold, part in enumerate(parts)], seeds
+    return [Split(fold, int(seeds[0]), train, valid, rows[:0]) for fold, (train, valid) in enumerate(parts)], seeds
 
 
 def _divide(rows: Rows, target: npt.NDArray[Any], task: str, share: float, seed: int) -> tuple[Rows, Rows]:

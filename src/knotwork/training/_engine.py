@@ -444,7 +444,7 @@ def network_products(table: TrainingTable, size: int | None, embedding: Embeddin
     if embedding is None:
         return backbone.products(_meta_network(table, size, backbone))
     behind = backbone.products(_meta_network(table, embedding.columns(size), backbone))
-    return behind + table.numbers.shape[1] * size * embedding.width
+    return behind + int(table.numbers.shape[1]) * size * embedding.width
 
 
 def _free_memory(device: torch.device) -> float:
