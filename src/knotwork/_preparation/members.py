@@ -291,7 +291,7 @@ class PreparedTable:
         indicated = np.flatnonzero(in_training.any(axis=0))
         codings: list[IntArray] = []
         moved = []
-        in_any = in_training.any(axis=0)
+        in_any: npt.NDArray[np.bool_] = in_training.any(axis=0)
         for split, in_fold in zip(splits, in_training, strict=True):
             seen = (in_any if split.known is None else in_fold)[indicated]
             codes = table.codes if split.known is None else _known_codes(table.codes, split.known)

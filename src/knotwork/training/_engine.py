@@ -162,7 +162,8 @@ class _Run:
                     continue
                 if len(group[0]) == 1:
                     raise
-                waiting[:1] = np.array_split(group[0], 2)
+                half = len(group[0]) // 2
+                waiting[:1] = [group[0][:half], group[0][half:]]
                 self.n_stacks += 1
                 continue
             number += len(group)
@@ -223,8 +224,8 @@ class _Run:
 
     def share_done(self, places: list[int], share: float) -> float:
         """Return the share of all work that is done, where a stack has done `share` of its own."""
-        self.shares[places[0]] = share * self.costs[places].sum()
-        return min(sum(self.shares.values()) / self.costs.sum(), 1.0)
+        self.shares[places[0]] = share * float(self.costs[places].sum())
+        return min(sum(self.shares.values()) / float(self.costs.sum()), 1.0)
 
     def seconds(self) -> float:
         """Return the time since the last epoch of any stack."""
@@ -297,7 +298,7 @@ class _RunningStack:
     @property
     def is_ready(self) -> bool:
         """Whether the epoch that was started is finished; without stacks beside it one can wait for it."""
-        return self.stream is None or self.done is None or bool(self.done.query())
+        return self.stream is None or self.done is None or bool(self.done.query())  # type: ignore[no-untyped-call]
 
     def end_epoch(self) -> bool:
         """Read the scores of the epoch, and return whether training goes on."""
@@ -443,8 +444,8 @@ def network_products(table: TrainingTable, size: int | None, embedding: Embeddin
     size = size or 1
     if embedding is None:
         return backbone.products(_meta_network(table, size, backbone))
-    behind = backbone.products(_meta_network(table, embedding.columns(size), backbone))
-    return behind + table.numbers.shape[1] * size * embedding.width
+    behind: int = backbone.products(_meta_network(table, embedding.columns(size), backbone))
+    return behind + int(table.numbers.shape[1]) * size * embedding.width
 
 
 def _free_memory(device: torch.device) -> float:
