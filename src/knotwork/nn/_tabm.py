@@ -170,5 +170,5 @@ class TabM(nn.Module):
         for stream, layer in enumerate(layers):
             hidden, bias = layer.product(bias_relu_dropout(hidden, bias, p, noise, stream)), layer.bias
         hidden = bias_relu_dropout(hidden, bias, p, noise, len(self.layers))
-        outputs: Tensor = self.heads(hidden.view(len(hidden), n_predictions, batch, -1))
+        outputs: Tensor = self.heads(hidden.reshape(len(hidden), n_predictions, batch, hidden.shape[-1]))
         return outputs if self.training else mean_prediction(outputs, 1)
