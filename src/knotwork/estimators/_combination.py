@@ -23,9 +23,9 @@ FloatArray = npt.NDArray[np.float64]
 ROUNDS = 20
 """Most members that `greedy_weights` adds."""
 
-BAGS = 20
+BAGS, FEWER_BAGS, MANY_ROWS = 20, 8, 2000
 MOST_DRAWN = 4000
-"""`bagged_weights` is the mean over this many draws of validation rows, each of at most so many rows."""
+"""`bagged_weights` is the mean over this many draws of validation rows, fewer of many rows, each of at most so many."""
 
 LEAST_SHARE = 0.2
 """Members with less than this part of an equal weight are dropped: predicting with them costs more than it gains."""
@@ -57,6 +57,8 @@ class ValidationRows:
         The task.
     config : TrainingConfig
         Names the metric.
+    shift, scale : float
+        The target is ``shift + scale * target``.
     """
 
     predictions: FloatArray
@@ -64,6 +66,8 @@ class ValidationRows:
     weights: FloatArray | None
     task: str
     config: TrainingConfig
+    shift: float = 0.0
+    scale: float = 1.0
 
     @classmethod
     def from_trained(
@@ -86,7 +90,7 @@ class ValidationRows:
         with np.errstate(over="ignore"):  # halves: the difference of two targets may overflow
             scaled = [(0.5 * values - 0.5 * shift) / (0.5 * scale) for values in (predictions, target)]
         predictions, target = (np.clip(values, -FARTHEST, FARTHEST) for values in scaled)
-        return cls(predictions, target, weights, table.task, config)
+        return cls(predictions, target, weights, table.task, config, shift, scale)
 
     def take(self, rows: npt.NDArray[np.int64]) -> "ValidationRows":
         """Return the rows of an index, which may repeat."""
@@ -102,6 +106,19 @@ class ValidationRows:
         at_once = max(ENTRIES // flat.shape[1], 1)
         parts = [self._scores(part @ flat) for part in np.split(shares, range(at_once, len(shares), at_once))]
         return np.nan_to_num(np.concatenate(parts), nan=LARGEST, posinf=LARGEST)
+
+    def score_of(self, weights: FloatArray) -> float:
+        """Return the metric of a weighted mean in its usual direction and units."""
+        metric = self.config.metric_for(self.task)
+        mean, target = np.tensordot(weights, self.predictions, axes=1), self.target
+        with np.errstate(over="ignore"):
+            if self.task == "classification":
+                mean = np.log(np.maximum(mean, SMALLEST))
+            else:
+                mean, target = (self.shift + self.scale * values for values in (mean, target))
+        rows = None if self.weights is None else torch.from_numpy(self.weights)[None]
+        score = metric.function(torch.from_numpy(mean)[None], torch.from_numpy(target)[None], rows)
+        return float(score[0])
 
     def _scores(self, means: FloatArray) -> FloatArray:
         means = means.reshape(len(means), *self.predictions.shape[1:])
@@ -152,7 +169,7 @@ def bagged_weights(rows: ValidationRows, *, seed: int) -> FloatArray:
     random = np.random.RandomState(seed)
     n_members, n_rows = rows.predictions.shape[:2]
     total = np.zeros(n_members)
-    for _ in range(BAGS):
+    for _ in range(BAGS if n_rows < MANY_ROWS else FEWER_BAGS):
         drawn = rows.take(random.randint(n_rows, size=min(n_rows, MOST_DRAWN)))
         total += greedy_weights(drawn.scores, n_members)
     total[total < LEAST_SHARE * total.sum() / n_members] = 0.0
@@ -184,13 +201,16 @@ class Combination:
     weights : ndarray of shape (n_members,)
         Their weights, larger than 0 and of sum one.
     table : list of dict
-        Score and weight of every recipe.
+        Score and weight of every recipe; empty if there was no choice.
+    score : float
+        The metric of the combined predictions on the validation rows.
     """
 
     trained: Trained
     recipes: list[int]
     weights: FloatArray
     table: list[dict[str, Any]]
+    score: float
 
 
 def combine(
@@ -235,13 +255,15 @@ def combine(
     counts = belongs.sum(axis=1)
     means = belongs / np.maximum(counts, 1)[:, None]
     scores = np.where(counts > 0, rows.scores(means), np.inf)
-    weights = means[scores.argmin()] if plan.search == "validated" else _few_weights(rows, plan.most_kept, seed=seed)
+    few = plan.search == "ensemble"
+    weights = _few_weights(rows, plan.most_kept, seed=seed) if few else means[scores.argmin()]
     kept = np.repeat(weights > 0, n_folds)
     return Combination(
         usable.keep(np.flatnonzero(kept).tolist()),
         np.repeat(owners, n_folds)[kept].tolist(),
         np.repeat(weights / n_folds, n_folds)[kept],
         _described(plan, trained, scores, weights=belongs @ weights, metric=config.metric_for(table.task)),
+        rows.score_of(weights),
     )
 
 
@@ -253,13 +275,15 @@ def _of_parts(plan: Plan, trained: Trained, finished: npt.NDArray[np.bool_], *, 
     of_recipes = (owners == np.arange(len(plan.recipes))[:, None]) @ weights
     no_scores = np.full(len(plan.recipes), np.inf)
     table = _described(plan, trained, no_scores, weights=of_recipes, metric=metric)
-    return Combination(trained.keep(places.tolist()), owners.tolist(), weights, table)
+    return Combination(trained.keep(places.tolist()), owners.tolist(), weights, table, np.nan)
 
 
 def _described(
     plan: Plan, trained: Trained, scores: FloatArray, *, weights: FloatArray, metric: Metric
 ) -> list[dict[str, Any]]:
     """Return `TabularRegressor.candidates_`; `scores` are negated where larger is better."""
+    if plan.search == "all":
+        return []
     n_members = plan.n_seeds * plan.n_folds
     sign = 1.0 if metric.lower_is_better else -1.0
     return [

@@ -19,9 +19,8 @@ from knotwork._checks import argument_error, check_bool, check_choice, check_int
 from knotwork._preparation.columns import Columns, Table
 from knotwork._preparation.members import PreparedTable, Split, add_indicators, draw_folds, draw_split
 from knotwork._preparation.targets import Labels, check_target, class_weights, row_weights
-from knotwork.estimators._combination import Combination, combine, shuffled_losses
-from knotwork.estimators._encodings import choose_encodings, propose
-from knotwork.estimators._plans import EFFORTS, Plan, Recipe, plan_effort
+from knotwork.estimators._combination import combine, shuffled_losses
+from knotwork.estimators._plans import EFFORTS, Plan, plan_choice, plan_effort, plan_members
 from knotwork.nn._backbones import Backbone, make_backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device, train
@@ -82,6 +81,7 @@ class TabularEstimator(BaseEstimator, ABC):
     encoding_: list[dict[Any, str]]
     weights_: npt.NDArray[np.float64]
     candidates_: list[dict[str, Any]]
+    validation_score_: float
 
     def __init__(
         self,
@@ -128,8 +128,10 @@ class TabularEstimator(BaseEstimator, ABC):
         """Return the weights of the rows, or None."""
 
     @abstractmethod
-    def _loss(self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any]) -> float:
-        """Return the loss of the weighted mean of the members."""
+    def _loss(
+        self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any], weights: npt.NDArray[np.float64]
+    ) -> float:
+        """Return the loss of a weighted mean of members."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on a table.
@@ -162,7 +164,7 @@ class TabularEstimator(BaseEstimator, ABC):
         plan = self._plan(columns, data)
         splits, seeds = self._splits(data, plan)
         prepared = PreparedTable.from_table(data, splits)
-        return Preparation(columns, prepared, plan, _members(prepared, plan, seeds), config)
+        return Preparation(columns, prepared, plan, plan_members(prepared, plan, seeds), config)
 
     def _splits(self, data: TrainingTable, plan: Plan) -> tuple[list[Split], npt.NDArray[np.int64]]:
         """Return the rows of each fold, and the random seeds of the networks."""
@@ -215,25 +217,20 @@ class TabularEstimator(BaseEstimator, ABC):
         finished = [history for history in trained.histories if history.best_epoch >= 0]
         if not finished or (len(finished) < len(trained.histories) and plan.search == "all"):
             self._refuse(trained)
-        if plan.search == "all":
-            n_members = len(trained.histories)
-            combination = Combination(trained, [0] * n_members, np.ones(n_members) / n_members, [])
-        else:
-            combination = combine(
-                plan, trained, prepared.members, table=table, config=prepared.config, seed=prepared.seed
-            )
+        combination = combine(plan, trained, prepared.members, table=table, config=prepared.config, seed=prepared.seed)
         self.columns_ = prepared.columns
         self._set_names(prepared.columns)
         names = prepared.columns.numerical_names
         self.trained_, self.weights_ = combination.trained, combination.weights
-        self.candidates_ = combination.table
+        self.candidates_, self.validation_score_ = combination.table, combination.score
         recipes = [plan.recipes[place] for place in combination.recipes]
         self.encoding_ = [dict(zip(names, map(str, recipe.encodings), strict=True)) for recipe in recipes]
         self.indicated_ = list(prepared.prepared.indicated)
         self.config_ = prepared.config
         rows = prepared.prepared.splits[0].valid[:MOST_HELD]
         n_categorical = len(prepared.columns.cardinalities)
-        self._held = (Table(table.numbers[rows], table.codes[rows, :n_categorical]), table.target[rows])
+        table_held = Table(table.numbers[rows], table.codes[rows, :n_categorical])
+        self._held = (table_held, table.target[rows], [*range(0, len(self.weights_), plan.n_folds)])
         if hasattr(self, "_importances"):
             del self._importances
 
@@ -245,19 +242,13 @@ class TabularEstimator(BaseEstimator, ABC):
 
     def _plan(self, columns: Columns, data: TrainingTable) -> Plan:
         """Return what is trained."""
-        names, device = columns.numerical_names, resolve_device(self.device)
         if self._is_automatic:
-            return plan_effort(self.effort, data, device=device.type, time_limit=self.time_limit)
-        backbone = make_backbone("mlp" if self.backbone == "auto" else self.backbone)
-        about: dict[str, Any] = {"names": names, "task": self._task, "backbone": backbone.advice}
-        tried = propose(self.encoding, self.size, **about)
-        choices = [(each,) * len(names) for each in tried] or [choose_encodings(self.encoding, self.size, **about)]
-        config = TrainingConfig(**backbone.training(self._task)) if self.training is None else self.training
-        return Plan(
-            [Recipe(choice, backbone, config) for choice in choices],
-            str(self.encoding) if tried else "all",
-            n_seeds=1 if self.n_members is None else self.n_members,
-        )
+            device = resolve_device(self.device).type
+            return plan_effort(self.effort, data, device=device, time_limit=self.time_limit)
+        return plan_choice(
+            self.encoding, self.size, make_backbone("mlp" if self.backbone == "auto" else self.backbone),
+            names=columns.numerical_names, task=self._task, training=self.training, n_members=self.n_members or 1,
+        )  # fmt: skip
 
     def _settings(self) -> TrainingConfig:
         """Check all parameters but those that need the table; return the configuration of training."""
@@ -367,9 +358,12 @@ class TabularEstimator(BaseEstimator, ABC):
         if not hasattr(self, "_importances"):
             if not hasattr(self, "_held"):
                 raise AttributeError("feature_importances_ are not available: the estimator was loaded without them.")
-            table, target = self._held
+            table, target, members = self._held  # networks that were not trained on these rows
+            weights = self.weights_[members] / self.weights_[members].sum()
             self._importances = shuffled_losses(
-                table, self.columns_.roles, lambda shuffled: self._loss(self._outputs(shuffled), target)
+                table,
+                self.columns_.roles,
+                lambda shuffled: self._loss(self._outputs(shuffled)[members], target, weights),
             )
         return self._importances
 
@@ -410,24 +404,6 @@ class TabularEstimator(BaseEstimator, ABC):
         return hasattr(self, "trained_")
 
 
-def _members(prepared: PreparedTable, plan: Plan, seeds: npt.NDArray[np.int64]) -> list[Member]:
-    """Return a network of every recipe, random seed and fold, in this order.
-
-    All recipes have the same random seeds, so that chance does not favour one of them.
-    """
-    blocks = prepared.fit_folds([recipe.encodings for recipe in plan.recipes])
-    return [
-        replace(
-            prepared.member(recipe.encodings, split, fold_blocks, seed=(seed + split.fold) % 2**31),
-            backbone=recipe.backbone,
-            config=recipe.config,
-        )
-        for recipe, recipe_blocks in zip(plan.recipes, blocks, strict=True)
-        for seed in seeds.tolist()
-        for split, fold_blocks in zip(prepared.splits, recipe_blocks, strict=True)
-    ]
-
-
 def _from_units(values: npt.NDArray[np.float64], units: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return values of a column in the units of the table."""
     return _doubled(0.5 * units[0] + 0.5 * units[1] * values)
@@ -442,7 +418,11 @@ def _doubled(halves: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 @final
 class TabularRegressor(RegressorMixin, TabularEstimator):
-    """Predict numbers from a table by a network on encoded columns.
+    """Predict numbers from a table by networks on encoded columns.
+
+    By default several kinds of networks are trained together on folds of the rows, and those that are best together on
+    the rows that they were not trained on predict; `effort` says how much is trained. Name an encoding, a backbone or
+    a number of members to decide yourself what is trained.
 
     Columns of numbers and booleans are encoded; text and categories become learned vectors. Missing values are handled:
     a missing number is a block of zeros, with a learned vector that marks it if the column has missing values in
@@ -456,31 +436,42 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         a mapping from columns to methods (knots are learned in all columns that have knots, or in none, and all have
         the same embedding); or one of:
 
-        ``"recommended"``, or ``"auto"``: the encoding that `knotwork.recommend` gives for the task and the backbone.
+        ``"auto"``: as `effort` decides; if `backbone`, `size`, `n_members` or `training` is given, ``"recommended"``.
+
+        ``"recommended"``: the encoding that `knotwork.recommend` gives for the task and the backbone.
 
         ``"validated"``: train ten encodings together, and keep the best one on the validation rows.
 
         ``"ensemble"``: train the same ten, and predict by a weighted mean of those that are best together on the
         validation rows; the others are dropped.
-    backbone : {"mlp", "resnet", "ft"} or configuration, default="mlp"
-        The network: a name, or a configuration such as ``knotwork.nn.MLPConfig(widths=(512, 512))``. Defaults are the
-        library's; ``MLPConfig.paper()`` has the paper's settings.
+    backbone : {"auto", "mlp", "resnet", "tabm", "realmlp", "ft"} or configuration, default="auto"
+        The network: a name, or a configuration such as ``knotwork.nn.MLPConfig(widths=(512, 512))``; by default as
+        `effort` decides, or ``"mlp"`` if another parameter says what is trained. Defaults of a name are the library's;
+        ``MLPConfig.paper()`` has the paper's settings.
+    effort : {"fast", "balanced", "best"}, default="balanced"
+        How much is trained, if none of `encoding`, `backbone`, `size`, `n_members` and `training` is given: kinds of
+        networks, folds and epochs follow from the numbers of rows and columns, the device and the time limit.
+        ``"fast"`` takes about as long as gradient boosting, ``"balanced"`` several times, ``"best"`` many times.
+    time_limit : float, optional
+        Seconds for the whole fit. Less is trained if they do not suffice, learning rates fall in time, and networks in
+        training stop at the end of an epoch.
     size : int, optional
         Columns per feature, for methods without a size in their name; by default 15 or the recommended one;
         ``"validated"`` and ``"ensemble"`` try several.
-    n_members : int, default=1
+    n_members : int, optional
         Number of networks that are trained together from different random seeds and whose predictions are averaged;
-        with ``"validated"`` and ``"ensemble"``, of every encoding.
+        with ``"validated"`` and ``"ensemble"``, of every encoding. By default as `effort` decides, or one.
     categories : {"embedding", "code", "mixed"}, default="embedding"
         Whether a category is a learned vector or, as in the paper, an integer code, or, in columns of at most eight
         categories, one-hot and otherwise a learned vector; an FT-Transformer always learns vectors.
     categorical : sequence, optional
         Columns of numbers that are categories: names, or positions in an array.
     validation_share : float, default=0.1
-        Share of the rows that are held out for early stopping and for choosing encodings.
+        Share of the rows that are held out for early stopping and for choosing encodings, where `effort` does not
+        decide: with it, each row is held out from some of the networks.
     training : TrainingConfig, optional
-        How networks are trained; by default ``TrainingConfig()`` with the settings that suit the backbone. Its
-        ``time_limit`` is for the whole fit; each network has at least one epoch.
+        How networks are trained; by default as `effort` decides, or ``TrainingConfig()`` with the settings that suit
+        the backbone. Its ``time_limit`` is for the whole fit.
     device : str or torch.device, default="auto"
         Where networks are trained and predict; by default on a GPU if one is available.
     random_state : int, RandomState or None, default=None
@@ -494,10 +485,15 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         For each member, the method and the size of each numerical column, as in ``{"age": "BS-Q@15"}``.
     weights_ : ndarray of shape (n_members,)
         Weights of the members in predictions; they add up to one.
+    backbones_ : list of configuration
+        For each member, the network behind the encoding.
     candidates_ : list of dict
-        For ``"validated"`` and ``"ensemble"``, each encoding that was tried: ``method``, ``size``, ``score`` on the
-        validation rows (the mean of its members' predictions; NaN if training failed), ``metric`` (its name),
-        ``seconds`` of training, and ``weight`` in predictions. Otherwise empty.
+        Each kind of network that was tried, unless there was no choice: ``method``, ``size``, ``backbone``, ``score``
+        on the validation rows (of numbers in units of the target's standard deviation; NaN if training failed),
+        ``metric`` (its name), ``seconds`` of training, and ``weight`` in predictions.
+    validation_score_ : float
+        The metric of the predictions on the validation rows; with folds each row is predicted by networks that were not
+        trained on it. It is a little too good: the rows also decided when training stopped, and the weights.
     history_ : list of dict
         How each member was trained.
     knots_ : list of dict
@@ -510,9 +506,12 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     Examples
     --------
     >>> X = np.random.default_rng(0).uniform(size=(300, 2))
-    >>> model = TabularRegressor(random_state=0).fit(X, np.sin(6 * X[:, 0]))
+    >>> model = TabularRegressor(effort="fast", random_state=0).fit(X, np.sin(6 * X[:, 0]))
     >>> model.predict(X[:5]).shape
     (5,)
+    >>> one = TabularRegressor("BS-Q@15", "mlp", random_state=0).fit(X, np.sin(6 * X[:, 0]))
+    >>> one.encoding_
+    [{0: 'BS-Q@15', 1: 'BS-Q@15'}]
     """
 
     def predict(self, X: Any) -> npt.NDArray[np.float64]:
@@ -536,8 +535,10 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     def _row_weights(self, target: npt.NDArray[Any], sample_weight: Any) -> npt.NDArray[np.float64] | None:
         return row_weights(sample_weight, len(target))
 
-    def _loss(self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any]) -> float:
-        errors = 0.5 * _weighted_mean(outputs, self.weights_) - 0.5 * target  # an error and its square may overflow
+    def _loss(
+        self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any], weights: npt.NDArray[np.float64]
+    ) -> float:
+        errors = 0.5 * _weighted_mean(outputs, weights) - 0.5 * target  # an error and its square may overflow
         largest = max(float(np.abs(errors).max()), 1e-300)
         return min(2.0 * float(np.sqrt(np.mean((errors / largest) ** 2))) * largest, float(np.finfo(np.float64).max))
 
@@ -549,23 +550,28 @@ def _weighted_mean(outputs: npt.NDArray[np.float64], weights: npt.NDArray[np.flo
 
 @final
 class TabularClassifier(ClassifierMixin, TabularEstimator):
-    """Predict classes from a table by a network on encoded columns.
+    """Predict classes from a table by networks on encoded columns.
 
-    Tables are treated as by `TabularRegressor`. Labels may be text, numbers, booleans or categories.
+    Tables are treated as by `TabularRegressor`, and `effort` decides what is trained. Labels may be text, numbers,
+    booleans or categories.
 
     Parameters
     ----------
     encoding : str or mapping, default="auto"
-        How numbers are encoded, as in `TabularRegressor`: a method, a mapping from columns to methods,
-        ``"recommended"`` (``"auto"``), ``"validated"`` or ``"ensemble"``.
-    backbone : {"mlp", "resnet", "ft"} or configuration, default="mlp"
-        The network.
+        How numbers are encoded, as in `TabularRegressor`: as `effort` decides, a method, a mapping from columns to
+        methods, ``"recommended"``, ``"validated"`` or ``"ensemble"``.
+    backbone : {"auto", "mlp", "resnet", "tabm", "realmlp", "ft"} or configuration, default="auto"
+        The network, as in `TabularRegressor`.
+    effort : {"fast", "balanced", "best"}, default="balanced"
+        How much is trained, as in `TabularRegressor`.
+    time_limit : float, optional
+        Seconds for the whole fit.
     size : int, optional
         Columns per feature, for methods without a size in their name; by default 15 or the recommended one;
         ``"validated"`` and ``"ensemble"`` try several.
-    n_members : int, default=1
+    n_members : int, optional
         Number of networks that are trained together from different random seeds and whose probabilities are averaged;
-        with ``"validated"`` and ``"ensemble"``, of every encoding.
+        with ``"validated"`` and ``"ensemble"``, of every encoding. By default as `effort` decides, or one.
     class_weight : "balanced" or mapping, optional
         Weights of the classes in the loss: inversely proportional to their frequency, or as given for each label.
     categories : {"embedding", "code", "mixed"}, default="embedding"
@@ -576,8 +582,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     validation_share : float, default=0.1
         Share of the rows of every class that are held out for early stopping and for choosing encodings.
     training : TrainingConfig, optional
-        How networks are trained; by default ``TrainingConfig()`` with the settings that suit the backbone. Its
-        ``time_limit`` is for the whole fit.
+        How networks are trained, as in `TabularRegressor`.
     device : str or torch.device, default="auto"
         Where networks are trained and predict.
     random_state : int, RandomState or None, default=None
@@ -589,14 +594,16 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
-    encoding_, weights_, candidates_, history_, knots_, feature_importances_, n_features_in_, feature_names_in_
+    encoding_, backbones_, weights_, candidates_, validation_score_, history_, knots_, feature_importances_
         As in `TabularRegressor`.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     Examples
     --------
     >>> X = np.random.default_rng(0).uniform(size=(300, 2))
     >>> y = np.where(X[:, 0] > X[:, 1], "over", "under")
-    >>> model = TabularClassifier(random_state=0).fit(X, y)
+    >>> model = TabularClassifier(effort="fast", random_state=0).fit(X, y)
     >>> model.predict_proba(X[:5]).shape
     (5, 2)
     """
@@ -644,7 +651,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         X : table of shape (n, d)
             The columns of the fit, in any order if they have names.
         """
-        return self._probabilities(self._outputs(self._read(X)))
+        return self._probabilities(self._outputs(self._read(X)), self.weights_)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the most probable class of each row, of shape (n,); parameters as in `predict_proba`."""
@@ -675,11 +682,15 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         by_class = class_weights(self.class_weight, self.classes_, target)[target]
         return row_weights(by_class if weights is None else by_class * weights, len(target))
 
-    def _probabilities(self, outputs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def _probabilities(
+        self, outputs: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
         shares = softmax(outputs[..., : self._n_classes], axis=-1)
-        mean: npt.NDArray[np.float64] = np.tensordot(self.weights_, shares, axes=1)
+        mean: npt.NDArray[np.float64] = np.tensordot(weights, shares, axes=1)
         return mean
 
-    def _loss(self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any]) -> float:
-        probabilities = self._probabilities(outputs)[np.arange(len(target)), target]
+    def _loss(
+        self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any], weights: npt.NDArray[np.float64]
+    ) -> float:
+        probabilities = self._probabilities(outputs, weights)[np.arange(len(target)), target]
         return float(-np.log(np.maximum(probabilities, 1e-300)).mean())

@@ -60,8 +60,8 @@ KEY = "knotwork"
 """Key of the JSON in the metadata of the file."""
 
 ENTRIES = (
-    "schema", "version", "class", "parameters", "columns", "labels", "encodings", "weights", "candidates", "indicated",
-    "task", "config", "categories", "pieces", "histories", "interrupted", "has_importances", "checksum",
+    "schema", "version", "class", "parameters", "columns", "labels", "encodings", "weights", "candidates", "score",
+    "indicated", "task", "config", "categories", "pieces", "histories", "interrupted", "has_importances", "checksum",
 )  # fmt: skip
 CANDIDATE = ("method", "size", "backbone", "score", "metric", "seconds", "weight")
 """The entries of a candidate."""
@@ -183,6 +183,7 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
             {**candidate, "score": None if np.isnan(candidate["score"]) else candidate["score"]}
             for candidate in estimator.candidates_
         ],
+        "score": float(estimator.validation_score_) if np.isfinite(estimator.validation_score_) else None,
         "indicated": [int(index) for index in estimator.indicated_],
         "task": trained.task,
         "config": _write_training(estimator.config_, "training"),
@@ -339,6 +340,7 @@ def _from_second(content: dict[str, Any]) -> dict[str, Any]:
     return {
         **{entry: value for entry, value in content.items() if entry != "backbone"},
         "schema": SCHEMA,
+        "score": None,
         "parameters": _with_config({**added, **_as_dict(content.get("parameters"))}, "training"),
         "config": _with_defaults(content.get("config")),
         "pieces": [
@@ -395,6 +397,8 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
     estimator.encoding_ = _encodings(content["encodings"], columns.numerical_names, n_members)
     estimator.weights_ = _weights(content["weights"], n_members)
     estimator.candidates_ = [_candidate(candidate) for candidate in check_list(content["candidates"], "candidates")]
+    score = content["score"]
+    estimator.validation_score_ = np.nan if score is None else _number(score, "score")
     if check_bool(content["has_importances"], "has_importances"):
         importances = read_tensor(file, "importances", (len(columns.roles),), torch.float64)
         estimator._importances = importances.numpy()

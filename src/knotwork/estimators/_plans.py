@@ -1,18 +1,21 @@
 """What a fit trains: kinds of networks, folds and random seeds, as the parameters of an estimator or an effort say."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from knotwork._preparation.members import PreparedTable
 from knotwork.encoders._methods import Encoding
+from knotwork.estimators._encodings import choose_encodings, propose
 from knotwork.nn._backbones import Backbone, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import network_products
-from knotwork.training._members import TrainingTable
+from knotwork.training._members import Member, TrainingTable
 
-__all__ = ["EFFORTS", "Plan", "Recipe", "plan_effort"]
+__all__ = ["EFFORTS", "Plan", "Recipe", "plan_choice", "plan_effort", "plan_members"]
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ WAVES = "PBLD@16"
 PERIODS = "PLR@16+LR8x"
 
 ON_GPU = {
-    "fast": (Kind(RAMPS, RealMLPConfig(), 64, CYCLES), Kind(FINE, _perceptron(384, 384, 384), 48, COSINE)),
+    "fast": (Kind(RAMPS, RealMLPConfig(), 48, CYCLES), Kind(FINE, _perceptron(384, 384, 384), 36, COSINE)),
     "balanced": (
         Kind(RAMPS, RealMLPConfig(), 128, CYCLES),
         Kind(FINE, _perceptron(384, 384, 384), 60, COSINE),
@@ -160,8 +163,8 @@ STEP_SECONDS = {"cpu": 0.0, "cuda": 1.5e-4}
 SHARE_OF_LIMIT = 0.85
 """Share of a time limit that is planned: the rest is for reading the table, placing knots and choosing weights."""
 
-ROWS_PER_BATCH = 256
-"""Batches have 256 rows, and in tables of more than its square so many more that an epoch has 256 batches."""
+SMALLEST_BATCH, LARGEST_BATCH, BATCHES = 256, 4096, 80
+"""Rows of a batch, and the number of batches of an epoch from which on they are larger."""
 
 FEW_ROWS = 60
 """Tables of fewer rows have no folds, but one part that is held out."""
@@ -210,7 +213,8 @@ def _smaller(n_folds: int, n_kinds: int) -> Iterator[tuple[float, int, int]]:
 def _recipes(kinds: Sequence[Kind], table: TrainingTable, *, share: float) -> list[Recipe]:
     """Return kinds as recipes for a table, with a share of their epochs."""
     n_rows, n_columns = table.numbers.shape
-    batch_size = ROWS_PER_BATCH * 2 ** max(int(np.ceil(np.log2(max(n_rows, 1) / ROWS_PER_BATCH**2))), 0)
+    doubled = int(np.ceil(np.log2(max(n_rows, 1) / (SMALLEST_BATCH * BATCHES))))
+    batch_size = min(SMALLEST_BATCH * 2 ** max(doubled, 0), LARGEST_BATCH)
     recipes = []
     for kind in kinds:
         config = kind.config(table.task, epochs=max(round(share * kind.epochs), 2), batch_size=batch_size)
@@ -224,9 +228,41 @@ def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, *, d
     products = steps = 0.0
     for recipe in recipes:
         rows = recipe.config.max_epochs * n_rows
-        first = recipe.encodings[0] if recipe.encodings else None
-        products += (
-            rows * n_folds * network_products(table, first and first.size, first and first.embedding, recipe.backbone)
-        )
+        size, embedding = (recipe.encodings[0].size, recipe.encodings[0].embedding) if recipe.encodings else (1, None)
+        products += rows * n_folds * network_products(table, size, embedding, recipe.backbone)
         steps = max(steps, rows / recipe.config.batch_size_for(len(table.target)))
     return max(products / PRODUCTS[device], steps * STEP_SECONDS[device])
+
+
+def plan_choice(
+    encoding: Any, size: int | None, backbone: Backbone, *,
+    names: list[Any], task: str, training: TrainingConfig | None, n_members: int,
+) -> Plan:  # fmt: skip
+    """Return the plan of a user who says what is trained; parameters as in `TabularRegressor`.
+
+    `names` are those of the numerical columns, or their places in the table.
+    """
+    about: dict[str, Any] = {"names": names, "task": task, "backbone": backbone.advice}
+    tried = propose(encoding, size, **about)
+    choices = [(each,) * len(names) for each in tried] or [choose_encodings(encoding, size, **about)]
+    config = TrainingConfig(**backbone.training(task)) if training is None else training
+    recipes = [Recipe(choice, backbone, config) for choice in choices]
+    return Plan(recipes, str(encoding) if tried else "all", n_seeds=n_members)
+
+
+def plan_members(prepared: PreparedTable, plan: Plan, seeds: npt.NDArray[np.int64]) -> list[Member]:
+    """Return a network of every recipe, random seed and fold, in this order.
+
+    All recipes have the same random seeds, so that chance does not favour one of them.
+    """
+    blocks = prepared.fit_folds([recipe.encodings for recipe in plan.recipes])
+    return [
+        replace(
+            prepared.member(recipe.encodings, split, fold_blocks, seed=(seed + split.fold) % 2**31),
+            backbone=recipe.backbone,
+            config=recipe.config,
+        )
+        for recipe, recipe_blocks in zip(plan.recipes, blocks, strict=True)
+        for seed in seeds.tolist()
+        for split, fold_blocks in zip(prepared.splits, recipe_blocks, strict=True)
+    ]

@@ -231,7 +231,7 @@ class _Run:
 
     def share_done(self, places: list[int], share: float) -> float:
         """Return the share of all work that is done, where a stack has done `share` of its own."""
-        self.shares[places[0]] = share * self.costs[places].sum()
+        self.shares[places[0]] = share * float(self.costs[places].sum())
         return min(sum(self.shares.values()) / float(self.costs.sum()), 1.0)
 
     def seconds(self) -> float:
@@ -450,7 +450,7 @@ def network_products(table: TrainingTable, size: int | None, embedding: Embeddin
     size = size or 1
     if embedding is None:
         return backbone.products(_meta_network(table, size, backbone))
-    behind = backbone.products(_meta_network(table, embedding.columns(size), backbone))
+    behind: int = backbone.products(_meta_network(table, embedding.columns(size), backbone))
     return behind + int(table.numbers.shape[1]) * size * embedding.width
 
 
