@@ -313,7 +313,7 @@ def test_compare_with_a_backbone(part, tmp_path):
     X.assign(y=Y).to_csv(tmp_path / "table.csv", index=False)
     options = CompareOptions(sizes=(5,), folds=2, time_budget=5, backbone="gated")
     comparison = compare_table(tmp_path / "table.csv", "y", out=tmp_path / "out", options=options, device="cpu")
-    assert comparison.model.backbone_ == part.GatedConfig()
+    assert set(comparison.model.backbones_) == {part.GatedConfig()}
 
 
 def test_a_backbone_without_traits_is_refused(monkeypatch):
