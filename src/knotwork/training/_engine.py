@@ -133,6 +133,7 @@ class _Run:
         self.shares: dict[int, float] = {}
         self.stopped = self.out_of_time = False
         self.n_threads = 1
+        self.training: list[_RunningStack] = []
 
     def _costs(self) -> npt.NDArray[np.float64]:
         """Return the approximate number of multiplications of the training of each member."""
@@ -185,18 +186,18 @@ class _Run:
 
     def _train_group(self, group: list[list[int]], number: int) -> None:
         """Train stacks side by side: each begins its next epoch as soon as it has finished one."""
-        stacks = [_RunningStack(self, places, number + place, len(group)) for place, places in enumerate(group)]
-        training = [stack for stack in stacks if not self._stop(0)]
+        stacks = self._set_up(group, number)
+        self.training = [stack for stack in stacks if not self._stop(0)]
         try:
-            for stack in training:
+            for stack in self.training:
                 stack.start_epoch()
-            while training:
-                ready = [stack for stack in training if stack.is_ready]
+            while self.training:
+                ready = [stack for stack in self.training if stack.is_ready]
                 for stack in ready:
                     if stack.end_epoch() and not self._stop(stack.log.n_epochs):
                         stack.start_epoch()
                     else:
-                        training.remove(stack)
+                        self.training.remove(stack)
                 if not ready:
                     time.sleep(BETWEEN_LOOKS)
         except KeyboardInterrupt:
@@ -206,6 +207,16 @@ class _Run:
                 stack.release()
         for stack in stacks:
             stack.keep_results()
+
+    def _set_up(self, group: list[list[int]], number: int) -> list["_RunningStack"]:
+        """Return stacks before their first epoch; after Ctrl-C they are set up again, to keep their initial weights."""
+        try:
+            return [_RunningStack(self, places, number + place, len(group)) for place, places in enumerate(group)]
+        except KeyboardInterrupt:
+            if self.stopped:
+                raise
+            self.stopped = True
+            return self._set_up(group, number)
 
     def _set_deadline(self, places: list[int], waiting: list[int]) -> None:
         """Give a stack its share of the remaining time."""
@@ -278,6 +289,7 @@ class _RunningStack:
             self.knots.add(self.parts)
         self.threads = StepThreads(run.n_threads if self.stack.is_large else 1)
         self.log, self.pace, self.wasted = EpochLog(len(places)), Pace(self.config.max_epochs), 0.0
+        self.n_alive = len(places)
         self.reports: list[Tensor] = []
         self.last_epoch = time.perf_counter()
         self.done = torch.cuda.Event() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
@@ -310,8 +322,9 @@ class _RunningStack:
             before, self.last_epoch = self.last_epoch, time.perf_counter()
             left = run.deadline - self.last_epoch if self.config.is_stepwise else math.inf
             self.pace.go_on(left, self.last_epoch - before)
-            self._report(alive)
-            if not alive.any() or self.pace.is_done:
+            self.n_alive = 0 if self.pace.is_done else int(alive.sum())
+            self._report()
+            if not self.n_alive:
                 return False
             # Steps of the whole stack that members take which have stopped.
             self.wasted += self.stack.n_steps * (~alive).sum() / len(self.places)
@@ -319,15 +332,16 @@ class _RunningStack:
                 self.parts, self.wasted = _drop(self.parts), 0.0
         return True
 
-    def _report(self, alive: npt.NDArray[np.bool_]) -> None:
+    def _report(self) -> None:
         run = self.run
         if run.report is None:
             return
         steps = sum(part.n_steps * len(part.ids) for part in self.parts)
-        n_alive, last = int(alive.sum()), self.config.max_epochs
-        done = run.share_done(self.places, self.pace.epochs / last if n_alive else 1.0)
-        counts = (self.log.n_epochs, last, n_alive, len(self.places))
-        run.report(EpochReport(self.number, run.n_stacks, *counts, steps, done))
+        last = self.config.max_epochs
+        done = run.share_done(self.places, self.pace.epochs / last if self.n_alive else 1.0)
+        counts = (self.log.n_epochs, last, self.n_alive, len(self.places))
+        n_training = sum(stack.n_alive for stack in run.training)
+        run.report(EpochReport(self.number, run.n_stacks, *counts, steps, done, n_training))
 
     def release(self) -> None:
         """Wait for the device, and free the captured graphs."""
