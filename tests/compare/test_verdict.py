@@ -12,8 +12,8 @@ FOLDS = np.array([1.00, 1.10, 0.95, 1.02, 1.05])
 
 def scored(name, values, *, n_parameters=100, seconds=1.0):
     values = np.asarray(values, dtype=float)
-    epochs = np.full(len(values), 9)
-    return Scored(Encoding(name, None), {"rmse": values}, 0.0, seconds, epochs, epochs, n_parameters)
+    epochs, pooled = np.full(len(values), 9), {"rmse": float(np.sqrt(np.mean(values**2)))}
+    return Scored(Encoding(name, None), {"rmse": values}, 0.0, seconds, epochs, epochs, n_parameters, pooled)
 
 
 def rank(*candidates, baseline=2.0):

@@ -146,7 +146,7 @@ class Plan:
 
     @property
     def n_networks(self) -> int:
-        """Networks to train, without the final one."""
+        """Networks to train, without the final model."""
         return len(self.candidates) * self.folds
 
     def describe(self, candidates: Sequence[Encoding], *, n_rows: int, backbone: str) -> list[str]:
@@ -167,7 +167,7 @@ class Plan:
             return [*lines, "No time budget: training continues until early stopping."]
         lines.append(
             f"Time: at most {self.seconds:.0f} s for the comparison, {self.report_seconds:.0f} s for the report, and "
-            f"the rest, at least {self.refit_seconds:.0f} s, for the recommended model on all rows, with a margin."
+            f"the rest, at least {self.refit_seconds:.0f} s, for the model on all rows, with a margin."
         )
         if not self.fits:
             lines.append(
@@ -197,6 +197,7 @@ def make_plan(
     folds: int | None,
     budget: float,
     left: float,
+    final: float | None = None,
 ) -> Plan:
     """Choose what fits into the time.
 
@@ -218,6 +219,8 @@ def make_plan(
         Folds given by the user; None to choose.
     budget, left : float
         The time budget in seconds, and the part of it that is left.
+    final : float, optional
+        Seconds of the final model; by default those of the slowest candidate.
     """
     report = report_seconds(budget)
     usable = max((1 - MARGIN) * left - report, 0.1)
@@ -233,7 +236,7 @@ def make_plan(
         (kept, least, FEWEST_ROWS, FEWEST_EPOCHS),
     ]
     for group, k, floor, epochs in ladder:
-        refit = _refit_seconds(speed, group, n_rows, usable)
+        refit = min(_slowest(speed, group, n_rows) if final is None else final, REFIT_SHARE * usable)
         top = n_rows if epochs == GOOD_EPOCHS else min(SMALL_ROWS, n_rows)
         rows = _most_rows(speed, group, k, epochs, range(min(floor, top), top), usable - refit)
         if rows is not None:
@@ -289,19 +292,20 @@ def _most_rows(
     return None
 
 
-def _refit_seconds(speed: Speed, candidates: Sequence[Encoding], n_rows: int, usable: float) -> float:
-    """Return the time reserved for the final model, enough for the slowest candidate."""
+def _slowest(speed: Speed, candidates: Sequence[Encoding], n_rows: int) -> float:
+    """Return the seconds of the slowest candidate, trained alone on all rows."""
     slowest = 0.0
     for size, group in groups_of(candidates).items():
         network = GOOD_EPOCHS * SCORING * speed.epoch(size, n_rows, alone=True)
         slowest = max(slowest, network + n_rows * max(speed.prepare[candidate] for candidate in group))
-    return min(slowest, REFIT_SHARE * usable)
+    return slowest
 
 
 def refit_rows(n_rows: int, *, prepare: float, epoch: float, seconds: float, epochs: int = 4) -> int:
     """Return on how many of `n_rows` rows the final model can be trained for `epochs` epochs within `seconds`.
 
-    `prepare` and `epoch` are seconds per row: of fitting the encoding, and of an epoch in a stack.
+    `prepare` and `epoch` are seconds per row: of fitting the encoding, and of an epoch in a stack. The smallest
+    ensemble of an effort, three networks in a stack, takes about as long as these epochs of a network alone.
     """
     per_row = prepare + epochs * SCORING * ALONE * epoch
     return max(min(n_rows, int(seconds / max(per_row, 1e-12))), min(n_rows, FEWEST_ROWS))

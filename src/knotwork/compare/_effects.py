@@ -90,9 +90,9 @@ def _number_effect(
     grid = inside if len(inside) <= N_GRID else np.linspace(low, high, N_GRID)
     counts, edges = np.histogram(present, bins=N_BINS, range=(low, high) if low < high else None)
     knots = _placed(column[known][:ROWS_PLACED], shown.target[known][:ROWS_PLACED], shown.task, size)
-    model_knots = model.knots_[0].get(name, np.empty(0))
-    if len(model_knots):
-        knots[MODEL_KNOTS] = model_knots
+    of_networks = [network[name] for network in model.knots_ if len(network[name])]  # waves have none
+    if of_networks:
+        knots[MODEL_KNOTS] = of_networks[0]
     curves = _dependence(model, averaged, name, grid)
     rows = counts.astype(np.int64)
     return Effect(name, importance, grid, curves, rows, edges, knots, 1 - float(known.mean()))

@@ -8,10 +8,11 @@ from typing import Any
 from knotwork._checks import argument_error, check_choice, check_int, type_error
 from knotwork._recommend import recommend
 from knotwork.encoders._methods import Encoding
+from knotwork.estimators._plans import EFFORTS
 from knotwork.knots._columns import TASKS
 from knotwork.nn._backbones import BACKBONES, Backbone, make_backbone
 
-__all__ = ["CompareOptions", "make_candidates", "read_sizes"]
+__all__ = ["SINGLE", "CompareOptions", "make_candidates", "read_sizes"]
 
 DEFAULT_METHODS = ("Std", "PLE", "BS-Q", "IS-Q", "IS-LGBM", "BS-Grad-U", "IS-CART", "BS-CART")
 """The families that do well in the paper, with knots of every kind, and plain scaling as a baseline."""
@@ -22,10 +23,13 @@ N_FIRST = 6
 DEFAULT_SIZES = (15, 7)
 """The second size is compared if time allows."""
 
+SINGLE = "single"
+"""The effort that saves one network with the recommended encoding."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
-    """Options of a comparison: encodings, network, folds and time.
+    """Options of a comparison: encodings, network, folds, time, and the model that is saved.
 
     Parameters
     ----------
@@ -35,8 +39,11 @@ class CompareOptions:
         Methods to compare, with or without a size, as in ``"PLE@30"``; by default a selection of the paper's best.
     sizes : tuple of int, optional
         Columns per feature of the methods without a size; by default 15, and 7 if time allows.
-    backbone : {"mlp", "resnet", "ft"}, default="mlp"
-        The network behind the encodings.
+    backbone : {"mlp", "resnet", "tabm", "realmlp", "ft"}, default="mlp"
+        The network behind the encodings that are compared.
+    effort : {"fast", "balanced", "best", "single"}, default="balanced"
+        The saved model: an ensemble that chooses its own encodings and networks, as an estimator of this `effort`; or
+        ``"single"``, one network with the recommended encoding and this `backbone`.
     folds : int, optional
         Folds of the cross-validation; by default 5, or 3 if time is short.
     time_budget : float or None, default=300.0
@@ -56,6 +63,7 @@ class CompareOptions:
     methods: tuple[str, ...] | None = None
     sizes: tuple[int, ...] | None = None
     backbone: str = "mlp"
+    effort: str = "balanced"
     folds: int | None = None
     time_budget: float | None = 300.0
     seed: int = 0
@@ -65,6 +73,7 @@ class CompareOptions:
         if self.task is not None:
             check_choice(self.task, "task", TASKS)
         check_choice(self.backbone, "backbone", BACKBONES)
+        check_choice(self.effort, "effort", (*EFFORTS, SINGLE))
         check_int(self.seed, "seed", minimum=0)
         if self.folds is not None and check_int(self.folds, "folds", minimum=2) > 20:
             raise argument_error("folds", "be at most 20", self.folds)

@@ -97,7 +97,8 @@ def write_page(
 ) -> None:
     """Write the page with the figures of `effects`, some or all of the `n_features` features.
 
-    `words` has the other texts: ``name``, ``numbers``, ``warnings``, ``failed``, ``done``, ``code``, ``interrupted``.
+    `words` has the other texts: ``name``, ``numbers``, ``warnings``, ``failed``, ``done``, ``code``, ``interrupted``,
+    and ``gain``, what an ensemble gains over a single network.
     """
     limits = _limits(effects)
     classes = task == "classification"
@@ -142,8 +143,8 @@ def _features_words(n_shown: int, n_features: int) -> str:
     return (
         f"{which}, the most important first (by the increase of the loss when a column is shuffled). Top: mean "
         "prediction of the saved model by the value of the feature, on the same scale for all features. Middle: knots "
-        "of each placement and of the model. Bottom: distribution of the values. The outermost half per cent of the "
-        "values at each end is not shown."
+        "of each placement and of a network of the model. Bottom: distribution of the values. The outermost half per "
+        "cent of the values at each end is not shown."
     )
 
 

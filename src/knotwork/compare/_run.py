@@ -14,14 +14,16 @@ from knotwork._checks import argument_error
 from knotwork._preparation.columns import Columns
 from knotwork.compare._budget import Plan, make_plan, measure_speed, refit_rows, report_seconds, unlimited_plan
 from knotwork.compare._effects import feature_effects
-from knotwork.compare._options import CompareOptions, make_candidates
+from knotwork.compare._options import SINGLE, CompareOptions, make_candidates
 from knotwork.compare._page import fold_frame, ranking_frame, write_page, write_text
 from knotwork.compare._scoring import CrossValidation, Progress, Scored, fold_table
 from knotwork.compare._source import Source, read_source
-from knotwork.compare._verdict import Ranking, baseline_scores, rank_candidates
+from knotwork.compare._verdict import Ranking, baseline_scores, explain_gain, rank_candidates
 from knotwork.errors import ColumnError, PersistenceError
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
+from knotwork.estimators._plans import effort_seconds
 from knotwork.training._config import TrainingConfig
+from knotwork.training._engine import resolve_device
 from knotwork.training._network import D_CATEGORY
 
 __all__ = ["Comparison", "compare_table"]
@@ -54,9 +56,12 @@ class Comparison:
     task : {"regression", "classification"}
         The task.
     model : estimator or None
-        The recommended model, fitted on all rows; None after Ctrl-C.
+        The model of ``CompareOptions.effort``, fitted on all rows or as many as time allows; None if Ctrl-C ended the
+        comparison before it.
     model_path : Path or None
         The file of the model; None if it was not saved.
+    gain : str
+        What an ensemble gains over a single network, as sentences; empty for a single network or no model.
     page : Path
         The report.
     notes : tuple of str
@@ -72,6 +77,7 @@ class Comparison:
     task: str
     model: Any
     model_path: Path | None
+    gain: str
     page: Path
     notes: tuple[str, ...]
     interrupted: bool
@@ -81,6 +87,8 @@ class Comparison:
     def summary(self) -> list[str]:
         """The recommendation and the files written, line by line."""
         lines = [f"Recommendation: {self.ranking.verdict}.", *(f"  {sentence}" for sentence in self.ranking.sentences)]
+        if self.gain:
+            lines.append(self.gain)
         if self.interrupted:
             lines.append(INTERRUPTED)
         lines.append(f"Report: {self.page.resolve()}")
@@ -101,12 +109,14 @@ def compare_table(
     progress: Progress | None = None,
     started: float | None = None,
 ) -> Comparison:
-    """Compare encodings on a table by cross-validation, recommend one, and save a model with it.
+    """Compare encodings on a table by cross-validation, recommend one, and save a model.
 
     Candidates are cross-validated in stacks, with the same preparation as in the estimators. Rows with a missing target
     are dropped. With a time budget, the speed is measured first; then rows, candidates, folds and epochs are chosen to
-    fit, and the choice is reported before training. After Ctrl-C, the networks trained so far are ranked and reported,
-    and no model is saved.
+    fit, and the choice is reported before training. The saved model is an ensemble, and what it gains over a single
+    network with the recommended encoding is reported; ``CompareOptions(effort="single")`` saves that network instead.
+    After Ctrl-C, the networks trained so far are ranked and reported, and no model is saved; after Ctrl-C in the
+    training of the model, the model is the best so far.
 
     Parameters
     ----------
@@ -117,7 +127,7 @@ def compare_table(
     out : str or path, default="comparison"
         Folder for ``report.html``, ``model.knotwork``, ``ranking.csv`` and ``folds.csv``; created if missing.
     options : CompareOptions, optional
-        Encodings, network, folds and time; by default ``CompareOptions()``.
+        Encodings, network, folds, time and effort; by default ``CompareOptions()``.
     device : str or torch.device, default="auto"
         The device for training.
     report : callable, optional
@@ -175,15 +185,17 @@ class _Run:
         finite = [result for result in validation.scored if result.is_finite]
         failed = [str(result.candidate) for result in validation.scored if not result.is_finite]
         ranking = rank_candidates(finite, task=source.task, baseline=baseline_scores(validation.prepared))
-        model, model_path = None, None
+        model, model_path, gain = None, None, ""
         if not interrupted:
             with suppress(KeyboardInterrupt):  # the ranking is still reported
-                model, model_path = self._final(source, ranking, validation)
-        words = {"failed": failed, "warnings": warnings}
+                model, n_rows = self._final(source, ranking, validation)
+                gain = self._gain(ranking, model, n_rows=n_rows, n_compared=plan.n_rows)
+                model_path = self._save(model)
+        words = {"failed": failed, "warnings": warnings, "gain": gain}
         page = self._write(source, ranking, validation, model, model_path, words=words)
         seconds = time.perf_counter() - self.started
         notes = (*self.notes, *warnings)
-        return Comparison(ranking, plan, source.task, model, model_path, page, notes, model is None, seconds)
+        return Comparison(ranking, plan, source.task, model, model_path, gain, page, notes, model is None, seconds)
 
     def _note(self, *lines: str) -> None:
         for line in lines:
@@ -199,9 +211,12 @@ class _Run:
         else:
             self.say("Measuring the speed of this machine on a small stack ...")
             speed = measure_speed(source, candidates, backbone=network, device=self.device, seed=options.seed)
+            final = None
+            if options.effort != SINGLE:
+                final = effort_seconds(options.effort, source.n_rows, device=resolve_device(self.device).type)
             plan = make_plan(
                 speed, candidates, counts, n_rows=source.n_rows, folds=options.folds, budget=options.time_budget,
-                left=self.left,
+                left=self.left, final=final,
             )  # fmt: skip
             self._note(f"Time budget: {options.time_budget:.0f} s, of which {self.left:.0f} s are left.")
         self._note(*plan.describe(candidates, n_rows=source.n_rows, backbone=options.backbone))
@@ -234,11 +249,8 @@ class _Run:
             self._note("Some networks reached the time limit before early stopping.")
         return validation, interrupted
 
-    def _final(self, source: Source, ranking: Ranking, validation: CrossValidation) -> tuple[Any, Path | None]:
-        """Fit the recommended model on all rows, or on as many as time allows, and save it.
-
-        Return the model and its file; the file is None if the model cannot be saved.
-        """
+    def _final(self, source: Source, ranking: Ranking, validation: CrossValidation) -> tuple[Any, int]:
+        """Fit the final model on all rows, or on as many as time allows; return it and the number of rows."""
         budget, scored, seconds = self.options.time_budget, ranking.chosen.scored, None
         n_rows = source.n_rows
         if budget is not None:
@@ -246,30 +258,41 @@ class _Run:
             seconds = max(self.left - report_seconds(budget) - 0.06 * budget, 0.5)
             n_rows = _affordable_rows(source, scored, validation, seconds)
         kind = TabularRegressor if source.task == "regression" else TabularClassifier
-        model = kind(
-            str(scored.candidate), self.options.backbone, training=TrainingConfig(time_limit=seconds),
-            device=self.device, random_state=self.options.seed, verbose=self.progress is not None,
-        )  # fmt: skip
+        settings = {"device": self.device, "random_state": self.options.seed, "verbose": self.progress is not None}
+        if self.options.effort == SINGLE:
+            training = TrainingConfig(time_limit=seconds)
+            model = kind(str(scored.candidate), self.options.backbone, training=training, **settings)
+        else:
+            model = kind(effort=self.options.effort, time_limit=seconds, **settings)
         rows = source.draw(n_rows, seed=self.options.seed)
+        began = time.perf_counter()
         model.fit(rows.features, rows.labels)
         if n_rows < source.n_rows:
             self._note(
                 f"The model is trained on {n_rows:,} of {source.n_rows:,} rows, drawn at random, because time is short."
                 " Give a larger --time-budget to use them all."
             )
-        history = model.trained_.histories[0]
-        limit = ", the time limit" if model.trained_.interrupted else ""
-        self._note(
-            f"Model: {scored.candidate} on {n_rows:,} rows, {history.epochs} epochs in {history.seconds:.0f} s{limit}; "
-            f"the weights are those of epoch {history.best_epoch + 1}."
-        )
+        early = ", stopped early by the time limit or by Ctrl-C" if model.trained_.interrupted else ""
+        trained = f"on {n_rows:,} rows in {time.perf_counter() - began:.0f} s{early}"
+        self._note(f"Model: {_contents(model)}, trained {trained}.")
+        return model, n_rows
+
+    def _gain(self, ranking: Ranking, model: Any, *, n_rows: int, n_compared: int) -> str:
+        """Return what an ensemble gains over a single network, as sentences."""
+        if self.options.effort == SINGLE:
+            return ""
+        counts = {"n_networks": len(model.weights_), "n_rows": n_rows, "n_compared": n_compared}
+        return explain_gain(ranking, model.validation_score_, **counts)
+
+    def _save(self, model: Any) -> Path | None:
+        """Save the model and return its file, or None if the model cannot be saved."""
         path = self.out / "model.knotwork"
         try:
             model.save(path)
         except PersistenceError as error:
             self._note(str(error))
-            return model, None
-        return model, path
+            return None
+        return path
 
     def _write(
         self,
@@ -279,7 +302,7 @@ class _Run:
         model: Any,
         model_path: Path | None,
         *,
-        words: dict[str, list[str]],
+        words: dict[str, Any],
     ) -> Path:
         """Write the page and the tables; `words` are texts of the page."""
         n_features, effects = source.features.shape[1], []
@@ -313,8 +336,19 @@ class _Run:
         return page
 
 
+def _contents(model: Any) -> str:
+    """Return the networks of a model in words: those of an ensemble by kind, with their weights."""
+    if not model.candidates_:
+        [history], [encodings] = model.trained_.histories, model.encoding_
+        encoding, epoch = next(iter(encodings.values())), history.best_epoch + 1
+        return f"{encoding}, {history.epochs} epochs with the weights of epoch {epoch}"
+    kinds = [each for each in model.candidates_ if each["weight"] > 0]
+    names = [f"{each['backbone']} with {each['method']}@{each['size']}, {100 * each['weight']:.0f} %" for each in kinds]
+    return f"an ensemble of {len(model.weights_)} networks ({'; '.join(names)})"
+
+
 def _affordable_rows(source: Source, scored: Scored, validation: CrossValidation, seconds: float) -> int:
-    """Return the number of rows on which the recommended candidate can be trained within `seconds`."""
+    """Return the number of rows on which the final model can be trained within `seconds`."""
     splits = validation.prepared.splits
     fitted = float(np.mean([len(split.train) for split in splits]))
     epoch = scored.train_seconds / max(float(scored.epochs.mean()), 1.0) / fitted

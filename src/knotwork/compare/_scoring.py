@@ -57,7 +57,8 @@ class Scored:
 
     `scores` has every metric of the task on the test rows of each fold, NaN where training diverged. Seconds are means
     over folds: of fitting the encoding, and the network's share of the training time of its stack. `best_epochs` are
-    those whose weights were kept. Arrays have the shape (n_folds,).
+    those whose weights were kept. Arrays have the shape (n_folds,). `pooled` has every metric of the test rows of all
+    folds together: the mean over folds of an RMSE, for example, is smaller than the RMSE of all rows.
     """
 
     candidate: Encoding
@@ -67,6 +68,7 @@ class Scored:
     epochs: npt.NDArray[np.int64]
     best_epochs: npt.NDArray[np.int64]
     n_parameters: int
+    pooled: Mapping[str, float]
 
     @property
     def is_finite(self) -> bool:
@@ -160,6 +162,7 @@ class CrossValidation:
                     np.array([history.epochs for history in histories]),
                     np.array([history.best_epoch for history in histories]),
                     count_parameters(table, members[places.start], self.backbone),
+                    self._metrics(np.concatenate(outputs[places]), np.concatenate(tests[places])),
                 )
             )
 

@@ -10,11 +10,12 @@ import numpy.typing as npt
 from knotwork._preparation.members import PreparedTable
 from knotwork.compare._scoring import Scored
 from knotwork.encoders._methods import Encoding
+from knotwork.estimators._plans import FEW_ROWS
 from knotwork.report._words import enumerate_words
 from knotwork.stats import compare_folds
 from knotwork.training import METRICS, TrainingConfig
 
-__all__ = ["HOW", "Line", "Ranking", "baseline_scores", "rank_candidates", "significant"]
+__all__ = ["HOW", "Line", "Ranking", "baseline_scores", "explain_gain", "rank_candidates", "significant"]
 
 NAIVE = {"regression": "the mean of the target", "classification": "the shares of the classes"}
 
@@ -181,3 +182,36 @@ def _beside_baseline(best: Line, baseline: float, *, task: str, metric: str) -> 
         ]
     gain = 100 * (1 - best.mean / baseline)
     return [f"For comparison, {naive}: the best is {gain:.0f} % lower in {METRICS[metric].label}."]
+
+
+def explain_gain(ranking: Ranking, score: float, *, n_networks: int, n_rows: int, n_compared: int) -> str:
+    """Return sentences on what an ensemble gains over a single network with the recommended encoding.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        The recommendation, with the score of the single network.
+    score : float
+        The score of the ensemble on rows that its networks were not trained on, by the metric of the ranking.
+    n_networks : int
+        Number of networks of the ensemble.
+    n_rows, n_compared : int
+        Number of rows of the ensemble, and of the comparison.
+    """
+    single, name = ranking.chosen.scored.pooled[ranking.metric], ranking.metric_name
+    start = f"The saved model is an ensemble of {n_networks} networks: {name} {significant(score)}"
+    if n_rows < FEW_ROWS:
+        return f"{start} on a tenth of the rows, which are too few to tell what it gains over a single network."
+    change = 100 * (score / single - 1) if single > 0 else 0.0
+    amount = f"{abs(change):.1f} % {'less' if change <= 0 else 'more'} than"
+    advice = " Use --effort single to save that network instead." if change > 0 else ""
+    rows = (
+        f"Both are over the same {n_rows:,} rows"
+        if n_rows == n_compared
+        else f"The first is over {n_rows:,} rows, the second over {n_compared:,}, and more rows make better networks"
+    )
+    return (
+        f"{start} out of fold, {amount} the {significant(single)} of a single network with {ranking.chosen.candidate}."
+        f"{advice} {rows}; each row is predicted by networks that were not trained on it. The score of the ensemble is "
+        "a little too good, because the same rows decided when to stop training and how to weight the networks."
+    )

@@ -15,7 +15,7 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import network_products
 from knotwork.training._members import Member, TrainingTable
 
-__all__ = ["EFFORTS", "Plan", "Recipe", "plan_choice", "plan_effort", "plan_members"]
+__all__ = ["EFFORTS", "FEW_ROWS", "Plan", "Recipe", "effort_seconds", "plan_choice", "plan_effort", "plan_members"]
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ EFFORTS = tuple(ON_GPU)
 """Words for how much is trained."""
 
 KINDS = {"cpu": ON_CPU, "cuda": ON_GPU}
-FOLDS = {"cpu": {"fast": 4, "balanced": 5, "best": 8}, "cuda": {"fast": 5, "balanced": 8, "best": 10}}
+FOLDS = {"cpu": {"fast": 4, "balanced": 5, "best": 8}, "cuda": {"fast": 5, "balanced": 8, "best": 8}}
 FEWEST_FOLDS = 3
 MOST_KEPT = {"fast": 2, "balanced": 3, "best": 5}
 """Kinds that predict at most: predicting with a fourth costs a third more and gains less than half a percent."""
@@ -186,10 +186,9 @@ def plan_effort(effort: str, table: TrainingTable, *, device: str, time_limit: f
     time_limit : float or None
         Seconds of the whole fit.
     """
-    device = "cuda" if device == "cuda" else "cpu"
+    seconds = effort_seconds(effort, len(table.target), device=device)
+    device = _type(device)
     kinds, n_folds = KINDS[device][effort], FOLDS[device][effort]
-    least, per_row = SECONDS[device][effort]
-    seconds = least + per_row * len(table.target)
     if time_limit is not None:
         seconds = min(seconds, SHARE_OF_LIMIT * time_limit)
     for share, folds, count in _smaller(n_folds, len(kinds)):
@@ -198,6 +197,16 @@ def plan_effort(effort: str, table: TrainingTable, *, device: str, time_limit: f
             break
     folds = 1 if len(table.target) < FEW_ROWS else folds
     return Plan(chosen, "ensemble", n_folds=folds, most_kept=MOST_KEPT[effort])
+
+
+def effort_seconds(effort: str, n_rows: int, *, device: str) -> float:
+    """Return the seconds that the training of an effort may take on a type of device, without a time limit."""
+    least, per_row = SECONDS[_type(device)][effort]
+    return least + per_row * n_rows
+
+
+def _type(device: str) -> str:
+    return "cuda" if device == "cuda" else "cpu"
 
 
 def _smaller(n_folds: int, n_kinds: int) -> Iterator[tuple[float, int, int]]:

@@ -133,6 +133,7 @@ class _Run:
         self.shares: dict[int, float] = {}
         self.stopped = self.out_of_time = False
         self.n_threads = 1
+        self.training: list[_RunningStack] = []
 
     def _costs(self) -> npt.NDArray[np.float64]:
         """Return the approximate number of multiplications of the training of each member."""
@@ -188,16 +189,16 @@ class _Run:
         stacks: list[_RunningStack] = []
         try:
             self._build(stacks, group, number)
-            training = [stack for stack in stacks if not self._stop(0)]
-            for stack in training:
+            self.training = [stack for stack in stacks if not self._stop(0)]
+            for stack in self.training:
                 stack.start_epoch()
-            while training:
-                ready = [stack for stack in training if stack.is_ready]
+            while self.training:
+                ready = [stack for stack in self.training if stack.is_ready]
                 for stack in ready:
                     if stack.end_epoch() and not self._stop(stack.log.n_epochs):
                         stack.start_epoch()
                     else:
-                        training.remove(stack)
+                        self.training.remove(stack)
                 if not ready:
                     time.sleep(BETWEEN_LOOKS)
         except KeyboardInterrupt:
@@ -285,6 +286,7 @@ class _RunningStack:
             self.knots.add(self.parts)
         self.threads = StepThreads(run.n_threads if self.stack.is_large else 1)
         self.log, self.pace, self.wasted = EpochLog(len(places)), Pace(self.config.max_epochs), 0.0
+        self.n_alive = len(places)
         self.reports: list[Tensor] = []
         self.last_epoch = time.perf_counter()
         self.done = torch.cuda.Event() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
@@ -317,8 +319,9 @@ class _RunningStack:
             before, self.last_epoch = self.last_epoch, time.perf_counter()
             left = run.deadline - self.last_epoch if self.config.is_stepwise else math.inf
             self.pace.go_on(left, self.last_epoch - before)
-            self._report(alive)
-            if not alive.any() or self.pace.is_done:
+            self.n_alive = 0 if self.pace.is_done else int(alive.sum())
+            self._report()
+            if not self.n_alive:
                 return False
             # Steps of the whole stack that members take which have stopped.
             self.wasted += self.stack.n_steps * (~alive).sum() / len(self.places)
@@ -326,15 +329,16 @@ class _RunningStack:
                 self.parts, self.wasted = _drop(self.parts), 0.0
         return True
 
-    def _report(self, alive: npt.NDArray[np.bool_]) -> None:
+    def _report(self) -> None:
         run = self.run
         if run.report is None:
             return
         steps = sum(part.n_steps * len(part.ids) for part in self.parts)
-        n_alive, last = int(alive.sum()), self.config.max_epochs
-        done = run.share_done(self.places, self.pace.epochs / last if n_alive else 1.0)
-        counts = (self.log.n_epochs, last, n_alive, len(self.places))
-        run.report(EpochReport(self.number, run.n_stacks, *counts, steps, done))
+        last = self.config.max_epochs
+        done = run.share_done(self.places, self.pace.epochs / last if self.n_alive else 1.0)
+        counts = (self.log.n_epochs, last, self.n_alive, len(self.places))
+        n_training = sum(stack.n_alive for stack in run.training)
+        run.report(EpochReport(self.number, run.n_stacks, *counts, steps, done, n_training))
 
     def release(self) -> None:
         """Wait for the device, and free the captured graphs."""

@@ -7,15 +7,18 @@ from knotwork._checks import check_installed
 
 if TYPE_CHECKING:  # rich is optional: it is imported where progress is shown
     from rich.console import Console
-    from rich.progress import TaskID
 
 __all__ = ["EpochReport", "ProgressBar", "Reporter"]
+
+EVERY_REPORT = 1e9
+"""Seconds of reports from which the time left is estimated: stacks of different speeds would make it jump."""
 
 
 class EpochReport(NamedTuple):
     """The progress of a stack after an epoch.
 
-    `steps` counts those of all its members in this epoch; `done` is the share of the work of all stacks, at most.
+    `n_alive` of the `n_members` networks of the stack go on; `steps` counts those of all of them in this epoch. `done`
+    is the share of the work of all stacks, at least; `n_training` counts the networks in training in all stacks.
     """
 
     stack: int
@@ -26,6 +29,7 @@ class EpochReport(NamedTuple):
     n_members: int
     steps: int
     done: float = 0.0
+    n_training: int = 0
 
 
 Reporter = Callable[[EpochReport], None]
@@ -34,14 +38,15 @@ Reporter = Callable[[EpochReport], None]
 
 @final
 class ProgressBar:
-    """One line per stack in the terminal: members, epoch, network steps per second, maximum time left.
+    """One line in the terminal: networks in training, share of the work, network steps per second, maximum time left.
 
-    The lines are removed at the end. If standard error is not a terminal, they are written once, at the end.
+    Stacks that are trained one after the other or side by side share the line; the epoch is shown if there is only one.
+    The line is removed at the end. If standard error is not a terminal, it is written once, at the end.
 
     Parameters
     ----------
     console : Console, optional
-        The console of rich that shows the lines; by default standard error.
+        The console of rich that shows the line; by default standard error.
     """
 
     def __init__(self, console: "Console | None" = None) -> None:
@@ -56,43 +61,37 @@ class ProgressBar:
         )
 
         console = Console(stderr=True) if console is None else console
-        self._keep_lines = not console.is_terminal  # a file gets the last lines only
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
-            TextColumn("epoch {task.completed}/{task.total}"),
+            TextColumn("{task.percentage:.0f} %"),
             TextColumn("{task.fields[rate]} network steps/s"),
             TimeElapsedColumn(),
             TextColumn("at most"),
             TimeRemainingColumn(),
             console=console,
-            transient=not self._keep_lines,
+            transient=console.is_terminal,  # a file gets the last line
+            speed_estimate_period=EVERY_REPORT,
         )
-        self._tasks: dict[int, TaskID] = {}
-        self._steps: dict[int, int] = {}
+        self._steps, self._done = 0, 0.0
 
     def __enter__(self) -> Self:
-        """Show the lines."""
+        """Show the line."""
+        self._task = self._progress.add_task("first epoch", total=1.0, rate="0")
         self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove the lines."""
+        """Remove the line."""
         self._progress.stop()
 
     def __call__(self, report: EpochReport) -> None:
-        """Update the line of a stack."""
-        if report.stack not in self._tasks:
-            self._tasks[report.stack] = self._progress.add_task("", total=report.max_epochs, rate="")
-            self._steps[report.stack] = 0
-        task = self._tasks[report.stack]
-        self._steps[report.stack] += report.steps
-        elapsed = self._progress.tasks[self._progress.task_ids.index(task)].elapsed or 1e-9
-        of_stacks = f", stack {report.stack + 1} of {report.n_stacks}" if report.n_stacks > 1 else ""
-        self._progress.update(
-            task,
-            completed=report.epoch,
-            description=f"{report.n_alive} of {report.n_members} networks{of_stacks}",
-            rate=f"{self._steps[report.stack] / elapsed:,.0f}",
-            visible=report.n_alive > 0 or self._keep_lines,
-        )
+        """Update the line."""
+        self._steps += report.steps
+        # A stack that ran out of memory begins again, as two halves.
+        self._done = max(self._done, report.done)
+        elapsed = self._progress.tasks[0].elapsed or 1e-9
+        networks = "1 network" if report.n_training == 1 else f"{report.n_training} networks"
+        epoch = f", epoch {report.epoch}/{report.max_epochs}" if report.n_stacks == 1 else ""
+        rate = f"{self._steps / elapsed:,.0f}"
+        self._progress.update(self._task, completed=self._done, description=f"{networks}{epoch}", rate=rate)

@@ -10,8 +10,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TypeVar, final
@@ -129,7 +129,15 @@ def side_by_side(calls: Sequence[Callable[[threading.Event], Result]], n_threads
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
             stop.set()
+            _wait_for_all(futures)
         return [future.result() for future in futures]
+
+
+def _wait_for_all(futures: Sequence[Future[Result]]) -> None:
+    """Wait for functions whose event is set: Ctrl-C that is pressed again must not leave threads that still train."""
+    while not all(future.done() for future in futures):
+        with suppress(KeyboardInterrupt):
+            wait(futures)
 
 
 @final
