@@ -311,7 +311,7 @@ def test_backbone(part, tmp_path):
 @given("A backbone")
 def test_compare_with_a_backbone(part, tmp_path):
     X.assign(y=Y).to_csv(tmp_path / "table.csv", index=False)
-    options = CompareOptions(sizes=(5,), folds=2, time_budget=5, backbone="gated")
+    options = CompareOptions(sizes=(5,), folds=2, time_budget=5, backbone="gated", effort="single")
     comparison = compare_table(tmp_path / "table.csv", "y", out=tmp_path / "out", options=options, device="cpu")
     assert set(comparison.model.backbones_) == {part.GatedConfig()}
 

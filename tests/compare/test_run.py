@@ -1,6 +1,7 @@
 """Comparisons from file to recommendation, as calls and as commands."""
 
 import re
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -27,7 +28,7 @@ def short(monkeypatch):
     monkeypatch.setattr(run, "TrainingConfig", partial(run.TrainingConfig, max_epochs=3))
 
 
-OPTIONS = CompareOptions(methods=("Std", "BS-Q", "PLE"), sizes=(6, 8), folds=2, time_budget=None)
+OPTIONS = CompareOptions(methods=("Std", "BS-Q", "PLE"), sizes=(6, 8), folds=2, time_budget=None, effort="single")
 
 
 def words(page):
@@ -60,6 +61,22 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, t
     again = kw.load(result.model_path, device="cpu")
     assert (again.predict(pd.read_csv(tmp_path / "new.csv")) == table["prediction"].to_numpy()).all()
     assert again.encoding == str(result.ranking.chosen.candidate)
+    assert result.gain == ""
+
+
+@pytest.mark.parametrize("target", ["rent", "cheap"])
+def test_a_comparison_ends_in_an_ensemble_and_reports_its_gain(tmp_path, short, target):
+    sentences, options = [], replace(OPTIONS, effort="fast")
+    path = write_flats(tmp_path, target=target)
+    result = compare_table(path, target, out=tmp_path / "out", options=options, device="cpu", report=sentences.append)
+    model = kw.load(result.model_path, device="cpu")
+    assert (model.effort, model.encoding, model.backbone) == ("fast", "auto", "auto")
+    assert len(model.weights_) > 1
+    new = flats(20, seed=9)[list(MESSY)]
+    np.testing.assert_array_equal(model.predict(new), result.model.predict(new))
+    assert result.gain.startswith(f"The saved model is an ensemble of {len(model.weights_)} networks")
+    assert "of a single network with" in result.gain
+    assert result.gain in words(result.page)
 
 
 def test_files_of_a_comparison(tmp_path, short):
@@ -80,7 +97,7 @@ def test_files_of_a_comparison(tmp_path, short):
 
 @pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page was not opened in a browser")
 def test_the_page_fits_a_phone(tmp_path, short):
-    options = CompareOptions(methods=("Std", "BS-Q@6"), folds=2, time_budget=None)
+    options = CompareOptions(methods=("Std", "BS-Q@6"), folds=2, time_budget=None, effort="fast")
     page = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, device="cpu").page
     with Browser(page, width=390) as opened:
         assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -90,7 +107,7 @@ def test_the_page_fits_a_phone(tmp_path, short):
 def test_the_seed_decides(tmp_path, short):
     path, means = write_flats(tmp_path), []
     for seed in (0, 0, 1):
-        options = CompareOptions(methods=("Std",), folds=2, time_budget=None, seed=seed)
+        options = CompareOptions(methods=("Std",), folds=2, time_budget=None, seed=seed, effort="single")
         result = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu")
         means.append(result.ranking.lines[0].mean)
     assert means[0] == means[1] != means[2]
@@ -188,7 +205,7 @@ def test_commands_from_table_to_predictions(tmp_path, short):
 
 
 def test_missing_and_unknown_columns(tmp_path, short):
-    options = CompareOptions(methods=("Std",), folds=2, time_budget=None)
+    options = CompareOptions(methods=("Std",), folds=2, time_budget=None, effort="single")
     model = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options).model_path
     frame = flats(30)[list(MESSY)]
     frame.drop(columns="area").assign(extra=1).to_csv(tmp_path / "odd.csv", index=False)
@@ -210,6 +227,7 @@ def test_missing_and_unknown_columns(tmp_path, short):
         (("--target", "rent", "--sizes", "7,x"), "sizes must be whole numbers"),
         (("--target", "rent", "--folds", 1), "folds must be an integer of at least 2"),
         (("--target", "rent", "--backbone", "cnn"), "backbone must be one of"),
+        (("--target", "rent", "--effort", "much"), "effort must be one of 'fast', 'balanced', 'best', 'single'"),
         (("--target", "rent", "--task", "ranking"), "task must be one of"),
         (("--target", "rent", "--time-budget", -1), "time_budget must be larger than 0"),
         (("--target", "rent", "--drop", "aera"), "'area'"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from knotwork.compare._scoring import Scored
-from knotwork.compare._verdict import rank_candidates, significant
+from knotwork.compare._verdict import explain_gain, rank_candidates, significant
 from knotwork.encoders import Encoding
 
 FOLDS = np.array([1.00, 1.10, 0.95, 1.02, 1.05])
@@ -53,6 +53,27 @@ def test_equal_parameters_are_ordered_by_seconds():
 def test_features_that_predict_nothing():
     ranking = rank(scored("PLE", FOLDS), scored("Std", FOLDS + 0.1), baseline=0.9)
     assert any(sentence.startswith("Warning") for sentence in ranking.sentences)
+
+
+@pytest.mark.parametrize(
+    ("factor", "counts", "parts"),
+    [
+        (0.9, (500, 500), ["10.0 % less than", "with PLE.", "Both are over the same 500 rows"]),
+        (1.25, (500, 500), ["25.0 % more than", "Use --effort single to save that network instead."]),
+        (0.9, (500, 200), ["10.0 % less than", "The first is over 500 rows, the second over 200"]),
+        (0.9, (40, 40), ["on a tenth of the rows, which are too few to tell"]),
+        (np.nan, (500, 500), ["Training stopped before its score was known"]),
+    ],
+)
+def test_what_an_ensemble_gains(factor, counts, parts):
+    ranking = rank(scored("PLE", FOLDS), scored("Std", FOLDS + 0.3))
+    score = factor * ranking.chosen.scored.pooled["rmse"]
+    gain = explain_gain(ranking, score, n_networks=12, n_rows=counts[0], n_compared=counts[1])
+    assert gain.startswith("The saved model is an ensemble of 12 networks")
+    for part in parts:
+        assert part in gain
+    assert ("--effort single" in gain) == (factor > 1)
+    assert "nan" not in gain
 
 
 def test_numbers_have_four_significant_digits():

@@ -192,14 +192,18 @@ def explain_gain(ranking: Ranking, score: float, *, n_networks: int, n_rows: int
     ranking : Ranking
         The recommendation, with the score of the single network.
     score : float
-        The score of the ensemble on rows that its networks were not trained on, by the metric of the ranking.
+        The score of the ensemble on rows that its networks were not trained on, by the metric of the ranking; NaN if
+        training was stopped before all rows were predicted.
     n_networks : int
         Number of networks of the ensemble.
     n_rows, n_compared : int
         Number of rows of the ensemble, and of the comparison.
     """
     single, name = ranking.chosen.scored.pooled[ranking.metric], ranking.metric_name
-    start = f"The saved model is an ensemble of {n_networks} networks: {name} {significant(score)}"
+    start = f"The saved model is an ensemble of {n_networks} networks"
+    if np.isnan(score):
+        return f"{start}. Training stopped before its score was known; run again with a larger --time-budget."
+    start = f"{start}: {name} {significant(score)}"
     if n_rows < FEW_ROWS:
         return f"{start} on a tenth of the rows, which are too few to tell what it gains over a single network."
     change = 100 * (score / single - 1) if single > 0 else 0.0
