@@ -1,6 +1,8 @@
 """Comparisons from file to recommendation, as calls and as commands."""
 
+import html
 import re
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,16 +17,22 @@ from knotwork.compare import _budget as budget
 from knotwork.compare import _run as run
 from knotwork.compare import _scoring as scoring
 from knotwork.compare._budget import Speed
+from knotwork.compare._source import read_source
+from knotwork.compare._verdict import significant
+from knotwork.estimators import _plans as plans
+from knotwork.nn import MLPConfig
 from tests.compare.cases import MESSY, flats, write_flats
 from tests.report.chromium import CHROMIUM, Browser
 
 
 @pytest.fixture
 def short(monkeypatch):
-    """Train networks for three epochs, and show two features on pages."""
+    """Compare networks of three epochs, save small ensembles, and show two features on pages."""
     monkeypatch.setattr(run, "feature_effects", partial(run.feature_effects, most=2))
     monkeypatch.setattr(budget, "MOST_EPOCHS", 3)
     monkeypatch.setattr(run, "TrainingConfig", partial(run.TrainingConfig, max_epochs=3))
+    kinds = [plans.Kind(encoding, MLPConfig(widths=(32,)), 20, plans.COSINE) for encoding in ("PLE-Q@6", "PBLD@16")]
+    monkeypatch.setitem(plans.ON_CPU, "balanced", tuple(kinds))
 
 
 OPTIONS = CompareOptions(methods=("Std", "BS-Q", "PLE"), sizes=(6, 8), folds=2, time_budget=None)
@@ -39,11 +47,12 @@ def command(*arguments):
     return CliRunner().invoke(app, list(map(str, arguments)))
 
 
+@pytest.mark.parametrize("effort", ["balanced", "single"])
 @pytest.mark.parametrize("target", ["rent", "cheap"])
-def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, target):
+def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, target, effort):
     sentences = []
-    path = write_flats(tmp_path, target=target)
-    result = compare_table(path, target, out=tmp_path / "out", options=OPTIONS, device="cpu", report=sentences.append)
+    path, options = write_flats(tmp_path, target=target), replace(OPTIONS, effort=effort)
+    result = compare_table(path, target, out=tmp_path / "out", options=options, device="cpu", report=sentences.append)
     assert {str(line.candidate) for line in result.ranking.lines} == {"Std", "BS-Q@6", "PLE@6", "BS-Q@8", "PLE@8"}
     assert not result.interrupted
     text = "\n".join(sentences)
@@ -59,7 +68,56 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, t
     assert len(table) == 20
     again = kw.load(result.model_path, device="cpu")
     assert (again.predict(pd.read_csv(tmp_path / "new.csv")) == table["prediction"].to_numpy()).all()
-    assert again.encoding == str(result.ranking.chosen.candidate)
+    assert again.encoding == ("auto" if effort == "balanced" else str(result.ranking.chosen.candidate))
+    assert (len(again.weights_) > 1) == (effort == "balanced")
+
+
+def test_the_gain_of_the_ensemble_is_reported(tmp_path, short):
+    result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=OPTIONS, device="cpu")
+    single, score = result.ranking.chosen.scored.pooled["rmse"], result.model.validation_score_
+    change = f"{abs(100 * (score / single - 1)):.1f} % {'less' if score < single else 'more'}"
+    expected = (
+        f"an ensemble of {len(result.model.weights_)} networks: RMSE {significant(score)} out of fold, {change} than "
+        f"the {significant(single)} of a single network with {result.ranking.chosen.candidate}. Both scores are over "
+        "the same 240 rows"
+    )
+    assert expected in result.gain
+    assert any(result.gain in line for line in result.summary)
+    assert expected in html.unescape(words(result.page)).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_single_network_has_no_gain(tmp_path, short):
+    options = CompareOptions(methods=("Std",), folds=2, time_budget=None, effort="single")
+    result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, device="cpu")
+    assert result.gain == ""
+    assert "ensemble" not in words(result.page)
+    assert "ensemble" not in "\n".join(result.summary)
+
+
+def test_the_gain_is_over_the_rows_of_the_comparison(tmp_path, short, monkeypatch):
+    source, seen = read_source(write_flats(tmp_path, n=400), "rent"), []
+    monkeypatch.setattr(run, "explain_gain", lambda ranking, score, **counts: seen.append((score, counts)) or "gain")
+    monkeypatch.setattr(
+        run, "unlimited_plan", lambda *args, **kw: replace(budget.unlimited_plan(*args, **kw), n_rows=300)
+    )
+    options = CompareOptions(methods=("Std",), folds=2, time_budget=None)
+    result = compare_table(tmp_path / "flats.csv", "rent", out=tmp_path / "out", options=options, device="cpu")
+    [(score, counts)] = seen
+    assert counts == {"n_networks": len(result.model.weights_), "n_rows": 400, "n_compared": 300}
+    assert score != result.model.validation_score_
+    again = kw.TabularRegressor(random_state=0, device="cpu")
+    preparation = again._prepare(source.features, source.labels, None)
+    again._combine(preparation, again._train(preparation, 0.0))
+    assert again.validation_score_ == pytest.approx(result.model.validation_score_)
+    compared = source.draw(300, seed=0).features.index
+    n_folds, errors = preparation.plan.n_folds, []
+    for fold, split in enumerate(preparation.prepared.splits):  # each network by hand, on the rows it has not seen
+        rows = np.intersect1d(split.valid, compared)
+        outputs = np.stack(again.trained_.outputs(preparation.table.numbers[rows], preparation.table.codes[rows]))
+        weights = again.weights_[fold::n_folds] / again.weights_[fold::n_folds].sum()
+        errors.append(weights @ outputs[fold::n_folds, :, 0] - source.target[rows])
+    assert len(np.concatenate(errors)) == 300
+    assert score == pytest.approx(np.sqrt(np.mean(np.concatenate(errors) ** 2)))
 
 
 def test_files_of_a_comparison(tmp_path, short):
@@ -210,6 +268,7 @@ def test_missing_and_unknown_columns(tmp_path, short):
         (("--target", "rent", "--sizes", "7,x"), "sizes must be whole numbers"),
         (("--target", "rent", "--folds", 1), "folds must be an integer of at least 2"),
         (("--target", "rent", "--backbone", "cnn"), "backbone must be one of"),
+        (("--target", "rent", "--effort", "most"), "effort must be one of 'fast', 'balanced', 'best', 'single'"),
         (("--target", "rent", "--task", "ranking"), "task must be one of"),
         (("--target", "rent", "--time-budget", -1), "time_budget must be larger than 0"),
         (("--target", "rent", "--drop", "aera"), "'area'"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from knotwork.compare._scoring import Scored
-from knotwork.compare._verdict import rank_candidates, significant
+from knotwork.compare._verdict import explain_gain, rank_candidates, significant
 from knotwork.encoders import Encoding
 
 FOLDS = np.array([1.00, 1.10, 0.95, 1.02, 1.05])
@@ -53,6 +53,25 @@ def test_equal_parameters_are_ordered_by_seconds():
 def test_features_that_predict_nothing():
     ranking = rank(scored("PLE", FOLDS), scored("Std", FOLDS + 0.1), baseline=0.9)
     assert any(sentence.startswith("Warning") for sentence in ranking.sentences)
+
+
+@pytest.mark.parametrize(
+    ("score", "rows", "expected"),
+    [
+        (0.5, (100, 100), "RMSE 0.5000 out of fold, 50.0 % less than the 1.000 of a single network with PLE. Both "
+                          "scores are over the same 100 rows, each"),
+        (1.1, (100, 100), "10.0 % more than the 1.000"),
+        (0.9, (900, 100), "over the same 100 rows, each predicted by networks that were not trained on it; the "
+                          "ensemble learned from 900 rows."),
+        (0.9, (50, 100), "Its score is over 50 rows, that of the single network over 100 rows"),
+    ],
+)  # fmt: skip
+def test_the_gain_of_an_ensemble(score, rows, expected):
+    ranking = rank(scored("PLE", np.ones(5)))
+    text = explain_gain(ranking, score, n_networks=15, n_rows=rows[0], n_compared=rows[1])
+    assert text.startswith("The saved model is an ensemble of 15 networks: ")
+    assert expected in text
+    assert ("--effort single" in text) == (score > 1)
 
 
 def test_numbers_have_four_significant_digits():
