@@ -19,6 +19,7 @@ from knotwork.compare import _scoring as scoring
 from knotwork.compare._budget import Speed
 from knotwork.compare._source import read_source
 from knotwork.compare._verdict import significant
+from knotwork.estimators import _estimators as base
 from knotwork.estimators import _plans as plans
 from knotwork.nn import MLPConfig
 from tests.compare.cases import MESSY, flats, write_flats
@@ -92,6 +93,29 @@ def test_a_single_network_has_no_gain(tmp_path, short):
     assert result.gain == ""
     assert "ensemble" not in words(result.page)
     assert "ensemble" not in "\n".join(result.summary)
+
+
+def test_the_gain_is_not_known_for_few_rows(tmp_path, short):
+    options = CompareOptions(methods=("Std",), folds=2, time_budget=None)
+    result = compare_table(write_flats(tmp_path, n=55), "rent", out=tmp_path / "out", options=options, device="cpu")
+    assert "Its gain is not known: there are too few rows" in result.gain
+    assert result.model_path.exists()
+
+
+def test_ctrl_c_in_the_training_of_the_model_saves_the_best_so_far(tmp_path, short, monkeypatch):
+    original, sentences = base.train, []
+
+    def stop(report):
+        if report.epoch == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(base, "train", lambda *given, **settings: original(*given, **{**settings, "report": stop}))
+    path, settings = write_flats(tmp_path), {"options": OPTIONS, "device": "cpu", "report": sentences.append}
+    result = compare_table(path, "rent", out=tmp_path / "out", **settings)
+    assert not result.interrupted
+    assert "stopped early by the time limit or by Ctrl-C" in sentences[-1]
+    assert "an ensemble of 5 networks" in result.gain
+    assert len(kw.load(result.model_path, device="cpu").weights_) == 5
 
 
 def test_the_gain_is_over_the_rows_of_the_comparison(tmp_path, short, monkeypatch):

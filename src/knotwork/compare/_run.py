@@ -286,8 +286,9 @@ class _Run:
         n_rows, n_networks = len(preparation.table.target), len(model.weights_)
         if self.options.effort == SINGLE:
             return ""
-        if preparation.plan.n_folds == 1:
-            return f"The saved model is an ensemble of {n_networks} networks. The rows are too few to measure its gain."
+        if preparation.plan.n_folds == 1 or not np.isfinite(model.validation_score_):
+            reason = "there are too few rows, or training was stopped before every row was predicted out of fold"
+            return f"The saved model is an ensemble of {n_networks} networks. Its gain is not known: {reason}."
         # Draws of one random seed contain the smaller ones, but for a row or so of each class.
         drawn, compared = (source.draw(n, seed=self.options.seed).features.index for n in (n_rows, n_compared))
         score = model.validation_score_
