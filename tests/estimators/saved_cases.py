@@ -1,6 +1,7 @@
 """Small estimators to save, and files that are edited by hand."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,12 +9,15 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
+from knotwork.encoders import Encoding
 from knotwork.estimators._persistence import _checksum
-from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig, ResNetConfig
+from knotwork.estimators._plans import Plan, Recipe
+from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
 
 BACKBONES = {
     "mlp": MLPConfig(widths=(8, 4)),
     "resnet": ResNetConfig(width=8, n_blocks=2, hidden=6),
+    "tabm": TabMConfig(widths=(8, 4), n_predictions=3),
     "realmlp": RealMLPConfig(widths=(8, 4)),
     "ft": FTTransformerConfig(d_token=8, n_heads=2, n_blocks=2),
     "coordinate": FTTransformerConfig(tokens="coordinate", d_token=8, n_heads=2, n_blocks=1),
@@ -73,6 +77,35 @@ def mixed(monkeypatch, *given, **settings):
     """Return an ensemble of eight of ten encodings, one of them with learned knots, of different weights."""
     monkeypatch.setattr("knotwork.estimators._combination.bagged_weights", uneven_weights)
     return fitted("ensemble", *given, **settings)
+
+
+RECIPES = {
+    "mlp": ("BS-Q@6", {}),
+    "tabm": ("PLE@4", {"schedule": "cosine", "learning_rate": 3e-3}),
+    "resnet": ("IS-Grad-U@5", {"batch_size": 32}),
+    "realmlp": ("PBLD@4", {"schedule": "cycles", "patience": None, "weight_average": 0.5}),
+    "ft": ("Std", {"max_epochs": 1}),
+}
+"""Encoding and settings of training for each backbone, for a model with all of them."""
+
+
+def plan_of_all_backbones(effort, data, **_):
+    """Return a plan with a recipe for each of `RECIPES` on two folds."""
+    recipes = [
+        Recipe((Encoding.parse(spec),) * data.numbers.shape[1], BACKBONES[name], replace(SHORT, **settings))
+        for name, (spec, settings) in RECIPES.items()
+    ]
+    return Plan(recipes, "ensemble", n_folds=2)
+
+
+def of_all_backbones(monkeypatch, kind="number", weights=uneven_weights, **settings):
+    """Return a model with networks of four of five backbones, encodings and settings of training, on two folds."""
+    monkeypatch.setattr("knotwork.estimators._estimators.plan_effort", plan_of_all_backbones)
+    monkeypatch.setattr("knotwork.estimators._combination.bagged_weights", weights)
+    X = table()
+    estimator = TabularRegressor if kind == "number" else TabularClassifier
+    model = estimator(categorical=["code"], device="cpu", random_state=3, **settings)
+    return model.fit(X, target(X, kind))
 
 
 def read_file(path):

@@ -1,13 +1,19 @@
-"""Weights by validation rows, against searches over all weights and scikit-learn's metrics."""
+"""Weights by validation rows, against searches over all weights and scikit-learn's metrics; predictions out of fold."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn import metrics
 
 import knotwork as kw
-from knotwork.estimators._combination import ValidationRows, bagged_weights, greedy_weights
+from knotwork._preparation.members import PreparedTable, draw_folds
+from knotwork.encoders import Encoding
+from knotwork.estimators._combination import ValidationRows, bagged_weights, combine, greedy_weights
+from knotwork.estimators._plans import Plan, Recipe
+from knotwork.nn import MLPConfig
+from knotwork.training import TrainingTable, train
 
 RNG = np.random.default_rng(0)
 
@@ -155,3 +161,131 @@ def test_many_means_are_scored_in_parts(monkeypatch):
     wanted = rows.scores(every)
     monkeypatch.setattr("knotwork.estimators._combination.ENTRIES", 100)
     np.testing.assert_allclose(rows.scores(every), wanted, rtol=1e-12)
+
+
+FOLDS = 3
+MEMORISING = kw.TrainingConfig(max_epochs=150, batch_size=32, learning_rate=1e-2, patience=None, weight_decay=0.0)
+
+
+@pytest.fixture(scope="module")
+def memorised():
+    """Return a table of pure noise, members on its folds, and networks that know their training rows by heart."""
+    rng = np.random.default_rng(0)
+    table = TrainingTable(
+        rng.normal(size=(90, 6)), np.zeros((90, 0), dtype=np.int64), rng.normal(size=90), "regression"
+    )
+    splits, _ = draw_folds(table.target, task="regression", n_folds=FOLDS, random=np.random.RandomState(0))
+    prepared = PreparedTable.from_table(table, splits)
+    choices = [(Encoding.parse(spec),) * 6 for spec in ("PLE@8", "BS-Q@6")]
+    members = [
+        prepared.member(choice, split, fold_blocks, seed=split.fold)
+        for choice, blocks in zip(choices, prepared.fit_folds(choices), strict=True)
+        for split, fold_blocks in zip(splits, blocks, strict=True)
+    ]
+    backbone = MLPConfig(widths=(64, 64), dropout=0.0)
+    known = [replace(member, valid=member.train) for member in members]  # the best epoch is that of the training rows
+    plan = Plan([Recipe(choice, backbone, MEMORISING) for choice in choices], "ensemble", n_folds=FOLDS)
+    return table, members, train(table, known, backbone, MEMORISING, device="cpu"), plan
+
+
+def test_noise_that_networks_know_by_heart_is_not_predicted_out_of_fold(memorised):
+    table, members, trained, plan = memorised
+    one_on = [replace(member, valid=members[(place + 1) % FOLDS].valid) for place, member in enumerate(members)]
+    honest, seen = (
+        ValidationRows.from_trained(trained, table, each, n_folds=FOLDS, config=MEMORISING).scores(np.eye(2))
+        for each in (members, one_on)
+    )
+    assert (seen < 0.3).all(), "these rows were trained on: the test could not fail"
+    assert (honest > 0.9).all()
+    combination = combine(plan, trained, members, table=table, config=MEMORISING, seed=0)
+    np.testing.assert_allclose([each["score"] for each in combination.table], honest, rtol=1e-12)
+
+
+def test_out_of_fold_predictions_are_of_all_rows_in_the_order_of_the_folds(memorised):
+    table, members, trained, _ = memorised
+    rows = ValidationRows.from_trained(trained, table, members, n_folds=FOLDS, config=MEMORISING)
+    assert rows.predictions.shape == (2, 90, 1)
+    order = np.concatenate([member.valid for member in members[:FOLDS]])
+    assert sorted(order) == list(range(90))
+    every = trained.outputs(table.numbers, table.codes)
+    shift, scale = float(trained.pieces[0].shift[0]), float(trained.pieces[0].scale[0])
+    np.testing.assert_allclose(rows.target, (table.target[order] - shift) / scale, rtol=1e-10)
+    for bag in range(2):
+        for place, row in enumerate(order):
+            (own,) = (fold for fold in range(FOLDS) if row not in members[fold].train)
+            expected = (every[bag * FOLDS + own][row] - shift) / scale
+            np.testing.assert_allclose(rows.predictions[bag, place], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_networks_of_a_bag_have_equal_weights(memorised):
+    table, members, trained, plan = memorised
+    combination = combine(plan, trained, members, table=table, config=MEMORISING, seed=0)
+    by_bag = combination.weights.reshape(-1, FOLDS)
+    assert (by_bag == by_bag[:, :1]).all()
+    assert combination.weights.sum() == pytest.approx(1.0)
+    assert combination.recipes == [recipe for recipe in sorted(set(combination.recipes)) for _ in range(FOLDS)]
+    np.testing.assert_allclose(
+        [each["weight"] for each in combination.table],
+        [combination.weights[np.array(combination.recipes) == recipe].sum() for recipe in range(2)],
+    )
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_at_most_so_many_bags_predict(memorised, monkeypatch, most):
+    table, members, trained, plan = memorised
+    monkeypatch.setattr(
+        "knotwork.estimators._combination.bagged_weights",
+        lambda rows, seed: {2: np.array([0.4, 0.6]), 1: np.array([1.0])}[len(rows.predictions)],
+    )
+    plan = replace(plan, most_kept=most)
+    combination = combine(plan, trained, members, table=table, config=MEMORISING, seed=0)
+    assert [each["weight"] for each in combination.table] == ([0.0, 1.0] if most == 1 else [0.4, 0.6])
+    assert len(combination.weights) == len(combination.trained.histories) == most * FOLDS
+
+
+def without(trained, *failed):
+    histories = [
+        replace(each, best_epoch=-1) if place in failed else each for place, each in enumerate(trained.histories)
+    ]
+    return replace(trained, histories=histories)
+
+
+def test_bags_with_a_network_that_failed_are_left_out(memorised):
+    table, members, trained, plan = memorised
+    combination = combine(plan, without(trained, 1), members, table=table, config=MEMORISING, seed=0)
+    assert combination.recipes == [1] * FOLDS
+    assert np.isnan(combination.table[0]["score"])
+    assert [each["weight"] for each in combination.table] == [0.0, 1.0]
+
+
+def test_if_no_bag_is_complete_the_networks_that_were_trained_predict(memorised):
+    table, members, trained, plan = memorised
+    combination = combine(plan, without(trained, 1, 3, 4), members, table=table, config=MEMORISING, seed=0)
+    assert combination.recipes == [0, 0, 1]
+    np.testing.assert_allclose(combination.weights, 1 / 3)
+    assert all(np.isnan(each["score"]) for each in combination.table)
+    np.testing.assert_allclose([each["weight"] for each in combination.table], [2 / 3, 1 / 3])
+    every = trained.outputs(table.numbers, table.codes)
+    for own, place in zip(combination.trained.outputs(table.numbers, table.codes), (0, 2, 5), strict=True):
+        np.testing.assert_allclose(own, every[place], rtol=1e-4, atol=1e-4)
+
+
+def test_supervised_knots_of_a_fold_do_not_know_the_target_of_its_validation_rows():
+    rng = np.random.default_rng(0)
+    numbers, target = rng.uniform(size=(80, 2)), rng.normal(size=80)
+    choices = [(Encoding.parse(spec),) * 2 for spec in ("PLE@6", "BS-Q@6", "IS-Grad-CART@6")]
+    splits, _ = draw_folds(target, task="regression", n_folds=2, random=np.random.RandomState(0))
+    changed = target.copy()
+    changed[splits[0].valid] = rng.normal(size=len(splits[0].valid))
+    blocks = [
+        PreparedTable.from_table(
+            TrainingTable(numbers, np.zeros((80, 0), dtype=np.int64), values, "regression"), splits
+        ).fit_folds(choices)
+        for values in (target, changed)
+    ]
+    knots = [[[[block.basis.knots for block in fold] for fold in each] for each in one] for one in blocks]
+    for place, supervised in enumerate((True, False, True)):
+        first, second = (np.array(one[place]) for one in knots)
+        np.testing.assert_array_equal(first[0], second[0])
+        assert np.array_equal(first[1], second[1]) != supervised
+        assert np.array_equal(first[0], first[1]) != supervised, "knots without a target are those of all rows"

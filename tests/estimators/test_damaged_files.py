@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 import knotwork
 from knotwork.errors import PersistenceError
-from tests.estimators.saved_cases import fitted, read_file, table, write_file
+from tests.estimators.saved_cases import fitted, of_all_backbones, read_file, table, write_file
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +83,16 @@ def change(content, where, value):
     content[last] = value
 
 
-CANDIDATE = {"method": "BS-Q", "size": 6, "score": 0.5, "metric": "rmse", "seconds": 1.0, "weight": 1.0}
-ODD = {"method": "eval", "size": 0, "score": "0", "metric": "exec", "seconds": -1.0, "weight": None}
+CANDIDATE = {
+    "method": "BS-Q", "size": 6, "backbone": "mlp", "score": 0.5, "metric": "rmse", "seconds": 1.0, "weight": 1.0
+}  # fmt: skip
+ODD = {
+    "method": "eval", "size": 0, "backbone": "vgg", "score": "0", "metric": "exec", "seconds": -1.0, "weight": None
+}  # fmt: skip
 HUGE = 2**62
 LAYOUT = ("pieces", 0, "layout")
 PART = (*LAYOUT, "parts", 0)
+BACKBONE = ("pieces", 0, "backbone")
 EDITS = [
     (("class",), "os.system"),
     (("class",), ["TabularRegressor"]),
@@ -106,6 +111,9 @@ EDITS = [
     (("parameters", "training"), {"max_epochs": 1}),
     (("parameters", "backbone"), {"name": "mlp", "settings": {"widths": [HUGE], "dropout": 0.1}}),
     (("parameters", "backbone"), "vgg"),
+    (("parameters", "effort"), 3),
+    (("parameters", "time_limit"), "1"),
+    (("parameters", "time_limit"), -1.0),
     (("columns", "roles"), ["numerical"]),
     (("columns", "roles", 0), "categorical"),
     (("columns", "categories", 0), []),
@@ -128,13 +136,16 @@ EDITS = [
     (("indicated",), [0, 0]),
     (("indicated",), [-1]),
     (("indicated",), []),
-    (("backbone", "name"), "mlp"),
-    (("backbone", "settings", "width"), HUGE),
-    (("backbone", "settings", "width"), 9),
-    (("backbone", "settings", "hidden"), -1),
-    (("backbone", "settings", "n_blocks"), 10**9),
-    (("backbone", "settings", "n_blocks"), True),
-    (("backbone", "settings", "dropout"), [0.0] * 10),
+    (("backbone",), {"name": "mlp", "settings": {"widths": [8], "dropout": 0.1}}),
+    (BACKBONE, None),
+    (BACKBONE, "resnet"),
+    ((*BACKBONE, "name"), "mlp"),
+    ((*BACKBONE, "settings", "width"), HUGE),
+    ((*BACKBONE, "settings", "width"), 9),
+    ((*BACKBONE, "settings", "hidden"), -1),
+    ((*BACKBONE, "settings", "n_blocks"), 10**9),
+    ((*BACKBONE, "settings", "n_blocks"), True),
+    ((*BACKBONE, "settings", "dropout"), [0.0] * 10),
     (("config", "metric"), "auc"),
     (("config", "max_epochs"), 0),
     (("categories",), "both"),
@@ -227,6 +238,46 @@ def test_invalid_tensors(saved, tmp_path, case):
     write_file(tmp_path / "edited", content, tensors)
     with pytest.raises(PersistenceError, match="edited' is damaged"):
         knotwork.load(tmp_path / "edited")
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """Return a file with networks of four backbones: MLP, TabM, ResNet and FT-Transformer."""
+    path = tmp_path_factory.mktemp("several") / "model"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        of_all_backbones(monkeypatch).save(path)
+    return path
+
+
+def swap(content, one, other, *names):
+    pieces = content["pieces"]
+    for name in names:
+        pieces[one][name], pieces[other][name] = pieces[other][name], pieces[one][name]
+
+
+SEVERAL = {
+    "backbones of other networks": lambda content: swap(content, 0, 1, "backbone"),
+    "layouts of other networks": lambda content: swap(content, 0, 3, "layout"),
+    "networks of other tensors": lambda content: content["pieces"].reverse(),
+    "fewer predictions": lambda content: change(content, ("pieces", 1, "backbone", "settings", "n_predictions"), 2),
+    "many predictions": lambda content: change(content, ("pieces", 1, "backbone", "settings", "n_predictions"), HUGE),
+    "no predictions": lambda content: change(content, ("pieces", 1, "backbone", "settings", "n_predictions"), 0),
+    "a member twice": lambda content: change(content, ("pieces", 1, "places"), content["pieces"][0]["places"]),
+    "a member that does not exist": lambda content: change(content, ("pieces", 1, "places"), [2, 99]),
+    "a network less": lambda content: content["pieces"].pop(),
+    "a network more": lambda content: content["pieces"].append(content["pieces"][0]),
+}
+
+
+@pytest.mark.parametrize("case", SEVERAL)
+def test_invalid_networks_of_several_backbones(several, tmp_path, case):
+    content, tensors = read_file(several)
+    SEVERAL[case](content)
+    write_file(tmp_path / "edited", content, tensors)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(PersistenceError, match="edited' is damaged"):
+        knotwork.load(tmp_path / "edited")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000, "more than 50 MB were needed"
 
 
 @pytest.fixture(scope="module")
@@ -326,7 +377,7 @@ def test_numbers_that_are_not_finite(saved, tmp_path):
 
 def test_a_newer_schema(saved, tmp_path):
     content, tensors = read_file(saved)
-    write_file(tmp_path / "newer", {**content, "schema": 3, "version": "9.1", "more": []}, tensors)
-    message = r"newer' was made by knotwork 9.1 with schema 3; this is knotwork .* up to 2. Update knotwork"
+    write_file(tmp_path / "newer", {**content, "schema": 4, "version": "9.1", "more": []}, tensors)
+    message = r"newer' was made by knotwork 9.1 with schema 4; this is knotwork .* up to 3. Update knotwork"
     with pytest.raises(PersistenceError, match=message):
         knotwork.load(tmp_path / "newer")

@@ -16,7 +16,7 @@ from knotwork.nn._backbones import BACKBONES as BUILDERS
 from knotwork.nn._backbones import MLPConfig
 from knotwork.nn._linear import Linear, initialise, member_seeds
 from knotwork.nn._mlp import MLP
-from tests.estimators.saved_cases import BACKBONES, SHORT, fitted, mixed, table, target
+from tests.estimators.saved_cases import BACKBONES, RECIPES, SHORT, fitted, mixed, of_all_backbones, table, target
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install knotwork[onnx]")
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install knotwork[onnx]")
@@ -113,6 +113,14 @@ def test_members_of_different_encodings_and_weights(tmp_path, monkeypatch, backb
     model.save(tmp_path / "model")
     knotwork.load(tmp_path / "model", device="cpu").export_onnx(tmp_path / "again.onnx")
     assert (tmp_path / "again.onnx").read_bytes() == (tmp_path / "model.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["number", "text"])
+def test_members_of_different_backbones_and_folds(tmp_path, monkeypatch, kind):
+    model = of_all_backbones(monkeypatch, kind, weights=lambda rows, seed: np.arange(1, 6) / 15)
+    assert [backbone.name for backbone in model.backbones_] == [name for name in RECIPES for _ in range(2)]
+    assert len(model.trained_.pieces) == 5
+    assert_equal(exported(model, tmp_path / "model.onnx"), model, hard_rows(model))
 
 
 def test_the_reference_evaluator_agrees(tmp_path):
@@ -261,7 +269,7 @@ def test_unknown_networks_are_refused(tmp_path, monkeypatch, made):
         model.export_onnx(tmp_path / "model.onnx")
     message = str(caught.value)
     assert message.startswith(
-        "backbone must build a network that ONNX export knows: MLP, ResNet or FTTransformer, got "
+        "backbone must build a network that ONNX export knows: 'MLP', 'ResNet', 'TabM', 'RealMLP', 'FTTransformer'"
     )
     assert "backbone=OwnConfig(" in message
     assert f"{made.__name__} has no translation to ONNX: keep the model with save" in message

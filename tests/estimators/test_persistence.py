@@ -15,7 +15,17 @@ import knotwork
 from knotwork import TabularRegressor
 from knotwork.errors import PersistenceError
 from knotwork.estimators._persistence import save
-from tests.estimators.saved_cases import BACKBONES, SHORT, fitted, mixed, read_file, table, target, write_file
+from tests.estimators.saved_cases import (
+    BACKBONES,
+    SHORT,
+    fitted,
+    mixed,
+    of_all_backbones,
+    read_file,
+    table,
+    target,
+    write_file,
+)
 
 MAPPING = {"age": "IS-U@5", "income": "PLE@4", "flat": "Std"}
 
@@ -40,6 +50,7 @@ def assert_same(loaded, model):
     np.testing.assert_array_equal(loaded.weights_, model.weights_)
     assert loaded.encoding_ == model.encoding_
     assert loaded.candidates_ == model.candidates_
+    assert loaded.backbones_ == model.backbones_
     for history, other in zip(loaded.history_, model.history_, strict=True):
         assert set(history) == set(other)
         for name, value in history.items():
@@ -87,6 +98,28 @@ def test_members_of_different_encodings_and_weights(tmp_path, monkeypatch, backb
     assert_same(loaded, model)
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["number", "text"])
+def test_members_of_different_backbones(tmp_path, monkeypatch, kind):
+    model = of_all_backbones(monkeypatch, kind)
+    assert [backbone.name for backbone in model.backbones_] == [
+        name for name in ("mlp", "tabm", "resnet", "ft") for _ in range(2)
+    ]
+    assert [candidate["backbone"] for candidate in model.candidates_] == ["mlp", "tabm", "resnet", "realmlp", "ft"]
+    assert len(model.trained_.pieces) == 4
+    model.save(tmp_path / "model")
+    loaded = knotwork.load(tmp_path / "model", device="cpu")
+    assert_same(loaded, model)
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+
+
+@pytest.mark.parametrize("settings", [{"effort": "fast"}, {"effort": "best", "time_limit": 60.0}, {"time_limit": 7}])
+def test_effort_and_time_limit_are_parameters_of_the_file(tmp_path, monkeypatch, settings):
+    of_all_backbones(monkeypatch, **settings).save(tmp_path / "model")
+    loaded = knotwork.load(tmp_path / "model", device="cpu")
+    assert {name: loaded.get_params()[name] for name in settings} == settings
 
 
 def test_a_loaded_estimator_is_cloned_and_fitted_again(tmp_path):
@@ -162,7 +195,7 @@ def test_a_file_of_another_process(tmp_path):
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
     loaded = knotwork.load(path, device="cpu")
     np.testing.assert_allclose(loaded.predict_proba(table(50, seed=2)), np.load(f"{path}.npy"), rtol=1e-5, atol=1e-7)
-    assert read_file(path)[0]["schema"] == 2
+    assert read_file(path)[0]["schema"] == 3
 
 
 def test_a_file_of_schema_1():
@@ -173,6 +206,42 @@ def test_a_file_of_schema_1():
     np.testing.assert_allclose(loaded.feature_importances_, [2.7751229, 0.81283663], rtol=1e-5)
     assert loaded.encoding_ == [{"age": "BS-Q@5"}] * 2
     assert (loaded.weights_.tolist(), loaded.candidates_) == ([0.5, 0.5], [])
+
+
+def schema_2(content):
+    """Return content as version 0.1.0 wrote it: one backbone for all networks, and fewer settings."""
+    new = ("beta2", "weight_average", "label_smoothing")
+    content = {**content, "schema": 2, "backbone": content["pieces"][0]["backbone"]}
+    content["parameters"] = {
+        name: value for name, value in content["parameters"].items() if name not in ("effort", "time_limit")
+    }
+    for holder, name in ((content, "config"), (content["parameters"], "training")):
+        holder[name] = {setting: value for setting, value in holder[name].items() if setting not in new}
+    for name, later in (("pieces", ("backbone", "embedding")), ("candidates", ("backbone",))):
+        content[name] = [{key: value for key, value in each.items() if key not in later} for each in content[name]]
+    return content
+
+
+@pytest.mark.parametrize("encoding", ["BS-Q@6", "validated"])
+def test_a_file_of_schema_2(tmp_path, encoding):
+    model = fitted(encoding, "resnet", n_members=2)
+    model.save(tmp_path / "model")
+    content, tensors = read_file(tmp_path / "model")
+    write_file(tmp_path / "old", schema_2(content), tensors)
+    assert_same(knotwork.load(tmp_path / "old", device="cpu"), model)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("backbone", None), ("backbone", "resnet"), ("backbone", {"name": "mlp"}), ("pieces", [3]), ("config", []),
+     ("parameters", None), ("candidates", [1])],
+)  # fmt: skip
+def test_invalid_content_of_schema_2(tmp_path, name, value):
+    fitted("BS-Q@6", "resnet").save(tmp_path / "model")
+    content, tensors = read_file(tmp_path / "model")
+    write_file(tmp_path / "edited", {**schema_2(content), name: value}, tensors)
+    with pytest.raises(PersistenceError, match="edited' is damaged"):
+        knotwork.load(tmp_path / "edited")
 
 
 @pytest.mark.parametrize("choices", [None, [], [["BS-Q"]], [["eval", 5]], [["BS-Q", 0]], [["BS-Q", 5], ["BS-Q", 5]]])

@@ -9,6 +9,8 @@ from sklearn.utils._testing import assert_allclose
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import knotwork as kw
+from knotwork.encoders import Encoding
+from knotwork.estimators._plans import Plan, Recipe
 from knotwork.nn import MLPConfig
 
 SMALL = {
@@ -16,14 +18,25 @@ SMALL = {
     "training": kw.TrainingConfig(max_epochs=40, learning_rate=0.02, batch_size=32),
 }
 BRIEF = {**SMALL, "training": kw.TrainingConfig(max_epochs=12, learning_rate=0.05, batch_size=32)}
-"""Enough where ten candidates are trained, the best of which counts."""
+"""Enough where several candidates are trained, the best of which count."""
 
 VARIANTS = [
     kw.TabularRegressor(**SMALL),
     kw.TabularClassifier(**SMALL),
     kw.TabularRegressor("ensemble", size=4, **BRIEF),
     kw.TabularClassifier("validated", size=4, **BRIEF),
+    kw.TabularRegressor(),
+    kw.TabularClassifier(),
 ]
+"""Of the last two an effort decides what is trained: here `plan_small`."""
+
+
+def plan_small(effort, table, **_):
+    """Return two kinds of small networks on three folds."""
+    choices = [(Encoding.parse(spec),) * table.numbers.shape[1] for spec in ("PLE@4", "Std")]
+    recipes = [Recipe(choice, BRIEF["backbone"], BRIEF["training"]) for choice in choices]
+    return Plan(recipes, "ensemble", n_folds=3)
+
 
 OF_DEFAULTS = [
     "check_parameters_default_constructible",
@@ -51,6 +64,7 @@ def assert_allclose_in_float32(actual, desired, **others):
 
 @parametrize_with_checks(VARIANTS, expected_failed_checks=lambda estimator: EXCUSED)
 def test_scikit_learn_checks(estimator, check, monkeypatch):
+    monkeypatch.setattr("knotwork.estimators._estimators.plan_effort", plan_small)
     if check.func.__name__ in ROUNDED:
         monkeypatch.setattr(estimator_checks, "assert_allclose", assert_allclose_in_float32)
     check(estimator)

@@ -6,7 +6,7 @@ import torch
 from knotwork._kernels import dispatch
 from knotwork._kernels.batch_norm import batch_norm
 from knotwork._kernels.dispatch import Operation, Path
-from knotwork._kernels.dropout import Noise, bias_relu_dropout, dropout
+from knotwork._kernels.dropout import Noise, bias_act_dropout, dropout
 from tests.kernels.cases import GPU
 
 
@@ -99,7 +99,7 @@ def test_the_compiler_sees_the_formula():
     x, bias, weight = torch.randn(2, 5, 4), torch.randn(2, 4), torch.rand(2, 4)
 
     def run(x, running_mean, running_var):
-        y = dropout(bias_relu_dropout(x, bias, 0.3, noise, 0), 0.2, noise, 1)
+        y = dropout(bias_act_dropout(x, bias, 0.3, noise, 0), 0.2, noise, 1)
         return batch_norm(y, weight, bias, running_mean, running_var, None, relu=True, p=0.1, noise=noise, stream=2)
 
     results = []

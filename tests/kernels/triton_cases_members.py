@@ -9,8 +9,8 @@ import torch
 from knotwork._kernels import adamw_triton, batch_norm_triton
 from knotwork._kernels.adamw import Factors, Rule, update_formula
 from knotwork._kernels.batch_norm import Settings, batch_norm_formula
-from knotwork._kernels.dropout import Noise, keep_mask, member_keys
-from knotwork._kernels.dropout_triton import BIAS_RELU, DROPOUT
+from knotwork._kernels.dropout import ACTIVATIONS, Noise, keep_mask, member_keys
+from knotwork._kernels.dropout_triton import BIAS_ACT, DROPOUT
 from tests.kernels.cases import DEVICE, GPU
 
 TYPES = [torch.float32, torch.bfloat16]
@@ -47,18 +47,58 @@ def test_dropout(shape, dtype, p):
 @pytest.mark.parametrize("p", [0.0, 0.4])
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("shape", [(3, 130, 65), (4, 1, 1), (2, 64, 32)])
-def test_bias_relu_dropout(shape, dtype, p):
+def test_bias_and_relu(shape, dtype, p):
     x, gradient = (torch.randn(shape, device=DEVICE).to(dtype) for _ in range(2))
     bias = torch.randn(shape[0], shape[2], device=DEVICE)
     noise, scale = make_noise(shape[0]), 1 / (1 - p)
-    settings = {"p": p, "noise": noise if p else None, "stream": 1}
-    (y,), kept = BIAS_RELU.forward(x, bias, **settings)
+    settings = {"p": p, "noise": noise if p else None, "stream": 1, "activation": "relu", "scale": 1.0}
+    (y,), kept = BIAS_ACT.forward(x, bias, **settings)
     positive = torch.relu(x.float() + bias[:, None])
     same(y, torch.where(keep_mask(x, p, noise, 1), positive * scale, 0).to(dtype))
-    x_grad, bias_grad = BIAS_RELU.backward((gradient,), kept, (True, True), **settings)
+    x_grad, bias_grad = BIAS_ACT.backward((gradient,), kept, (True, True), **settings)
     expected = torch.where(y > 0, gradient.float() * scale, 0)
     same(x_grad, expected.to(dtype))
     torch.testing.assert_close(bias_grad, expected.sum(dim=1), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.4])
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(3, 130, 65), (4, 1, 1), (2, 64, 32)])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_bias_and_activation(activation, shape, dtype, p):
+    torch.manual_seed(0)
+    x, gradient = ((size * torch.randn(shape, device=DEVICE)).to(dtype) for size in (8, 1))
+    bias = torch.randn(shape[0], shape[2], device=DEVICE)
+    noise = make_noise(shape[0])
+    settings = {"p": p, "noise": noise if p else None, "stream": 1, "activation": activation, "scale": 0.375}
+    keep = keep_mask(x, p, noise, 1)
+    leaves = [tensor.double().requires_grad_() for tensor in (x, bias)]
+    z = 0.375 * leaves[0] + leaves[1][:, None]
+    exact = torch.where(keep, ACTIVATIONS[activation](z) / (1 - p), 0)
+    (y,), kept = BIAS_ACT.forward(x, bias, **settings)
+    noise.step.add_(1)  # backward must not read the counters
+    got = y, *BIAS_ACT.backward((gradient,), kept, (True, True), **settings)
+    expected = exact.detach(), *torch.autograd.grad(exact, leaves, gradient.double())
+    assert [tensor.dtype for tensor in got] == [dtype, dtype, torch.float32]
+    tolerance = 2**-7 if dtype == torch.bfloat16 else 2e-6
+    for one, other, (rtol, atol) in zip(got, expected, [(tolerance, 2e-6)] * 2 + [(1e-5, 1e-4)], strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations_of_extreme_values(activation):
+    ends = torch.tensor(
+        [-3e38, -200.0, -1e-3, -1e-7, 0.0, 1e-7, 19.9, 20.1, 300.0, torch.inf, torch.nan], device=DEVICE
+    )
+    x, bias, settings = ends[None, :, None], torch.zeros(1, 1, device=DEVICE), {"p": 0.0, "noise": None, "stream": 0}
+    (y,), kept = BIAS_ACT.forward(x, bias, **settings, activation=activation, scale=1.0)
+    exact = ACTIVATIONS[activation](x.double())
+    torch.testing.assert_close(y.double(), exact, rtol=1e-6, atol=1e-36, equal_nan=True)
+    options = {"activation": activation, "scale": 1.0}
+    slopes, _ = BIAS_ACT.backward((torch.ones_like(x),), kept, (True, True), **settings, **options)
+    assert bool(slopes[0, :-1].isfinite().all())
+    top = 1.0507009873554805 if activation == "selu" else 1.0
+    torch.testing.assert_close(slopes[0, 7:-1], torch.full_like(slopes[0, 7:-1], top))
 
 
 @pytest.mark.parametrize("grad_type", TYPES)

@@ -10,7 +10,7 @@ import torch
 from knotwork._kernels import dispatch
 from knotwork._kernels.adamw import AdamW
 from knotwork._kernels.batch_norm import batch_norm
-from knotwork._kernels.dropout import Noise, bias_relu_dropout, dropout, row_order
+from knotwork._kernels.dropout import Noise, bias_act_dropout, dropout, row_order
 from tests.kernels.cases import DEVICE, GPU
 
 MEMBERS, ROWS, WIDTH = 2, 24, 10
@@ -39,7 +39,8 @@ class Case:
         hidden = x @ self.weights[0]
         options = {"noise": self.noise, "p": 0.25}
         hidden = batch_norm(hidden, *self.scales[:2], *self.buffers[:2], self.counts, relu=True, stream=0, **options)
-        hidden = bias_relu_dropout(hidden @ self.weights[1], self.scales[4], 0.25, self.noise, 1)
+        hidden = bias_act_dropout(hidden @ self.weights[1], self.scales[4], 0.25, self.noise, 1)
+        hidden = bias_act_dropout(hidden, self.scales[1], 0.25, self.noise, 4, activation="mish", scale=0.5)
         hidden = dropout(hidden, 0.25, self.noise, 2)
         y = batch_norm(hidden, *self.scales[2:4], *self.buffers[2:], self.counts, residual=x, stream=3, **options)
         used = (torch.arange(ROWS, device=y.device) < self.counts[:, None])[..., None]

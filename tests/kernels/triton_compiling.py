@@ -16,6 +16,7 @@ from knotwork._kernels.dropout import Noise
 from knotwork._kernels.encoding import LOCAL, NORMALISED, TAILS, Knots, Part, encode
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._mlp import MLP
+from knotwork.nn._realmlp import RealMLP
 from knotwork.nn._resnet import ResNet
 
 WAYS = ("forward", "backward")
@@ -72,6 +73,16 @@ def test_networks_with_a_flat_input(compiled, kind):
     hidden = network.enter(torch.rand(2, 32, 21).bfloat16())
     network.rest(hidden, counts=torch.tensor([32, 30]), noise=noise()).sum().backward()
     assert len(set(compiled)) > 1
+
+
+@pytest.mark.parametrize(
+    ("activation", "p"), [("relu", 0.1), ("mish", 0.1), ("mish", 0.0), ("selu", 0.1), ("selu", 0.0)]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_realmlp(compiled, dtype, activation, p):
+    network = RealMLP(21, 1, activation=activation, dropout=p, n_members=2).to(dtype)
+    network.rest(network.enter(torch.rand(2, 32, 21).to(dtype)), noise=noise()).sum().backward()
+    assert compiled == ["_bias_act_forward"] * 3 + ["_bias_act_backward"] * 3
 
 
 @pytest.mark.parametrize(("kind", "degree", "n_knots"), [(LOCAL, 3, 40), (NORMALISED, 3, 2), (TAILS, 4, 2)])

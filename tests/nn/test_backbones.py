@@ -11,6 +11,7 @@ from knotwork.nn._linear import initialise
 SMALL = {
     "mlp": {"widths": (12, 8)},
     "resnet": {"width": 12, "n_blocks": 2, "hidden": 16},
+    "tabm": {"widths": (12, 8), "n_predictions": 4},
     "realmlp": {"widths": (12, 8)},
     "ft": {"d_token": 16, "n_blocks": 2, "n_heads": 4},
     "ft by coordinate": {"d_token": 16, "n_blocks": 2, "n_heads": 4, "tokens": "coordinate"},
@@ -21,7 +22,7 @@ def make(name, n_members=None, **settings):
     settings = SMALL[name] | settings
     if name.startswith("ft"):
         return knn.FTTransformer([4, 4, 2], 2, cardinalities=[3], **settings, n_members=n_members)
-    kind = {"mlp": knn.MLP, "resnet": knn.ResNet, "realmlp": knn.RealMLP}[name]
+    kind = {"mlp": knn.MLP, "resnet": knn.ResNet, "tabm": knn.TabM, "realmlp": knn.RealMLP}[name]
     return kind(12, 2, **settings, n_members=n_members)
 
 

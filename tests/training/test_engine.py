@@ -11,7 +11,7 @@ from torch import nn
 from knotwork._kernels.dropout import row_order
 from knotwork._kernels.encoding import AFFINE, breaks_from_widths, rows_formula, spacing_penalty, widths_from_logits
 from knotwork.encoders import Embedding
-from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig, ResNetConfig
+from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
 from knotwork.training._members import DeviceTable
@@ -21,6 +21,7 @@ from tests.training.cases import MIXED, make_member, make_mixed, make_table
 SMALL = {
     "mlp": MLPConfig(widths=(16, 8), dropout=0.0),
     "resnet": ResNetConfig(width=16, n_blocks=2, hidden=24, dropout=0.0),
+    "tabm": TabMConfig(widths=(16, 8), n_predictions=3, dropout=0.0),
     "realmlp": RealMLPConfig(widths=(16, 8), dropout=0.0),
     "ft": FTTransformerConfig(d_token=16, n_blocks=2, n_heads=4, attention_dropout=0.0, ffn_dropout=0.0),
 }
@@ -121,6 +122,28 @@ class PlainResNet(nn.Module):
         return self.head(x)
 
 
+class PlainTabM(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.factors, self.weight, self.bias = (
+            nn.Parameter(tensor[0].detach().clone())
+            for tensor in (net.adapters.values, net.heads.weight, net.heads.bias)
+        )
+        self.layers = nn.ModuleList(plain_linear(layer) for layer in (net.first, *net.layers))
+
+    def forward(self, x):
+        predictions = []
+        for factors, weight, bias in zip(self.factors, self.weight, self.bias, strict=True):
+            hidden = x * factors
+            for layer in self.layers:
+                hidden = layer(hidden).relu()
+            predictions.append(hidden @ weight + bias)
+        out = torch.stack(predictions, dim=1)
+        if self.training:
+            return out
+        return out.mean(dim=1) if out.shape[-1] == 1 else out.softmax(dim=-1).mean(dim=1).log()
+
+
 class PlainRealMLP(nn.Module):
     def __init__(self, net):
         super().__init__()
@@ -195,7 +218,8 @@ def plain_training(table, member, backbone, config, categories):  # noqa: PLR091
             layers += [nn.ReLU(), plain_linear(layer)]
         body = nn.Sequential(*layers)
     else:
-        body = {"resnet": PlainResNet, "realmlp": PlainRealMLP, "ft": PlainTransformer}[backbone.name](net)
+        kinds = {"resnet": PlainResNet, "tabm": PlainTabM, "realmlp": PlainRealMLP, "ft": PlainTransformer}
+        body = kinds[backbone.name](net)
     numbers, codes = data.numbers, data.codes
 
     def run(rows):
@@ -213,10 +237,14 @@ def plain_training(table, member, backbone, config, categories):  # noqa: PLR091
     for module in body.modules():
         for name, parameter in module.named_parameters(recurse=False):
             exempt = backbone.name == "ft" and (name in spared or isinstance(module, nn.LayerNorm) or module is body)
+            exempt |= backbone.name == "tabm" and name == "factors"
             (free if exempt else decayed).append(parameter)
     groups = [{"params": decayed}, {"params": free, "weight_decay": 0.0}]
     if backbone.name == "realmlp":
-        groups = body.groups(config)
+        slow = {"lr": 0.1 * config.learning_rate}
+        still = [parameter for parameter in (*free, encoding.bias) if parameter is not None]
+        weight = [] if encoding.weight is None else [encoding.weight]
+        groups = [*body.groups(config), {"params": weight, **slow}, {"params": still, **slow, "weight_decay": 0.0}]
     optimiser = torch.optim.AdamW(
         groups, lr=config.learning_rate, weight_decay=config.weight_decay, betas=(0.9, config.beta2)
     )
@@ -246,9 +274,10 @@ def plain_training(table, member, backbone, config, categories):  # noqa: PLR091
         for places in order.split(config.batch_size):
             rows = train_rows[places]
             outputs, penalty = run(rows)
-            own = outputs[:, 0] if table.task == "regression" else outputs
             goal = target[rows].float() if table.task == "regression" else target[rows]
-            loss = loss_of(own, goal)
+            each = outputs.unbind(dim=1) if backbone.name == "tabm" else [outputs]
+            losses_of_each = [loss_of(one[:, 0] if table.task == "regression" else one, goal) for one in each]
+            loss = sum(losses_of_each) / len(each)
             if config.schedule == "cycles":
                 share = (n_done + 0.5) / (config.max_epochs * len(order.split(config.batch_size)))
                 factor = 0.5 * (1 - math.cos(2 * math.pi * math.log2(1 + 15 * share)))
@@ -345,7 +374,7 @@ def test_averages_do_not_depend_on_neighbours(name, schedule, monkeypatch):
 
     monkeypatch.setattr(engine, "DROP_STEPS", {"cpu": 0.01})
     table = make_table()
-    members = [make_member(table, method, seed=place, fold=3 * place) for place, method in enumerate(MIXED)]
+    members = [make_member(table, method, seed=place, fold=2 * place) for place, method in enumerate(MIXED)]
     assert len({-(-len(member.train) // FAST.batch_size) for member in members}) > 1
     config = replace(FAST, max_epochs=16, learning_rate=2e-2, patience=1, weight_average=0.5, schedule=schedule)
     together = train(table, members, SMALL[name], config, device="cpu")
@@ -384,7 +413,7 @@ def test_a_member_alone_and_in_a_stack_of_twenty_is_the_same(name):
 @pytest.mark.parametrize("embedding", ["L4", "LR4x", "x"])
 @pytest.mark.parametrize("name", SMALL)
 def test_an_embedded_member_alone_and_in_a_stack_is_the_same(name, embedding):
-    table = make_table()
+    table = make_table(seed=1)  # with seed 0 rounding switches a ReLU of one member, in the last epoch
     mixed = [replace(member, embedding=Embedding.parse(embedding)) for member in make_mixed(table)]
     others = [make_member(table, "PLR", seed=1), make_member(table, "BS-Q", seed=2)]
     together = train(table, [*mixed, *others], SMALL[name], FAST, device="cpu")
@@ -414,7 +443,7 @@ def test_members_that_leave_change_nothing_for_the_others(name, monkeypatch):
 
     table = make_table()
     members = [make_member(table, method, seed=place, fold=place % 5) for place, method in enumerate(MIXED * 2)]
-    rate = 0.1 if name == "realmlp" else 1e-2  # enough for many members to stop
+    rate = {"realmlp": 0.1, "tabm": 3e-2}.get(name, 1e-2)  # enough for many members to stop
     config = replace(FAST, max_epochs=20, learning_rate=rate, patience=3)
     results, drops, drop = [], [], engine.TrainingStack.drop
     monkeypatch.setattr(engine.TrainingStack, "drop", lambda stack: (drops.append(steps), drop(stack)))

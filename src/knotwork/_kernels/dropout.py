@@ -1,4 +1,4 @@
-"""Random numbers of members, and dropout that uses them: alone, or after a bias and relu.
+"""Random numbers of members, and dropout that uses them: alone, or after a bias and an activation.
 
 Random numbers are a function of counters, not the state of a generator: they depend on the member's random seed and
 step, never on the other members. So they are the same on every device, a gradient can draw them again, and a step that
@@ -6,6 +6,7 @@ is captured into a CUDA graph draws new ones at each replay.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,15 +15,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from knotwork._checks import argument_error
+from knotwork._checks import argument_error, check_choice
 from knotwork._kernels.dispatch import Operation, Path, as_array, in_ranges
 from knotwork.basis._compiled import compiled
 
 __all__ = [
+    "ACTIVATIONS",
     "ZERO",
     "Noise",
     "as_bits",
-    "bias_relu_dropout",
+    "bias_act_dropout",
     "check_rate",
     "compiled_keys",
     "dropout",
@@ -37,6 +39,13 @@ __all__ = [
 
 VALUES_PER_CHUNK = 1 << 16
 """Values of a chunk, the work of one thread at a time."""
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "selu": functional.selu,
+    "mish": functional.mish,
+    "relu": functional.relu,
+}
+"""The activations by name."""
 
 # Constants above 2**31 are written as signed values: so the product with a number of 32 bits fits into an int64.
 _MASK = 0xFFFFFFFF
@@ -149,24 +158,26 @@ def _dropout_formula(x: Tensor, *, p: float, noise: Noise, stream: int) -> Tenso
     return torch.where(keep_mask(x, p, noise, stream), x * (1.0 / (1.0 - p)), 0.0)
 
 
-def _bias_relu_formula(x: Tensor, bias: Tensor, *, p: float, noise: Noise | None, stream: int) -> Tensor:
-    y = _relu_of_sum(x, bias)
+def _bias_act_formula(
+    x: Tensor, bias: Tensor, *, p: float, noise: Noise | None, stream: int, activation: str, scale: float
+) -> Tensor:
+    y = _activated(x, bias, activation=activation, scale=scale)
     if noise is not None and p > 0.0 and x.numel():
         y = _dropout_formula(y, p=p, noise=noise, stream=stream)
     return y.to(x.dtype)
 
 
-def _relu_of_sum(x: Tensor, bias: Tensor) -> Tensor:
-    """Return ``relu(x + bias)``, in float32 or float64."""
+def _activated(x: Tensor, bias: Tensor, *, activation: str, scale: float) -> Tensor:
+    """Return ``activation(scale * x + bias)``, in float32 or float64."""
     dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-    return functional.relu(x.to(dtype) + bias.to(dtype)[:, None])
+    return ACTIVATIONS[activation](torch.add(bias.to(dtype)[:, None], x.to(dtype), alpha=scale))
 
 
 # The same bits in uint32, compiled, so that one pass over the values draws them and drops.
 
 FIRST, SECOND, GOLDEN = np.uint32(0x7FEB352D), np.uint32(0x846CA68B), np.uint32(0x9E3779B9)
 SEED, STEP, STREAM = np.uint32(0x3C6EF372), np.uint32(0x85EBCA6B), np.uint32(0x27D4EB2F)
-ZERO = np.float32(0.0)
+ZERO, ONE, TWO, FOUR = np.float32(0.0), np.float32(1.0), np.float32(2.0), np.float32(4.0)
 
 
 @compiled(inline="always")
@@ -205,8 +216,63 @@ def _dropout(first, stop, x, keys, threshold, scale, out):
             out[member, i] = x[member, i] * scale if keep(i, key, threshold) else ZERO
 
 
+# Exponentials by arithmetic alone, which the compiler turns into vector instructions, as it does not with `np.exp`.
+# LN2_HIGH has so few bits that its products with whole numbers are exact. EXP is the polynomial of Cephes's `expf`.
+
+LOG2_E, LN2_HIGH, LN2_LOW = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
+ROUNDING = np.float32(3 << 22)
+"""Added to a number below 2**22, it rounds to a whole number, which is then in the lowest bits."""
+EXP = tuple(np.float32(c) for c in (1.9875691e-4, 1.3981999e-3, 8.3334519e-3, 4.1665796e-2, 1.6666665e-1, 0.5))
+EXPONENT_BIAS, EXPONENT_PLACE = np.int32(127), np.int32(23)
+LOWEST, HIGHEST = np.float32(-87.0), np.float32(20.0)
+"""Below LOWEST an exponential counts as 0; from HIGHEST on, Mish is the identity."""
+SELU_SCALE, SELU_ALPHA = np.float32(1.0507009873554805), np.float32(1.0507009873554805 * 1.6732632423543772)
+
+KINDS = {"relu": (), "mish": (0,), "selu": (0, 0)}
+"""The activation as the length of a tuple, which is part of its type: numba compiles only the branch that is taken."""
+MISH = 1
+
+
+@compiled(inline="always")
+def _exponential(x):
+    """Return s and q with ``exp(x) = s + s * q`` for x <= HIGHEST; s is a power of two."""
+    inside = LOWEST if x < LOWEST else x
+    shifted = np.float32(inside * LOG2_E + ROUNDING)
+    whole = np.float32(shifted - ROUNDING)
+    r = np.float32(np.float32(inside - whole * LN2_HIGH) - whole * LN2_LOW)
+    q = np.float32(((((EXP[0] * r + EXP[1]) * r + EXP[2]) * r + EXP[3]) * r + EXP[4]) * r + EXP[5])
+    power = np.int32((shifted.view(np.int32) + EXPONENT_BIAS) << EXPONENT_PLACE).view(np.float32)
+    return ZERO if x < LOWEST else power, np.float32(q * r * r + r)
+
+
+@compiled(inline="always")
+def _curve(kind, z):
+    """Return Mish or SELU of z."""
+    if len(kind) == MISH:
+        s, q = _exponential(HIGHEST if z > HIGHEST else z)
+        w = s + s * q
+        n = w * (w + TWO)
+        return z * (n / (n + TWO))
+    s, q = _exponential(ZERO if z > ZERO else z)
+    return SELU_SCALE * z if z > ZERO else SELU_ALPHA * (s * q + (s - ONE))
+
+
+@compiled(inline="always")
+def _slope(kind, z):
+    """Return the derivative of Mish or SELU at z."""
+    if len(kind) == MISH:
+        z = HIGHEST if z > HIGHEST else z
+        s, q = _exponential(z)
+        w = s + s * q
+        n = w * (w + TWO)
+        inverse = ONE / (n + TWO)
+        return (n + z * (FOUR * w * (w + ONE) * inverse)) * inverse
+    s, q = _exponential(ZERO if z > ZERO else z)
+    return SELU_SCALE if z > ZERO else SELU_ALPHA * (s + s * q)
+
+
 @compiled()
-def _bias_relu(first, stop, n_rows, x, bias, keys, threshold, scale, out):
+def _bias_act(kind, first, stop, n_rows, x, bias, keys, threshold, scale, gain, out):
     """Fill `out`; a chunk has `n_rows` rows."""
     width = x.shape[2]
     per_member = -(-x.shape[1] // n_rows)
@@ -216,14 +282,18 @@ def _bias_relu(first, stop, n_rows, x, bias, keys, threshold, scale, out):
         for row in range(start, min(start + n_rows, x.shape[1])):
             values, results = x[member, row], out[member, row]
             for column in range(width):
-                value = values[column] + shift[column]
+                z = values[column] * scale + shift[column]
                 kept = keep(row * width + column, key, threshold)
-                results[column] = ZERO if value <= ZERO or not kept else value * scale
+                if len(kind) == 0:
+                    results[column] = ZERO if z <= ZERO or not kept else z * gain
+                else:
+                    value = _curve(kind, z) * gain
+                    results[column] = value if kept else ZERO
 
 
 @compiled()
-def _bias_relu_backward(first, stop, n_rows, grad, y, scale, x_grad, sums):
-    """Fill `x_grad`, and add its rows to the sums of each chunk, which hold zeros."""
+def _relu_backward(first, stop, n_rows, grad, y, scale, gain, x_grad, sums):
+    """Fill `x_grad`, and add the slopes of its rows to the sums of each chunk, which hold zeros."""
     per_member = -(-y.shape[1] // n_rows)
     for chunk in range(first, stop):
         member, start = chunk // per_member, chunk % per_member * n_rows
@@ -231,8 +301,26 @@ def _bias_relu_backward(first, stop, n_rows, grad, y, scale, x_grad, sums):
         for row in range(start, min(start + n_rows, y.shape[1])):
             slopes, results, target = grad[member, row], y[member, row], x_grad[member, row]
             for column in range(y.shape[2]):
-                slope = slopes[column] * scale if results[column] > ZERO else ZERO
-                target[column] = slope
+                slope = slopes[column] * gain if results[column] > ZERO else ZERO
+                target[column] = slope * scale
+                total[column] += slope
+
+
+@compiled()
+def _curve_backward(kind, first, stop, n_rows, grad, x, bias, keys, threshold, scale, gain, x_grad, sums):
+    """Do the same for Mish and SELU, from x: their derivative cannot be computed from the result."""
+    width = x.shape[2]
+    per_member = -(-x.shape[1] // n_rows)
+    for chunk in range(first, stop):
+        member, start = chunk // per_member, chunk % per_member * n_rows
+        key, shift, total = keys[member], bias[member], sums[member, chunk % per_member]
+        for row in range(start, min(start + n_rows, x.shape[1])):
+            slopes, values, target = grad[member, row], x[member, row], x_grad[member, row]
+            for column in range(width):
+                kept = keep(row * width + column, key, threshold)
+                slope = slopes[column] * gain * _slope(kind, values[column] * scale + shift[column])
+                slope = slope if kept else ZERO
+                target[column] = slope * scale
                 total[column] += slope
 
 
@@ -270,33 +358,45 @@ def _dropout_backward(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any)
     return (_drop(grads[0], p, kept[0]),)
 
 
-def _bias_relu_run(x: Tensor, bias: Tensor, *, p: float, noise: Noise, stream: int) -> Any:
-    out, n_rows = torch.empty(x.shape, dtype=x.dtype), _rows_per_chunk(x)
+def _bias_act_forward(
+    x: Tensor, bias: Tensor, *, p: float, noise: Noise | None, stream: int, activation: str, scale: float
+) -> Any:
+    out, n_rows, kind = torch.empty(x.shape, dtype=x.dtype), _rows_per_chunk(x), KINDS[activation]
     source, shift, target = as_array(x), as_array(bias), out.numpy()
-    keys = as_bits(compiled_keys(noise, stream))
-    threshold, scale = np.uint32(keep_threshold(p)), np.float32(1.0 / (1.0 - p))
+    drawn = torch.zeros(len(x), dtype=torch.int32) if noise is None else compiled_keys(noise, stream)
+    keys, numbers = as_bits(drawn), _numbers(p, scale)
 
     def work(first: int, stop: int) -> None:
-        _bias_relu(first, stop, n_rows, source, shift, keys, threshold, scale, target)
+        _bias_act(kind, first, stop, n_rows, source, shift, keys, *numbers, target)
 
     in_ranges(work, x.shape[0] * -(-x.shape[1] // n_rows))
-    return (out,), (out,)  # a positive result means that the sum was positive and kept
+    # A positive result of relu means that the sum was positive and kept.
+    return (out,), (out,) if activation == "relu" else (x, bias, drawn)
 
 
-def _bias_relu_run_backward(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> Any:
+def _bias_act_backward(grads: Any, kept: Any, needed: Any, *, p: float, activation: str, scale: float, **_: Any) -> Any:
     del needed
-    (y,) = kept
-    out, scale, n_rows = torch.empty(y.shape, dtype=y.dtype), np.float32(1.0 / (1.0 - p)), _rows_per_chunk(y)
-    slopes, result, target = as_array(grads[0]), as_array(y), out.numpy()
-    per_member = -(-y.shape[1] // n_rows)
-    sums = torch.zeros(y.shape[0], per_member, y.shape[2])
+    source, *others = kept
+    out, n_rows, kind = torch.empty(source.shape, dtype=source.dtype), _rows_per_chunk(source), KINDS[activation]
+    slopes, values, target, numbers = as_array(grads[0]), as_array(source), out.numpy(), _numbers(p, scale)
+    per_member = -(-source.shape[1] // n_rows)
+    sums = torch.zeros(source.shape[0], per_member, source.shape[2])
     totals = sums.numpy()
 
-    def work(first: int, stop: int) -> None:
-        _bias_relu_backward(first, stop, n_rows, slopes, result, scale, target, totals)
+    def relu(first: int, stop: int) -> None:
+        _relu_backward(first, stop, n_rows, slopes, values, *numbers[1:], target, totals)
 
-    in_ranges(work, y.shape[0] * per_member)
+    def curve(first: int, stop: int) -> None:
+        shift, keys = as_array(others[0]), as_bits(others[1])
+        _curve_backward(kind, first, stop, n_rows, slopes, values, shift, keys, *numbers, target, totals)
+
+    in_ranges(curve if others else relu, source.shape[0] * per_member)
     return out, sums[:, 0] if per_member == 1 else sums.sum(dim=1)
+
+
+def _numbers(p: float, scale: float) -> tuple[np.uint32, np.float32, np.float32]:
+    """Return the threshold of the bits, the scale of x, and the factor of elements that are kept."""
+    return np.uint32(keep_threshold(p)), np.float32(scale), np.float32(1.0 / (1.0 - p))
 
 
 def _rows_per_chunk(x: Tensor) -> int:
@@ -304,8 +404,8 @@ def _rows_per_chunk(x: Tensor) -> int:
 
 
 _DROPOUT = Operation(_dropout_formula, cpu=Path(_dropout_forward, _dropout_backward), triton="dropout_triton.DROPOUT")
-_BIAS_RELU = Operation(
-    _bias_relu_formula, cpu=Path(_bias_relu_run, _bias_relu_run_backward), triton="dropout_triton.BIAS_RELU"
+_BIAS_ACT = Operation(
+    _bias_act_formula, cpu=Path(_bias_act_forward, _bias_act_backward), triton="dropout_triton.BIAS_ACT"
 )
 
 
@@ -341,22 +441,53 @@ def dropout(x: Tensor, p: float, noise: Noise | None, stream: int = 0) -> Tensor
     return _DROPOUT(x, p=p, noise=noise, stream=stream)  # type: ignore[no-any-return]
 
 
-def bias_relu_dropout(x: Tensor, bias: Tensor, p: float, noise: Noise | None, stream: int = 0) -> Tensor:
-    """Return ``dropout(relu(x + bias))`` in the type of x. Backward keeps only the result.
+def bias_act_dropout(
+    x: Tensor,
+    bias: Tensor,
+    p: float,
+    noise: Noise | None,
+    stream: int = 0,
+    *,
+    activation: str = "relu",
+    scale: float = 1.0,
+) -> Tensor:
+    """Return ``dropout(activation(scale * x + bias))`` in the type of x.
 
-    x is of shape (M, B, d) and the bias of shape (M, d), of any float type; p, noise and stream are those of `dropout`.
-    Arithmetic is in float32, or in float64 for float64.
+    Parameters
+    ----------
+    x : Tensor of shape (M, B, d)
+        Products of M members, of any float type. Arithmetic is in float32, or in float64 for float64.
+    bias : Tensor of shape (M, d)
+        Bias of every column, of any float type.
+    p, noise, stream
+        As in `dropout`.
+    activation : {"selu", "mish", "relu"}, default="relu"
+        The activation.
+    scale : float, default=1.0
+        Factor of x.
+
+    Returns
+    -------
+    Tensor of shape (M, B, d)
+        Backward keeps only the result for relu; for the others x, the bias and a key per member.
 
     Notes
     -----
-    The bias is added here, not by the matrix product before, which saves a pass over memory each way. The paths: a
-    Triton kernel each way on a GPU, compiled loops for float32 on the CPU, plain torch otherwise. Values are the same,
-    bit for bit; gradients of the bias are summed in different orders.
+    With z = scale * x + bias and w = exp(z), Mish is z t with t = tanh(log(1 + w)) = n / (n + 2) and n = w (w + 2); its
+    derivative is t + 4 z w (w + 1) / (n + 2)**2. From z = 20 on, t is 1 up to rounding.
+
+    Scale and bias are applied here, not by the matrix product before, which saves a pass over memory each way. The
+    paths: a Triton kernel each way on a GPU, compiled loops for float32 on the CPU, plain torch otherwise. All drop the
+    same elements. Values of relu with a scale of 1 are the same, bit for bit; others differ by rounding, and gradients
+    of the bias are summed in different orders.
     """
     check_rate(p)
+    check_choice(activation, "activation", ACTIVATIONS)
     if noise is None and p > 0.0:
-        return functional.dropout(_relu_of_sum(x, bias), p).to(x.dtype)
+        return functional.dropout(_activated(x, bias, activation=activation, scale=scale), p).to(x.dtype)
     drawn = None if p == 0.0 else noise
-    # Without random numbers torch's loops are as fast as the compiled ones.
-    run: Any = _bias_relu_formula if drawn is None and x.device.type == "cpu" else _BIAS_RELU
-    return run(x, bias, p=p, noise=drawn, stream=stream)  # type: ignore[no-any-return]
+    # Without random numbers torch's relu is as fast as the compiled one. A network that is used outside of training, on
+    # the CPU, can be differentiated more than once.
+    plain = activation == "relu" or (noise is None and torch.is_grad_enabled())
+    run: Any = _bias_act_formula if plain and drawn is None and x.device.type == "cpu" else _BIAS_ACT
+    return run(x, bias, p=p, noise=drawn, stream=stream, activation=activation, scale=scale)  # type: ignore[no-any-return]

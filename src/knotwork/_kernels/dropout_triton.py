@@ -1,4 +1,4 @@
-"""Dropout on a GPU, alone or after a bias and relu: one Triton kernel each way, which draws the bits and drops."""
+"""Dropout on a GPU, alone or after a bias and an activation: one Triton kernel each way, which draws the bits."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from torch import Tensor
 from knotwork._kernels.dispatch import Path
 from knotwork._kernels.dropout import Noise, keep_threshold
 
-__all__ = ["BIAS_RELU", "DROPOUT", "element_bits", "member_key", "member_keys"]
+__all__ = ["BIAS_ACT", "DROPOUT", "element_bits", "member_key", "member_keys"]
 
 BLOCK = 2048
 """Elements of a program."""
 
 COLUMNS, ROWS = 32, 64
-"""Columns of a program in the backward pass of relu, which loops over all rows, and rows per iteration."""
+"""Columns of a program in the backward pass of an activation, which loops over all rows, and rows per iteration."""
 
 
 @triton.jit
@@ -75,29 +75,68 @@ def _dropout_backward(grad_pointer, keys_pointer, out_pointer, size, threshold, 
     tl.store(out_pointer + member * size + i, grad.to(out_pointer.dtype.element_ty), mask=i < size)
 
 
+@triton.jit
+def _mish_terms(z):
+    """Return z, at most 20, with w = exp(z) and n = w (w + 2): Mish is z n / (n + 2), the identity from 20 on."""
+    z = tl.where(z > 20.0, 20.0, z)
+    w = tl.exp(z)
+    return z, w, w * (w + 2.0)
+
+
+@triton.jit
+def _activate(z, ACTIVATION: tl.constexpr):
+    if ACTIVATION == "relu":
+        y = tl.where(z <= 0.0, 0.0, z)  # not a maximum: NaN stays NaN
+    elif ACTIVATION == "mish":
+        _, _, n = _mish_terms(z)
+        y = z * (n / (n + 2.0))
+    else:
+        low = tl.where(z > 0.0, 0.0, z)
+        # Near 0 the difference of the exponential and 1 would lose its digits, the series does not.
+        near = tl.where(low > -0.125, low, 0.0)
+        series = near * (1.0 + near / 2.0 * (1.0 + near / 3.0 * (1.0 + near / 4.0 * (1.0 + near / 5.0))))
+        below = tl.where(low > -0.125, series, tl.exp(low) - 1.0)
+        y = tl.where(z > 0.0, 1.0507009873554805 * z, 1.7580993408473766 * below)
+    return y
+
+
+@triton.jit
+def _slope(z, ACTIVATION: tl.constexpr):
+    """Return the derivative of Mish or SELU."""
+    if ACTIVATION == "mish":
+        z, w, n = _mish_terms(z)
+        slope = (n + z * (4.0 * w * (w + 1.0) / (n + 2.0))) / (n + 2.0)
+    else:
+        slope = tl.where(z > 0.0, 1.0507009873554805, 1.7580993408473766 * tl.exp(tl.where(z > 0.0, 0.0, z)))
+    return slope
+
+
 @triton.jit(do_not_specialize=["size", "width", "threshold", "stream"], do_not_specialize_on_alignment=["bias_pointer"])
-def _bias_relu_forward(
-    x_pointer, bias_pointer, seeds_pointer, steps_pointer, y_pointer,
-    size, width, threshold, scale, stream,
-    DROP: tl.constexpr, BLOCK: tl.constexpr,
+def _bias_act_forward(
+    x_pointer, bias_pointer, seeds_pointer, steps_pointer, y_pointer, keys_pointer,
+    size, width, threshold, scale, gain, stream,
+    ACTIVATION: tl.constexpr, DROP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     known = i < size
     x = tl.load(x_pointer + member * size + i, mask=known, other=0.0).to(tl.float32)
-    x += tl.load(bias_pointer + member * width + i % width, mask=known, other=0.0).to(tl.float32)
-    y = tl.where(x <= 0.0, 0.0, x * scale)  # not a maximum: NaN stays NaN
+    bias = tl.load(bias_pointer + member * width + i % width, mask=known, other=0.0).to(tl.float32)
+    y = _activate(x * scale + bias, ACTIVATION) * gain
     if DROP:
         key = member_key(seeds_pointer, steps_pointer, member, stream)
+        if ACTIVATION != "relu":
+            tl.store(keys_pointer + member, key.to(tl.int64), mask=tl.program_id(0) == 0)
         y = tl.where(element_bits(i, key) >= threshold.to(tl.uint32), y, 0.0)
     tl.store(y_pointer + member * size + i, y.to(y_pointer.dtype.element_ty), mask=known)
 
 
-@triton.jit(do_not_specialize=["n_rows", "width"], do_not_specialize_on_alignment=["bias_grad_pointer"])
-def _bias_relu_backward(
-    grad_pointer, y_pointer, x_grad_pointer, bias_grad_pointer,
-    n_rows, width, scale,
-    N_BLOCKS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+@triton.jit(do_not_specialize=["n_rows", "width", "threshold"],
+            do_not_specialize_on_alignment=["bias_pointer", "bias_grad_pointer"])  # fmt: skip
+def _bias_act_backward(
+    grad_pointer, source_pointer, bias_pointer, keys_pointer, x_grad_pointer, bias_grad_pointer,
+    n_rows, width, threshold, scale, gain,
+    ACTIVATION: tl.constexpr, DROP: tl.constexpr, N_BLOCKS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
@@ -106,12 +145,19 @@ def _bias_relu_backward(
     for block in range(N_BLOCKS):
         row = block * ROWS + tl.arange(0, ROWS)
         known = (row < n_rows)[:, None] & (column < width)[None, :]
-        place = start + row[:, None] * width + column[None, :]
-        grad = tl.load(grad_pointer + place, mask=known, other=0.0).to(tl.float32)
-        y = tl.load(y_pointer + place, mask=known, other=0.0).to(tl.float32)
-        slope = tl.where(y > 0.0, grad * scale, 0.0)
-        tl.store(x_grad_pointer + place, slope.to(x_grad_pointer.dtype.element_ty), mask=known)
-        total += slope
+        i = row[:, None] * width + column[None, :]
+        grad = tl.load(grad_pointer + start + i, mask=known, other=0.0).to(tl.float32)
+        z = tl.load(source_pointer + start + i, mask=known, other=0.0).to(tl.float32)
+        if ACTIVATION == "relu":
+            slope = tl.where(z > 0.0, grad * gain, 0.0)  # the source is the result, zero where it was dropped
+        else:
+            bias = tl.load(bias_pointer + member * width + column, mask=column < width, other=0.0).to(tl.float32)
+            slope = grad * gain * _slope(z * scale + bias[None, :], ACTIVATION)
+        if DROP:
+            key = tl.load(keys_pointer + member).to(tl.uint32)
+            slope = tl.where(element_bits(i, key) >= threshold.to(tl.uint32), slope, 0.0)
+        tl.store(x_grad_pointer + start + i, (slope * scale).to(x_grad_pointer.dtype.element_ty), mask=known)
+        total += tl.where(known, slope, 0.0)
     tl.store(bias_grad_pointer + member * width + column, tl.sum(total, axis=0), mask=column < width)
 
 
@@ -143,32 +189,36 @@ def _dropout_slopes(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -
     return (out,)
 
 
-def _bias_relu(x: Tensor, bias: Tensor, *, p: float, noise: Noise | None, stream: int) -> Any:
-    """Return ``dropout(relu(x + bias))``; without noise nothing is dropped."""
+def _bias_act(
+    x: Tensor, bias: Tensor, *, p: float, noise: Noise | None, stream: int, activation: str, scale: float
+) -> Any:
+    """Return ``dropout(activation(scale * x + bias))``; without noise nothing is dropped."""
     x, bias = x.contiguous(), bias.contiguous()
     y = torch.empty_like(x)
     members, size = x.shape[0], x[0].numel()
     seeds, steps = (bias, bias) if noise is None else (noise.seeds.contiguous(), noise.step.contiguous())
-    _bias_relu_forward[(triton.cdiv(size, BLOCK), members)](
-        x, bias, seeds, steps, y, size, x.shape[-1], keep_threshold(p), 1.0 / (1.0 - p), stream,
-        DROP=noise is not None, BLOCK=BLOCK, num_warps=8,
+    keys = None if noise is None or activation == "relu" else torch.empty_like(seeds)
+    _bias_act_forward[(triton.cdiv(size, BLOCK), members)](
+        x, bias, seeds, steps, y, seeds if keys is None else keys, size, x.shape[-1], keep_threshold(p), scale,
+        1.0 / (1.0 - p), stream, ACTIVATION=activation, DROP=noise is not None, BLOCK=BLOCK, num_warps=8,
     )  # fmt: skip
-    return (y,), (y, bias[:0])
+    return (y,), (y if activation == "relu" else x, bias, keys)
 
 
-def _bias_relu_slopes(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> Any:
-    """Return the gradients of x and of the bias; the second tensor in `kept` is empty and has the bias's type."""
+def _bias_act_slopes(grads: Any, kept: Any, needed: Any, *, p: float, activation: str, scale: float, **_: Any) -> Any:
+    """Return the gradients of x and of the bias."""
     del needed
-    (y, like), grad = kept, grads[0].contiguous()
-    x_grad = torch.empty_like(y)
-    members, n_rows, width = y.shape[0], y[0].numel() // y.shape[-1], y.shape[-1]
-    bias_grad = torch.empty(members, width, dtype=torch.float32, device=y.device)
-    _bias_relu_backward[(triton.cdiv(width, COLUMNS), members)](
-        grad, y, x_grad, bias_grad, n_rows, width, 1.0 / (1.0 - p),
+    (source, bias, keys), grad = kept, grads[0].contiguous()
+    x_grad = torch.empty_like(source)
+    members, n_rows, width = source.shape[0], source[0].numel() // source.shape[-1], source.shape[-1]
+    bias_grad = torch.empty(members, width, dtype=torch.float32, device=source.device)
+    _bias_act_backward[(triton.cdiv(width, COLUMNS), members)](
+        grad, source, bias, bias if keys is None else keys, x_grad, bias_grad, n_rows, width, keep_threshold(p), scale,
+        1.0 / (1.0 - p), ACTIVATION=activation, DROP=keys is not None,
         N_BLOCKS=triton.cdiv(n_rows, ROWS), ROWS=ROWS, COLUMNS=COLUMNS, num_warps=8,
     )  # fmt: skip
-    return x_grad, bias_grad.to(like.dtype)
+    return x_grad, bias_grad.to(bias.dtype)
 
 
 DROPOUT = Path(_dropout, _dropout_slopes)
-BIAS_RELU = Path(_bias_relu, _bias_relu_slopes)
+BIAS_ACT = Path(_bias_act, _bias_act_slopes)

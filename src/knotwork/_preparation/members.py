@@ -43,7 +43,7 @@ VALID_SHARE = 0.1
 TEST_SHARE = 0.2
 
 FEWEST_ROWS = 10
-"""With fewer rows than this none are held out by `draw_split`: training stops by the rows it trains on."""
+"""With fewer rows than this an estimator holds out none: training stops by the rows it trains on."""
 
 Rows = npt.NDArray[np.int64]
 
@@ -177,7 +177,8 @@ def draw_folds(
 ) -> tuple[list[Split], npt.NDArray[np.int64]]:
     """Draw what an estimator with folds draws: random seeds of its networks, and folds of all rows.
 
-    Every row is a validation row of one fold. Folds have equal shares of each class, as far as its rows suffice.
+    Every row is a validation row of one fold. Folds have equal shares of each class, as far as its rows suffice. Of
+    fewer than `FEWEST_ROWS` rows, or fewer than folds, all are in both parts of every fold.
 
     Parameters
     ----------
@@ -206,12 +207,10 @@ def draw_folds(
         rows = random.permutation(np.flatnonzero(labels == label))
         fold_of[rows] = (start + np.arange(len(rows))) % n_folds
         start += len(rows)
-    no_rows = np.empty(0, dtype=np.int64)
-    splits = [
-        Split(fold, int(seeds[0]), np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold), no_rows)
-        for fold in range(n_folds)
-    ]
-    return splits, seeds
+    rows = np.arange(len(target))
+    few = len(rows) < max(FEWEST_ROWS, n_folds)
+    parts = [(rows, rows) if few else (rows[fold_of != fold], rows[fold_of == fold]) for fold in range(n_folds)]
+    return [Split(fold, int(seeds[0]), train, valid, rows[:0]) for fold, (train, valid) in enumerate(parts)], seeds
 
 
 def _divide(rows: Rows, target: npt.NDArray[Any], task: str, share: float, seed: int) -> tuple[Rows, Rows]:
@@ -288,10 +287,10 @@ class PreparedTable:
         """
         missing = np.isnan(table.numbers)
         in_training = np.array([missing[split.train].any(axis=0) for split in splits])
-        indicated = np.flatnonzero(in_training.any(axis=0))
+        in_any: npt.NDArray[np.bool_] = np.any(in_training, axis=0)
+        indicated = np.flatnonzero(in_any)
         codings: list[IntArray] = []
         moved = []
-        in_any: npt.NDArray[np.bool_] = in_training.any(axis=0)
         for split, in_fold in zip(splits, in_training, strict=True):
             seen = (in_any if split.known is None else in_fold)[indicated]
             codes = table.codes if split.known is None else _known_codes(table.codes, split.known)

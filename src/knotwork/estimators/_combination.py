@@ -224,8 +224,8 @@ def combine(
 ) -> Combination:
     """Choose members by the validation rows.
 
-    Bags with a member without a finite score are ignored, as are those that were stopped before their first epoch; at
-    least one other is needed.
+    Bags with a member that has no finite score, or was stopped before the end of its first epoch, are ignored. If there
+    is no other bag, all members with a score predict, with equal weights; at least one is needed.
 
     Parameters
     ----------
@@ -243,10 +243,12 @@ def combine(
         Random seed of `bagged_weights`.
     """
     n_folds = plan.n_folds
-    finished = np.array([history.best_epoch >= 0 for history in trained.histories]).reshape(-1, n_folds)
-    bags = np.flatnonzero(finished.all(axis=1))
-    places = [int(place) for place in (bags[:, None] * n_folds + np.arange(n_folds)).ravel()]
-    usable, usable_members = trained.keep(places), [members[place] for place in places]
+    finished = np.array([history.best_epoch >= 0 for history in trained.histories])
+    bags = np.flatnonzero(finished.reshape(-1, n_folds).all(axis=1))
+    if not len(bags):
+        return _of_parts(plan, trained, finished, metric=config.metric_for(table.task))
+    places = (bags[:, None] * n_folds + np.arange(n_folds)).ravel()
+    usable, usable_members = trained.keep(places.tolist()), [members[place] for place in places.tolist()]
     rows = ValidationRows.from_trained(usable, table, usable_members, n_folds=n_folds, config=config)
     owners = bags // plan.n_seeds
     belongs = owners == np.arange(len(plan.recipes))[:, None]  # (n_recipes, n_bags)
@@ -263,6 +265,17 @@ def combine(
         _described(plan, trained, scores, weights=belongs @ weights, metric=config.metric_for(table.task)),
         rows.score_of(weights),
     )
+
+
+def _of_parts(plan: Plan, trained: Trained, finished: npt.NDArray[np.bool_], *, metric: Metric) -> Combination:
+    """Return members without a complete bag, whose predictions of all rows could be scored."""
+    places = np.flatnonzero(finished)
+    owners = places // (plan.n_seeds * plan.n_folds)
+    weights = np.ones(len(places)) / len(places)
+    of_recipes = (owners == np.arange(len(plan.recipes))[:, None]) @ weights
+    no_scores = np.full(len(plan.recipes), np.inf)
+    table = _described(plan, trained, no_scores, weights=of_recipes, metric=metric)
+    return Combination(trained.keep(places.tolist()), owners.tolist(), weights, table, np.nan)
 
 
 def _described(

@@ -142,7 +142,7 @@ EFFORTS = tuple(ON_GPU)
 """Words for how much is trained."""
 
 KINDS = {"cpu": ON_CPU, "cuda": ON_GPU}
-FOLDS = {"cpu": {"fast": 4, "balanced": 5, "best": 8}, "cuda": {"fast": 5, "balanced": 8, "best": 10}}
+FOLDS = {"cpu": {"fast": 4, "balanced": 5, "best": 8}, "cuda": {"fast": 5, "balanced": 8, "best": 8}}
 FEWEST_FOLDS = 3
 MOST_KEPT = {"fast": 2, "balanced": 3, "best": 5}
 """Kinds that predict at most: predicting with a fourth costs a third more and gains less than half a percent."""

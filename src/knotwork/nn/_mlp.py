@@ -7,7 +7,7 @@ from typing import Any, final
 from torch import Tensor, nn
 
 from knotwork._checks import check_int
-from knotwork._kernels.dropout import Noise, bias_relu_dropout
+from knotwork._kernels.dropout import Noise, bias_act_dropout
 from knotwork.nn._linear import Linear, check_dropout, flat_rows, initialise, member_seeds
 
 __all__ = ["MLP"]
@@ -87,5 +87,5 @@ class MLP(nn.Module):
         bias: Any = self.first.bias
         layers: Iterable[Any] = self.layers
         for stream, layer in enumerate(layers):
-            hidden, bias = layer.product(bias_relu_dropout(hidden, bias, p, noise, stream)), layer.bias
+            hidden, bias = layer.product(bias_act_dropout(hidden, bias, p, noise, stream)), layer.bias
         return hidden + bias[:, None]  # type: ignore[no-any-return]

@@ -1,32 +1,24 @@
 """RealMLP: a multilayer perceptron in the neural tangent parametrisation, with a learned scale of every input."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from knotwork._checks import check_choice, check_int
-from knotwork._kernels.dropout import Noise, dropout
+from knotwork._kernels.dropout import ACTIVATIONS, Noise, bias_act_dropout
 from knotwork.nn._linear import Draw, Initial, check_dropout, flat_rows, initialise, member_seeds, normal
 
-__all__ = ["ACTIVATIONS", "RealMLP"]
+__all__ = ["RealMLP"]
 
 N_MEAN = 5
 """Rows whose mean becomes a bias."""
 
 SMALLEST_SPREAD = 1e-3
 """Products that vary less over the rows keep their scale."""
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "selu": functional.selu,
-    "mish": functional.mish,
-    "relu": functional.relu,
-}
-"""The activations by name."""
 
 
 @final
@@ -175,10 +167,10 @@ class RealMLP(nn.Module):
         """
         del counts
         p = self.dropout if self.training else 0.0
-        activate, bias, scale = ACTIVATIONS[self.activation], self.first.bias, 1.0
+        bias, scale = self.first.bias, 1.0
         layers: Iterable[Any] = self.layers
         for stream, layer in enumerate(layers):
-            active = activate(torch.add(bias[:, None], hidden, alpha=scale))
-            hidden, bias = layer.product(dropout(active, p, noise, stream)), layer.bias
+            active = bias_act_dropout(hidden, bias, p, noise, stream, activation=self.activation, scale=scale)
+            hidden, bias = layer.product(active), layer.bias
             scale = 1.0 / math.sqrt(layer.weight.shape[1])
         return torch.add(bias[:, None], hidden, alpha=scale)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import check_int
-from knotwork._kernels.dropout import Noise, bias_relu_dropout
+from knotwork._kernels.dropout import Noise, bias_act_dropout
 from knotwork.nn._linear import Draw, Initial, Linear, check_dropout, flat_rows, initialise, member_seeds, normal
 
 __all__ = ["TabM", "mean_prediction"]
@@ -168,7 +168,7 @@ class TabM(nn.Module):
         n_predictions, batch = hidden.shape[1:3]
         hidden = hidden.flatten(1, 2)
         for stream, layer in enumerate(layers):
-            hidden, bias = layer.product(bias_relu_dropout(hidden, bias, p, noise, stream)), layer.bias
-        hidden = bias_relu_dropout(hidden, bias, p, noise, len(self.layers))
-        outputs: Tensor = self.heads(hidden.view(len(hidden), n_predictions, batch, -1))
+            hidden, bias = layer.product(bias_act_dropout(hidden, bias, p, noise, stream)), layer.bias
+        hidden = bias_act_dropout(hidden, bias, p, noise, len(self.layers))
+        outputs: Tensor = self.heads(hidden.reshape(len(hidden), n_predictions, batch, hidden.shape[-1]))
         return outputs if self.training else mean_prediction(outputs, 1)

@@ -163,7 +163,7 @@ class _Run:
                     continue
                 if len(group[0]) == 1:
                     raise
-                half = len(group[0]) // 2
+                half = -(-len(group[0]) // 2)
                 waiting[:1] = [group[0][:half], group[0][half:]]
                 self.n_stacks += 1
                 continue
@@ -186,9 +186,10 @@ class _Run:
 
     def _train_group(self, group: list[list[int]], number: int) -> None:
         """Train stacks side by side: each begins its next epoch as soon as it has finished one."""
-        stacks = self._set_up(group, number)
-        self.training = [stack for stack in stacks if not self._stop(0)]
+        stacks: list[_RunningStack] = []
         try:
+            self._build(stacks, group, number)
+            self.training = [stack for stack in stacks if not self._stop(0)]
             for stack in self.training:
                 stack.start_epoch()
             while self.training:
@@ -205,18 +206,14 @@ class _Run:
         finally:
             for stack in stacks:
                 stack.release()
+        self._build(stacks, group, number)  # those that Ctrl-C has prevented
         for stack in stacks:
             stack.keep_results()
 
-    def _set_up(self, group: list[list[int]], number: int) -> list["_RunningStack"]:
-        """Return stacks before their first epoch; after Ctrl-C they are set up again, to keep their initial weights."""
-        try:
-            return [_RunningStack(self, places, number + place, len(group)) for place, places in enumerate(group)]
-        except KeyboardInterrupt:
-            if self.stopped:
-                raise
-            self.stopped = True
-            return self._set_up(group, number)
+    def _build(self, stacks: list["_RunningStack"], group: list[list[int]], number: int) -> None:
+        """Add the stacks of a group that are not built yet."""
+        while len(stacks) < len(group):
+            stacks.append(_RunningStack(self, group[len(stacks)], number + len(stacks), len(group)))
 
     def _set_deadline(self, places: list[int], waiting: list[int]) -> None:
         """Give a stack its share of the remaining time."""
@@ -228,7 +225,7 @@ class _Run:
 
     def _stop(self, n_epochs: int) -> bool:
         """Return whether to stop; a stack is trained for one epoch even if the time is up, but in an ensemble."""
-        if (n_epochs or (self.ensemble and self.pieces)) and time.perf_counter() > self.deadline:
+        if (n_epochs or (self.ensemble and self.pieces)) and time.perf_counter() >= self.deadline:
             self.out_of_time = True
             return True
         return self.stopped
@@ -357,9 +354,8 @@ class _RunningStack:
         network = build_network(table, self.members, self.backbone, units=units, categories=run.categories)
         network.to(self.shift.device)
         with torch.no_grad():
-            for tensor, best in zip(
-                [*network.parameters(), *running_statistics(network)], self.stack.best, strict=True
-            ):
+            state = [*network.parameters(), *running_statistics(network)]
+            for tensor, best in zip(state, self.stack.best, strict=True):
                 tensor.copy_(best)
         run.pieces.append(Piece(network.eval(), tuple(self.places), self.shift, self.scale, self.backbone))
         histories = self.log.histories()

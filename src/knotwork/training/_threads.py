@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TypeVar, final
 
@@ -43,6 +44,7 @@ def usable_cores(most: int) -> int:
     return max(min(available, cores_of_quota(), most), 1)
 
 
+@cache
 def cores_of_quota(root: Path = CGROUPS, groups: Path = GROUPS_OF_PROCESS) -> int:
     """Return the number of whole cores that control groups grant, at least 1; `NO_LIMIT` if they set no limit.
 
