@@ -72,6 +72,7 @@ class Kind:
     backbone: Backbone
     epochs: int
     training: tuple[tuple[str, Any], ...] = ()
+    smallest_batch: int = 256
 
     def config(self, task: str, *, epochs: int, batch_size: int) -> TrainingConfig:
         """Return the configuration of training; patience is that of the kind, or none."""
@@ -98,7 +99,10 @@ WAVES = "PBLD@16"
 PERIODS = "PLR@16+LR8x"
 
 ON_GPU = {
-    "fast": (Kind(RAMPS, RealMLPConfig(), 48, CYCLES), Kind(FINE, _perceptron(384, 384, 384), 36, COSINE)),
+    "fast": (
+        Kind(RAMPS, RealMLPConfig(), 64, CYCLES, smallest_batch=512),
+        Kind(FINE, _perceptron(384, 384, 384), 48, (*COSINE, ("learning_rate", 3e-3)), smallest_batch=512),
+    ),
     "balanced": (
         Kind(RAMPS, RealMLPConfig(), 128, CYCLES),
         Kind(FINE, _perceptron(384, 384, 384), 60, COSINE),
@@ -163,8 +167,8 @@ STEP_SECONDS = {"cpu": 0.0, "cuda": 1.5e-4}
 SHARE_OF_LIMIT = 0.85
 """Share of a time limit that is planned: the rest is for reading the table, placing knots and choosing weights."""
 
-SMALLEST_BATCH, LARGEST_BATCH, BATCHES = 256, 4096, 80
-"""Rows of a batch, and the number of batches of an epoch from which on they are larger."""
+LARGEST_BATCH, BATCHED_ROWS = 4096, 20480
+"""Rows of a batch at most; batches of tables of more rows than `BATCHED_ROWS` are larger than those of others."""
 
 FEW_ROWS = 60
 """Tables of fewer rows have no folds, but one part that is held out."""
@@ -222,10 +226,10 @@ def _smaller(n_folds: int, n_kinds: int) -> Iterator[tuple[float, int, int]]:
 def _recipes(kinds: Sequence[Kind], table: TrainingTable, *, share: float) -> list[Recipe]:
     """Return kinds as recipes for a table, with a share of their epochs."""
     n_rows, n_columns = table.numbers.shape
-    doubled = int(np.ceil(np.log2(max(n_rows, 1) / (SMALLEST_BATCH * BATCHES))))
-    batch_size = min(SMALLEST_BATCH * 2 ** max(doubled, 0), LARGEST_BATCH)
+    factor = 2 ** max(int(np.ceil(np.log2(max(n_rows, 1) / BATCHED_ROWS))), 0)
     recipes = []
     for kind in kinds:
+        batch_size = min(kind.smallest_batch * factor, LARGEST_BATCH)
         config = kind.config(table.task, epochs=max(round(share * kind.epochs), 2), batch_size=batch_size)
         recipes.append(Recipe((Encoding.parse(kind.encoding),) * n_columns, kind.backbone, config))
     return recipes
