@@ -72,7 +72,7 @@ class Kind:
     backbone: Backbone
     epochs: int
     training: tuple[tuple[str, Any], ...] = ()
-    smallest_batch: int = 256
+    batch: int = 256
 
     def config(self, task: str, *, epochs: int, batch_size: int) -> TrainingConfig:
         """Return the configuration of training; patience is that of the kind, or none."""
@@ -100,8 +100,8 @@ PERIODS = "PLR@16+LR8x"
 
 ON_GPU = {
     "fast": (
-        Kind(RAMPS, RealMLPConfig(), 64, CYCLES, smallest_batch=512),
-        Kind(FINE, _perceptron(384, 384, 384), 48, (*COSINE, ("learning_rate", 3e-3)), smallest_batch=512),
+        Kind(RAMPS, RealMLPConfig(), 64, CYCLES, batch=512),
+        Kind(FINE, _perceptron(384, 384, 384), 48, (*COSINE, ("learning_rate", 3e-3)), batch=512),
     ),
     "balanced": (
         Kind(RAMPS, RealMLPConfig(), 128, CYCLES),
@@ -167,8 +167,9 @@ STEP_SECONDS = {"cpu": 0.0, "cuda": 1.5e-4}
 SHARE_OF_LIMIT = 0.85
 """Share of a time limit that is planned: the rest is for reading the table, placing knots and choosing weights."""
 
-LARGEST_BATCH, BATCHED_ROWS = 4096, 20480
-"""Rows of a batch at most; batches of tables of more rows than `BATCHED_ROWS` are larger than those of others."""
+SMALLEST_BATCH, LARGEST_BATCH = 32, 4096
+FEWEST_BATCHES, MANY_ROWS = 16, 20480
+"""Batches are smaller than usual where an epoch would have fewer than 16, and larger in tables of more rows."""
 
 FEW_ROWS = 60
 """Tables of fewer rows have no folds, but one part that is held out."""
@@ -226,13 +227,19 @@ def _smaller(n_folds: int, n_kinds: int) -> Iterator[tuple[float, int, int]]:
 def _recipes(kinds: Sequence[Kind], table: TrainingTable, *, share: float) -> list[Recipe]:
     """Return kinds as recipes for a table, with a share of their epochs."""
     n_rows, n_columns = table.numbers.shape
-    factor = 2 ** max(int(np.ceil(np.log2(max(n_rows, 1) / BATCHED_ROWS))), 0)
     recipes = []
     for kind in kinds:
-        batch_size = min(kind.smallest_batch * factor, LARGEST_BATCH)
+        batch_size = _batch_size(kind.batch, n_rows)
         config = kind.config(table.task, epochs=max(round(share * kind.epochs), 2), batch_size=batch_size)
         recipes.append(Recipe((Encoding.parse(kind.encoding),) * n_columns, kind.backbone, config))
     return recipes
+
+
+def _batch_size(usual: int, n_rows: int) -> int:
+    """Return the rows of a batch, a power of two times the usual number."""
+    doubled = max(int(np.ceil(np.log2(max(n_rows, 1) / MANY_ROWS))), 0)
+    few = 2 ** round(np.log2(max(n_rows, 1) / FEWEST_BATCHES))
+    return int(min(max(min(usual, few), SMALLEST_BATCH) * 2**doubled, LARGEST_BATCH))
 
 
 def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, *, device: str) -> float:
