@@ -19,6 +19,7 @@ from knotwork.compare._page import fold_frame, ranking_frame, write_page, write_
 from knotwork.compare._scoring import CrossValidation, Progress, Scored, fold_table, out_of_fold_score
 from knotwork.compare._source import Source, read_source
 from knotwork.compare._verdict import Ranking, baseline_scores, explain_gain, rank_candidates
+from knotwork.encoders._methods import Encoding
 from knotwork.errors import ColumnError, PersistenceError
 from knotwork.estimators._estimators import Preparation, TabularClassifier, TabularRegressor
 from knotwork.estimators._plans import effort_seconds
@@ -354,8 +355,11 @@ def _contents(model: Any) -> str:
         [history], [encodings] = model.trained_.histories, model.encoding_
         encoding, epoch = next(iter(encodings.values())), history.best_epoch + 1
         return f"{encoding}, {history.epochs} epochs with the weights of epoch {epoch}"
-    kinds = [each for each in model.candidates_ if each["weight"] > 0]
-    names = [f"{each['backbone']} with {each['method']}@{each['size']}, {100 * each['weight']:.0f} %" for each in kinds]
+    names = [
+        f"{each['backbone']} with {Encoding(each['method'], each['size'])}, {100 * each['weight']:.0f} %"
+        for each in model.candidates_
+        if each["weight"] > 0
+    ]
     return f"an ensemble of {len(model.weights_)} networks ({'; '.join(names)})"
 
 
