@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from knotwork._kernels.dropout import Noise, random_bits, row_order
+from knotwork._kernels.dropout import Noise, drawn_bits, keyed_bits, random_bits, row_order
 
 
 def mix(x):
@@ -78,3 +78,9 @@ def test_orders_depend_on_seed_and_epoch_alone():
     for other in (row_order(seeds + 1, epochs, counts, n=45), row_order(seeds, epochs + 1, counts, n=45)):
         for member in range(3):
             assert not torch.equal(orders[member, : counts[member]], other[member, : counts[member]])
+
+
+def test_the_compiled_loop_draws_the_same_bits():
+    keys = torch.tensor([0, 1, 2**31, 2**32 - 1])
+    for n in (0, 1, 70_000):
+        assert torch.equal(drawn_bits(keys, n), keyed_bits(keys, n))

@@ -27,6 +27,7 @@ __all__ = [
     "bias_act_dropout",
     "check_rate",
     "compiled_keys",
+    "drawn_bits",
     "dropout",
     "keep",
     "keep_mask",
@@ -119,7 +120,7 @@ def row_order(seeds: Tensor, epochs: Tensor, counts: Tensor, n: int) -> Tensor:
     >>> sorted(order[0, :4].tolist()), order[0, 4:].tolist()
     ([0, 1, 2, 3], [4, 5])
     """
-    high, low = (keyed_bits(member_keys(Noise(seeds, epochs), stream), n) >> 1 for stream in _ORDER)
+    high, low = (drawn_bits(member_keys(Noise(seeds, epochs), stream), n) >> 1 for stream in _ORDER)
     rows = torch.arange(n, device=seeds.device)
     keys = torch.where(rows < counts[:, None], (high << 31) | low, 1 << 62)
     return torch.argsort(keys, dim=1, stable=True)
@@ -128,6 +129,15 @@ def row_order(seeds: Tensor, epochs: Tensor, counts: Tensor, n: int) -> Tensor:
 def keyed_bits(keys: Tensor, n: int, start: int = 0) -> Tensor:
     """Return the bits of elements `start` to ``start + n`` for keys of shape (M,): int64 of shape (M, n)."""
     return _mix(torch.arange(start, start + n, device=keys.device) * _GOLDEN + keys[:, None])
+
+
+def drawn_bits(keys: Tensor, n: int) -> Tensor:
+    """Return `keyed_bits` of n elements; on the CPU by a compiled loop, as one draws for whole networks and tables."""
+    if keys.device.type != "cpu":
+        return keyed_bits(keys, n)
+    bits = torch.empty(len(keys), n, dtype=torch.int64)
+    _fill_bits(keys.numpy().astype(np.uint32), bits.numpy())
+    return bits
 
 
 def _mix(x: Tensor) -> Tensor:
@@ -199,6 +209,13 @@ def _keys(seeds, steps, stream, keys):
         key = _mix32(np.uint32(np.uint32(seeds[member]) ^ SEED))
         key = _mix32(np.uint32(key + np.uint32(steps[member]) * STEP))
         keys[member] = _mix32(np.uint32(key + stream * STREAM))
+
+
+@compiled()
+def _fill_bits(keys, bits):
+    for member in range(len(keys)):
+        for i in range(bits.shape[1]):
+            bits[member, i] = _mix32(np.uint32(np.uint32(i) * GOLDEN + keys[member]))
 
 
 # Loops over chunks from `first` to `stop`: a chunk is some values or rows of a member, and a member has whole chunks.

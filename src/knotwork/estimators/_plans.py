@@ -72,7 +72,6 @@ class Kind:
     backbone: Backbone
     epochs: int
     training: tuple[tuple[str, Any], ...] = ()
-    batch: int = 256
 
     def config(self, task: str, *, epochs: int, batch_size: int) -> TrainingConfig:
         """Return the configuration of training; patience is that of the kind, or none."""
@@ -99,10 +98,7 @@ WAVES = "PBLD@16"
 PERIODS = "PLR@16+LR8x"
 
 ON_GPU = {
-    "fast": (
-        Kind(RAMPS, RealMLPConfig(), 64, CYCLES, batch=512),
-        Kind(FINE, _perceptron(384, 384, 384), 48, (*COSINE, ("learning_rate", 3e-3)), batch=512),
-    ),
+    "fast": (Kind(RAMPS, RealMLPConfig(), 48, CYCLES), Kind(FINE, _perceptron(384, 384, 384), 36, COSINE)),
     "balanced": (
         Kind(RAMPS, RealMLPConfig(), 128, CYCLES),
         Kind(FINE, _perceptron(384, 384, 384), 60, COSINE),
@@ -167,7 +163,7 @@ STEP_SECONDS = {"cpu": 0.0, "cuda": 1.5e-4}
 SHARE_OF_LIMIT = 0.85
 """Share of a time limit that is planned: the rest is for reading the table, placing knots and choosing weights."""
 
-SMALLEST_BATCH, LARGEST_BATCH = 32, 4096
+SMALLEST_BATCH, USUAL_BATCH, LARGEST_BATCH = 32, 256, 4096
 FEWEST_BATCHES, MANY_ROWS = 16, 20480
 """Batches are smaller than usual where an epoch would have fewer than 16, and larger in tables of more rows."""
 
@@ -229,17 +225,17 @@ def _recipes(kinds: Sequence[Kind], table: TrainingTable, *, share: float) -> li
     n_rows, n_columns = table.numbers.shape
     recipes = []
     for kind in kinds:
-        batch_size = _batch_size(kind.batch, n_rows)
+        batch_size = _batch_size(n_rows)
         config = kind.config(table.task, epochs=max(round(share * kind.epochs), 2), batch_size=batch_size)
         recipes.append(Recipe((Encoding.parse(kind.encoding),) * n_columns, kind.backbone, config))
     return recipes
 
 
-def _batch_size(usual: int, n_rows: int) -> int:
-    """Return the rows of a batch, a power of two times the usual number."""
+def _batch_size(n_rows: int) -> int:
+    """Return the rows of a batch, a power of two."""
     doubled = max(int(np.ceil(np.log2(max(n_rows, 1) / MANY_ROWS))), 0)
     few = 2 ** round(np.log2(max(n_rows, 1) / FEWEST_BATCHES))
-    return int(min(max(min(usual, few), SMALLEST_BATCH) * 2**doubled, LARGEST_BATCH))
+    return int(min(max(min(USUAL_BATCH, few), SMALLEST_BATCH) * 2**doubled, LARGEST_BATCH))
 
 
 def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, *, device: str) -> float:

@@ -4,7 +4,9 @@ Initial parameters depend only on the member's random seed and are the same on e
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Real
 from typing import Any
 
@@ -12,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import argument_error, type_error
-from knotwork._kernels.dropout import Noise, random_bits
+from knotwork._kernels.dropout import Noise, drawn_bits, member_keys
 
 __all__ = [
     "Draw",
@@ -23,6 +25,7 @@ __all__ = [
     "first_places",
     "flat_rows",
     "initialise",
+    "left_empty",
     "look_up",
     "make_draw",
     "member_seeds",
@@ -31,6 +34,8 @@ __all__ = [
 
 Draw = Callable[[int], Tensor]
 """Draws n numbers for every member, uniform in (-1, 1), of shape (n_members, n); new numbers at every call."""
+
+_LEFT_EMPTY: ContextVar[bool] = ContextVar("left_empty", default=False)
 
 FIRST_STREAM = 1 << 20
 """Stream of random numbers before that of the first parameter; dropout uses lower numbers."""
@@ -160,8 +165,8 @@ def initialise(module: nn.Module, seeds: Tensor) -> None:
     seeds : Tensor of shape (n_members,)
         Random seed of every member, int64, from 0 to 2**31 - 1. The parameters of a member depend only on its seed.
     """
-    if seeds.is_meta:
-        return  # there are no values to set, and drawing random numbers on the meta device is slow
+    if seeds.is_meta or _LEFT_EMPTY.get():
+        return  # there are no values to set, or they are set later
     draw = make_draw(seeds, FIRST_STREAM)
     with torch.no_grad():
         for submodule in module.modules():
@@ -176,10 +181,20 @@ def make_draw(seeds: Tensor, stream: int) -> Draw:
     def draw(n: int) -> Tensor:
         nonlocal stream
         stream += 1
-        bits = random_bits(noise, stream, n) >> 8  # 24 bits: exact in float32
+        bits = drawn_bits(member_keys(noise, stream), n) >> 8  # 24 bits: exact in float32
         return (bits.to(torch.float32) + 0.5) * 2.0**-23 - 1.0
 
     return draw
+
+
+@contextmanager
+def left_empty() -> Iterator[None]:
+    """Build networks without initial values: drawing them takes longer than building, and they are set later."""
+    token = _LEFT_EMPTY.set(True)
+    try:
+        yield
+    finally:
+        _LEFT_EMPTY.reset(token)
 
 
 def member_seeds(n_members: int) -> Tensor:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from knotwork._kernels.adamw import AdamW
 from knotwork._kernels.dropout import Noise, row_order
 from knotwork.nn._backbones import Backbone
+from knotwork.nn._linear import left_empty
 from knotwork.nn._stack import StackEncoding
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units
@@ -60,13 +61,14 @@ def build_network(
     units: np.ndarray,
     categories: str = "embedding",
 ) -> Network:
-    """Return the network of members in the order of their kinds, on the CPU, not yet initialised."""
+    """Return the network of members in the order of their kinds, on the CPU, without initial values."""
     blocks, learnable = [member.blocks for member in members], [member.learnable for member in members]
     encoding = StackEncoding.from_blocks(blocks, learnable, units=units)
     fan_in = torch.tensor([float(member.n_columns) for member in members])
     embedding = members[0].embedding
     settings = (encoding, table.cardinalities, backbone, table.d_out)
-    network = Network(*settings, categories=categories, fan_in=fan_in, embedding=embedding)
+    with left_empty():
+        network = Network(*settings, categories=categories, fan_in=fan_in, embedding=embedding)
     if network.feature_embedding is not None:
         network.feature_embedding.set_fan_in([member.sizes for member in members])
     return network
