@@ -79,6 +79,16 @@ def test_only_the_remaining_time_is_used():
     assert plan(1_000_000, 300.0, left=150.0).n_rows < plan(1_000_000, 300.0).n_rows
 
 
+def test_time_for_the_final_model_is_at_most_a_share():
+    def refit(final):
+        settings = {"n_rows": 10_000, "folds": None, "budget": 300.0, "left": 300.0}
+        return make_plan(speed(), CANDIDATES, COUNTS, **settings, final=final).refit_seconds
+
+    assert refit(20.0) == 20.0
+    assert refit(1e6) == pytest.approx(0.3 * (0.88 * 300 - 16))
+    assert refit(None) not in (20.0, refit(1e6))
+
+
 def test_without_a_budget_everything_is_trained():
     chosen = unlimited_plan(CANDIDATES, folds=None, n_rows=10**6)
     assert (chosen.n_rows, chosen.folds, chosen.max_epochs, chosen.n_networks) == (10**6, 5, 200, 5 * len(CANDIDATES))

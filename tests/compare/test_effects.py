@@ -18,7 +18,7 @@ class Known:
     def __init__(self, features):
         self.columns_ = Columns.from_table(features)
         self.feature_importances_ = np.array([1.0, 3.0, 2.0])
-        self.knots_ = [{"a": np.array([0.5]), "b": np.empty(0)}]
+        self.knots_ = [{"a": np.empty(0), "b": np.empty(0)}, {"a": np.array([0.5]), "b": np.empty(0)}]
 
     def predict(self, X):
         return (3 * X["a"] + X["b"] ** 2 + 10 * (X["c"] == "u")).to_numpy()
@@ -76,11 +76,13 @@ def test_a_deadline_and_a_number_end_it(known):
     assert len(list(feature_effects(model, known, size=9, most=2))) == 2
 
 
+@pytest.mark.parametrize("ensemble", [False, True])
 @pytest.mark.parametrize("target", ["rent", "cheap"])
-def test_every_column_of_a_messy_table_is_drawn(tmp_path, target):
+def test_every_column_of_a_messy_table_is_drawn(tmp_path, target, ensemble):
     source = read_source(write_flats(tmp_path, target=target), target)
     kind = kw.TabularRegressor if target == "rent" else kw.TabularClassifier
-    model = kind("BS-Q@7", training=kw.TrainingConfig(max_epochs=1), random_state=0, device="cpu")
+    settings = {"effort": "fast"} if ensemble else {"encoding": "BS-Q@7", "training": kw.TrainingConfig(max_epochs=1)}
+    model = kind(**settings, random_state=0, device="cpu")
     model.fit(source.features, source.labels)
     effects = list(feature_effects(model, source, size=7))
     assert {each.name for each in effects} == set(MESSY)

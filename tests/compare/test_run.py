@@ -1,5 +1,6 @@
 """Comparisons from file to recommendation, as calls and as commands."""
 
+import html
 import re
 from dataclasses import replace
 from functools import partial
@@ -16,19 +17,26 @@ from knotwork.compare import _budget as budget
 from knotwork.compare import _run as run
 from knotwork.compare import _scoring as scoring
 from knotwork.compare._budget import Speed
+from knotwork.compare._source import read_source
+from knotwork.compare._verdict import significant
+from knotwork.estimators import _estimators as base
+from knotwork.estimators import _plans as plans
+from knotwork.nn import MLPConfig
 from tests.compare.cases import MESSY, flats, write_flats
 from tests.report.chromium import CHROMIUM, Browser
 
 
 @pytest.fixture
 def short(monkeypatch):
-    """Train networks for three epochs, and show two features on pages."""
+    """Compare networks of three epochs, save small ensembles, and show two features on pages."""
     monkeypatch.setattr(run, "feature_effects", partial(run.feature_effects, most=2))
     monkeypatch.setattr(budget, "MOST_EPOCHS", 3)
     monkeypatch.setattr(run, "TrainingConfig", partial(run.TrainingConfig, max_epochs=3))
+    kinds = [plans.Kind(encoding, MLPConfig(widths=(32,)), 20, plans.COSINE) for encoding in ("PLE-Q@6", "PBLD@16")]
+    monkeypatch.setitem(plans.ON_CPU, "balanced", tuple(kinds))
 
 
-OPTIONS = CompareOptions(methods=("Std", "BS-Q", "PLE"), sizes=(6, 8), folds=2, time_budget=None, effort="single")
+OPTIONS = CompareOptions(methods=("Std", "BS-Q", "PLE"), sizes=(6, 8), folds=2, time_budget=None)
 
 
 def words(page):
@@ -40,11 +48,12 @@ def command(*arguments):
     return CliRunner().invoke(app, list(map(str, arguments)))
 
 
+@pytest.mark.parametrize("effort", ["balanced", "single"])
 @pytest.mark.parametrize("target", ["rent", "cheap"])
-def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, target):
+def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, target, effort):
     sentences = []
-    path = write_flats(tmp_path, target=target)
-    result = compare_table(path, target, out=tmp_path / "out", options=OPTIONS, device="cpu", report=sentences.append)
+    path, options = write_flats(tmp_path, target=target), replace(OPTIONS, effort=effort)
+    result = compare_table(path, target, out=tmp_path / "out", options=options, device="cpu", report=sentences.append)
     assert {str(line.candidate) for line in result.ranking.lines} == {"Std", "BS-Q@6", "PLE@6", "BS-Q@8", "PLE@8"}
     assert not result.interrupted
     text = "\n".join(sentences)
@@ -60,23 +69,79 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, t
     assert len(table) == 20
     again = kw.load(result.model_path, device="cpu")
     assert (again.predict(pd.read_csv(tmp_path / "new.csv")) == table["prediction"].to_numpy()).all()
-    assert again.encoding == str(result.ranking.chosen.candidate)
+    assert again.encoding == ("auto" if effort == "balanced" else str(result.ranking.chosen.candidate))
+    assert (len(again.weights_) > 1) == (effort == "balanced")
+
+
+def test_the_gain_of_the_ensemble_is_reported(tmp_path, short):
+    result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=OPTIONS, device="cpu")
+    single, score = result.ranking.chosen.scored.pooled["rmse"], result.model.validation_score_
+    change = f"{abs(100 * (score / single - 1)):.1f} % {'less' if score < single else 'more'}"
+    expected = (
+        f"an ensemble of {len(result.model.weights_)} networks: RMSE {significant(score)} out of fold, {change} than "
+        f"the {significant(single)} of a single network with {result.ranking.chosen.candidate}. Both scores are over "
+        "the same 240 rows"
+    )
+    assert expected in result.gain
+    assert any(result.gain in line for line in result.summary)
+    assert expected in html.unescape(words(result.page)).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_single_network_has_no_gain(tmp_path, short):
+    options = CompareOptions(methods=("Std",), folds=2, time_budget=None, effort="single")
+    result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, device="cpu")
     assert result.gain == ""
+    assert "ensemble" not in words(result.page)
+    assert "ensemble" not in "\n".join(result.summary)
 
 
-@pytest.mark.parametrize("target", ["rent", "cheap"])
-def test_a_comparison_ends_in_an_ensemble_and_reports_its_gain(tmp_path, short, target):
-    sentences, options = [], replace(OPTIONS, effort="fast")
-    path = write_flats(tmp_path, target=target)
-    result = compare_table(path, target, out=tmp_path / "out", options=options, device="cpu", report=sentences.append)
-    model = kw.load(result.model_path, device="cpu")
-    assert (model.effort, model.encoding, model.backbone) == ("fast", "auto", "auto")
-    assert len(model.weights_) > 1
-    new = flats(20, seed=9)[list(MESSY)]
-    np.testing.assert_array_equal(model.predict(new), result.model.predict(new))
-    assert result.gain.startswith(f"The saved model is an ensemble of {len(model.weights_)} networks")
-    assert "of a single network with" in result.gain
-    assert result.gain in words(result.page)
+def test_the_gain_is_not_known_for_few_rows(tmp_path, short):
+    options = CompareOptions(methods=("Std",), folds=2, time_budget=None)
+    result = compare_table(write_flats(tmp_path, n=55), "rent", out=tmp_path / "out", options=options, device="cpu")
+    assert "Its gain is not known: there are too few rows" in result.gain
+    assert result.model_path.exists()
+
+
+def test_ctrl_c_in_the_training_of_the_model_saves_the_best_so_far(tmp_path, short, monkeypatch):
+    original, sentences = base.train, []
+
+    def stop(report):
+        if report.epoch == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(base, "train", lambda *given, **settings: original(*given, **{**settings, "report": stop}))
+    path, settings = write_flats(tmp_path), {"options": OPTIONS, "device": "cpu", "report": sentences.append}
+    result = compare_table(path, "rent", out=tmp_path / "out", **settings)
+    assert not result.interrupted
+    assert "stopped early by the time limit or by Ctrl-C" in sentences[-1]
+    assert "an ensemble of 5 networks" in result.gain
+    assert len(kw.load(result.model_path, device="cpu").weights_) == 5
+
+
+def test_the_gain_is_over_the_rows_of_the_comparison(tmp_path, short, monkeypatch):
+    source, seen = read_source(write_flats(tmp_path, n=400), "rent"), []
+    monkeypatch.setattr(run, "explain_gain", lambda ranking, score, **counts: seen.append((score, counts)) or "gain")
+    monkeypatch.setattr(
+        run, "unlimited_plan", lambda *args, **kw: replace(budget.unlimited_plan(*args, **kw), n_rows=300)
+    )
+    options = CompareOptions(methods=("Std",), folds=2, time_budget=None)
+    result = compare_table(tmp_path / "flats.csv", "rent", out=tmp_path / "out", options=options, device="cpu")
+    [(score, counts)] = seen
+    assert counts == {"n_networks": len(result.model.weights_), "n_rows": 400, "n_compared": 300}
+    assert score != result.model.validation_score_
+    again = kw.TabularRegressor(random_state=0, device="cpu")
+    preparation = again._prepare(source.features, source.labels, None)
+    again._combine(preparation, again._train(preparation, 0.0))
+    assert again.validation_score_ == pytest.approx(result.model.validation_score_)
+    compared = source.draw(300, seed=0).features.index
+    n_folds, errors = preparation.plan.n_folds, []
+    for fold, split in enumerate(preparation.prepared.splits):  # each network by hand, on the rows it has not seen
+        rows = np.intersect1d(split.valid, compared)
+        outputs = np.stack(again.trained_.outputs(preparation.table.numbers[rows], preparation.table.codes[rows]))
+        weights = again.weights_[fold::n_folds] / again.weights_[fold::n_folds].sum()
+        errors.append(weights @ outputs[fold::n_folds, :, 0] - source.target[rows])
+    assert len(np.concatenate(errors)) == 300
+    assert score == pytest.approx(np.sqrt(np.mean(np.concatenate(errors) ** 2)))
 
 
 def test_files_of_a_comparison(tmp_path, short):
@@ -97,7 +162,7 @@ def test_files_of_a_comparison(tmp_path, short):
 
 @pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page was not opened in a browser")
 def test_the_page_fits_a_phone(tmp_path, short):
-    options = CompareOptions(methods=("Std", "BS-Q@6"), folds=2, time_budget=None, effort="fast")
+    options = CompareOptions(methods=("Std", "BS-Q@6"), folds=2, time_budget=None)
     page = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, device="cpu").page
     with Browser(page, width=390) as opened:
         assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -107,7 +172,7 @@ def test_the_page_fits_a_phone(tmp_path, short):
 def test_the_seed_decides(tmp_path, short):
     path, means = write_flats(tmp_path), []
     for seed in (0, 0, 1):
-        options = CompareOptions(methods=("Std",), folds=2, time_budget=None, seed=seed, effort="single")
+        options = CompareOptions(methods=("Std",), folds=2, time_budget=None, seed=seed)
         result = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu")
         means.append(result.ranking.lines[0].mean)
     assert means[0] == means[1] != means[2]
@@ -205,7 +270,7 @@ def test_commands_from_table_to_predictions(tmp_path, short):
 
 
 def test_missing_and_unknown_columns(tmp_path, short):
-    options = CompareOptions(methods=("Std",), folds=2, time_budget=None, effort="single")
+    options = CompareOptions(methods=("Std",), folds=2, time_budget=None)
     model = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options).model_path
     frame = flats(30)[list(MESSY)]
     frame.drop(columns="area").assign(extra=1).to_csv(tmp_path / "odd.csv", index=False)
@@ -227,7 +292,7 @@ def test_missing_and_unknown_columns(tmp_path, short):
         (("--target", "rent", "--sizes", "7,x"), "sizes must be whole numbers"),
         (("--target", "rent", "--folds", 1), "folds must be an integer of at least 2"),
         (("--target", "rent", "--backbone", "cnn"), "backbone must be one of"),
-        (("--target", "rent", "--effort", "much"), "effort must be one of 'fast', 'balanced', 'best', 'single'"),
+        (("--target", "rent", "--effort", "most"), "effort must be one of 'fast', 'balanced', 'best', 'single'"),
         (("--target", "rent", "--task", "ranking"), "task must be one of"),
         (("--target", "rent", "--time-budget", -1), "time_budget must be larger than 0"),
         (("--target", "rent", "--drop", "aera"), "'area'"),

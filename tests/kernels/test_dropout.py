@@ -184,7 +184,7 @@ def test_slopes_are_exact_everywhere(activation):
     _, got, _ = results(lambda *t: bias_act_dropout(*t, 0.0, noise, activation=activation), x, bias, torch.ones_like(x))
     inner = x.double().clamp(-300.0, 300.0)
     _, expected, _ = results(
-        lambda z, _: EXACT[activation](z) + 0 * _[:, None], inner, bias.double(), torch.ones_like(x)
+        lambda z, shift: EXACT[activation](z + shift[:, None]), inner, bias.double(), torch.ones_like(x)
     )
     torch.testing.assert_close(got, expected, rtol=1e-6, atol=2e-7)
 

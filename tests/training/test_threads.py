@@ -1,6 +1,8 @@
 """Threads on a CPU: how many, that they are restored, and that results do not depend on them."""
 
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -139,6 +141,22 @@ def test_an_error_in_one_thread_stops_the_others():
     with pytest.raises(MemoryError, match="full"):
         threads.side_by_side([endless, broken], 2)
     assert seen == [True]
+
+
+def test_ctrl_c_waits_for_all_threads_even_if_it_is_pressed_again():
+    main, ended = threading.main_thread().ident, []
+
+    def work(stop):
+        time.sleep(0.2)  # until the main thread waits
+        signal.pthread_kill(main, signal.SIGINT)
+        assert stop.wait(timeout=60)
+        signal.pthread_kill(main, signal.SIGINT)
+        time.sleep(0.2)  # the rest of a step
+        ended.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        threads.side_by_side([work, lambda stop: ended.append(stop.wait(timeout=60))], 2)
+    assert ended == [True, True]
 
 
 def test_results_come_in_the_order_of_the_functions():

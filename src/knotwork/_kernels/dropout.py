@@ -308,7 +308,7 @@ def _relu_backward(first, stop, n_rows, grad, y, scale, gain, x_grad, sums):
 
 @compiled()
 def _curve_backward(kind, first, stop, n_rows, grad, x, bias, keys, threshold, scale, gain, x_grad, sums):
-    """Do the same for Mish and SELU, from x: their derivative cannot be computed from the result."""
+    """Fill `x_grad` and the sums for Mish and SELU, whose slopes are computed again from x."""
     width = x.shape[2]
     per_member = -(-x.shape[1] // n_rows)
     for chunk in range(first, stop):

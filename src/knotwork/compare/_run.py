@@ -16,11 +16,11 @@ from knotwork.compare._budget import Plan, make_plan, measure_speed, refit_rows,
 from knotwork.compare._effects import feature_effects
 from knotwork.compare._options import SINGLE, CompareOptions, make_candidates
 from knotwork.compare._page import fold_frame, ranking_frame, write_page, write_text
-from knotwork.compare._scoring import CrossValidation, Progress, Scored, fold_table
+from knotwork.compare._scoring import CrossValidation, Progress, Scored, fold_table, out_of_fold_score
 from knotwork.compare._source import Source, read_source
 from knotwork.compare._verdict import Ranking, baseline_scores, explain_gain, rank_candidates
 from knotwork.errors import ColumnError, PersistenceError
-from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
+from knotwork.estimators._estimators import Preparation, TabularClassifier, TabularRegressor
 from knotwork.estimators._plans import effort_seconds
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device
@@ -188,8 +188,7 @@ class _Run:
         model, model_path, gain = None, None, ""
         if not interrupted:
             with suppress(KeyboardInterrupt):  # the ranking is still reported
-                model, n_rows = self._final(source, ranking, validation)
-                gain = self._gain(ranking, model, n_rows=n_rows, n_compared=plan.n_rows)
+                model, gain = self._final(source, ranking, validation)
                 model_path = self._save(model)
         words = {"failed": failed, "warnings": warnings, "gain": gain}
         page = self._write(source, ranking, validation, model, model_path, words=words)
@@ -249,24 +248,19 @@ class _Run:
             self._note("Some networks reached the time limit before early stopping.")
         return validation, interrupted
 
-    def _final(self, source: Source, ranking: Ranking, validation: CrossValidation) -> tuple[Any, int]:
-        """Fit the final model on all rows, or on as many as time allows; return it and the number of rows."""
+    def _final(self, source: Source, ranking: Ranking, validation: CrossValidation) -> tuple[Any, str]:
+        """Fit the final model on all rows, or on as many as time allows; return it, and what an ensemble gains."""
         budget, scored, seconds = self.options.time_budget, ranking.chosen.scored, None
         n_rows = source.n_rows
         if budget is not None:
             # A part of the budget stays for saving the model, and for what training takes beyond its limit.
             seconds = max(self.left - report_seconds(budget) - 0.06 * budget, 0.5)
             n_rows = _affordable_rows(source, scored, validation, seconds)
-        kind = TabularRegressor if source.task == "regression" else TabularClassifier
-        settings = {"device": self.device, "random_state": self.options.seed, "verbose": self.progress is not None}
-        if self.options.effort == SINGLE:
-            training = TrainingConfig(time_limit=seconds)
-            model = kind(str(scored.candidate), self.options.backbone, training=training, **settings)
-        else:
-            model = kind(effort=self.options.effort, time_limit=seconds, **settings)
+        model = self._model(source.task, str(scored.candidate), seconds)
         rows = source.draw(n_rows, seed=self.options.seed)
         began = time.perf_counter()
-        model.fit(rows.features, rows.labels)
+        preparation = model._prepare(rows.features, rows.labels, None)  # the steps of `fit`: the folds are used below
+        model._combine(preparation, model._train(preparation, began))
         if n_rows < source.n_rows:
             self._note(
                 f"The model is trained on {n_rows:,} of {source.n_rows:,} rows, drawn at random, because time is short."
@@ -275,14 +269,32 @@ class _Run:
         early = ", stopped early by the time limit or by Ctrl-C" if model.trained_.interrupted else ""
         trained = f"on {n_rows:,} rows in {time.perf_counter() - began:.0f} s{early}"
         self._note(f"Model: {_contents(model)}, trained {trained}.")
-        return model, n_rows
+        n_compared = sum(len(split.test) for split in validation.prepared.splits)
+        return model, self._gain(ranking, model, preparation, source, n_compared=n_compared)
 
-    def _gain(self, ranking: Ranking, model: Any, *, n_rows: int, n_compared: int) -> str:
+    def _model(self, task: str, encoding: str, seconds: float | None) -> Any:
+        """Return the final model before it is fitted; `encoding` is that of a single network."""
+        kind = TabularRegressor if task == "regression" else TabularClassifier
+        settings: dict[str, Any] = {"device": self.device, "random_state": self.options.seed}
+        settings["verbose"] = self.progress is not None
+        if self.options.effort == SINGLE:
+            return kind(encoding, self.options.backbone, training=TrainingConfig(time_limit=seconds), **settings)
+        return kind(effort=self.options.effort, time_limit=seconds, **settings)
+
+    def _gain(self, ranking: Ranking, model: Any, preparation: Preparation, source: Source, *, n_compared: int) -> str:
         """Return what an ensemble gains over a single network, as sentences."""
+        n_rows, n_networks = len(preparation.table.target), len(model.weights_)
         if self.options.effort == SINGLE:
             return ""
-        counts = {"n_networks": len(model.weights_), "n_rows": n_rows, "n_compared": n_compared}
-        return explain_gain(ranking, model.validation_score_, **counts)
+        if preparation.plan.n_folds == 1 or not np.isfinite(model.validation_score_):
+            reason = "there are too few rows, or training was stopped before every row was predicted out of fold"
+            return f"The saved model is an ensemble of {n_networks} networks. Its gain is not known: {reason}."
+        # Draws of one random seed contain the smaller ones, but for a row or so of each class.
+        drawn, compared = (source.draw(n, seed=self.options.seed).features.index for n in (n_rows, n_compared))
+        score = model.validation_score_
+        if n_rows > n_compared:
+            score = out_of_fold_score(model, preparation, np.flatnonzero(drawn.isin(compared)))
+        return explain_gain(ranking, score, n_networks=n_networks, n_rows=n_rows, n_compared=n_compared)
 
     def _save(self, model: Any) -> Path | None:
         """Save the model and return its file, or None if the model cannot be saved."""

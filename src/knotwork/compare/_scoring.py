@@ -15,6 +15,8 @@ from knotwork._preparation.members import PreparedTable, draw_split, outer_folds
 from knotwork.compare._source import Source
 from knotwork.encoders._methods import Encoding
 from knotwork.estimators import TabularRegressor
+from knotwork.estimators._combination import ValidationRows
+from knotwork.estimators._estimators import Preparation
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
@@ -24,7 +26,7 @@ from knotwork.training._progress import Reporter
 from knotwork.training._results import Trained
 from knotwork.training._stack import count_parameters
 
-__all__ = ["VALIDATION_SHARE", "CrossValidation", "Progress", "Scored", "fold_table", "groups_of"]
+__all__ = ["VALIDATION_SHARE", "CrossValidation", "Progress", "Scored", "fold_table", "groups_of", "out_of_fold_score"]
 
 Progress = Callable[[], AbstractContextManager[Reporter]]
 """Returns the progress display of one training."""
@@ -170,3 +172,13 @@ class CrossValidation:
         table, is_finite = self.prepared.table, bool(np.isfinite(output).all())
         scores = evaluate(table.task, torch.from_numpy(output)[None], torch.from_numpy(table.target[rows])[None])
         return {name: float(score[0]) if is_finite else np.nan for name, score in scores.items()}
+
+
+def out_of_fold_score(model: Any, preparation: Preparation, rows: npt.NDArray[np.int64]) -> float:
+    """Return the metric of a fitted ensemble for rows of its table, each predicted by networks not trained on it."""
+    n_folds = preparation.plan.n_folds
+    members = [replace(member, valid=np.intersect1d(member.valid, rows)) for member in preparation.members[:n_folds]]
+    shares = model.weights_.reshape(-1, n_folds).sum(axis=1)
+    settings: dict[str, Any] = {"n_folds": n_folds, "config": model.config_}
+    predicted = ValidationRows.from_trained(model.trained_, preparation.table, members * len(shares), **settings)
+    return predicted.score_of(shares)

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from knotwork._preparation.members import PreparedTable
 from knotwork.compare._scoring import Scored
 from knotwork.encoders._methods import Encoding
-from knotwork.estimators._plans import FEW_ROWS
 from knotwork.report._words import enumerate_words
 from knotwork.stats import compare_folds
 from knotwork.training import METRICS, TrainingConfig
@@ -192,30 +191,27 @@ def explain_gain(ranking: Ranking, score: float, *, n_networks: int, n_rows: int
     ranking : Ranking
         The recommendation, with the score of the single network.
     score : float
-        The score of the ensemble on rows that its networks were not trained on, by the metric of the ranking; NaN if
-        training was stopped before all rows were predicted.
+        The score of the ensemble, by the metric of the ranking, for rows that its networks were not trained on: the
+        rows of the comparison, or its own if they are fewer.
     n_networks : int
         Number of networks of the ensemble.
     n_rows, n_compared : int
         Number of rows of the ensemble, and of the comparison.
     """
     single, name = ranking.chosen.scored.pooled[ranking.metric], ranking.metric_name
-    start = f"The saved model is an ensemble of {n_networks} networks"
-    if np.isnan(score):
-        return f"{start}. Training stopped before its score was known; run again with a larger --time-budget."
-    start = f"{start}: {name} {significant(score)}"
-    if n_rows < FEW_ROWS:
-        return f"{start} on a tenth of the rows, which are too few to tell what it gains over a single network."
     change = 100 * (score / single - 1) if single > 0 else 0.0
     amount = f"{abs(change):.1f} % {'less' if change <= 0 else 'more'} than"
-    advice = " Use --effort single to save that network instead." if change > 0 else ""
-    rows = (
-        f"Both are over the same {n_rows:,} rows"
-        if n_rows == n_compared
-        else f"The first is over {n_rows:,} rows, the second over {n_compared:,}, and more rows make better networks"
-    )
-    return (
-        f"{start} out of fold, {amount} the {significant(single)} of a single network with {ranking.chosen.candidate}."
-        f"{advice} {rows}; each row is predicted by networks that were not trained on it. The score of the ensemble is "
-        "a little too good, because the same rows decided when to stop training and how to weight the networks."
-    )
+    rows = "Both scores are over the same"
+    if n_rows < n_compared:
+        rows = f"Its score is over {n_rows:,} rows, that of the single network over"
+    learned = f"; the ensemble learned from {n_rows:,} rows" if n_rows > n_compared else ""
+    sentences = [
+        f"The saved model is an ensemble of {n_networks} networks: {name} {significant(score)} out of fold, {amount} "
+        f"the {significant(single)} of a single network with {ranking.chosen.candidate}.",
+        f"{rows} {n_compared:,} rows, each predicted by networks that were not trained on it{learned}.",
+        "The score of the ensemble is a little too good: the same rows decided when its training stopped, and the "
+        "weights of its networks.",
+    ]
+    if change > 0:
+        sentences.append("To save the single network instead, use --effort single.")
+    return " ".join(sentences)

@@ -15,7 +15,7 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import network_products
 from knotwork.training._members import Member, TrainingTable
 
-__all__ = ["EFFORTS", "FEW_ROWS", "Plan", "Recipe", "effort_seconds", "plan_choice", "plan_effort", "plan_members"]
+__all__ = ["EFFORTS", "Plan", "Recipe", "effort_seconds", "plan_choice", "plan_effort", "plan_members"]
 
 
 @dataclass(frozen=True)

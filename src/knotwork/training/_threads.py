@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TypeVar, final
@@ -124,20 +124,24 @@ def side_by_side(calls: Sequence[Callable[[threading.Event], Result]], n_threads
     if len(calls) == 1 or n_threads == 1:
         return [call(stop) for call in calls]
     with ThreadPoolExecutor(min(n_threads, len(calls)), "knotwork", torch.set_num_threads, (1,)) as pool:
-        futures = [pool.submit(call, stop) for call in calls]
+        futures: list[Future[Result]] = []
         try:
+            futures.extend(pool.submit(call, stop) for call in calls)
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
-            stop.set()
-            _wait_for_all(futures)
+            while not _have_returned(futures, stop):
+                pass
         return [future.result() for future in futures]
 
 
-def _wait_for_all(futures: Sequence[Future[Result]]) -> None:
-    """Wait for functions whose event is set: Ctrl-C that is pressed again must not leave threads that still train."""
-    while not all(future.done() for future in futures):
-        with suppress(KeyboardInterrupt):
-            wait(futures)
+def _have_returned(futures: Sequence[Future[Result]], stop: threading.Event) -> bool:
+    """Set the event and wait for functions; return False if Ctrl-C is pressed again, which must not leave any."""
+    try:
+        stop.set()
+        wait(futures)
+    except KeyboardInterrupt:
+        return False
+    return True
 
 
 @final

@@ -1,0 +1,121 @@
+"""Ctrl-C in the training of an ensemble: the model is the best so far, and no thread goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import knotwork as kw
+from knotwork.estimators import _estimators as base
+from knotwork.training import _engine as engine
+
+X = np.random.default_rng(0).normal(size=(300, 3))
+y = X[:, 0] + X[:, 1] ** 2
+
+ENSEMBLE = """
+import threading
+
+import numpy as np
+import knotwork as kw
+from knotwork.estimators import _estimators as base
+from knotwork.training._progress import ProgressBar
+
+
+class Announcing:
+    def __enter__(self):
+        self.bar = ProgressBar().__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self.bar.__exit__(*error)
+
+    def __call__(self, report):
+        self.bar(report)
+        if report.epoch == 2:
+            print("trains", flush=True)
+
+
+base.ProgressBar = Announcing
+X = np.random.default_rng(0).normal(size=(2000, 3))
+try:
+    model = kw.TabularRegressor(effort="best", random_state=0, verbose=True, device="cpu").fit(X, X[:, 0])
+    print("r2", model.score(X, X[:, 0]), model.trained_.interrupted)
+except KeyboardInterrupt:
+    print("stopped")
+print("threads", sum(thread.name.startswith("knotwork") for thread in threading.enumerate()))
+"""
+
+
+@pytest.fixture
+def process(tmp_path):
+    (tmp_path / "ensemble.py").write_text(ENSEMBLE)
+    command = [sys.executable, tmp_path / "ensemble.py"]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
+    yield started
+    started.kill()
+    started.communicate()
+
+
+def stop_in(monkeypatch, epoch):
+    """Press Ctrl-C at the end of an epoch of the first stack."""
+    original = base.train
+
+    def stop(report):
+        if report.epoch == epoch:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(base, "train", lambda *given, **settings: original(*given, **{**settings, "report": stop}))
+
+
+@pytest.mark.parametrize("effort", ["fast", "balanced"])
+@pytest.mark.parametrize("kind", [kw.TabularRegressor, kw.TabularClassifier])
+def test_an_ensemble_is_that_of_the_epochs_so_far(monkeypatch, kind, effort):
+    stop_in(monkeypatch, 3)
+    target = y if kind is kw.TabularRegressor else y > 1
+    model = kind(effort=effort, random_state=0, device="cpu").fit(X, target)
+    assert model.trained_.interrupted
+    assert {len(history["loss"]) for history in model.history_} == {3}
+    assert [np.isfinite(each["score"]) for each in model.candidates_] == [True] + [False] * (len(model.candidates_) - 1)
+    assert np.isfinite(model.validation_score_)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_ctrl_c_while_the_next_stack_is_set_up_keeps_the_one_before(monkeypatch):
+    original, built = engine.TrainingStack.__init__, []
+
+    def build(self, *given, **settings):
+        built.append(1)
+        if len(built) == 2:
+            raise KeyboardInterrupt
+        original(self, *given, **settings)
+
+    monkeypatch.setattr(engine.TrainingStack, "__init__", build)
+    model = kw.TabularRegressor(effort="fast", random_state=0, device="cpu").fit(X, y)
+    assert model.trained_.interrupted
+    assert [np.isfinite(each["score"]) for each in model.candidates_] == [True, False]
+    assert model.score(X, y) > 0.5
+
+
+def test_a_signal_ends_the_training_of_an_ensemble(process):
+    assert process.stdout.readline() == "trains\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "Traceback" not in err
+    assert "networks" in err  # the line of the progress bar
+    r2, threads = out.splitlines()[-2:]
+    assert float(r2.split()[1]) > 0.0
+    assert r2.endswith("True")
+    assert threads == "threads 0"
+
+
+def test_a_second_signal_leaves_no_thread(process):
+    assert process.stdout.readline() == "trains\n"
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert out.splitlines()[-1] == "threads 0"
