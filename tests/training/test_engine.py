@@ -437,6 +437,19 @@ def test_dropout_does_not_depend_on_neighbours(name):
 
 
 @pytest.mark.parametrize("name", SMALL)
+def test_dropout_does_not_depend_on_the_rows_of_neighbours(name):
+    """With fewer rows than a batch has, the length of a batch is that of the largest member."""
+    settings = {"attention_dropout": 0.3, "ffn_dropout": 0.3} if name == "ft" else {"dropout": 0.3}
+    backbone, config = replace(SMALL[name], **settings), replace(FAST, batch_size=512)
+    table = make_table()
+    members = [make_member(table, "BS-Q", seed=fold, fold=fold) for fold in range(3)]
+    assert len({len(member.train) for member in members}) == 3
+    together = train(table, members, backbone, config, device="cpu")
+    for place, member in enumerate(members):
+        same(together.histories[place], train(table, [member], backbone, config, device="cpu").histories[0])
+
+
+@pytest.mark.parametrize("name", SMALL)
 def test_members_that_leave_change_nothing_for_the_others(name, monkeypatch):
     """Many members stop at different epochs: taken out at once, or not before the end."""
     from knotwork.training import _engine as engine

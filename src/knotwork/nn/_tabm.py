@@ -162,13 +162,26 @@ class TabM(nn.Module):
             In training of the latter shape.
         """
         del counts
-        p = self.dropout if self.training else 0.0
+        noise = None if noise is None else _noise_of_predictions(noise, self.n_predictions)
         bias: Any = self.first.bias
         layers: Iterable[Any] = self.layers
-        n_predictions, batch = hidden.shape[1:3]
-        hidden = hidden.flatten(1, 2)
         for stream, layer in enumerate(layers):
-            hidden, bias = layer.product(bias_act_dropout(hidden, bias, p, noise, stream)), layer.bias
-        hidden = bias_act_dropout(hidden, bias, p, noise, len(self.layers))
-        outputs: Tensor = self.heads(hidden.reshape(len(hidden), n_predictions, batch, hidden.shape[-1]))
+            hidden, bias = layer.product(self._activated(hidden, bias, noise, stream)), layer.bias
+        outputs: Tensor = self.heads(self._activated(hidden, bias, noise, len(self.layers)))
         return outputs if self.training else mean_prediction(outputs, 1)
+
+    def _activated(self, hidden: Tensor, bias: Tensor, noise: Noise | None, stream: int) -> Tensor:
+        """Add the bias, then ReLU and dropout, for every prediction as for a member."""
+        p = self.dropout if self.training else 0.0
+        biases = bias[:, None].expand(-1, self.n_predictions, -1).flatten(0, 1)
+        return bias_act_dropout(hidden.flatten(0, 1), biases, p, noise, stream).view_as(hidden)
+
+
+def _noise_of_predictions(noise: Noise, n_predictions: int) -> Noise:
+    """Return a source of randomness for every member and prediction.
+
+    Random numbers then do not depend on the length of a batch, which is that of the largest member of a stack.
+    """
+    places = torch.arange(n_predictions, device=noise.step.device)
+    seeds = noise.seeds[:, None].expand(-1, n_predictions)
+    return Noise(seeds.flatten(), (noise.step[:, None] * n_predictions + places).flatten())
