@@ -143,6 +143,15 @@ def test_an_error_in_one_thread_stops_the_others():
     assert seen == [True]
 
 
+@pytest.fixture
+def ctrl_c():
+    """Python's handler of Ctrl-C, which is missing in processes that a shell has started in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_waits_for_all_threads_even_if_it_is_pressed_again():
     main, ended = threading.main_thread().ident, []
 
