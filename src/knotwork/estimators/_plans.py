@@ -194,7 +194,7 @@ def plan_effort(effort: str, table: TrainingTable, *, device: str, time_limit: f
         if _seconds(chosen, table, folds, device=device) <= seconds:
             break
     folds = 1 if len(table.target) < FEW_ROWS else folds
-    return Plan(chosen, "ensemble", n_folds=folds, most_kept=MOST_KEPT[effort])
+    return Plan(chosen, "ensemble", n_folds=folds, most_kept=min(MOST_KEPT[effort], len(chosen)))
 
 
 def effort_seconds(effort: str, n_rows: int, *, device: str) -> float:
