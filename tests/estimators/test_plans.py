@@ -42,7 +42,8 @@ def test_every_effort_is_a_choice_among_networks_on_folds(effort, device, task):
     assert made.search == "ensemble"
     assert made.n_folds >= 3
     assert 1 <= made.most_kept <= len(made.recipes)
-    assert len({(recipe.encodings, recipe.backbone) for recipe in made.recipes}) == len(made.recipes) > 1
+    assert len({(recipe.encodings, recipe.backbone) for recipe in made.recipes}) == len(made.recipes)
+    assert len(made.recipes) > 1 or (effort, device) == ("fast", "cpu")
     for recipe in made.recipes:
         assert len(recipe.encodings) == 8
         assert recipe.config.metric_for(task).task == task
