@@ -1,4 +1,4 @@
-"""What an effort trains, when it decides, and what becomes of a fit on folds that is stopped or cut short."""
+"""What an effort trains, when it decides, and fits on folds that are stopped or cut short."""
 
 from dataclasses import replace
 

@@ -451,8 +451,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     effort : {"fast", "balanced", "best"}, default="balanced"
         How much is trained, if none of `encoding`, `backbone`, `size`, `n_members` and `training` is given: kinds of
         networks, folds and epochs follow from the numbers of rows and columns, the device and the time limit.
-        On two cores and 10,000 rows ``"fast"`` takes a few seconds, ``"balanced"`` about half a minute, and ``"best"``
-        several minutes; on a large GPU about one, five and twenty seconds.
+        For 10,000 rows on two cores ``"fast"`` takes a few seconds and ``"balanced"`` about half a minute; on a large
+        GPU the three take about one, five and twenty seconds.
     time_limit : float, optional
         Seconds for the whole fit. Less is trained if they do not suffice, learning rates fall in time, and networks in
         training stop at the end of an epoch.
