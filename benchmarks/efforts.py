@@ -6,8 +6,8 @@
 For each table, the rows that are not tested in the first fold of the study are divided into five parts. Every kind of
 `KINDS` is trained five times, each time without one of the parts, which it then predicts. `select` scores sets of kinds
 by the loss of their mean, with weights by ensemble selection (Caruana and others, 2004), relative to the best single
-kind, and adds one kind after the other. `benchmarks/efforts/scores.csv` has losses measured on an H200 by an earlier form
-of this script: the same kinds, tables and folds, with encodings fitted within each fold.
+kind, and adds one kind after the other. `benchmarks/efforts/scores.csv` has losses measured on an H200 by an earlier
+form of this script: the same kinds, tables and folds, with encodings fitted within each fold.
 """
 
 import argparse
