@@ -8,8 +8,9 @@ and a fixed number of epochs. "Plain" fits the same encoder, encodes all rows be
 `torch.optim.AdamW`, indexing tensors batch by batch, with a validation score after every epoch. Both times include
 fitting the encoder. CPU time over wall time is the number of cores used.
 
-With `--loads`, five MLPs are trained for 20 epochs on a table of the size of california (20,640 x 8) in processes of
-their own, which time the second of two fits: alone; on one core of those that are available (`taskset`); and while
+With `--loads`, `effort="fast"` and five MLPs of 20 epochs are fitted to a table of the size of california (20,640 x
+8) in processes of their own, which time the second of two fits: alone; on one core of those that are available
+(`taskset`); with all cores, but a quota of the time of one of them (a control group, where one can be made); and while
 another process keeps each core busy. "Times its share" is the time divided by that of the fit alone, times the share of
 the cores that the process has: 1 if only the share matters. A fit that waits in a loop for other threads has much more.
 """
@@ -25,6 +26,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -33,6 +35,7 @@ from torch import nn
 import knotwork as kw
 
 N_FEATURES = 8
+CONTROL_GROUPS = Path("/sys/fs/cgroup/cpu")
 
 
 def make_table(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -77,13 +80,16 @@ def timed(work: Callable[[], object], repeats: int) -> tuple[float, float]:
     return statistics.median(walls), statistics.median(shares)
 
 
-def fit_five() -> None:
+def fit_ensemble(kind: str) -> None:
     """Print the seconds and the cores used of the second of two fits."""
     X, y = make_table(20_640)
     config = replace(kw.TrainingConfig(), max_epochs=20, patience=20)
-    model = kw.TabularRegressor("BS-Q", n_members=5, training=config, random_state=0, device="cpu")
-    kw.TabularRegressor("BS-Q", n_members=5, training=replace(config, max_epochs=1), device="cpu").fit(X, y)
-    print(*timed(lambda: model.fit(X, y), 1))
+    models = {
+        "fast": kw.TabularRegressor(effort="fast", random_state=0, device="cpu"),
+        "five": kw.TabularRegressor("BS-Q", n_members=5, training=config, random_state=0, device="cpu"),
+    }
+    models[kind].fit(X[:500], y[:500])
+    print(*timed(lambda: models[kind].fit(X, y), 1))
 
 
 @contextmanager
@@ -98,25 +104,51 @@ def busy(n_processes: int) -> Iterator[None]:
             other.wait()
 
 
+@contextmanager
+def quota(n_cores: float | None) -> Iterator[Path | None]:
+    """Yield the file that takes processes into a control group with the time of so many cores; None without a limit."""
+    if n_cores is None:
+        yield None
+        return
+    group = CONTROL_GROUPS / f"knotwork-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "cpu.cfs_period_us").write_text("100000")
+        (group / "cpu.cfs_quota_us").write_text(str(int(n_cores * 100_000)))
+        yield group / "cgroup.procs"
+    finally:
+        group.rmdir()
+
+
+def run_limited(command: list[str], procs: Path | None) -> list[float]:
+    """Return the numbers that a command prints, run in a control group."""
+    entered = [] if procs is None else ["sh", "-c", f'echo $$ > {procs} && exec "$@"', "sh"]
+    return [float(word) for word in subprocess.check_output([*entered, *command], text=True).split()]
+
+
 def measure_loads(repeats: int) -> None:
     cores = sorted(os.sched_getaffinity(0))
-    cases = {
-        "alone": (cores, 0, 1.0),
-        "on one core": (cores[:1], 0, 1 / len(cores)),
-        "each core busy": (cores, len(cores), 0.5),
+    cases: dict[str, tuple[list[int], float | None, int, float]] = {
+        "alone": (cores, None, 0, 1.0),
+        "on one core": (cores[:1], None, 0, 1 / len(cores)),
+        "quota of one core": (cores, 1.0, 0, 1 / len(cores)),
+        "each core busy": (cores, None, len(cores), 0.5),
     }
-    command = [sys.executable, __file__, "--five"]
-    alone = None
-    print("| | seconds | cores used | share | times its share |\n|---|---|---|---|---|")
-    for name, (allowed, n_busy, share) in cases.items():
-        pinned = ["taskset", "-c", ",".join(map(str, allowed)), *command]
-        with busy(n_busy):
-            runs = [subprocess.run(pinned, check=True, capture_output=True, text=True).stdout for _ in range(repeats)]
-        wall, used = (
-            statistics.median(column) for column in zip(*(map(float, run.split()) for run in runs), strict=True)
-        )
-        alone = wall if alone is None else alone
-        print(f"| {name} | {wall:.1f} | {used:.2f} | {share:.2f} | {wall * share / alone:.2f} |", flush=True)
+    if not os.access(CONTROL_GROUPS, os.W_OK):
+        del cases["quota of one core"]
+        print(f"The quota is NOT measured: no control group can be made in {CONTROL_GROUPS}.\n")
+    print("| | | seconds | cores used | share | times its share |\n|---|---|---|---|---|---|")
+    for kind in ("fast", "five"):
+        alone = None
+        for name, (allowed, limit, n_busy, share) in cases.items():
+            command = ["taskset", "-c", ",".join(map(str, allowed)), sys.executable, __file__, "--one", kind]
+            with busy(n_busy), quota(limit) as procs:
+                runs = [run_limited(command, procs) for _ in range(repeats)]
+            wall, used = (statistics.median(column) for column in zip(*runs, strict=True))
+            alone = wall if alone is None else alone
+            print(
+                f"| {kind} | {name} | {wall:.1f} | {used:.2f} | {share:.2f} | {wall * share / alone:.2f} |", flush=True
+            )
 
 
 def main() -> None:
@@ -124,11 +156,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--loads", action="store_true", help="measure five networks with fewer or busy cores")
-    parser.add_argument("--five", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--loads", action="store_true", help="measure ensembles with fewer or busy cores")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.five:
-        fit_five()
+    if arguments.one:
+        fit_ensemble(arguments.one)
         return
     if arguments.loads:
         print(f"{datetime.now(UTC):%Y-%m-%d}, load {os.getloadavg()[0]:.1f}, torch {torch.__version__}\n")

@@ -19,7 +19,7 @@ from knotwork.compare import _scoring as scoring
 from knotwork.compare._budget import Speed
 from knotwork.compare._source import read_source
 from knotwork.compare._verdict import significant
-from knotwork.estimators import _estimators as base
+from knotwork.estimators import _base as base
 from knotwork.estimators import _plans as plans
 from knotwork.nn import MLPConfig
 from tests.compare.cases import MESSY, flats, write_flats

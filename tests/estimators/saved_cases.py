@@ -100,7 +100,7 @@ def plan_of_all_backbones(effort, data, **_):
 
 def of_all_backbones(monkeypatch, kind="number", weights=uneven_weights, **settings):
     """Return a model with networks of four of five backbones, encodings and settings of training, on two folds."""
-    monkeypatch.setattr("knotwork.estimators._estimators.plan_effort", plan_of_all_backbones)
+    monkeypatch.setattr("knotwork.estimators._base.plan_effort", plan_of_all_backbones)
     monkeypatch.setattr("knotwork.estimators._combination.bagged_weights", weights)
     X = table()
     estimator = TabularRegressor if kind == "number" else TabularClassifier

@@ -12,7 +12,7 @@ import knotwork as kw
 from knotwork._preparation.members import draw_split
 from knotwork._recommend import BACKBONES, RECOMMENDATIONS, TASKS
 from knotwork.errors import ArgumentError
-from knotwork.estimators import _estimators as base
+from knotwork.estimators import _base as base
 from knotwork.estimators._encodings import CANDIDATES, propose
 from knotwork.nn import FTTransformerConfig, MLPConfig, ResNetConfig
 from tests.estimators.saved_cases import uneven_weights

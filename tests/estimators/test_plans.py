@@ -7,7 +7,7 @@ import pytest
 from sklearn import metrics
 
 import knotwork as kw
-from knotwork.estimators import _estimators as base
+from knotwork.estimators import _base as base
 from knotwork.estimators._plans import EFFORTS, _seconds, plan_effort
 from knotwork.nn import MLPConfig
 from knotwork.training import TrainingTable

@@ -20,7 +20,7 @@ y = (X[:, 0] > 0).astype(int)
 LONG = """
 import numpy as np
 import knotwork as kw
-from knotwork.estimators import _estimators as base
+from knotwork.estimators import _base as base
 from knotwork.nn import MLPConfig
 
 

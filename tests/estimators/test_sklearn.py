@@ -64,7 +64,7 @@ def assert_allclose_in_float32(actual, desired, **others):
 
 @parametrize_with_checks(VARIANTS, expected_failed_checks=lambda estimator: EXCUSED)
 def test_scikit_learn_checks(estimator, check, monkeypatch):
-    monkeypatch.setattr("knotwork.estimators._estimators.plan_effort", plan_small)
+    monkeypatch.setattr("knotwork.estimators._base.plan_effort", plan_small)
     if check.func.__name__ in ROUNDED:
         monkeypatch.setattr(estimator_checks, "assert_allclose", assert_allclose_in_float32)
     check(estimator)

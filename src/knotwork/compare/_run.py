@@ -21,7 +21,8 @@ from knotwork.compare._source import Source, read_source
 from knotwork.compare._verdict import Ranking, baseline_scores, explain_gain, rank_candidates
 from knotwork.encoders._methods import Encoding
 from knotwork.errors import ColumnError, PersistenceError
-from knotwork.estimators._estimators import Preparation, TabularClassifier, TabularRegressor
+from knotwork.estimators._base import Preparation
+from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._plans import effort_seconds
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device

@@ -15,8 +15,8 @@ from knotwork._preparation.members import PreparedTable, draw_split, outer_folds
 from knotwork.compare._source import Source
 from knotwork.encoders._methods import Encoding
 from knotwork.estimators import TabularRegressor
+from knotwork.estimators._base import Preparation
 from knotwork.estimators._combination import ValidationRows
-from knotwork.estimators._estimators import Preparation
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train

@@ -21,7 +21,8 @@ from knotwork._preparation.columns import LARGEST
 from knotwork._preparation.targets import Labels
 from knotwork.basis._blocks import SMOOTH_LIMIT
 from knotwork.basis._families import PERIODIC
-from knotwork.estimators._estimators import TabularClassifier, TabularEstimator
+from knotwork.estimators._base import TabularEstimator
+from knotwork.estimators._estimators import TabularClassifier
 from knotwork.nn import _ft_transformer as ft_transformer
 from knotwork.nn import _resnet as resnet
 from knotwork.nn._embedding import FeatureEmbedding

@@ -29,7 +29,8 @@ from knotwork._preparation.members import N_FLAGS
 from knotwork._preparation.targets import Labels
 from knotwork.encoders._methods import METHOD_TABLE, Encoding
 from knotwork.errors import PersistenceError
-from knotwork.estimators._estimators import TabularClassifier, TabularEstimator, TabularRegressor
+from knotwork.estimators._base import TabularEstimator
+from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._saved_networks import (
     Capacity,
     NetworkShape,
