@@ -1,6 +1,7 @@
 """Checks of arguments and of installed packages, and the wording of their errors."""
 
 from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 from importlib.util import find_spec
 from numbers import Integral
 from typing import Any
@@ -18,8 +19,17 @@ __all__ = [
     "check_int",
     "check_part",
     "listed",
+    "nearest",
+    "shown",
+    "suggestion",
     "type_error",
 ]
+
+LONGEST = 200
+"""Characters of a value in a message; longer ones are cut."""
+
+LEAST_SIMILAR = 0.75
+"""Similarity of two names, as `difflib` counts it, from which one may be a misspelling of the other."""
 
 PARTS = {
     "knotwork.nn": ("torch", ("torch",)),
@@ -61,8 +71,62 @@ def type_error(name: str, requirement: str, value: object, hint: str = "") -> Ar
 
 
 def _sentence(name: str, requirement: str, value: object, hint: str) -> str:
-    sentence = f"{name} must {requirement}, got {name}={value!r}."
+    sentence = f"{name} must {requirement}, got {name}={shown(value)}."
     return f"{sentence} {hint}" if hint else sentence
+
+
+def shown(value: object) -> str:
+    """Return a value for a message: an array or a table as its type and shape, anything else cut if it is long.
+
+    Examples
+    --------
+    >>> shown(np.zeros((1000, 3)))
+    '<ndarray of shape (1000, 3)>'
+    >>> shown("BSQ")
+    "'BSQ'"
+    """
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return f"<{type(value).__name__} of shape {tuple(shape)}>"
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
+
+
+def nearest(name: object, names: Iterable[object], most: int = 1) -> list[Any]:
+    """Return the names of which `name` may be a misspelling, the most similar first; often none.
+
+    A name that differs only in upper case, hyphens, spaces and the like comes before all others.
+
+    Examples
+    --------
+    >>> nearest("bsq", ["BS-U", "BS-Q"])
+    ['BS-Q']
+    >>> nearest("forest", ["mlp", "resnet"])
+    []
+    """
+    plain = {each: _plain(each) for each in names}
+    wanted = _plain(name)
+    same = [each for each, text in plain.items() if text == wanted]
+    if same or not wanted:
+        return same[:most]
+    close = get_close_matches(wanted, set(plain.values()), n=most, cutoff=LEAST_SIMILAR)
+    return [each for text in close for each, other in plain.items() if other == text][:most]
+
+
+def _plain(name: object) -> str:
+    return "".join(character for character in str(name).casefold() if character.isalnum())
+
+
+def suggestion(name: object, names: Iterable[object], most: int = 1) -> str:
+    """Return the question whether the `nearest` names were meant, or nothing.
+
+    Examples
+    --------
+    >>> suggestion("ensembel", ["auto", "ensemble"])
+    "Did you mean 'ensemble'?"
+    """
+    similar = nearest(name, names, most)
+    return f"Did you mean {' or '.join(map(repr, similar))}?" if similar else ""
 
 
 def check_installed(subject: str, extra: str, *packages: str, hint: str = "") -> None:
@@ -114,7 +178,7 @@ def check_choice(value: Any, name: str, choices: Collection[str]) -> str:
     """Return `value` if it is one of `choices`; otherwise raise an error that lists them."""
     if isinstance(value, str) and value in choices:
         return value
-    raise argument_error(name, f"be one of {listed(choices, most=40)}", value)
+    raise argument_error(name, f"be one of {listed(choices, most=40)}", value, suggestion(value, choices))
 
 
 def check_int(value: Any, name: str, minimum: int, hint: str = "") -> int:

@@ -79,7 +79,7 @@ def test_mistakes_in_a_mapping():
         kw.make_encoder({"d": "Std"}, default="Std").fit(X)
     with pytest.raises(ValueError, match="Without a method: 'b', 'c'"):
         kw.make_encoder({"a": "Std"}).fit(X)
-    with pytest.raises(ValueError, match="method must be one of"):
+    with pytest.raises(ValueError, match="method must be a valid name.*Did you mean .Std"):
         kw.make_encoder({"a": "Stdd"}, default="Std").fit(X)
     with pytest.raises(ValueError, match="learned"):
         kw.make_encoder({"a": "BS-Grad-U"}, default="Std").fit(X)

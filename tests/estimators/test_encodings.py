@@ -42,5 +42,24 @@ def test_different_embeddings_are_refused(other):
 
 
 def test_unknown_methods_are_refused_by_the_name_of_the_argument():
-    with pytest.raises(ArgumentError, match=r"encoding must be one of 'auto', .*Did you mean 'PLE'\?"):
+    with pytest.raises(ArgumentError, match=r"encoding must have an embedding such as '\+L8'.*got encoding='PLE\+8'"):
         chosen("PLE+8")
+    with pytest.raises(ArgumentError, match="encoding must be one of 'auto', .*'BS-Q'.*got encoding='trees'"):
+        chosen("trees")
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("BSQ", "BS-Q"),
+        ("bs-q", "BS-Q"),
+        ("bsq@15", "BS-Q"),
+        ("ensembel", "ensemble"),
+        ("ple_q", "PLE-Q"),
+        ("BSGradQ", "BS-Grad-Q"),
+    ],
+)
+def test_a_misspelt_method_is_answered_by_the_nearest_one_alone(written, meant):
+    with pytest.raises(ArgumentError, match=f"encoding must .*Did you mean '{meant}'") as raised:
+        chosen(written)
+    assert len(str(raised.value)) < 160

@@ -16,7 +16,17 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-__all__ = ["Operation", "Packing", "Path", "as_array", "in_ranges", "in_threads", "on_triton", "over_chunks"]
+__all__ = [
+    "Operation",
+    "Packing",
+    "Path",
+    "as_array",
+    "in_ranges",
+    "in_threads",
+    "is_transformed",
+    "on_triton",
+    "over_chunks",
+]
 
 Tensors = tuple[Tensor | None, ...]
 
@@ -53,9 +63,23 @@ def on_triton(tensor: Tensor) -> bool:
     return tensor.device.type == "cuda" and tensor.dtype in (torch.float32, torch.bfloat16) and HAS_TRITON
 
 
+def is_transformed() -> bool:
+    """Return whether torch sees the operations of a call one by one, so that only plain torch will do.
+
+    So it is in `torch.func` and `torch.vmap`, in `torch.jit.trace` and the older ONNX export, and in `torch.export`.
+    """
+    if torch.compiler.is_compiling():
+        return torch.compiler.is_exporting()
+    transformed: bool = torch._C._are_functorch_transforms_active() or torch._C._get_tracing_state() is not None
+    return transformed
+
+
 @final
 class Operation:
     """A differentiable function of tensors, with a path for each device.
+
+    Results of a path can be differentiated once; those of an operation with `packing` as often as one likes, because
+    with ``create_graph=True`` their gradient is that of the formula.
 
     Parameters
     ----------
@@ -93,11 +117,11 @@ class Operation:
 
     def __call__(self, *tensors: Tensor | None, **settings: Any) -> Any:
         """Compute the operation."""
-        device = self._device(tensors)
+        device = None if is_transformed() else self._device(tensors)
         if device is None:
             return self.formula(*tensors, **settings)
         if not torch.compiler.is_compiling():
-            return _Run.apply(self._path(device), settings, self.apart, *tensors)  # type: ignore[no-untyped-call]
+            return _Run.apply(self, self._path(device), settings, *tensors)  # type: ignore[no-untyped-call]
         if self.packing is None:
             return self.formula(*tensors, **settings)
         return _RunOpaque.apply(self.name, self.packing.to_numbers(settings), *tensors)  # type: ignore[no-untyped-call]
@@ -163,29 +187,48 @@ class _Run(torch.autograd.Function):
     """One path of an operation."""
 
     @staticmethod
-    def forward(ctx: Any, path: Path, settings: dict[str, Any], apart: bool, *tensors: Tensor | None) -> Any:
+    def forward(ctx: Any, operation: Operation, path: Path, settings: dict[str, Any], *tensors: Tensor | None) -> Any:
         results, kept = path.forward(*tensors, **settings)
-        ctx.path, ctx.settings, ctx.apart, ctx.held = path, settings, apart, None
+        ctx.operation, ctx.path, ctx.settings, ctx.held = operation, path, settings, None
         ctx.save_for_backward(*kept)
         ctx.set_materialize_grads(False)
         return results if len(results) > 1 else results[0]
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> Tensors:
         needed = ctx.needs_input_grad[3:]
         if all(grad is None for grad in grads):
             return (None,) * (3 + len(needed))
+        if torch.is_grad_enabled() and ctx.operation.packing is not None:
+            inputs = ctx.saved_tensors[: len(needed)]  # an operation with packing keeps them first
+            return None, None, None, *_formula_gradients(ctx.operation.formula, ctx.settings, inputs, grads, needed)
+        return _Run._run_backward(ctx, *grads)
+
+    @staticmethod
+    @once_differentiable
+    def _run_backward(ctx: Any, *grads: Tensor | None) -> Tensors:
         if ctx.held is None:
             kept = ctx.saved_tensors
-            if ctx.apart and any(grad is None for grad in grads):
+            if ctx.operation.apart and any(grad is None for grad in grads):
                 # torch frees the saved tensors after this call, but the other result may go backward later. Results
                 # are held without their graph: with it they would refer to this node, a cycle that only the garbage
                 # collector could free.
                 ctx.held = [None if tensor is None else (tensor.detach(), tensor._version) for tensor in kept]
         else:
             kept = _unchanged(ctx.held)
-        return None, None, None, *ctx.path.backward(grads, kept, needed, **ctx.settings)
+        return None, None, None, *ctx.path.backward(grads, kept, ctx.needs_input_grad[3:], **ctx.settings)
+
+
+def _formula_gradients(
+    formula: Callable[..., Any], settings: dict[str, Any], inputs: Tensors, grads: Tensors, needed: Sequence[bool]
+) -> Tensors:
+    """Return gradients of the inputs that can be differentiated again."""
+    results = formula(*inputs, **settings)
+    pairs = zip(results if isinstance(results, tuple) else (results,), grads, strict=True)
+    outputs, weights = zip(*(pair for pair in pairs if pair[1] is not None), strict=True)
+    wanted = [tensor for tensor, is_needed in zip(inputs, needed, strict=True) if is_needed and tensor is not None]
+    slopes = iter(torch.autograd.grad(outputs, wanted, weights, create_graph=True, allow_unused=True))
+    return tuple(next(slopes) if is_needed else None for is_needed in needed)
 
 
 def _unchanged(held: list[tuple[Tensor, int] | None]) -> Tensors:

@@ -285,15 +285,22 @@ def encoding_formula(
             penalty = torch.where(learned, penalty, 0.0)
         others = (penalty, breaks)
     assert breaks is not None
-    values = torch.zeros(*x.shape, size, dtype=dtype, device=x.device)
-    for part in parts:
-        piece = part.of(x, axis=2)
-        if part.kind == AFFINE:
-            part.write(values[..., 0], torch.nan_to_num(piece, nan=0.0).to(dtype), axis=2)
-        else:
-            piece, settings = piece.to(breaks.dtype), {"kind": part.kind, "degree": part.degree, "size": size}
-            part.write(values, rows_formula(piece, part.of(breaks), part.of(n_knots), **settings).to(dtype), axis=2)
+    if len(parts) == 1 and _covers(parts[0], x):  # nothing is written in place, which `torch.vmap` does not allow
+        values = _rows(parts[0], x, breaks, n_knots, size).to(dtype)
+    else:
+        values = torch.zeros(*x.shape, size, dtype=dtype, device=x.device)
+        for part in parts:
+            if part.kind == AFFINE:
+                part.write(values[..., 0], torch.nan_to_num(part.of(x, axis=2), nan=0.0).to(dtype), axis=2)
+            else:
+                part.write(values, _rows(part, x, breaks, n_knots, size).to(dtype), axis=2)
     return (values, *others) if others else values
+
+
+def _rows(part: Part, x: Tensor, breaks: Tensor, n_knots: Tensor, size: int) -> Tensor:
+    """Return the rows of a part by `rows_formula`."""
+    piece, settings = part.of(x, axis=2).to(breaks.dtype), {"kind": part.kind, "degree": part.degree, "size": size}
+    return rows_formula(piece, part.of(breaks), part.of(n_knots), **settings)
 
 
 class Loops(NamedTuple):

@@ -3,12 +3,11 @@
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
-from knotwork._checks import argument_error, check_choice, check_int, listed
+from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion
 from knotwork.errors import ArgumentError
 from knotwork.knots._columns import TASKS
 
@@ -85,8 +84,7 @@ class DatasetSpec:
 
 def unknown_key(key: object, keys: Collection[str]) -> ArgumentError:
     """Return the error for an unknown key, with close matches or else all keys."""
-    close = get_close_matches(key, keys, n=3, cutoff=0.5) if isinstance(key, str) else []
-    hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"Available keys: {listed(keys, most=40)}."
+    hint = suggestion(key, keys, most=3) or f"Available keys: {listed(keys, most=40)}."
     return argument_error("key", "be the key of a data set", key, hint)
 
 

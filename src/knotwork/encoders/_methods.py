@@ -3,14 +3,13 @@
 import operator
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from inspect import signature
 from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
 
-from knotwork._checks import argument_error, check_choice, check_int, listed, type_error
+from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error
 from knotwork.basis import FAMILIES
 from knotwork.basis._blocks import Block, Embedding
 from knotwork.encoders._base import Encoder
@@ -227,9 +226,16 @@ PAPER_METHODS: tuple[str, ...] = tuple(name for name in METHODS if name not in _
 
 
 def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = ()) -> str:
-    """Return `name` if `METHOD_TABLE` has it; otherwise raise an error that lists names and the values in `also`."""
+    """Return `name` if `METHOD_TABLE` has it; otherwise raise an error.
+
+    The error names the most similar of the methods and of the values in `also`, or lists all if none is similar.
+    """
     if isinstance(name, str) and name in METHOD_TABLE:
         return name
+    if isinstance(name, str) and name.partition("+")[0] in METHOD_TABLE:
+        raise argument_error(argument, "have an embedding such as '+L8', '+LR8' or '+LR8x' behind its name", name)
+    if hint := suggestion(name, (*also, *METHOD_TABLE)) if isinstance(name, str) else "":
+        raise argument_error(argument, "be a valid name (knotwork.METHODS lists them)", name, hint)
     families, placements = _shorts()
     crossed = _crossed()
     names = [method for method in METHOD_TABLE if method in METHODS or method not in crossed]
@@ -239,8 +245,7 @@ def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = (
         "'BS-Q', with 'Grad' in between for learned knots as in 'BS-Grad-Q', each with or without an embedding as in "
         "'PLE+LR8'"
     )
-    similar = get_close_matches(str(name), METHOD_TABLE, n=1)
-    raise argument_error(argument, requirement, name, f"Did you mean {similar[0]!r}?" if similar else "")
+    raise argument_error(argument, requirement, name)
 
 
 @dataclass(frozen=True, order=True)

@@ -1,5 +1,6 @@
 """Layers that encode numerical features by splines or ramps, with knots that are fixed or learned."""
 
+import warnings
 from abc import ABC
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self, final
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
+from knotwork._kernels.dispatch import is_transformed
 from knotwork._kernels.encoding import (
     PLAIN,
     Encoded,
@@ -27,6 +29,12 @@ from knotwork.nn._stack import scaled_knots, separated
 __all__ = ["PiecewiseLinearEncoding", "SplineEncoding"]
 
 MISSING = ("zeros", "indicator", "error")
+
+INSPECTED = 8
+"""Forward passes of a layer without a range whose values are inspected: on a GPU each inspection waits for it."""
+
+TOLERANCE = 0.25
+"""How far outside [0, 1] values may be without a warning: new rows exceed the range of the training rows a little."""
 
 
 class _Penalty(NamedTuple):
@@ -82,7 +90,16 @@ class _Encoding(nn.Module, ABC):
         groups = 1 if self.n_members is None else self.n_members
         family = layout.family if layout.kind == PLAIN else ""
         self._parts = (Part(layout.kind, layout.scheme, 0, groups, learned=self.learnable, family=family),)
-        self._epsilon, self._penalty = 1e-6, None
+        self._epsilon, self._penalty, self._n_inspected = 1e-6, None, 0
+
+    @property
+    def out_features(self) -> int:
+        """Number of columns of all features together, as the next linear layer needs it behind ``flatten(-2)``."""
+        return self.n_features * self.get_output_shape()[-1]
+
+    def get_output_shape(self) -> torch.Size:
+        """Return the shape of the encoding of one row: (n_features, columns per feature)."""
+        return torch.Size((self.n_features, self.size + (self.missing == "indicator")))
 
     def set_range(self, low: npt.ArrayLike | Tensor, high: npt.ArrayLike | Tensor) -> Self:
         """Set the range of the input that is scaled to [0, 1].
@@ -97,14 +114,22 @@ class _Encoding(nn.Module, ABC):
         self
             The layer.
         """
-        expected = (self.n_features,) if self.n_members is None else (self.n_members, self.n_features)
-        ends = [_float64(end).expand(expected) for end in (low, high)]
+        ends = [self._end(name, values) for name, values in (("low", low), ("high", high))]
         if not bool((ends[0] < ends[1]).all()):
             raise argument_error("high", "be larger than low for every feature", high)
         device, dtype = self.n_knots.device, torch.get_default_dtype()
         self.low = ends[0].to(device, dtype).contiguous()
         self.scale = (ends[1] - ends[0]).to(device, dtype).contiguous()
         return self
+
+    def _end(self, name: str, values: npt.ArrayLike | Tensor) -> Tensor:
+        """Return one end of the range for every feature."""
+        end = _float64(values)
+        shape = (self.n_features,) if self.n_members is None else (self.n_members, self.n_features)
+        if end.dim() and end.shape not in (shape, shape[-1:]):
+            allowed = " or ".join(str(valid) for valid in dict.fromkeys((shape[-1:], shape)))
+            raise argument_error(name, f"be a number or have the shape {allowed}", tuple(end.shape))
+        return end.expand(shape)
 
     def widths(self) -> Tensor:
         """Return the widths of the intervals between knots, which sum to one, padded with zeros."""
@@ -162,8 +187,8 @@ class _Encoding(nn.Module, ABC):
 
     def _encode(self, values: Tensor | None) -> Encoded:
         """Encode scaled values and store the penalty; with None, compute only the knots and the penalty."""
-        compiling = torch.compiler.is_compiling()
-        if not compiling:
+        traced = torch.compiler.is_compiling() or is_transformed()
+        if not traced:
             # The graph of the last step is released before anything of this step is built: while it lives, torch reuses
             # its gradient node of the logits, which belongs to another stream when a CUDA graph is captured.
             self._penalty = None
@@ -171,13 +196,13 @@ class _Encoding(nn.Module, ABC):
         if values is None:
             values = self.n_knots.new_empty(len(knots.n_knots), 0, self.n_features, dtype=torch.float32)
         encoded = encode(values, knots, parts, size=self.size, dtype=self._output_type(values))
-        if parts and encoded.penalty is not None and not compiling:
+        if parts and encoded.penalty is not None and not traced:
             self._penalty = _Penalty(encoded.penalty, self.logits, self.logits._version, self._epsilon)
         return encoded
 
     def _is_current(self, stored: _Penalty) -> bool:
         """Return whether computing the penalty now would give the same value and gradient."""
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or is_transformed():
             return False
         unchanged = stored.logits is self.logits and stored.version == self.logits._version
         with_grad = torch.is_grad_enabled() and self.logits.requires_grad
@@ -212,8 +237,32 @@ class _Encoding(nn.Module, ABC):
         groups = 1 if self.n_members is None else self.n_members
         values = x.reshape(groups, -1, self.n_features)
         if self.low is None or self.scale is None:
+            self._inspect(values)
             return values
         return (values - self.low.reshape(groups, 1, -1)) / self.scale.reshape(groups, 1, -1)
+
+    def _inspect(self, values: Tensor) -> None:
+        """Warn once if values are far outside [0, 1], as raw columns are; later forward passes are not inspected."""
+        if self._n_inspected >= INSPECTED or torch.compiler.is_compiling() or is_transformed() or not values.numel():
+            return
+        if values.is_cuda and torch.cuda.is_current_stream_capturing():
+            return
+        self._n_inspected += 1
+        low, high = torch.nan_to_num(values.detach(), nan=0.5).aminmax()
+        if float(low) < -TOLERANCE or float(high) > 1.0 + TOLERANCE:
+            self._n_inspected = INSPECTED
+            warnings.warn(
+                f"{type(self).__name__} has values from {float(low):.4g} to {float(high):.4g}, but without a range it "
+                "takes those outside [0, 1] for the nearer end. Call set_range(low, high) with the range of each "
+                "feature in the training rows, or make the layer by from_encoder(encoder).",
+                stacklevel=4,
+            )
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        for name in ("low", "scale"):  # a range that the layer does not have yet
+            if f"{prefix}{name}" in state_dict and getattr(self, name) is None:
+                setattr(self, name, torch.empty_like(state_dict[f"{prefix}{name}"], device=self.n_knots.device))
+        super()._load_from_state_dict(state_dict, prefix, *others)
 
     def extra_repr(self) -> str:
         """Return the settings for `print`."""
