@@ -25,6 +25,7 @@ LAYERS = [
     "_files",
     "_tables",
     "basis",
+    "_pictures",
     "stats",
     "knots",
     "encoders",

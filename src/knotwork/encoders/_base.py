@@ -2,7 +2,7 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from knotwork._checks import argument_error, check_bool, check_choice, type_error
+from knotwork._checks import argument_error, check_bool, check_choice, listed, suggestion, type_error
+from knotwork._pictures import (
+    ColumnPicture,
+    Histogram,
+    count_values,
+    draw_columns,
+    picture_block,
+    pictures_html,
+)
 from knotwork._tables import check_weights, column_labels, header, is_batches, read_numbers, refuse
 from knotwork.basis._base import EXTRAPOLATIONS, FloatArray
 from knotwork.basis._blocks import BasisBlock, Block, make_table
@@ -138,13 +146,18 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         target = self._target(y, len(values))
         seeds = self._seeds(values.shape[1])
 
-        def fit_one(index: int) -> Block:
+        def fit_one(index: int) -> tuple[Block, Histogram]:
             column = Column.from_values(values[:, index].astype(np.float64, copy=False), weights)
-            return self.fit_column(column, target, seed=seeds[index], index=index)
+            block = self.fit_column(column, target, seed=seeds[index], index=index)
+            return block, count_values(column.distinct, column.weights)
 
         jobs = Parallel(n_jobs=count_threads(self.n_jobs), prefer="threads")
-        self.blocks_ = list(jobs(delayed(fit_one)(index) for index in range(values.shape[1])))
+        self._set_fitted(jobs(delayed(fit_one)(index) for index in range(values.shape[1])))
         return self
+
+    def _set_fitted(self, fitted: Iterable[tuple[Block, Histogram]]) -> None:
+        blocks, histograms = zip(*fitted, strict=True)
+        self.blocks_, self._histograms = list(blocks), list(histograms)
 
     def transform(self, X: Any) -> Any:
         """Encode a table.
@@ -186,6 +199,41 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             [f"{names[i]}{end}" for i, block in enumerate(self.blocks_) for end in self._suffixes(i, block) + ends],
             dtype=object,
         )
+
+    def plot(self, columns: Sequence[Any] | None = None) -> Any:
+        """Draw the functions, the knots and the training values of columns.
+
+        Parameters
+        ----------
+        columns : sequence, optional
+            Names of columns, or indices if the table has no names; by default all.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            One panel for each column.
+        """
+        check_is_fitted(self)
+        labels = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+        wanted = labels if columns is None else list(columns)
+        unknown = [name for name in wanted if name not in labels]
+        if unknown or not wanted:
+            hint = suggestion(unknown[0], labels) if unknown else ""
+            raise argument_error("columns", f"name columns of the table, {listed(labels)}", wanted, hint)
+        pictures = self._pictures()
+        return draw_columns([pictures[labels.index(name)] for name in wanted])
+
+    def _pictures(self) -> list[ColumnPicture]:
+        names = map(str, _check_feature_names_in(self, None))
+        return [picture_block(*parts) for parts in zip(names, self.blocks_, self._histograms, strict=True)]
+
+    def _repr_html_inner(self) -> str:
+        html: str = super()._repr_html_inner()
+        return html + pictures_html(self._pictures()) if hasattr(self, "_histograms") else html
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -258,9 +306,11 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
                 sketch.update(values[:, index].astype(np.float64, copy=False))
         if not sketches:
             raise argument_error("X", "yield at least one batch", batches, "Check that the iterator is not exhausted.")
-        self.blocks_ = [
-            self.fit_column(sketch.column(), seed=seeds[index], index=index) for index, sketch in enumerate(sketches)
-        ]
+        columns = [sketch.column() for sketch in sketches]
+        self._set_fitted(
+            (self.fit_column(column, seed=seeds[index], index=index), count_values(column.distinct, column.weights))
+            for index, column in enumerate(columns)
+        )
         return self
 
     def _refuse_unusable(self, values: npt.NDArray[Any]) -> None:

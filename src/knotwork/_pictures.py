@@ -1,0 +1,192 @@
+"""Small pictures of fitted columns: their functions, knots and values, as SVG for notebooks and as figures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from knotwork._checks import check_installed
+from knotwork.basis._base import FloatArray
+from knotwork.basis._blocks import AffineBlock, BasisBlock, Block
+
+__all__ = ["ColumnPicture", "Histogram", "count_values", "draw_columns", "picture_block", "pictures_html"]
+
+N_BINS = 24
+"""Bars of a histogram."""
+
+N_POINTS = 121
+"""Points of a curve; odd, so that the middle of a symmetric range is one."""
+
+MOST_COLUMNS = 20
+"""Columns in a notebook; the others are counted."""
+
+WIDTH, HEIGHT, BARS = 168.0, 74.0, 20.0
+"""Size of a picture in a notebook, and height of its histogram."""
+
+HUES = (205, 25, 145, 300, 55, 255, 340, 180)
+"""Hues of the functions, in degrees; neighbouring ones are easy to tell apart."""
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Rows in bins of equal width between the smallest and the largest value of a column; no bins without a value."""
+
+    counts: FloatArray
+    low: float
+    high: float
+
+
+def count_values(distinct: FloatArray, weights: FloatArray) -> Histogram:
+    """Return the histogram of a column, by its distinct values, increasing, and the weights of their rows.
+
+    Examples
+    --------
+    >>> count_values(np.array([0.0, 1.0]), np.array([3.0, 1.0])).counts[[0, -1]]
+    array([3., 1.])
+    """
+    if not len(distinct):
+        return Histogram(np.empty(0), 0.0, 1.0)
+    low, high = float(distinct[0]), float(distinct[-1])
+    # Halves, because the difference of two floats may overflow.
+    shares = (0.5 * distinct - 0.5 * low) / max(0.5 * high - 0.5 * low, np.finfo(np.float64).tiny)
+    places = np.minimum((N_BINS * shares).astype(np.intp), N_BINS - 1)
+    return Histogram(np.bincount(places, weights, N_BINS).astype(np.float64), low, high)
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnPicture:
+    """What is drawn of a column.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    detail : str
+        The encoding, in a few words.
+    x : ndarray of shape (n,)
+        Values at which the functions are drawn, increasing.
+    functions : ndarray of shape (n, size)
+        The columns of the encoding at these values.
+    knots : ndarray
+        Interior knots.
+    histogram : Histogram or None
+        Rows by value, if they are known.
+    """
+
+    name: str
+    detail: str
+    x: FloatArray
+    functions: FloatArray
+    knots: FloatArray
+    histogram: Histogram | None = None
+
+
+def picture_block(name: str, block: Block, histogram: Histogram | None = None) -> ColumnPicture:
+    """Return the picture of a fitted column."""
+    low, high = _shown_range(block, histogram)
+    shares = np.linspace(0.0, 1.0, N_POINTS)
+    x = (1.0 - shares) * low + shares * high
+    if isinstance(block, AffineBlock):
+        functions = np.clip(x, *block.domain)[:, None] / 2.0 - block.shift / 2.0
+        functions = functions / (block.scale / 2.0)
+        return ColumnPicture(name, "scaled", x, functions, np.empty(0), histogram)
+    functions = block.encode(x, "clip")
+    if isinstance(block, BasisBlock):
+        detail = f"{type(block.basis).__name__}, size {block.size}, {len(block.basis.knots)} knots"
+        return ColumnPicture(name, detail, x, functions, block.basis.knots, histogram)
+    return ColumnPicture(name, f"waves, size {block.size}", x, functions, np.empty(0), histogram)
+
+
+def _shown_range(block: Block, histogram: Histogram | None) -> tuple[float, float]:
+    """Return the range of the horizontal axis: that of the functions, or of the values, or three deviations."""
+    low, high = block.basis.domain if isinstance(block, BasisBlock) else block.domain
+    if not np.isfinite(low) or not np.isfinite(high):
+        if histogram is not None and len(histogram.counts) and histogram.low < histogram.high:
+            return histogram.low, histogram.high
+        assert not isinstance(block, BasisBlock)
+        return block.shift - 3.0 * block.scale, block.shift + 3.0 * block.scale
+    return low, high
+
+
+def pictures_html(pictures: Sequence[ColumnPicture]) -> str:
+    """Return pictures side by side as HTML for a notebook; names are text, never markup.
+
+    Colours follow the notebook: lines are drawn in the colour of its text, functions in colours of middle lightness.
+    """
+    cells = "".join(
+        '<figure style="margin:0;width:168px"><figcaption style="font:12px sans-serif;overflow:hidden;'
+        f'text-overflow:ellipsis;white-space:nowrap" title="{escape(picture.name)}: {escape(picture.detail)}">'
+        f"{escape(picture.name)}</figcaption>{_svg(picture)}</figure>"
+        for picture in pictures[:MOST_COLUMNS]
+    )
+    n_more = len(pictures) - MOST_COLUMNS
+    more = f'<p style="font:12px sans-serif">and {n_more} more columns</p>' if n_more > 0 else ""
+    return f'<div style="display:flex;flex-wrap:wrap;gap:10px 14px;margin-top:8px">{cells}</div>{more}'
+
+
+def _svg(picture: ColumnPicture) -> str:
+    """Return the functions above the histogram, with the knots as ticks between them."""
+    low, high = picture.x[0], picture.x[-1]
+    middle = HEIGHT - BARS - 4.0
+    parts = []
+    least, most = min(float(picture.functions.min()), 0.0), max(float(picture.functions.max()), 1e-300)
+    for place, values in enumerate(picture.functions.T):
+        across = WIDTH * np.linspace(0.0, 1.0, len(values))
+        up = middle - (middle - 3.0) * (values / 2.0 - least / 2.0) / max(most / 2.0 - least / 2.0, 1e-300)
+        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True))
+        colour = f"hsl({HUES[place % len(HUES)]} 65% 50%)"
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.3"/>')
+    for share in (picture.knots / 2.0 - low / 2.0) / max(high / 2.0 - low / 2.0, np.finfo(np.float64).tiny):
+        at = f"{WIDTH * share:.1f}"
+        parts.append(f'<path d="M{at} {middle}v5" stroke="currentColor" stroke-width="1.2"/>')
+    parts.extend(_bars(picture))
+    label = escape(f"{picture.name}: {picture.detail}")
+    return (
+        f'<svg role="img" aria-label="{label}" viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" width="{WIDTH:.0f}" '
+        f'height="{HEIGHT:.0f}">{"".join(parts)}</svg>'
+    )
+
+
+def _bars(picture: ColumnPicture) -> list[str]:
+    """Return the bars of the histogram on the axis of the functions."""
+    histogram = picture.histogram
+    if histogram is None or not len(histogram.counts) or not histogram.counts.max() > 0:
+        return []
+    low, high = picture.x[0], picture.x[-1]
+    span = max(high / 2.0 - low / 2.0, np.finfo(np.float64).tiny)
+    ends = np.linspace(0.0, 1.0, len(histogram.counts) + 1)
+    edges = WIDTH * np.clip(((1 - ends) * (histogram.low / 2) + ends * (histogram.high / 2) - low / 2) / span, 0.0, 1.0)
+    heights = (BARS - 2.0) * histogram.counts / histogram.counts.max()
+    return [
+        f'<rect x="{left:.1f}" y="{HEIGHT - height:.1f}" width="{max(right - left - 0.5, 0.5):.1f}" '
+        f'height="{height:.1f}" fill="currentColor" opacity="0.35"/>'
+        for left, right, height in zip(edges[:-1], edges[1:], heights, strict=True)
+        if height > 0
+    ]
+
+
+def draw_columns(pictures: Sequence[ColumnPicture]) -> Any:
+    """Return a matplotlib figure with the functions, knots and values of each column."""
+    check_installed("plot", "study", "matplotlib")
+    from matplotlib.figure import Figure  # noqa: PLC0415 - only plots need it, and it takes a second to load
+
+    n_across = min(len(pictures), 3)
+    n_down = -(-len(pictures) // n_across)
+    figure = Figure(figsize=(4.2 * n_across, 2.8 * n_down), layout="constrained")
+    axes = figure.subplots(n_down, n_across, squeeze=False).ravel()
+    for axis, picture in zip(axes, pictures, strict=False):
+        axis.set_title(picture.name, fontsize=10, parse_math=False)
+        if picture.histogram is not None and len(picture.histogram.counts):
+            edges = np.linspace(picture.histogram.low, picture.histogram.high, len(picture.histogram.counts) + 1)
+            rows = axis.twinx()
+            rows.stairs(picture.histogram.counts, edges, fill=True, color="0.6", alpha=0.35)
+            rows.set_ylim(0, 3.5 * max(picture.histogram.counts.max(), 1e-300))  # the bars stay below the curves
+            rows.set_yticks([])
+        axis.plot(picture.x, picture.functions, linewidth=1.3)
+        axis.plot(picture.knots, np.zeros(len(picture.knots)), "|", color="black", markersize=9, clip_on=False)
+        axis.set_xlabel(picture.detail, fontsize=8)
+    for axis in axes[len(pictures) :]:
+        axis.remove()
+    return figure

@@ -1,0 +1,88 @@
+"""Pictures of fitted columns: what is drawn agrees with the encoder, and names are text."""
+
+import warnings
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import knotwork as kw
+from knotwork._pictures import MOST_COLUMNS, count_values, picture_block
+
+RANDOM = np.random.default_rng(0)
+HOSTILE = "<script>alert(1)</script>\"'&$\\frac$"
+X = pd.DataFrame(
+    {
+        "age": RANDOM.gamma(5.0, 8.0, 200),
+        HOSTILE: RANDOM.normal(size=200),
+        "constant": 1.0,
+        "huge": [1e300, -1e300] * 100,
+    }
+)
+METHODS = ["BS-Q", "IS-CART", "MS-U", "PLE", "Std", "MinMax", "Robust", "Periodic"]
+
+
+def html_of(encoder):
+    return encoder._repr_mimebundle_()["text/html"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_fitted_encoder_shows_each_column(method):
+    encoder = kw.make_encoder(method).fit(X, X["age"])
+    html = html_of(encoder)
+    pictures = html[html.rindex("<div style=") :]
+    assert encoder._repr_html_().endswith(pictures)
+    drawn = ElementTree.fromstring(pictures)
+    labels = [picture.attrib["aria-label"].split(": ")[0] for picture in drawn.iter("svg")]
+    assert labels == list(X.columns)
+    assert "nan" not in pictures
+    assert "inf" not in pictures
+    assert "<script>" not in pictures
+
+
+def test_an_encoder_that_is_not_fitted_shows_no_picture():
+    assert "<svg role" not in html_of(kw.SplineEncoder())
+
+
+def test_many_columns_are_counted():
+    html = html_of(kw.SplineEncoder(size=5).fit(RANDOM.normal(size=(30, MOST_COLUMNS + 3))))
+    assert html.count("<svg role") == MOST_COLUMNS
+    assert "and 3 more columns" in html
+
+
+def test_functions_and_knots_are_those_of_the_encoder():
+    encoder = kw.SplineEncoder(size=8, dtype=np.float64).fit(X[["age"]])
+    picture = picture_block("age", encoder.blocks_[0])
+    np.testing.assert_allclose(picture.functions, encoder.transform(pd.DataFrame({"age": picture.x})), atol=1e-12)
+    np.testing.assert_array_equal(picture.knots, encoder.knots_[0])
+
+
+@pytest.mark.parametrize("values", [[1.0], [0.0, 0.0, 1.0], [1e300, -1e300, 0.0], [], [5e-324, 0.0]])
+def test_histograms_count_every_row(values):
+    distinct, counts = np.unique(np.array(values), return_counts=True)
+    assert count_values(distinct, counts.astype(float)).counts.sum() == len(values)
+
+
+def test_histograms_of_batches_agree_with_those_of_the_table():
+    table = kw.SplineEncoder(size=6).fit(X[["age"]].to_numpy())
+    batches = kw.SplineEncoder(size=6).fit(iter([X[["age"]].to_numpy()[:120], X[["age"]].to_numpy()[120:]]))
+    np.testing.assert_array_equal(table._histograms[0].counts, batches._histograms[0].counts)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_plot_returns_a_figure(method, tmp_path):
+    encoder = kw.make_encoder(method).fit(X, X["age"])
+    figure = encoder.plot()
+    assert isinstance(figure, Figure)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an axis from -1e300 to 1e300 overflows in matplotlib
+        figure.savefig(tmp_path / "figure.png")
+    assert [axis.get_title() for axis in encoder.plot([HOSTILE]).axes if axis.get_title()] == [HOSTILE]
+
+
+def test_plot_of_an_unknown_column():
+    encoder = kw.SplineEncoder(size=5).fit(X)
+    with pytest.raises(ValueError, match=r"columns must name columns.*got columns=\['agee'\]\. Did you mean 'age'"):
+        encoder.plot(["agee"])
