@@ -18,6 +18,7 @@ __all__ = [
     "check_int",
     "check_part",
     "listed",
+    "shown",
     "type_error",
 ]
 
@@ -61,8 +62,27 @@ def type_error(name: str, requirement: str, value: object, hint: str = "") -> Ar
 
 
 def _sentence(name: str, requirement: str, value: object, hint: str) -> str:
-    sentence = f"{name} must {requirement}, got {name}={value!r}."
+    sentence = f"{name} must {requirement}, got {name}={shown(value)}."
     return f"{sentence} {hint}" if hint else sentence
+
+
+LONGEST_SHOWN = 300
+"""Characters of a value in a message."""
+
+
+def shown(value: object) -> str:
+    """Write a value for a message: short ones as Python does, of arrays and tables the shape, others cut.
+
+    Examples
+    --------
+    >>> shown("mlp"), shown(np.zeros((1000, 2)))
+    ("'mlp'", 'ndarray of shape (1000, 2)')
+    """
+    shape = value.shape if hasattr(value, "shape") else None
+    if isinstance(shape, tuple) and shape and not isinstance(value, np.generic):
+        return f"{type(value).__name__} of shape {tuple(map(int, shape))}"
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 def check_installed(subject: str, extra: str, *packages: str, hint: str = "") -> None:
