@@ -25,7 +25,7 @@ __all__ = [
     "type_error",
 ]
 
-LONGEST = 200
+LONGEST = 300
 """Characters of a value in a message; longer ones are cut."""
 
 LEAST_SIMILAR = 0.75

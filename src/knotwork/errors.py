@@ -5,6 +5,7 @@ __all__ = [
     "ArgumentTypeError",
     "ColumnError",
     "ColumnTypeError",
+    "ColumnWarning",
     "DatasetMismatchError",
     "DatasetUnavailableError",
     "MissingPackageError",
@@ -26,6 +27,10 @@ class ColumnError(ValueError):
 
 class ColumnTypeError(ColumnError, TypeError):
     """A column of the table has an invalid type; the message names the column."""
+
+
+class ColumnWarning(UserWarning):
+    """A column of the table is unusual; the message names the column, what became of it, and what to do."""
 
 
 class MissingPackageError(ImportError):

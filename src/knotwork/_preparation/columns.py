@@ -1,340 +1,46 @@
-"""The columns of a user's table, learned when fitting: which are numbers, which are categories, and their values."""
+"""The columns of a user's table, learned when fitting: what each holds, what networks see of it, and its values."""
 
-import datetime
 import math
-import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
-from decimal import Decimal
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeAlias
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_array
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
-from knotwork._tables import (
-    ADVICE,
-    as_frame,
-    factorize,
-    floats,
-    frame_names,
-    missing_mask,
-    refuse,
-    refuse_empty,
-    refuse_sparse,
+from knotwork._preparation.cells import KINDS, Cells, Label
+from knotwork._preparation.formats import DateFormat, Format, format_from_json, format_to_json
+from knotwork._preparation.learning import (
+    FEWEST_COMPARED,
+    is_copy,
+    learn_column,
+    read_column,
+    reason_to_ignore,
+    warn_misfits,
 )
-from knotwork.errors import ColumnError, ColumnTypeError
+from knotwork._tables import as_frame, frame_names, refuse_empty, refuse_sparse
+from knotwork.errors import ColumnError, ColumnTypeError, ColumnWarning
 
-__all__ = ["KINDS", "ROLES", "Cells", "Columns", "Label", "Table"]
-
-Label: TypeAlias = str | int | float | bool
-"""A category: text, a number or a truth value."""
-
-IntArray: TypeAlias = npt.NDArray[np.int64]
-
-KINDS = {
-    "number": "integers, floats or decimals",
-    "boolean": "booleans",
-    "text": "text",
-    "mixed": "text among numbers or booleans",
-    "missing": "nothing: all values are missing",
-}
-"""What the values of a column are, whatever the type of the column."""
-
-BOOLEANS = (bool, np.bool_)
-NUMBERS = (Real, Decimal, np.bool_)
-DTYPES = {"M": nw.Datetime, "m": nw.Duration, "S": nw.Binary, "V": nw.Struct}
-"""The types of `ADVICE` for NumPy's kinds of data."""
-OBJECTS = {
-    (datetime.datetime, np.datetime64): nw.Datetime,
-    (datetime.date,): nw.Date,
-    (datetime.time,): nw.Time,
-    (datetime.timedelta, np.timedelta64): nw.Duration,
-    (list, tuple, set, frozenset): nw.List,
-    (np.ndarray,): nw.Array,
-    (dict,): nw.Struct,
-    (bytes, bytearray): nw.Binary,
-}
-"""The types of `ADVICE` for Python's objects."""
-PANDAS_OBJECTS = {"Period": nw.Date}
-"""The same for types of pandas, by name, because pandas may not be installed."""
-
-
-@dataclass(frozen=True)
-class Cells:
-    """The values of one column.
-
-    Parameters
-    ----------
-    kind : str
-        One of `KINDS`.
-    values : ndarray of shape (k,)
-        Numbers or booleans; or distinct labels as objects.
-    where : ndarray of shape (n,)
-        For each row the position of its value in `values`; -1 where it is missing.
-    is_categorical : bool
-        Whether the column has a categorical type.
-    """
-
-    kind: str
-    values: npt.NDArray[Any]
-    where: IntArray
-    is_categorical: bool = False
-
-    @classmethod
-    def from_column(cls, column: Any, label: str) -> "Cells":
-        """Read a column of a frame or of an array.
-
-        Dates, times, durations, lists, records, bytes and complex numbers are refused with the name of the column
-        and what to do, unless all of them are missing.
-
-        Parameters
-        ----------
-        column : narwhals.Series or ndarray of shape (n,)
-            The column.
-        label : str
-            What it is called in messages.
-        """
-        if isinstance(column, np.ndarray):
-            return _from_array(column, label)
-        if column.null_count() == len(column):
-            return _nothing(len(column), is_categorical=False)
-        if column.implementation.is_pandas_like() and column.to_native().dtype == object:
-            return _from_objects(column.to_numpy(), label)  # narwhals only guesses the type here
-        if column.dtype in (nw.String, nw.Categorical, nw.Enum):
-            return _from_labels(column, label)
-        for dtype, advice in ADVICE.items():
-            if column.dtype == dtype:
-                raise ColumnTypeError(f"{label} {advice}.")
-        column = column.cast(nw.Float64) if column.dtype == nw.Decimal else column
-        missing = column.is_null().to_numpy()
-        return _spread(_from_array(column.drop_nulls().to_numpy(), label), _positions(missing))
-
-    def numbers(self, label: str) -> npt.NDArray[np.float64]:
-        """Return the values as floats of shape (n,), NaN where they are missing; text is parsed.
-
-        Text that is no number raises an error that names the column and the text.
-        """
-        if self.kind in ("text", "mixed"):
-            values = np.array([_parsed(value, label) for value in self.values], dtype=np.float64)
-        else:
-            with np.errstate(over="ignore"):  # too large numbers become infinite; the caller decides
-                values = self.values.astype(np.float64)
-        return np.append(values, np.nan)[self.where]
-
-    def categories(self) -> tuple[Label, ...]:
-        """Return the distinct values in ascending order: text if any of them is text, else numbers or booleans."""
-        labels, _ = self._distinct()
-        if self.kind in ("text", "mixed"):
-            return tuple(sorted({_text(label) for label in labels}))
-        return tuple(sorted(labels if self.kind == "boolean" else {_number(label) for label in labels}))
-
-    def codes(self, categories: Iterable[Label], *, as_text: bool) -> IntArray:
-        """Return for each row the place of its value in `categories`, from 1; 0 where it is missing or unseen.
-
-        Parameters
-        ----------
-        categories : iterable of Label
-            The categories.
-        as_text : bool
-            Whether the categories are text, so that a number is looked up by its text; otherwise values are compared,
-            for which 1, 1.0 and True are the same.
-        """
-        labels, where = self._distinct()
-        place = {category: code for code, category in enumerate(categories, start=1)}
-        codes = [place.get(_text(label) if as_text else label, 0) for label in labels]
-        return np.array([*codes, 0], dtype=np.int64)[where]
-
-    def _distinct(self) -> tuple[list[Label], IntArray]:
-        """Return the distinct values, and for each row the position of its value, -1 where it is missing."""
-        if self.values.dtype == object:
-            return self.values.tolist(), self.where
-        positions, values = factorize(self.values)
-        return values.tolist(), np.append(positions, -1)[self.where]
-
-
-def _nothing(n_rows: int, *, is_categorical: bool) -> Cells:
-    return Cells("missing", np.empty(0), np.full(n_rows, -1, dtype=np.int64), is_categorical)
-
-
-def _positions(missing: npt.NDArray[np.bool_]) -> IntArray:
-    """Return for each row its position among those that are not missing, -1 where it is."""
-    return np.where(missing, -1, np.cumsum(~missing) - 1).astype(np.int64, copy=False)
-
-
-def _spread(cells: Cells, where: IntArray, *, is_categorical: bool = False) -> Cells:
-    """Return the column whose row i holds what row ``where[i]`` of `cells` does, or nothing where that is -1."""
-    return Cells(cells.kind, cells.values, np.append(cells.where, -1)[where], is_categorical)
-
-
-def _from_array(values: npt.NDArray[Any], label: str) -> Cells:
-    kind = values.dtype.kind
-    if kind in "OUT":
-        return _from_objects(values.astype(object, copy=False), label)
-    if kind == "c":
-        raise ColumnTypeError(f"{label} is complex: Complex data not supported. Split it into two columns of numbers.")
-    if kind not in "biuf":
-        if kind in "mM" and np.isnat(values).all():
-            return _nothing(len(values), is_categorical=False)
-        raise ColumnTypeError(f"{label} {ADVICE[DTYPES[kind]]}.")
-    if kind == "f":
-        with np.errstate(over="ignore"):
-            values = values.astype(np.float64, copy=False)
-        if np.isnan(values).all():
-            return _nothing(len(values), is_categorical=False)
-    return Cells("boolean" if kind == "b" else "number", values, np.arange(len(values)))
-
-
-def _from_labels(column: Any, label: str) -> Cells:
-    """Read a column of text or categories, by its distinct values."""
-    where, values = _factorize_labels(column)
-    is_categorical = column.dtype != nw.String
-    other = str if is_categorical else None
-    return _spread(_from_objects(values, label, other), where, is_categorical=is_categorical)
-
-
-def _factorize_labels(column: Any) -> tuple[IntArray, npt.NDArray[Any]]:
-    """Factorize a column of text or categories by its own library, which is faster than a list of Python objects."""
-    native = column.to_native()
-    if column.implementation.is_pandas():
-        where, values = native.factorize()
-        return where.astype(np.int64, copy=False), np.array(values.tolist(), dtype=object)
-    if column.implementation.is_pyarrow() and column.dtype == nw.Categorical:
-        native = native.cast(native.type.value_type)  # in pyarrow a category may stand twice, or be missing itself
-        column = nw.from_native(native, series_only=True)
-    elif column.dtype != nw.String:
-        column = column.cast(nw.String)
-    values = column.drop_nulls().unique().to_list()
-    if not values:
-        return np.full(len(column), -1, dtype=np.int64), np.empty(0, dtype=object)
-    codes = column.replace_strict(values, list(range(len(values))), return_dtype=nw.Int64)
-    return codes.fill_null(-1).to_numpy(), np.array(values, dtype=object)
-
-
-def _from_objects(values: npt.NDArray[Any], label: str, other: Callable[[Any], str] | None = None) -> Cells:
-    """Read Python's objects; what is neither text nor a number is turned to text by `other`, or refused."""
-    try:
-        positions, labels = factorize(values)
-    except TypeError:  # lists and the like, refused below
-        labels = values
-    if len(labels) == 0:
-        return _nothing(len(values), is_categorical=False)
-    if _all(set(map(type, labels)), str):
-        return Cells("text", labels, positions)
-    missing = missing_mask(values)
-    where = _positions(missing)
-    present = values[~missing].tolist()
-    types = set(map(type, present))
-    if _all(types, BOOLEANS):
-        return Cells("boolean", np.array(present, dtype=bool), where)
-    if _all(types, NUMBERS) and not any(issubclass(each, BOOLEANS) for each in types):
-        return _spread(_from_numbers(present, types, label), where)
-    return _spread(_from_mixed(present, label, other), where)
-
-
-def _from_mixed(values: list[Any], label: str, other: Callable[[Any], str] | None) -> Cells:
-    """Read objects of several types, distinguished by type and value because True equals 1."""
-    places: dict[tuple[type, Label], int] = {}
-    where = np.empty(len(values), dtype=np.int64)
-    for row, value in enumerate(values):
-        plain = _plain(value, label, other)
-        where[row] = places.setdefault((type(plain), plain), len(places))
-    labels = np.empty(len(places), dtype=object)
-    labels[:] = [plain for _, plain in places]
-    types = {type(plain) for plain in labels}
-    return Cells("text" if types == {str} else "mixed" if str in types else "number", labels, where)
-
-
-def _all(types: set[type], kinds: Any) -> bool:
-    return all(issubclass(each, kinds) for each in types)
-
-
-def _from_numbers(values: list[Any], types: set[type], label: str) -> Cells:
-    """Read numbers as integers if all are and fit; else as floats, except for integers that no float equals."""
-    everywhere = np.arange(len(values))
-    if _all(types, Integral):
-        try:
-            return Cells("number", np.array(values, dtype=np.int64), everywhere)
-        except OverflowError:
-            pass
-    numbers = floats(np.array(values, dtype=object), label)
-    exact = [isinstance(value, Integral) and 2**53 < abs(int(value)) < 2**63 for value in values]
-    if _all(types, Integral) or not any(exact):
-        return Cells("number", numbers, everywhere)
-    labels = np.empty(len(values), dtype=object)
-    labels[:] = [int(value) if keep else float(n) for value, n, keep in zip(values, numbers, exact, strict=True)]
-    where, distinct = factorize(labels)
-    return Cells("number", distinct, where)
-
-
-def _plain(value: Any, label: str, other: Callable[[Any], str] | None) -> Label:
-    """Return an object as a plain value of Python, or refuse it with the name of its column."""
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, BOOLEANS):
-        return bool(value)
-    if isinstance(value, NUMBERS):
-        number = float(floats(np.array([value], dtype=object), label)[0])
-        return int(value) if isinstance(value, Integral) else _number(number)
-    if other is not None:
-        return other(value)
-    if np.iscomplexobj(value):
-        raise ColumnTypeError(f"{label} holds {value!r}: Complex data not supported. Split it into two columns.")
-    named = PANDAS_OBJECTS.get(type(value).__name__)
-    dtype = next((dtype for types, dtype in OBJECTS.items() if isinstance(value, types)), named)
-    if dtype is not None:
-        raise ColumnTypeError(f"{label} {ADVICE[dtype]}.")
-    raise ColumnTypeError(
-        f"{label} holds {value!r}, which is neither text nor a number: argument must be a string or a real number. "
-        "Convert the column to text or numbers first."
-    )
-
-
-def _number(value: Any) -> int | float:
-    """Return a whole number as an int and any other as a float, so that equal numbers are written alike."""
-    if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) <= 2**53 else value
-    return int(value)
-
-
-def _text(label: Label) -> str:
-    """Return a label as text; whole numbers have no decimal point, because missing values turn integers into floats."""
-    if isinstance(label, float):
-        return repr(_number(label))
-    return str.__str__(label) if isinstance(label, str) else str(label)  # a subclass of str may print otherwise
-
-
-def _parsed(label: Label, column: str) -> float:
-    """Return the number that a text stands for."""
-    try:
-        # Only Python itself takes 1_000 for a number.
-        return float(label.replace("_", "?") if isinstance(label, str) else label)
-    except ValueError:
-        raise ColumnTypeError(
-            f"{column} held numbers when it was fitted, and now holds the text {label!r}. "
-            "Convert the column to numbers, with NaN for missing values."
-        ) from None
-
+__all__ = ["DATES", "ROLES", "Columns", "Table"]
 
 Names: TypeAlias = tuple[str, ...] | None
 
 ROLES = {
-    "numerical": "numbers and booleans",
-    "categorical": "text, categories, and columns that the user lists",
+    "numerical": "numbers, booleans and durations, also written as text",
+    "date": "dates and times, also written as text, which become several numbers",
+    "categorical": "other text, categories, and columns that the user lists",
+    "ignored": "identifiers, free text and constants, which networks do not see",
 }
+DATES = {"features": "dates and times become numbers", "error": "dates, times and durations are refused"}
 
 LABELS: dict[str, tuple[type, ...]] = {"number": (int, float), "boolean": (bool,), "text": (str,), "mixed": (str,)}
 """The types of the categories, for each kind of column."""
 
 LARGEST = np.finfo(np.float64).max
-DATE = re.compile(
-    r"(\d{4}[-/.](0?[1-9]|1[0-2])[-/.](0?[1-9]|[12]\d|3[01])|(0?[1-9]|[12]\d|3[01])[-/.](0?[1-9]|[12]\d|3[01])[-/.]\d{4})"
-    r"([T ]\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s?(Z|UTC|[+-]\d{2}:?\d{2})?)?"
-)
 
 
 class Table(NamedTuple):
@@ -343,7 +49,7 @@ class Table(NamedTuple):
     Parameters
     ----------
     numbers : ndarray of float64, shape (n, n_numerical)
-        The numerical columns; NaN where a value is missing, finite otherwise.
+        The numerical columns, and the numbers that dates become; NaN where a value is missing, finite otherwise.
     codes : ndarray of int64, shape (n, n_categorical)
         The categorical columns; 0 where a value is missing or was not seen when fitting, and from 1 the categories
         in ascending order.
@@ -357,8 +63,10 @@ class Table(NamedTuple):
 class Columns:
     """The columns of the table that an estimator was fitted on.
 
-    Numbers, decimals and booleans are numerical, and so is a column whose values are all missing; text and categories
-    are categorical. Columns of Python objects are judged by their values; one that mixes text and numbers is text.
+    Numbers, decimals, booleans and durations are numerical, and so is a column whose values are all missing. Text is
+    read as numbers, truth values or dates if all of it is written in one format (or 95 % of the rows, with at least 20
+    different values: the rest is missing); otherwise it is categorical, as categories are. Columns of Python objects
+    are judged by their values. Identifiers, free text and constant columns are ignored, unless all columns are.
 
     Parameters
     ----------
@@ -367,11 +75,16 @@ class Columns:
     roles : tuple of str
         For each column one of `ROLES`.
     kinds : tuple of str
-        For each column the kind of its values: ``"number"``, ``"boolean"``, ``"text"``, ``"mixed"`` or ``"missing"``.
+        For each column the kind of its values, one of `KINDS`.
     categories : tuple of tuple of str, int, float or bool
         For each categorical column its categories, in ascending order.
     warnings : tuple of str
-        Warnings about columns of text that look like dates or identifiers, or that mix text and numbers.
+        What the user should check, a sentence or two for each column: text that was read as numbers or dates, columns
+        that are ignored, copies of the target.
+    inferred : tuple of str
+        What else was inferred: truth values, and the numbers that dates become.
+    formats : tuple of NumberFormat, BooleanFormat, DateFormat or None
+        For each column how its text is written, and for dates what becomes of them; by default None for all.
 
     Examples
     --------
@@ -391,29 +104,39 @@ class Columns:
     kinds: tuple[str, ...]
     categories: tuple[tuple[Label, ...], ...]
     warnings: tuple[str, ...] = ()
+    inferred: tuple[str, ...] = ()
+    formats: tuple[Format | None, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.formats:
+            object.__setattr__(self, "formats", (None,) * len(self.roles))
         _check_counts(self)
         categorical = iter(self.categories)
-        for index, (role, kind) in enumerate(zip(self.roles, self.kinds, strict=True)):
+        for index, (role, kind, written) in enumerate(zip(self.roles, self.kinds, self.formats, strict=True)):
             check_choice(role, f"roles[{index}]", ROLES)
             check_choice(kind, f"kinds[{index}]", KINDS)
             if role == "categorical":
                 _check_categories(next(categorical), kind)
-            elif kind in ("text", "mixed"):
+            elif role == "numerical" and kind in ("text", "mixed") and written is None:
                 raise argument_error(f"roles[{index}]", f"be 'categorical' for a column of kind {kind!r}", role)
+            if isinstance(written, DateFormat) != (role == "date") or (written is not None and role == "categorical"):
+                raise argument_error(f"formats[{index}]", f"suit a column of role {role!r}", written)
 
     @classmethod
-    def from_table(cls, X: Any, categorical: Iterable[str] | Iterable[int] | None = None) -> "Columns":
+    def from_table(
+        cls, X: Any, categorical: Iterable[str] | Iterable[int] | None = None, *, dates: str = "features"
+    ) -> "Columns":
         """Learn the columns of a table; parameters as in `learn`."""
-        return cls.learn(X, categorical)[0]
+        return cls.learn(X, categorical, dates=dates)[0]
 
     @classmethod
-    def learn(cls, X: Any, categorical: Iterable[str] | Iterable[int] | None = None) -> tuple["Columns", Table]:
+    def learn(
+        cls, X: Any, categorical: Iterable[str] | Iterable[int] | None = None, *, dates: str = "features"
+    ) -> tuple["Columns", Table]:
         """Learn the columns of a table, and read it.
 
-        Infinite numbers, dates, times, durations, lists, records, bytes and complex numbers are refused with the name
-        of the column and what to do. X is not changed.
+        Infinite numbers, lists, records, bytes and complex numbers are refused with the name of the column and what to
+        do. X is not changed.
 
         Parameters
         ----------
@@ -421,7 +144,9 @@ class Columns:
             A pandas, polars or pyarrow frame, a NumPy array, or a list of rows.
         categorical : iterable of str or int, optional
             Columns of numbers to treat as categories, such as integer codes: by name, or by position if the columns
-            have no names.
+            have no names. Text that is listed is not read as numbers or dates.
+        dates : {"features", "error"}, default="features"
+            Whether dates and times become numbers, or dates, times and durations are refused, also if they are text.
 
         Returns
         -------
@@ -430,31 +155,36 @@ class Columns:
         table : Table
             The values, as from `read`.
         """
+        check_choice(dates, "dates", DATES)
         names, columns = _open(X)
         chosen = _check_chosen(categorical, names, len(columns))
-        roles, kinds, categories, warnings = [], [], [], []
-        numbers: list[npt.NDArray[np.float64]] = []
-        codes: list[npt.NDArray[np.int64]] = []
-        for index, column in enumerate(columns):
-            label = _label(names, index)
-            cells = Cells.from_column(column, label)
-            kinds.append(cells.kind)
-            by_type = cells.kind in ("text", "mixed") or (cells.is_categorical and cells.kind != "missing")
-            roles.append("categorical" if by_type or index in chosen else "numerical")
-            if cells.kind == "number" or roles[-1] == "numerical":
-                values = cells.numbers(label)
-                refuse(
-                    np.isinf(values), label, "contains infinity", "Replace it by NaN or a finite number before fitting."
-                )
-            if roles[-1] == "numerical":
-                numbers.append(values)
-            else:
-                categories.append(cells.categories())
-                codes.append(cells.codes(categories[-1], as_text=cells.kind in ("text", "mixed")))
-                warnings.extend(_warnings(cells, categories[-1], label))
-        learned = cls(names, tuple(roles), tuple(kinds), tuple(categories), tuple(warnings))
+        learned = [
+            learn_column(column, _label(names, index), is_chosen=index in chosen, dates=dates)
+            for index, column in enumerate(columns)
+        ]
+        reasons = [
+            reason_to_ignore(each, None if names is None else names[index]) for index, each in enumerate(learned)
+        ]
+        if not all(reasons):
+            learned = [each.ignored(reason) if reason else each for each, reason in zip(learned, reasons, strict=True)]
+        made = cls(
+            names=names,
+            roles=tuple(each.role for each in learned),
+            kinds=tuple(each.cells.kind for each in learned),
+            categories=tuple(each.categories for each in learned if each.role == "categorical"),
+            warnings=tuple(each.warning for each in learned if each.warning),
+            inferred=tuple(each.inferred for each in learned if each.inferred),
+            formats=tuple(each.written for each in learned),
+        )
         n_rows = len(columns[0])
-        return learned, Table(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64))
+        numbers = [each.values for each in learned if each.role in ("numerical", "date")]
+        codes = [each.values[:, None] for each in learned if each.role == "categorical"]
+        return made, Table(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64))
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """All that was inferred and noticed: `warnings`, then `inferred`."""
+        return (*self.warnings, *self.inferred)
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
@@ -463,16 +193,85 @@ class Columns:
 
     @property
     def numerical_names(self) -> list[Any]:
-        """Names of the numerical columns, or their positions in a table without names."""
-        places = [place for place, role in enumerate(self.roles) if role == "numerical"]
-        return [place if self.names is None else self.names[place] for place in places]
+        """Names of the columns of `Table.numbers`.
+
+        Those of the numerical columns, or their positions in a table without names; and for each number of a date a
+        name such as ``"sold (year)"``.
+        """
+        taken = set(self.names or ())
+        out: list[Any] = []
+        for place, (role, written) in enumerate(zip(self.roles, self.formats, strict=True)):
+            name = place if self.names is None else self.names[place]
+            if role == "numerical":
+                out.append(name)
+            for part in written.names if isinstance(written, DateFormat) else ():
+                derived = f"{name} ({part})"
+                while derived in taken:
+                    derived += "_"
+                taken.add(derived)
+                out.append(derived)
+        return out
+
+    @property
+    def spans(self) -> list[tuple[str, slice]]:
+        """For each column the field of `Table` that holds it, and its places there: none for one that is ignored."""
+        ends = {"numbers": 0, "codes": 0}
+        out = []
+        for role, written in zip(self.roles, self.formats, strict=True):
+            field = "codes" if role == "categorical" else "numbers"
+            width = 0 if role == "ignored" else len(written.names) if isinstance(written, DateFormat) else 1
+            out.append((field, slice(ends[field], ends[field] + width)))
+            ends[field] += width
+        return out
+
+    def spread(self, settings: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return a mapping from columns as one from `numerical_names`: a date's setting is that of all its numbers.
+
+        Columns that are ignored are left out; keys that are no column are kept.
+        """
+        names, out = self.numerical_names, dict(settings)
+        for place, (field, span) in enumerate(self.spans):
+            name = place if self.names is None else self.names[place]
+            if name in out and self.roles[place] in ("date", "ignored"):
+                setting = out.pop(name)
+                out |= dict.fromkeys(names[span], setting) if field == "numbers" else {}
+        return out
+
+    def with_copies(self, table: Table, target: npt.NDArray[Any]) -> "Columns":
+        """Return these columns with a warning for each that is a copy of the target, or a monotone function of it.
+
+        Parameters
+        ----------
+        table : Table
+            The rows, as they were read.
+        target : ndarray of shape (n,)
+            Numbers, or codes of classes, which are integers.
+        """
+        if len(self.roles) == 1 or len(target) < FEWEST_COMPARED:
+            return self
+        noted = list(self.warnings)
+        for place, (field, span) in enumerate(self.spans):
+            if span.stop - span.start == 1 and is_copy(getattr(table, field)[:, span.start], target):
+                label = _label(self.names, place)
+                noted.append(
+                    f"{label} determines the target: it is a copy of it, or a monotone function. "
+                    "Leave it out if it is not known when predictions are made."
+                )
+        return replace(self, warnings=tuple(noted))
+
+    def warn(self) -> None:
+        """Issue the warnings, each as a `ColumnWarning`."""
+        for sentence in self.warnings:
+            warnings.warn(sentence, ColumnWarning, stacklevel=4)  # the caller of fit
 
     def read(self, X: Any) -> Table:
         """Read a table that has these columns.
 
         Columns of a frame are matched by name, in any order; those of a table without names, by position. The values
-        of a row do not depend on other rows. Infinite numbers become the largest finite ones. In numerical columns text
-        is parsed; in a column that was all missing when fitting, text counts as missing. Categories
+        of a row do not depend on other rows. Columns that were ignored when fitting may be missing and are not read.
+        Infinite numbers become the largest finite ones. Text is parsed in the format of the fit: what does not fit is
+        missing, with a warning. In columns that held numbers when fitting, text that is no number is an error; in a
+        column that was all missing when fitting, text counts as missing. Categories
         are matched by value: the type of the column does not matter, 1 and 1.0 are the same, and in a column that held
         text when fitting 1 is ``"1"``. X is not changed.
 
@@ -487,39 +286,60 @@ class Columns:
             Numbers and codes of categories.
         """
         names, columns = _open(X)
-        if self.names is not None and names is not None:
-            order: Sequence[int] = _order(self.names, names)
-        else:
-            order = range(len(columns))
-            if len(columns) != len(self.roles):
-                raise ColumnError(
-                    f"X has {len(columns)} features, but Columns is expecting {len(self.roles)} features as input. "
-                    "Pass the columns of the fit, in their order."
-                )
-        numbers = np.empty((len(columns[0]), self.roles.count("numerical")))
-        codes = np.empty((len(columns[0]), len(self.categories)), dtype=np.int64)
-        n_read = dict.fromkeys(ROLES, 0)
-        for source, role, kind in zip(order, self.roles, self.kinds, strict=True):
+        order = self._order(names, len(columns))
+        numbers: list[npt.NDArray[np.float64]] = []
+        codes: list[npt.NDArray[np.int64]] = []
+        for source, role, kind, written in zip(order, self.roles, self.kinds, self.formats, strict=True):
+            if role == "ignored" or source is None:
+                continue
             label = _label(names, source)
-            cells, index = Cells.from_column(columns[source], label), n_read[role]
-            if role == "numerical" and kind == "missing" and cells.kind in ("text", "mixed"):
-                numbers[:, index] = np.nan
-            elif role == "numerical":
-                numbers[:, index] = np.clip(cells.numbers(label), -LARGEST, LARGEST)
+            cells = Cells.from_column(columns[source], label, written.zone if isinstance(written, DateFormat) else None)
+            if role == "categorical":
+                cells.refuse_moments(label)
+                codes.append(cells.codes(self.categories[len(codes)], as_text=kind in ("text", "mixed"))[:, None])
+            elif kind == "missing" and cells.kind not in ("number", "boolean", "duration"):
+                numbers.append(np.full((len(cells.where), 1), np.nan))
             else:
-                codes[:, index] = cells.codes(self.categories[index], as_text=kind in ("text", "mixed"))
-            n_read[role] += 1
-        return Table(numbers, codes)
+                values, misfits = read_column(cells, written, label)
+                warn_misfits(misfits, label)
+                numbers.append(np.clip(values, -LARGEST, LARGEST))
+        n_rows = len(columns[0])
+        return Table(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64))
+
+    def _order(self, names: Names, n_columns: int) -> Sequence[int | None]:
+        """Return where each column stands in a table; None for an ignored one that is missing."""
+        if self.names is not None and names is not None:
+            return _order(
+                self.names, names, {n for n, role in zip(self.names, self.roles, strict=True) if role == "ignored"}
+            )
+        if n_columns != len(self.roles):
+            raise ColumnError(
+                f"X has {n_columns} features, but Columns is expecting {len(self.roles)} features as input. "
+                "Pass the columns of the fit, in their order."
+            )
+        if self.names is not None:
+            warnings.warn(
+                "X does not have valid feature names, but the estimator was fitted with feature names: columns are "
+                "taken in the order of the fit. Pass a frame with these names.",
+                ColumnWarning,
+                stacklevel=5,
+            )
+        return range(n_columns)
 
     def to_json(self) -> dict[str, Any]:
         """Return the columns as what ``json.dumps`` takes; `from_json` gives them back with their types."""
-        return {
+        content: dict[str, Any] = {
             "names": None if self.names is None else list(self.names),
             "roles": list(self.roles),
             "kinds": list(self.kinds),
             "categories": [list(labels) for labels in self.categories],
             "warnings": list(self.warnings),
         }
+        if self.inferred:
+            content["inferred"] = list(self.inferred)
+        if any(written is not None for written in self.formats):
+            content["formats"] = [format_to_json(written) for written in self.formats]
+        return content
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> "Columns":
@@ -527,8 +347,9 @@ class Columns:
         known = [field.name for field in fields(cls)]
         if not isinstance(content, dict):
             raise type_error("content", "be a dict as Columns.to_json returns it", content)
-        if set(content) != set(known):
+        if set(content) | {"inferred", "formats"} != set(known):
             raise argument_error("content", f"have the entries {listed(known)}", listed(content))
+        content = {"inferred": [], "formats": [], **content}
         for name in known:
             if not isinstance(content[name], list) and not (name == "names" and content[name] is None):
                 raise type_error(name, "be a list", content[name])
@@ -541,18 +362,22 @@ class Columns:
             kinds=tuple(content["kinds"]),
             categories=tuple(tuple(labels) for labels in content["categories"]),
             warnings=tuple(content["warnings"]),
+            inferred=tuple(content["inferred"]),
+            formats=tuple(format_from_json(written) for written in content["formats"]),
         )
 
 
 def _check_counts(columns: Columns) -> None:
     n_columns, n_categorical = len(columns.roles), columns.roles.count("categorical")
-    for name, things in (("names", columns.names), ("warnings", columns.warnings)):
+    for name, things in (("names", columns.names), ("warnings", columns.warnings), ("inferred", columns.inferred)):
         if things is not None and not all(isinstance(each, str) for each in things):
             raise type_error(name, "be text", things)
     if columns.names is not None and not len(set(columns.names)) == len(columns.names) == n_columns:
         raise argument_error("names", f"be {n_columns} distinct names, one for each role", columns.names)
     if len(columns.kinds) != n_columns or not n_columns:
         raise argument_error("kinds", f"be one for each of {n_columns} roles, of which one is needed", columns.kinds)
+    if len(columns.formats) != n_columns:
+        raise argument_error("formats", f"be one for each of {n_columns} roles", len(columns.formats))
     if len(columns.categories) != n_categorical:
         n_given = len(columns.categories)
         raise argument_error("categories", f"have one entry for each of {n_categorical} categorical columns", n_given)
@@ -563,6 +388,8 @@ def _check_categories(labels: tuple[Label, ...], kind: str) -> None:
         if labels:
             raise argument_error("categories", "be empty for a column of kind 'missing'", labels)
         return
+    if kind not in LABELS:
+        raise argument_error("kinds", f"be one of {listed([*LABELS, 'missing'])} for a categorical column", kind)
     wrong = [label for label in labels if type(label) not in LABELS[kind]]
     if wrong or not labels:
         shown = wrong[0] if wrong else labels
@@ -574,8 +401,8 @@ def _check_categories(labels: tuple[Label, ...], kind: str) -> None:
 
 
 def _side_by_side(columns: list[Any], n_rows: int, dtype: type) -> npt.NDArray[Any]:
-    """Return columns as one array, also where there are none."""
-    return np.stack(columns, axis=1) if columns else np.empty((n_rows, 0), dtype=dtype)
+    """Return arrays of shape (n, k) as one, also where there are none."""
+    return np.concatenate(columns, axis=1) if columns else np.empty((n_rows, 0), dtype=dtype)
 
 
 def _label(names: Names, index: int) -> str:
@@ -629,10 +456,10 @@ def _check_chosen(categorical: Any, names: Names, n_columns: int) -> set[int]:
     return {known.index(each) for each in given}
 
 
-def _order(wanted: tuple[str, ...], given: tuple[str, ...]) -> list[int]:
+def _order(wanted: tuple[str, ...], given: tuple[str, ...], optional: set[str]) -> list[int | None]:
     """Return where the wanted columns stand among the given ones; any that lacks, or is too many, is an error."""
     place = {name: index for index, name in enumerate(given)}
-    lacking = [name for name in wanted if name not in place]
+    lacking = [name for name in wanted if name not in place and name not in optional]
     extra = sorted(set(given) - set(wanted))
     parts = []
     if extra:
@@ -644,27 +471,4 @@ def _order(wanted: tuple[str, ...], given: tuple[str, ...]) -> list[int]:
         )
     if parts:
         raise ColumnError(" ".join(["The feature names should match those that were passed during fit.", *parts]))
-    return [place[name] for name in wanted]
-
-
-def _warnings(cells: Cells, categories: tuple[Label, ...], label: str) -> list[str]:
-    """Return what the user should know of a categorical column."""
-    if cells.kind not in ("text", "mixed"):
-        return []
-    warnings = []
-    if cells.kind == "mixed":
-        warnings.append(f"{label} mixes text with numbers or booleans: all are taken by their text.")
-    sample = categories[:: max(len(categories) // 1000, 1)]
-    n_dates = sum(DATE.fullmatch(str(each)) is not None for each in sample)
-    if len(categories) > 20 and n_dates >= 0.95 * len(sample):
-        warnings.append(
-            f"{label} is text that looks like dates, such as {categories[0]!r}, and is taken as categories. "
-            "Convert it to a number, for example days since a fixed day."
-        )
-    n_rows = len(cells.where)
-    if n_rows > 100 and len(categories) > 0.5 * n_rows:
-        warnings.append(
-            f"{label} looks like an identifier: it is text with {len(categories)} distinct values in {n_rows} rows. "
-            "Leave it out if it is one."
-        )
-    return warnings
+    return [place.get(name) for name in wanted]

@@ -63,13 +63,15 @@ def feature_effects(
     averaged = shown.draw(ROWS_AVERAGED, seed=2).features
     importances = model.feature_importances_
     read = model.columns_.read(shown.features)
-    numerical = [place for place, role in enumerate(model.columns_.roles) if role == "numerical"]
-    for n_done, place in enumerate(np.argsort(-importances, kind="stable")[:most].tolist()):
+    roles, spans = model.columns_.roles, model.columns_.spans
+    known = [place for place, role in enumerate(roles) if role in ("numerical", "categorical")]
+    ordered = [place for place in np.argsort(-importances, kind="stable").tolist() if place in known]
+    for n_done, place in enumerate(ordered[:most]):
         if n_done and deadline is not None and time.perf_counter() > deadline:
             return
         name, importance = model.columns_.names[place], float(importances[place])
-        if place in numerical:
-            column = read.numbers[:, numerical.index(place)]
+        if roles[place] == "numerical":
+            column = read.numbers[:, spans[place][1].start]
             yield _number_effect(model, name, importance, column, averaged=averaged, shown=shown, size=size)
         else:
             yield _category_effect(model, name, importance, averaged, shown)

@@ -172,8 +172,10 @@ class _Run:
     def compare(self, source: Source) -> Comparison:
         """Measure, train, rank, fit the final model, and write the files."""
         self.out.mkdir(parents=True, exist_ok=True)
-        columns = Columns.from_table(source.draw(ROWS_INSPECTED, seed=self.options.seed).features)
-        if "numerical" not in columns.roles:
+        inspected = source.draw(ROWS_INSPECTED, seed=self.options.seed)
+        columns, table = Columns.learn(inspected.features)
+        columns = columns.with_copies(table, inspected.target)
+        if not columns.numerical_names:
             raise ColumnError(
                 f"{source.name} has no numerical feature, so there is no encoding to compare. Fit "
                 "knotwork.TabularRegressor or TabularClassifier, which learn vectors for categories."

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from knotwork._checks import argument_error, check_choice, listed
-from knotwork._preparation.columns import Columns
+from knotwork._preparation.columns import ROLES, Columns
 from knotwork._preparation.targets import Labels, check_target
 from knotwork.datasets._files import check_columns, read_frame, target_labels
 from knotwork.datasets._table import draw_rows
@@ -53,12 +53,13 @@ class Source:
 
     def describe(self, columns: Columns) -> list[str]:
         """Return sentences on the table, its columns, its task and its rows."""
-        n_numerical = columns.roles.count("numerical")
+        counts = {role: columns.roles.count(role) for role in ROLES}
+        words = [f"{count} {role}" for role, count in counts.items() if count or role in ("numerical", "categorical")]
         return [
-            f"{self.name}: {self.n_rows:,} rows; features: {n_numerical} numerical, "
-            f"{len(columns.roles) - n_numerical} categorical; target: {self.target_name!r}.",
+            f"{self.name}: {self.n_rows:,} rows; features: {', '.join(words)}; target: {self.target_name!r}.",
             self.reason,
             *self.notes,
+            *columns.inferred,
         ]
 
     def draw(self, n_rows: int, *, seed: int) -> "Source":

@@ -92,6 +92,7 @@ class TabularEstimator(BaseEstimator, ABC):
         n_members: int | None = None,
         categories: str = "embedding",
         categorical: Any = None,
+        dates: str = "features",
         validation_share: float = 0.1,
         training: TrainingConfig | None = None,
         device: Any = "auto",
@@ -106,6 +107,7 @@ class TabularEstimator(BaseEstimator, ABC):
         self.n_members = n_members
         self.categories = categories
         self.categorical = categorical
+        self.dates = dates
         self.validation_share = validation_share
         self.training = training
         self.device = device
@@ -137,8 +139,9 @@ class TabularEstimator(BaseEstimator, ABC):
         Parameters
         ----------
         X : table of shape (n, d)
-            NumPy array, or pandas, polars or pyarrow table: numbers, booleans, text and categories. Values may be
-            missing. Dates are refused, with advice.
+            NumPy array, or pandas, polars or pyarrow table: numbers, booleans, dates, text and categories. Values may
+            be missing. Numbers and dates written as text are parsed; columns that are unusual are named in a
+            `ColumnWarning`, and `columns_.notices` has all that was inferred.
         y : array-like of shape (n,)
             The target.
         sample_weight : array-like of shape (n,), optional
@@ -157,8 +160,10 @@ class TabularEstimator(BaseEstimator, ABC):
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> "Preparation":
         """Read a table, divide its rows, and return what is trained."""
         config = self._settings()
-        columns, table = Columns.learn(X, self.categorical)
+        columns, table = Columns.learn(X, self.categorical, dates=self.dates)
         data = self._training_table(table, y, sample_weight, columns.cardinalities)
+        columns = columns.with_copies(Table(data.numbers, data.codes), data.target)
+        columns.warn()
         plan = self._plan(columns, data)
         splits, seeds = self._splits(data, plan)
         prepared = PreparedTable.from_table(data, splits)
@@ -243,8 +248,9 @@ class TabularEstimator(BaseEstimator, ABC):
         if self._is_automatic:
             device = resolve_device(self.device).type
             return plan_effort(self.effort, data, device=device, time_limit=self.time_limit)
+        encoding = columns.spread(self.encoding) if isinstance(self.encoding, Mapping) else self.encoding
         return plan_choice(
-            self.encoding, self.size, make_backbone("mlp" if self.backbone == "auto" else self.backbone),
+            encoding, self.size, make_backbone("mlp" if self.backbone == "auto" else self.backbone),
             names=columns.numerical_names, task=self._task, training=self.training, n_members=self.n_members or 1,
         )  # fmt: skip
 
@@ -360,7 +366,7 @@ class TabularEstimator(BaseEstimator, ABC):
             weights = self.weights_[members] / self.weights_[members].sum()
             self._importances = shuffled_losses(
                 table,
-                self.columns_.roles,
+                self.columns_.spans,
                 lambda shuffled: self._loss(self._outputs(shuffled)[members], target, weights),
             )
         return self._importances

@@ -300,22 +300,18 @@ def _described(
     ]
 
 
-def shuffled_losses(table: Table, roles: Sequence[str], loss: Callable[[Table], float]) -> FloatArray:
+def shuffled_losses(table: Table, spans: Sequence[tuple[str, slice]], loss: Callable[[Table], float]) -> FloatArray:
     """Return the increase of a loss when a column is shuffled, one number for each column of the user's table.
 
-    The rows of `table` should not be training rows. `roles` are ``"numerical"`` or ``"categorical"``, in the order of
-    the user's columns. All columns are shuffled in the same order, so that their numbers can be compared.
+    The rows of `table` should not be training rows. `spans` are those of the columns (`Columns.spans`); a column that
+    networks do not see has 0. All columns are shuffled in the same order, so that their numbers can be compared.
     """
     before = loss(table)
     order = np.random.RandomState(0).permutation(len(table.numbers))
-    gains, numerical, categorical = [], 0, 0
-    for role in roles:
-        numbers, codes = table.numbers.copy(), table.codes.copy()
-        if role == "numerical":
-            numbers[:, numerical] = numbers[order, numerical]
-            numerical += 1
-        else:
-            codes[:, categorical] = codes[order, categorical]
-            categorical += 1
-        gains.append(loss(Table(numbers, codes)) - before)
-    return np.array(gains)
+    gains = np.zeros(len(spans))
+    for place, (field, span) in enumerate(spans):
+        if span.start < span.stop:
+            shuffled = getattr(table, field).copy()
+            shuffled[:, span] = shuffled[order, span]
+            gains[place] = loss(table._replace(**{field: shuffled})) - before
+    return gains

@@ -24,10 +24,11 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     the rows that they were not trained on predict; `effort` says how much is trained. Name an encoding, a backbone or
     a number of members to decide yourself what is trained.
 
-    Columns of numbers and booleans are encoded; text and categories become learned vectors. Missing values are handled:
-    a missing number is a block of zeros, with a learned vector that marks it if the column has missing values in
-    training; missing and unseen categories share a learned vector. Constant columns, ties and outliers of any size are
-    accepted.
+    Columns of numbers and booleans are encoded; text and categories become learned vectors. Numbers written as text,
+    such as ``"1,234.5"``, ``"12%"`` or ``"(300)"``, are read as numbers, so are yes and no, and dates become numbers.
+    Missing values are handled: a missing number is a block of zeros, with a learned vector that marks it if the column
+    has missing values in training; missing and unseen categories share a learned vector. Ties and outliers of any size
+    are accepted. Identifiers, free text and constant columns are accepted and ignored, with a warning.
 
     Parameters
     ----------
@@ -66,7 +67,10 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         Whether a category is a learned vector or, as in the paper, an integer code, or, in columns of at most eight
         categories, one-hot and otherwise a learned vector; an FT-Transformer always learns vectors.
     categorical : sequence, optional
-        Columns of numbers that are categories: names, or positions in an array.
+        Columns of numbers or text that are categories: names, or positions in an array.
+    dates : {"features", "error"}, default="features"
+        Whether dates and times become numbers (elapsed days, year, and month, weekday, hour and day of the year by sine
+        and cosine, those that vary), or dates, times and durations are refused, also if they are text.
     validation_share : float, default=0.1
         Share of the rows that are held out for early stopping and for choosing encodings, where `effort` does not
         decide: with it, each row is held out from some of the networks.
@@ -101,6 +105,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         Interior knots of each column, for each member.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Increase of the loss when a column is shuffled.
+    columns_ : Columns
+        What was learned of each column; ``columns_.notices`` has what was inferred and noticed, as sentences.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -179,7 +185,9 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         Whether a category is a learned vector or an integer code, or, in columns of at most eight categories, one-hot
         and otherwise a learned vector.
     categorical : sequence, optional
-        Columns of numbers that are categories: names, or positions in an array.
+        Columns of numbers or text that are categories: names, or positions in an array.
+    dates : {"features", "error"}, default="features"
+        Whether dates and times become numbers, as in `TabularRegressor`, or are refused.
     validation_share : float, default=0.1
         Share of the rows of every class that are held out for early stopping and for choosing encodings.
     training : TrainingConfig, optional
@@ -195,7 +203,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
-    encoding_, backbones_, weights_, candidates_, validation_score_, history_, knots_, feature_importances_
+    encoding_, backbones_, weights_, candidates_, validation_score_, history_, knots_, feature_importances_, columns_
         As in `TabularRegressor`.
     n_features_in_, feature_names_in_
         As in scikit-learn.
@@ -221,6 +229,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         class_weight: Any = None,
         categories: str = "embedding",
         categorical: Any = None,
+        dates: str = "features",
         validation_share: float = 0.1,
         training: TrainingConfig | None = None,
         device: Any = "auto",
@@ -236,6 +245,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
             n_members=n_members,
             categories=categories,
             categorical=categorical,
+            dates=dates,
             validation_share=validation_share,
             training=training,
             device=device,

@@ -74,11 +74,12 @@ def export_onnx(estimator: TabularEstimator, path: str | Path) -> None:
     Notes
     -----
     Inputs: ``numbers``, float64 of shape (n, n_numerical), the numerical columns in the order of the fit, NaN where
-    missing; and one input of shape (n, 1) for each categorical column, with the column's name (``column_2`` if it has
-    none): text for columns of text, otherwise float64, or int64 where categories are whole numbers beyond 2**53.
-    Booleans are 0 and 1. Categories that were not seen in the fit are treated as missing; so are NaN and, unless it is
-    a category, the empty text. The model's metadata lists the columns of ``numbers`` and the other inputs under the key
-    ``knotwork``.
+    missing; numbers that were text in the fit are numbers here, and dates are the numbers that they become, such as
+    ``"sold (year)"``: ``estimator.columns_.read(X).numbers`` has all of them. Columns that are ignored are no input.
+    And one input of shape (n, 1) for each categorical column, with its name (``column_2`` if it has none): text for
+    columns of text, otherwise float64, or int64 where categories are whole numbers beyond 2**53. Booleans are 0 and
+    1. Categories that were not seen in the fit are treated as missing; so are NaN and, unless it is a category, the
+    empty text. The model's metadata lists the columns of ``numbers`` and the other inputs under the key ``knotwork``.
 
     Outputs: ``prediction``, float64 of shape (n,); for classes ``probabilities``, float64 of shape (n, n_classes), and
     ``label`` of shape (n,): text, whole numbers, float64 or booleans.
@@ -208,7 +209,7 @@ def _inputs(graph: Graph, estimator: TabularEstimator) -> tuple[list[Any], str |
     """Add the inputs; return their descriptions, and the names of numbers in units, of codes and of missing values."""
     columns, infos, codes = estimator.columns_, [], []
     numbers = missing = None
-    n_numerical = columns.roles.count("numerical")
+    n_numerical = len(columns.numerical_names)
     if n_numerical:
         infos.append(graph.describe(NUMBERS, DOUBLE, "n", n_numerical))
         numbers, missing = _in_units(graph, estimator.trained_.units)

@@ -67,6 +67,9 @@ ENTRIES = (
 CANDIDATE = ("method", "size", "backbone", "score", "metric", "seconds", "weight")
 """The entries of a candidate."""
 
+ADDED = {"dates": "features"}
+"""Parameters that files of this schema may lack, with their values."""
+
 CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (TabularRegressor, TabularClassifier)}
 LONGEST_JSON = 90_000_000
 """Readers of the format refuse headers of more than 100 MB."""
@@ -382,7 +385,7 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
     elif content["labels"] is not None:
         raise argument_error("labels", "be None for a regressor", content["labels"])
     check_choice(content["task"], "task", (estimator._task,))
-    n_numerical = columns.roles.count("numerical")
+    n_numerical = len(columns.numerical_names)
     estimator.indicated_ = _indicated(content["indicated"], n_numerical)
     estimator.config_ = _config(content["config"])
     estimator.config_.metric_for(estimator._task)
@@ -495,6 +498,7 @@ def _parameters(content: Any, names: Any, capacity: Capacity) -> dict[str, Any]:
     """Return the parameters of an estimator without the device."""
     readers = READERS | {"backbone": partial(_read_backbone, capacity=capacity)}
     known = [name for name in names if name != "device"]
+    content = {**ADDED, **_as_dict(content)}
     check_entries(content, "parameters", known)
     return {name: readers[name](content[name], name) for name in known}
 
@@ -557,6 +561,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "class_weight": partial(_read_pairs, values=(int, float), optional=True),
     "categories": _text,
     "categorical": _read_categorical,
+    "dates": _text,
     "validation_share": _number,
     "training": lambda content, _: None if content is None else _config(content),
     "random_state": _read_int,

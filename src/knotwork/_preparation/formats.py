@@ -1,0 +1,480 @@
+"""How numbers, truth values, dates and times are written in a column, and the numbers that they become."""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import date, datetime, time, timedelta, timezone
+from functools import cached_property
+from typing import Any, TypeAlias
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+
+from knotwork._checks import argument_error, check_choice, listed, type_error
+from knotwork._preparation.cells import UTC, Label, is_zone
+
+__all__ = [
+    "BooleanFormat",
+    "DateFormat",
+    "Format",
+    "NumberFormat",
+    "Parsed",
+    "date_parts",
+    "format_from_json",
+    "format_to_json",
+    "infer_format",
+    "is_mark",
+]
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+MARKS = frozenset({
+    "", "na", "n/a", "n.a.", "n.a", "#n/a", "#na", "nan", "null", "none", "nil", "-", "--", "---", "\u2013", "\u2014",
+    "?", "??", ".", "..", "...", "*", "missing", "unknown", "not available", "#value!", "#ref!", "#div/0!", "#num!",
+})  # fmt: skip
+"""Texts that stand for a missing value in columns of numbers, truth values and dates, in lower case."""
+
+PAIRS = (("true", "false"), ("yes", "no"), ("t", "f"), ("y", "n"), ("on", "off"))
+"""Words for true and false, in lower case."""
+
+SHARE, FEWEST = 0.95, 20
+"""Some texts may not fit the format of a column if most rows do, and these have a number of distinct values."""
+
+N_INSPECTED = 1000
+"""Distinct texts by which a format is chosen; whether it fits, all of them decide."""
+
+
+def is_mark(text: str) -> bool:
+    """Return whether a text stands for a missing value."""
+    return text.strip().casefold() in MARKS
+
+
+# Numbers ------------------------------------------------------------------------------------------------------------
+
+CURRENCIES = (
+    r"(?:US\$|R\$|C\$|A\$|[$€£¥₹₽₩₺₪฿¢]|USD|EUR|GBP|JPY|CHF|CAD|AUD|CNY|INR|SEK|NOK|DKK|PLN|CZK|BRL|MXN|RUB|ZAR|kr\.?)"
+)
+SPACES = " \u00a0\u2009\u202f"
+"""Spaces that group digits: the ordinary one, and those that do not break a line."""
+
+SEPARATORS = ((".", ""), (".", ","), (",", ""), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"))
+"""Signs for decimals and for groups of digits: of those that fit all numbers of a column, the first is chosen."""
+
+GROUPS = {"": "", ",": ",", ".": r"\.", " ": f"[{SPACES}]", "'": "['\u2019]"}
+CODE = re.compile(r"\s*0\d+\s*")
+"""Digits after a zero are a code, such as the one of a town, and no number."""
+
+AMOUNT = re.compile(
+    rf"(?P<open>\()?\s*(?P<sign>[-+\u2212])?\s*(?P<before>{CURRENCIES})?\s*(?P<second>[-+\u2212])?\s*(?P<body>[\d.,'\u2019{SPACES}]*\d"
+    rf"[\d.,]*?(?:[eE][-+]?\d{{1,3}})?)\s*(?P<after>%|{CURRENCIES})?\s*(?P<last>-)?\s*(?P<close>\))?"
+)
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """How the numbers of a column are written.
+
+    A minus sign may stand in front of the digits, in front of the currency or behind both, and parentheses mean a
+    negative number, as in ``(300)``. The number ``12%`` is 0.12.
+
+    Parameters
+    ----------
+    decimal : {".", ","}
+        The sign in front of decimals.
+    group : {"", ",", ".", " ", "'"}
+        The sign between groups of three digits.
+    unit : str
+        The currency, ``"%"``, or nothing; a number may be written without it.
+
+    Examples
+    --------
+    >>> NumberFormat(",", ".").parse(["1.234,5", "(300)", "n/a", "12 apples"]).values
+    array([1234.5, -300. ,    nan,    nan])
+    """
+
+    decimal: str = "."
+    group: str = ""
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.decimal, self.group) not in SEPARATORS:
+            raise argument_error("format", f"have one of the signs {listed(SEPARATORS)}", (self.decimal, self.group))
+        if self.unit not in ("", "%") and not (isinstance(self.unit, str) and re.fullmatch(CURRENCIES, self.unit)):
+            raise argument_error("unit", "be a currency, '%' or nothing", self.unit)
+
+    @cached_property
+    def _body(self) -> re.Pattern[str]:
+        group = GROUPS[self.group]
+        whole = r"0|[1-9]\d*"
+        if group:
+            whole += rf"|[1-9]\d{{0,2}}(?:{group}\d{{3}})+"
+        if group == ",":
+            whole += r"|[1-9]\d?(?:,\d{2})+,\d{3}"  # as in India
+        return re.compile(rf"(?:(?:{whole})(?:{re.escape(self.decimal)}\d*)?|{re.escape(self.decimal)}\d+)(?:[eE].*)?")
+
+    def parse(self, texts: Sequence[Label]) -> "Parsed":
+        """Return the numbers of texts, NaN where they do not fit."""
+        table = str.maketrans(
+            {self.decimal: ".", **dict.fromkeys(f"{self.group}{SPACES}'\u2019" if self.group else "")}
+        )
+        values = np.full(len(texts), np.nan)
+        is_misfit = np.zeros(len(texts), dtype=bool)
+        for place, text in enumerate(texts):
+            number = self._number(text, table) if isinstance(text, str) else float(text)
+            if number is None:
+                is_misfit[place] = not is_mark(str(text))
+            else:
+                values[place] = number
+        return Parsed(values, is_misfit)
+
+    def _number(self, text: str, table: dict[int, Any]) -> float | None:
+        match = AMOUNT.fullmatch(text.strip())
+        if match is None:
+            return None
+        opened, sign, before, second, body, after, last, closed = match.groups()
+        unit = after or before
+        if (
+            self._body.fullmatch(body) is None
+            or (unit and unit != self.unit)
+            or (before and after)
+            or (opened is None) != (closed is None)
+            or sum(each is not None for each in (opened, sign, second, last)) > 1
+        ):
+            return None
+        number = float(body.translate(table))
+        if not math.isfinite(number):
+            return None
+        number = number / 100 if unit == "%" else number
+        return -number if opened or last or "-" in (sign, second) or "\u2212" in (sign, second) else number
+
+    def describe(self) -> str:
+        """Return what the numbers look like, for a sentence."""
+        example = f"1{self.group}234{self.decimal}5" if self.group else f"1{self.decimal}5"
+        if self.unit == "%":
+            return f"numbers such as {example}%, where 100% is 1"
+        return f"numbers such as {self.unit}{example}"
+
+
+def _infer_number(texts: Sequence[str]) -> NumberFormat | None:
+    """Return the format of numbers that fits most texts."""
+    units: dict[str, int] = {}
+    for text in texts:
+        if CODE.fullmatch(text):
+            return None
+        match = AMOUNT.fullmatch(text.strip())
+        if match is not None:
+            unit = match["after"] or match["before"] or ""
+            units[unit] = units.get(unit, 0) + 1
+    if not units:
+        return None
+    unit = max((each for each in units if each), key=units.__getitem__, default="")
+    formats = [NumberFormat(decimal, group, unit) for decimal, group in SEPARATORS]
+    return max(formats, key=lambda each: -int(each.parse(texts).is_misfit.sum()))  # the first of the best
+
+
+# Truth values -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BooleanFormat:
+    """The words for true and false in a column, whose case does not matter.
+
+    Parameters
+    ----------
+    true, false : str
+        The words, a pair of `PAIRS`.
+    """
+
+    true: str
+    false: str
+
+    def __post_init__(self) -> None:
+        if (self.true, self.false) not in PAIRS:
+            raise argument_error("format", f"be one of the pairs {listed(PAIRS)}", (self.true, self.false))
+
+    def parse(self, texts: Sequence[Label]) -> "Parsed":
+        """Return 1 for true, 0 for false and NaN for anything else."""
+        words = [str(text).strip().casefold() for text in texts]
+        known = {self.true: 1.0, self.false: 0.0, "1": 1.0, "0": 0.0}
+        values = np.array([known.get(word, np.nan) for word in words], dtype=np.float64)
+        return Parsed(values, np.array([word not in known and word not in MARKS for word in words], dtype=bool))
+
+    def describe(self) -> str:
+        """Return the words, for a sentence."""
+        return f"truth values: {self.true!r} is 1 and {self.false!r} is 0"
+
+
+def _infer_boolean(texts: Sequence[str]) -> BooleanFormat | None:
+    """Return the pair of words that a column consists of; both must occur."""
+    words = {text.strip().casefold() for text in texts}
+    return next((BooleanFormat(*pair) for pair in PAIRS if words == set(pair)), None)
+
+
+# Dates and times ----------------------------------------------------------------------------------------------------
+
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+CLOCK = (
+    r"(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?)?\s?(?P<ap>[AaPp]\.?[Mm]\.?)?"
+    r"\s?(?P<z>Z|UTC|GMT|[+-]\d{2}:?\d{2})?"
+)
+NAME = r"(?:[A-Za-z]{3,9}\.?)"
+NTH = "(?:st|nd|rd|th)?"
+ORDERS = {
+    "ymd": rf"(?P<y>\d{{4}})(?P<s>[-/.])(?P<m>\d{{1,2}}|{NAME})(?:(?P=s)(?P<d>\d{{1,2}}))?",
+    "mdy": rf"(?P<m>\d{{1,2}}|{NAME})(?P<s>[-/. ])\s?(?P<d>\d{{1,2}}){NTH}(?:(?P=s)|,)\s?(?P<y>\d{{4}}|\d{{2}})",
+    "dmy": rf"(?P<d>\d{{1,2}}){NTH}(?P<s>[-/. ])\s?(?P<m>\d{{1,2}}|{NAME}),?(?P=s)\s?(?P<y>\d{{4}}|\d{{2}})",
+}
+"""Orders of year, month and day."""
+
+PATTERNS = {
+    **{
+        order: re.compile(rf"(?:[A-Za-z]{{3,9}},?\s)?{pattern}(?:(?:T|,?\s+){CLOCK})?")
+        for order, pattern in ORDERS.items()
+    },
+    "time": re.compile(CLOCK),
+}
+WORDS = {
+    "ymd": "dates (year, month, day)",
+    "mdy": "dates (month, day, year)",
+    "dmy": "dates (day, month, year)",
+    "time": "times of day",
+}
+
+CYCLES = {"month": 12.0, "weekday": 7.0, "hour": 24.0, "day of year": 365.25}
+"""Parts of a date that return, and after how much."""
+
+PARTS = ("elapsed days", "year", *CYCLES)
+"""Parts of a date that become numbers: those of `CYCLES` by sine and cosine."""
+
+MOST_TEXT = 60
+"""Characters of a text that may be a date; longer ones are not looked at."""
+
+
+@dataclass(frozen=True)
+class DateFormat:
+    """How the dates or times of a column are written, and the numbers that they become.
+
+    Parameters
+    ----------
+    order : {"ymd", "mdy", "dmy", "time"}
+        The order of year, month and day in text; ``"time"`` for times of day without a date.
+    parts : tuple of str
+        The parts that become numbers, some of `PARTS` in their order: those that vary when fitting.
+    zone : str, optional
+        The time zone to which dates with a time zone are converted.
+    """
+
+    order: str
+    parts: tuple[str, ...]
+    zone: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice(self.order, "order", PATTERNS)
+        if not self.parts or tuple(part for part in PARTS if part in self.parts) != self.parts:
+            raise argument_error("parts", f"be some of {listed(PARTS)}, in this order", self.parts)
+        if self.order == "time" and self.parts != ("hour",):
+            raise argument_error("parts", "be the hour, for times of day", self.parts)
+        if self.zone is not None and not is_zone(self.zone):
+            raise argument_error("zone", "be a known time zone", self.zone, "Install the package tzdata.")
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the numbers, such as ``"year"`` and ``"month, sine"``."""
+        return [
+            name for part in self.parts for name in ([f"{part}, sine", f"{part}, cosine"] if part in CYCLES else [part])
+        ]
+
+    def parse(self, texts: Sequence[Label]) -> "Parsed":
+        """Return dates as datetime64, or times of day as timedelta64; NaT where texts do not fit."""
+        moments = [self._moment(text) for text in texts]
+        dtype = "timedelta64[us]" if self.order == "time" else "datetime64[us]"
+        values = np.array([np.datetime64("NaT") if each is None else each for each in moments], dtype="datetime64[us]")
+        misfits = [each is None and not is_mark(str(text)) for each, text in zip(moments, texts, strict=True)]
+        return Parsed(values.astype(np.int64).view(dtype), np.array(misfits, dtype=bool))
+
+    def _moment(self, text: Label) -> Any:
+        match = PATTERNS[self.order].fullmatch(text.strip()) if isinstance(text, str) else None
+        if match is None or len(text) > MOST_TEXT:  # type: ignore[arg-type]
+            return None
+        return _time_of(match) if self.order == "time" else _date_of(match, self.zone)
+
+    def describe(self) -> str:
+        """Return how the dates are written and what becomes of them, for a sentence."""
+        return f"{WORDS[self.order]}, which become numbers: {', '.join(self.parts)}"
+
+    def numbers(self, moments: npt.NDArray[Any]) -> Floats:
+        """Return the numbers of dates or times of day, of shape (n, len(names)); NaN where they are missing."""
+        values = date_parts(moments)
+        columns: list[Floats] = []
+        for part in self.parts:
+            if part in CYCLES:
+                angle = 2.0 * np.pi * values[part] / CYCLES[part]
+                columns += [np.sin(angle), np.cos(angle)]
+            else:
+                columns.append(values[part])
+        return np.stack(columns, axis=1)
+
+
+def date_parts(moments: npt.NDArray[Any]) -> dict[str, Floats]:
+    """Return the parts of dates, or of times of day, which are NaN where the value is missing.
+
+    Months and days of a year count from 0, so does the weekday, which is 0 on Mondays; hours have fractions.
+    """
+    missing = np.isnat(moments)
+    if moments.dtype.kind == "m":
+        return {"hour": np.where(missing, np.nan, moments / np.timedelta64(1, "h"))}
+    days, years = moments.astype("datetime64[D]"), moments.astype("datetime64[Y]")
+    whole = days.astype(np.int64)
+    parts = {
+        "elapsed days": (moments - np.datetime64(0, "us")) / np.timedelta64(1, "D"),
+        "year": years.astype(np.int64) + 1970.0,
+        "month": moments.astype("datetime64[M]").astype(np.int64) % 12.0,
+        "weekday": (whole + 3) % 7.0,
+        "hour": (moments - days) / np.timedelta64(1, "h"),
+        "day of year": (days - years).astype(np.int64) + 0.0,
+    }
+    return {part: np.where(missing, np.nan, values) for part, values in parts.items()}
+
+
+def _clock(match: re.Match[str]) -> timedelta | None:
+    """Return the time of day of a text, nothing if it has none, or None if it is not valid."""
+    if match["H"] is None:
+        return timedelta()
+    hour, minute, second = int(match["H"]), int(match["M"]), int(match["S"] or 0)
+    if match["ap"] is not None:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if match["ap"][0] in "pP" else 0)
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    return timedelta(hours=hour, minutes=minute, seconds=second + float(f"0.{match['f'] or 0}"))
+
+
+def _time_of(match: re.Match[str]) -> Any:
+    clock = _clock(match)
+    return None if clock is None else np.datetime64(0, "us") + np.timedelta64(clock)
+
+
+def _date_of(match: re.Match[str], zone: str | None) -> Any:
+    """Return the date of a text, in the local time of `zone` if it has an offset; None if it is not valid."""
+    clock = _clock(match)
+    year, month = int(match["y"]), _month(match["m"])
+    if len(match["y"]) == 2:
+        year += 1900 if year >= 69 else 2000  # as in POSIX
+    try:
+        day = date(year, month or 0, int(match["d"] or 1))
+    except ValueError:
+        return None
+    if clock is None:
+        return None
+    moment = datetime.combine(day, time()) + clock
+    if zone is not None and match["z"] is not None:
+        moment = moment.replace(tzinfo=_offset(match["z"])).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+    return np.datetime64(moment, "us")
+
+
+def _offset(text: str) -> timezone:
+    """Return the difference to UTC of a text such as ``+02:00`` or ``Z``."""
+    if text[0] not in "+-":
+        return timezone(timedelta())
+    size = timedelta(hours=int(text[1:3]), minutes=int(text[-2:]))
+    return timezone(size if text[0] == "+" else -size)
+
+
+def _month(text: str) -> int | None:
+    if text.isdigit():
+        return int(text)
+    word = text.rstrip(".").casefold()
+    return MONTHS.index(word[:3]) + 1 if word[:3] in MONTHS else None
+
+
+def _infer_date(texts: Sequence[str]) -> DateFormat | None:
+    """Return the order of dates that fits most texts; of two that fit alike, slashes mean that the month is first."""
+    if len(texts[0]) > MOST_TEXT or not any(each.isdigit() for each in texts[0]):
+        return None
+    zone = UTC if any((m := PATTERNS["ymd"].fullmatch(text.strip())) and m["z"] for text in texts) else None
+    ties = ("mdy", "dmy") if "/" in texts[0] else ("dmy", "mdy")
+    formats = [DateFormat(order, ("elapsed days",), zone) for order in ("ymd", *ties)]
+    formats.append(DateFormat("time", ("hour",)))
+    return max(formats, key=lambda each: -int(each.parse(texts).is_misfit.sum()))
+
+
+# One format for each column -------------------------------------------------------------------------------------------
+
+Format: TypeAlias = NumberFormat | BooleanFormat | DateFormat
+
+FORMATS: dict[str, type[Any]] = {"number": NumberFormat, "boolean": BooleanFormat, "date": DateFormat}
+"""The formats by their names in files."""
+
+INFERENCES: tuple[Callable[[Sequence[str]], Format | None], ...] = (_infer_boolean, _infer_number, _infer_date)
+
+
+@dataclass(frozen=True, eq=False)
+class Parsed:
+    """What distinct texts mean.
+
+    Parameters
+    ----------
+    values : ndarray of shape (k,)
+        Numbers, dates or times, NaN or NaT where a text means a missing value or does not fit the format.
+    is_misfit : ndarray of bool, shape (k,)
+        Which texts do not fit and are no mark of a missing value.
+    """
+
+    values: npt.NDArray[Any]
+    is_misfit: npt.NDArray[np.bool_]
+
+
+def infer_format(labels: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> Format | None:
+    """Return how the distinct values of a column of text are written, or None if they are just text.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (k,)
+        Distinct values; those that are no text are numbers or booleans.
+    counts : ndarray of shape (k,)
+        Rows of each.
+    """
+    step = max(len(labels) // N_INSPECTED, 1)
+    texts = [label for label in labels[::step].tolist() if isinstance(label, str) and not is_mark(label)]
+    if not texts:
+        is_number = [not isinstance(label, str | bool) or is_mark(str(label)) for label in labels]
+        return NumberFormat() if all(is_number) and not all(isinstance(label, str) for label in labels) else None
+    for infer in INFERENCES:
+        written = infer(texts)
+        if written is None or written.parse(texts[:N_INSPECTED]).is_misfit.mean() > 1.0 - SHARE:
+            continue
+        if isinstance(written, NumberFormat) and any(isinstance(each, str) and CODE.fullmatch(each) for each in labels):
+            continue
+        parsed = written.parse(labels.tolist())
+        known = ~np.array([is_mark(str(label)) for label in labels])
+        n_misfits, n_known = counts[parsed.is_misfit].sum(), counts[known].sum()
+        if n_misfits == 0 or (n_misfits <= (1.0 - SHARE) * n_known and known.sum() >= FEWEST):
+            return written
+    return None
+
+
+def format_to_json(written: Format | None) -> dict[str, Any] | None:
+    """Return a format as what ``json.dumps`` takes."""
+    if written is None:
+        return None
+    (name,) = [name for name, kind in FORMATS.items() if type(written) is kind]
+    settings = asdict(written).items()
+    return {"type": name, **{key: list(value) if isinstance(value, tuple) else value for key, value in settings}}
+
+
+def format_from_json(content: Any) -> Format | None:
+    """Return the format that `format_to_json` wrote; anything else is refused."""
+    if content is None:
+        return None
+    if not isinstance(content, dict):
+        raise type_error("format", "be a dict", content)
+    kind = FORMATS[check_choice(content.get("type"), "type", FORMATS)]
+    known = [field.name for field in fields(kind)]
+    if set(content) != {"type", *known}:
+        raise argument_error("format", f"have the entries 'type', {listed(known)}", listed(content))
+    settings = {name: tuple(content[name]) if isinstance(content[name], list) else content[name] for name in known}
+    made: Format = kind(**settings)
+    return made

@@ -1,0 +1,292 @@
+"""Learning one column of a user's table: its role and format, and whether it is an identifier or copies the target."""
+
+import re
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from knotwork._checks import shown
+from knotwork._preparation.cells import KINDS, MOMENTS, Cells, Label
+from knotwork._preparation.formats import (
+    PARTS,
+    BooleanFormat,
+    DateFormat,
+    Format,
+    NumberFormat,
+    date_parts,
+    infer_format,
+    is_mark,
+)
+from knotwork._tables import refuse
+from knotwork.errors import ColumnTypeError, ColumnWarning
+
+__all__ = ["FEWEST_COMPARED", "Learned", "is_copy", "learn_column", "read_column", "reason_to_ignore", "warn_misfits"]
+
+FEWEST_JUDGED, FEWEST_COMPARED = 20, 100
+"""In tables of fewer rows a column may be constant by chance, or look like an identifier or a copy of the target."""
+
+ID_NAME = re.compile(
+    r"unnamed: ?\d+|(.*[_\W])?(id|ids|uuid|guid|index|idx|row|rownum|rowid|row[_ ](id|nr|no|number))", re.I
+)
+ID_CAMEL = re.compile(r".*[a-z](Id|ID)")
+DENSE = 10
+"""Whole numbers that ascend by at most this much on average number the rows."""
+
+N_WORDS = 3
+"""Text with at least as many words on average is free text."""
+
+N_SAMPLED = 1000
+"""Rows by which a column is compared with the target, before all of them are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """One column as it was learned.
+
+    Parameters
+    ----------
+    cells : Cells
+        What it holds.
+    label : str
+        What it is called in messages.
+    role : str
+        One of `knotwork._preparation.columns.ROLES`.
+    values : ndarray of shape (n, k) or (n,)
+        Its numbers; or the codes of its categories.
+    categories : tuple of Label
+        The categories in ascending order.
+    written : Format, optional
+        How its text or its dates become numbers.
+    warning, inferred : str
+        What the user is told, as a warning or just to know.
+    is_chosen : bool
+        Whether the user or the type of the column says that it is categorical.
+    """
+
+    cells: Cells
+    label: str
+    role: str
+    values: npt.NDArray[Any]
+    categories: tuple[Label, ...] = ()
+    written: Format | None = None
+    warning: str = ""
+    inferred: str = ""
+    is_chosen: bool = False
+
+    def ignored(self, reason: str) -> "Learned":
+        """Return the column without its values; `reason` is a sentence for the user."""
+        return replace(self, role="ignored", written=None, warning=reason, inferred="")
+
+
+def learn_column(column: Any, label: str, *, is_chosen: bool, dates: str) -> Learned:
+    """Return what a column holds; parameters as in `Cells.from_column` and `Columns.learn`."""
+    cells = Cells.from_column(column, label)
+    if dates == "error" or is_chosen:
+        cells.refuse_moments(label)
+    is_chosen = is_chosen or (cells.is_categorical and cells.kind != "missing")
+    if cells.kind in ("text", "mixed") and not is_chosen:
+        written = infer_format(cells.values, np.bincount(cells.where[cells.where >= 0], minlength=len(cells.values)))
+        if isinstance(written, DateFormat) and dates == "error":
+            raise ColumnTypeError(
+                f"{label} is text that holds dates, such as {cells.values[0]!r}. Convert it to numbers, list it in "
+                "`categorical`, or pass dates='features'."
+            )
+        if written is not None:
+            return _learn_written(cells, label, written)
+    if cells.kind in ("date", "time"):
+        order = "ymd" if cells.kind == "date" else "time"
+        return _learn_written(cells, label, DateFormat(order, (PARTS[0] if order == "ymd" else "hour",), cells.zone))
+    if is_chosen or cells.kind in ("text", "mixed"):
+        return _learn_category(cells, label, is_chosen=is_chosen)
+    values = cells.numbers(label)
+    _refuse_infinite(values, label)
+    inferred = f"{label} holds durations, which become seconds." if cells.kind == "duration" else ""
+    return Learned(cells, label, "numerical", values[:, None], inferred=inferred)
+
+
+def _refuse_infinite(values: npt.NDArray[np.float64], label: str) -> None:
+    refuse(np.isinf(values), label, "contains infinity", "Replace it by NaN or a finite number before fitting.")
+
+
+def _learn_category(cells: Cells, label: str, *, is_chosen: bool) -> Learned:
+    if cells.kind == "number":
+        _refuse_infinite(cells.numbers(label), label)
+    categories = cells.categories()
+    codes = cells.codes(categories, as_text=cells.kind in ("text", "mixed"))
+    mixed = (
+        f"{label} mixes text with numbers or booleans: all are taken by their text." if cells.kind == "mixed" else ""
+    )
+    return Learned(cells, label, "categorical", codes, categories, warning=mixed, is_chosen=is_chosen)
+
+
+def _learn_written(cells: Cells, label: str, written: Format) -> Learned:
+    """Return a column of text in a format, or of dates of whatever type."""
+    if isinstance(written, DateFormat):
+        written = replace(written, parts=_varying(_moments(cells, written, label)[0], written.parts))
+    values, misfits = read_column(cells, written, label)
+    _refuse_infinite(values[:, 0], label)
+    role = "date" if isinstance(written, DateFormat) else "numerical"
+    if cells.kind in MOMENTS:
+        return Learned(cells, label, role, values, written=written, inferred=f"{label} holds {written.describe()}.")
+    sentence = f"{label} is text, such as {shown(_first(cells))}, and is read as {written.describe()}."
+    if misfits:
+        sentence += f" {_misfit_words(misfits)} taken as missing."
+    if isinstance(written, BooleanFormat) and not misfits:
+        return Learned(cells, label, role, values, written=written, inferred=sentence)
+    return Learned(cells, label, role, values, written=written, warning=sentence)
+
+
+def _first(cells: Cells) -> Label:
+    """Return the first value that is no mark of a missing one, for a message."""
+    label: Label = next((each for each in cells.values if not is_mark(str(each))), cells.values[0])
+    return label
+
+
+def _varying(moments: npt.NDArray[Any], default: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the parts of dates that are not the same in all rows, or `default` if there are none."""
+    present = moments[~np.isnat(moments)]
+    if not len(present):
+        return default
+    return tuple(part for part, values in date_parts(present).items() if values.min() < values.max()) or default
+
+
+Misfits: TypeAlias = list[Label]
+"""Texts of a column that do not fit its format."""
+
+
+def read_column(cells: Cells, written: Format | None, label: str) -> tuple[npt.NDArray[np.float64], Misfits]:
+    """Return the numbers of a numerical column or of dates, of shape (n, k), and texts that do not fit the format."""
+    if isinstance(written, DateFormat):
+        moments, misfits = _moments(cells, written, label)
+        return written.numbers(moments), misfits
+    if written is None or cells.kind not in ("text", "mixed"):
+        return cells.numbers(label)[:, None], []
+    parsed = written.parse(cells.values.tolist())
+    return np.append(parsed.values, np.nan)[cells.where][:, None], cells.values[parsed.is_misfit].tolist()
+
+
+def _moments(cells: Cells, written: DateFormat, label: str) -> tuple[npt.NDArray[Any], Misfits]:
+    """Return the dates or times of each row, NaT where they are missing, and texts that do not fit the format."""
+    kind = "time" if written.order == "time" else "date"
+    missing = np.array(["NaT"], dtype=MOMENTS[kind][1])
+    if cells.kind in (kind, "missing"):
+        return np.concatenate([cells.values.astype(missing.dtype), missing])[cells.where], []
+    if cells.kind not in ("text", "mixed"):
+        held = {"date": "dates", "time": "times of day"}[kind]
+        raise ColumnTypeError(
+            f"{label} held {held} when it was fitted, and now holds {KINDS[cells.kind]}. Convert it to {held}."
+        )
+    parsed = written.parse(cells.values.tolist())
+    return np.concatenate([parsed.values, missing])[cells.where], cells.values[parsed.is_misfit].tolist()
+
+
+def _misfit_words(misfits: Misfits) -> str:
+    if len(misfits) == 1:
+        return f"The text {shown(misfits[0])} is"
+    return f"{len(misfits)} other texts, such as {shown(misfits[0])}, are"
+
+
+def warn_misfits(misfits: Misfits, label: str) -> None:
+    """Warn of texts that are taken as missing, which were not seen when the column was learned."""
+    if misfits:
+        warnings.warn(
+            f"{label} is not written as when it was fitted: {_misfit_words(misfits)} taken as missing.",
+            ColumnWarning,
+            stacklevel=5,  # the caller of predict
+        )
+
+
+def reason_to_ignore(learned: Learned, name: str | None) -> str:
+    """Return why a column should be ignored, as a sentence for the user; nothing if it should not.
+
+    Parameters
+    ----------
+    learned : Learned
+        The column.
+    name : str or None
+        Its name; columns without names are identifiers only if they count the rows.
+    """
+    n_rows, label = len(learned.cells.where), learned.label
+    if n_rows < FEWEST_JUDGED:
+        return ""
+    if _is_constant(learned):
+        why = "all its values are missing" if learned.cells.kind == "missing" else "it is constant"
+        return f"{label} is ignored: {why}."
+    if learned.role == "numerical" and _counts_rows(learned, name):
+        return (
+            f"{label} is ignored: it looks like an identifier, a different whole number in each row. "
+            "Convert it to floats if it is a quantity."
+        )
+    n_values = len(learned.categories)
+    if learned.role == "categorical" and not learned.is_chosen and n_rows > 100 and n_values > 0.5 * n_rows:
+        sample = [str(text) for text in learned.categories[:: max(n_values // 100, 1)]]
+        is_free = sum(len(text.split()) for text in sample) >= N_WORDS * len(sample)
+        return (
+            f"{label} is ignored: it looks like {'free text' if is_free else 'an identifier'}, text with {n_values} "
+            f"distinct values in {n_rows} rows. List it in `categorical` if its values are categories."
+        )
+    return ""
+
+
+def _is_constant(learned: Learned) -> bool:
+    if learned.cells.kind == "missing":
+        return True
+    if (learned.cells.where < 0).any():
+        return False  # whether a value is missing may matter
+    return bool(learned.values.min() == learned.values.max()) if learned.values.shape[-1:] != (0,) else True
+
+
+def _counts_rows(learned: Learned, name: str | None) -> bool:
+    """Return whether whole numbers are an identifier: all are different, and ascend or have the name of one."""
+    values, n_rows = learned.cells.values, len(learned.cells.where)
+    if values.dtype.kind not in "iu" or len(values) < n_rows:
+        if not isinstance(learned.written, NumberFormat) or learned.written.unit:
+            return False
+        values = learned.values[:, 0]
+        if not (values == np.trunc(values)).all():  # false for NaN
+            return False
+    steps = np.diff(values)
+    ascends = bool((values[1:] > values[:-1]).all())
+    if name is None:
+        return n_rows >= FEWEST_COMPARED and ascends and values[0] == 0 and values[-1] == n_rows - 1
+    if ID_NAME.fullmatch(name) or ID_CAMEL.fullmatch(name):
+        return ascends or len(np.unique(values)) == n_rows
+    return ascends and n_rows >= FEWEST_COMPARED and bool(steps.mean() <= DENSE)
+
+
+def is_copy(column: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool:
+    """Return whether a column of numbers or codes is a copy of the target, or a monotone function of it.
+
+    Of classes, given by integers, any function that is one-to-one is a copy.
+    """
+    known = column == column if column.dtype.kind == "f" else column > 0  # noqa: PLR0124 - only NaN differs from itself
+    if column.dtype.kind == "i" and target.dtype.kind == "f":
+        return False
+    step = max(len(target) // N_SAMPLED, 1)
+    related = _is_one_to_one if target.dtype.kind in "iu" else _is_monotone
+    return all(
+        len(rows) >= FEWEST_COMPARED // 2 and 2 * len(rows) >= count and related(column[rows], target[rows])
+        for rows, count in (
+            (np.flatnonzero(known[::step]) * step, len(target[::step])),
+            (np.flatnonzero(known), len(target)),
+        )
+    )
+
+
+def _is_one_to_one(column: npt.NDArray[Any], classes: npt.NDArray[Any]) -> bool:
+    values, codes = np.unique(column, return_inverse=True)
+    n_classes = len(np.unique(classes))
+    return len(values) == n_classes > 1 and len(np.unique(codes * (int(classes.max()) + 1) + classes)) == n_classes
+
+
+def _is_monotone(column: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool:
+    """Return whether numbers ascend or descend with the target; a few different ones would often do by chance."""
+    order = np.lexsort((target, column))
+    column, target = column[order], target[order]
+    if min(len(np.unique(column)), len(np.unique(target))) < FEWEST_JUDGED:
+        return False
+    descending = np.lexsort((-target, column))
+    return bool((target[1:] >= target[:-1]).all() or (target[descending][1:] <= target[descending][:-1]).all())
