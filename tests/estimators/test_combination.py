@@ -8,7 +8,8 @@ import pytest
 from sklearn import metrics
 
 import knotwork as kw
-from knotwork._preparation.members import PreparedTable, draw_folds
+from knotwork._preparation.members import PreparedTable
+from knotwork._preparation.validation import draw_folds
 from knotwork.encoders import Encoding
 from knotwork.estimators._combination import ValidationRows, bagged_weights, combine, greedy_weights
 from knotwork.estimators._plans import Plan, Recipe

@@ -9,7 +9,7 @@ from sklearn import metrics
 from sklearn.base import clone
 
 import knotwork as kw
-from knotwork._preparation.members import draw_split
+from knotwork._preparation.validation import draw_split
 from knotwork._recommend import BACKBONES, RECOMMENDATIONS, TASKS
 from knotwork.errors import ArgumentError
 from knotwork.estimators import _base as base

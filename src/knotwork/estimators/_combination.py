@@ -198,6 +198,8 @@ class Combination:
         The members that predict.
     recipes : list of int
         The place of each member's recipe in the plan.
+    places : list of int
+        The place of each member among all that were trained, of every recipe, seed and fold in this order.
     weights : ndarray of shape (n_members,)
         Their weights, larger than 0 and of sum one.
     table : list of dict
@@ -208,9 +210,14 @@ class Combination:
 
     trained: Trained
     recipes: list[int]
+    places: list[int]
     weights: FloatArray
     table: list[dict[str, Any]]
     score: float
+
+    def has_all_folds(self, n_folds: int) -> bool:
+        """Whether the members are complete bags: a network for each of `n_folds` folds."""
+        return len(self.places) == n_folds * len({place // n_folds for place in self.places})
 
 
 def combine(
@@ -243,7 +250,7 @@ def combine(
         Random seed of `bagged_weights`.
     """
     n_folds = plan.n_folds
-    finished = np.array([history.best_epoch >= 0 for history in trained.histories])
+    finished = np.array([history.best_epoch > 0 for history in trained.histories])
     bags = np.flatnonzero(finished.reshape(-1, n_folds).all(axis=1))
     if not len(bags):
         return _of_parts(plan, trained, finished, metric=config.metric_for(table.task))
@@ -255,14 +262,15 @@ def combine(
     counts = belongs.sum(axis=1)
     means = belongs / np.maximum(counts, 1)[:, None]
     scores = np.where(counts > 0, rows.scores(means), np.inf)
-    few = plan.search == "ensemble"
+    few, metric = plan.search == "ensemble", config.metric_for(table.task)
     weights = _few_weights(rows, plan.most_kept, seed=seed) if few else means[scores.argmin()]
     kept = np.repeat(weights > 0, n_folds)
     return Combination(
         usable.keep(np.flatnonzero(kept).tolist()),
         np.repeat(owners, n_folds)[kept].tolist(),
+        places[kept].tolist(),
         np.repeat(weights / n_folds, n_folds)[kept],
-        _described(plan, trained, scores, weights=belongs @ weights, metric=config.metric_for(table.task)),
+        _described(plan, trained, scores, weights=belongs @ weights, metric=metric, scale=rows.scale),
         rows.score_of(weights),
     )
 
@@ -275,23 +283,22 @@ def _of_parts(plan: Plan, trained: Trained, finished: npt.NDArray[np.bool_], *, 
     of_recipes = (owners == np.arange(len(plan.recipes))[:, None]) @ weights
     no_scores = np.full(len(plan.recipes), np.inf)
     table = _described(plan, trained, no_scores, weights=of_recipes, metric=metric)
-    return Combination(trained.keep(places.tolist()), owners.tolist(), weights, table, np.nan)
+    return Combination(trained.keep(places.tolist()), owners.tolist(), places.tolist(), weights, table, np.nan)
 
 
 def _described(
-    plan: Plan, trained: Trained, scores: FloatArray, *, weights: FloatArray, metric: Metric
+    plan: Plan, trained: Trained, scores: FloatArray, *, weights: FloatArray, metric: Metric, scale: float = 1.0
 ) -> list[dict[str, Any]]:
-    """Return `TabularRegressor.candidates_`; `scores` are negated where larger is better."""
+    """Return `TabularRegressor.candidates_`; `scores` are negated where larger is better, and in units of `scale`."""
     if plan.search == "all":
         return []
     n_members = plan.n_seeds * plan.n_folds
-    sign = 1.0 if metric.lower_is_better else -1.0
     return [
         {
             "method": recipe.encodings[0].method if recipe.encodings else None,
             "size": recipe.encodings[0].size if recipe.encodings else None,
             "backbone": recipe.backbone.name,
-            "score": sign * float(score) if score < LARGEST else np.nan,
+            "score": float(metric.in_units(score, scale)) if score < LARGEST else np.nan,
             "metric": metric.name,
             "seconds": sum(one.seconds for one in trained.histories[place * n_members : (place + 1) * n_members]),
             "weight": float(weight),
