@@ -17,13 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._preparation.columns import Columns, Table
 from knotwork._preparation.members import PreparedTable, Split, add_indicators, draw_folds, draw_split
-from knotwork.estimators._combination import combine, shuffled_losses
+from knotwork.estimators._combination import HeldOut, combine, shuffled_losses
 from knotwork.estimators._plans import EFFORTS, Plan, plan_choice, plan_effort, plan_members
 from knotwork.nn._backbones import Backbone, make_backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device, train
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._network import CATEGORIES
+from knotwork.training._objectives import Objective
 from knotwork.training._progress import ProgressBar
 from knotwork.training._results import Trained
 
@@ -122,6 +123,14 @@ class TabularEstimator(BaseEstimator, ABC):
         """What is predicted."""
 
     @abstractmethod
+    def _objective(self) -> Objective:
+        """Return what networks are trained for, as the parameters say."""
+
+    @abstractmethod
+    def _calibrate(self, held: HeldOut | None) -> None:
+        """Learn from predictions of rows that networks were not trained on; None: there are no such rows."""
+
+    @abstractmethod
     def _row_weights(self, target: npt.NDArray[Any], sample_weight: Any) -> npt.NDArray[np.float64] | None:
         """Return the weights of the rows, or None."""
 
@@ -140,7 +149,7 @@ class TabularEstimator(BaseEstimator, ABC):
             NumPy array, or pandas, polars or pyarrow table: numbers, booleans, text and categories. Values may be
             missing. Dates are refused, with advice.
         y : array-like of shape (n,)
-            The target.
+            The target; of a regressor several targets may have the shape (n, n_targets).
         sample_weight : array-like of shape (n,), optional
             Weights of the rows, not negative. Rows of weight 0 are dropped.
 
@@ -188,7 +197,8 @@ class TabularEstimator(BaseEstimator, ABC):
         if weights is not None and (weights == 0).any():
             kept = weights > 0
             numbers, codes, target, weights = numbers[kept], codes[kept], target[kept], weights[kept]
-        return TrainingTable(numbers, codes, target, self._task, cardinalities, self._n_classes, weights)
+        table = numbers, codes, target, self._task, cardinalities, self._n_classes, weights
+        return TrainingTable(*table, self._objective())
 
     def _train(self, prepared: "Preparation", began: float) -> Trained:
         """Train the members in the time that is left."""
@@ -221,6 +231,7 @@ class TabularEstimator(BaseEstimator, ABC):
         names = prepared.columns.numerical_names
         self.trained_, self.weights_ = combination.trained, combination.weights
         self.candidates_, self.validation_score_ = combination.table, combination.score
+        self._calibrate(combination.held)
         recipes = [plan.recipes[place] for place in combination.recipes]
         self.encoding_ = [dict(zip(names, map(str, recipe.encodings), strict=True)) for recipe in recipes]
         self.indicated_ = list(prepared.prepared.indicated)
@@ -245,7 +256,7 @@ class TabularEstimator(BaseEstimator, ABC):
             return plan_effort(self.effort, data, device=device, time_limit=self.time_limit)
         return plan_choice(
             self.encoding, self.size, make_backbone("mlp" if self.backbone == "auto" else self.backbone),
-            names=columns.numerical_names, task=self._task, training=self.training, n_members=self.n_members or 1,
+            names=columns.numerical_names, objective=data.goal, training=self.training, n_members=self.n_members or 1,
         )  # fmt: skip
 
     def _settings(self) -> TrainingConfig:
@@ -264,7 +275,7 @@ class TabularEstimator(BaseEstimator, ABC):
             raise type_error(
                 "training", "be a TrainingConfig", config, "Write TrainingConfig(max_epochs=50), for example."
             )
-        config.metric_for(self._task)
+        config.metric_for(self._objective())
         return config if self.time_limit is None else replace(config, time_limit=self.time_limit)
 
     def _random(self) -> np.random.RandomState:
@@ -320,7 +331,7 @@ class TabularEstimator(BaseEstimator, ABC):
         A dict of ``loss`` (mean training loss of each epoch), ``score`` (validation metric of each epoch),
         ``learning_rate``, ``metric`` (its name), ``best_epoch`` (whose weights are kept) and ``seconds``.
         """
-        metric = self.config_.metric_for(self._task)
+        metric = self.config_.metric_for(self.trained_.objective)
         sign = 1.0 if metric.lower_is_better else -1.0
         return [
             {

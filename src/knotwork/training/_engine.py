@@ -105,7 +105,7 @@ def train(
     pieces = sorted(run.pieces, key=lambda piece: piece.places)
     histories = [run.histories[place] for place in range(len(members))]
     paths = [run.paths[place] for place in range(len(members))] if keep_knots else None
-    return Trained(pieces, histories, data.units, table.task, run.stopped or run.out_of_time, paths)
+    return Trained(pieces, histories, data.units, table.goal, run.stopped or run.out_of_time, paths)
 
 
 @dataclass

@@ -16,7 +16,7 @@ from torch import Tensor
 from knotwork._checks import argument_error, check_choice, type_error
 from knotwork.knots import TASKS
 
-__all__ = ["METRICS", "Metric", "accuracy", "auc", "brier", "evaluate", "log_loss", "mae", "r2", "rmse"]
+__all__ = ["METRICS", "Metric", "accuracy", "auc", "brier", "evaluate", "log_loss", "mae", "r2", "rmse", "row_metric"]
 
 _ENTRIES = 2**22
 """Classification takes as many members at a time as have about this many logits: this bounds the memory."""
@@ -75,6 +75,18 @@ def _classification(formula: Formula) -> MetricFunction:
             logits = torch.where(logits.isfinite(), logits, torch.nan)
             parts.append(formula(logits, torch.where(counts, targets[members].long(), 0), wide))
         return torch.cat(parts)
+
+    return metric
+
+
+def row_metric(scores: Callable[[Tensor, Tensor], Tensor]) -> MetricFunction:
+    """Return the weighted mean of a score of each row, which maps outputs and targets in float64, or class codes."""
+
+    def metric(outputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+        weights = _checked_weights(outputs, targets, weights)
+        wide = _precision(outputs)
+        values = targets.to(wide) if targets.is_floating_point() else targets
+        return _mean(scores(outputs.detach().to(wide), values).to(wide), weights.to(wide))
 
     return metric
 
