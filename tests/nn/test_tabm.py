@@ -57,9 +57,9 @@ def test_a_single_prediction_is_an_mlp_behind_factors():
 
 def test_means_of_extreme_logits_are_finite():
     logits = torch.tensor([[[200.0, -200.0]], [[-200.0, 200.0]]])
-    torch.testing.assert_close(mean_prediction(logits, 0).exp(), torch.full((1, 2), 0.5))
-    assert mean_prediction(logits.bfloat16(), 0).dtype == torch.float32
-    assert mean_prediction(logits.double(), 0).dtype == torch.float64
+    torch.testing.assert_close(mean_prediction(logits, 0, logits=True).exp(), torch.full((1, 2), 0.5))
+    assert mean_prediction(logits.bfloat16(), 0, logits=True).dtype == torch.float32
+    assert mean_prediction(logits.double(), 0, logits=True).dtype == torch.float64
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -210,7 +210,7 @@ class PreparedTable:
             table,
             numbers=np.tile(table.numbers, (times, 1)),
             codes=np.concatenate(codings),
-            target=np.tile(table.target, times),
+            target=np.concatenate([table.target] * times),
             cardinalities=(*table.cardinalities, *[N_FLAGS] * len(indicated)),
             weights=None if table.weights is None else np.tile(table.weights, times),
         )
@@ -235,7 +235,7 @@ class PreparedTable:
         return fit_encodings(
             candidates,
             table.numbers[rows],
-            table.target[rows],
+            one_target(table.target[rows]),
             task=table.task,
             weights=weights,
             seed=split.seed % 2**30,
@@ -285,6 +285,18 @@ class PreparedTable:
             split.seed if seed is None else int(seed),
             embedding=candidate[0].embedding if len(blocks) else None,
         )
+
+
+def one_target(target: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a target of shape (n,) that knots can be placed by: of several, their first principal component."""
+    if target.ndim == 1:
+        return target
+    scaled = target / np.maximum(np.abs(target).max(axis=0), 1e-300)
+    spread = scaled.std(axis=0)
+    scaled = (scaled - scaled.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    direction = np.linalg.eigh(scaled.T @ scaled)[1][:, -1]
+    component: npt.NDArray[Any] = scaled @ direction
+    return component
 
 
 def add_indicators(numbers: FloatArray, codes: IntArray, indicated: Sequence[int]) -> IntArray:

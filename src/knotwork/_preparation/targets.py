@@ -152,17 +152,20 @@ class Labels:
 
 
 def check_target(y: Any) -> npt.NDArray[np.float64]:
-    """Return the target of a regression as finite floats of shape (n,).
+    """Return the target of a regression as finite floats of shape (n,), several targets as (n, n_targets).
 
-    Missing and infinite values are refused with their count, as are text, dates, complex numbers and several columns.
-    A column of shape (n, 1) is taken, with scikit-learn's warning. y is not changed, and may be what is returned.
+    Missing and infinite values are refused with their count, as are text, dates and complex numbers. A column of shape
+    (n, 1) is taken as one target, with scikit-learn's warning. y is not changed, and may be what is returned.
 
     Parameters
     ----------
-    y : array-like of shape (n,)
-        Numbers or booleans, in an array, a list or a series.
+    y : array-like of shape (n,) or (n, n_targets)
+        Numbers or booleans, in an array, a list, a series or, for several targets, a table.
     """
-    values = _one_dimension(y, "Fit one regressor for each column, as sklearn.multioutput.MultiOutputRegressor does.")
+    shape = np.shape(y)
+    if len(shape) == 2 and shape[1] > 1 and shape[0] > 0:
+        return _several_targets(y)
+    values = _one_dimension(y, "Pass one column for each target.")
     if values.dtype.kind == "O" and not any(isinstance(each, str) for each in values):
         values = floats(values, "y")
     if values.dtype.kind not in "biuf":
@@ -174,6 +177,23 @@ def check_target(y: Any) -> npt.NDArray[np.float64]:
         numbers = values.astype(np.float64, copy=False)
     _refuse_not_finite(numbers)
     return numbers
+
+
+def _several_targets(y: Any) -> npt.NDArray[np.float64]:
+    """Return a target of several columns; an error names the column."""
+    refuse_sparse(y)
+    frame = nw.from_native(y, pass_through=True, eager_only=True)
+    if isinstance(frame, nw.DataFrame):
+        columns = {repr(name): frame[name].to_native() for name in frame.columns}
+    else:
+        columns = {str(place): column for place, column in enumerate(np.asarray(y).T)}
+    targets = []
+    for name, column in columns.items():
+        try:
+            targets.append(check_target(column))
+        except (ColumnError, ColumnTypeError) as error:
+            raise type(error)(f"Column {name} of y: {error}") from error
+    return np.stack(targets, axis=1)
 
 
 def _one_dimension(y: Any, advice: str) -> npt.NDArray[Any]:

@@ -21,7 +21,7 @@ from knotwork._checks import argument_error, check_bool, check_choice, check_int
 from knotwork._preparation.columns import Columns, Table
 from knotwork._preparation.members import PreparedTable, add_indicators
 from knotwork._preparation.validation import Holdout, check_validation, group_codes
-from knotwork.estimators._combination import Combination, combine, shuffled_losses
+from knotwork.estimators._combination import Combination, HeldOut, combine, shuffled_losses
 from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
 from knotwork.estimators._plans import (
     EFFORTS,
@@ -40,6 +40,7 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device, train
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._network import CATEGORIES
+from knotwork.training._objectives import Objective
 from knotwork.training._progress import LOGGER, ProgressBar, Reporter, Reporters, log_epoch
 from knotwork.training._results import Trained
 
@@ -217,6 +218,14 @@ class TabularEstimator(BaseEstimator, ABC):
         """What is predicted."""
 
     @abstractmethod
+    def _objective(self) -> Objective:
+        """Return what networks are trained for, as the parameters say."""
+
+    @abstractmethod
+    def _calibrate(self, held: HeldOut | None) -> None:
+        """Learn from predictions of rows that networks were not trained on; None: there are no such rows."""
+
+    @abstractmethod
     def _row_weights(self, target: npt.NDArray[Any], sample_weight: Any) -> npt.NDArray[np.float64] | None:
         """Return the weights of the rows, or None."""
 
@@ -238,7 +247,7 @@ class TabularEstimator(BaseEstimator, ABC):
             be missing. Numbers and dates written as text are parsed; columns that are unusual are named in a
             `ColumnWarning`, and `columns_.notices` has all that was inferred.
         y : array-like of shape (n,)
-            The target.
+            The target; of a regressor several targets may have the shape (n, n_targets).
         sample_weight : array-like of shape (n,), optional
             Weights of the rows, not negative. Rows of weight 0 are dropped.
         X_val, y_val : table of shape (n_val, d), array-like of shape (n_val,), optional
@@ -332,7 +341,7 @@ class TabularEstimator(BaseEstimator, ABC):
         numbers, codes, targets, all_weights = arrays
         kinds = (self._task, cardinalities, self._n_classes, None if weights is None else all_weights)
         holdout = Holdout(self.validation, self.validation_share, target, kept, n_given=n_given)
-        return TrainingTable(numbers, codes, targets, *kinds), holdout
+        return TrainingTable(numbers, codes, targets, *kinds, self._objective()), holdout
 
     def _warn_unused(self, holdout: Holdout, plan: Plan) -> None:
         """Warn of parameters that were set and have no effect."""
@@ -406,6 +415,7 @@ class TabularEstimator(BaseEstimator, ABC):
         self.config_ = prepared.config
         recipes = [plan.recipes[place] for place in combination.recipes]
         self._set_members(combination.trained, combination.weights, recipes)
+        self._calibrate(combination.held)
         self._hold(prepared, combination)
         if combination.has_all_folds(plan.n_folds):
             members = [prepared.members[place].without_rows() for place in combination.places]
@@ -473,7 +483,7 @@ class TabularEstimator(BaseEstimator, ABC):
         encoding = columns.spread(self.encoding) if isinstance(self.encoding, Mapping) else self.encoding
         plan = plan_choice(
             encoding, self.size, make_backbone("mlp" if self.backbone == "auto" else self.backbone),
-            names=columns.numerical_names, task=self._task, training=self.training, n_members=self.n_members or 1,
+            names=columns.numerical_names, objective=data.goal, training=self.training, n_members=self.n_members or 1,
         )  # fmt: skip
         return replace(plan, n_folds=n_folds or plan.n_folds)
 
@@ -500,7 +510,7 @@ class TabularEstimator(BaseEstimator, ABC):
             raise type_error(
                 "training", "be a TrainingConfig", config, "Write TrainingConfig(max_epochs=50), for example."
             )
-        config.metric_for(self._task)
+        config.metric_for(self._objective())
         return config if self.time_limit is None else replace(config, time_limit=self.time_limit)
 
     def _check_callbacks(self) -> None:
@@ -565,7 +575,7 @@ class TabularEstimator(BaseEstimator, ABC):
         of the target; NaN for networks of a refit, which have no validation rows), ``learning_rate``, ``metric`` (its
         name), ``best_epoch`` (whose weights are kept, from 1) and ``seconds``.
         """
-        metric = self.config_.metric_for(self._task)
+        metric = self.config_.metric_for(self.trained_.objective)
         return [
             {
                 "loss": history.loss,

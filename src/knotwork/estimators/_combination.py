@@ -1,23 +1,29 @@
-"""What the validation rows decide: which members predict, with which weights, and how important each column is."""
+"""What the validation rows decide: which members predict, with which weights, intervals and temperature."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 
+from knotwork._checks import argument_error
 from knotwork._preparation.columns import Table
 from knotwork.estimators._plans import Plan
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import Member, TrainingTable
-from knotwork.training._metrics import Metric
+from knotwork.training._metrics import METRICS, Metric
+from knotwork.training._objectives import Objective
 from knotwork.training._results import Trained
-from knotwork.training._stack import validation_scores
+from knotwork.training._stack import mean_score, validation_scores
 
-__all__ = ["Combination", "ValidationRows", "bagged_weights", "combine", "greedy_weights", "shuffled_losses"]
+__all__ = [
+    "SMALLEST", "Combination", "HeldOut", "Residuals", "ValidationRows", "bagged_weights", "combine", "greedy_weights",
+    "metric_of", "reliability", "shuffled_losses", "temperature", "tempered",
+]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
 ROUNDS = 20
@@ -40,6 +46,17 @@ FARTHEST = 1e300
 SMALLEST = 1e-300
 """Smallest probability: its logarithm is finite."""
 
+MOST_RESIDUALS = 1999
+"""Most levels at which quantiles of residuals are kept."""
+
+SPREAD_FLOOR = 0.05
+"""Added to the spreads of rows, as a share of their mean."""
+
+ROUNDING = 1e-12
+N_GROUPS = 10
+TEMPERATURES = (-3.0, 3.0)
+"""Logarithms of the smallest and the largest temperature."""
+
 
 @dataclass(frozen=True, eq=False)
 class ValidationRows:
@@ -49,25 +66,25 @@ class ValidationRows:
     ----------
     predictions : ndarray of shape (n_bags, n, d_out)
         Numbers in units of the target's spread, or probabilities of classes.
-    target : ndarray of shape (n,)
+    target : ndarray of shape (n,) or (n, n_targets)
         The target, in these units, or class codes.
     weights : ndarray of shape (n,) or None
         Weights of the rows.
-    task : {"regression", "classification"}
-        The task.
+    objective : Objective
+        What the members were trained for.
     config : TrainingConfig
         Names the metric.
-    shift, scale : float
+    shift, scale : float or ndarray of shape (n_targets,)
         The target is ``shift + scale * target``.
     """
 
     predictions: FloatArray
     target: npt.NDArray[Any]
     weights: FloatArray | None
-    task: str
+    objective: Objective
     config: TrainingConfig
-    shift: float = 0.0
-    scale: float = 1.0
+    shift: FloatArray | float = 0.0
+    scale: FloatArray | float = 1.0
 
     @classmethod
     def from_trained(
@@ -83,14 +100,32 @@ class ValidationRows:
         predictions = np.stack([np.concatenate(outputs[start : start + n_folds]) for start in starts])
         rows = np.concatenate([member.valid for member in members[:n_folds]])
         weights = None if table.weights is None else table.weights[rows]
-        target = table.target[rows]
-        if table.task == "classification":
-            return cls(softmax(predictions, axis=-1), target, weights, table.task, config)
-        shift, scale = float(trained.pieces[0].shift[0]), float(trained.pieces[0].scale[0])
+        target, objective = table.target[rows], trained.objective
+        if objective.task == "classification":
+            return cls(softmax(predictions, axis=-1), target, weights, objective, config)
+        if objective.in_target_units:
+            return cls(predictions, target, weights, objective, config)
+        shift, scale = (values[0].cpu().numpy() for values in (trained.pieces[0].shift, trained.pieces[0].scale))
+        bare = cls(predictions, target, weights, objective, config, shift, scale)
         with np.errstate(over="ignore"):  # halves: the difference of two targets may overflow
-            scaled = [(0.5 * values - 0.5 * shift) / (0.5 * scale) for values in (predictions, target)]
+            scaled = [
+                (0.5 * values - 0.5 * origin) / (0.5 * unit)
+                for values, (origin, unit) in ((predictions, bare.column_units), (target, (shift, scale)))
+            ]
         predictions, target = (np.clip(values, -FARTHEST, FARTHEST) for values in scaled)
-        return cls(predictions, target, weights, table.task, config, shift, scale)
+        return replace(bare, predictions=predictions, target=target)
+
+    @property
+    def column_units(self) -> tuple[FloatArray, FloatArray]:
+        """Origin and size of the units of each prediction, of shape (d_out,)."""
+        located = np.array(self.objective.located)
+        scale = np.repeat(np.ravel(self.scale), len(located))
+        return (np.ravel(self.shift)[:, None] * located).ravel(), scale
+
+    @property
+    def unit(self) -> float:
+        """The unit of scores in those of the target; 1 for several targets, whose units may differ."""
+        return float(self.scale) if np.ndim(self.scale) == 0 else 1.0
 
     def take(self, rows: npt.NDArray[np.int64]) -> "ValidationRows":
         """Return the rows of an index, which may repeat."""
@@ -109,25 +144,154 @@ class ValidationRows:
 
     def score_of(self, weights: FloatArray) -> float:
         """Return the metric of a weighted mean in its usual direction and units."""
-        metric = self.config.metric_for(self.task)
-        mean, target = np.tensordot(weights, self.predictions, axes=1), self.target
+        if self.objective.task == "regression" and self.target.ndim == 1:
+            score, metric = self.scores(weights[None])[0], self.config.metric_for(self.objective)
+            return float(metric.in_units(score, self.unit)) if score < LARGEST else np.nan
+        rows = self.combined(weights)
+        predictions = rows.predictions
+        if self.objective.task == "classification":
+            predictions = np.log(np.maximum(predictions, SMALLEST))
+        return metric_of(self.config.metric_for(self.objective), predictions, rows.target, rows.weights)
+
+    def combined(self, weights: FloatArray) -> "HeldOut":
+        """Return the predictions of a weighted mean of the bags, in the target's own units or as probabilities."""
+        mean = np.tensordot(weights, self.predictions, axes=1)
+        if self.objective.task == "classification":
+            return HeldOut(mean, self.target, self.weights)
+        shift, scale = self.column_units
         with np.errstate(over="ignore"):
-            if self.task == "classification":
-                mean = np.log(np.maximum(mean, SMALLEST))
-            else:
-                mean, target = (self.shift + self.scale * values for values in (mean, target))
-        rows = None if self.weights is None else torch.from_numpy(self.weights)[None]
-        score = metric.function(torch.from_numpy(mean)[None], torch.from_numpy(target)[None], rows)
-        return float(score[0])
+            return HeldOut(shift + scale * mean, self.shift + self.scale * self.target, self.weights)
 
     def _scores(self, means: FloatArray) -> FloatArray:
         means = means.reshape(len(means), *self.predictions.shape[1:])
-        if self.task == "classification":  # metrics take logits
+        if self.objective.task == "classification":  # metrics take logits
             means = np.log(np.maximum(means, SMALLEST))
-        target = torch.from_numpy(self.target).expand(len(means), -1)
+        target = torch.from_numpy(self.target).expand(len(means), *self.target.shape)
         weights = None if self.weights is None else torch.from_numpy(self.weights).expand(len(means), -1)
-        scores: FloatArray = validation_scores(self.config, self.task, torch.from_numpy(means), target, weights).numpy()
-        return scores
+        scores = validation_scores(self.config, self.objective, torch.from_numpy(means), target, weights)
+        return scores.numpy()  # type: ignore[no-any-return]
+
+
+def metric_of(
+    metric: Metric, predictions: FloatArray, target: npt.NDArray[Any], weights: FloatArray | None = None
+) -> float:
+    """Return a metric of predictions of shape (n, d_out), or logits."""
+    rows = None if weights is None else torch.from_numpy(weights)[None]
+    return float(mean_score(metric, torch.from_numpy(predictions)[None], torch.from_numpy(target)[None], rows)[0])
+
+
+class HeldOut(NamedTuple):
+    """Predictions of rows that members were not trained on, (n, d_out), with the target and the weights of the rows."""
+
+    predictions: FloatArray
+    target: npt.NDArray[Any]
+    weights: FloatArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Quantiles of the residuals of rows that members were not trained on, for conformal intervals.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_targets, m)
+        Residuals divided by the spread of their row, in increasing order, at `m` evenly spaced levels.
+    ends : tuple of float
+        The first and the last level.
+    floor : ndarray of shape (n_targets,)
+        Added to spreads, so that none is nearly 0.
+
+    Notes
+    -----
+    With residuals r of n rows, the k-th smallest has the level k / (n + 1): a new residual is not larger with at least
+    this probability, if the rows are exchangeable (Vovk and others, 2005). Of rows with weights w it is the sum of the
+    weights up to r, divided by the sum of all and their mean. A row with the prediction f and the spread s has the
+    interval from f + s q(a / 2) to f + s q(1 - a / 2), with the quantiles q and the coverage 1 - a.
+    """
+
+    values: FloatArray
+    ends: tuple[float, float]
+    floor: FloatArray
+
+    @classmethod
+    def from_rows(cls, rows: HeldOut, objective: Objective) -> "Residuals":
+        """Return the residuals of predictions."""
+        target = rows.target.reshape(len(rows.target), -1)
+        centre, spread = objective.centre_and_spread(rows.predictions.reshape(*target.shape, -1))
+        floor = SPREAD_FLOOR * spread.mean(axis=0)
+        with np.errstate(over="ignore"):
+            residuals = np.clip((target - centre) / (spread + floor), -LARGEST, LARGEST)
+        weights = np.ones(len(target)) if rows.weights is None else rows.weights
+        order = np.argsort(residuals, axis=0)
+        levels = np.cumsum(weights[order], axis=0) / (weights.sum() + weights.mean())
+        ends = float(levels[0].max()), float(levels[-1].min())
+        grid = np.linspace(*ends, min(len(target), MOST_RESIDUALS))
+        places = [np.searchsorted(column, grid - ROUNDING).clip(max=len(target) - 1) for column in levels.T]
+        ordered = np.take_along_axis(residuals, order, axis=0)
+        values = np.stack([column[place] for column, place in zip(ordered.T, places, strict=True)])
+        return cls(values, ends, floor)
+
+    def interval(self, predictions: FloatArray, objective: Objective, *, coverage: float) -> FloatArray:
+        """Return lower and upper ends, of shape (n, n_targets, 2), for predictions of shape (n, d_out)."""
+        centre, spread = objective.centre_and_spread(predictions.reshape(len(predictions), len(self.values), -1))
+        low, high = self._quantiles(coverage)
+        with np.errstate(over="ignore"):
+            ends = [np.clip(centre + (spread + self.floor) * each, -LARGEST, LARGEST) for each in (low, high)]
+        return np.maximum(np.stack(ends, axis=-1), objective.lowest)
+
+    def _quantiles(self, coverage: float) -> tuple[FloatArray, FloatArray]:
+        """Return the lower and the upper quantile of each target; a level in between counts as the next outer one."""
+        first, last = self.ends
+        n_levels = self.values.shape[1]
+        step = (last - first) / max(n_levels - 1, 1)
+        tail = 0.5 * (1.0 - coverage)
+        place = int(np.floor((tail - first + ROUNDING) / step)) if step > 0 else -1
+        above = int(np.ceil((1.0 - tail - first - ROUNDING) / step)) if step > 0 else n_levels
+        if place < 0 or above >= n_levels:
+            largest = max(1.0 - 2.0 * max(first, 1.0 - last), 0.0)
+            raise argument_error(
+                "coverage",
+                f"be at most {largest:.3g}, because few rows were held out",
+                coverage,
+                "Fit with more rows, or hold out more by validation_share.",
+            )
+        return self.values[:, place], self.values[:, above]
+
+
+def temperature(rows: HeldOut) -> float:
+    """Return the temperature t with which the probabilities ``p ** (1 / t)``, of sum one, have the best log loss."""
+    logits = np.log(np.maximum(rows.predictions, SMALLEST))
+    held = torch.from_numpy(rows.target)[None]
+    weights = None if rows.weights is None else torch.from_numpy(rows.weights)[None]
+
+    def loss(logarithm: float) -> float:
+        return float(METRICS["log_loss"].function(torch.from_numpy(logits * np.exp(-logarithm))[None], held, weights))
+
+    return float(np.exp(minimize_scalar(loss, bounds=TEMPERATURES, method="bounded").x))
+
+
+def tempered(probabilities: FloatArray, temperature: float) -> FloatArray:
+    """Return the probabilities ``p ** (1 / temperature)``, divided by their sum, of shape (n, n_classes)."""
+    if temperature == 1.0:
+        return probabilities
+    shares: FloatArray = softmax(np.log(np.maximum(probabilities, SMALLEST)) / temperature, axis=-1)
+    return shares
+
+
+def reliability(rows: HeldOut, temperature: float) -> list[dict[str, Any]]:
+    """Return `TabularClassifier.calibration_`."""
+    probabilities = tempered(rows.predictions, temperature)
+    weights = np.ones(len(probabilities)) if rows.weights is None else rows.weights
+    chosen, hits = probabilities.max(axis=1), probabilities.argmax(axis=1) == rows.target
+    groups = np.array_split(np.argsort(chosen, kind="stable"), min(N_GROUPS, len(chosen)))
+    return [
+        {
+            "probability": float(np.average(chosen[group], weights=weights[group])),
+            "frequency": float(np.average(hits[group], weights=weights[group])),
+            "rows": len(group),
+        }
+        for group in groups
+    ]
 
 
 def greedy_weights(score: Callable[[FloatArray], FloatArray], n_members: int, *, rounds: int = ROUNDS) -> FloatArray:
@@ -206,6 +370,8 @@ class Combination:
         Score and weight of every recipe; empty if there was no choice.
     score : float
         The metric of the combined predictions on the validation rows.
+    held : HeldOut or None
+        These predictions, if no member was trained on the rows that it predicts.
     """
 
     trained: Trained
@@ -214,6 +380,7 @@ class Combination:
     weights: FloatArray
     table: list[dict[str, Any]]
     score: float
+    held: HeldOut | None = None
 
     def has_all_folds(self, n_folds: int) -> bool:
         """Whether the members are complete bags: a network for each of `n_folds` folds."""
@@ -253,7 +420,7 @@ def combine(
     finished = np.array([history.best_epoch > 0 for history in trained.histories])
     bags = np.flatnonzero(finished.reshape(-1, n_folds).all(axis=1))
     if not len(bags):
-        return _of_parts(plan, trained, finished, metric=config.metric_for(table.task))
+        return _of_parts(plan, trained, finished, metric=config.metric_for(trained.objective))
     places = (bags[:, None] * n_folds + np.arange(n_folds)).ravel()
     usable, usable_members = trained.keep(places.tolist()), [members[place] for place in places.tolist()]
     rows = ValidationRows.from_trained(usable, table, usable_members, n_folds=n_folds, config=config)
@@ -262,16 +429,18 @@ def combine(
     counts = belongs.sum(axis=1)
     means = belongs / np.maximum(counts, 1)[:, None]
     scores = np.where(counts > 0, rows.scores(means), np.inf)
-    few, metric = plan.search == "ensemble", config.metric_for(table.task)
+    few, metric = plan.search == "ensemble", config.metric_for(trained.objective)
     weights = _few_weights(rows, plan.most_kept, seed=seed) if few else means[scores.argmin()]
     kept = np.repeat(weights > 0, n_folds)
+    are_new = not np.intersect1d(members[0].train, members[0].valid).size
     return Combination(
         usable.keep(np.flatnonzero(kept).tolist()),
         np.repeat(owners, n_folds)[kept].tolist(),
         places[kept].tolist(),
         np.repeat(weights / n_folds, n_folds)[kept],
-        _described(plan, trained, scores, weights=belongs @ weights, metric=metric, scale=rows.scale),
+        _described(plan, trained, scores, weights=belongs @ weights, metric=metric, scale=rows.unit),
         rows.score_of(weights),
+        rows.combined(weights) if are_new else None,
     )
 
 

@@ -1,18 +1,24 @@
 """The two estimators: one predicts numbers, the other classes."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
 
-from knotwork._checks import argument_error, listed
+from knotwork._checks import argument_error, check_bool, check_choice, listed
+from knotwork._preparation.columns import Table
 from knotwork._preparation.targets import Labels, check_target, class_weights, row_weights
 from knotwork.estimators._base import TabularEstimator, doubled
+from knotwork.estimators._combination import SMALLEST, HeldOut, Residuals, metric_of, reliability, temperature, tempered
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
+from knotwork.training._objectives import Gaussian, Objective, Quantile, make_objective
 from knotwork.training._progress import Reporter
 
 __all__ = ["TabularClassifier", "TabularRegressor"]
@@ -102,6 +108,29 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     warm_start : bool, default=False
         Whether `fit` goes on from the networks of the last fit, if columns, classes and what is trained are the same;
         settings of training may differ. The same rows validate if their number is the same, and `history_` goes on.
+    objective : str, Objective or callable, default="squared"
+        What networks are trained for, and what validation scores measure:
+
+        ``"squared"``: the mean, by squared errors.
+
+        ``"absolute"``, ``"huber"``: the median, or between median and mean, where outliers should matter less.
+
+        ``"quantile"``: quantiles at the levels `quantiles`, which never cross.
+
+        ``"poisson"``, ``"gamma"``, ``"tweedie"``: the mean of counts, of positive numbers, or of zeros and positive
+        numbers, by the deviance of these laws with a logarithmic link; predictions are positive.
+
+        ``"gaussian"``: mean and standard deviation of a normal law.
+
+        A function ``(outputs, targets) -> losses`` of torch tensors of equal shape, in the units of y, that returns the
+        loss of every element, without waiting for the device. Such a model can be pickled, but not saved.
+    quantiles : float or sequence of float, default=0.5
+        Levels of ``"quantile"``, increasing; of a sequence predictions have a column for each.
+    power : float, default=1.5
+        Exponent of ``"tweedie"``, from 1 to 3: the variance is proportional to this power of the mean.
+    delta : float, default=1.0
+        Where errors begin to count linearly in ``"huber"``, in units of the target's deviation from its median: the
+        mean absolute deviation, multiplied by 1.25 so that it is the standard deviation of a normal variable.
     training : TrainingConfig, optional
         How networks are trained; by default as `effort` decides, or ``TrainingConfig()`` with the settings that suit
         the backbone. Its ``time_limit`` is for the whole fit.
@@ -148,25 +177,162 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     >>> one = TabularRegressor("BS-Q@15", "mlp", random_state=0).fit(X, np.sin(6 * X[:, 0]))
     >>> one.encoding_
     [{0: 'BS-Q@15', 1: 'BS-Q@15'}]
+    >>> model.predict_interval(X[:5], coverage=0.8).shape
+    (5, 2)
     """
 
-    def predict(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return predictions, of shape (n,): the mean over members with their weights.
+    def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter here
+        self,
+        encoding: str | Mapping[Any, str] = "auto",
+        backbone: str | Backbone = "auto",
+        *,
+        effort: str = "balanced",
+        time_limit: float | None = None,
+        size: int | None = None,
+        n_members: int | None = None,
+        categories: str = "embedding",
+        categorical: Any = None,
+        dates: str = "features",
+        validation_share: float = 0.1,
+        validation: Any = None,
+        refit: bool = False,
+        callbacks: Sequence[Reporter] | None = None,
+        warm_start: bool = False,
+        objective: Any = "squared",
+        quantiles: float | Sequence[float] = 0.5,
+        power: float = 1.5,
+        delta: float = 1.0,
+        training: TrainingConfig | None = None,
+        device: Any = "auto",
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            encoding,
+            backbone,
+            effort=effort,
+            time_limit=time_limit,
+            size=size,
+            n_members=n_members,
+            categories=categories,
+            categorical=categorical,
+            dates=dates,
+            validation_share=validation_share,
+            validation=validation,
+            refit=refit,
+            callbacks=callbacks,
+            warm_start=warm_start,
+            training=training,
+            device=device,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.objective = objective
+        self.quantiles = quantiles
+        self.power = power
+        self.delta = delta
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return predictions: the mean over members with their weights.
 
         Parameters
         ----------
         X : table of shape (n, d)
             The columns of the fit, in any order if they have names.
+        return_std : bool, default=False
+            Return standard deviations as well, which the objective ``"gaussian"`` predicts.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n,)
+            With an axis of targets behind it if y has several, and then one of levels if `quantiles` is a sequence.
+        std : ndarray of the same shape
+            Standard deviations, if they are asked for.
         """
-        table = self._read(X)
-        return _weighted_mean(self._outputs(table), self.weights_)
+        check_is_fitted(self)
+        objective = self.trained_.objective
+        if check_bool(return_std, "return_std") and not isinstance(objective, Gaussian):
+            raise argument_error(
+                "return_std", f"be False for objective={objective.name!r}", return_std, "Fit with objective='gaussian'."
+            )
+        predictions = self._predictions(self._read(X))
+        if isinstance(objective, Gaussian):
+            mean, std = predictions[..., 0], predictions[..., 1]
+            return (mean, std) if return_std else mean
+        if isinstance(objective, Quantile) and isinstance(objective.quantiles, tuple):
+            return np.maximum.accumulate(predictions, axis=-1)
+        return predictions[..., 0]
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> npt.NDArray[np.float64]:
+        """Return intervals that contain the target of a share of new rows, by conformal prediction.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            The columns of the fit, in any order if they have names.
+        coverage : float, default=0.9
+            Share of rows whose target is inside, between 0 and 1; equal shares are below and above.
+
+        Returns
+        -------
+        ndarray of shape (n, 2), or (n, n_targets, 2) for several targets
+            Lower and upper ends.
+
+        Notes
+        -----
+        The widths come from residuals of rows that the networks were not trained on: those of the other folds, or the
+        validation rows. The share holds on average over rows that are drawn as those of the fit; not for each kind of
+        row. All intervals of ``"squared"``, ``"absolute"`` and ``"huber"`` have the same width. Those of ``"gaussian"``
+        follow its standard deviations, those of two quantiles or more the distance between the lowest and the highest
+        (conformalised quantile regression), those of ``"poisson"``, ``"gamma"`` and ``"tweedie"`` the standard deviation
+        of the law.
+        """
+        check_is_fitted(self)
+        if isinstance(coverage, bool) or not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
+            raise argument_error("coverage", "be a number between 0 and 1", coverage)
+        if self.residuals_ is None:
+            raise AttributeError(
+                "predict_interval is not available: no rows were held out in the fit, or the model was saved by an "
+                "earlier version. Fit again, with at least 10 rows."
+            )
+        predictions = self._predictions(self._read(X))
+        ends = self.residuals_.interval(predictions, self.trained_.objective, coverage=float(coverage))
+        return ends if self.n_targets_ is not None else ends[:, 0]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of the target's variance that is explained, R²; of several levels, by the middle one."""
+        predictions = self.predict(X)
+        if isinstance(self.trained_.objective, Quantile) and isinstance(self.trained_.objective.quantiles, tuple):
+            middle = np.argmin(np.abs(np.array(self.trained_.objective.levels) - 0.5))
+            predictions = predictions[..., middle]
+        return float(r2_score(y, predictions, sample_weight=sample_weight))
+
+    def _predictions(self, table: Table) -> npt.NDArray[np.float64]:
+        """Return all predictions, of shape (n, n_outputs) or, of several targets, (n, n_targets, n_outputs)."""
+        mean = _weighted_mean(self._outputs(table), self.weights_)
+        return mean if self.n_targets_ is None else mean.reshape(len(mean), self.n_targets_, -1)
+
+    @property
+    def n_targets_(self) -> int | None:
+        """Number of targets, or None for a target of shape (n,)."""
+        shift = self.trained_.pieces[0].shift
+        return None if shift.dim() == 1 else shift.shape[1]
 
     @property
     def _task(self) -> str:
         return "regression"
 
+    def _objective(self) -> Objective:
+        settings = {"quantiles": self.quantiles, "power": self.power, "delta": self.delta}
+        return make_objective(self.objective, self._task, settings)
+
+    def _calibrate(self, held: HeldOut | None) -> None:
+        self.residuals_ = None if held is None else Residuals.from_rows(held, self.trained_.objective)
+
     def _read_target(self, y: Any) -> npt.NDArray[Any]:
-        return check_target(y)
+        target = check_target(y)
+        self._objective().check_target(target)
+        return target
 
     def _read_validation_target(self, y: Any) -> npt.NDArray[Any]:
         return check_target(y)
@@ -177,14 +343,19 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     def _loss(
         self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any], weights: npt.NDArray[np.float64]
     ) -> float:
-        errors = 0.5 * _weighted_mean(outputs, weights) - 0.5 * target  # an error and its square may overflow
-        largest = max(float(np.abs(errors).max()), 1e-300)
-        return min(2.0 * float(np.sqrt(np.mean((errors / largest) ** 2))) * largest, float(np.finfo(np.float64).max))
+        loss = metric_of(self.trained_.objective.metric, _weighted_mean(outputs, weights), target)
+        return min(loss, float(np.finfo(np.float64).max))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.positive_only = self.objective in ("poisson", "gamma", "tweedie")
+        return tags
 
 
 def _weighted_mean(outputs: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the mean over members of outputs of shape (n_members, n, 1)."""
-    return doubled((weights[:, None] * (0.5 * outputs[..., 0])).sum(axis=0))
+    """Return the mean over members of outputs of shape (n_members, n, d_out)."""
+    return doubled((weights[:, None, None] * (0.5 * outputs)).sum(axis=0))
 
 
 @final
@@ -231,6 +402,16 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         Functions that are called after every epoch, as in `TabularRegressor`.
     warm_start : bool, default=False
         Whether `fit` goes on from the networks of the last fit, as in `TabularRegressor`.
+    objective : {"log_loss", "focal"}, Objective or callable, default="log_loss"
+        What networks are trained for, and what validation scores measure: the cross-entropy; the focal loss, in which
+        rows that are predicted well count less; or a function ``(logits, codes) -> losses`` of torch tensors of shapes
+        (..., n_classes) and (...) that returns the loss of every row, without waiting for the device. For smoothed
+        labels see `TrainingConfig`.
+    gamma : float, default=2.0
+        Exponent of ``"focal"``: the cross-entropy is multiplied by this power of one minus the class's probability.
+    calibrate : {None, "temperature"}, default=None
+        Whether probabilities are corrected by a temperature, the one with the best log loss on rows that the networks
+        were not trained on. The most probable class stays the same.
     training : TrainingConfig, optional
         How networks are trained, as in `TabularRegressor`.
     device : str or torch.device, default="auto"
@@ -244,7 +425,13 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
-    encoding_, backbones_, weights_, candidates_, validation_score_, history_, knots_, feature_importances_, columns_
+    temperature_ : float
+        Logarithms of probabilities are divided by it; 1 if they are not calibrated.
+    calibration_ : list of dict
+        How far probabilities can be trusted, on rows that the networks were not trained on: in ten groups of rows,
+        ordered by the probability of the predicted class, its mean ``probability``, the ``frequency`` with which it was
+        right, and the number of ``rows``. Empty if no rows were held out.
+    encoding_, backbones_, weights_, candidates_, validation_score_, history_, knots_, feature_importances_
         As in `TabularRegressor`.
     n_features_in_, feature_names_in_
         As in scikit-learn.
@@ -276,6 +463,9 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         refit: bool = False,
         callbacks: Sequence[Reporter] | None = None,
         warm_start: bool = False,
+        objective: Any = "log_loss",
+        gamma: float = 2.0,
+        calibrate: str | None = None,
         training: TrainingConfig | None = None,
         device: Any = "auto",
         random_state: Any = None,
@@ -302,6 +492,9 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
             verbose=verbose,
         )
         self.class_weight = class_weight
+        self.objective = objective
+        self.gamma = gamma
+        self.calibrate = calibrate
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the probability of each class, of shape (n, n_classes): the mean over members with their weights.
@@ -311,7 +504,21 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         X : table of shape (n, d)
             The columns of the fit, in any order if they have names.
         """
-        return self._probabilities(self._outputs(self._read(X)), self.weights_)
+        return tempered(self._probabilities(self._outputs(self._read(X)), self.weights_), self.temperature_)
+
+    def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the logarithms of `predict_proba`, all finite; parameters as there."""
+        logarithms: npt.NDArray[np.float64] = np.log(np.maximum(self.predict_proba(X), SMALLEST))
+        return logarithms
+
+    def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the logarithm of the odds of the second of two classes, of shape (n,); parameters as in `predict`.
+
+        Of more classes, or one, the logarithms of their probabilities, of shape (n, n_classes). The predicted class is
+        the second one where the odds are above 0, or the first one with the largest value.
+        """
+        logarithms = self.predict_log_proba(X)
+        return logarithms[:, 1] - logarithms[:, 0] if self._n_classes == 2 else logarithms
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the most probable class of each row, of shape (n,); parameters as in `predict_proba`."""
@@ -326,6 +533,22 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     @property
     def _task(self) -> str:
         return "classification"
+
+    def _objective(self) -> Objective:
+        if self.calibrate is not None:
+            check_choice(self.calibrate, "calibrate", ("temperature",))
+        return make_objective(self.objective, self._task, {"gamma": self.gamma})
+
+    def _calibrate(self, held: HeldOut | None) -> None:
+        self.temperature_, self.calibration_ = 1.0, []
+        if held is None and self.calibrate is not None:
+            raise argument_error(
+                "calibrate", "be None where no rows are held out", self.calibrate, "Fit with at least 10 rows."
+            )
+        if held is not None:
+            held = held._replace(predictions=held.predictions[:, : self._n_classes])
+            self.temperature_ = 1.0 if self.calibrate is None else temperature(held)
+            self.calibration_ = reliability(held, self.temperature_)
 
     @property
     def _n_classes(self) -> int:
@@ -360,5 +583,6 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     def _loss(
         self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any], weights: npt.NDArray[np.float64]
     ) -> float:
-        probabilities = self._probabilities(outputs, weights)[np.arange(len(target)), target]
-        return float(-np.log(np.maximum(probabilities, 1e-300)).mean())
+        probabilities = tempered(self._probabilities(outputs, weights), self.temperature_)
+        chosen = probabilities[np.arange(len(target)), target]
+        return float(-np.log(np.maximum(chosen, SMALLEST)).mean())

@@ -14,6 +14,7 @@ from knotwork.nn._backbones import Backbone, MLPConfig, RealMLPConfig, ResNetCon
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import network_products
 from knotwork.training._members import Member, TrainingTable
+from knotwork.training._objectives import Objective
 from knotwork.training._results import History, Trained
 
 __all__ = [
@@ -231,7 +232,7 @@ def _recipes(kinds: Sequence[Kind], table: TrainingTable, *, share: float) -> li
     recipes = []
     for kind in kinds:
         batch_size = _batch_size(n_rows)
-        config = kind.config(table.task, epochs=max(round(share * kind.epochs), 2), batch_size=batch_size)
+        config = kind.config(table.goal.trained_as, epochs=max(round(share * kind.epochs), 2), batch_size=batch_size)
         recipes.append(Recipe((Encoding.parse(kind.encoding),) * n_columns, kind.backbone, config))
     return recipes
 
@@ -257,16 +258,16 @@ def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, *, d
 
 def plan_choice(
     encoding: Any, size: int | None, backbone: Backbone, *,
-    names: list[Any], task: str, training: TrainingConfig | None, n_members: int,
+    names: list[Any], objective: Objective, training: TrainingConfig | None, n_members: int,
 ) -> Plan:  # fmt: skip
     """Return the plan of a user who says what is trained; parameters as in `TabularRegressor`.
 
     `names` are those of the numerical columns, or their places in the table.
     """
-    about: dict[str, Any] = {"names": names, "task": task, "backbone": backbone.advice}
+    about: dict[str, Any] = {"names": names, "task": objective.task, "backbone": backbone.advice}
     tried = propose(encoding, size, **about)
     choices = [(each,) * len(names) for each in tried] or [choose_encodings(encoding, size, **about)]
-    config = TrainingConfig(**backbone.training(task)) if training is None else training
+    config = TrainingConfig(**backbone.training(objective.trained_as)) if training is None else training
     recipes = [Recipe(choice, backbone, config) for choice in choices]
     return Plan(recipes, str(encoding) if tried else "all", n_seeds=n_members)
 

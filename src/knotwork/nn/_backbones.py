@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self, final
 
 import torch
@@ -92,6 +92,11 @@ class Backbone(ABC):
     def paper(cls) -> Self:
         """Return the settings of the paper; by default those of the class."""
         return cls()
+
+    def for_task(self, task: str) -> "Backbone":
+        """Return the configuration for a task, ``"regression"`` or ``"classification"``; by default the same."""
+        del task
+        return self
 
     def training(self, task: str) -> dict[str, Any]:
         """Return the settings of `knotwork.TrainingConfig` that suit the backbone, where they differ from its defaults.
@@ -284,6 +289,12 @@ class RealMLPConfig(Backbone):
     def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
         """Return the approximate number of values per row kept for the gradient."""
         return 4 * sum(sizes) + 8 * n_categorical + 5 * sum(self.widths)
+
+    def for_task(self, task: str) -> Backbone:
+        """Return the configuration with the activation of a task: Mish for numbers, SELU for classes."""
+        if self.activation != "auto":
+            return self
+        return replace(self, activation="mish" if task == "regression" else "selu")
 
     def training(self, task: str) -> dict[str, Any]:
         """Return the settings of training that suit the backbone."""

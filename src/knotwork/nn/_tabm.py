@@ -64,13 +64,13 @@ class Heads(Initial):
         return out.view(*x.shape[:-1], -1)
 
 
-def mean_prediction(outputs: Tensor, dim: int) -> Tensor:
-    """Return the mean of predictions along an axis: of a single output itself, of several as logits of classes.
+def mean_prediction(outputs: Tensor, dim: int, *, logits: bool) -> Tensor:
+    """Return the mean of predictions along an axis: of the outputs themselves, or of the probabilities of logits.
 
     The mean of probabilities is returned as logits again: their logarithms.
     """
     outputs = outputs.to(torch.promote_types(outputs.dtype, torch.float32))
-    if outputs.shape[-1] == 1:
+    if not logits:
         return outputs.mean(dim)
     return outputs.log_softmax(-1).logsumexp(dim) - math.log(outputs.shape[dim])
 
@@ -137,7 +137,7 @@ class TabM(nn.Module):
         """
         out = self.rest(self.enter(flat_rows(x, self.n_members)))
         if not self.training:
-            return out.reshape(*x.shape[:-1], -1)
+            return mean_prediction(out, 1, logits=out.shape[-1] > 1).reshape(*x.shape[:-1], -1)
         return out.transpose(1, 2).reshape(*x.shape[:-1], self.n_predictions, -1)
 
     def enter(self, rows: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ class TabM(nn.Module):
         return self.first.product(self.adapters(rows))
 
     def rest(self, hidden: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None) -> Tensor:
-        """Map the result of `enter` to the mean prediction, in training to all of them.
+        """Map the result of `enter` to all predictions.
 
         Parameters
         ----------
@@ -158,8 +158,8 @@ class TabM(nn.Module):
 
         Returns
         -------
-        Tensor of shape (n_members, batch, d_out) or (n_members, n_predictions, batch, d_out)
-            In training of the latter shape.
+        Tensor of shape (n_members, n_predictions, batch, d_out)
+            Outputs of all predictions.
         """
         del counts
         noise = None if noise is None else _noise_of_predictions(noise, self.n_predictions)
@@ -168,7 +168,7 @@ class TabM(nn.Module):
         for stream, layer in enumerate(layers):
             hidden, bias = layer.product(self._activated(hidden, bias, noise, stream)), layer.bias
         outputs: Tensor = self.heads(self._activated(hidden, bias, noise, len(self.layers)))
-        return outputs if self.training else mean_prediction(outputs, 1)
+        return outputs
 
     def _activated(self, hidden: Tensor, bias: Tensor, noise: Noise | None, stream: int) -> Tensor:
         """Add the bias, then ReLU and dropout, for every prediction as for a member."""

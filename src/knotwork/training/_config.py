@@ -8,6 +8,7 @@ import numpy as np
 
 from knotwork._checks import argument_error, check_choice, check_int, listed, type_error
 from knotwork.training._metrics import METRICS, Metric
+from knotwork.training._objectives import USUAL, Objective
 
 __all__ = ["PRECISIONS", "SCHEDULES", "TrainingConfig"]
 
@@ -15,11 +16,8 @@ SCHEDULES = ("plateau", "cosine", "cycles", "constant")
 STEPWISE = ("cosine", "cycles")
 """Schedules whose learning rate changes with every step; others change it between epochs."""
 
-DEFAULT_METRICS = {
-    "auto": {"regression": "rmse", "classification": "log_loss"},
-    "reported": {"regression": "rmse", "classification": "auc"},
-}
-"""Metrics by task: the best for early stopping, and those that the paper reports."""
+REPORTED = {"regression": "rmse", "classification": "auc"}
+"""Metrics by task that the paper reports."""
 
 LATER = ("beta2", "weight_average", "label_smoothing")
 """Settings that the first version did not have."""
@@ -68,8 +66,9 @@ class TrainingConfig:
     label_smoothing : float, default=0.0
         Share of a class label that the loss spreads evenly over all classes.
     metric : str, default="auto"
-        Validation score: a name in `knotwork.training.METRICS`; by default ``"rmse"``, for classes ``"log_loss"``;
-        ``"reported"`` stands for those of the paper, ``"rmse"`` and ``"auc"``.
+        Validation score: a name in `knotwork.training.METRICS`; by default that of the objective, ``"rmse"`` and for
+        classes ``"log_loss"`` unless another is chosen; ``"reported"`` stands for those of the paper, ``"rmse"`` and
+        ``"auc"``.
     precision : {"auto", "float32", "tf32", "bf16"}, default="auto"
         Precision of matrix products on a GPU. By default that of the backbone: tf32 for an MLP, and bf16 with float32
         copies of the weights for the others. On a CPU always float32.
@@ -115,7 +114,7 @@ class TrainingConfig:
                 check_int(getattr(self, name), name, minimum=1)
         check_choice(self.schedule, "schedule", SCHEDULES)
         check_choice(self.precision, "precision", PRECISIONS)
-        check_choice(self.metric, "metric", (*DEFAULT_METRICS, *METRICS))
+        check_choice(self.metric, "metric", ("auto", "reported", *METRICS))
         _check_number(self.learning_rate, "learning_rate", above=True)
         for name in ("weight_decay", "knot_rate", "spacing_weight"):
             _check_number(getattr(self, name), name)
@@ -160,13 +159,18 @@ class TrainingConfig:
             return self.batch_size
         return int(2 ** np.clip(np.round(np.log2(max(n_rows, 1) / 80)), 6, 9))
 
-    def metric_for(self, task: str) -> Metric:
-        """Return the metric of the validation score for a task, ``"regression"`` or ``"classification"``."""
-        name = DEFAULT_METRICS[self.metric][task] if self.metric in DEFAULT_METRICS else self.metric
-        metric = METRICS[name]
-        if metric.task != task:
-            available = listed(other.name for other in METRICS.values() if other.task == task)
-            raise argument_error("metric", f"be valid for {task}", self.metric, f"Available: {available}.")
+    def metric_for(self, goal: str | Objective) -> Metric:
+        """Return the metric of the validation score for an objective or a task, whose usual objective is meant."""
+        objective = USUAL[goal] if isinstance(goal, str) else goal
+        if self.metric == "auto":
+            return objective.metric
+        metric = METRICS[REPORTED[objective.task] if self.metric == "reported" else self.metric]
+        if metric.task != objective.task:
+            available = listed(other.name for other in METRICS.values() if other.task == objective.task)
+            raise argument_error("metric", f"be valid for {objective.task}", self.metric, f"Available: {available}.")
+        if objective.n_outputs > 1:
+            several = f"be 'auto' for the objective {objective.name!r}, which predicts several numbers"
+            raise argument_error("metric", several, self.metric)
         return metric
 
 

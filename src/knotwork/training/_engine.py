@@ -113,7 +113,7 @@ def train(
     pieces = sorted(run.pieces, key=lambda piece: piece.places)
     histories = [run.histories[place] for place in range(len(members))]
     paths = [run.paths[place] for place in range(len(members))] if keep_knots else None
-    return Trained(pieces, histories, data.units, table.task, run.stopped or run.out_of_time, paths)
+    return Trained(pieces, histories, data.units, table.goal, run.stopped or run.out_of_time, paths)
 
 
 @dataclass
@@ -357,11 +357,18 @@ class _RunningStack:
         n_training = sum(stack.n_alive for stack in run.training)
         losses, scores = self.log.latest
         scores = np.where([len(member.valid) > 0 for member in self.members], scores, np.nan)
-        metric, seconds = self.config.metric_for(run.table.task), time.perf_counter() - run.started
+        metric, seconds = self.config.metric_for(run.table.goal), time.perf_counter() - run.started
         trained = losses[~np.isnan(losses)]
-        shown = float(trained.mean()) if len(trained) else math.nan, metric.in_units(scores, self.scale.cpu().numpy())
+        shown = float(trained.mean()) if len(trained) else math.nan, metric.in_units(scores, self._units())
         report = EpochReport(self.number, run.n_stacks, *counts, steps, done, n_training, *shown, metric.name, seconds)
         run.stopped |= run.report(report)
+
+    def _units(self) -> npt.NDArray[np.float64] | float:
+        """Return the units of the members' scores, as `Trained.spreads`."""
+        if self.scale.dim() > 1 or self.run.table.goal.in_target_units:
+            return 1.0
+        units: npt.NDArray[np.float64] = self.scale.cpu().numpy()
+        return units
 
     def release(self) -> None:
         """Wait for the device, and free the captured graphs."""

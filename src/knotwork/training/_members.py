@@ -15,6 +15,7 @@ from knotwork.knots import TASKS
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._stack import kind_of
 from knotwork.training._config import TrainingConfig
+from knotwork.training._objectives import USUAL, Objective
 
 __all__ = ["Member", "TrainingTable", "column_units", "to_usual_range", "usual_range"]
 
@@ -35,8 +36,8 @@ class TrainingTable:
         Numerical features, float64, NaN where missing, otherwise finite.
     codes : ndarray of shape (n, n_categorical)
         Codes of the categories from 0, int64.
-    target : ndarray of shape (n,)
-        Numbers, or class codes from 0.
+    target : ndarray of shape (n,) or (n, n_targets)
+        Numbers, of several targets one column each, or class codes from 0.
     task : {"regression", "classification"}
         The task.
     cardinalities : tuple of int
@@ -45,6 +46,8 @@ class TrainingTable:
         Number of classes; 0 for regression.
     weights : ndarray of shape (n,), optional
         Weights of the rows in the loss and in the validation score, not negative.
+    objective : Objective, optional
+        What networks are trained for; by default the squared error, or the cross-entropy of classes.
     """
 
     numbers: npt.NDArray[np.float64]
@@ -54,9 +57,12 @@ class TrainingTable:
     cardinalities: tuple[int, ...] = ()
     n_classes: int = 0
     weights: npt.NDArray[np.float64] | None = None
+    objective: Objective | None = None
 
     def __post_init__(self) -> None:
         check_choice(self.task, "task", TASKS)
+        if self.objective is not None and self.objective.task != self.task:
+            raise argument_error("objective", f"be one for {self.task}", self.objective)
         for name, array in (("codes", self.codes), ("target", self.target), ("weights", self.weights)):
             if array is not None and len(array) != len(self.numbers):
                 raise argument_error(name, f"have as many rows as numbers, {len(self.numbers)}", len(array))
@@ -67,7 +73,19 @@ class TrainingTable:
     @property
     def d_out(self) -> int:
         """Number of outputs of a network."""
-        return 1 if self.task == "regression" else max(self.n_classes, 2)
+        if self.task == "classification":
+            return max(self.n_classes, 2)
+        return self.n_targets * self.goal.n_outputs
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets."""
+        return int(np.prod(self.target.shape[1:], dtype=np.int64))
+
+    @property
+    def goal(self) -> Objective:
+        """The objective, or that of the task."""
+        return self.objective or USUAL[self.task]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from torch import Tensor
 from knotwork._checks import argument_error, check_choice, type_error
 from knotwork.knots import TASKS
 
-__all__ = ["METRICS", "Metric", "accuracy", "auc", "brier", "evaluate", "log_loss", "mae", "r2", "rmse"]
+__all__ = ["METRICS", "Metric", "accuracy", "auc", "brier", "evaluate", "log_loss", "mae", "r2", "rmse", "row_metric"]
 
 _ENTRIES = 2**22
 """Classification takes as many members at a time as have about this many logits: this bounds the memory."""
@@ -78,6 +78,18 @@ def _classification(formula: Formula) -> MetricFunction:
             logits = torch.where(logits.isfinite(), logits, torch.nan)
             parts.append(formula(logits, torch.where(counts, targets[members].long(), 0), wide))
         return torch.cat(parts)
+
+    return metric
+
+
+def row_metric(scores: Callable[[Tensor, Tensor], Tensor]) -> MetricFunction:
+    """Return the weighted mean of a score of each row, which maps outputs and targets in float64, or class codes."""
+
+    def metric(outputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+        weights = _checked_weights(outputs, targets, weights)
+        wide = _precision(outputs)
+        values = targets.to(wide) if targets.is_floating_point() else targets
+        return _mean(scores(outputs.detach().to(wide), values).to(wide), weights.to(wide))
 
     return metric
 
@@ -254,8 +266,10 @@ class Metric:
         Name of the metric that replaces it as the validation score of members for which it is undefined (NaN).
     relative : str or None, default=None
         Column of records for the metric divided by the spread of the target; without it there is none.
-    degree : int, default=0
+    degree : float, default=0.0
         Power of the target's units that a score has: 1 for an error in these units, 0 for a number without units.
+    is_logarithm : bool, default=False
+        Whether the score is the logarithm of a number in these units, as that of a density.
     """
 
     name: str
@@ -265,7 +279,8 @@ class Metric:
     label: str
     fallback: str | None = None
     relative: str | None = None
-    degree: int = 0
+    degree: float = 0.0
+    is_logarithm: bool = False
 
     def __post_init__(self) -> None:
         check_choice(self.task, "task", TASKS)
@@ -283,7 +298,7 @@ class Metric:
         sign = 1.0 if self.lower_is_better else -1.0
         with np.errstate(over="ignore"):  # spreads near the largest number
             shown: FloatArray = sign * scores * np.power(scale, self.degree)
-        return shown
+        return shown + np.log(scale) if self.is_logarithm else shown
 
     @property
     def columns(self) -> tuple[str, ...]:

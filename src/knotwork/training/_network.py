@@ -9,10 +9,12 @@ from torch import Tensor, nn
 from knotwork._checks import check_choice
 from knotwork._kernels.dropout import Noise
 from knotwork.basis._blocks import Embedding
+from knotwork.knots import TASKS
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._embedding import FeatureEmbedding
 from knotwork.nn._linear import Uniform, first_places, initialise, look_up, make_draw
 from knotwork.nn._stack import StackEncoding
+from knotwork.nn._tabm import mean_prediction
 
 __all__ = ["CATEGORIES", "Network", "keep_members", "matrices", "weight_decays"]
 
@@ -36,7 +38,7 @@ class Network(nn.Module):
     features of up to `MOST_ONE_HOT` codes, see `one_hot_places`, and learned vectors for others.
 
     Members whose blocks are smaller than the stack's have inputs that are always 0; their first layer has `fan_in`, the
-    number of the others. An `embedding` maps the block of each feature, and may add the scaled value in front of it.
+    number of the others. `task` says what the outputs are: several are logits in ``"classification"``. An `embedding` maps the block of each feature, and may add the scaled value in front of it.
     """
 
     category_starts: Tensor
@@ -50,11 +52,13 @@ class Network(nn.Module):
         backbone: Backbone,
         d_out: int,
         *,
+        task: str = "regression",
         categories: str = "embedding",
         fan_in: Tensor | None = None,
         embedding: Embedding | None = None,
     ) -> None:
         super().__init__()
+        self.task = check_choice(task, "task", TASKS)
         n_members = len(encoding.breaks)
         self.encoding = encoding
         self.has_tokens = backbone.takes_tokens
@@ -71,7 +75,7 @@ class Network(nn.Module):
                 self.feature_embedding = FeatureEmbedding(
                     n_features, layout.size, width=embedding.width, relu=embedding.relu, n_members=n_members
                 )
-        built: Any = backbone.build(sizes, n_extra, cardinalities, d_out, n_members=n_members)
+        built: Any = backbone.for_task(task).build(sizes, n_extra, cardinalities, d_out, n_members=n_members)
         if not self.has_tokens and fan_in is not None:
             built.first.fan_in.copy_(fan_in + n_extra)
         self.backbone = built
@@ -120,7 +124,8 @@ class Network(nn.Module):
         Returns
         -------
         outputs : Tensor of shape (n_members, batch, d_out)
-            In float32 or float64.
+            In float32 or float64; in training, of a backbone with several predictions, those of all of them, of shape
+            (n_members, n_predictions, batch, d_out).
         penalty : Tensor of shape (n_members,)
             Spacing penalty of each member, 0 where knots are fixed.
         """
@@ -131,6 +136,8 @@ class Network(nn.Module):
         else:
             hidden = self.backbone.enter(self._with_categories(blocks.flatten(-2), codes))
             outputs = self.backbone.rest(hidden, counts=counts, noise=noise)
+        if outputs.dim() > 3 and not self.training:
+            outputs = mean_prediction(outputs, 1, logits=self.task == "classification")
         return outputs if outputs.dtype == torch.float64 else outputs.float(), penalty
 
     def _blocks(self, numbers: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

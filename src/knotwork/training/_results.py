@@ -15,6 +15,7 @@ from knotwork.basis._blocks import BasisBlock, Block
 from knotwork.nn._backbones import Backbone
 from knotwork.training._members import Member, in_units
 from knotwork.training._network import Network, keep_members
+from knotwork.training._objectives import Objective, all_predictions, column_units
 from knotwork.training._stack import TrainingStack, padded, predict_stack
 from knotwork.training._threads import cpu_threads
 
@@ -155,8 +156,8 @@ class Piece:
         The network, in float32.
     places : tuple of int
         Places of its members among all.
-    shift, scale : Tensor of shape (n_members,)
-        Regression outputs are multiplied by `scale`, then `shift` is added; float64.
+    shift, scale : Tensor of shape (n_members,) or (n_members, n_targets)
+        Regression predictions are multiplied by `scale`, then `shift` is added, but to distances; float64.
     backbone : Backbone
         Configuration of the network behind the encoding.
     """
@@ -191,8 +192,8 @@ class Trained:
         One for each member.
     units : ndarray of shape (2, n_numerical)
         Origin and unit of each numerical column.
-    task : {"regression", "classification"}
-        The task.
+    objective : Objective
+        What they were trained for.
     interrupted : bool
         Whether training was stopped by Ctrl-C or by the time limit.
     knot_paths : list of ndarray of shape (epochs + 1, n_features, K) or None, optional
@@ -203,16 +204,20 @@ class Trained:
     pieces: list[Piece]
     histories: list[History]
     units: FloatArray
-    task: str
+    objective: Objective
     interrupted: bool
     knot_paths: list[FloatArray | None] | None = None
 
     @property
     def spreads(self) -> FloatArray:
-        """The spread of the target that each member was trained with, of shape (n_members,); 1 for classes."""
-        spreads = np.empty(len(self.histories))
+        """The units of the target in each member's validation scores, of shape (n_members,).
+
+        1 for classes, for objectives in the target's own units, and for several targets, whose units may differ.
+        """
+        spreads = np.ones(len(self.histories))
         for piece in self.pieces:
-            spreads[list(piece.places)] = piece.scale.cpu().numpy()
+            if piece.scale.dim() == 1 and not self.objective.in_target_units:
+                spreads[list(piece.places)] = piece.scale.cpu().numpy()
         return spreads
 
     def keep(self, places: Sequence[int]) -> "Trained":
@@ -236,6 +241,8 @@ class Trained:
         rows: Sequence[npt.NDArray[np.int64]] | None = None,
     ) -> list[FloatArray]:
         """Return predictions of every member: in units of the target, or logits of classes.
+
+        Of several targets, and of objectives with several predictions of each, those of the first target come first.
 
         Parameters
         ----------
@@ -263,8 +270,10 @@ class Trained:
             inputs = scaled.to(device), code_tensor.to(device), row_tensor
             with cpu_threads(device) as n_threads:
                 outputs = predict_stack(piece.network, *inputs, n_threads=n_threads).double()
-            if self.task == "regression":
-                outputs = outputs * piece.scale[:, None, None] + piece.shift[:, None, None]
+            if self.objective.task == "regression":
+                n_targets = 1 if piece.shift.dim() == 1 else piece.shift.shape[1]
+                shift, scale = column_units(self.objective, (piece.shift, piece.scale))
+                outputs = all_predictions(self.objective, outputs, n_targets) * scale[:, None] + shift[:, None]
                 outputs = outputs.clamp(-LARGEST, LARGEST)
             for place, member_rows, values in zip(piece.places, piece_rows, outputs.cpu().numpy(), strict=True):
                 predictions[place] = values[: len(member_rows)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from knotwork._kernels.adamw import AdamW
 from knotwork._kernels.dropout import Noise, row_order
@@ -23,14 +23,24 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units
 from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._network import Network, keep_members, matrices, weight_decays
+from knotwork.training._objectives import Objective, all_predictions, target_units
 from knotwork.training._threads import side_by_side
 
 if TYPE_CHECKING:  # results import the stack
     from knotwork.training._results import Piece
 
 __all__ = [
-    "RateGroup", "Replayed", "Schedule", "TrainingStack", "build_network", "count_parameters", "padded",
-    "predict_stack", "running_statistics", "validation_scores",
+    "RateGroup",
+    "Replayed",
+    "Schedule",
+    "TrainingStack",
+    "build_network",
+    "count_parameters",
+    "mean_score",
+    "padded",
+    "predict_stack",
+    "running_statistics",
+    "validation_scores",
 ]  # fmt: skip
 
 ROWS_AT_ONCE = {"cpu": 1 << 13, "cuda": 1 << 18}
@@ -50,8 +60,8 @@ N_START_ROWS = 256
 """Training rows that the initial parameters of some backbones depend on."""
 
 PER_MEMBER = (
-    "ids", "seeds", "train_rows", "n_train", "valid_rows", "n_valid", "shift", "scale", "weight_unit", "steps_done",
-    "loss_sum", "planned_rates",
+    "ids", "seeds", "train_rows", "n_train", "valid_rows", "n_valid", "shift", "scale", "weight_unit", "loss_unit",
+    "steps_done", "loss_sum", "planned_rates",
 )  # fmt: skip
 """Tensors of a stack with one entry per member, besides network, optimiser and schedule."""
 
@@ -71,7 +81,7 @@ def build_network(
     embedding = members[0].embedding
     settings = (encoding, table.cardinalities, backbone, table.d_out)
     with left_empty():
-        network = Network(*settings, categories=categories, fan_in=fan_in, embedding=embedding)
+        network = Network(*settings, task=table.task, categories=categories, fan_in=fan_in, embedding=embedding)
     if network.feature_embedding is not None:
         network.feature_embedding.set_fan_in([member.sizes for member in members])
     return network
@@ -267,6 +277,7 @@ class TrainingStack:
         start: "Piece | None" = None,
     ) -> None:
         self.table, self.data, self.config = table, data, config
+        self.objective, self.n_targets = table.goal, table.n_targets
         self.device = device = data.numbers.device
         network = None if start is None else start.network
         if network is None:
@@ -284,8 +295,12 @@ class TrainingStack:
         self.valid_rows, self.n_valid = padded([member.valid for member in members], device)
         if backbone.starts_from_rows and start is None:
             self._start_from_rows()
-        self.shift, self.scale = self._target_scale() if start is None else (start.shift, start.scale)
+        if start is None:
+            self.shift, self.scale = target_units(self.objective, data.target[self.train_rows], self.n_train)
+        else:
+            self.shift, self.scale = start.shift, start.scale
         self.weight_unit = self._weight_unit()
+        self.loss_unit = self._loss_unit()
         self.steps_done = torch.zeros_like(self.seeds)
         self.loss_sum = torch.zeros(len(members), dtype=torch.float64, device=device)
         self.planned_rates = _planned_rates(members, config).to(device)
@@ -354,22 +369,8 @@ class TrainingStack:
         rows = torch.gather(self.train_rows, 1, torch.gather(order, 1, places))
         self.network.start_from(self.data.numbers[rows], self.data.codes[rows], self.seeds)
 
-    def _target_scale(self) -> tuple[Tensor, Tensor]:
-        """Return mean and standard deviation of the target over each member's training rows; 0 and 1 for classes."""
-        n_members = len(self.ids)
-        if self.table.task == "classification":
-            return torch.zeros(n_members, device=self.device), torch.ones(n_members, device=self.device)
-        target = self.data.target[self.train_rows]
-        known = _valid(self.n_train, target.shape[1])
-        largest = torch.where(known, target.abs(), 0.0).amax(dim=1).clamp(min=1e-300)
-        target = torch.where(known, target / largest[:, None], 0.0)  # so that no square overflows
-        mean = target.sum(dim=1) / self.n_train
-        spread = (torch.where(known, target - mean[:, None], 0.0).square().sum(dim=1) / self.n_train).sqrt()
-        # A spread of rounding errors is a constant target.
-        return mean * largest, torch.where(spread > 1e-15, spread * largest, 1.0)
-
     def _scaled(self, target: Tensor) -> Tensor:
-        """Return standardised targets of shape (n_members, n); halves, because the difference may overflow."""
+        """Return targets of shape (n_members, n, ...) in their units; halves, because the difference may overflow."""
         return (0.5 * target - 0.5 * self.shift[:, None]) / (0.5 * self.scale[:, None])
 
     def _weight_unit(self) -> Tensor:
@@ -379,6 +380,22 @@ class TrainingStack:
         known = _valid(self.n_train, self.train_rows.shape[1])
         total = torch.where(known, self.data.weights[self.train_rows].double(), 0.0).sum(dim=1)
         return (self.n_train / total.clamp(min=1e-300)).float()
+
+    @torch.no_grad()
+    def _loss_unit(self) -> Tensor:
+        """Return the mean loss of a constant prediction, by which losses in the target's own units are divided.
+
+        Steps and penalties then do not depend on these units. Other losses are of the order of one.
+        """
+        ones = torch.ones(len(self.ids), dtype=torch.float64, device=self.device)
+        if not self.objective.in_target_units:
+            return ones
+        self.loss_unit = ones
+        outputs = torch.zeros(*self.train_rows.shape, self.table.d_out, device=self.device)
+        losses = self._losses(outputs, self.train_rows).abs()
+        known = _valid(self.n_train, losses.shape[1])
+        mean = torch.where(known, losses, 0.0).sum(dim=1) / self.n_train
+        return torch.where(mean.isfinite() & (mean > 0), mean, 1.0)
 
     def _begin(self) -> None:
         """Start an epoch: draw the order of the rows, set the learning rates."""
@@ -447,18 +464,22 @@ class TrainingStack:
 
         Of outputs of several predictions, of shape (n_members, n_predictions, batch, d_out), it is their mean loss.
         """
-        target = self.data.target[rows]
-        if self.table.task == "regression":
+        target, objective = self.data.target[rows], self.objective
+        if objective.in_target_units:
+            outputs = outputs.to(target.dtype) * _beside(self.scale, outputs) + _beside(self.shift, outputs)
+        elif objective.task == "regression":
             target = self._scaled(target).to(outputs.dtype)
-        if outputs.dim() > 3:
+        several = outputs.dim() > 3
+        if self.n_targets > 1:
+            outputs = outputs.unflatten(-1, (self.n_targets, -1))
+        if several:
             target = target[:, None].expand(outputs.shape[:-1])
-        if self.table.task == "regression":
-            losses = (outputs[..., 0] - target).square()
-        else:
-            settings: dict[str, Any] = {"reduction": "none", "label_smoothing": self.config.label_smoothing}
-            losses = nn.functional.cross_entropy(outputs.flatten(0, -2), target.flatten(), **settings)
-            losses = losses.view_as(target)
-        return losses.mean(dim=1) if outputs.dim() > 3 else losses
+        losses = objective.losses(outputs, target, label_smoothing=self.config.label_smoothing)
+        if self.n_targets > 1:
+            losses = losses.mean(dim=-1)
+        if objective.in_target_units:
+            losses = (losses / self.loss_unit.view(-1, *[1] * (losses.dim() - 1))).float()
+        return losses.mean(dim=1) if several else losses
 
     @torch.no_grad()
     def _finish(self) -> None:
@@ -486,9 +507,12 @@ class TrainingStack:
         weights = _valid(self.n_valid, target.shape[1]).double()
         if self.data.weights is not None:
             weights = weights * self.data.weights[self.valid_rows]
-        if self.table.task == "regression":
+        predictions = all_predictions(self.objective, outputs, self.n_targets)
+        if self.objective.in_target_units:
+            predictions = predictions.to(target.dtype) * _beside(self.scale, outputs) + _beside(self.shift, outputs)
+        elif self.objective.task == "regression":
             target = self._scaled(target)
-        scores = validation_scores(self.config, self.table.task, outputs, target, weights)
+        scores = validation_scores(self.config, self.objective, predictions, target, weights)
         return torch.where(self.n_valid > 0, scores, no_rows)
 
     def release(self) -> None:
@@ -555,23 +579,24 @@ def predict_stack(network: Network, numbers: Tensor, codes: Tensor, rows: Tensor
 
 
 def validation_scores(
-    config: TrainingConfig, task: str, outputs: Tensor, target: Tensor, weights: Tensor | None = None
+    config: TrainingConfig, objective: Objective, predictions: Tensor, target: Tensor, weights: Tensor | None = None
 ) -> Tensor:
     """Return the score of every member, of shape (n_members,), where smaller is better.
 
     It is the metric of the configuration, negated if larger is better. Members for which it is undefined, such as AUC
-    with rows of one class, get the score of its fallback. Shapes are those of `MetricFunction`.
+    with rows of one class, get the score of its fallback. Shapes are those of `MetricFunction`; of several targets, with
+    `target` of shape (n_members, n, n_targets), it is the mean over them.
     """
-    metric = config.metric_for(task)
-    scores = _as_loss(metric, outputs, target, weights)
+    metric = config.metric_for(objective)
+    scores = _as_loss(metric, predictions, target, weights)
     if metric.fallback is not None:
-        fallback = _as_loss(METRICS[metric.fallback], outputs, target, weights)
+        fallback = _as_loss(METRICS[metric.fallback], predictions, target, weights)
         scores = torch.where(scores.isnan(), fallback, scores)
     return scores
 
 
 def _as_loss(metric: Metric, outputs: Tensor, target: Tensor, weights: Tensor | None) -> Tensor:
-    scores = metric.function(outputs, target, weights)
+    scores = mean_score(metric, outputs, target, weights)
     return scores if metric.lower_is_better else -scores
 
 
@@ -589,6 +614,17 @@ def _planned_rates(members: Sequence[Member], config: TrainingConfig) -> Tensor:
     return torch.from_numpy(rows).float()
 
 
+def mean_score(metric: Metric, outputs: Tensor, target: Tensor, weights: Tensor | None) -> Tensor:
+    """Return a metric of every member, of several targets its mean over them; shapes as in `validation_scores`."""
+    if target.dim() == 2:
+        return metric.function(outputs, target, weights)
+    n_members, _, n_targets = target.shape
+    by_target = outputs.unflatten(-1, (n_targets, -1)).transpose(1, 2).flatten(0, 1)
+    weights = None if weights is None else weights.repeat_interleave(n_targets, dim=0)
+    scores = metric.function(by_target, target.transpose(1, 2).flatten(0, 1), weights)
+    return scores.view(n_members, n_targets).mean(dim=1)
+
+
 def running_statistics(network: Network) -> list[Tensor]:
     """Return the buffers of batch normalisation, which belong to the weights of a member."""
     return [buffer for name, buffer in network.named_buffers() if "running" in name]
@@ -603,6 +639,11 @@ def _lower_precision(config: TrainingConfig, backbone: Backbone, device: torch.d
 def _valid(counts: Tensor, n: int) -> Tensor:
     """Return which of `n` rows are not padding, of shape (n_members, n)."""
     return torch.arange(n, device=counts.device) < counts[:, None]
+
+
+def _beside(values: Tensor, outputs: Tensor) -> Tensor:
+    """Return numbers of each member, of shape (n_members,) or (n_members, d_out), that broadcast with outputs."""
+    return values.view(len(values), *[1] * (outputs.dim() - 2), -1)
 
 
 def padded(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Tensor, Tensor]:
