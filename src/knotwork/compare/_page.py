@@ -15,7 +15,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from knotwork._files import write_atomically
 from knotwork.compare._effects import MODEL_KNOTS, ROWS_AVERAGED, Effect
 from knotwork.compare._scoring import Scored
+from knotwork.compare._source import Source
 from knotwork.compare._verdict import HOW, Line, Ranking, significant
+from knotwork.encoders._methods import Encoding
 from knotwork.report._page import Picture, page_template
 from knotwork.report._style import DARK, LIGHT, clean_axes, inline_svg, method_colour, new_figure, svg_text
 from knotwork.report._tables import Cell, Table
@@ -35,12 +37,13 @@ def ranking_table(ranking: Ranking, task: str) -> Table:
     name = ranking.metric_name
     others = [metric for metric in METRICS.values() if metric.task == task and metric.name != ranking.metric]
     labels = [metric.label for metric in others]
-    columns = ["encoding", f"{name} (mean ± sd)", "above the best", "95 % interval", "p", *labels]
+    columns = ["model", f"{name} (mean ± sd)", "above the best encoding", "95 % interval", "p", *labels]
     columns += ["seconds", "parameters", "epochs"]
     caption = (
-        f"Ordered by mean {name} over folds, lower is better; the recommended one is bold. p is adjusted for the "
-        f"number of candidates; seconds are for one network. {name} without any feature: "
-        f"{significant(ranking.baseline)}."
+        f"Encodings in single networks, baselines, and the saved ensemble, ordered by mean {name} over folds, lower is "
+        "better; the recommended row is bold. Intervals and p hold for all rows together; seconds are for one network, "
+        f"one baseline, or the whole ensemble. {name} without any feature: "
+        f"{significant(ranking.naive)}."
     )
     rows = [_row(line, ranking, [metric.name for metric in others]) for line in ranking.lines]
     return Table("ranking", "Candidates", caption, columns, rows)
@@ -48,19 +51,19 @@ def ranking_table(ranking: Ranking, task: str) -> Table:
 
 def _row(line: Line, ranking: Ranking, others: Sequence[str]) -> list[Cell]:
     digits = _digits(ranking.lines[0].mean)
-    best = line is ranking.lines[0]
+    best = line is ranking.reference
     chosen = line is ranking.chosen
     p = "< 0.001" if line.p < 0.001 else f"{line.p:.3f}"
     return [
         Cell(str(line.candidate) + (" (recommended)" if chosen else ""), best=chosen),
         Cell(value=line.mean, sd=line.sd, digits=digits, best=chosen),
-        Cell("best") if best else Cell(value=line.difference, digits=digits),
+        Cell("0") if best else Cell(value=line.difference, digits=digits),
         Cell() if best else Cell(f"{significant(line.low, 3)} to {significant(line.high, 3)}"),
         Cell() if best else Cell(p),
         *(Cell(value=float(np.mean(line.scored.scores[metric])), digits=3) for metric in others),
         Cell(value=line.seconds, digits=1),
-        Cell(value=line.scored.n_parameters, digits=0),
-        Cell(value=float(line.scored.epochs.mean()), digits=0),
+        Cell() if line.scored.n_parameters is None else Cell(value=line.scored.n_parameters, digits=0),
+        Cell() if line.kind != "encoding" else Cell(value=float(line.scored.epochs.mean()), digits=0),
     ]
 
 
@@ -93,12 +96,14 @@ def write_page(
     n_features: int,
     task: str,
     target: str,
+    compared: Source,
     words: dict[str, Any],
 ) -> None:
     """Write the page with the figures of `effects`, some or all of the `n_features` features.
 
-    `words` has the other texts: ``name``, ``numbers``, ``warnings``, ``failed``, ``done``, ``code``, ``interrupted``,
-    and ``gain``, what an ensemble gains over a single network.
+    `compared` has the rows of the comparison, in the order of the predictions out of fold of the ranking. `words` has
+    the other texts: ``name``, ``numbers``, ``warnings``, ``failed``, ``done``, ``code``, ``interrupted``, ``gain``
+    (of an ensemble over a single network), ``evidence`` (what the ranking rests on), and ``banners`` (its limits).
     """
     limits = _limits(effects)
     classes = task == "classification"
@@ -154,6 +159,7 @@ def ranking_frame(ranking: Ranking) -> pd.DataFrame:
         [
             {
                 "encoding": str(line.candidate),
+                "kind": line.kind,
                 f"{ranking.metric}_mean": line.mean,
                 f"{ranking.metric}_sd": line.sd,
                 "difference": line.difference,
@@ -177,10 +183,10 @@ def ranking_picture(ranking: Ranking) -> Picture:
     clean_axes(axes, LIGHT)
     axes.grid(axis="x", color=LIGHT.line, linewidth=0.6)
     axes.axvline(0, color=LIGHT.muted, linewidth=1)
-    unit = 100 / ranking.lines[0].mean if ranking.lines[0].mean > 0 else 1.0
+    unit = 100 / ranking.reference.mean if ranking.reference.mean > 0 else 1.0
     titles = {}
     for place, line in enumerate(lines):
-        colour = method_colour(line.candidate.method, LIGHT)
+        colour = method_colour(line.candidate.method, LIGHT) if isinstance(line.candidate, Encoding) else LIGHT.muted
         axes.plot([unit * line.low, unit * line.high], [place, place], color=colour, linewidth=1.6)
         fill = colour if line is ranking.chosen else LIGHT.background
         axes.plot(
@@ -194,11 +200,11 @@ def ranking_picture(ranking: Ranking) -> Picture:
     far = max(2.5 * float(np.median(points[:, 1])), 1.15 * float(points[:, 0].max()), 1e-6)
     least = min(float(np.quantile([unit * line.low for line in lines], 0.25)), 0.0)
     axes.set_xlim(max(least, -far) - 0.03 * far, min(float(points[:, 1].max()), far) + 0.05 * far)
-    axes.set_xlabel(f"{ranking.metric_name} above the best, in % of it (lower is better)", fontsize=9)
+    axes.set_xlabel(f"{ranking.metric_name} above the best encoding, in % of it (lower is better)", fontsize=9)
     return Picture(
         "ranking", figure,
-        "Mean difference from the best over folds, with its 95 % interval; the recommended candidate is filled. Wide "
-        "intervals may be cut off.",
+        "Mean difference from the best encoding over folds, with its 95 % interval; the recommended row is filled. "
+        "Wide intervals may be cut off.",
         f"Candidates by {ranking.metric_name}. Best: {lines[0].candidate}. Recommended: "
         f"{ranking.chosen.candidate}.", titles,
     )  # fmt: skip
