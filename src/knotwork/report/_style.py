@@ -25,7 +25,8 @@ from knotwork.encoders import METHOD_TABLE
 from knotwork.knots import PLACEMENTS
 
 __all__ = ["DARK", "LIGHT", "PHONE", "Theme", "clean_axes", "dark_svg", "darken", "inline_svg", "method_colour",
-           "method_marker", "natural_width", "new_figure", "new_panels", "settle_layout", "svg_text", "theme_of"]  # fmt: skip
+           "method_marker", "natural_width", "new_figure", "new_panels", "settle_layout", "svg_text",
+           "theme_of"]  # fmt: skip
 
 
 @dataclass(frozen=True)
