@@ -150,6 +150,40 @@ def test_holm_adjusts_for_the_comparisons_with_the_best():
     assert actual.adjusted[0] == actual.p[0] == 1.0
 
 
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
+def test_simultaneous_intervals_exclude_zero_exactly_if_p_is_small(level):
+    rng = np.random.default_rng(0)
+    seen = set()
+    for _ in range(50):
+        scores = rng.normal(size=(4, 5)) + np.arange(5)
+        actual = kw.stats.compare_folds(scores, test_to_train=1 / 3, level=level, simultaneous=True)
+        excluded = (actual.low > 0) | (actual.high < 0)
+        np.testing.assert_array_equal(excluded, actual.adjusted < 1 - level)
+        seen |= set(excluded.tolist())
+    assert seen == {True, False} or level == 0.999
+
+
+def test_the_simultaneous_level_is_that_of_one_interval_to_the_power():
+    settings = {"test_to_train": 0.25, "lower_is_better": True}
+    both = kw.stats.compare_folds(SCORES, level=0.9, simultaneous=True, **settings)
+    each = kw.stats.compare_folds(SCORES, level=0.9**0.5, **settings)
+    np.testing.assert_allclose(both.low, each.low)
+    np.testing.assert_allclose(both.high, each.high)
+    np.testing.assert_allclose(both.adjusted[1:], 1 - (1 - each.p[1:]) ** 2)
+    assert both.adjusted[0] == 1.0
+
+
+def test_any_method_may_be_the_reference():
+    best = kw.stats.compare_folds(SCORES, test_to_train=0.25)
+    other = kw.stats.compare_folds(SCORES, test_to_train=0.25, reference=1)
+    assert (other.best, other.reference, best.reference) == (0, 1, 0)
+    assert other.difference[0] == pytest.approx(-best.difference[1])
+    assert (other.low[0], other.high[0]) == pytest.approx((-best.high[1], -best.low[1]))
+    assert other.p[0] == pytest.approx(best.p[1])
+    with pytest.raises(ValueError, match="reference must be the position of one of the 3 methods"):
+        kw.stats.compare_folds(SCORES, test_to_train=0.25, reference=3)
+
+
 def test_high_scores_may_be_good():
     low = kw.stats.compare_folds(SCORES, test_to_train=0.25)
     high = kw.stats.compare_folds(-SCORES, test_to_train=0.25, lower_is_better=False)

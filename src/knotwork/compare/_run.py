@@ -1,5 +1,6 @@
 """A comparison from a file to a recommendation, a saved model and a page."""
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from knotwork._checks import argument_error
 from knotwork._preparation.columns import Columns
@@ -16,12 +18,12 @@ from knotwork.compare._budget import Plan, make_plan, measure_speed, refit_rows,
 from knotwork.compare._effects import feature_effects
 from knotwork.compare._options import SINGLE, CompareOptions, make_candidates
 from knotwork.compare._page import fold_frame, ranking_frame, write_page, write_text
-from knotwork.compare._scoring import CrossValidation, Progress, Scored, fold_table, out_of_fold_score
+from knotwork.compare._rounds import Rounds
+from knotwork.compare._scoring import Progress, Scored, predict_out_of_fold
 from knotwork.compare._source import Source, read_source
-from knotwork.compare._verdict import Ranking, baseline_scores, explain_gain, rank_candidates
+from knotwork.compare._verdict import Ranking, explain_gain
 from knotwork.encoders._methods import Encoding
 from knotwork.errors import ColumnError, PersistenceError
-from knotwork.estimators._base import Preparation
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._plans import effort_seconds
 from knotwork.training._config import TrainingConfig
@@ -52,7 +54,7 @@ class Comparison:
     Parameters
     ----------
     ranking : Ranking
-        The candidates in order, and the recommendation in sentences.
+        Encodings, baselines and the saved ensemble in order, and the recommendation in sentences.
     plan : Plan
         What was trained: candidates, folds, rows and epochs.
     task : {"regression", "classification"}
@@ -72,6 +74,13 @@ class Comparison:
         Whether Ctrl-C ended the comparison early.
     seconds : float
         Duration.
+    evidence : str
+        A sentence on the rows, folds and epochs that the ranking rests on.
+    banners : tuple of str
+        Sentences on networks that reached the cap of epochs or the time limit.
+    compared : Source
+        The rows of the comparison, in the order of the predictions out of fold of the ranking
+        (``ranking.chosen.scored.predictions``).
     """
 
     ranking: Ranking
@@ -84,11 +93,16 @@ class Comparison:
     notes: tuple[str, ...]
     interrupted: bool
     seconds: float
+    evidence: str
+    banners: tuple[str, ...]
+    compared: Source
 
     @property
     def summary(self) -> list[str]:
-        """The recommendation and the files written, line by line."""
-        lines = [f"Recommendation: {self.ranking.verdict}.", *(f"  {sentence}" for sentence in self.ranking.sentences)]
+        """The recommendation, what it rests on, and the files written, line by line."""
+        lines = [f"Recommendation: {self.ranking.verdict}.", f"  {self.evidence}"]
+        lines += [f"  Warning: {banner}" for banner in self.banners]
+        lines += [f"  {sentence}" for sentence in self.ranking.sentences]
         if self.gain:
             lines.append(self.gain)
         if self.interrupted:
@@ -182,31 +196,37 @@ class _Run:
         warnings = [f"{warning} (--drop ignores a column.)" for warning in columns.warnings]
         for line in warnings:
             self.say(f"Warning: {line}")
-        plan = self._plan(source)
-        validation, interrupted = self._validate(source, plan)
-        finite = [result for result in validation.scored if result.is_finite]
-        failed = [str(result.candidate) for result in validation.scored if not result.is_finite]
-        ranking = rank_candidates(finite, task=source.task, baseline=baseline_scores(validation.prepared))
-        model, model_path, gain = None, None, ""
+        rounds, interrupted = self._validate(source)
+        ranking = rounds.rank()
+        final = _Final(None, None, "", ranking)
         if not interrupted:
             with suppress(KeyboardInterrupt):  # the ranking is still reported
-                model, gain = self._final(source, ranking, validation)
-                model_path = self._save(model)
-        words = {"failed": failed, "warnings": warnings, "gain": gain}
-        page = self._write(source, ranking, validation, model, model_path, words=words)
-        seconds = time.perf_counter() - self.started
-        notes = (*self.notes, *warnings)
-        return Comparison(ranking, plan, source.task, model, model_path, gain, page, notes, model is None, seconds)
+                final = self._final(source, rounds, ranking)
+        page = self._write(source, rounds, final, warnings)
+        return Comparison(
+            ranking=final.ranking,
+            plan=rounds.plan,
+            task=source.task,
+            model=final.model,
+            model_path=final.path,
+            gain=final.gain,
+            page=page,
+            notes=(*self.notes, *warnings),
+            interrupted=final.model is None,
+            seconds=time.perf_counter() - self.started,
+            evidence=rounds.evidence,
+            banners=tuple(rounds.banners),
+            compared=rounds.compared,
+        )
 
     def _note(self, *lines: str) -> None:
         for line in lines:
             self.notes.append(line)
             self.say(line)
 
-    def _plan(self, source: Source) -> Plan:
+    def _plan(self, source: Source, candidates: list[Encoding], counts: tuple[int, ...]) -> Plan:
         """Choose what is trained, and report it."""
         options, network = self.options, self.options.network
-        candidates, counts = make_candidates(options.methods, options.sizes, task=source.task, backbone=network.advice)
         if options.time_budget is None:
             plan = unlimited_plan(candidates, folds=options.folds, n_rows=source.n_rows)
         else:
@@ -223,56 +243,86 @@ class _Run:
         self._note(*plan.describe(candidates, n_rows=source.n_rows, backbone=options.backbone))
         return plan
 
-    def _validate(self, source: Source, plan: Plan) -> tuple[CrossValidation, bool]:
+    def _validate(self, source: Source) -> tuple[Rounds, bool]:
         """Cross-validate; return the results, and whether Ctrl-C ended it."""
-        drawn = source.draw(plan.n_rows, seed=self.options.seed)
-        prepared = fold_table(drawn, folds=plan.folds, seed=self.options.seed)
-        config = TrainingConfig(max_epochs=plan.max_epochs)
-        validation = CrossValidation(prepared, self.options.network, config, self.device, self.progress)
-        deadline = None if plan.seconds is None else time.perf_counter() + plan.seconds
+        options = self.options
+        candidates, counts = make_candidates(
+            options.methods, options.sizes, task=source.task, backbone=options.network.advice
+        )
+        plan = self._plan(source, candidates, counts)
         started = time.perf_counter()
+        deadline = math.inf if plan.seconds is None else started + plan.seconds
+        rounds = Rounds(source, options, candidates, self.device, self.progress, self._note, deadline)
         interrupted = False
         try:
-            validation.run(plan.candidates, costs=plan.costs, deadline=deadline)
+            rounds.run(plan)
         except KeyboardInterrupt:
             interrupted = True
-            if not any(result.is_finite for result in validation.scored):
+            if not any(row.is_finite for row in rounds.networks):
                 raise KeyboardInterrupt("Nothing has been compared yet.") from None
-        if not any(result.is_finite for result in validation.scored):
+        if not any(row.is_finite for row in rounds.networks):
             hint = "Training diverged for all candidates: look for extreme values in the target."
             raise argument_error("table", "lead to finite scores", source.name, hint)
-        epochs = np.concatenate([result.epochs for result in validation.scored])
+        n_encodings, n_baselines = len(rounds.networks), len(rounds.baselines)
         self._note(
-            f"Compared {len(validation.scored)} candidates in {time.perf_counter() - started:.0f} s: networks were "
-            f"trained for {epochs.min()} to {epochs.max()} epochs."
+            f"Compared {n_encodings} encodings and {n_baselines} baselines in {time.perf_counter() - started:.0f} s. "
+            f"{rounds.evidence}",
+            *(f"Warning: {banner}" for banner in rounds.banners),
         )
-        if validation.out_of_time:
-            self._note("Some networks reached the time limit before early stopping.")
-        return validation, interrupted
+        return rounds, interrupted
 
-    def _final(self, source: Source, ranking: Ranking, validation: CrossValidation) -> tuple[Any, str]:
-        """Fit the final model on all rows, or on as many as time allows; return it, and what an ensemble gains."""
-        budget, scored, seconds = self.options.time_budget, ranking.chosen.scored, None
-        n_rows = source.n_rows
+    def _final(self, source: Source, rounds: Rounds, ranking: Ranking) -> "_Final":
+        """Fit the final model on all rows, or on as many as time allows, rank it if it is an ensemble, and save it."""
+        budget, seconds, n_rows = self.options.time_budget, None, source.n_rows
         if budget is not None:
             # A part of the budget stays for saving the model, and for what training takes beyond its limit.
             seconds = max(self.left - report_seconds(budget) - 0.06 * budget, 0.5)
-            n_rows = _affordable_rows(source, scored, validation, seconds)
-        model = self._model(source.task, str(scored.candidate), seconds)
-        rows = source.draw(n_rows, seed=self.options.seed)
+            n_rows = max(_affordable_rows(source, ranking.encoding.scored, rounds, seconds), rounds.compared.n_rows)
+        model = self._model(source.task, str(ranking.encoding.candidate), seconds)
+        places = _final_places(source, rounds.compared, n_rows, seed=self.options.seed)
+        rows = source.take(places)
         began = time.perf_counter()
         preparation = model._prepare(rows.features, rows.labels, None)  # the steps of `fit`: the folds are used below
         model._combine(preparation, model._train(preparation, began))
-        if n_rows < source.n_rows:
+        taken = time.perf_counter() - began
+        if len(places) < source.n_rows:
             self._note(
-                f"The model is trained on {n_rows:,} of {source.n_rows:,} rows, drawn at random, because time is short."
-                " Give a larger --time-budget to use them all."
+                f"The model is trained on {len(places):,} of {source.n_rows:,} rows, drawn at random, because time is "
+                "short. Give a larger --time-budget to use them all."
             )
         early = ", stopped early by the time limit or by Ctrl-C" if model.trained_.interrupted else ""
-        trained = f"on {n_rows:,} rows in {time.perf_counter() - began:.0f} s{early}"
-        self._note(f"Model: {_contents(model)}, trained {trained}.")
-        n_compared = sum(len(split.test) for split in validation.prepared.splits)
-        return model, self._gain(ranking, model, preparation, source, n_compared=n_compared)
+        self._note(f"Model: {_contents(model)}, trained on {len(places):,} rows in {taken:.0f} s{early}.")
+        gain = ""
+        if self.options.effort != SINGLE:
+            predictions = predict_out_of_fold(model, preparation)
+            if predictions is not None:
+                predictions = predictions[np.isin(places, rounds.compared.features.index)]
+            ranking, gain = self._rank_ensemble(ranking, rounds, model, predictions, seconds=taken)
+        return _Final(model, self._save(model), gain, ranking)
+
+    def _rank_ensemble(
+        self,
+        ranking: Ranking,
+        rounds: Rounds,
+        model: Any,
+        predictions: npt.NDArray[np.float64] | None,
+        *,
+        seconds: float,
+    ) -> tuple[Ranking, str]:
+        """Add an ensemble to the ranking by predictions out of fold of the compared rows; return what it gains too."""
+        n_networks = len(model.weights_)
+        if predictions is None:
+            reason = "there are too few rows, or training was stopped before every row was predicted out of fold"
+            return ranking, f"The saved model is an ensemble of {n_networks} networks. Its gain is not known: {reason}."
+        name = f"ensemble ({self.options.effort}, {n_networks} networks)"
+        tensors = (tensor for piece in model.trained_.pieces for tensor in piece.network.parameters())
+        n_parameters = sum(tensor.numel() for tensor in tensors)
+        row = rounds.score_ensemble(predictions, name, seconds=seconds, n_parameters=n_parameters)
+        if row.is_finite:
+            ranking = rounds.rank([row])
+        return ranking, explain_gain(
+            ranking, row.pooled[ranking.metric], n_networks=n_networks, n_compared=len(predictions)
+        )
 
     def _model(self, task: str, encoding: str, seconds: float | None) -> Any:
         """Return the final model before it is fitted; `encoding` is that of a single network."""
@@ -282,21 +332,6 @@ class _Run:
         if self.options.effort == SINGLE:
             return kind(encoding, self.options.backbone, training=TrainingConfig(time_limit=seconds), **settings)
         return kind(effort=self.options.effort, time_limit=seconds, **settings)
-
-    def _gain(self, ranking: Ranking, model: Any, preparation: Preparation, source: Source, *, n_compared: int) -> str:
-        """Return what an ensemble gains over a single network, as sentences."""
-        n_rows, n_networks = len(preparation.table.target), len(model.weights_)
-        if self.options.effort == SINGLE:
-            return ""
-        if preparation.plan.n_folds == 1 or not np.isfinite(model.validation_score_):
-            reason = "there are too few rows, or training was stopped before every row was predicted out of fold"
-            return f"The saved model is an ensemble of {n_networks} networks. Its gain is not known: {reason}."
-        # Draws of one random seed contain the smaller ones, but for a row or so of each class.
-        drawn, compared = (source.draw(n, seed=self.options.seed).features.index for n in (n_rows, n_compared))
-        score = model.validation_score_
-        if n_rows > n_compared:
-            score = out_of_fold_score(model, preparation, np.flatnonzero(drawn.isin(compared)))
-        return explain_gain(ranking, score, n_networks=n_networks, n_rows=n_rows, n_compared=n_compared)
 
     def _save(self, model: Any) -> Path | None:
         """Save the model and return its file, or None if the model cannot be saved."""
@@ -308,46 +343,60 @@ class _Run:
             return None
         return path
 
-    def _write(
-        self,
-        source: Source,
-        ranking: Ranking,
-        validation: CrossValidation,
-        model: Any,
-        model_path: Path | None,
-        *,
-        words: dict[str, Any],
-    ) -> Path:
-        """Write the page and the tables; `words` are texts of the page."""
-        n_features, effects = source.features.shape[1], []
-        if model is not None:
+    def _write(self, source: Source, rounds: Rounds, final: "_Final", warnings: list[str]) -> Path:
+        """Write the page and the tables."""
+        n_features, effects, ranking = source.features.shape[1], [], final.ranking
+        if final.model is not None:
             # Figures may take most of the remaining time; the page itself needs some.
             deadline = time.perf_counter() + max(0.6 * self.left, 1.0)
-            size = ranking.chosen.candidate.size or 15
-            effects = list(feature_effects(model, source, size=size, deadline=deadline))
+            encoding = ranking.encoding.candidate
+            size = (encoding.size if isinstance(encoding, Encoding) else None) or 15
+            effects = list(feature_effects(final.model, source, size=size, deadline=deadline))
+        n_networks = sum(len(row.epochs) for row in rounds.networks)
         texts = {
-            **words,
+            "failed": [str(row.candidate) for row in rounds.networks if not row.is_finite],
+            "warnings": warnings,
+            "gain": final.gain,
+            "evidence": rounds.evidence,
+            "banners": rounds.banners,
             "name": source.name,
             "numbers": [
                 (f"{source.n_rows:,}", "rows"),
                 (str(n_features), "features"),
-                (str(len(ranking.lines)), "encodings"),
-                (str(len(validation.prepared.splits)), "folds"),
-                (str(sum(len(result.epochs) for result in validation.scored)), "networks"),
+                (str(len(rounds.networks)), "encodings"),
+                (str(len(rounds.baselines)), "baselines"),
+                (str(sum(len(prepared.splits) for prepared in rounds.partitions)), "folds"),
+                (str(n_networks), "networks"),
                 (f"{time.perf_counter() - self.started:.0f} s", "time"),
             ],
             "done": self.notes,
-            "interrupted": "" if model is not None else INTERRUPTED,
-            "code": "" if model_path is None else f"knotwork predict {model_path} new_rows.csv",
+            "interrupted": "" if final.model is not None else INTERRUPTED,
+            "code": "" if final.path is None else f"knotwork predict {final.path} new_rows.csv",
         }
         page = self.out / "report.html"
         write_page(
             page, ranking, effects=effects, n_features=n_features, task=source.task, target=source.target_name,
-            words=texts,
+            compared=rounds.compared, words=texts,
         )  # fmt: skip
         write_text(self.out / "ranking.csv", ranking_frame(ranking).to_csv(index=False))
-        write_text(self.out / "folds.csv", fold_frame(validation.scored).to_csv(index=False))
+        write_text(self.out / "folds.csv", fold_frame([line.scored for line in ranking.lines]).to_csv(index=False))
         return page
+
+
+@dataclass(frozen=True, eq=False)
+class _Final:
+    """The saved model, its file, what it gains, and the ranking with it; no model after Ctrl-C."""
+
+    model: Any
+    path: Path | None
+    gain: str
+    ranking: Ranking
+
+
+def _final_places(source: Source, compared: Source, n_rows: int, *, seed: int) -> npt.NDArray[np.int64]:
+    """Return the rows of the final model: `n_rows` of the table, with those of the comparison among them."""
+    # A draw contains a smaller one with the same random seed, except for a row or so of each class.
+    return np.union1d(source.draw(n_rows, seed=seed).features.index, compared.features.index)
 
 
 def _contents(model: Any) -> str:
@@ -364,14 +413,15 @@ def _contents(model: Any) -> str:
     return f"an ensemble of {len(model.weights_)} networks ({'; '.join(names)})"
 
 
-def _affordable_rows(source: Source, scored: Scored, validation: CrossValidation, seconds: float) -> int:
+def _affordable_rows(source: Source, scored: Scored, rounds: Rounds, seconds: float) -> int:
     """Return the number of rows on which the final model can be trained within `seconds`."""
-    splits = validation.prepared.splits
+    prepared = rounds.partitions[0]
+    splits = prepared.splits
     fitted = float(np.mean([len(split.train) for split in splits]))
     epoch = scored.train_seconds / max(float(scored.epochs.mean()), 1.0) / fitted
     n_drawn = sum(len(split.test) for split in splits)
     # Each further row of a column such as an identifier adds categories, and so parameters, to the network.
-    growing = [n for n in validation.prepared.table.cardinalities if n > IDENTIFIER_SHARE * n_drawn]
+    growing = [n for n in prepared.table.cardinalities if n > IDENTIFIER_SHARE * n_drawn]
     n_new = D_CATEGORY * sum(n / n_drawn * (source.n_rows - n_drawn) for n in growing)
     epoch += PARAMETER_SECONDS * n_new / TrainingConfig().batch_size_for(source.n_rows)
     return refit_rows(source.n_rows, prepare=scored.prepare_seconds / fitted, epoch=epoch, seconds=seconds)

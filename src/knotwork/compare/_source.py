@@ -70,8 +70,10 @@ class Source:
         if n_rows >= self.n_rows:
             return self
         codes = self.target if self.task == "classification" else None
-        rows = draw_rows(self.n_rows, n_rows, labels=codes, seed=seed)
-        # `classes` stays complete, so that codes mean the same in the sample.
+        return self.take(draw_rows(self.n_rows, n_rows, labels=codes, seed=seed))
+
+    def take(self, rows: npt.NDArray[np.int64]) -> "Source":
+        """Return some rows; `classes` stays complete, so that codes mean the same in the sample."""
         return replace(self, features=self.features.iloc[rows], labels=self.labels[rows], target=self.target[rows])
 
 

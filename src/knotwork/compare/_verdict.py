@@ -1,4 +1,4 @@
-"""The ranking of the candidates, and the recommendation in sentences."""
+"""The ranking of encodings, baselines and the saved ensemble, and the recommendation in sentences."""
 
 import math
 from collections.abc import Sequence
@@ -14,28 +14,32 @@ from knotwork.report._words import enumerate_words
 from knotwork.stats import compare_folds
 from knotwork.training import METRICS, TrainingConfig
 
-__all__ = ["HOW", "Line", "Ranking", "baseline_scores", "explain_gain", "rank_candidates", "significant"]
+__all__ = ["HOW", "Line", "Ranking", "explain_gain", "naive_scores", "rank_candidates", "significant"]
 
 NAIVE = {"regression": "the mean of the target", "classification": "the shares of the classes"}
 
 ALPHA = 0.05
 NEAR = 0.01
-"""Candidates that do not differ significantly from the best are equally good if their mean is within this share."""
+"""A row may be recommended in place of a better one only if its mean score is within this share of it: half of the 2 %
+that a recommendation may lose on new rows, whose scores vary as well."""
+
+PRICES = {"linear": 0, "boosting": 1, "encoding": 2, "ensemble": 3}
+"""Order of the kinds of rows by what they cost."""
 
 HOW = (
-    "Differences from the best are paired over folds; their 95 % intervals and p-values are those of the corrected "
-    "resampled t-test (Nadeau and Bengio, 2003), which allows for the rows that folds share, with Holm's adjustment of "
-    "the p-values for the number of candidates. The best is chosen by the same folds, so its lead is a little too "
-    "large."
+    "Differences are from the best encoding and paired over folds. Their 95 % intervals and p-values belong to one "
+    "procedure, which holds for all rows together: the corrected resampled t-test (Nadeau and Bengio, 2003), which "
+    "allows for the rows that folds share, at Sidak's level for the number of comparisons. So an interval excludes 0 "
+    "exactly if p is below 0.05. The best encoding is chosen by the same folds, so its lead is a little too large."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A candidate in the ranking.
+    """A row of the ranking: an encoding in a single network, a baseline, or the saved ensemble.
 
-    Mean and standard deviation of the score over folds; difference from the best with its interval from `low` to
-    `high`, positive if worse; `p` is the adjusted p-value, 1 for the best.
+    Mean and standard deviation of the score over folds; difference from the best encoding with its simultaneous
+    interval from `low` to `high`, positive if worse; `p` is the adjusted p-value, 1 for the best encoding.
     """
 
     scored: Scored
@@ -47,40 +51,64 @@ class Line:
     p: float
 
     @property
-    def candidate(self) -> Encoding:
-        """The encoding of the candidate."""
+    def candidate(self) -> Encoding | str:
+        """The encoding, or the name of the baseline or ensemble."""
         return self.scored.candidate
 
     @property
+    def kind(self) -> str:
+        """``"encoding"``, ``"linear"``, ``"boosting"`` or ``"ensemble"``."""
+        return self.scored.kind
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the row is no network."""
+        return self.kind in ("linear", "boosting")
+
+    @property
     def seconds(self) -> float:
-        """Seconds of fitting the encoding and training one network."""
+        """Seconds of preparing and training one network, one baseline, or the ensemble."""
         return self.scored.prepare_seconds + self.scored.train_seconds
 
     @property
-    def cost(self) -> tuple[int, float]:
-        """Sort key of the cheapest: parameters, then seconds, which vary from run to run."""
-        return self.scored.n_parameters, self.seconds
+    def cost(self) -> tuple[int, int, float]:
+        """Sort key of the cheapest: kind, parameters, then seconds, which vary from run to run."""
+        return PRICES[self.kind], self.scored.n_parameters or 0, self.seconds
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The candidates, the best first, and the recommended one.
+    """All rows, the best mean first, and the recommendation.
 
-    Candidates are ranked by `metric`; lower is better. `verdict` is the recommendation in a few words, `sentences` the
-    reasons, `baseline` the score without any feature.
+    Rows are ranked by `metric`; lower is better. `reference` is the best encoding, from which differences are taken;
+    `encoding` the recommended encoding; `chosen` the recommended row: the saved model, or one that is better by more
+    than `NEAR`. `verdict` is the recommendation in a few words, `sentences` the reasons, `naive` the score without any
+    feature.
     """
 
     metric: str
     lines: tuple[Line, ...]
+    reference: Line
+    encoding: Line
     chosen: Line
     verdict: str
     sentences: tuple[str, ...]
-    baseline: float
+    naive: float
 
     @property
     def metric_name(self) -> str:
         """Name of the metric for readers."""
         return METRICS[self.metric].label
+
+    @property
+    def best_baseline(self) -> Line | None:
+        """The baseline with the best mean; None without baselines."""
+        return next((line for line in self.lines if line.is_baseline), None)
+
+    @property
+    def saved(self) -> Line:
+        """The row of the model that is saved: the ensemble or, without one, the recommended encoding."""
+        return next((line for line in self.lines if line.kind == "ensemble"), self.encoding)
 
 
 def significant(value: float, digits: int = 4) -> str:
@@ -99,7 +127,7 @@ def significant(value: float, digits: int = 4) -> str:
     return f"{value:,.{max(digits - 1 - place, 0)}f}"
 
 
-def baseline_scores(prepared: PreparedTable) -> npt.NDArray[np.float64]:
+def naive_scores(prepared: PreparedTable) -> npt.NDArray[np.float64]:
     """Return the score in each fold of a constant prediction: the mean, or the shares of the classes."""
     table, out = prepared.table, []
     for split in prepared.splits:
@@ -113,77 +141,146 @@ def baseline_scores(prepared: PreparedTable) -> npt.NDArray[np.float64]:
     return np.array(out)
 
 
-def rank_candidates(scored: Sequence[Scored], *, task: str, baseline: npt.NDArray[np.float64]) -> Ranking:
-    """Rank candidates that have a score in every fold, and recommend one.
+def rank_candidates(scored: Sequence[Scored], *, task: str, naive: float, test_to_train: float) -> Ranking:
+    """Rank rows that have a score in every fold, at least one of them an encoding, and recommend one.
 
-    The baseline has the scores without any feature, of shape (n_folds,).
+    Parameters
+    ----------
+    scored : sequence of Scored
+        Encodings, baselines, and the ensemble if there is one.
+    task : {"regression", "classification"}
+        The task.
+    naive : float
+        The score without any feature.
+    test_to_train : float
+        Test rows of a fold divided by its other rows.
     """
     metric = TrainingConfig().metric_for(task).name  # the metric of early stopping
-    table = np.stack([candidate.scores[metric] for candidate in scored], axis=1)
-    lines = _lines(scored, table)
-    best = lines[0]
+    lines = _lines(scored, metric, test_to_train)
+    encodings = [line for line in lines if line.kind == "encoding"]
+    n_folds = len(encodings[0].scored.scores[metric])
+    encoding, advice, reasons = _choose_encoding(encodings, metric=metric, n_folds=n_folds)
+    ranking = Ranking(metric, tuple(lines), encodings[0], encoding, encoding, advice, (), naive)
+    good = [line for line in lines if line.mean <= (1 + NEAR) * lines[0].mean]
+    chosen = ranking.saved if ranking.saved in good else min(good, key=lambda line: line.cost)
+    verdict = advice if chosen is encoding else _verdict_on_model(ranking, chosen, n_folds)
+    sentences = [*reasons, *_beside_baselines(ranking, chosen), *_beside_naive(ranking, task)]
+    return Ranking(metric, tuple(lines), encodings[0], encoding, chosen, verdict, tuple(sentences), naive)
+
+
+def _lines(scored: Sequence[Scored], metric: str, test_to_train: float) -> list[Line]:
+    """Return the rows in order, with differences from the best encoding."""
+    table = np.stack([row.scores[metric] for row in scored], axis=1)
+    mean, sd = table.mean(axis=0), table.std(axis=0, ddof=1)
+    order = sorted(range(len(scored)), key=lambda place: (mean[place], scored[place].n_parameters or 0))
+    if len(scored) == 1:
+        return [Line(scored[0], float(mean[0]), float(sd[0]), 0.0, 0.0, 0.0, 1.0)]
+    reference = next(place for place in order if scored[place].kind == "encoding")
+    result = compare_folds(table, test_to_train=test_to_train, level=1 - ALPHA, reference=reference, simultaneous=True)
+    numbers = np.stack([mean, sd, result.difference, result.low, result.high, result.adjusted], axis=1)
+    return [Line(scored[place], *map(float, numbers[place])) for place in order]
+
+
+def _choose_encoding(lines: list[Line], *, metric: str, n_folds: int) -> tuple[Line, str, list[str]]:
+    """Return the recommended encoding, the advice in a few words, and its reasons."""
+    best, name = lines[0], METRICS[metric].label
     near = [line for line in lines if line is best or line.p >= ALPHA]
     good = [line for line in near if line.mean <= (1 + NEAR) * best.mean]
     chosen = min(good, key=lambda line: line.cost)
-    verdict, sentences = _explain(lines, near, good, chosen, metric=metric, n_folds=len(table))
-    sentences += _beside_baseline(best, float(baseline.mean()), task=task, metric=metric)
-    return Ranking(metric, tuple(lines), chosen, verdict, tuple(sentences), float(baseline.mean()))
-
-
-def _lines(scored: Sequence[Scored], table: npt.NDArray[np.float64]) -> list[Line]:
-    mean, sd = table.mean(axis=0), table.std(axis=0, ddof=1)
-    if len(scored) == 1:
-        return [Line(scored[0], float(mean[0]), float(sd[0]), 0.0, 0.0, 0.0, 1.0)]
-    comparison = compare_folds(table, test_to_train=1 / (len(table) - 1))
-    numbers = np.stack([mean, sd, comparison.difference, comparison.low, comparison.high, comparison.adjusted], axis=1)
-    order = sorted(range(len(scored)), key=lambda place: (mean[place], scored[place].n_parameters))
-    order.remove(comparison.best)
-    return [Line(scored[place], *map(float, numbers[place])) for place in (comparison.best, *order)]
-
-
-def _explain(
-    lines: list[Line], near: list[Line], good: list[Line], chosen: Line, *, metric: str, n_folds: int
-) -> tuple[str, list[str]]:
-    """Return the verdict and its reasons."""
-    best, name = lines[0], METRICS[metric].label
     take = f"take {chosen.candidate}"
-    first = f"{best.candidate} has the best mean {name}, {significant(best.mean)} over {n_folds} folds."
+    first = (
+        f"{best.candidate} is the encoding with the best mean {name}, {significant(best.mean)} over {n_folds} folds."
+    )
     if len(lines) == 1:
-        return take, [first, "It is the only candidate."]
+        return chosen, take, [first, "It is the only candidate."]
     if len(near) == 1:
-        return f"{take}: significantly better than all others", [first, "All others are significantly worse."]
+        return chosen, f"{take}: significantly better than all other encodings", [
+            first, "All other encodings are significantly worse."
+        ]  # fmt: skip
     others = enumerate_words([str(line.candidate) for line in near if line is not best])
-    alike = "the candidates" if len(near) == len(lines) else f"{best.candidate} and {others}"
-    verdict = f"no significant difference between {alike}"
-    reasons = [first, f"{verdict[0].upper()}{verdict[1:]}."]
+    alike = "the encodings" if len(near) == len(lines) else f"{best.candidate} and {others}"
+    reasons = [
+        first,
+        f"No difference between {alike} is proven by {n_folds} folds, which is not to say that they are equal.",
+    ]
     if len(good) == 1:
-        lead = near[1].mean / best.mean - 1
+        lead = 100 * (near[1].mean / best.mean - 1)
         reasons.append(
-            f"Its lead of {100 * lead:.2f} % is not significant with {n_folds} folds, but no other candidate is within "
-            f"{100 * NEAR:.0f} % of it. More folds or rows (a larger --time-budget) may decide."
+            f"Its lead of {lead:.2f} % is not proven, but no other encoding is within {100 * NEAR:.0f} % of it. More "
+            "folds or rows (a larger --time-budget) may decide."
         )
-        return f"{take}: the best mean, though not significantly", reasons
+        return chosen, f"{take}: the best mean, though not proven by {n_folds} folds", reasons
     reasons.append(
-        f"Of the candidates within {100 * NEAR:.0f} % of the best mean, {chosen.candidate} is the cheapest: "
+        f"Of the encodings within {100 * NEAR:.0f} % of the best mean, {chosen.candidate} is the cheapest: "
         f"{chosen.scored.n_parameters:,} parameters, {chosen.seconds:.1f} s for a network."
     )
-    prefix = "no significant difference: " if len(near) == len(lines) else ""
-    return f"{prefix}{take}, the cheapest equally good one", reasons
+    return chosen, f"{take}, the cheapest within {100 * NEAR:.0f} % of the best: no difference is proven", reasons
 
 
-def _beside_baseline(best: Line, baseline: float, *, task: str, metric: str) -> list[str]:
-    """Return a sentence that compares the best candidate with the baseline."""
-    naive = f"predicting {NAIVE[task]} for all rows has {significant(baseline)}"
-    if best.mean >= baseline:
+def _verdict_on_model(ranking: Ranking, chosen: Line, n_folds: int) -> str:
+    """Return the verdict if the recommended row is the ensemble or a baseline."""
+    other = ranking.reference if chosen is ranking.saved else ranking.saved
+    beside = f"the best single network ({other.candidate})" if other is ranking.reference else "the saved model"
+    if other is not ranking.reference and other.kind == "encoding":
+        beside = f"the saved network ({other.candidate})"
+    name = f"the saved {chosen.candidate}" if chosen is ranking.saved else str(chosen.candidate)
+    score = f"{ranking.metric_name} {significant(chosen.mean)}"
+    change = _percent(chosen.mean, other.mean)
+    if chosen.mean > other.mean:
+        return f"take {name}: {score}, as good as {beside} within {100 * NEAR:.0f} %"
+    doubt = "" if chosen.p < ALPHA else f", though {n_folds} folds do not prove a difference from the best encoding"
+    return f"take {name}: {score}, {change} below {beside}{doubt}"
+
+
+def _beside_baselines(ranking: Ranking, chosen: Line) -> list[str]:
+    """Return sentences that compare the saved model with boosting and the linear model."""
+    saved, best = ranking.saved, ranking.best_baseline
+    if best is None:
+        return []
+    if saved.kind == "ensemble" and ranking.best_baseline is not None:
+        model = f"the saved {saved.candidate}"
+    else:
+        model = f"a network with {saved.candidate}"
+    if chosen is best:
         return [
-            f"Warning: {naive}, which is no worse than any candidate. The features hardly predict the target, whatever "
-            "their encoding."
+            f"{_capital(best)} is better than {model} by {_percent(best.mean, saved.mean)} and is trained in "
+            f"{best.seconds:.1f} s: take it, or give the networks more time (--time-budget, --effort best). The model "
+            "that was saved is a network: fit the baseline by its own library."
         ]
-    gain = 100 * (1 - best.mean / baseline)
-    return [f"For comparison, {naive}: the best is {gain:.0f} % lower in {METRICS[metric].label}."]
+    if best.mean < saved.mean:
+        return [
+            f"{_capital(best)} is better than {model} by {_percent(best.mean, saved.mean)}, and is trained in "
+            f"{best.seconds:.1f} s: take it if speed or simplicity matters."
+        ]
+    rows = [line for line in ranking.lines if line.is_baseline]
+    scores = enumerate_words([f"{line.candidate} {significant(line.mean)}" for line in rows])
+    return [f"Baselines on the same folds: {scores}; {model} has {significant(saved.mean)}."]
 
 
-def explain_gain(ranking: Ranking, score: float, *, n_networks: int, n_rows: int, n_compared: int) -> str:
+def _capital(line: Line) -> str:
+    name = str(line.candidate)
+    return f"{name[0].upper()}{name[1:]}"
+
+
+def _percent(score: float, other: float) -> str:
+    return f"{100 * abs(1 - score / other) if other else 0.0:.1f} %"
+
+
+def _beside_naive(ranking: Ranking, task: str) -> list[str]:
+    """Return a sentence that compares the best row with a constant prediction."""
+    best, naive = ranking.lines[0], ranking.naive
+    sentence = f"predicting {NAIVE[task]} for all rows has {significant(naive)}"
+    if best.mean >= naive:
+        return [
+            f"Warning: {sentence}, which is no worse than any row of the ranking. The features hardly predict the "
+            "target, whatever their encoding."
+        ]
+    return [
+        f"For comparison, {sentence}: the best is {100 * (1 - best.mean / naive):.0f} % lower in {ranking.metric_name}."
+    ]
+
+
+def explain_gain(ranking: Ranking, score: float, *, n_networks: int, n_compared: int) -> str:
     """Return sentences on what an ensemble gains over a single network with the recommended encoding.
 
     Parameters
@@ -191,24 +288,19 @@ def explain_gain(ranking: Ranking, score: float, *, n_networks: int, n_rows: int
     ranking : Ranking
         The recommendation, with the score of the single network.
     score : float
-        The score of the ensemble, by the metric of the ranking, for rows that its networks were not trained on: the
-        rows of the comparison, or its own if they are fewer.
+        The score of the ensemble for the rows of the comparison, by the metric of the ranking.
     n_networks : int
         Number of networks of the ensemble.
-    n_rows, n_compared : int
-        Number of rows of the ensemble, and of the comparison.
+    n_compared : int
+        Number of rows of the comparison.
     """
-    single, name = ranking.chosen.scored.pooled[ranking.metric], ranking.metric_name
+    single, name = ranking.encoding.scored.pooled[ranking.metric], ranking.metric_name
     change = 100 * (score / single - 1) if single > 0 else 0.0
     amount = f"{abs(change):.1f} % {'less' if change <= 0 else 'more'} than"
-    rows = "Both scores are over the same"
-    if n_rows < n_compared:
-        rows = f"Its score is over {n_rows:,} rows, that of the single network over"
-    learned = f"; the ensemble learned from {n_rows:,} rows" if n_rows > n_compared else ""
     sentences = [
         f"The saved model is an ensemble of {n_networks} networks: {name} {significant(score)} out of fold, {amount} "
-        f"the {significant(single)} of a single network with {ranking.chosen.candidate}.",
-        f"{rows} {n_compared:,} rows, each predicted by networks that were not trained on it{learned}.",
+        f"the {significant(single)} of a single network with {ranking.encoding.candidate}.",
+        f"Both scores are over the same {n_compared:,} rows, each predicted by networks that were not trained on it.",
         "The score of the ensemble is a little too good: the same rows decided when its training stopped, and the "
         "weights of its networks.",
     ]

@@ -75,8 +75,8 @@ def wilcoxon_holm(scores: npt.ArrayLike, lower_is_better: bool = True, *, contro
     table = read_scores(scores, min_blocks=2)
     signed = -table if check_bool(lower_is_better, "lower_is_better") else table
     k = table.shape[1]
-    if control is not None and not 0 <= check_int(control, "control", 0) < k:
-        raise argument_error("control", f"be the position of one of the {k} methods", control)
+    if control is not None:
+        _check_place(control, "control", k)
     pairs = [pair for pair in combinations(range(k), 2) if control is None or control in pair]
     first, second = np.array(pairs).T
     tests = [_signed_rank(signed[:, i] - signed[:, j]) for i, j in zip(first, second, strict=True)]
@@ -110,6 +110,19 @@ def _exact_p(terms: npt.NDArray[np.int64], smaller: int) -> float:
         chances /= 2
         chances[len(chances) - len(taken) :] += taken
     return min(1.0, 2 * float(chances.sum()))
+
+
+def _check_place(value: int, name: str, n_methods: int) -> int:
+    if not 0 <= check_int(value, name, 0) < n_methods:
+        raise argument_error(name, f"be the position of one of the {n_methods} methods", value)
+    return value
+
+
+def _sidak(p_values: Floats) -> Floats:
+    """Return p-values after Sidak's correction, ``1 - (1 - p) ** n``, which keeps the digits of small ones."""
+    with np.errstate(divide="ignore"):
+        adjusted: Floats = -np.expm1(len(p_values) * np.log1p(-p_values))
+    return adjusted
 
 
 def _holm(p_values: Floats) -> Floats:
@@ -161,19 +174,23 @@ class FoldComparison:
     ----------
     best : int
         Position of the method with the best mean.
+    reference : int
+        Position of the method that the others are compared with.
     mean : ndarray of shape (n_methods,)
         Mean scores.
     difference : ndarray of shape (n_methods,)
-        Mean amount by which each method is worse than the best; 0 for the best itself.
+        Mean amount by which each method is worse than the reference; 0 for the reference itself.
     low, high : ndarray of shape (n_methods,)
         Ends of the confidence interval of each difference.
     p, adjusted : ndarray of shape (n_methods,)
-        Two-sided p-value of each difference, before and after Holm's correction; 1 for the best itself.
+        Two-sided p-value of each difference, before and after the correction for the number of comparisons; 1 for the
+        reference itself.
     level : float
         Confidence level of the intervals.
     """
 
     best: int
+    reference: int
     mean: Floats
     difference: Floats
     low: Floats
@@ -184,9 +201,15 @@ class FoldComparison:
 
 
 def compare_folds(
-    scores: npt.ArrayLike, *, test_to_train: float, level: float = 0.95, lower_is_better: bool = True
+    scores: npt.ArrayLike,
+    *,
+    test_to_train: float,
+    level: float = 0.95,
+    lower_is_better: bool = True,
+    reference: int | None = None,
+    simultaneous: bool = False,
 ) -> FoldComparison:
-    """Compare every method with the best one by the corrected resampled t-test, paired over folds.
+    """Compare every method with one of them, by default the best, by the corrected resampled t-test over folds.
 
     Missing and infinite scores and a single fold raise an error. If a difference is the same in all folds, its interval
     has no width, and p is 0 (1 if the difference is 0).
@@ -198,22 +221,29 @@ def compare_folds(
     test_to_train : float
         Number of test rows divided by number of training rows: ``1 / (n_folds - 1)`` in cross-validation.
     level : float, default=0.95
-        Confidence level of each interval, between 0 and 1.
+        Confidence level of the intervals, between 0 and 1.
     lower_is_better : bool, default=True
         Whether low scores are good.
+    reference : int, optional
+        Position of the method that the others are compared with; by default the best.
+    simultaneous : bool, default=False
+        Whether the level holds for all intervals together. Then intervals and adjusted p-values belong to one
+        procedure: an interval excludes 0 exactly if its adjusted p-value is smaller than ``1 - level``. Otherwise each
+        interval has the level by itself, and p-values have Holm's correction.
 
     Returns
     -------
     FoldComparison
-        Differences from the best, their intervals and p-values.
+        Differences from the reference, their intervals and p-values.
 
     Notes
     -----
     Nadeau and Bengio (2003): for k folds, ``t = d / sqrt((1/k + r) s^2)`` with k - 1 degrees of freedom, where d and
     s^2 are mean and sample variance of the k differences and r is `test_to_train`. The plain paired t-test is r = 0; it
     treats folds as independent although they share training rows, and reports too many differences as significant.
-    Holm's correction is for the n_methods - 1 comparisons. The best method is chosen by the same scores, so differences
-    from it are slightly too large.
+    The correction is for c = n_methods - 1 comparisons. Simultaneous ones follow Sidak (1967): each interval has the
+    level ``level ** (1 / c)``, and the adjusted p-value is ``1 - (1 - p) ** c``. A reference that is chosen by the same
+    scores, as the best is, makes differences from it slightly too large.
 
     Examples
     --------
@@ -226,16 +256,21 @@ def compare_folds(
     worse = table if check_bool(lower_is_better, "lower_is_better") else -table
     n_folds, n_methods = table.shape
     best = int(worse.mean(axis=0).argmin())
-    gaps = worse - worse[:, [best]]
+    base = best if reference is None else _check_place(reference, "reference", n_methods)
+    gaps = worse - worse[:, [base]]
     difference = gaps.mean(axis=0)
     error = np.sqrt((1 / n_folds + ratio) * gaps.var(axis=0, ddof=1))
-    half = error * student.ppf((1 + level) / 2, n_folds - 1)
     p = np.where(difference == 0, 1.0, 0.0)
     varies = error > 0
     p[varies] = 2 * student.sf(np.abs(difference[varies]) / error[varies], n_folds - 1)
-    others = np.arange(n_methods) != best
-    adjusted = np.ones(n_methods)
-    adjusted[others] = _holm(p[others])
+    others = np.arange(n_methods) != base
+    adjusted, single = np.ones(n_methods), level
+    if check_bool(simultaneous, "simultaneous"):
+        single = level ** (1 / (n_methods - 1))
+        adjusted[others] = _sidak(p[others])
+    else:
+        adjusted[others] = _holm(p[others])
+    half = error * student.ppf((1 + single) / 2, n_folds - 1)
     return FoldComparison(
-        best, table.mean(axis=0), difference, difference - half, difference + half, p, adjusted, level
+        best, base, table.mean(axis=0), difference, difference - half, difference + half, p, adjusted, level
     )

@@ -1,0 +1,282 @@
+"""Baselines of a comparison: boosting and a linear model, on the same folds and rows as the networks."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from knotwork._preparation.members import PreparedTable, Split
+from knotwork.compare._scoring import Scored, fold_metrics, place_rows, to_outputs
+
+__all__ = ["BASELINES", "Baseline", "FoldRows", "score_baselines"]
+
+Floats = npt.NDArray[np.float64]
+
+MOST_TREES, STOP, PROBE = 2_000, 50, 5
+"""Most rounds of boosting, rounds without a better validation score, and rounds by which its speed is measured."""
+
+MOST_CATEGORIES = 50
+"""Categories of a column in the linear model; rarer ones are one. Boosting of scikit-learn takes up to 250."""
+
+MOST_BINNED = 250
+PENALTIES = (1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5)
+"""Ridge penalties for each row, the strongest first; the validation rows choose."""
+
+SMALLEST = 1e-7
+"""Smallest probability, of classes without training rows as well: its logarithm is finite."""
+
+
+@dataclass(frozen=True, eq=False)
+class FoldRows:
+    """One fold of a table as other libraries take it.
+
+    `numbers` of shape (n, d) have NaN where missing; `codes` of shape (n, c) number the categories from 1, and 0 stands
+    for a category that the fold does not know. `target` has standardised numbers, or class codes.
+    """
+
+    numbers: Floats
+    codes: npt.NDArray[np.int64]
+    target: npt.NDArray[Any]
+    split: Split
+    n_classes: int
+
+    @classmethod
+    def from_prepared(cls, prepared: PreparedTable, split: Split) -> tuple["FoldRows", float, float]:
+        """Return a fold, and shift and scale of its target."""
+        table = prepared.table
+        codes = table.codes[:, : table.codes.shape[1] - len(prepared.indicated)]  # without indicators of missing values
+        if table.task == "classification":
+            return cls(table.numbers, codes, table.target, split, table.n_classes), 0.0, 1.0
+        known = table.target[split.train]
+        shift, scale = float(known.mean()), float(known.std()) or 1.0
+        return cls(table.numbers, codes, (table.target - shift) / scale, split, 0), shift, scale
+
+    @property
+    def boosted(self) -> Floats:
+        """Numbers and codes in one array; an unknown category is missing."""
+        return np.concatenate([self.numbers, np.where(self.codes > 0, self.codes, np.nan)], axis=1)
+
+    @property
+    def categorical(self) -> list[int]:
+        """Columns of `boosted` that are categories."""
+        n_numbers = self.numbers.shape[1]
+        return list(range(n_numbers, n_numbers + self.codes.shape[1]))
+
+    def probabilities(self, classes: npt.NDArray[Any], shares: Floats) -> Floats:
+        """Return probabilities of all classes from those of the classes in the training rows."""
+        full = np.full((len(shares), self.n_classes), SMALLEST)
+        full[:, classes.astype(np.int64)] = np.maximum(shares, SMALLEST)
+        full /= full.sum(axis=1, keepdims=True)
+        return full
+
+
+@dataclass(frozen=True, eq=False)
+class FoldResult:
+    """Predictions of the test rows of a fold, of shape (n,) or (n, n_classes), and the rounds of training."""
+
+    predictions: Floats
+    rounds: int = 0
+    kept: int = 0
+    is_cut: bool = False
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A model that networks are compared with.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the ranking.
+    kind : {"linear", "boosting"}
+        What it is.
+    fit : callable
+        Trains on a fold until a deadline, a time of ``time.perf_counter`` or infinite.
+    package : str
+        The package that it needs.
+    """
+
+    name: str
+    kind: str
+    fit: Callable[[FoldRows, float], FoldResult]
+    package: str = "sklearn"
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the package is installed."""
+        return find_spec(self.package) is not None
+
+
+def _fit_linear(fold: FoldRows, deadline: float) -> FoldResult:
+    """Ridge or logistic regression on standardised numbers and one-hot categories; missing numbers are indicated."""
+    rows = fold.boosted
+    features = make_column_transformer(
+        (make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), list(range(fold.numbers.shape[1]))),
+        (OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES, sparse_output=False),
+         fold.categorical),
+    )  # fmt: skip
+    split = fold.split
+    with warnings.catch_warnings():
+        # Columns without any value are dropped, and few iterations are a kind of early stopping.
+        warnings.filterwarnings("ignore", message="Skipping features without any observed values")
+        warnings.filterwarnings("ignore", message="Found unknown categories")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        train = features.fit_transform(rows[split.train])
+        valid, test = features.transform(rows[split.valid]), features.transform(rows[split.test])
+        best, chosen = np.inf, None
+        for model in _linear_models(fold):
+            model.fit(train, fold.target[split.train])
+            loss = _loss(fold, _predict(fold, model, valid), fold.target[split.valid])
+            if loss < best:
+                best, chosen = loss, clone(model)
+                predictions = _predict(fold, model, test)
+            elif fold.n_classes:
+                break  # weaker penalties take longer, and fit the training rows only
+            if time.perf_counter() > deadline:
+                return FoldResult(predictions, is_cut=True)
+    assert chosen is not None
+    return FoldResult(predictions)
+
+
+def _linear_models(fold: FoldRows) -> Iterator[Any]:
+    """Yield models from the strongest penalty to the weakest."""
+    n_rows = len(fold.split.train)
+    if not fold.n_classes:
+        yield from (Ridge(alpha=penalty * n_rows) for penalty in PENALTIES)
+        return
+    model = LogisticRegression(max_iter=200, warm_start=True)
+    yield from (model.set_params(C=1 / (penalty * n_rows)) for penalty in PENALTIES)
+
+
+def _predict(fold: FoldRows, model: Any, rows: Floats) -> Floats:
+    if not fold.n_classes:
+        return np.asarray(model.predict(rows), dtype=np.float64)
+    return fold.probabilities(model.classes_, model.predict_proba(rows))
+
+
+def _loss(fold: FoldRows, predictions: Floats, target: npt.NDArray[Any]) -> float:
+    if fold.n_classes:
+        return float(log_loss(target, predictions, labels=np.arange(fold.n_classes)))
+    return float(np.mean((predictions - target) ** 2))
+
+
+def _fit_scikit_learn(fold: FoldRows, deadline: float) -> FoldResult:
+    """Boosting of scikit-learn, stopped early by the validation rows, and cut to the trees that the time allows."""
+    split, columns = fold.split, fold.boosted
+    small = [place for place in fold.categorical if np.nanmax(columns[:, place], initial=0) <= MOST_BINNED]
+    kind = HistGradientBoostingClassifier if fold.n_classes else HistGradientBoostingRegressor
+    model = kind(
+        max_iter=PROBE, early_stopping=False, n_iter_no_change=STOP, categorical_features=small or None,
+        random_state=split.seed % 2**31,
+    )  # fmt: skip
+    train, target = columns[split.train], fold.target[split.train]
+    started = time.perf_counter()
+    if np.isfinite(deadline):
+        model.fit(train, target)
+        # It cannot be stopped at a time, but at a number of trees.
+        per_tree = (time.perf_counter() - started) / PROBE
+        n_trees = int(np.clip((deadline - time.perf_counter()) / per_tree, PROBE, MOST_TREES))
+    else:
+        n_trees = MOST_TREES
+    model.set_params(max_iter=n_trees, early_stopping=True)
+    model.fit(train, target, X_val=columns[split.valid], y_val=fold.target[split.valid])
+    kept = int(np.argmax(model.validation_score_))  # the first score is that of no tree
+    stages = model.staged_predict_proba if fold.n_classes else model.staged_predict
+    predictions = next(islice(stages(columns[split.test]), max(kept - 1, 0), None))
+    if fold.n_classes:
+        predictions = fold.probabilities(model.classes_, predictions)
+    return FoldResult(predictions, model.n_iter_, max(kept, 1), is_cut=model.n_iter_ == n_trees < MOST_TREES)
+
+
+def _fit_lightgbm(fold: FoldRows, deadline: float) -> FoldResult:
+    """LightGBM, stopped early by the validation rows or at the deadline."""
+    import lightgbm  # noqa: PLC0415 - optional
+
+    def stop_in_time(environment: Any) -> None:
+        if environment.iteration + 1 >= PROBE and time.perf_counter() > deadline:
+            raise lightgbm.callback.EarlyStopException(environment.iteration, environment.evaluation_result_list)
+
+    split, columns = fold.split, fold.boosted
+    task = {"objective": "multiclass", "num_class": fold.n_classes} if fold.n_classes else {"objective": "l2"}
+    settings = {**task, "verbosity": -1, "seed": split.seed % 2**31, "feature_pre_filter": False}
+    codes: Any = fold.categorical or "auto"
+    train = lightgbm.Dataset(columns[split.train], fold.target[split.train], categorical_feature=codes)
+    valid = train.create_valid(columns[split.valid], fold.target[split.valid])
+    stop: list[Any] = [lightgbm.early_stopping(STOP, verbose=False), stop_in_time]
+    model = lightgbm.train(settings, train, MOST_TREES, valid_sets=[valid], callbacks=stop)
+    n_trees = model.current_iteration()
+    kept = model.best_iteration or n_trees
+    predictions = np.asarray(model.predict(columns[split.test], num_iteration=kept))
+    if fold.n_classes:
+        predictions = fold.probabilities(np.arange(fold.n_classes), predictions)
+    return FoldResult(predictions, n_trees, kept, is_cut=time.perf_counter() > deadline)
+
+
+BASELINES = (
+    Baseline("linear model", "linear", _fit_linear),
+    Baseline("boosting (scikit-learn)", "boosting", _fit_scikit_learn),
+    Baseline("boosting (LightGBM)", "boosting", _fit_lightgbm, "lightgbm"),
+)
+"""The baselines, the fastest first."""
+
+
+def score_baselines(
+    prepared: PreparedTable, *, deadline: float = np.inf, baselines: Sequence[Baseline] = BASELINES
+) -> tuple[list[Scored], list[str]]:
+    """Fit the installed baselines on all folds; return their scores, and sentences on those that were cut or failed.
+
+    Every fold gets an equal part of the time until `deadline`; what one does not use is for the others.
+    """
+    scored, notes = [], []
+    installed = [baseline for baseline in baselines if baseline.is_installed]
+    for place, baseline in enumerate(installed):
+        now = time.perf_counter()
+        share = (deadline - now) / (len(installed) - place)
+        try:
+            row, n_cut = _score(baseline, prepared, now + share)
+        except (ValueError, ArithmeticError, RuntimeError, MemoryError) as error:
+            notes.append(f"Not compared: {baseline.name}, which failed: {str(error).splitlines()[0][:200]}")
+            continue
+        scored.append(row)
+        if n_cut:
+            notes.append(
+                f"{baseline.name[0].upper()}{baseline.name[1:]} reached its time limit in {n_cut} of "
+                f"{len(prepared.splits)} folds."
+            )
+    return scored, notes
+
+
+def _score(baseline: Baseline, prepared: PreparedTable, deadline: float) -> tuple[Scored, int]:
+    """Return the scores of a baseline, and the number of folds that were cut by the deadline."""
+    results, outputs, seconds = [], [], []
+    n_folds = len(prepared.splits)
+    for place, split in enumerate(prepared.splits):
+        now = time.perf_counter()
+        fold, shift, scale = FoldRows.from_prepared(prepared, split)
+        result = baseline.fit(fold, now + (deadline - now) / (n_folds - place))
+        seconds.append(time.perf_counter() - now)
+        results.append(result)
+        outputs.append(result.predictions if fold.n_classes else shift + scale * result.predictions)
+    tests = [split.test for split in prepared.splits]
+    scores, pooled = fold_metrics(prepared.table, [to_outputs(part) for part in outputs], tests)
+    row = Scored(
+        baseline.name, scores, 0.0, float(np.mean(seconds)),
+        np.array([result.rounds for result in results]), np.array([result.kept for result in results]),
+        None, pooled, place_rows(outputs, tests), kind=baseline.kind,
+    )  # fmt: skip
+    return row, sum(result.is_cut for result in results)

@@ -1,0 +1,230 @@
+"""Cross-validation that uses its time: first as planned, then with more rows, candidates or folds."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from knotwork._preparation.members import PreparedTable
+from knotwork.compare._baselines import score_baselines
+from knotwork.compare._budget import GOOD_ROWS, MOST_EPOCHS, Plan
+from knotwork.compare._options import CompareOptions
+from knotwork.compare._scoring import (
+    CrossValidation,
+    Progress,
+    Scored,
+    fold_metrics,
+    fold_table,
+    join_repetitions,
+    to_outputs,
+)
+from knotwork.compare._source import Source
+from knotwork.compare._verdict import Ranking, naive_scores, rank_candidates
+from knotwork.encoders._methods import Encoding
+from knotwork.training._config import TrainingConfig
+
+__all__ = ["Rounds"]
+
+BASELINE_SHARE = 0.15
+"""Largest share of the time for the baselines."""
+
+SAFE = 0.85
+"""Share of the time that is left which an extension may be expected to take."""
+
+WORTH = 1.5
+"""Factor of rows for which networks are trained again."""
+
+MOST_REPETITIONS = 4
+REPETITION_SEED = 1_000
+"""Difference between the random seeds of two repetitions of the cross-validation."""
+
+
+@dataclass(eq=False)
+class Rounds:
+    """Networks and baselines on the folds of a table; what is finished survives Ctrl-C.
+
+    Parameters
+    ----------
+    source : Source
+        The table.
+    options : CompareOptions
+        Network and random seed.
+    candidates : sequence of Encoding
+        All candidates; a plan may have fewer.
+    device : str or torch.device
+        The device for training.
+    progress : callable or None
+        Returns a progress display of one training.
+    note : callable
+        Called with sentences on what was done.
+    deadline : float
+        When to end, on the clock of ``time.perf_counter``; infinite without a time budget.
+    """
+
+    source: Source
+    options: CompareOptions
+    candidates: Sequence[Encoding]
+    device: Any
+    progress: Progress | None
+    note: Callable[[str], None]
+    deadline: float = math.inf
+    plan: Plan = field(init=False)
+    compared: Source = field(init=False)
+    partitions: list[PreparedTable] = field(default_factory=list)
+    baselines: list[Scored] = field(default_factory=list)
+    networks: list[Scored] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def left(self) -> float:
+        """Remaining seconds."""
+        return self.deadline - time.perf_counter()
+
+    @property
+    def scored(self) -> list[Scored]:
+        """Encodings and baselines with finite scores in every fold."""
+        return [row for row in (*self.networks, *self.baselines) if row.is_finite]
+
+    def rank(self, others: Sequence[Scored] = ()) -> Ranking:
+        """Rank encodings, baselines and other rows."""
+        naive = float(np.mean([naive_scores(prepared) for prepared in self.partitions]))
+        ratio = 1 / (self.plan.folds - 1)  # test rows of a fold to its other rows
+        return rank_candidates([*self.scored, *others], task=self.source.task, naive=naive, test_to_train=ratio)
+
+    def run(self, plan: Plan) -> None:
+        """Cross-validate as planned, and extend it while time is left; Ctrl-C raises KeyboardInterrupt."""
+        self._round(plan)
+        if math.isfinite(self.deadline):
+            while self._extend():
+                pass
+
+    def _round(self, plan: Plan) -> None:
+        """Compare the candidates and baselines of a plan; the results replace those of earlier rounds."""
+        began = time.perf_counter()
+        compared = self.source.draw(plan.n_rows, seed=self.options.seed)
+        prepared = fold_table(compared, folds=plan.folds, seed=self.options.seed)
+        share = began + BASELINE_SHARE * (self.deadline - began)
+        baselines, notes = score_baselines(prepared, deadline=share)
+        self.plan, self.compared, self.partitions, self.baselines = plan, compared, [prepared], baselines
+        validation = self._validation(prepared)
+        self.networks = validation.scored
+        validation.run(plan.candidates, costs=plan.costs, deadline=self._limit)
+        self.seconds = time.perf_counter() - began
+        for line in notes:
+            self.note(line)
+
+    def _validation(self, prepared: PreparedTable) -> CrossValidation:
+        config = TrainingConfig(max_epochs=self.plan.max_epochs)
+        return CrossValidation(prepared, self.options.network, config, self.device, self.progress)
+
+    @property
+    def _limit(self) -> float | None:
+        return self.deadline if math.isfinite(self.deadline) else None
+
+    def _extend(self) -> bool:
+        """Use the time that is left for rows, candidates or folds, in this order; return whether it sufficed."""
+        if not any(row.is_finite for row in self.networks) or any(row.n_stopped[1] > 0 for row in self.networks):
+            return False
+        skipped = [candidate for candidate in self.candidates if candidate not in self.plan.candidates]
+        factor = min(SAFE * self.left / max(self.seconds, 1e-3), self.source.n_rows / self.plan.n_rows)
+        if factor >= WORTH and (self.plan.n_rows < GOOD_ROWS or not skipped):
+            return self._more_rows(round(factor * self.plan.n_rows))
+        affordable = skipped[: int(SAFE * self.left / max(self.seconds / len(self.plan.candidates), 1e-3))]
+        if affordable:
+            return self._more_candidates(affordable)
+        repeats = len(self.partitions) < MOST_REPETITIONS and SAFE * self.left > self.seconds / len(self.partitions)
+        return repeats and self._repeat()
+
+    def _more_rows(self, n_rows: int) -> bool:
+        n_rows = min(n_rows, self.source.n_rows)
+        self.note(
+            f"Time is left, so the comparison is made again with {n_rows:,} rows in place of {self.plan.n_rows:,}."
+        )
+        kept = self.plan, self.compared, self.partitions, self.baselines, self.networks
+        self._round(replace(self.plan, n_rows=n_rows, max_epochs=MOST_EPOCHS))
+        if sum(row.is_finite for row in self.networks) < sum(row.is_finite for row in kept[-1]):
+            self.plan, self.compared, self.partitions, self.baselines, self.networks = kept
+            return False
+        return True
+
+    def _more_candidates(self, candidates: list[Encoding]) -> bool:
+        names = ", ".join(map(str, candidates))
+        self.note(f"Time is left, so these are compared as well: {names}.")
+        began = time.perf_counter()
+        validation = self._validation(self.partitions[0])
+        validation.run(candidates, deadline=self._limit)
+        self.plan = replace(self.plan, candidates=(*self.plan.candidates, *candidates))
+        self.networks.extend(validation.scored)
+        self.seconds += time.perf_counter() - began
+        return True
+
+    def _repeat(self) -> bool:
+        """Cross-validate once more with other folds; results count if all rows of the ranking have them."""
+        n_done = len(self.partitions)
+        self.note(f"Time is left, so the comparison is repeated with {self.plan.folds} other folds.")
+        began = time.perf_counter()
+        seed = self.options.seed + REPETITION_SEED * n_done
+        prepared = fold_table(self.compared, folds=self.plan.folds, seed=seed)
+        baselines, _ = score_baselines(prepared, deadline=began + BASELINE_SHARE * (self.deadline - began))
+        validation = self._validation(prepared)
+        encodings = [row.candidate for row in self.networks if row.is_finite and isinstance(row.candidate, Encoding)]
+        validation.run(encodings, deadline=self._limit)
+        others = {row.candidate: row for row in (*baselines, *validation.scored) if row.is_finite}
+        if any(row.n_stopped[1] > 0 for row in validation.scored) or any(
+            row.candidate not in others for row in self.scored
+        ):
+            return False  # cut by the time limit: the scores of two such repetitions are not comparable
+        self.networks, self.baselines = (
+            [join_repetitions(row, others[row.candidate]) if row.is_finite else row for row in rows]
+            for rows in (self.networks, self.baselines)
+        )
+        self.partitions.append(prepared)
+        self.seconds += time.perf_counter() - began
+        return True
+
+    def score_ensemble(
+        self, predictions: npt.NDArray[np.float64], name: str, *, seconds: float, n_parameters: int
+    ) -> Scored:
+        """Return the row of an ensemble from its predictions out of fold of the compared rows."""
+        n_rows, parts = len(predictions), []
+        for prepared in self.partitions:
+            tests = [split.test for split in prepared.splits]
+            parts.append(
+                fold_metrics(prepared.table, [to_outputs(predictions[rows % n_rows]) for rows in tests], tests)
+            )
+        scores = {name: np.concatenate([part[0][name] for part in parts]) for name in parts[0][0]}
+        none = np.zeros(len(next(iter(scores.values()))), dtype=np.int64)
+        return Scored(name, scores, 0.0, seconds, none, none, n_parameters, parts[0][1], predictions, kind="ensemble")
+
+    @property
+    def evidence(self) -> str:
+        """A sentence on the rows, folds and epochs that the ranking rests on."""
+        n_rows, n_all = self.compared.n_rows, self.source.n_rows
+        rows = f"all {n_all:,} rows" if n_rows == n_all else f"{n_rows:,} of {n_all:,} rows, drawn at random"
+        folds = f"{self.plan.folds} folds"
+        if len(self.partitions) > 1:
+            folds = f"{len(self.partitions)} x {folds}"
+        epochs = np.concatenate([row.epochs for row in self.networks])
+        return (
+            f"The ranking rests on {rows}, {folds}, and networks trained for {epochs.min()} to {epochs.max()} epochs."
+        )
+
+    @property
+    def banners(self) -> list[str]:
+        """Sentences on networks that were stopped too early."""
+        n_networks = sum(len(row.epochs) for row in self.networks)
+        n_capped, n_cut = np.sum([row.n_stopped for row in self.networks], axis=0)
+        advice = "they might still improve, and the ranking change: give a larger --time-budget."
+        lines = []
+        if n_capped:
+            cap = self.plan.max_epochs
+            lines.append(f"{n_capped} of {n_networks} networks reached the cap of {cap} epochs: {advice}")
+        if n_cut:
+            lines.append(f"{n_cut} of {n_networks} networks were stopped by the time limit or by Ctrl-C: {advice}")
+        if not self.plan.fits:
+            lines.append("The time budget is too short for a useful comparison of this table.")
+        return lines
