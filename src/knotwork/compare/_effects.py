@@ -39,7 +39,12 @@ FLAT, NOTABLE, EXPLAINED = 0.25, 0.1, 0.15
 importance at least the share NOTABLE of the largest, and the other feature explains the share EXPLAINED of what the
 partial dependence does not."""
 
-ORDERS = [calendar.month_name[1:], calendar.month_abbr[1:], calendar.day_name, calendar.day_abbr]
+ORDERS: list[Sequence[str]] = [
+    calendar.month_name[1:],
+    calendar.month_abbr[1:],
+    list(calendar.day_name),
+    list(calendar.day_abbr),
+]
 """Names with an order that everybody knows."""
 
 
@@ -95,7 +100,8 @@ def feature_effects(
     feature but the first is computed, and no pair.
     """
     shown = source.draw(ROWS_SHOWN, seed=1)
-    averaged = shown.draw(ROWS_AVERAGED, seed=2).features
+    # In random order: the first rows of an ordered table would not stand for the others.
+    averaged = shown.draw(ROWS_AVERAGED, seed=2).features.sample(frac=1, random_state=0)
     importances = model.feature_importances_
     numbers = _numbers(model, shown.features)
     n_pairs = 0
@@ -219,7 +225,7 @@ def ordered_categories(column: pd.Series, frequent: Sequence[Any]) -> npt.NDArra
     out = np.empty(len(frequent), dtype=object)
     out[:] = list(frequent)
     if isinstance(column.dtype, pd.CategoricalDtype) and column.cat.ordered:
-        return out[np.argsort([column.cat.categories.get_loc(value) for value in frequent], kind="stable")]
+        return out[np.argsort(column.cat.categories.get_indexer(pd.Index(frequent)), kind="stable")]
     words = [str(value).strip().lower() for value in frequent]
     for names in ORDERS:
         order = [name.lower() for name in names]
@@ -273,7 +279,9 @@ def _strongest_pair(
     rest = varying - varying.mean(axis=0)
     rest = rest - rest.mean(axis=1, keepdims=True)
     explained: dict[str, float] = {
-        str(name): _explained(rest, _groups(rows[name], is_number=name in numbers)) for name in rows if name != effect.name
+        str(name): _explained(rest, _groups(rows[name], is_number=name in numbers))
+        for name in rows
+        if name != effect.name
     }
     if not explained or max(explained.values()) < EXPLAINED:
         return None

@@ -96,12 +96,14 @@ def _draw_ranking(ranking: Ranking, width: float) -> Figure:
     left, right = _ranking_limits(lines, unit)
     for place, line in enumerate(lines):
         _draw_line(axes, line, place, ends=(left, right), unit=unit, filled=line is ranking.chosen)
-    axes.set_yticks(np.arange(len(lines)), [short(str(line.candidate), 22) for line in lines])
+    most = 18 if width == PHONE else 40
+    axes.set_yticks(np.arange(len(lines)), [short(str(line.candidate), most) for line in lines])
     axes.set_ylim(len(lines) - 0.5, -0.5)
     axes.set_xlim(left, right)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.xaxis.set_major_formatter(FuncFormatter(tick_text))
-    axes.set_xlabel(f"{ranking.metric_name}, % above {short(str(ranking.reference.candidate), 20)}", fontsize=9)
+    label = f"% above the {ranking.metric_name} of {short(str(ranking.reference.candidate), 20)}"
+    axes.set_xlabel(label if width > PHONE else "% above the best encoding", fontsize=9)
     return figure
 
 
@@ -136,7 +138,7 @@ def predicted_picture(actual: Floats, predicted: Floats, *, target: str, model: 
     figure, [axes] = _small_figure(3.3)
     cells = axes.hexbin(actual, predicted, gridsize=22, extent=(*ends, *ends), mincnt=1, linewidths=0.1)
     counts = np.asarray(cells.get_array(), dtype=float)
-    shares = 0.15 + 0.85 * np.sqrt(counts / max(counts.max(), 1.0))
+    shares = 0.2 + 0.8 * np.log(counts) / max(np.log(counts.max(initial=1.0)), 1.0)
     cells.set_array(None)
     cells.set_facecolor([to_rgba(LIGHT.blue, share) for share in shares.tolist()])
     cells.set_edgecolor("none")
@@ -173,7 +175,7 @@ def confusion_picture(
         share = float(of_row[row, column])
         colour = to_rgba(LIGHT.blue, share)
         axes.fill_between([column - 0.5, column + 0.5], row - 0.5, row + 0.5, color=colour, linewidth=0)
-        ink = LIGHT.background if share > 0.5 else LIGHT.ink
+        ink = LIGHT.background if share > 0.65 else LIGHT.ink
         axes.text(column, row, f"{100 * share:.0f} %", ha="center", va="center", fontsize=8, color=ink)
     turned = sum(map(len, labels)) > 30
     axes.set_xticks(np.arange(len(labels)), labels, rotation=35 if turned else 0, ha="right" if turned else "center")
@@ -240,6 +242,7 @@ def _bands(values: npt.NDArray[Any], most: int) -> list[npt.NDArray[np.intp]]:
 def learning_picture(ranking: Ranking) -> Picture | None:
     """Return the score on validation rows by epoch, one line per fold, of the recommended encoding; None without."""
     line, name = ranking.encoding, ranking.metric_name
+    unit = " The unit is the standard deviation of the target." if ranking.metric == "rmse" else ""
     histories = [history for history in line.scored.histories if history.epochs > 0]
     if not histories:
         return None
@@ -256,11 +259,11 @@ def learning_picture(ranking: Ranking) -> Picture | None:
     axes.set_ylim(low - room, first + room)  # the first epochs would compress the others
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.set_xlabel("epoch", fontsize=9)
-    axes.set_ylabel(f"{name} on validation rows", fontsize=9)
+    axes.set_ylabel(f"validation {name}", fontsize=9)
     capped, late = line.scored.n_stopped
     stopped = [f"{capped} reached the largest number of epochs"] if capped else []
     stopped += [f"{late} reached the time limit"] if late else []
-    words = f"{line.candidate}, one line per fold; dots are the epochs whose weights are kept."
+    words = f"{line.candidate}, one line per fold; dots are the epochs whose weights are kept.{unit}"
     rest = f" Of {len(histories)} networks, {' and '.join(stopped)}: longer training may help." if stopped else ""
     return Picture("learning", figure, f"{words}{rest}", f"Learning curves of {words}{rest}")
 
@@ -296,8 +299,8 @@ def _mean_bands(
     return Bands(name, values, means, halves)
 
 
-def residual_picture(bands: Bands, place: int, *, limits: tuple[float, float], word: str) -> Picture:
-    """Return the mean of residuals, with 95 % intervals, by the value of a feature; `word` names the residuals."""
+def residual_picture(bands: Bands, place: int, *, limits: tuple[float, float]) -> Picture:
+    """Return the mean of residuals, with 95 % intervals, by the value of a feature."""
     figure, [axes] = _small_figure(2.1)
     is_number = bands.values.dtype.kind == "f"
     where = bands.values if is_number else np.arange(len(bands.values))
@@ -306,18 +309,18 @@ def residual_picture(bands: Bands, place: int, *, limits: tuple[float, float], w
     style = "o-" if is_number else "o"
     axes.plot(where, bands.means, style, color=LIGHT.blue, linewidth=1, markersize=4, gid="residuals")
     axes.set_ylim(*limits)
-    axes.set_ylabel(word, fontsize=9)
+    axes.set_ylabel("mean residual", fontsize=9)
     axes.set_xlabel(short(bands.name, 44), fontsize=9)
     words = "All values are missing."
     if len(bands.means):
         _value_ticks(axes, bands.values)
         far = int(np.argmax(np.abs(bands.means)))
         words = f"The mean is farthest from 0 at {_at(bands.values[far])}: {significant(float(bands.means[far]), 3)}."
-    return Picture(f"residual-{place}", figure, f"{bands.name}. {words}", f"{word} by {bands.name}. {words}")
+    return Picture(f"residual-{place}", figure, f"{bands.name}. {words}", f"Mean residual by {bands.name}. {words}")
 
 
 def _at(value: Any) -> str:
-    return significant(float(value), 3) if isinstance(value, float) else str(value)
+    return tick_text(float(f"{value:.3g}")) if isinstance(value, float) else str(value)
 
 
 def effect_limits(effects: Sequence[Effect]) -> tuple[float, float]:
@@ -448,8 +451,9 @@ def pair_picture(effect: Effect, pair: Pair, place: int, *, target: str) -> Pict
         axis.set_ticks((kept + 0.5).tolist(), labels)
     axes.tick_params(axis="x", labelrotation=0)
     bar = figure.colorbar(shades, ax=axes, format=FuncFormatter(tick_text), ticks=MaxNLocator(5))
-    bar.solids.set_rasterized(False)  # type: ignore[union-attr]
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    if bar.solids is not None:
+        bar.solids.set_rasterized(False)  # images do not follow the mode of the page
+    bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=7.5, labelcolor=LIGHT.ink, colors=LIGHT.muted)
     axes.set_xlabel(short(effect.name, 40), fontsize=9)
     axes.set_ylabel(short(pair.other_name, 28), fontsize=9)

@@ -105,8 +105,8 @@ def write_page(
     """Write the page with the figures of `effects`, some or all of the `n_features` features.
 
     `compared` has the rows of the comparison, in the order of the predictions out of fold of the ranking. `words` has
-    the other texts: ``name``, ``numbers``, ``warnings``, ``failed``, ``done``, ``code``, ``interrupted``, ``gain``, what
-    an ensemble gains over a single network, ``evidence``, what the ranking rests on, and ``banners``, its limits. After
+    the other texts: ``name``, ``numbers``, ``warnings``, ``failed``, ``done``, ``code``, ``interrupted``, ``gain`` (of
+    an ensemble over a single network), ``evidence`` (what the ranking rests on), and ``banners`` (its limits). After
     `deadline`, on the clock of ``time.perf_counter``, no residuals are drawn.
     """
     limits, classes = figures.effect_limits(effects), task == "classification"
@@ -125,7 +125,7 @@ def write_page(
         quality=[_shown(picture) for picture in _quality(ranking, compared)],
         quality_words=_quality_words(ranking, compared),
         residuals=_folded(_residuals(ranking, compared, names[:MOST_RESIDUALS], deadline)),
-        residual=_RESIDUALS[_kind(compared)][1],
+        residual=_RESIDUALS[_kind(compared)],
         features=_folded(features),
         features_words=_features_words(len(effects), n_features),
         how=HOW,
@@ -191,16 +191,16 @@ def _residuals(ranking: Ranking, compared: Source, names: Sequence[str], deadlin
     for place, each in enumerate(bands):
         if deadline is not None and time.perf_counter() > deadline:
             break
-        pictures.append(figures.residual_picture(each, place, limits=limits, word=_RESIDUALS[_kind(compared)][0]))
+        pictures.append(figures.residual_picture(each, place, limits=limits))
     return pictures
 
 
 _RESIDUALS = {
-    "numbers": ("actual − predicted", "actual minus predicted number"),
-    "two classes": ("actual − predicted share", "actual share of the second class minus its predicted probability"),
-    "classes": ("error − mean error", "1 minus the probability of the actual class, minus the mean of that"),
+    "numbers": "actual minus predicted number",
+    "two classes": "1 or 0 for the second class, minus its predicted probability",
+    "classes": "1 minus the probability of the actual class, minus the mean of that",
 }
-"""Residuals by kind of target: the label of the axis, and the definition."""
+"""What residuals are, by the kind of target."""
 
 
 def _kind(compared: Source) -> str:
