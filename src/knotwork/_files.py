@@ -2,12 +2,12 @@
 
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["UNFINISHED", "write_atomically"]
+__all__ = ["UNFINISHED", "write_atomically", "write_together"]
 
 UNFINISHED = ".*.tmp"
 """Pattern of the names of files that are being written; of a killed process they stay."""
@@ -35,15 +35,34 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], o
     ...     Path(folder, "note.txt").read_text()
     'all of it'
     """
-    target = Path(os.path.realpath(path))
-    beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+    write_together({path: write})
+
+
+def write_together(files: Mapping[str | os.PathLike[str], Callable[[BinaryIO], object]]) -> None:
+    """Write several files under other names, and give them theirs only when all of them are on the disk.
+
+    If anything fails, the old files stay as they are, and nothing is left behind: a report never consists of a new page
+    and old figures. Each file is written as by `write_atomically`.
+
+    Parameters
+    ----------
+    files : mapping
+        Functions that write, called with the open file, by path; the folders must exist.
+    """
+    renames: dict[Path, Path] = {}
     try:
-        with beside.open("xb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, target)
+        for path, write in files.items():
+            target = Path(os.path.realpath(path))
+            beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+            renames[beside] = target
+            with beside.open("xb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+        for beside, target in renames.items():
+            os.replace(beside, target)
     except BaseException:
-        with suppress(OSError):
-            beside.unlink()
+        for beside in renames:
+            with suppress(OSError):
+                beside.unlink()
         raise

@@ -38,7 +38,10 @@ def images(text):
 
 def shown(folder, name):
     draw, _, _ = FIGURES[name]
-    return ReportFiles(folder).picture(Picture(name, draw(), "Caption.", "Label."))["svg"]
+    files = ReportFiles(folder)
+    picture = files.picture(Picture(name, draw(), "Caption.", "Label."))
+    files.write(folder / "page.html", "")
+    return picture["svg"]
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -11,7 +11,6 @@ import pandas as pd
 from markupsafe import Markup
 
 from knotwork._checks import argument_error
-from knotwork._files import write_atomically
 from knotwork.report import _costs, _figures, _tables, _traces, _words
 from knotwork.report._advice import BUDGETS, advice_table, advise
 from knotwork.report._aggregate import TASKS, Part, RankTable, split_records, summarise_folds, wide_blocks
@@ -151,7 +150,7 @@ def make_report(
         numbers=_words.describe_records(frame),
         summary=files.section(_summary(main, [part for part in parts if part.kind == "grid"])),
         sections=[
-            *_sections(parts, out.parent, traces),
+            *_sections(parts, files, traces),
             *(files.section(replace(section, name=section.name or section.title)) for section in further),
         ],
         provenance={
@@ -165,7 +164,7 @@ def make_report(
         dark=DARK,
         knotwork_version=version("knotwork"),
     )
-    write_atomically(out, lambda file: file.write(page.encode()))
+    files.write(out, page)
     return out
 
 
@@ -192,8 +191,8 @@ def _results(part: Part) -> list[Content]:
     return [("gaps", gaps), ("findings", [_words.describe_ranks(table) for table in part.tables])]
 
 
-def _sections(parts: Sequence[Part], folder: Path, traces: Traces | None) -> list[dict[str, Any]]:
-    """Write the tables and figures of all parts, and return their sections in the order of the page."""
+def _sections(parts: Sequence[Part], files: ReportFiles, traces: Traces | None) -> list[dict[str, Any]]:
+    """Make the tables and figures of all parts, and return their sections in the order of the page."""
     benchmarks, grids, times, traced = (
         [part for part in parts if part.kind == kind] for kind in ("benchmark", "grid", "times", "traces")
     )
@@ -211,7 +210,7 @@ def _sections(parts: Sequence[Part], folder: Path, traces: Traces | None) -> lis
         sections += [("", _trace_section(part, traces, f"traces-{i}")) for i, part in enumerate(traced, 1)]
     sections += [(f"{part.title}_", _extra_section(part, f"extra-{i}")) for i, part in enumerate(benchmarks[1:], 1)]
     # Tables of several parts have the same names: files of other than the main parts have their plans as a prefix.
-    return [ReportFiles(folder, prefix).section(section) for prefix, section in sections]
+    return [files.prefixed(prefix).section(section) for prefix, section in sections]
 
 
 def _rank_section(part: Part) -> Section:

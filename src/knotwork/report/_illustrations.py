@@ -25,6 +25,8 @@ PANELS = {
 }
 """Methods shown by `draw_bases`, with their titles."""
 
+_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -184,7 +186,7 @@ def _draw_family(axes: Axes, bars: Axes, column: Floats, *, family: str, x: floa
     bars.bar(np.arange(1, size + 1), marked[0], color=shades, width=0.7)
     for place, value in enumerate(marked[0], 1):
         bars.text(place, value, f"{value:.2f}", ha="center", va="bottom", fontsize=7.5, color=theme.ink)
-    bars.set_xticks(np.arange(1, size + 1), [f"$e_{index}$" for index in range(1, size + 1)])
+    bars.set_xticks(np.arange(1, size + 1), [f"e{index}".translate(_SUBSCRIPTS) for index in range(1, size + 1)])
     bars.set(yticks=[], ylim=(0, max(1.0, float(marked.max())) * 1.2))
     bars.spines["left"].set_visible(False)
 

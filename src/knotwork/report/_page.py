@@ -1,19 +1,22 @@
 """Pages: HTML templates, the content of sections, and the tables and figures that are written beside a page."""
 
+import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from knotwork.report._style import dark_svg, darken, inline_svg, svg_text
+from knotwork._files import write_together
+from knotwork.report._style import PHONE, dark_svg, darken, inline_svg, natural_width, svg_text
 from knotwork.report._tables import Table
 
-__all__ = ["Picture", "ReportFiles", "Section", "page_template"]
+__all__ = ["Picture", "ReportFiles", "Section", "page_template", "shown_picture"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +35,9 @@ class Picture:
         Description for readers who cannot see the figure.
     titles : dict of str to str
         Tooltips of parts, by the group id of the part.
+    narrow : Figure or None
+        The same figure drawn for a phone, at most `PHONE` inches wide, for pages only; None if `figure` is as narrow,
+        or if a reader has to scroll it sideways.
     """
 
     name: str
@@ -39,6 +45,25 @@ class Picture:
     caption: str
     label: str
     titles: dict[str, str] = field(default_factory=dict)
+    narrow: Figure | None = None
+
+
+def shown_picture(picture: Picture, name: str, *, text: str = "", dark: str | None = None) -> dict[str, Any]:
+    """Return a figure for the macro ``show_picture`` of the templates.
+
+    `text` and `dark` are the SVG of the figure and of the dark figure, if they exist already; `name` is unique on the
+    page.
+    """
+    text = text or svg_text(picture.figure)
+    inline = partial(inline_svg, label=picture.label, titles=picture.titles)
+    narrow = None if picture.narrow is None else Markup(inline(svg_text(picture.narrow), f"{name}-narrow"))
+    return {
+        "name": name,
+        "svg": Markup(inline(text, name, dark=dark)),
+        "narrow": narrow,
+        "fits": natural_width(text) <= 72 * PHONE,
+        "caption": picture.caption,
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,36 +101,45 @@ Content = str | Table | Picture | Section | tuple[str, Any] | None
 
 
 class ReportFiles:
-    """Writes tables and figures beside a page, and returns the content of the page.
+    """Makes the tables and figures that lie beside a page, returns the content of the page, and writes all of them.
 
-    Files are in the subfolders ``tables`` and ``figures`` of the page's folder; their names begin with `prefix`.
+    Files are in the subfolders ``tables`` and ``figures`` of the page's folder; their names begin with `prefix`. They
+    are kept in memory until `write`, which writes all of them or none.
     """
 
-    def __init__(self, folder: Path, prefix: str = "") -> None:
-        self.prefix = prefix
-        self.tables, self.figures = folder / "tables", folder / "figures"
-        for path in (self.tables, self.figures):
-            path.mkdir(exist_ok=True)
+    def __init__(self, folder: Path, prefix: str = "", contents: dict[Path, bytes] | None = None) -> None:
+        self.folder, self.prefix = folder, prefix
+        self._contents = {} if contents is None else contents
+
+    def prefixed(self, prefix: str) -> "ReportFiles":
+        """Return one that adds files with another prefix, which `write` of either writes."""
+        return ReportFiles(self.folder, prefix, self._contents)
+
+    def write(self, page: Path, text: str) -> None:
+        """Write the page and all files, or nothing if the disk is full or anything else fails."""
+        for folder in {path.parent for path in self._contents}:
+            folder.mkdir(exist_ok=True)
+        contents = {**self._contents, page: text.encode()}
+        write_together({path: partial(_write_bytes, content) for path, content in contents.items()})
 
     def table(self, table: Table) -> Table:
-        """Write a table as Markdown, LaTeX and CSV."""
+        """Add a table as Markdown, LaTeX and CSV."""
         name = _safe(self.prefix + table.name)
         for ending, text in (("md", table.to_markdown()), ("tex", table.to_latex()), ("csv", table.to_csv())):
-            (self.tables / f"{name}.{ending}").write_text(text, encoding="utf-8")
+            self._contents[self.folder / "tables" / f"{name}.{ending}"] = text.encode()
         return table
 
     def picture(self, picture: Picture) -> dict[str, Any]:
-        """Write a figure as SVG and as PDF, light and dark."""
+        """Add a figure as SVG and as PDF, light and dark."""
         name = _safe(self.prefix + picture.name)
-        text = svg_text(picture.figure)
-        (self.figures / f"{name}.svg").write_text(text, encoding="utf-8")
-        picture.figure.savefig(self.figures / f"{name}.pdf", metadata={"CreationDate": None})
-        darken(picture.figure).savefig(self.figures / f"{name}_dark.pdf", metadata={"CreationDate": None})
+        figures, text = self.folder / "figures", svg_text(picture.figure)
+        self._contents[figures / f"{name}.svg"] = text.encode()
+        self._contents[figures / f"{name}.pdf"] = _pdf(picture.figure)
+        self._contents[figures / f"{name}_dark.pdf"] = _pdf(darken(picture.figure))
         # Images within a figure cannot be recoloured as text, so such a figure is drawn again.
         dark = svg_text(picture.figure) if "<image" in text else dark_svg(text)
-        (self.figures / f"{name}_dark.svg").write_text(dark, encoding="utf-8")
-        svg = inline_svg(text, name, label=picture.label, titles=picture.titles, dark=dark)
-        return {"name": name, "svg": Markup(svg), "caption": picture.caption}
+        self._contents[figures / f"{name}_dark.svg"] = dark.encode()
+        return shown_picture(picture, name, text=text, dark=dark)
 
     def section(self, section: Section) -> dict[str, Any]:
         """Write the tables and figures of a section and of its subsections."""
@@ -131,6 +165,16 @@ class ReportFiles:
                 return item
             case _:
                 return "sentence", item
+
+
+def _write_bytes(content: bytes, file: BinaryIO) -> None:
+    file.write(content)
+
+
+def _pdf(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="pdf", metadata={"CreationDate": None})
+    return buffer.getvalue()
 
 
 def page_template(name: str) -> Any:

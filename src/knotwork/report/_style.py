@@ -2,12 +2,15 @@
 
 import io
 import re
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, final
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import Collection
@@ -21,25 +24,30 @@ from knotwork.basis import FAMILIES
 from knotwork.encoders import METHOD_TABLE
 from knotwork.knots import PLACEMENTS
 
-__all__ = ["DARK", "LIGHT", "Theme", "clean_axes", "dark_svg", "darken", "inline_svg", "method_colour",
-           "method_marker", "new_figure", "new_panels", "settle_layout", "svg_text", "theme_of"]  # fmt: skip
+__all__ = ["DARK", "LIGHT", "PHONE", "Theme", "clean_axes", "dark_svg", "darken", "inline_svg", "method_colour",
+           "method_marker", "natural_width", "new_figure", "new_panels", "settle_layout", "svg_text",
+           "theme_of"]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours of one mode; colour-blind readers can distinguish those of data (after Okabe and Ito, 2008).
+    """Colours of one mode; those of data differ in lightness, so that colour-blind readers and prints keep them apart.
 
     Parameters
     ----------
-    background, ink, muted, line : str
-        Background, text, secondary text, and grid lines.
+    background, soft : str
+        Background of pages and figures, and of cards.
+    ink, muted, link, line : str
+        Text, secondary text, links, and grid lines.
     blue, orange, green, pink, grey, red : str
         Colours of data.
     """
 
     background: str
+    soft: str
     ink: str
     muted: str
+    link: str
     line: str
     blue: str
     orange: str
@@ -50,13 +58,15 @@ class Theme:
 
 
 LIGHT = Theme(
-    "#FFFFFF", "#1F2328", "#6A7178", "#D9DDE1", "#0072B2", "#B86E00", "#00805E", "#A8467F", "#5F6770", "#C04A00"
-)
+    background="#FFFFFF", soft="#F4F6F8", ink="#1F2328", muted="#636A71", link="#005A8C", line="#D9DDE1",
+    blue="#005787", orange="#CA8008", green="#008067", pink="#A13780", grey="#78828B", red="#85180D",
+)  # fmt: skip
 """Colours of figures for light backgrounds."""
 
 DARK = Theme(
-    "#15181C", "#E8EAED", "#9AA2AB", "#343A41", "#56B4E9", "#F0A830", "#2BC79A", "#E391BE", "#AEB6BF", "#FF7F45"
-)
+    background="#15181C", soft="#1E2329", ink="#E8EAED", muted="#9AA2AB", link="#7CC4F0", line="#343A41",
+    blue="#3B8DD5", orange="#FFCC6F", green="#56D6B1", pink="#EB92C5", grey="#707881", red="#FF6C59",
+)  # fmt: skip
 """Colours of figures for dark backgrounds."""
 
 _MARKERS, _LEARNED = "os^Dphd8", "P*<>XH1234"
@@ -69,12 +79,34 @@ _COLOURED: dict[type[Artist], tuple[str, ...]] = {
     Collection: ("facecolor", "edgecolor"),
 }
 _IMAGE = re.compile(r"<image\b([^>]*?)/>")
+PHONE = 3.6
+"""Width in inches of figures that a phone shows in full: 346 pixels of a screen with 380."""
+
 _FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', system-ui, sans-serif"
 
 
+@contextmanager
+def _literal_texts(figure: Figure) -> Iterator[None]:
+    """Show all texts of a figure as they are: a dollar sign in the name of a column never begins a formula."""
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+    with mpl.rc_context({"text.parse_math": False}):  # for ticks that drawing adds
+        yield
+
+
+@final
+class _LiteralFigure(Figure):
+    """A figure without formulas, however it is drawn or saved."""
+
+    def draw(self, renderer: Any) -> None:
+        """Draw the figure."""
+        with _literal_texts(self):
+            super().draw(renderer)
+
+
 def new_figure(width: float, height: float, theme: Theme = LIGHT) -> Figure:
-    """Return an empty figure of a size in inches, with constrained layout."""
-    return Figure(figsize=(width, height), layout="constrained", facecolor=theme.background)
+    """Return an empty figure of a size in inches, with constrained layout, whose texts are never read as formulas."""
+    return _LiteralFigure(figsize=(width, height), layout="constrained", facecolor=theme.background)
 
 
 def theme_of(dark: bool) -> Theme:
@@ -139,8 +171,17 @@ def settle_layout(figure: Figure) -> None:
     """Compute the layout of a figure once, so that labels placed with it do not move when the figure is saved."""
     engine = figure.get_layout_engine()
     if engine is not None:
-        engine.execute(figure)
+        with _literal_texts(figure), _without_glyph_warnings():
+            engine.execute(figure)
         figure.set_layout_engine(None)
+
+
+@contextmanager
+def _without_glyph_warnings() -> Iterator[None]:
+    """Ignore characters that the font for measuring lacks: the texts of an SVG are drawn in a font of the reader."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"(Glyph \d+ .* missing from|Matplotlib currently does not support)")
+        yield
 
 
 def svg_text(figure: Figure) -> str:
@@ -151,7 +192,7 @@ def svg_text(figure: Figure) -> str:
     buffer = io.StringIO()
     settle_layout(figure)
     # The salt and the missing metadata make the file the same in every run.
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "knotwork"}):
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "knotwork"}), _without_glyph_warnings():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", buffer.getvalue(), flags=re.DOTALL)
     text = re.sub(r"(font: [^;\"]*?px) [^;\"]*", rf"\1 {_FONTS}", text)
@@ -202,7 +243,6 @@ def inline_svg(
     text = text[text.index("<svg") :]
     head, _, body = text.partition(">")
     box = re.search(r'viewBox="[^"]*"', head)
-    width = re.search(r'width="([\d.]+)pt"', head)
     for gid, title in (titles or {}).items():
         body = body.replace(f'<g id="{gid}">', f'<g class="hover"><title>{escape(title)}</title>')
     body = re.sub(r'<g id="[^"]*"', "<g", body)
@@ -213,8 +253,14 @@ def inline_svg(
     body = re.sub(r"<!--.*?-->\s*", "", body, flags=re.DOTALL)
     names = {getattr(LIGHT, colour): f"var(--{colour})" for colour in Theme.__annotations__}
     body = _recoloured(re.sub(r"\n\s*", "\n", body), names)
-    wide = f' style="--natural: {float(width.group(1)) * 4 / 3:.0f}px"' if width else ""
-    return f'<svg role="img" aria-label="{escape(label)}" {box.group(0) if box else ""}{wide}>{body}'
+    wide = f'style="--natural: {natural_width(text) * 4 / 3:.0f}px"'
+    return f'<svg role="img" aria-label="{escape(label)}" {box.group(0) if box else ""} {wide}>{body}'
+
+
+def natural_width(text: str) -> float:
+    """Return the width of an SVG of `svg_text` in points."""
+    width = re.search(r'<svg[^>]*? width="([\d.]+)pt"', text)
+    return float(width.group(1)) if width else np.inf
 
 
 def _in_both_modes(text: str, dark: str) -> str:

@@ -1,0 +1,466 @@
+"""Figures of a comparison: the ranking, the quality of the predictions, and the features of the model.
+
+All are drawn for the width of a phone; on wide screens, several stand side by side.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from knotwork.compare._effects import MODEL_KNOTS, TAIL, Effect, Pair, ordered_categories
+from knotwork.compare._verdict import Line, Ranking, significant
+from knotwork.report._page import Picture
+from knotwork.report._style import LIGHT, PHONE, clean_axes, method_colour, new_figure
+
+__all__ = ["Bands", "bands_of_categories", "bands_of_numbers", "calibration_picture", "confusion_picture",
+           "effect_limits", "effect_picture", "learning_picture", "pair_picture", "predicted_picture",
+           "ranking_picture", "residual_picture"]  # fmt: skip
+
+Floats = npt.NDArray[np.float64]
+
+WIDE = 7.2
+"""Width in inches of the ranking on wide screens."""
+
+N_BINS, N_BANDS = 10, 10
+"""Bins of probabilities, and bands of a feature for residuals, each with about the same number of rows."""
+
+MOST_BANDS, MOST_CLASSES, MOST_TICKS = 12, 8, 7
+SHADES = "cividis"
+"""Colours of heatmaps: their lightness alone shows the order."""
+
+
+def short(text: str, most: int) -> str:
+    """Return a text for a figure: on one line, without characters that steer its direction, cut after `most`."""
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def tick_text(value: float, _: Any = None) -> str:
+    """Return a number for an axis.
+
+    Examples
+    --------
+    >>> [tick_text(value) for value in (0.25, 1990, 12_500, 2_500_000)]
+    ['0.25', '1990', '12,500', '2.5M']
+    """
+    if 1e6 <= abs(value) < 1e12:
+        return f"{value / 1e6:,.6g}M"
+    return f"{value:,.6g}" if abs(value) >= 1e4 else f"{value:.6g}"
+
+
+def _small_figure(height: float, *, ratios: Sequence[float] = (1.0,)) -> tuple[Figure, list[Axes]]:
+    """Return a figure for a phone, and its axes one above the other, which share the horizontal axis."""
+    figure = new_figure(PHONE, height)
+    grid = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios, squeeze=False)[:, 0].tolist()
+    for axes in grid:
+        clean_axes(axes, LIGHT)
+        axes.tick_params(labelsize=8)
+        axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.yaxis.set_major_formatter(FuncFormatter(tick_text))
+    return figure, grid
+
+
+def ranking_picture(ranking: Ranking) -> Picture:
+    """Return the figure of the differences from the best encoding, with intervals, wide and for a phone."""
+    lines, reference = ranking.lines, ranking.reference
+    titles = {
+        f"dot-{place}": f"{line.candidate}: mean {ranking.metric_name} {significant(line.mean)}"
+        for place, line in enumerate(lines)
+    }
+    return Picture(
+        "ranking", _draw_ranking(ranking, WIDE),
+        f"Mean difference from {reference.candidate}, the best encoding, over folds, with its 95 % interval; the "
+        "recommended row is filled, squares are baselines. An arrow marks an interval that goes on.",
+        f"Rows by {ranking.metric_name}. Best: {lines[0].candidate}. Recommended: {ranking.chosen.candidate}.", titles,
+        _draw_ranking(ranking, PHONE),
+    )  # fmt: skip
+
+
+def _draw_ranking(ranking: Ranking, width: float) -> Figure:
+    lines = ranking.lines
+    figure = new_figure(width, 0.9 + 0.27 * len(lines))
+    axes = figure.subplots()
+    clean_axes(axes, LIGHT)
+    axes.grid(axis="x", color=LIGHT.line, linewidth=0.6)
+    axes.axvline(0, color=LIGHT.muted, linewidth=1)
+    unit = 100 / ranking.reference.mean if ranking.reference.mean > 0 else 1.0
+    left, right = _ranking_limits(lines, unit)
+    for place, line in enumerate(lines):
+        _draw_line(axes, line, place, ends=(left, right), unit=unit, filled=line is ranking.chosen)
+    most = 18 if width == PHONE else 40
+    axes.set_yticks(np.arange(len(lines)), [short(str(line.candidate), most) for line in lines])
+    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.set_xlim(left, right)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.xaxis.set_major_formatter(FuncFormatter(tick_text))
+    label = f"% above the {ranking.metric_name} of {short(str(ranking.reference.candidate), 20)}"
+    axes.set_xlabel(label if width > PHONE else "% above the best encoding", fontsize=9)
+    return figure
+
+
+def _draw_line(axes: Axes, line: Line, place: int, *, ends: tuple[float, float], unit: float, filled: bool) -> None:
+    """Draw a row of the ranking; an interval that leaves the axes ends in an arrow."""
+    colour = method_colour(str(line.candidate), LIGHT)
+    low, high = unit * line.low, unit * line.high
+    axes.plot([max(low, ends[0]), min(high, ends[1])], [place, place], color=colour, linewidth=1.6)
+    for end, marker, is_cut in ((ends[0], "<", low < ends[0]), (ends[1], ">", high > ends[1])):
+        if is_cut:
+            axes.plot([end], [place], marker, color=colour, markersize=6, clip_on=False, gid=f"cut-{place}")
+    axes.plot(
+        [unit * line.difference], [place], "s" if line.is_baseline else "o", color=colour, markersize=6,
+        markerfacecolor=colour if filled else LIGHT.background, gid=f"dot-{place}",
+    )  # fmt: skip
+
+
+def _ranking_limits(lines: Sequence[Line], unit: float) -> tuple[float, float]:
+    """Return the ends of the axis: all differences are inside, and a wide interval does not compress the others."""
+    low, middle, high = unit * np.array([[line.low, line.difference, line.high] for line in lines]).T
+    span = max(float(np.ptp([*middle, 0.0])), 2.5 * float(np.median(high - middle)), 1e-6)
+    left = max(float(low.min()), float(min(middle.min(), 0.0)) - 0.6 * span)
+    right = min(float(high.max()), float(max(middle.max(), 0.0)) + 0.6 * span)
+    return left - 0.05 * span, right + 0.05 * span
+
+
+def predicted_picture(actual: Floats, predicted: Floats, *, target: str, model: str, name: str) -> Picture:
+    """Return predicted against actual numbers: darker hexagons have more rows."""
+    ends = np.quantile(np.concatenate([actual, predicted]), [TAIL, 1 - TAIL])
+    room = 0.03 * float(np.ptp(ends)) or 1.0
+    ends = ends + np.array([-room, room])
+    figure, [axes] = _small_figure(3.3)
+    cells = axes.hexbin(actual, predicted, gridsize=22, extent=(*ends, *ends), mincnt=1, linewidths=0.1)
+    counts = np.asarray(cells.get_array(), dtype=float)
+    shares = 0.2 + 0.8 * np.log(counts) / max(np.log(counts.max(initial=1.0)), 1.0)
+    cells.set_array(None)
+    cells.set_facecolor([to_rgba(LIGHT.blue, share) for share in shares.tolist()])
+    cells.set_edgecolor("none")
+    axes.plot(ends, ends, color=LIGHT.red, linewidth=1.2, linestyle="--")
+    axes.set(xlim=ends, ylim=ends)
+    axes.set_aspect("equal")
+    _number_ticks(axes)
+    axes.set_xlabel(f"actual {short(target, 28)}", fontsize=9)
+    axes.set_ylabel(f"predicted {short(target, 22)}", fontsize=9)
+    error = actual - predicted
+    spread = float(np.sum((actual - actual.mean()) ** 2))
+    r2 = f"R² {1 - float(np.sum(error**2)) / spread:.3f}" if spread > 0 else ""
+    words = f"{model}: {r2}, mean absolute error {significant(float(np.abs(error).mean()), 3)}."
+    return Picture(name, figure, f"{words} Exact predictions lie on the line.",
+                   f"Predicted against actual {target}. {words}")  # fmt: skip
+
+
+def confusion_picture(
+    actual: npt.NDArray[np.int64], shares: Floats, *, classes: Sequence[Any], model: str, name: str
+) -> Picture:
+    """Return how many rows of each class are predicted as which class; rare classes are one, named "other"."""
+    kept = np.sort(np.argsort(-np.bincount(actual, minlength=len(classes)), kind="stable")[:MOST_CLASSES])
+    labels = [short(str(classes[code]), 14) for code in kept]
+    place = np.full(len(classes), len(kept))
+    place[kept] = np.arange(len(kept))
+    if len(classes) > len(kept):
+        labels.append("other")
+    counts = np.zeros((len(labels), len(labels)))
+    np.add.at(counts, (place[actual], place[shares.argmax(axis=1)]), 1)
+    of_row = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    figure, [axes] = _small_figure(1.4 + 0.32 * len(labels))
+    axes.grid(visible=False)
+    for row, column in np.ndindex(*counts.shape):
+        share = float(of_row[row, column])
+        colour = to_rgba(LIGHT.blue, share)
+        axes.fill_between([column - 0.5, column + 0.5], row - 0.5, row + 0.5, color=colour, linewidth=0)
+        ink = LIGHT.background if share > 0.65 else LIGHT.ink
+        axes.text(column, row, f"{100 * share:.0f} %", ha="center", va="center", fontsize=8, color=ink)
+    turned = sum(map(len, labels)) > 30
+    axes.set_xticks(np.arange(len(labels)), labels, rotation=35 if turned else 0, ha="right" if turned else "center")
+    axes.set_yticks(np.arange(len(labels)), labels)
+    axes.set(xlim=(-0.5, len(labels) - 0.5), ylim=(len(labels) - 0.5, -0.5))
+    axes.set_xlabel("predicted", fontsize=9)
+    axes.set_ylabel("actual", fontsize=9)
+    right = f"{100 * float((shares.argmax(axis=1) == actual).mean()):.1f} % of rows are predicted correctly"
+    return Picture(name, figure, f"{model}: {right}. Each row of the figure adds up to 100 %.",
+                   f"Predicted against actual classes. {model}: {right}.")  # fmt: skip
+
+
+def calibration_picture(
+    actual: npt.NDArray[np.int64], shares: Floats, *, classes: Sequence[Any], model: str, name: str
+) -> Picture:
+    """Return the observed share of a class by its predicted probability, with 95 % intervals.
+
+    Of two classes, the second is shown; of more, the predicted one, whichever it is.
+    """
+    is_binary = len(classes) == 2
+    probability = shares[:, 1] if is_binary else shares.max(axis=1)
+    happened = actual == (1 if is_binary else shares.argmax(axis=1))
+    event = short(str(classes[1]), 24) if is_binary else "the predicted class"
+    bands = _bands(probability, N_BINS)
+    x, y = (np.array([column[rows].mean() for rows in bands]) for column in (probability, happened.astype(float)))
+    n = np.array([len(rows) for rows in bands])
+    low, high = _wilson(y, n)
+    figure, (axes, below) = _small_figure(3.5, ratios=(3.2, 0.7))
+    axes.plot([0, 1], [0, 1], color=LIGHT.red, linewidth=1.2, linestyle="--")
+    axes.vlines(x, low, high, color=LIGHT.blue, linewidth=1.4)
+    axes.plot(x, y, "o-", color=LIGHT.blue, linewidth=1.2, markersize=4.5, gid="calibration")
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    axes.set_ylabel(f"share of {event}", fontsize=9)
+    below.hist(probability, bins=20, range=(0, 1), color=LIGHT.grey, alpha=0.6)
+    below.set(yticks=[])
+    below.set_ylabel("rows", fontsize=8.5)
+    below.set_xlabel(f"predicted probability of {event}", fontsize=9)
+    below.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
+    error = float(np.sum(n * np.abs(x - y)) / n.sum())
+    words = f"{model}: predicted and observed shares differ by {100 * error:.1f} % on average."
+    return Picture(name, figure, f"{words} Bands have about the same number of rows each; bars are 95 % intervals.",
+                   f"Calibration. {words}")  # fmt: skip
+
+
+def _wilson(share: Floats, n: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Return the ends of Wilson's 95 % interval of shares of `n` rows, which stays within 0 and 1."""
+    z = 1.96
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    return middle - half, middle + half
+
+
+def _bands(values: npt.NDArray[Any], most: int) -> list[npt.NDArray[np.intp]]:
+    """Return the rows of at most `most` bands of a number, in order; equal values are in one band."""
+    order = np.argsort(values, kind="stable")
+    order = order[~np.isnan(values[order])]
+    ordered = values[order]
+    starts = np.searchsorted(ordered, np.quantile(ordered, np.arange(1, most) / most)) if len(order) else []
+    if len(np.unique(ordered)) <= MOST_BANDS:
+        starts = np.flatnonzero(np.diff(ordered)) + 1
+    return [rows for rows in np.split(order, np.unique(starts)) if len(rows)]
+
+
+def learning_picture(ranking: Ranking) -> Picture | None:
+    """Return the score on validation rows by epoch, one line per fold, of the recommended encoding; None without."""
+    line, name = ranking.encoding, ranking.metric_name
+    unit = " The unit is the standard deviation of the target." if ranking.metric == "rmse" else ""
+    histories = [history for history in line.scored.histories if history.epochs > 0]
+    if not histories:
+        return None
+    figure, [axes] = _small_figure(2.6)
+    scores = np.concatenate([history.score for history in histories])
+    for fold, history in enumerate(histories):
+        epochs = np.arange(1, history.epochs + 1)
+        axes.plot(epochs, history.score, color=LIGHT.blue, linewidth=1.1, alpha=0.75, gid="learning")
+        if history.best_epoch >= 0:
+            best = history.best_epoch
+            axes.plot([best + 1], [history.score[best]], "o", color=LIGHT.red, markersize=4, gid=f"kept-{fold}")
+    low, first = float(np.nanmin(scores)), float(np.nanquantile(scores, 0.95))
+    room = 0.06 * (first - low) or 0.05 * max(abs(low), 1.0)
+    axes.set_ylim(low - room, first + room)  # the first epochs would compress the others
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.set_xlabel("epoch", fontsize=9)
+    axes.set_ylabel(f"validation {name}", fontsize=9)
+    capped, late = line.scored.n_stopped
+    stopped = [f"{capped} reached the largest number of epochs"] if capped else []
+    stopped += [f"{late} reached the time limit"] if late else []
+    words = f"{line.candidate}, one line per fold; dots are the epochs whose weights are kept.{unit}"
+    rest = f" Of {len(histories)} networks, {' and '.join(stopped)}: longer training may help." if stopped else ""
+    return Picture("learning", figure, f"{words}{rest}", f"Learning curves of {words}{rest}")
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    """Means of residuals in bands of a feature, with half of their 95 % intervals; `values` are numbers or labels."""
+
+    name: str
+    values: npt.NDArray[Any]
+    means: Floats
+    halves: Floats
+
+
+def bands_of_numbers(name: str, column: Floats, residuals: Floats) -> Bands:
+    """Return bands with about the same number of rows, or all values if they are few; NaN is left out."""
+    groups = _bands(column, N_BANDS)
+    return _mean_bands(name, np.array([column[rows].mean() for rows in groups]), groups, residuals)
+
+
+def bands_of_categories(name: str, column: pd.Series, residuals: Floats) -> Bands:
+    """Return a band for each of the most frequent categories."""
+    labels = ordered_categories(column, column.value_counts().head(MOST_BANDS).index.tolist())
+    groups = [np.flatnonzero((column == label).to_numpy()) for label in labels]
+    return _mean_bands(name, labels, groups, residuals)
+
+
+def _mean_bands(
+    name: str, values: npt.NDArray[Any], groups: Sequence[npt.NDArray[np.intp]], residuals: Floats
+) -> Bands:
+    means = np.array([residuals[rows].mean() for rows in groups])
+    halves = np.array([1.96 * residuals[rows].std() / np.sqrt(len(rows)) for rows in groups])
+    return Bands(name, values, means, halves)
+
+
+def residual_picture(bands: Bands, place: int, *, limits: tuple[float, float]) -> Picture:
+    """Return the mean of residuals, with 95 % intervals, by the value of a feature."""
+    figure, [axes] = _small_figure(2.1)
+    is_number = bands.values.dtype.kind == "f"
+    where = bands.values if is_number else np.arange(len(bands.values))
+    axes.axhline(0, color=LIGHT.muted, linewidth=1)
+    axes.vlines(where, bands.means - bands.halves, bands.means + bands.halves, color=LIGHT.blue, linewidth=1.4)
+    style = "o-" if is_number else "o"
+    axes.plot(where, bands.means, style, color=LIGHT.blue, linewidth=1, markersize=4, gid="residuals")
+    axes.set_ylim(*limits)
+    axes.set_ylabel("mean residual", fontsize=9)
+    axes.set_xlabel(short(bands.name, 44), fontsize=9)
+    words = "All values are missing."
+    if len(bands.means):
+        _value_ticks(axes, bands.values)
+        far = int(np.argmax(np.abs(bands.means)))
+        words = f"The mean is farthest from 0 at {_at(bands.values[far])}: {significant(float(bands.means[far]), 3)}."
+    return Picture(f"residual-{place}", figure, f"{bands.name}. {words}", f"Mean residual by {bands.name}. {words}")
+
+
+def _at(value: Any) -> str:
+    return tick_text(float(f"{value:.3g}")) if isinstance(value, float) else str(value)
+
+
+def effect_limits(effects: Sequence[Effect]) -> tuple[float, float]:
+    """Return limits of the vertical axis that suit the curves of all features, and most lines of single rows."""
+    curves = [curve for effect in effects for curve in effect.curves.values()] or [np.array([0.0, 1.0])]
+    lines = [effect.lines.ravel() for effect in effects if effect.lines.size]
+    inner = [np.quantile(np.concatenate(lines), [0.03, 0.97])] if lines else []
+    values = np.concatenate([*curves, *inner])
+    low, high = float(values.min()), float(values.max())
+    room = 0.06 * (high - low) or max(abs(high), 1.0) * 0.05
+    return low - room, high + room
+
+
+def effect_picture(
+    effect: Effect, place: int, *, target: str, limits: tuple[float, float], has_classes: bool
+) -> Picture:
+    """Return the figure of a feature: partial dependence, knots and histogram, one above the other.
+
+    `place` makes the name of the figure unique; `limits` of the vertical axis are the same for all features.
+    """
+    ratios = [2.0, 0.18 * len(effect.knots) + 0.1, 0.6] if effect.knots else [2.0, 0.6]
+    figure, grid = _small_figure(0.75 + sum(ratios), ratios=ratios)
+    _draw_curves(grid[0], effect, target, has_classes=has_classes)
+    grid[0].set_ylim(*limits)
+    if effect.knots:
+        _draw_knots(grid[1], effect)
+    _draw_counts(grid[-1], effect)
+    missing = f", missing in {100 * effect.missing:.1f} % of rows" if effect.missing > 0 else ""
+    grid[-1].set_xlabel(short(effect.name, 44), fontsize=9)
+    label, curve = max(effect.curves.items(), key=lambda item: float(np.ptp(item[1])))
+    low, high = int(curve.argmin()), int(curve.argmax())
+    course = (
+        f"{label or target}: from {significant(float(curve[low]), 3)} at {_at(effect.values[low])} to "
+        f"{significant(float(curve[high]), 3)} at {_at(effect.values[high])}."
+    )
+    return Picture(
+        f"feature-{place}", figure,
+        f"{effect.name}{missing}. {_weight(effect.importance)}",
+        f"Partial dependence on {effect.name}, its knots and its distribution. Mean {course}",
+    )  # fmt: skip
+
+
+def _weight(importance: float) -> str:
+    if importance <= 0:
+        return "Shuffling it does not raise the loss."
+    return f"Shuffling it raises the loss by {significant(importance, 3)}."
+
+
+def _draw_curves(axes: Axes, effect: Effect, target: str, *, has_classes: bool) -> None:
+    colours = [LIGHT.blue, LIGHT.orange, LIGHT.green, LIGHT.pink]
+    dots = "o" if not effect.is_number or len(effect.values) <= 10 else ""
+    line = "-" if effect.is_number else "none"
+    where = effect.values if effect.is_number else np.arange(len(effect.values))
+    for single in effect.lines:
+        axes.plot(where, single, color=LIGHT.grey, linewidth=0.6, alpha=0.45, zorder=1, gid="single")
+    drawn = [
+        axes.plot(where, curve, ls=line, marker=dots, color=colour, lw=2, markersize=5, zorder=2, gid="curve")[0]
+        for curve, colour in zip(effect.curves.values(), colours, strict=False)
+    ]
+    if len(drawn) > 1:
+        labels = [short(label, 14) for label in effect.curves]
+        axes.legend(drawn, labels, fontsize=7.5, frameon=False, labelcolor=LIGHT.ink, ncols=2).set_zorder(3)
+    label = short(target, 22)
+    if has_classes:
+        label = f"probability of {short(next(iter(effect.curves)), 14)}" if len(drawn) == 1 else "probability"
+    axes.set_ylabel(f"mean {label}", fontsize=9)
+
+
+def _draw_knots(axes: Axes, effect: Effect) -> None:
+    """Draw the knots of each placement as a row of ticks."""
+    rows = list(effect.knots)
+    for place, (name, knots) in enumerate(effect.knots.items()):
+        colour = LIGHT.red if name == MODEL_KNOTS else LIGHT.muted
+        axes.plot(knots, np.full(len(knots), place), "|", color=colour, markersize=8, markeredgewidth=1.3, gid="knots")
+    axes.set_yticks(np.arange(len(rows)), rows)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.tick_params(axis="y", labelsize=7.5, length=0)
+    axes.spines["left"].set_visible(False)
+
+
+def _draw_counts(axes: Axes, effect: Effect) -> None:
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    axes.set_ylabel("rows", fontsize=8.5, color=LIGHT.muted)
+    if effect.edges is not None:
+        axes.stairs(effect.counts, effect.edges, fill=True, color=LIGHT.grey, alpha=0.6)
+        span = effect.edges[-1] - effect.edges[0]
+        axes.set_xlim(effect.edges[0] - 0.02 * span, effect.edges[-1] + 0.02 * span)
+        _number_ticks(axes)
+        return
+    where = effect.values if effect.is_number else np.arange(len(effect.values), dtype=float)
+    gap = float(np.diff(where).min()) if len(where) > 1 else 1.0
+    width = max(0.75 * gap, float(np.ptp(where)) / 150)
+    axes.bar(where, effect.counts, color=LIGHT.grey, alpha=0.6, width=width)
+    axes.set_xlim(where[0] - max(0.6 * gap, width), where[-1] + max(0.6 * gap, width))
+    _value_ticks(axes, effect.values)
+
+
+def _number_ticks(axes: Axes) -> None:
+    axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS - 1))
+    axes.xaxis.set_major_formatter(FuncFormatter(tick_text))
+
+
+def _value_ticks(axes: Axes, values: npt.NDArray[Any]) -> None:
+    """Label categories, or numbers if they are few; between many numbers, ticks are at equal distances."""
+    if values.dtype.kind != "f":
+        labels = [short(str(value), 16) for value in values]
+        turned = sum(map(len, labels)) > 34
+        where = np.arange(len(labels))
+        axes.set_xticks(where, labels, rotation=40 if turned else 0, ha="right" if turned else "center", fontsize=7.5)
+    elif len(values) <= MOST_TICKS:
+        axes.set_xticks(values, [tick_text(value) for value in values])
+    elif np.allclose(np.diff(values), values[1] - values[0]):
+        shown = values[:: -(-len(values) // MOST_TICKS)]
+        axes.set_xticks(shown, [tick_text(value) for value in shown])
+    else:
+        _number_ticks(axes)
+
+
+def pair_picture(effect: Effect, pair: Pair, place: int, *, target: str) -> Picture:
+    """Return the heatmap of a pair of features."""
+    figure, [axes] = _small_figure(2.7)
+    axes.grid(visible=False)
+    shades = figure.axes[0].pcolormesh(pair.surface, cmap=SHADES, linewidth=0, antialiased=True, gid="pair")
+    for axis, values in ((axes.xaxis, pair.values), (axes.yaxis, pair.others)):
+        kept = np.unique(np.linspace(0, len(values) - 1, min(len(values), 6)).round().astype(int))
+        labels = [_at(value) if values.dtype.kind == "f" else short(str(value), 10) for value in values[kept]]
+        axis.set_ticks((kept + 0.5).tolist(), labels)
+    axes.tick_params(axis="x", labelrotation=0)
+    bar = figure.colorbar(shades, ax=axes, format=FuncFormatter(tick_text), ticks=MaxNLocator(5))
+    if bar.solids is not None:
+        bar.solids.set_rasterized(False)  # images do not follow the mode of the page
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=7.5, labelcolor=LIGHT.ink, colors=LIGHT.muted)
+    axes.set_xlabel(short(effect.name, 40), fontsize=9)
+    axes.set_ylabel(short(pair.other_name, 28), fontsize=9)
+    what = f"probability of {pair.label}" if pair.label else target
+    words = f"Mean {what} by {effect.name} and {pair.other_name}"
+    return Picture(
+        f"pair-{place}", figure,
+        f"{words}: alone, {effect.name} shows little, because its effect depends on {pair.other_name}.",
+        f"{words}: from {significant(float(pair.surface.min()), 3)} to {significant(float(pair.surface.max()), 3)}.",
+    )  # fmt: skip
