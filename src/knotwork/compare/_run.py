@@ -123,7 +123,7 @@ def compare_table(
     Parameters
     ----------
     path : str or path
-        A CSV, Parquet, Arrow or Feather file.
+        The file; formats as in `knotwork.datasets.read_table`.
     target : str
         Name of the target column.
     out : str or path, default="comparison"
@@ -148,7 +148,8 @@ def compare_table(
     began = time.perf_counter() if started is None else started
     say = report or (lambda sentence: None)
     run = _Run(Path(out).expanduser(), options or CompareOptions(), device, say, progress, began)
-    return run.compare(read_source(path, target, task=run.options.task, drop=run.options.drop))
+    chosen = run.options
+    return run.compare(read_source(path, target, task=chosen.task, drop=chosen.drop, text=chosen.text))
 
 
 @dataclass(eq=False)
@@ -263,6 +264,7 @@ class _Run:
         began = time.perf_counter()
         preparation = model._prepare(rows.features, rows.labels, None)  # the steps of `fit`: the folds are used below
         model._combine(preparation, model._train(preparation, began))
+        model.target_name_ = source.target_name
         if n_rows < source.n_rows:
             self._note(
                 f"The model is trained on {n_rows:,} of {source.n_rows:,} rows, drawn at random, because time is short."

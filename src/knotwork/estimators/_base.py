@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._preparation.columns import Columns, Table
 from knotwork._preparation.members import PreparedTable, Split, add_indicators, draw_folds, draw_split
+from knotwork._preparation.targets import target_name
 from knotwork.estimators._combination import combine, shuffled_losses
 from knotwork.estimators._plans import EFFORTS, Plan, plan_choice, plan_effort, plan_members
 from knotwork.nn._backbones import Backbone, make_backbone
@@ -80,6 +81,7 @@ class TabularEstimator(BaseEstimator, ABC):
     weights_: npt.NDArray[np.float64]
     candidates_: list[dict[str, Any]]
     validation_score_: float
+    target_name_: str | None
 
     def __init__(
         self,
@@ -157,6 +159,7 @@ class TabularEstimator(BaseEstimator, ABC):
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> "Preparation":
         """Read a table, divide its rows, and return what is trained."""
         config = self._settings()
+        self.target_name_ = target_name(y)
         columns, table = Columns.learn(X, self.categorical)
         data = self._training_table(table, y, sample_weight, columns.cardinalities)
         plan = self._plan(columns, data)

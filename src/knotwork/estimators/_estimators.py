@@ -101,6 +101,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         Interior knots of each column, for each member.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Increase of the loss when a column is shuffled.
+    target_name_ : str or None
+        Name of the target, if it was a series with a name.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -195,7 +197,8 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
-    encoding_, backbones_, weights_, candidates_, validation_score_, history_, knots_, feature_importances_
+    encoding_, backbones_, weights_, candidates_, validation_score_, history_, knots_, feature_importances_,
+    target_name_
         As in `TabularRegressor`.
     n_features_in_, feature_names_in_
         As in scikit-learn.
