@@ -23,6 +23,9 @@ ARROW = b"ARROW1\0\0"
 DICTIONARY_BATCH, RECORD_BATCH = 2, 3
 """Kinds of messages that have buffers, as the format numbers them."""
 
+SMALLEST_LIMIT = 2**30
+"""Bytes of memory that any file may need: columns of few values are stored in next to no space."""
+
 BYTES_PER_VALUE = 8
 """Bytes of a value in memory, at least."""
 
@@ -51,7 +54,7 @@ def _checked(path: Path, read: Callable[[Path], Any]) -> pd.DataFrame:
     try:
         table = read(path)
         table.validate(full=True)
-        check_expansion(table.num_rows * max(table.num_columns, 1) * BYTES_PER_VALUE, path)
+        check_expansion(table.num_rows * max(table.num_columns, 1) * BYTES_PER_VALUE, path, smallest=SMALLEST_LIMIT)
         frame: pd.DataFrame = table.to_pandas()
     except (ArgumentError, PermissionError):
         raise
@@ -67,13 +70,15 @@ def _parquet_table(path: Path) -> Any:
 
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         metadata = file.metadata
-        check_expansion(metadata.num_rows * max(metadata.num_columns, 1) * BYTES_PER_VALUE, path)
+        check_expansion(
+            metadata.num_rows * max(metadata.num_columns, 1) * BYTES_PER_VALUE, path, smallest=SMALLEST_LIMIT
+        )
         groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
         if sum(group.num_rows for group in groups) != metadata.num_rows:
             raise ValueError("The numbers of rows disagree.")
         for group in groups:
             chunks = [group.column(place) for place in range(group.num_columns)]
-            check_expansion(sum(chunk.total_uncompressed_size for chunk in chunks), path)
+            check_expansion(sum(chunk.total_uncompressed_size for chunk in chunks), path, smallest=SMALLEST_LIMIT)
         table = file.read()
     if table.num_rows != metadata.num_rows:
         raise ValueError("Rows are missing.")
@@ -92,7 +97,7 @@ def _arrow_table(path: Path) -> Any:
     n_bytes = 0
     for size in _declared_sizes(stream, n_batches):
         n_bytes += size
-        check_expansion(n_bytes, path)
+        check_expansion(n_bytes, path, smallest=SMALLEST_LIMIT)
     reader = pa.ipc.open_stream(stream)
     batches = [reader.read_next_batch() for _ in range(n_batches)]
     return pa.Table.from_batches(batches, reader.schema)

@@ -199,9 +199,13 @@ def read_frame(path: str | PathLike[str], text: TextFormat | None = None) -> tup
         for name in text.given:
             raise argument_error(name, f"be omitted for a {path.suffix.lower()} file", getattr(text, name))
         frame, notes = READERS[path.suffix.lower()](path)
-    empty = [name for name in frame.columns if name.startswith("Unnamed: ") and frame[name].isna().all()]
+    unnamed = [name for name in frame.columns if name.startswith("Unnamed: ")]
+    empty = [name for name in unnamed if frame[name].isna().all()]
     if frame.empty or len(empty) == frame.shape[1]:
         raise ColumnError(f"{path} has no rows. A header and at least one row are needed.")
+    if len(unnamed) > len(empty):
+        shown = listed([name for name in unnamed if name not in empty], most=5)
+        notes.append(f"Columns without a name in the header: {shown}.")
     return frame.drop(columns=empty), notes
 
 

@@ -39,9 +39,9 @@ ROWS = 200
 BLOCK = 2**24
 """Bytes that are inspected at a time."""
 
-SMALLEST_LIMIT = 2**30
+SMALLEST_LIMIT = 2**28
 LARGEST_RATIO = 200
-"""A file may expand to 1 GiB, or to 200 times its size: no honest table is compressed more than that."""
+"""A file may expand to 256 MiB, or to 200 times its size: no honest table is compressed more than that."""
 
 MARKS = {
     codecs.BOM_UTF8: "utf-8",
@@ -282,27 +282,33 @@ def _undecodable(path: Path, encoding: str, error: UnicodeError) -> ArgumentErro
     return argument_error("path", f"be text in the encoding {encoding}{where}", str(path), hint)
 
 
-def check_expansion(n_bytes: int, path: Path) -> None:
-    """Raise an error if a file declares more bytes than a table of its size has."""
-    limit = _expansion_limit(path)
+def check_expansion(n_bytes: int, path: Path, *, smallest: int = SMALLEST_LIMIT) -> int:
+    """Return how many bytes of memory a file may need; raise an error if it needs more.
+
+    Parameters
+    ----------
+    n_bytes : int
+        Bytes that the file declares or has been found to need.
+    path : Path
+        The file.
+    smallest : int, default=2**28
+        Bytes that any file may need.
+    """
+    limit = max(smallest, LARGEST_RATIO * path.stat().st_size)
     if not 0 <= n_bytes <= limit:
         raise argument_error(
             "path",
-            f"need at most {limit / 2**30:,.1f} GiB of memory",
+            f"need at most {limit / 2**30:,.2f} GiB of memory",
             str(path),
-            f"The file declares {n_bytes / 2**30:,.1f} GiB: it is damaged, or compressed far more than tables are. "
-            "If it is what you expect, write it without compression.",
+            "The file is damaged, or compressed far more than tables are. If it is what you expect, write it without "
+            "compression.",
         )
-
-
-def _expansion_limit(path: Path) -> int:
-    """Return the number of bytes that a file may have in memory."""
-    return max(SMALLEST_LIMIT, LARGEST_RATIO * path.stat().st_size)
+    return limit
 
 
 def _decompressed(path: Path, decompress: Callable[[Path], Any]) -> bytes:
     """Return the content of a compressed file, within the limit of `expansion_limit`."""
-    limit = _expansion_limit(path)
+    limit = check_expansion(0, path)
     try:
         with decompress(path) as file:
             data: bytes = file.read(limit + 1)
@@ -598,7 +604,7 @@ def _stray_quotes(codes: npt.NDArray[np.uint8], quotes: Places, layout: _Layout)
 
 
 def name_columns(header: Sequence[Any]) -> tuple[list[str], list[str]]:
-    """Return a unique name for every column, and sentences on names that are duplicate or empty.
+    """Return a unique name for every column, and sentences on duplicate names.
 
     Spaces around names are removed.
 
@@ -610,22 +616,19 @@ def name_columns(header: Sequence[Any]) -> tuple[list[str], list[str]]:
     stripped = [str(name).strip() for name in header]
     names: list[str] = []
     renamed: dict[str, list[str]] = {}
-    taken, unnamed = set(stripped), []
+    taken: set[str] = set()
     for place, name in enumerate(stripped):
-        new = name or f"Unnamed: {place}"
-        if not name:
-            unnamed.append(new)
+        base = new = name or f"Unnamed: {place}"
         count = 0
-        while new in names or (count and new in taken):
+        while new in taken or (count and new in stripped):
             count += 1
-            new = f"{name or f'Unnamed: {place}'}.{count}"
+            new = f"{base}.{count}"
         if count:
-            renamed.setdefault(name, []).append(new)
+            renamed.setdefault(base, []).append(new)
         names.append(new)
+        taken.add(new)
     notes = [f"Column {name!r} occurs {len(others) + 1} times: the others are named {listed(others, most=5)}."
              for name, others in islice(renamed.items(), 5)]  # fmt: skip
-    if unnamed:
-        notes.append(f"A column without a name is read as {listed(unnamed, most=5)}.")
     return names, notes
 
 
