@@ -148,16 +148,25 @@ def mutate_header(data: bytes, random: Generator, *, key: str | None = None, che
     return len(text).to_bytes(8, "little") + text + data[stop:]
 
 
-def _places(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the paths of all values inside a value of JSON."""
-    entries = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
-    return [place for name, value in entries for place in ((*path, name), *_places(value, (*path, name)))]
+def _places(content: Any) -> list[tuple[Any, ...]]:
+    """Return the paths of the values inside a value of JSON: the first 30,000, and down to a depth of 30."""
+    paths: list[tuple[Any, ...]] = []
+    waiting: list[tuple[tuple[Any, ...], Any]] = [((), content)]
+    while waiting and len(paths) < 30_000:
+        path, value = waiting.pop()
+        if len(path) > 30 or not isinstance(value, dict | list):
+            continue
+        entries = value.items() if isinstance(value, dict) else enumerate(value)
+        new = [((*path, name), inner) for name, inner in entries]
+        paths += [place for place, _ in new]
+        waiting += new
+    return paths
 
 
 def _edit(content: Any, random: Generator) -> Any:
     """Return content after one edit of a random value."""
     places = _places(content)
-    if not places:
+    if not 0 < len(places) < 30_000:  # nothing to edit, or grown by an edit before
         return content
     *path, last = places[int(random.integers(len(places)))]
     parent = content
@@ -172,7 +181,7 @@ def _edit(content: Any, random: Generator) -> Any:
         parent[f"{last}x"] = parent[last]
     elif kind == 2:
         deep: Any = parent[last]
-        for _ in range(int(random.choice((1, 20, 900)))):
+        for _ in range(int(random.choice((1, 20, 400)))):
             deep = [deep]
         parent[last] = deep
     elif kind == 3:
