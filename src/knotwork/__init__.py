@@ -1,27 +1,26 @@
 """Spline and piecewise-linear encodings of numerical columns for tabular deep learning.
 
-Bases and transformers are imported at once. Everything else is imported when it is first used: torch takes seconds to
-load, and an installation without extras does not have it.
+Every name is imported when it is first used: scikit-learn and torch take seconds to load, which the command line must
+not wait for, and an installation without extras has no torch.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from knotwork import basis
 from knotwork._checks import PARTS, check_part
-from knotwork.encoders import (
-    METHODS,
-    PerFeatureEncoder,
-    PeriodicEncoder,
-    PiecewiseLinearEncoder,
-    ScalarEncoder,
-    SplineEncoder,
-    make_encoder,
-)
 
 if TYPE_CHECKING:  # type checkers and editors see the names that are imported later
-    from knotwork import compare, datasets, nn, report, stats, study, training
+    from knotwork import basis, compare, datasets, nn, report, stats, study, training
     from knotwork._recommend import Recommendation, recommend
+    from knotwork.encoders import (
+        METHODS,
+        PerFeatureEncoder,
+        PeriodicEncoder,
+        PiecewiseLinearEncoder,
+        ScalarEncoder,
+        SplineEncoder,
+        make_encoder,
+    )
     from knotwork.estimators import TabularClassifier, TabularRegressor, load
     from knotwork.training import TrainingConfig
 
@@ -52,12 +51,20 @@ __all__ = [
 ]
 
 _LATER = {
+    "METHODS": "knotwork.encoders",
+    "PerFeatureEncoder": "knotwork.encoders",
+    "PeriodicEncoder": "knotwork.encoders",
+    "PiecewiseLinearEncoder": "knotwork.encoders",
     "Recommendation": "knotwork._recommend",
+    "ScalarEncoder": "knotwork.encoders",
+    "SplineEncoder": "knotwork.encoders",
     "TabularClassifier": "knotwork.estimators",
     "TabularRegressor": "knotwork.estimators",
     "TrainingConfig": "knotwork.training",
     "load": "knotwork.estimators",
+    "make_encoder": "knotwork.encoders",
     "recommend": "knotwork._recommend",
+    "basis": "knotwork.basis",
     **{name: f"knotwork.{name}" for name in ("compare", "datasets", "nn", "report", "stats", "study", "training")},
 }
 """The names that are imported when they are first used, and the module of each."""

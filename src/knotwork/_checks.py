@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from importlib.util import find_spec
 from numbers import Integral
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ __all__ = [
     "argument_error",
     "check_bool",
     "check_choice",
+    "check_file",
     "check_installed",
     "check_int",
     "check_part",
@@ -195,3 +198,18 @@ def check_bool(value: Any, name: str) -> bool:
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise type_error(name, "be True or False", value)
+
+
+def check_file(path: Any, name: str) -> Path:
+    """Return the path of a file that exists; otherwise raise an error with similar names in its folder."""
+    if not isinstance(path, str | PathLike):
+        raise type_error(name, "be the path of a file", path)
+    file = Path(path).expanduser()
+    try:
+        if file.is_file():
+            return file
+        close = get_close_matches(file.name, [each.name for each in file.parent.iterdir()])
+    except (OSError, ValueError):  # the folder does not exist or cannot be read, or the name is not valid
+        close = []
+    hint = f"Did you mean {listed(close)}?" if close else f"The current folder is {Path.cwd()}."
+    raise argument_error(name, "be a file that exists", str(file), hint)

@@ -3,13 +3,14 @@
 import os
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import knotwork
-from knotwork._checks import check_installed
+from knotwork._checks import check_file, check_installed
 from knotwork.errors import MissingPackageError
 
 try:
@@ -28,6 +29,14 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
+
+
+TABLE_HELP = (
+    "Table: .csv, .tsv or .txt, also compressed (.gz, .bz2, .xz, .zst, .zip), .parquet, .arrow, .feather or .xlsx."
+)
+SEP_HELP = "Separator of a text file, such as ';' or tab; by default detected."
+ENCODING_HELP = "Encoding of a text file, such as cp1252; by default detected."
+DECIMAL_HELP = "Decimal sign of a text file, '.' or ','; by default detected."
 
 
 def _print_version(wanted: bool) -> None:
@@ -64,6 +73,19 @@ def _errors_explained(interrupted: str = "Interrupted. Results so far are kept."
     except (ArgumentError, ArgumentTypeError, ColumnError, MissingPackageError, PersistenceError, OSError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
+
+
+@contextmanager
+def _warnings_explained() -> Iterator[None]:
+    """Print warnings as sentences, without the place in the code."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        typer.echo(f"Warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
 
 
 @app.command(epilog="Example: knotwork demo --out demo, then open demo/report.html")
@@ -108,7 +130,7 @@ def report(
 
 @app.command(epilog="Example: knotwork compare flats.csv --target rent, then open comparison/report.html")
 def compare(
-    table: Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow or Feather file.")],
+    table: Annotated[Path, typer.Argument(help=TABLE_HELP)],
     target: Annotated[str, typer.Option(help="Name of the column to predict.")],
     *,
     task: Annotated[str | None, typer.Option(help="regression or classification; by default inferred.")] = None,
@@ -128,13 +150,18 @@ def compare(
     drop: Annotated[list[str] | None, typer.Option(help="A column to ignore; may be repeated.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report, the model and the tables.")] = Path("comparison"),
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    sep: Annotated[str | None, typer.Option(help=SEP_HELP)] = None,
+    encoding: Annotated[str | None, typer.Option(help=ENCODING_HELP)] = None,
+    decimal: Annotated[str | None, typer.Option(help=DECIMAL_HELP)] = None,
 ) -> None:
     """Compare encodings on a table: ranking with intervals, recommendation, saved model, report."""
     started = time.perf_counter()  # loading torch is part of the time that a user waits
     _let_idle_threads_sleep()
     with _errors_explained("Interrupted before the first result."):
+        check_file(table, "table")  # before torch is loaded, which takes seconds
         from knotwork.compare import CompareOptions, compare_table
         from knotwork.compare._options import read_sizes
+        from knotwork.datasets import TextFormat
 
         options = CompareOptions(
             task=task,
@@ -146,6 +173,7 @@ def compare(
             time_budget=time_budget or None,
             seed=seed,
             drop=tuple(drop or ()),
+            text=TextFormat(sep=sep, encoding=encoding, decimal=decimal),
         )
         comparison = compare_table(
             table, target, out=out, options=options, report=typer.echo, progress=_progress(), started=started
@@ -171,16 +199,39 @@ def _show_ranking(comparison: Any) -> None:
 @app.command(epilog="Example: knotwork predict comparison/model.knotwork new_flats.csv --out rents.csv")
 def predict(
     model: Annotated[Path, typer.Argument(help="Model saved by 'knotwork compare' or by an estimator.")],
-    table: Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow or Feather file with the columns of the model.")],
+    table: Annotated[Path, typer.Argument(help=f"{TABLE_HELP} It has the columns of the model.")],
+    *,
     out: Annotated[Path, typer.Option(help="CSV or Parquet file to write.")] = Path("predictions.csv"),
     drop: Annotated[list[str] | None, typer.Option(help="A column to ignore; may be repeated.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column with the true values; by default the target of the model.")
+    ] = None,
+    coverage: Annotated[
+        float | None, typer.Option(help="Write intervals that contain this share of the true values, such as 0.9.")
+    ] = None,
+    spreadsheet_safe: Annotated[
+        bool, typer.Option("--spreadsheet-safe", help="Put an apostrophe before text that looks like a formula.")
+    ] = False,
+    sep: Annotated[str | None, typer.Option(help=SEP_HELP)] = None,
+    encoding: Annotated[str | None, typer.Option(help=ENCODING_HELP)] = None,
+    decimal: Annotated[str | None, typer.Option(help=DECIMAL_HELP)] = None,
 ) -> None:
-    """Predict the rows of a file with a saved model: numbers, or classes and their probabilities."""
-    _let_idle_threads_sleep()
-    with _errors_explained():
-        from knotwork.compare import predict_table
+    """Predict the rows of a file with a saved model: numbers and intervals, or classes and their probabilities.
 
-        rows = predict_table(model, table, out=out, drop=tuple(drop or ()))
+    The file may contain the target: then the predictions are scored.
+    """
+    _let_idle_threads_sleep()
+    with _errors_explained(), _warnings_explained():
+        for name, path in (("model", model), ("table", table)):
+            check_file(path, name)
+        from knotwork.compare import predict_table
+        from knotwork.datasets import TextFormat
+
+        rows = predict_table(
+            model, table, out=out, drop=tuple(drop or ()), target=target, coverage=coverage,
+            spreadsheet_safe=spreadsheet_safe, text=TextFormat(sep=sep, encoding=encoding, decimal=decimal),
+            report=typer.echo,
+        )  # fmt: skip
     typer.echo(f"{len(rows):,} rows predicted: {out}")
 
 

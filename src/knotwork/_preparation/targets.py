@@ -15,7 +15,7 @@ from knotwork._checks import argument_error, check_choice, listed, type_error
 from knotwork._tables import check_weights, factorize, floats, missing_mask, refuse_sparse
 from knotwork.errors import ColumnError, ColumnTypeError
 
-__all__ = ["Labels", "check_target", "class_weights", "row_weights"]
+__all__ = ["Labels", "check_target", "class_weights", "row_weights", "target_name"]
 
 DTYPES: dict[str, type] = {
     "bool": bool,
@@ -290,3 +290,18 @@ def class_weights(
     if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
         raise argument_error("class_weight", "be finite and non-negative, and not all zero", class_weight)
     return weights
+
+
+def target_name(y: Any) -> str | None:
+    """Return the name of a target, if it is a series with one.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> target_name(pd.Series([1.0, 2.0], name="rent")), target_name([1.0, 2.0])
+    ('rent', None)
+    """
+    series = nw.from_native(y, allow_series=True, pass_through=True)
+    if isinstance(series, nw.DataFrame):
+        return str(series.columns[0]) if series.shape[1] == 1 else None
+    return series.name or None if isinstance(series, nw.Series) and isinstance(series.name, str) else None

@@ -1,11 +1,24 @@
 """Comparison of encodings on a user's table within a time budget, and predictions of the model that it saves."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from knotwork._checks import check_part
 
 check_part(__name__)
 
-from knotwork.compare._options import CompareOptions
-from knotwork.compare._predictions import predict_table
-from knotwork.compare._run import Comparison, compare_table
+if TYPE_CHECKING:  # type checkers and editors see the names that are imported later
+    from knotwork.compare._options import CompareOptions
+    from knotwork.compare._predictions import predict_table
+    from knotwork.compare._run import Comparison, compare_table
 
 __all__ = ["CompareOptions", "Comparison", "compare_table", "predict_table"]
+
+if not TYPE_CHECKING:  # predictions need no figures and no pages, which take a second to load
+
+    def __getattr__(name: str) -> Any:
+        modules = {"CompareOptions": "_options", "predict_table": "_predictions"}
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"{__name__}.{modules.get(name, '_run')}"), name)
+        return value

@@ -7,6 +7,7 @@ from typing import Any
 
 from knotwork._checks import argument_error, check_choice, check_int, type_error
 from knotwork._recommend import recommend
+from knotwork.datasets._text import TextFormat
 from knotwork.encoders._methods import Encoding
 from knotwork.estimators._plans import EFFORTS
 from knotwork.knots._columns import TASKS
@@ -52,6 +53,8 @@ class CompareOptions:
         Random seed.
     drop : tuple of str, default=()
         Columns to ignore.
+    text : TextFormat, optional
+        Separator, encoding and decimal sign of a text file; by default detected and reported.
 
     Examples
     --------
@@ -68,6 +71,7 @@ class CompareOptions:
     time_budget: float | None = 300.0
     seed: int = 0
     drop: tuple[str, ...] = ()
+    text: TextFormat | None = None
 
     def __post_init__(self) -> None:
         if self.task is not None:

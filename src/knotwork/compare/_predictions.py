@@ -1,17 +1,22 @@
 """Predictions of a saved model for the rows of a file."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from knotwork._checks import argument_error, listed
+from knotwork._checks import argument_error, check_bool, check_file, listed
 from knotwork._files import write_atomically
-from knotwork.datasets._files import check_columns, read_frame
-from knotwork.estimators._estimators import TabularClassifier
-from knotwork.estimators._persistence import load
+from knotwork.datasets._files import check_columns, read_frame, target_labels
+from knotwork.datasets._text import TextFormat
+
+if TYPE_CHECKING:
+    from knotwork.estimators import TabularClassifier, TabularRegressor
 
 __all__ = ["WRITERS", "predict_table"]
 
@@ -21,6 +26,9 @@ WRITERS: dict[str, Any] = {
 }
 """Functions that write predictions, by the suffix of the file."""
 
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet takes text that begins with one of these for a formula."""
+
 
 def predict_table(
     model: str | PathLike[str],
@@ -28,63 +36,156 @@ def predict_table(
     *,
     out: str | PathLike[str] = "predictions.csv",
     drop: Sequence[str] = (),
+    target: str | None = None,
+    coverage: float | None = None,
+    spreadsheet_safe: bool = False,
+    text: TextFormat | None = None,
     device: Any = "auto",
+    report: Callable[[str], None] | None = None,
 ) -> pd.DataFrame:
     """Predict the rows of a file with a saved model, and write the predictions.
 
-    Unseen categories and missing values are allowed. Unknown columns and missing columns are an error that names them.
+    The file may be the one that the model was trained on: the target is ignored, and where it is known, predictions are
+    scored. Other columns that the model does not know lead to a warning, missing columns to an error that names them.
+    Unseen categories and missing values are allowed.
 
     Parameters
     ----------
     model : str or path
         A file written by `TabularRegressor.save` or `TabularClassifier.save`.
     path : str or path
-        A CSV, Parquet, Arrow or Feather file with the columns of the model, in any order.
+        A file with the columns of the model, in any order; formats as in `knotwork.datasets.read_table`.
     out : str or path, default="predictions.csv"
         The CSV or Parquet file to write, by the suffix; an existing file is replaced.
     drop : sequence of str, default=()
-        Columns of the file to ignore, such as the target.
+        Columns of the file to ignore.
+    target : str, optional
+        The column with the true values; by default the one that the model was trained to predict, if the file has it.
+    coverage : float, optional
+        Share of the true values that intervals contain; with it, columns `lower` and `upper` are written.
+    spreadsheet_safe : bool, default=False
+        Whether text in a CSV file that a spreadsheet takes for a formula gets an apostrophe in front.
+    text : TextFormat, optional
+        Separator, encoding and decimal sign of a text file; by default they are detected and reported.
     device : str or torch.device, default="auto"
         The device for the model.
+    report : callable, optional
+        Called with every sentence on the file, and on the scores of the predictions.
 
     Returns
     -------
     DataFrame
-        One row for each row of the file: `prediction`, and ``probability_LABEL`` for each class.
+        One row for each row of the file: `prediction`, and ``probability_LABEL`` for each class; `lower` and `upper`
+        with `coverage`.
     """
+    out, say = _check_out(out, spreadsheet_safe), report or (lambda sentence: None)
+    check_file(model, "model")
+    frame, notes = read_frame(path, text)  # errors of the file come before torch is loaded, which takes seconds
+    for note in notes:
+        say(note)
+    check_columns(frame, drop, "drop", Path(path))
+    if target is not None:
+        check_columns(frame, [target], "target", Path(path))
+    from knotwork.estimators import load  # noqa: PLC0415
+
+    estimator = load(Path(model).expanduser(), device=device)
+    target = target or (estimator.target_name_ if estimator.target_name_ in frame else None)
+    features = _features(frame.drop(columns=list(drop)), estimator.columns_.names, target, Path(path).name)
+    table = _predictions(estimator, features, coverage)
+    if target is not None and target not in drop:
+        say(_score(estimator, table, frame[target]))
+    write_atomically(out, lambda file: WRITERS[out.suffix.lower()](_safe(table) if spreadsheet_safe else table, file))
+    return table
+
+
+def _check_out(out: str | PathLike[str], spreadsheet_safe: bool) -> Path:
     out = Path(out).expanduser()
     if out.suffix.lower() not in WRITERS:
         raise argument_error("out", f"end in one of {listed(WRITERS)}", str(out), "Choose another name.")
     if not out.parent.is_dir():
         raise argument_error("out", "be in a folder that exists", str(out), f"Make the folder {str(out.parent)!r}.")
-    estimator = load(Path(model).expanduser(), device=device)
-    frame = read_frame(path)
-    check_columns(frame, drop, "drop", Path(path))
-    frame = frame.drop(columns=list(drop))
-    _check_names(frame, estimator.columns_.names, Path(path).name)
-    if isinstance(estimator, TabularClassifier):
-        shares = estimator.predict_proba(frame)
-        table = pd.DataFrame({"prediction": estimator.classes_[shares.argmax(axis=1)]})
-        for label, share in zip(estimator.classes_.tolist(), shares.T, strict=True):
-            table[f"probability_{label}"] = share
-    else:
-        table = pd.DataFrame({"prediction": estimator.predict(frame)})
-    write_atomically(out, lambda file: WRITERS[out.suffix.lower()](table, file))
-    return table
+    if check_bool(spreadsheet_safe, "spreadsheet_safe") and out.suffix.lower() != ".csv":
+        raise argument_error("spreadsheet_safe", f"be False for a {out.suffix.lower()} file", spreadsheet_safe)
+    return out
 
 
-def _check_names(frame: pd.DataFrame, wanted: Sequence[str] | None, file: str) -> None:
-    """Raise an error for unknown or missing columns; a model without names takes columns by their order."""
+def _features(frame: pd.DataFrame, wanted: Sequence[str] | None, target: str | None, file: str) -> pd.DataFrame:
+    """Return the columns of the model; a model without names takes columns by their order, without the target."""
     if wanted is None:
-        return
-    extra = [column for column in frame.columns if column not in wanted]
+        return frame.drop(columns=[target] if target in frame else [])
     lacking = [column for column in wanted if column not in frame.columns]
-    parts = []
-    if extra:
-        options = " ".join(f"--drop {name!r}" if " " in name else f"--drop {name}" for name in extra[:12])
-        parts.append(f"The model does not know {listed(extra)}: ignore them with {options}.")
     if lacking:
-        parts.append(f"{file} lacks {listed(lacking)}: add them, empty if unknown.")
-    if parts:
-        shown = f"{len(frame.columns)} columns"
-        raise argument_error("table", f"have the {len(wanted)} columns of the model", shown, " ".join(parts))
+        raise argument_error(
+            "table",
+            f"have the {len(wanted)} columns of the model",
+            f"{len(frame.columns)} columns",
+            f"{file} lacks {listed(lacking)}: add them, empty if unknown.",
+        )
+    extra = [column for column in frame.columns if column not in wanted and column != target]
+    if extra:
+        warnings.warn(f"Columns that the model does not know are ignored: {listed(extra)}.", stacklevel=3)
+    return frame[list(wanted)]
+
+
+def _predictions(estimator: Any, features: pd.DataFrame, coverage: float | None) -> pd.DataFrame:
+    """Return predictions, and probabilities of classes or intervals."""
+    if estimator._task == "classification":
+        if coverage is not None:
+            raise argument_error("coverage", "be omitted for classes", coverage, "Their probabilities are written.")
+        shares = estimator.predict_proba(features)
+        names = [f"probability_{label}" for label in estimator.classes_.tolist()]
+        table = pd.DataFrame({"prediction": estimator.classes_[shares.argmax(axis=1)]})
+        return table.join(pd.DataFrame(shares, columns=names))
+    table = _number_columns(estimator.predict(features))
+    if coverage is None:
+        return table
+    if not hasattr(estimator, "predict_interval"):
+        raise argument_error("coverage", "be omitted: this model has no intervals", coverage, "Fit and save it again.")
+    lower, upper = np.asarray(estimator.predict_interval(features, coverage=coverage)).T
+    return table.assign(lower=lower, upper=upper)
+
+
+def _number_columns(values: npt.NDArray[np.float64]) -> pd.DataFrame:
+    """Return one column for each prediction of a row: quantiles and several targets have more than one."""
+    if values.ndim == 1:
+        return pd.DataFrame({"prediction": values})
+    return pd.DataFrame(values, columns=[f"prediction_{place + 1}" for place in range(values.shape[1])])
+
+
+def _score(estimator: "TabularRegressor | TabularClassifier", table: pd.DataFrame, target: "pd.Series[Any]") -> str:
+    """Return a sentence with the scores of predictions, over the rows whose true value is known."""
+    import torch  # noqa: PLC0415
+
+    from knotwork.training._metrics import METRICS, evaluate  # noqa: PLC0415
+
+    known = np.array(target.notna())
+    values = target_labels(target[known], had_missing=not known.all())
+    if estimator._task == "classification":
+        codes = {label: code for code, label in enumerate(estimator.classes_.tolist())}
+        places = np.array([codes.get(value, -1) for value in values.tolist()], dtype=np.int64)
+        known[known] = places >= 0
+        values, outputs = places[places >= 0], np.log(np.maximum(table.iloc[:, 1:].to_numpy(), 1e-300))
+    elif "prediction" not in table or not _are_numbers(values):
+        return f"The column {target.name!r} is ignored: predictions cannot be compared with it."
+    else:
+        values, outputs = values.astype(np.float64), table[["prediction"]].to_numpy()
+    if not known.any():
+        return f"The column {target.name!r} is ignored: it has no values that the model knows."
+    scores = evaluate(estimator._task, torch.from_numpy(outputs[known])[None], torch.from_numpy(values)[None])
+    shown = [f"{METRICS[name].label} {float(score):.4g}" for name, score in scores.items() if torch.isfinite(score)]
+    return f"Compared with the column {target.name!r} in {known.sum():,} of {len(known):,} rows: {', '.join(shown)}."
+
+
+def _are_numbers(values: npt.NDArray[Any]) -> bool:
+    return values.dtype.kind in "biuf" and bool(np.isfinite(values.astype(np.float64)).all())
+
+
+def _safe(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table in which no text is a formula for a spreadsheet."""
+
+    def quoted(value: Any) -> Any:
+        return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_SIGNS) else value
+
+    texts = [name for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])]
+    safe = table.assign(**{name: table[name].astype(object).map(quoted) for name in texts})
+    return safe.rename(columns=quoted)

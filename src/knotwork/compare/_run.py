@@ -137,7 +137,7 @@ def compare_table(
     Parameters
     ----------
     path : str or path
-        A CSV, Parquet, Arrow or Feather file.
+        The file; formats as in `knotwork.datasets.read_table`.
     target : str
         Name of the target column.
     out : str or path, default="comparison"
@@ -162,7 +162,8 @@ def compare_table(
     began = time.perf_counter() if started is None else started
     say = report or (lambda sentence: None)
     run = _Run(Path(out).expanduser(), options or CompareOptions(), device, say, progress, began)
-    return run.compare(read_source(path, target, task=run.options.task, drop=run.options.drop))
+    chosen = run.options
+    return run.compare(read_source(path, target, task=chosen.task, drop=chosen.drop, text=chosen.text))
 
 
 @dataclass(eq=False)
@@ -287,6 +288,7 @@ class _Run:
         preparation = model._prepare(rows.features, rows.labels, None)  # the steps of `fit`: the folds are used below
         model._combine(preparation, model._train(preparation, began))
         taken = time.perf_counter() - began
+        model.target_name_ = source.target_name
         if len(places) < source.n_rows:
             self._note(
                 f"The model is trained on {len(places):,} of {source.n_rows:,} rows, drawn at random, because time is "

@@ -15,6 +15,7 @@ from knotwork._preparation.columns import ROLES, Columns
 from knotwork._preparation.targets import Labels, check_target
 from knotwork.datasets._files import check_columns, read_frame, target_labels
 from knotwork.datasets._table import draw_rows
+from knotwork.datasets._text import TextFormat
 from knotwork.errors import ColumnError
 from knotwork.knots._columns import TASKS, infer_task
 
@@ -78,11 +79,18 @@ class Source:
         return replace(self, features=self.features.iloc[rows], labels=self.labels[rows], target=self.target[rows])
 
 
-def read_source(path: str | PathLike[str], target: str, *, task: str | None = None, drop: Sequence[str] = ()) -> Source:
+def read_source(
+    path: str | PathLike[str],
+    target: str,
+    *,
+    task: str | None = None,
+    drop: Sequence[str] = (),
+    text: TextFormat | None = None,
+) -> Source:
     """Read a file, infer its task unless `task` is given, and drop rows whose target is missing."""
     if task is not None:
         check_choice(task, "task", TASKS)
-    frame, name = read_frame(path), Path(path)
+    (frame, notes), name = read_frame(path, text), Path(path)
     check_columns(frame, [target], "target", name)
     check_columns(frame, drop, "drop", name)
     if target in drop:
@@ -91,12 +99,11 @@ def read_source(path: str | PathLike[str], target: str, *, task: str | None = No
     if features.shape[1] == 0:
         raise ColumnError(f"{name.name} has no column except the target {target!r}. Add at least one feature.")
     known = frame[target].notna().to_numpy()
-    notes = []
     if not known.all():
         notes.append(f"{(~known).sum():,} of {len(frame):,} rows are dropped: their target is missing.")
         features, frame = features[known], frame[known]
-    _check_count(len(frame), name.name, bool(notes))
-    labels = target_labels(frame[target], had_missing=bool(notes))
+    _check_count(len(frame), name.name, not known.all())
+    labels = target_labels(frame[target], had_missing=not known.all())
     inferred = task or infer_task(labels)
     reason = _reason(labels, inferred, given=task is not None)
     values, classes = _read_target(labels, inferred, target)

@@ -20,6 +20,7 @@ from knotwork.datasets._synthetic import (
     synthetic_regression,
 )
 from knotwork.datasets._table import Dataset
+from knotwork.datasets._text import TextFormat
 
 __all__ = [
     "DATASETS",
@@ -31,6 +32,7 @@ __all__ = [
     "DatasetSpec",
     "DatasetSummary",
     "Place",
+    "TextFormat",
     "ablation_function",
     "cache_folder",
     "check_dataset",

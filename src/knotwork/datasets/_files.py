@@ -1,7 +1,10 @@
 """Reading users' files as data sets."""
 
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from functools import partial
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -13,24 +16,68 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api import types
 
-from knotwork._checks import argument_error, check_bool, check_choice, listed, type_error
+from knotwork._checks import argument_error, check_bool, check_choice, check_file, listed, type_error
 from knotwork._tables import ADVICE
+from knotwork.datasets._arrow import read_arrow, read_parquet
 from knotwork.datasets._storage import file_sha256
 from knotwork.datasets._table import Dataset, complete_rows
-from knotwork.errors import ColumnError, ColumnTypeError
+from knotwork.datasets._text import COMPRESSIONS, TextFormat, check_expansion, name_columns, quoted_reason, read_text
+from knotwork.errors import ColumnError, ColumnTypeError, MissingPackageError
 from knotwork.knots._columns import TASKS, infer_task
 
 __all__ = ["READERS", "check_columns", "read_frame", "read_table", "target_labels"]
 
-READERS: Mapping[str, Callable[[Path], pd.DataFrame]] = MappingProxyType(
+
+def _read_excel(path: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Read the first sheet of an Excel file."""
+    suffix = path.suffix.lower()
+    package = EXCEL[suffix]
+    if find_spec(package) is None:
+        raise MissingPackageError(
+            f"Reading {suffix} files needs {package}: pip install {package}. Or save the sheet as CSV.", name=package
+        )
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            check_expansion(sum(entry.file_size for entry in archive.infolist()), path)
+    try:
+        with pd.ExcelFile(path) as book:
+            sheet, *others = book.sheet_names
+            rows = book.parse(sheet, header=None, nrows=1)
+            frame = book.parse(sheet)
+    except Exception as error:  # the readers of Excel files raise errors of any kind for damaged files
+        hint = f"It is damaged, or of another format: save it again, or as CSV. {quoted_reason(error)}".strip()
+        raise argument_error("path", f"be a readable {suffix} file", str(path), hint) from error
+    notes = [f"Sheet {sheet!r} is read; not read: {listed(others, most=5)}."] if others else []
+    if len(rows):
+        header = ["" if pd.isna(name) else name for name in rows.iloc[0]]
+        frame.columns, naming = name_columns(header)
+        notes += naming
+    return frame, notes
+
+
+EXCEL = {".xlsx": "openpyxl", ".xlsm": "openpyxl", ".xls": "xlrd"}
+"""Packages that read Excel files, by suffix."""
+
+
+def _read_columns(read: Callable[[Path], pd.DataFrame], path: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Read a file of a format with names and types of columns."""
+    frame = read(path)
+    frame.columns, notes = name_columns([*frame.columns])
+    return frame, notes
+
+
+TEXT = (".csv", ".tsv", ".tab", ".txt")
+"""Suffixes of text files, which may be followed by one of `COMPRESSIONS`."""
+
+READERS: Mapping[str, Callable[[Path], tuple[pd.DataFrame, list[str]]]] = MappingProxyType(
     {
-        ".csv": pd.read_csv,
-        ".parquet": pd.read_parquet,
-        ".arrow": pd.read_feather,
-        ".feather": pd.read_feather,
+        ".parquet": partial(_read_columns, read_parquet),
+        ".arrow": partial(_read_columns, read_arrow),
+        ".feather": partial(_read_columns, read_arrow),
+        **dict.fromkeys(EXCEL, _read_excel),
     }
 )
-"""The function that reads a file, by suffix."""
+"""The function that reads a file that is not text, by suffix; it returns the table, and sentences on it."""
 
 
 def read_table(
@@ -40,8 +87,9 @@ def read_table(
     task: str | None = None,
     categorical: Iterable[str] | None = None,
     drop_missing: bool = True,
+    text: TextFormat | None = None,
 ) -> Dataset:
-    r"""Read a user's CSV, Parquet, Arrow or Feather file as a data set.
+    r"""Read a user's CSV, Parquet, Arrow, Feather or Excel file as a data set.
 
     Columns of numbers and booleans become numerical features, columns of text and categories categorical ones; columns
     without any value are dropped. Dates, lists and infinite numbers raise an error that names the column.
@@ -49,7 +97,9 @@ def read_table(
     Parameters
     ----------
     path : str or path
-        The file; its suffix determines the format (`READERS`).
+        The file; its suffix determines the format: ``.csv``, ``.tsv``, ``.tab`` and ``.txt``, also compressed
+        (``.csv.gz``, ``.bz2``, ``.xz``, ``.zst``, ``.zip``), ``.parquet``, ``.arrow``, ``.feather``, ``.xlsx``,
+        ``.xls``.
     target : str
         Name of the target column.
     task : {"regression", "classification"}, optional
@@ -58,6 +108,9 @@ def read_table(
         Numerical columns to treat as categorical.
     drop_missing : bool
         Whether to remove rows with missing values; otherwise only rows with a missing target are removed.
+    text : TextFormat, optional
+        Separator, encoding and decimal sign of a text file; by default they are detected, and reported in the notes of
+        the data set.
 
     Examples
     --------
@@ -73,7 +126,7 @@ def read_table(
     check_bool(drop_missing, "drop_missing")
     if task is not None:
         check_choice(task, "task", TASKS)
-    frame = read_frame(path)
+    frame, reading = read_frame(path, text)
     check_columns(frame, [target], "target", path)
     if isinstance(categorical, str):
         raise type_error("categorical", "be a list of names", categorical, f"Pass [{categorical!r}].")
@@ -85,9 +138,9 @@ def read_table(
     used = [*numerical, *texts, target]
     n_rows = len(frame)
     frame, note = complete_rows(frame[used], used if drop_missing else [target])
-    notes = [f"column {name!r} dropped: it has no values" for name in empty] + ([note] if note else [])
+    notes = [*reading, *(f"column {name!r} dropped: it has no values" for name in empty), *([note] if note else [])]
     return Dataset(
-        name=path.stem,
+        name=path.name.removesuffix("".join(path.suffixes[-2:]) if _is_compressed(path) else path.suffix),
         frame=frame,
         target=target,
         task=task or infer_task(target_labels(frame[target], had_missing=len(frame) < n_rows)),
@@ -99,40 +152,61 @@ def read_table(
 
 
 def _check_path(path: str | PathLike[str]) -> Path:
-    if not isinstance(path, str | PathLike):
-        raise type_error("path", "be the path of a file", path)
-    path = Path(path).expanduser()
-    if path.suffix.lower() not in READERS:
-        raise argument_error("path", f"end in one of {listed(READERS)}", str(path), "Convert the file, or rename it.")
-    if not path.is_file():
-        folder = path.parent
-        close = get_close_matches(path.name, [file.name for file in folder.iterdir()]) if folder.is_dir() else []
-        hint = f"Did you mean {listed(close)}?" if close else f"The current folder is {Path.cwd()}."
-        raise argument_error("path", "be a file that exists", str(path), hint)
+    path = check_file(path, "path")
+    if not _is_text_file(path) and path.suffix.lower() not in READERS:
+        known = listed((*TEXT, *READERS), most=20)
+        hint = f"Text files may be compressed, as in .csv.gz ({listed(COMPRESSIONS)}). Convert the file, or rename it."
+        raise argument_error("path", f"end in one of {known}", str(path), hint)
     return path
 
 
-def read_frame(path: str | PathLike[str]) -> pd.DataFrame:
-    """Read a file in the format of its suffix (`READERS`); spaces around column names are removed."""
-    path = _check_path(path)
-    try:
-        frame = READERS[path.suffix.lower()](path)
-    except pd.errors.EmptyDataError:
-        frame = pd.DataFrame()
-    except (OSError, ValueError) as error:  # those of pyarrow and of pandas' parsers are subclasses
-        raise argument_error(
-            "path",
-            f"be a readable {path.suffix.lower()} file",
-            str(path),
-            f"The reader reports: {str(error).strip()}",
-        ) from error
-    if frame.empty:
+def _is_compressed(path: Path) -> bool:
+    return path.suffix.lower() in COMPRESSIONS
+
+
+def _is_text_file(path: Path) -> bool:
+    """Return whether a name is that of a text file; a compressed file without a second suffix is one."""
+    if _is_compressed(path):
+        path = path.with_suffix("")
+        return path.suffix.lower() not in READERS
+    return path.suffix.lower() in TEXT
+
+
+def read_frame(path: str | PathLike[str], text: TextFormat | None = None) -> tuple[pd.DataFrame, list[str]]:
+    """Read a file in the format of its suffix.
+
+    Columns that are not numbers throughout stay as they are. Spaces around column names are removed, names are made
+    unique, and columns without a name and without values are dropped.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    text : TextFormat, optional
+        The format of a text file; by default it is detected.
+
+    Returns
+    -------
+    frame : DataFrame
+        The table, with at least one row.
+    notes : list of str
+        What was detected, as sentences.
+    """
+    path, text = _check_path(path), text or TextFormat()
+    if _is_text_file(path):
+        frame, notes = read_text(path, text)
+    else:
+        for name in text.given:
+            raise argument_error(name, f"be omitted for a {path.suffix.lower()} file", getattr(text, name))
+        frame, notes = READERS[path.suffix.lower()](path)
+    unnamed = [name for name in frame.columns if name.startswith("Unnamed: ")]
+    empty = [name for name in unnamed if frame[name].isna().all()]
+    if frame.empty or len(empty) == frame.shape[1]:
         raise ColumnError(f"{path} has no rows. A header and at least one row are needed.")
-    frame.columns = pd.Index([str(name).strip() for name in frame.columns])
-    duplicates = sorted(set(frame.columns[frame.columns.duplicated()]))
-    if duplicates:
-        raise ColumnError(f"{path} has duplicate columns: {listed(duplicates)}. Rename them.")
-    return frame
+    if len(unnamed) > len(empty):
+        shown = listed([name for name in unnamed if name not in empty], most=5)
+        notes.append(f"Columns without a name in the header: {shown}.")
+    return frame.drop(columns=empty), notes
 
 
 def check_columns(frame: pd.DataFrame, names: Iterable[str], argument: str, path: Path) -> None:

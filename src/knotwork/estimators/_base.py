@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._preparation.columns import Columns, Table
 from knotwork._preparation.members import PreparedTable, add_indicators
+from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, check_validation, group_codes
 from knotwork.estimators._combination import Combination, HeldOut, combine, shuffled_losses
 from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
@@ -131,6 +132,7 @@ class TabularEstimator(BaseEstimator, ABC):
     weights_: npt.NDArray[np.float64]
     candidates_: list[dict[str, Any]]
     validation_score_: float
+    target_name_: str | None
 
     def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter here
         self,
@@ -284,6 +286,7 @@ class TabularEstimator(BaseEstimator, ABC):
         if X_val is not None and (self.validation is not None or groups is not None):
             other = "groups" if self.validation is None else "validation"
             raise argument_error(other, "be None if X_val is given: its rows validate", type(X_val).__name__)
+        self.target_name_ = target_name(y)
         columns, table = Columns.learn(X, self.categorical, dates=self.dates)
         given = None if X_val is None else (columns.read(X_val), y_val)
         data, holdout = self._training_table(table, y, sample_weight, columns.cardinalities, given=given)

@@ -165,6 +165,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         Increase of the loss when a column is shuffled.
     columns_ : Columns
         What was learned of each column; ``columns_.notices`` has what was inferred and noticed, as sentences.
+    target_name_ : str or None
+        Name of the target, if it was a series with a name.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -431,7 +433,8 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         How far probabilities can be trusted, on rows that the networks were not trained on: in ten groups of rows,
         ordered by the probability of the predicted class, its mean ``probability``, the ``frequency`` with which it was
         right, and the number of ``rows``. Empty if no rows were held out.
-    encoding_, backbones_, weights_, candidates_, validation_score_, history_, knots_, feature_importances_
+    encoding_, backbones_, weights_, candidates_, validation_score_, history_, knots_, feature_importances_,
+    columns_, target_name_
         As in `TabularRegressor`.
     n_features_in_, feature_names_in_
         As in scikit-learn.

@@ -63,7 +63,8 @@ KEY = "knotwork"
 
 ENTRIES = (
     "schema", "version", "class", "parameters", "columns", "labels", "encodings", "weights", "candidates", "score",
-    "indicated", "task", "config", "categories", "pieces", "histories", "interrupted", "has_importances", "checksum",
+    "indicated", "task", "target_name", "config", "categories", "pieces", "histories", "interrupted", "has_importances",
+    "checksum",
 )  # fmt: skip
 CANDIDATE = ("method", "size", "backbone", "score", "metric", "seconds", "weight")
 """The entries of a candidate."""
@@ -182,6 +183,7 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
             if name not in UNSAVED
         },
         "columns": estimator.columns_.to_json(),
+        "target_name": estimator.target_name_,
         "labels": estimator.labels_.to_json() if isinstance(estimator, TabularClassifier) else None,
         "encodings": [[*encodings.values()] for encodings in estimator.encoding_],
         "weights": [float(weight) for weight in estimator.weights_],
@@ -380,6 +382,7 @@ def _with_defaults(content: Any) -> dict[str, Any]:
 
 
 def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
+    content = {"target_name": None, **content}  # files of earlier versions have none
     check_entries(content, "content", ENTRIES)
     names = file.keys()
     capacity = Capacity(len(names), sum(math.prod(file.get_slice(name).get_shape()) for name in names))
@@ -391,6 +394,8 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
     elif content["labels"] is not None:
         raise argument_error("labels", "be None for a regressor", content["labels"])
     check_choice(content["task"], "task", (estimator._task,))
+    name = content["target_name"]
+    estimator.target_name_ = None if name is None else _text(name, "target_name")
     n_numerical = len(columns.numerical_names)
     estimator.indicated_ = _indicated(content["indicated"], n_numerical)
     estimator.config_ = _config(content["config"])

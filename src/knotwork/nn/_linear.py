@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import accumulate
 from numbers import Real
 from typing import Any
 
@@ -132,7 +133,8 @@ def normal(draw: Draw, n: int) -> Tensor:
 
 def first_places(cardinalities: Sequence[int]) -> Tensor:
     """Return the index of each feature's first category in one table of all categories."""
-    return torch.tensor([0, *cardinalities][: len(cardinalities)], dtype=torch.int64).cumsum(0)
+    # A cumulative sum of torch, on the meta device that models are loaded by, would load torch's compiler for seconds.
+    return torch.tensor([*accumulate([0, *cardinalities])][: len(cardinalities)], dtype=torch.int64)
 
 
 def look_up(table: Tensor, places: Tensor) -> Tensor:

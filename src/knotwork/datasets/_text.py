@@ -1,0 +1,645 @@
+"""Text files as programs write them: encoding, separator, decimal sign and rows are detected, checked and reported."""
+
+import bz2
+import codecs
+import csv
+import gzip
+import io
+import lzma
+import re
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from knotwork._checks import argument_error, check_installed, listed, type_error
+from knotwork.errors import ArgumentError, ColumnError
+
+__all__ = ["COMPRESSIONS", "TextFormat", "check_expansion", "name_columns", "quoted_reason", "read_text"]
+
+SEPARATORS = {"\t": "tabs", "|": "'|'", ";": "';'", ",": "commas"}
+"""Separators that are detected, and their names in sentences. Where two suit equally well, the first is taken: commas
+also occur in texts and in numbers."""
+
+HEAD = 2**20
+"""Bytes from which the format is detected."""
+
+ROWS = 200
+"""Rows from which the format is detected."""
+
+BLOCK = 2**24
+"""Bytes that are inspected at a time."""
+
+SMALLEST_LIMIT = 2**28
+LARGEST_RATIO = 200
+"""A file may expand to 256 MiB, or to 200 times its size: no honest table is compressed more than that."""
+
+MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""Byte order marks; UTF-32 comes first, since its mark begins with that of UTF-16."""
+
+QUOTE = ord('"')
+
+Places: TypeAlias = npt.NDArray[np.int64]
+
+COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+")
+POINT_NUMBER = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
+GROUPED = re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d+)?")
+"""Numbers with a decimal comma, with a decimal point, and with points between groups of three digits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFormat:
+    r"""How a text file is written; what is None is detected and reported.
+
+    Parameters
+    ----------
+    sep : str, optional
+        One character between the fields; ``"tab"`` and ``"\\t"`` mean a tab.
+    encoding : str, optional
+        Name of the encoding, such as ``"utf-8"``, ``"cp1252"`` or ``"utf-16"``.
+    decimal : {".", ","}, optional
+        The decimal sign.
+
+    Examples
+    --------
+    >>> TextFormat(sep="tab", decimal=",").sep
+    '\t'
+    """
+
+    sep: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("sep", "encoding", "decimal"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise type_error(name, "be text", value)
+        if self.sep in ("tab", "\\t"):
+            object.__setattr__(self, "sep", "\t")
+        if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n\0' or not self.sep.isascii()):
+            raise argument_error("sep", "be one ASCII character, such as ';' or 'tab'", self.sep)
+        if self.decimal not in (None, ".", ","):
+            raise argument_error("decimal", "be '.' or ','", self.decimal)
+        if self.decimal is not None and self.decimal == self.sep:
+            raise argument_error("decimal", "differ from sep", self.decimal)
+        if self.encoding is not None:
+            object.__setattr__(self, "encoding", _check_encoding(self.encoding))
+
+    @property
+    def given(self) -> list[str]:
+        """Names of the settings that are not detected."""
+        return [name for name in ("sep", "encoding", "decimal") if getattr(self, name) is not None]
+
+
+def _check_encoding(name: str) -> str:
+    try:
+        codec = codecs.lookup(name)
+        "".encode(codec.name)  # "rot13" and "base64" are no encodings of text
+    except (LookupError, ValueError) as error:
+        hint = "For example: utf-8, cp1252, latin-1, utf-16, shift_jis."
+        raise argument_error("encoding", "be the name of an encoding of text", name, hint) from error
+    return codec.name
+
+
+@dataclass(frozen=True, eq=False)
+class _Content:
+    """The bytes of a text file in UTF-8: the file itself, or a converted copy."""
+
+    path: Path
+    encoding: str
+    data: bytes | None = None
+
+    def open(self) -> BinaryIO:
+        return self.path.open("rb") if self.data is None else io.BytesIO(self.data)
+
+    def head(self) -> str:
+        """Return the first lines, at least one; the last is complete."""
+        with self.open() as file:
+            data = file.read(HEAD)
+            while len(data) % HEAD == 0 and not re.search(rb"[\r\n]", data[-HEAD:]) and (more := file.read(HEAD)):
+                data += more
+            is_whole = not file.read(1)
+        text = codecs.getincrementaldecoder("utf-8")().decode(data).removeprefix("\ufeff")
+        return text if is_whole else text[: max(text.rfind("\n"), text.rfind("\r")) + 1]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How the fields of a text file are arranged.
+
+    `header` has the names of the first line; `sep_line` tells whether a line such as ``sep=;``, as Excel writes it,
+    comes before; `has_row_names` whether every row has one field more than the header, the name of the row.
+    """
+
+    sep: str
+    decimal: str
+    header: tuple[str, ...]
+    sep_line: bool
+    has_row_names: bool
+    spaces: bool
+
+
+def read_text(path: Path, wanted: TextFormat) -> tuple[pd.DataFrame, list[str]]:
+    """Read a text file, compressed or not; return the table, and sentences on what was detected."""
+    content = _open_content(path, wanted.encoding)
+    try:
+        return _read(content, wanted)
+    except UnicodeDecodeError as error:
+        if wanted.encoding is not None or content.data is not None:
+            raise _undecodable(path, content.encoding, error) from error
+    with path.open("rb") as file:  # bytes that are not UTF-8 came after the head
+        return _read(_convert(path, file.read(), None), wanted)
+
+
+def _read(content: _Content, wanted: TextFormat) -> tuple[pd.DataFrame, list[str]]:
+    survey = _survey(content)
+    head = content.head()
+    if not head.strip("\r\n \t\ufeff"):
+        raise ColumnError(f"{content.path} is empty. A header and at least one row are needed.")
+    layout = _detect(head, wanted, content.path)
+    if survey.nul_line is not None:
+        raise _nul_error(content, layout, survey.nul_line)
+    frame = _parse(content, layout)
+    notes = [_describe(content.encoding, layout)] if _is_unusual(content.encoding, layout) else []
+    if layout.has_row_names:
+        frame = frame.reset_index(drop=True)
+        notes.append("The rows have one field more than the header: the first is the name of the row, and is ignored.")
+    notes += _check_lines(frame, content, layout, survey)
+    frame.columns, naming = name_columns(layout.header)
+    if layout.decimal == ",":
+        _read_groups(frame)
+    return frame, notes + naming
+
+
+def _open_content(path: Path, encoding: str | None) -> _Content:
+    """Decompress and convert a file as far as necessary."""
+    decompress = COMPRESSIONS.get(path.suffix.lower())
+    if decompress is not None:
+        return _convert(path, _decompressed(path, decompress), encoding)
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+        _refuse_formats(path, head)
+        if encoding is not None:
+            is_plain = encoding in ("utf-8", "utf-8-sig", "ascii")
+            return _Content(path, "utf-8") if is_plain else _convert(path, head + file.read(), encoding)
+        if _guess_encoding(head) == "utf-8":
+            return _Content(path, "utf-8")
+        return _convert(path, head + file.read(), None)
+
+
+def _refuse_formats(path: Path, head: bytes) -> None:
+    """Raise an error for files of other formats that carry a name of a text file."""
+    for magic, kind, suffix in FORMATS:
+        if head.startswith(magic):
+            raise argument_error("path", "be a text file", str(path), f"It is {kind}: rename it to end in {suffix}.")
+
+
+FORMATS = (
+    (b"PK\x03\x04", "a zip archive or an Excel file", ".zip or .xlsx"),
+    (b"\xd0\xcf\x11\xe0", "an old Excel file", ".xls"),
+    (b"\x1f\x8b", "compressed by gzip", ".csv.gz"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd", ".csv.zst"),
+    (b"\xfd7zXZ\0", "compressed by xz", ".csv.xz"),
+    (b"BZh91AY", "compressed by bzip2", ".csv.bz2"),
+    (b"PAR1", "a Parquet file", ".parquet"),
+    (b"ARROW1", "an Arrow file", ".arrow"),
+)
+"""First bytes of files that are not text, the name of the format, and its suffix."""
+
+
+def _guess_encoding(data: bytes) -> str | None:
+    """Return the encoding of the first bytes of a file, or None for one of a single byte per character."""
+    for mark, encoding in MARKS.items():
+        if data.startswith(mark):
+            return encoding
+    codes = np.frombuffer(data[: len(data) // 2 * 2], dtype=np.uint8).reshape(-1, 2)
+    even, odd = (codes == 0).mean(axis=0) if len(codes) else (0.0, 0.0)
+    if max(even, odd) > 0.3 and min(even, odd) < 0.05:  # every second byte of European text is zero
+        return "utf-16-le" if odd > even else "utf-16-be"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        return None
+    return "utf-8"
+
+
+def _convert(path: Path, data: bytes, encoding: str | None) -> _Content:
+    """Return the content in UTF-8; the encoding is detected unless it is given."""
+    encoding = encoding or _guess_encoding(data)
+    if encoding is None or (encoding == "utf-8" and not _is_utf8(data)):
+        encoding = _legacy_encoding(path, data)
+    if encoding in ("utf-8", "utf-8-sig"):
+        return _Content(path, "utf-8", data)
+    try:
+        return _Content(path, encoding, data.decode(encoding).encode("utf-8"))
+    except UnicodeError as error:
+        raise _undecodable(path, encoding, error) from error
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _legacy_encoding(path: Path, data: bytes) -> str:
+    """Return the encoding of text that is not valid UTF-8; damaged UTF-8 raises an error that names the line."""
+    text = data.decode("utf-8", errors="surrogateescape")
+    letters = re.findall(r"[^\x00-\x7f]", text)
+    n_bad = sum("\udc80" <= char <= "\udcff" for char in letters)
+    if len(letters) - n_bad > n_bad:
+        line = text.count("\n", 0, re.search("[\udc80-\udcff]", text).start()) + 1  # type: ignore[union-attr]
+        hint = "Export it again, or give its encoding (--encoding)."
+        raise argument_error(
+            "path", f"be text in one encoding: line {line} is not valid UTF-8, the others are", str(path), hint
+        )
+    return "latin-1" if re.search(rb"[\x81\x8d\x8f\x90\x9d]", data) else "cp1252"
+
+
+def _undecodable(path: Path, encoding: str, error: UnicodeError) -> ArgumentError:
+    where = ""
+    if isinstance(error, UnicodeDecodeError) and error.start < len(error.object):
+        where = f" (byte {error.start + 1:,} is invalid)" if len(error.object) > 1000 else ""
+    hint = "Give the encoding that the file has (--encoding), for example cp1252, or export it as UTF-8."
+    return argument_error("path", f"be text in the encoding {encoding}{where}", str(path), hint)
+
+
+def check_expansion(n_bytes: int, path: Path, *, smallest: int = SMALLEST_LIMIT) -> int:
+    """Return how many bytes of memory a file may need; raise an error if it needs more.
+
+    Parameters
+    ----------
+    n_bytes : int
+        Bytes that the file declares or has been found to need.
+    path : Path
+        The file.
+    smallest : int, default=2**28
+        Bytes that any file may need.
+    """
+    limit = max(smallest, LARGEST_RATIO * path.stat().st_size)
+    if not 0 <= n_bytes <= limit:
+        raise argument_error(
+            "path",
+            f"need at most {limit / 2**30:,.2f} GiB of memory",
+            str(path),
+            "The file is damaged, or compressed far more than tables are. If it is what you expect, write it without "
+            "compression.",
+        )
+    return limit
+
+
+def _decompressed(path: Path, decompress: Callable[[Path], Any]) -> bytes:
+    """Return the content of a compressed file, within the limit of `expansion_limit`."""
+    limit = check_expansion(0, path)
+    try:
+        with decompress(path) as file:
+            data: bytes = file.read(limit + 1)
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError) as error:
+        if isinstance(error, ArgumentError):
+            raise
+        hint = f"Copy or export it again. {quoted_reason(error)}"
+        raise argument_error("path", f"be a complete {path.suffix.lower()} file", str(path), hint) from error
+    check_expansion(len(data), path)
+    return data
+
+
+def _open_zstd(path: Path) -> Any:
+    check_installed("Reading .zst files", "study", "pyarrow")
+    import pyarrow as pa  # noqa: PLC0415 - takes a while to load
+
+    return pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")
+
+
+def _open_zip(path: Path) -> Any:
+    archive = zipfile.ZipFile(path)
+    names = [entry.filename for entry in archive.infolist() if not entry.is_dir() and "__MACOSX" not in entry.filename]
+    if len(names) != 1:
+        hint = f"It has {listed(names, most=5)}. Extract the one to read." if names else "It is empty."
+        raise argument_error("path", "be an archive of one file", str(path), hint)
+    return archive.open(names[0])
+
+
+COMPRESSIONS: dict[str, Callable[[Path], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zst": _open_zstd,
+    ".zip": _open_zip,
+}
+"""Functions that open a compressed text file, by suffix."""
+
+
+def quoted_reason(error: BaseException) -> str:
+    """Return what a reader reports, if it is a sentence: damaged files lead to messages with raw memory."""
+    reason = " ".join(str(error).split())
+    if not reason or not reason.isascii() or not reason.isprintable():
+        return ""
+    return f"The reader reports: {reason[:200]}"
+
+
+@dataclass(frozen=True)
+class _Survey:
+    """Counts over a whole file; `nul_line` is the first line with a NUL character, counted from one."""
+
+    n_newlines: int
+    n_quotes: int
+    nul_line: int | None
+
+
+def _survey(content: _Content) -> _Survey:
+    n_newlines, n_quotes, nul_line = 0, 0, None
+    with content.open() as file:
+        while block := file.read(BLOCK):
+            if nul_line is None and (place := block.find(b"\0")) >= 0:
+                nul_line = n_newlines + block.count(b"\n", 0, place) + 1
+            n_newlines += block.count(b"\n")
+            n_quotes += block.count(b'"')
+    return _Survey(n_newlines, n_quotes, nul_line)
+
+
+def _nul_error(content: _Content, layout: _Layout, line: int) -> ColumnError:
+    """Return the error for a NUL character, with the name of the column."""
+    with content.open() as file:
+        text = next(islice(file, line - 1, None)).decode("utf-8", errors="replace")
+    place = text[: text.index("\0")].count(layout.sep)
+    where = f"column {layout.header[place]!r}" if place < len(layout.header) and line > 1 else "the header"
+    return ColumnError(
+        f"{content.path}: {where} has a NUL character in line {line}. The file is damaged, or it is not text: "
+        "export it again, or give its encoding (--encoding)."
+    )
+
+
+def _sample(text: str, sep: str, *, spaces: bool) -> list[list[str]]:
+    """Return the first rows without blank lines; fewer if a field is too long."""
+    rows: list[list[str]] = []
+    with suppress(csv.Error):
+        rows.extend(islice(csv.reader(io.StringIO(text, newline=""), delimiter=sep, skipinitialspace=spaces), ROWS))
+    return [row for row in rows if len(row) > 1 or (row and row[0].strip())]
+
+
+def _detect(text: str, wanted: TextFormat, path: Path) -> _Layout:
+    """Detect how the fields of a text are arranged."""
+    declared = re.match(r"sep=(.)\r?\n", text)
+    if declared is not None:
+        text = text[declared.end() :]
+    sep = wanted.sep or (declared.group(1) if declared is not None else _detect_sep(text, path))
+    spaces = f'{sep} "' in text and f'{sep}"' not in text
+    rows = _sample(text, sep, spaces=spaces)
+    if not rows:
+        raise argument_error("path", "have a line of column names", str(path), "Its first line is too long.")
+    header, body = rows[0], rows[1:]
+    if body and len(body[0]) == len(header) + 1 and all(len(row) > len(header) and row[-1] == "" for row in body):
+        header = [*header, ""]  # every row, but not the header, ends with a separator
+    decimal = wanted.decimal or ("," if sep != "," and _has_decimal_comma(body) else ".")
+    has_row_names = bool(body) and all(len(row) == len(header) + 1 for row in body)
+    if body and len(body[0]) > len(header) and not has_row_names:
+        raise argument_error(
+            "path",
+            f"have a name for every field: the header has {len(header)} fields, the next line {len(body[0])}",
+            str(path),
+            "Remove lines above the header, or complete the header.",
+        )
+    return _Layout(sep, decimal, tuple(header), declared is not None, has_row_names, spaces)
+
+
+def _detect_sep(text: str, path: Path) -> str:
+    """Return the separator that divides the rows as it divides the header; a comma if there is none."""
+    best, best_share = ",", 0.0
+    for sep in SEPARATORS:
+        counts = [len(row) for row in _sample(text, sep, spaces=False)]
+        if not counts or max(counts) < 2:
+            continue
+        if counts[0] == 1:
+            _refuse_titles(counts, sep, path)
+            continue
+        share = np.mean([n - counts[0] in (0, 1) for n in counts[1:]]) if len(counts) > 1 else 1.0
+        if share > best_share + 0.01:
+            best, best_share = sep, float(share)
+    return best
+
+
+def _refuse_titles(counts: Sequence[int], sep: str, path: Path) -> None:
+    """Raise an error if a table begins below a title."""
+    below = counts[next(place for place, n in enumerate(counts) if n > 1) :]
+    if len(below) >= 3 and len(counts) - len(below) <= 20 and len(set(below)) == 1 and below[0] > 2 and sep != ",":
+        raise argument_error(
+            "path",
+            f"begin with the column names: its first line has 1 field, later ones {below[0]}, separated by "
+            f"{SEPARATORS[sep]}",
+            str(path),
+            "Remove the lines above the names, or give the separator (--sep).",
+        )
+
+
+def _has_decimal_comma(rows: list[list[str]]) -> bool:
+    """Return whether numbers have a decimal comma; commas between groups of three digits alone do not show it."""
+    fields = [field.strip() for row in rows for field in row]
+    with_comma = [field for field in fields if COMMA_NUMBER.fullmatch(field)]
+    if not any(re.fullmatch(r"[+-]?(0+,\d+|\d{4,},\d+|\d+,(\d{1,2}|\d{4,}))", field) for field in with_comma):
+        return False
+    return not any(POINT_NUMBER.fullmatch(field) and not GROUPED.fullmatch(field) for field in fields)
+
+
+def _is_unusual(encoding: str, layout: _Layout) -> bool:
+    return (encoding, layout.sep, layout.decimal) != ("utf-8", ",", ".")
+
+
+def _describe(encoding: str, layout: _Layout) -> str:
+    sep = SEPARATORS.get(layout.sep, repr(layout.sep))
+    decimal = "comma" if layout.decimal == "," else "point"
+    return (
+        f"Format: fields separated by {sep}, decimal {decimal}, encoding {encoding}. "
+        "Other formats: --sep, --decimal, --encoding."
+    )
+
+
+def _parse(content: _Content, layout: _Layout) -> pd.DataFrame:
+    """Return the table; errors of the parser name the line."""
+    settings: dict[str, Any] = {
+        "sep": layout.sep, "decimal": layout.decimal, "skipinitialspace": layout.spaces,
+        "encoding": "utf-8", "skiprows": int(layout.sep_line),
+    }  # fmt: skip
+    if not layout.has_row_names:
+        # Without names, the parser would take the first fields of longer rows for an index.
+        settings |= {"names": [*range(len(layout.header))], "header": 0, "index_col": False}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.DtypeWarning)
+            try:
+                with content.open() as file:
+                    frame: pd.DataFrame = pd.read_csv(file, **settings)
+            except pd.errors.DtypeWarning:  # a column is numbers in one part of a file, and text in another
+                with content.open() as file:
+                    frame = pd.read_csv(file, low_memory=False, **settings)
+    except UnicodeDecodeError:
+        raise
+    except (ValueError, OverflowError, MemoryError) as error:  # the errors of pandas' parsers are subclasses
+        raise argument_error("path", "be a readable text file", str(content.path), _parser_reason(error)) from error
+    return frame
+
+
+def _parser_reason(error: BaseException) -> str:
+    """Return what is wrong with a line, and the next step."""
+    long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+    if long is not None:
+        expected, line, n_fields = long.groups()
+        return (
+            f"Line {line} has {n_fields} fields, lines before have {expected}: put texts that contain the separator in "
+            "quotation marks, or give the separator (--sep)."
+        )
+    opened = re.search(r"EOF inside string starting at row (\d+)", str(error))
+    if opened is not None:
+        return f"The quotation mark that opens in row {int(opened.group(1)) + 1} is not closed. Close it."
+    return quoted_reason(error) or "Export it again."
+
+
+def _check_lines(frame: pd.DataFrame, content: _Content, layout: _Layout, survey: _Survey) -> list[str]:
+    """Compare rows with lines: report rows with too few fields, and refuse rows that a stray quotation mark joins.
+
+    Lines are read a second time only if something may be wrong: a value of the last column is missing, or there are
+    more lines than rows.
+    """
+    has_texts = survey.n_quotes > 0 and survey.n_newlines > len(frame) + 1 + layout.sep_line
+    is_short = frame.shape[1] > 1 and bool(frame.iloc[:, -1].isna().any())
+    if not has_texts and not is_short:
+        return []
+    lines = _Lines.count(content, layout, newline=10 if survey.n_newlines else 13)
+    if has_texts and (lines.stray is not None or lines.n_records - 1 - layout.sep_line > len(frame)):
+        raise argument_error(
+            "path",
+            f"have quotation marks in pairs around fields, which fails in line {lines.stray or 1} or before",
+            str(content.path),
+            "Remove the stray quotation mark, or double those inside texts.",
+        )
+    if not lines.n_short or lines.stray is not None:
+        return []
+    rows = "1 row has" if lines.n_short == 1 else f"{lines.n_short:,} rows have"
+    return [f"{rows} fewer fields than the header, first in line {lines.first_short}: the rest is taken as missing."]
+
+
+@dataclass
+class _Lines:
+    """Counts over the lines of a file.
+
+    `n_records` is the number of rows with the header, without blank lines; `first_short` and `stray` are lines,
+    counted from one: the first with too few fields, and the first with a quotation mark inside of a field.
+    """
+
+    n_records: int = 0
+    n_short: int = 0
+    first_short: int = 0
+    stray: int | None = None
+    n_lines: int = 0
+
+    @classmethod
+    def count(cls, content: _Content, layout: _Layout, *, newline: int) -> "_Lines":
+        lines, rest = cls(), b""
+        n_fields = len(layout.header) + layout.has_row_names
+        with content.open() as file:
+            while True:
+                block = file.read(BLOCK)
+                data = rest + (block if lines.n_lines or rest else block.removeprefix(codecs.BOM_UTF8))
+                if not block and data and data[-1] != newline:
+                    data += bytes([newline])
+                rest = data[lines._add(data, layout, n_fields=n_fields, newline=newline) :]
+                if not block:
+                    return lines
+
+    def _add(self, data: bytes, layout: _Layout, *, n_fields: int, newline: int) -> int:
+        """Add the complete records of a block that begins with a record; return where the next one begins."""
+        codes = np.frombuffer(data, dtype=np.uint8)
+        quotes, breaks = np.flatnonzero(codes == QUOTE), np.flatnonzero(codes == newline)
+        ends = _outside(breaks, quotes)
+        if not len(ends):
+            return 0
+        starts = np.append(0, ends[:-1] + 1)
+        seps = _outside(np.flatnonzero(codes == ord(layout.sep)), quotes)
+        counts = np.searchsorted(seps, ends) - np.searchsorted(seps, starts) + 1
+        is_blank = ends - starts == 0
+        for place in np.flatnonzero((counts == 1) & ~is_blank):
+            is_blank[place] = not data[starts[place] : ends[place]].strip()
+        numbers = self.n_lines + np.searchsorted(breaks, starts) + 1
+        is_short = (counts < n_fields) & ~is_blank & (numbers > 1 + layout.sep_line)
+        if is_short.any() and not self.n_short:
+            self.first_short = int(numbers[is_short][0])
+        stray = _stray_quotes(codes, quotes[quotes < ends[-1]], layout)
+        if len(stray) and self.stray is None:
+            self.stray = self.n_lines + int(np.searchsorted(breaks, stray[0])) + 1
+        self.n_short += int(is_short.sum())
+        self.n_records += int((~is_blank).sum())
+        self.n_lines += int((breaks <= ends[-1]).sum())
+        return int(ends[-1]) + 1
+
+
+def _outside(places: Places, quotes: Places) -> Places:
+    """Return the places that are not between two quotation marks."""
+    return places[np.searchsorted(quotes, places) % 2 == 0] if len(quotes) else places
+
+
+def _stray_quotes(codes: npt.NDArray[np.uint8], quotes: Places, layout: _Layout) -> Places:
+    """Return quotation marks that neither begin nor end a field; two in a row, inside of a text, are one."""
+    edges = np.array([ord(layout.sep), 10, 13, QUOTE, *([32] if layout.spaces else [])])
+    opening, closing = quotes[0::2], quotes[1::2]
+    inner = opening[opening > 0]
+    wrong = [inner[~np.isin(codes[inner - 1], edges)], closing[~np.isin(codes[closing + 1], edges)]]
+    return np.sort(np.concatenate(wrong))
+
+
+def name_columns(header: Sequence[Any]) -> tuple[list[str], list[str]]:
+    """Return a unique name for every column, and sentences on duplicate names.
+
+    Spaces around names are removed.
+
+    Examples
+    --------
+    >>> name_columns(["area", " area", ""])[0]
+    ['area', 'area.1', 'Unnamed: 2']
+    """
+    stripped = [str(name).strip() for name in header]
+    names: list[str] = []
+    renamed: dict[str, list[str]] = {}
+    taken: set[str] = set()
+    for place, name in enumerate(stripped):
+        base = new = name or f"Unnamed: {place}"
+        count = 0
+        while new in taken or (count and new in stripped):
+            count += 1
+            new = f"{base}.{count}"
+        if count:
+            renamed.setdefault(base, []).append(new)
+        names.append(new)
+        taken.add(new)
+    notes = [f"Column {name!r} occurs {len(others) + 1} times: the others are named {listed(others, most=5)}."
+             for name, others in islice(renamed.items(), 5)]  # fmt: skip
+    return names, notes
+
+
+def _read_groups(frame: pd.DataFrame) -> None:
+    """Convert columns such as "1.234" and "1.234,5", where the decimal sign of the file is a comma, in place."""
+    for place, name in enumerate(frame.columns):
+        column = frame[name]
+        if not pd.api.types.is_object_dtype(column) and not pd.api.types.is_string_dtype(column):
+            continue
+        values = column.dropna().unique()
+        plain = re.compile(r"[+-]?\d+(,\d+)?")
+        if len(values) and all(isinstance(v, str) and (GROUPED.fullmatch(v) or plain.fullmatch(v)) for v in values):
+            numbers = {v: float(v.replace(".", "").replace(",", ".")) for v in values}
+            frame.isetitem(place, column.map(numbers).to_numpy(dtype=np.float64))
