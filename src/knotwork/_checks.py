@@ -18,6 +18,7 @@ __all__ = [
     "check_int",
     "check_part",
     "listed",
+    "printable",
     "type_error",
 ]
 
@@ -108,6 +109,19 @@ def listed(items: Iterable[object], most: int = 12) -> str:
     names = [repr(item) for item in items]
     rest = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + rest
+
+
+def printable(text: str) -> str:
+    """Return text in which characters that would control a terminal are written as escapes; line ends are kept.
+
+    Examples
+    --------
+    >>> print(printable("rent \\x1b[31m"))
+    rent \\x1b[31m
+    """
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode("ascii") for each in text
+    )
 
 
 def check_choice(value: Any, name: str, choices: Collection[str]) -> str:
