@@ -116,8 +116,8 @@ def printable(text: str) -> str:
 
     Examples
     --------
-    >>> print(printable("rent \\x1b[31m"))
-    rent \\x1b[31m
+    >>> print(printable("rent" + chr(7)) == "rent" + chr(92) + "x07")
+    True
     """
     return "".join(
         each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode("ascii") for each in text

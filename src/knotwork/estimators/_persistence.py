@@ -78,7 +78,8 @@ MOST_VALUES = 1_000_000
 
 QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 MOST_SPECS = 10_000
-"""Different encodings in a file."""
+MOST_PIECES = 250
+"""Largest numbers of different encodings and of stacks of networks in a file."""
 
 SCALARS = (bool, int, float, str)
 
@@ -107,10 +108,10 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
             f"The estimator cannot be saved: its columns have too many categories, {len(text) / 1e6:.0f} MB of text. "
             "Drop columns that are identifiers, and fit again."
         )
-    if len(tensors) > MOST_TENSORS:
+    if len(tensors) > MOST_TENSORS or len(estimator.trained_.pieces) > MOST_PIECES:
         raise PersistenceError(
-            f"The estimator cannot be saved: it has {len(tensors):,} tensors, and a file at most {MOST_TENSORS:,}. "
-            "Fit again with fewer members or layers."
+            f"The estimator cannot be saved: it has {len(tensors):,} tensors in {len(estimator.trained_.pieces):,} "
+            f"stacks, and a file at most {MOST_TENSORS:,} in {MOST_PIECES:,}. Fit again with fewer members or layers."
         )
     file_content = to_bytes(tensors, {KEY: text})
     write_atomically(path, lambda file: file.write(file_content))
@@ -187,7 +188,7 @@ def _check_header(path: Path) -> None:
             return  # is refused by the reader of the format
         header = file.read(n_header)
     # Marks inside of text are counted too: the exact number is compared when the JSON is known.
-    if sum(header.count(mark) for mark in (b",", b"[", b"{")) > 8 * _most_values(path.stat().st_size - n_header):
+    if sum(header.count(mark) for mark in (b",", b"[", b"{")) > 3 * _most_values(path.stat().st_size - n_header):
         raise _damaged(path, "its header has too many values.")
 
 
@@ -462,9 +463,10 @@ def _indicated(content: Any, n_numerical: int) -> list[int]:
 
 
 def _trained(content: dict[str, Any], file: TensorFile, shape: NetworkShape, *, task: str) -> Trained:
+    if len(check_list(content["pieces"], "pieces")) > MOST_PIECES:
+        raise argument_error("pieces", f"be at most {MOST_PIECES}", len(content["pieces"]))
     pieces = [
-        piece_from_json(piece, file, f"piece{place}", shape=shape)
-        for place, piece in enumerate(check_list(content["pieces"], "pieces"))
+        piece_from_json(piece, file, f"piece{place}", shape=shape) for place, piece in enumerate(content["pieces"])
     ]
     places = sorted(place for piece in pieces for place in piece.places)
     n_members = len(check_list(content["histories"], "histories"))
