@@ -1,24 +1,28 @@
 """Files that are there whole or not at all; for the modules that touch the disk."""
 
 import os
+import stat
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
-__all__ = ["UNFINISHED", "write_atomically"]
+__all__ = ["UNFINISHED", "write_atomically", "written_together"]
 
 UNFINISHED = ".*.tmp"
 """Pattern of the names of files that are being written; of a killed process they stay."""
 
+Write: TypeAlias = Callable[[BinaryIO], object]
+"""Writes the content of a file to the open file."""
 
-def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
+
+def write_atomically(path: str | os.PathLike[str], write: Write) -> None:
     """Write a file under another name, and give it its own only when all of it is on the disk.
 
     Whoever reads the folder sees the old file, or none, until the new one is whole. If anything fails, on a full disk
-    for one, the old file stays as it is, and nothing is left behind. Where the path is a link, what it leads to is
-    replaced.
+    for one, the old file stays as it is, and nothing is left behind. A file that is replaced keeps its mode: one that
+    only its owner can read stays so. Where the path is a link, what it leads to is replaced.
 
     Parameters
     ----------
@@ -35,15 +39,56 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], o
     ...     Path(folder, "note.txt").read_text()
     'all of it'
     """
-    target = Path(os.path.realpath(path))
-    beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with beside.open("xb") as file:
+    with written_together() as add:
+        add(path, write)
+
+
+@contextmanager
+def written_together() -> Iterator[Callable[[str | os.PathLike[str], Write], None]]:
+    """Write several files, each as `write_atomically` does; none is replaced before all of them are on the disk.
+
+    Yields
+    ------
+    callable
+        Takes the path of a file and a function that writes it; as the parameters of `write_atomically`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with written_together() as add:
+    ...         add(f"{folder}/page.html", lambda file: file.write(b"page"))
+    ...         add(f"{folder}/table.csv", lambda file: file.write(b"table"))
+    ...     sorted(os.listdir(folder))
+    ['page.html', 'table.csv']
+    """
+    waiting: list[tuple[Path, Path]] = []
+
+    def add(path: str | os.PathLike[str], write: Write) -> None:
+        target = Path(os.path.realpath(path))
+        beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+        waiting.append((beside, target))
+        with _opened(beside, target) as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, target)
+
+    try:
+        yield add
+        for beside, target in waiting:
+            os.replace(beside, target)
     except BaseException:
-        with suppress(OSError):
-            beside.unlink()
+        for beside, _ in waiting:
+            with suppress(OSError):
+                beside.unlink()
         raise
+
+
+def _opened(path: Path, target: Path) -> BinaryIO:
+    """Open a new file that nobody can read who could not read `target`."""
+    with suppress(FileNotFoundError):
+        mode = stat.S_IMODE(target.stat().st_mode)
+        file = open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode & 0o700))  # noqa: SIM115
+        os.chmod(path, mode)  # unlike that of `open`, this mode is not narrowed by the process
+        return file
+    return path.open("xb")
