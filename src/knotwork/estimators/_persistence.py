@@ -4,6 +4,7 @@ Every value of a file is checked before it is used. The sizes that it declares a
 itself (`Capacity`), so that a file that declares huge networks is refused before it takes memory.
 """
 
+import hashlib
 import json
 import math
 import re
@@ -59,8 +60,8 @@ SCHEMA = 3
 """Schema 1 had one encoding for all members, under ``"choices"``; up to schema 2 all networks had one backbone, and the
 estimators fewer parameters. These can be read as well."""
 
-KEY = "knotwork"
-"""Key of the JSON in the metadata of the file."""
+KEY, DIGEST = "knotwork", "sha256"
+"""Keys of the metadata of the file: the JSON, and its checksum, which files of earlier versions do not have."""
 
 ENTRIES = (
     "schema", "version", "class", "parameters", "columns", "labels", "encodings", "weights", "candidates", "score",
@@ -113,7 +114,7 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
             f"The estimator cannot be saved: it has {len(tensors):,} tensors in {len(estimator.trained_.pieces):,} "
             f"stacks, and a file at most {MOST_TENSORS:,} in {MOST_PIECES:,}. Fit again with fewer members or layers."
         )
-    file_content = to_bytes(tensors, {KEY: text})
+    file_content = to_bytes(tensors, {KEY: text, DIGEST: _digest(text)})
     write_atomically(path, lambda file: file.write(file_content))
 
 
@@ -242,6 +243,10 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
     }
 
 
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _checksum(tensors: Mapping[str, Tensor]) -> int:
     """Return a checksum of all tensors; it protects against accidents, not against attacks."""
     total = 0
@@ -316,6 +321,8 @@ def _read_json(path: Path, metadata: Any) -> dict[str, Any]:
         raise PersistenceError(
             f"{str(path)!r} holds tensors, but no estimator of knotwork. Load a file that estimator.save has written."
         )
+    if not metadata.keys() <= {KEY, DIGEST} or metadata.get(DIGEST) not in (None, _digest(metadata[KEY])):
+        raise _damaged(path, "its text was changed after it was saved.")
     if _n_values(metadata[KEY]) > _most_values(path.stat().st_size):
         raise _damaged(path, "its header has too many values.")
     try:
