@@ -5,7 +5,7 @@ import os
 import pytest
 
 from knotwork import _files as files
-from knotwork._files import write_atomically
+from knotwork._files import write_atomically, written_together
 
 
 def test_a_file_is_written_and_replaced(tmp_path):
@@ -53,3 +53,46 @@ def test_a_link_is_followed_and_a_missing_folder_is_an_error(tmp_path):
     assert (tmp_path / "there").read_bytes() == b"after"
     with pytest.raises(FileNotFoundError):
         write_atomically(tmp_path / "none" / "a", lambda file: file.write(b""))
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666, 0o444])
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path, mode):
+    (tmp_path / "a").write_bytes(b"before")
+    (tmp_path / "a").chmod(mode)
+
+    def write(file):
+        assert os.fstat(file.fileno()).st_mode & 0o777 == mode, "somebody could read it while it is written"
+        file.write(b"after")
+
+    write_atomically(tmp_path / "a", write)
+    assert (tmp_path / "a").read_bytes() == b"after"
+    assert (tmp_path / "a").stat().st_mode & 0o777 == mode
+
+
+def test_a_new_file_has_the_mode_of_any_other(tmp_path):
+    (tmp_path / "other").write_bytes(b"")
+    write_atomically(tmp_path / "a", lambda file: file.write(b""))
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_several_files_are_all_replaced_or_none(tmp_path):
+    for name in "ab":
+        (tmp_path / name).write_bytes(b"before")
+
+    def fail(file):
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    def write_both():
+        with written_together() as add:
+            add(tmp_path / "a", lambda file: file.write(b"after"))
+            assert (tmp_path / "a").read_bytes() == b"before"
+            add(tmp_path / "b", fail)
+
+    with pytest.raises(OSError, match="No space left"):
+        write_both()
+    assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == {"a": b"before", "b": b"before"}
+    with written_together() as add:
+        for name in "abc":
+            add(tmp_path / name, lambda file: file.write(b"after"))
+    assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == dict.fromkeys("abc", b"after")

@@ -23,6 +23,7 @@ __all__ = [
     "check_part",
     "listed",
     "nearest",
+    "printable",
     "shown",
     "suggestion",
     "type_error",
@@ -175,6 +176,19 @@ def listed(items: Iterable[object], most: int = 12) -> str:
     names = [repr(item) for item in items]
     rest = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + rest
+
+
+def printable(text: str) -> str:
+    """Return text in which characters that would control a terminal are written as escapes; line ends are kept.
+
+    Examples
+    --------
+    >>> print(printable("rent" + chr(7)) == "rent" + chr(92) + "x07")
+    True
+    """
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode("ascii") for each in text
+    )
 
 
 def check_choice(value: Any, name: str, choices: Collection[str]) -> str:

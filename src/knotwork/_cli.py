@@ -433,7 +433,7 @@ def show_status(out: Annotated[Path, typer.Argument(help="Folder that a plan was
         rest = "not measured yet" if each.remaining is None else written(each.remaining)
         typer.echo(f"  remaining: {rest}; units claimed: {each.n_working}")
     for name, problem in plans[-1].problems.items():
-        typer.echo(f"Record {name} {problem}. It is ignored.", err=True)
+        typer.echo(f"{name} {problem}. It is ignored.", err=True)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,28 @@
 """Files that are there whole or not at all; for the modules that touch the disk."""
 
 import os
+import stat
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 __all__ = ["UNFINISHED", "write_atomically", "write_together"]
 
 UNFINISHED = ".*.tmp"
 """Pattern of the names of files that are being written; of a killed process they stay."""
 
+Write: TypeAlias = Callable[[BinaryIO], object]
+"""Writes the content of a file to the open file."""
 
-def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
+
+def write_atomically(path: str | os.PathLike[str], write: Write) -> None:
     """Write a file under another name, and give it its own only when all of it is on the disk.
 
     Whoever reads the folder sees the old file, or none, until the new one is whole. If anything fails, on a full disk
-    for one, the old file stays as it is, and nothing is left behind. Where the path is a link, what it leads to is
-    replaced.
+    for one, the old file stays as it is, and nothing is left behind. A file that is replaced keeps its mode: one that
+    only its owner can read stays so. Where the path is a link, what it leads to is replaced.
 
     Parameters
     ----------
@@ -38,7 +42,7 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], o
     write_together({path: write})
 
 
-def write_together(files: Mapping[str | os.PathLike[str], Callable[[BinaryIO], object]]) -> None:
+def write_together(files: Mapping[str | os.PathLike[str], Write]) -> None:
     """Write several files under other names, and give them theirs only when all of them are on the disk.
 
     If anything fails, the old files stay as they are, and nothing is left behind: a report never consists of a new page
@@ -53,9 +57,11 @@ def write_together(files: Mapping[str | os.PathLike[str], Callable[[BinaryIO], o
     try:
         for path, write in files.items():
             target = Path(os.path.realpath(path))
+            if not target.parent.is_dir():
+                raise FileNotFoundError(f"The folder {target.parent} does not exist. Create it, or choose another path.")
             beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
             renames[beside] = target
-            with beside.open("xb") as file:
+            with _opened(beside, target) as file:
                 write(file)
                 file.flush()
                 os.fsync(file.fileno())
@@ -66,3 +72,13 @@ def write_together(files: Mapping[str | os.PathLike[str], Callable[[BinaryIO], o
             with suppress(OSError):
                 beside.unlink()
         raise
+
+
+def _opened(path: Path, target: Path) -> BinaryIO:
+    """Open a new file that nobody can read who could not read `target`."""
+    with suppress(FileNotFoundError):
+        mode = stat.S_IMODE(target.stat().st_mode)
+        file = open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode & 0o700))  # noqa: SIM115
+        os.chmod(path, mode)  # unlike that of `open`, this mode is not narrowed by the process
+        return file
+    return path.open("xb")

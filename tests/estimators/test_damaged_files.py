@@ -3,6 +3,9 @@
 import json
 import pickle
 import resource
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -10,8 +13,11 @@ import torch
 from safetensors.torch import save_file
 
 import knotwork
+from knotwork import TabularRegressor
 from knotwork.errors import PersistenceError
-from tests.estimators.saved_cases import fitted, of_all_backbones, read_file, table, write_file
+from knotwork.estimators._persistence import _n_values
+from knotwork.nn import MLPConfig
+from tests.estimators.saved_cases import SHORT, fitted, of_all_backbones, read_file, table, write_file
 
 
 @pytest.fixture(scope="module")
@@ -364,6 +370,99 @@ def test_invalid_json(saved, tmp_path, text):
     write_file(tmp_path / "edited", text, read_file(saved)[1])
     with pytest.raises(PersistenceError, match="edited' is damaged"):
         knotwork.load(tmp_path / "edited")
+
+
+MANY = 20_001
+LARGE = {
+    "nested lists": lambda c, t: (many_values(c, "candidates", "[[],[]]", 3_000_000), t),
+    "short texts": lambda c, t: (many_values(c, "warnings", '"ab"', 2_000_000), t),
+    "brackets": lambda c, t: ("[" * 20_000_000, t),
+    "a length of nothing": lambda c, t: (c, {**t, f"{ENCODING}breaks": torch.empty(2, 0, 2**40)}),
+    "histories": lambda c, t: (
+        {**c, "histories": [{"best_epoch": -1, "seconds": 0.0}] * 9_000},
+        {**t, **{f"member{place}.history": torch.empty(3, 0).double() for place in range(9_000)}},
+    ),
+    "tensors": lambda c, t: (c, {**t, **{f"piece{place}.shift": torch.empty(0) for place in range(MANY)}}),
+    "widths": lambda c, t: (with_backbone(c, "mlp", widths=[1] * 50_000, dropout=0.1), t),
+    "widths of a parameter": lambda c, t: (
+        {**c, "parameters": {**c["parameters"], "backbone": MLP_OF_50_000_LAYERS}},
+        t,
+    ),
+    "blocks": lambda c, t: (with_backbone(c, "resnet", width=8, n_blocks=50_000, hidden=6, dropout=0.1), t),
+    "pieces": lambda c, t: ({**c, "pieces": c["pieces"] * 5_000}, t),
+    "parts": lambda c, t: (with_parts(c, 50_000), t),
+    "encodings": lambda c, t: ({**c, "encodings": [[f"BS-Q@{n}" for n in range(200_000)]] * 2}, t),
+    "columns": lambda c, t: (with_columns(c, 100_000), t),
+}
+MLP_OF_50_000_LAYERS = {"name": "mlp", "settings": {"widths": [1] * 50_000, "dropout": 0.1}}
+
+
+def many_values(content, name, value, n_values):
+    text = json.dumps({**content, name: "many"} if name in content else content | {"columns": {name: "many"}})
+    return text.replace('"many"', "[" + ",".join([value] * n_values) + "]")
+
+
+def with_backbone(content, name, **settings):
+    change(content, BACKBONE, {"name": name, "settings": settings})
+    return content
+
+
+def with_parts(content, n_parts):
+    change(content, (*LAYOUT, "parts"), content["pieces"][0]["layout"]["parts"] * n_parts)
+    return content
+
+
+def with_columns(content, n):
+    columns = {"names": None, "roles": ["categorical"] * n, "kinds": ["number"] * n, "categories": [[1]] * n}
+    return {**content, "indicated": [], "columns": {**columns, "warnings": []}}
+
+
+@pytest.mark.parametrize("case", LARGE)
+def test_files_that_declare_more_than_they_hold_are_refused_within_bounds(saved, tmp_path, case):
+    content, tensors = LARGE[case](*read_file(saved))
+    write_file(tmp_path / "edited", content, tensors)
+    size = (tmp_path / "edited").stat().st_size
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    with pytest.raises(PersistenceError, match="edited' is damaged"):
+        knotwork.load(tmp_path / "edited")
+    assert time.perf_counter() - started < 5.0
+    more = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    assert more < 3 * size + 60e6, "more than three times the size of the file and 60 MB were needed"
+
+
+def test_a_valid_file_takes_at_most_three_times_its_size(tmp_path):
+    path = tmp_path / "large"
+    model = TabularRegressor("Std", MLPConfig(widths=(2048, 2048)), training=SHORT, device="cpu", random_state=0)
+    model.fit(np.arange(20.0)[:, None], np.arange(20.0)).save(path)
+    script = (
+        "import resource, sys, knotwork, knotwork.estimators._persistence\n"
+        "used = lambda: 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before = used(); knotwork.load(sys.argv[1], device='cpu'); print(used() - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 3 * path.stat().st_size
+
+
+def test_what_cannot_be_loaded_is_not_saved(tmp_path, monkeypatch):
+    model = fitted(n_members=2)
+    monkeypatch.setattr("knotwork.estimators._persistence.MOST_TENSORS", 5)
+    with pytest.raises(PersistenceError, match="it has .* tensors in 1 stacks.* Fit again with fewer members"):
+        model.save(tmp_path / "model")
+    monkeypatch.setattr("knotwork.estimators._persistence._most_values", lambda n_bytes: 10)
+    with pytest.raises(PersistenceError, match="too many categories"):
+        model.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_texts_with_many_marks_are_counted_as_one_value():
+    assert _n_values(json.dumps(["a,[{" * 1_000_000, 'b\\",' * 10])) == 2
+
+
+def test_errors_contain_no_terminal_escapes(saved, tmp_path):
+    content, tensors = read_file(saved)
+    write_file(tmp_path / "newer", {**content, "schema": 4, "version": "\x1b[2J9"}, tensors)
+    with pytest.raises(PersistenceError, match=r"knotwork \\x1b\[2J9 with schema"):
+        knotwork.load(tmp_path / "newer")
 
 
 def test_numbers_that_are_not_finite(saved, tmp_path):

@@ -114,7 +114,7 @@ VALUES = (None, True, "", "x", "F64", "I64", "BF16", "BS-Q@6", "__class__", [], 
 """Values that replace any value of a header."""
 
 
-def mutate_header(data: bytes, random: Generator, *, key: str | None = None, checksum: Any = None) -> bytes:
+def mutate_header(data: bytes, random: Generator, *, key: str) -> bytes:
     """Return a file of safetensors after one to three edits of its JSON: shapes, types, counts, entries, depth.
 
     Parameters
@@ -123,26 +123,21 @@ def mutate_header(data: bytes, random: Generator, *, key: str | None = None, che
         A valid file.
     random : Generator
         Chooses the edits.
-    key : str, optional
-        Entry of the metadata that is itself JSON; most edits are made there.
-    checksum : callable, optional
-        Called with the edited content of `key`, whose checksum it may correct, as an attacker would.
+    key : str
+        Entry of the metadata that is itself JSON; most edits are made there. All other entries are removed, because
+        one of them may be a checksum.
     """
     stop = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:stop])
-    metadata = header.get("__metadata__", {})
-    if key is not None and random.random() < 0.7:
-        content = json.loads(metadata[key])
-        for _ in range(int(random.integers(1, 4))):
-            content = _edit(content, random)
-        if checksum is not None:
-            checksum(content)
+    metadata = {key: header["__metadata__"][key]}
+    tensors: Any = {name: entry for name, entry in header.items() if name != "__metadata__"}
+    inside = random.random() < 0.7
+    content = json.loads(metadata[key]) if inside else tensors
+    for _ in range(int(random.integers(1, 4))):
+        content = _edit(content, random)
+    if inside:
         metadata[key] = json.dumps(content)
-    else:
-        tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
-        for _ in range(int(random.integers(1, 4))):
-            tensors = _edit(tensors, random)
-        header = {"__metadata__": metadata, **tensors} if isinstance(tensors, dict) else tensors
+    header = {"__metadata__": metadata, **(tensors if inside else content)}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text + data[stop:]

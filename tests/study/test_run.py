@@ -309,7 +309,6 @@ def test_a_deleted_data_set_stays_in_the_manifest(tmp_path):
 @pytest.mark.parametrize("where", ["record", "prepared"])
 def test_a_full_disk_raises_an_error_and_leaves_no_partial_files(tmp_path, monkeypatch, where):
     from knotwork import _files as files
-    from knotwork.study import _records as records
 
     def full(table, file, **kwargs):
         file.write(b"PAR1 and then no more")
@@ -317,7 +316,7 @@ def test_a_full_disk_raises_an_error_and_leaves_no_partial_files(tmp_path, monke
 
     with monkeypatch.context() as patch:
         if where == "record":
-            patch.setattr(records.pq, "write_table", full)
+            patch.setattr("knotwork.study._folder.pq.write_table", full)
         else:
             patch.setattr(files.os, "fsync", lambda number: full(None, io.BytesIO()))
         with pytest.raises(OSError, match="No space left") as caught:

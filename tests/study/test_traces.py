@@ -122,7 +122,7 @@ def test_without_its_history_a_network_is_not_recorded(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(traces.pq, "write_table", full)
+        patch.setattr("knotwork.study._folder.pq.write_table", full)
         with pytest.raises(OSError, match="No space left"):
             run(tiny_plan(), tmp_path, device="cpu")
     assert not [path for path in tmp_path.rglob("*") if path.suffix in (".tmp", ".lock", ".parquet")]

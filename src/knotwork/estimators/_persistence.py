@@ -4,8 +4,10 @@ Every value of a file is checked before it is used. The sizes that it declares a
 itself (`Capacity`), so that a file that declares huge networks is refused before it takes memory.
 """
 
+import hashlib
 import json
 import math
+import re
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
@@ -22,7 +24,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 import knotwork
-from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
+from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, printable, type_error
 from knotwork._files import write_atomically
 from knotwork._preparation.columns import Columns
 from knotwork._preparation.members import N_FLAGS
@@ -33,6 +35,7 @@ from knotwork.errors import PersistenceError
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._saved_networks import (
+    MOST_TENSORS,
     Capacity,
     NetworkShape,
     TensorFile,
@@ -58,8 +61,8 @@ SCHEMA = 3
 """Schema 1 had one encoding for all members, under ``"choices"``; up to schema 2 all networks had one backbone, and the
 estimators fewer parameters. These can be read as well."""
 
-KEY = "knotwork"
-"""Key of the JSON in the metadata of the file."""
+KEY, DIGEST = "knotwork", "sha256"
+"""Keys of the metadata of the file: the JSON, and its checksum, which files of earlier versions do not have."""
 
 ENTRIES = (
     "schema", "version", "class", "parameters", "columns", "labels", "encodings", "weights", "candidates", "score",
@@ -72,6 +75,14 @@ CANDIDATE = ("method", "size", "backbone", "score", "metric", "seconds", "weight
 CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (TabularRegressor, TabularClassifier)}
 LONGEST_JSON = 90_000_000
 """Readers of the format refuse headers of more than 100 MB."""
+
+MOST_VALUES = 1_000_000
+"""Values in the JSON of a file without large tensors: each takes up to 30 times as much memory as its text."""
+
+QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
+MOST_SPECS = 10_000
+MOST_PIECES = 250
+"""Largest numbers of different encodings and of stacks of networks in a file."""
 
 SCALARS = (bool, int, float, str)
 UNSAVED = ("device", "callbacks")
@@ -99,12 +110,18 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
         raise type_error("estimator", "be a TabularRegressor or a TabularClassifier", estimator)
     tensors = _tensors(estimator)
     text = json.dumps(_content(estimator, tensors), allow_nan=False)
-    if len(text) > LONGEST_JSON:
+    n_bytes = sum(tensor.nbytes for tensor in tensors.values())
+    if len(text) > LONGEST_JSON or _n_values(text) > _most_values(n_bytes):
         raise PersistenceError(
             f"The estimator cannot be saved: its columns have too many categories, {len(text) / 1e6:.0f} MB of text. "
             "Drop columns that are identifiers, and fit again."
         )
-    file_content = to_bytes(tensors, {KEY: text})
+    if len(tensors) > MOST_TENSORS or len(estimator.trained_.pieces) > MOST_PIECES:
+        raise PersistenceError(
+            f"The estimator cannot be saved: it has {len(tensors):,} tensors in {len(estimator.trained_.pieces):,} "
+            f"stacks, and a file at most {MOST_TENSORS:,} in {MOST_PIECES:,}. Fit again with fewer members or layers."
+        )
+    file_content = to_bytes(tensors, {KEY: text, DIGEST: _digest(text)})
     write_atomically(path, lambda file: file.write(file_content))
 
 
@@ -139,13 +156,14 @@ def load(path: str | Path, *, device: Any = "auto") -> Any:
         raise FileNotFoundError(f"There is no file {str(path)!r}. Give the path that was given to save.")
     if not path.is_file():
         raise PersistenceError(f"{str(path)!r} is not a file. Give the path that was given to save.")
+    _check_header(path)
     try:
         with safe_open(path, framework="pt") as file:
             content = _read_json(path, file.metadata())
             estimator = _estimator(path, content, file)
     except SafetensorError as error:
         raise PersistenceError(
-            f"{str(path)!r} is not a file of knotwork, or was damaged or cut short: {error}. "
+            f"{str(path)!r} is not a file of knotwork, or was damaged or cut short: {printable(str(error)[:400])}. "
             "Save the estimator again, or copy the file again."
         ) from error
     pieces = [
@@ -154,6 +172,32 @@ def load(path: str | Path, *, device: Any = "auto") -> Any:
     ]
     estimator.device, estimator.trained_ = device, replace(estimator.trained_, pieces=pieces)
     return estimator
+
+
+def _most_values(n_bytes: int) -> int:
+    """Return the largest number of values in the JSON of a file with tensors of `n_bytes` bytes.
+
+    Each category has an embedding of 16 bytes or more, unless categories are codes.
+    """
+    return max(MOST_VALUES, n_bytes // 16)
+
+
+def _n_values(text: str) -> int:
+    """Return the number of values in JSON, which is not parsed, or a few more."""
+    counted = sum(text.count(mark) for mark in ",[{")
+    return counted if counted <= MOST_VALUES else sum(QUOTED.sub("", text).count(mark) for mark in ",[{")
+
+
+def _check_header(path: Path) -> None:
+    """Refuse a file whose header would take far more memory than the file, before anything reads it."""
+    with path.open("rb") as file:
+        n_header = int.from_bytes(file.read(8), "little")
+        if n_header > LONGEST_JSON:
+            return  # is refused by the reader of the format
+        header = file.read(n_header)
+    # Marks inside of text are counted too: the exact number is compared when the JSON is known.
+    if sum(header.count(mark) for mark in (b",", b"[", b"{")) > 3 * _most_values(path.stat().st_size - n_header):
+        raise _damaged(path, "its header has too many values.")
 
 
 def _tensors(estimator: TabularEstimator) -> dict[str, Tensor]:
@@ -209,12 +253,22 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
     }
 
 
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _checksum(tensors: Mapping[str, Tensor]) -> int:
     """Return a checksum of all tensors; it protects against accidents, not against attacks."""
     total = 0
     for name in sorted(tensors):
-        total = zlib.crc32(tensors[name].contiguous().view(-1).numpy().tobytes(), zlib.crc32(name.encode(), total))
+        total = zlib.crc32(_as_bytes(tensors[name]), zlib.crc32(name.encode(), total))
     return total
+
+
+def _as_bytes(tensor: Tensor) -> npt.NDArray[np.uint8]:
+    """Return the bytes of a tensor, which is not copied."""
+    flat: npt.NDArray[Any] = tensor.contiguous().view(-1).numpy()
+    return flat.view(np.uint8)
 
 
 def _refuse(name: str, value: Any) -> PersistenceError:
@@ -278,6 +332,10 @@ def _read_json(path: Path, metadata: Any) -> dict[str, Any]:
         raise PersistenceError(
             f"{str(path)!r} holds tensors, but no estimator of knotwork. Load a file that estimator.save has written."
         )
+    if not metadata.keys() <= {KEY, DIGEST} or metadata.get(DIGEST) not in (None, _digest(metadata[KEY])):
+        raise _damaged(path, "its text was changed after it was saved.")
+    if _n_values(metadata[KEY]) > _most_values(path.stat().st_size):
+        raise _damaged(path, "its header has too many values.")
     try:
         content = json.loads(metadata[KEY], parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
@@ -285,7 +343,7 @@ def _read_json(path: Path, metadata: Any) -> dict[str, Any]:
     if not isinstance(content, dict) or type(content.get("schema")) is not int or content["schema"] < 1:
         raise _damaged(path, "it has no valid schema.")
     if content["schema"] > SCHEMA:
-        version = str(content.get("version"))[:40]
+        version = printable(str(content.get("version"))[:40])
         raise PersistenceError(
             f"{str(path)!r} was made by knotwork {version} with schema {content['schema']}; this is knotwork "
             f"{knotwork.__version__}, which reads schemas up to {SCHEMA}. Update knotwork."
@@ -296,7 +354,7 @@ def _read_json(path: Path, metadata: Any) -> dict[str, Any]:
 def _damaged(path: Path, reason: object) -> PersistenceError:
     # A hostile value may be megabytes long.
     return PersistenceError(
-        f"{str(path)!r} is damaged or was not written by knotwork: {str(reason)[:400]} "
+        f"{str(path)!r} is damaged or was not written by knotwork: {printable(str(reason)[:400])} "
         "Save the estimator again, or copy the file again."
     )
 
@@ -308,10 +366,10 @@ def _finite(text: str) -> float:
     return number
 
 
-def _estimator(path: Path, content: dict[str, Any], file: TensorFile) -> Any:
+def _estimator(path: Path, content: dict[str, Any], file: Any) -> Any:
     """Return the estimator; everything wrong with the content raises one kind of error."""
     try:
-        return _checked_estimator(_upgraded(content), file)
+        return _checked_estimator(_upgraded(content), TensorFile(file))
     except SafetensorError:
         raise
     except (ValueError, TypeError, OverflowError, RuntimeError, MemoryError) as error:
@@ -384,10 +442,8 @@ def _with_defaults(content: Any) -> dict[str, Any]:
 def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
     content = {"target_name": None, **content}  # files of earlier versions have none
     check_entries(content, "content", ENTRIES)
-    names = file.keys()
-    capacity = Capacity(len(names), sum(math.prod(file.get_slice(name).get_shape()) for name in names))
     kind = CLASSES[check_choice(content["class"], "class", CLASSES)]
-    estimator = kind(**_parameters(content["parameters"], kind._get_param_names(), capacity))
+    estimator = kind(**_parameters(content["parameters"], kind._get_param_names(), file.capacity))
     estimator.columns_ = columns = Columns.from_json(content["columns"])
     if kind is TabularClassifier:
         estimator.labels_ = Labels.from_json(content["labels"])
@@ -406,7 +462,7 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
         check_choice(content["categories"], "categories", CATEGORIES),
         1 if estimator._task == "regression" else max(estimator._n_classes, 2),
     )
-    estimator.trained_ = _trained(content, file, shape, task=estimator._task, capacity=capacity)
+    estimator.trained_ = _trained(content, file, shape, task=estimator._task)
     estimator._set_names(columns)
     n_members = len(estimator.trained_.histories)
     estimator.encoding_ = _encodings(content["encodings"], columns.numerical_names, n_members)
@@ -427,20 +483,20 @@ def _indicated(content: Any, n_numerical: int) -> list[int]:
     return indicated
 
 
-def _trained(
-    content: dict[str, Any], file: TensorFile, shape: NetworkShape, *, task: str, capacity: Capacity
-) -> Trained:
+def _trained(content: dict[str, Any], file: TensorFile, shape: NetworkShape, *, task: str) -> Trained:
+    if len(check_list(content["pieces"], "pieces")) > MOST_PIECES:
+        raise argument_error("pieces", f"be at most {MOST_PIECES}", len(content["pieces"]))
     pieces = [
-        piece_from_json(piece, file, f"piece{place}", shape=shape, capacity=capacity)
-        for place, piece in enumerate(check_list(content["pieces"], "pieces"))
-    ]
-    histories = [
-        _history(history, read_tensor(file, f"member{place}.history", (3, None), torch.float64))
-        for place, history in enumerate(check_list(content["histories"], "histories"))
+        piece_from_json(piece, file, f"piece{place}", shape=shape) for place, piece in enumerate(content["pieces"])
     ]
     places = sorted(place for piece in pieces for place in piece.places)
-    if not places or places != list(range(len(histories))):
-        raise argument_error("places", f"name each of {len(histories)} members once", places)
+    n_members = len(check_list(content["histories"], "histories"))
+    if not places or places != list(range(n_members)):
+        raise argument_error("places", f"name each of {n_members} members once", listed(places))
+    histories = [
+        _history(history, read_tensor(file, f"member{place}.history", (3, None), torch.float64))
+        for place, history in enumerate(content["histories"])
+    ]
     units = read_tensor(file, "units", (2, shape.n_numerical), torch.float64).numpy()
     if (units[1] <= 0.0).any():
         raise argument_error("units", "be larger than 0", float(units[1].min()))
@@ -464,10 +520,10 @@ def _check_all(content: dict[str, Any], file: TensorFile, n_pieces: int, n_membe
     known |= {f"{prefix}{name}" for prefix in prefixes for name in ("shift", "scale")}
     known |= {"importances"} if content["has_importances"] else set()
     networks = tuple(f"{prefix}network." for prefix in prefixes)  # compared when each piece is read
-    unknown = [name for name in file.keys() if name not in known and not name.startswith(networks)]  # noqa: SIM118
+    unknown = [name for name in file.kinds if name not in known and not name.startswith(networks)]
     if unknown:
         raise argument_error("tensors", "be those of the estimator", sorted(unknown)[:5])
-    if _checksum({name: file.get_tensor(name) for name in file.keys()}) != content["checksum"]:  # noqa: SIM118
+    if _checksum({name: file.mapped(name) for name in file.kinds}) != content["checksum"]:
         raise argument_error("checksum", "agree with the tensors", content["checksum"])
 
 
@@ -478,8 +534,11 @@ def _encodings(content: Any, names: list[Any], n_members: int) -> list[dict[Any,
     for specs in content:
         if len(check_list(specs, "encodings")) != len(names):
             raise argument_error("encodings", f"have one entry for each of {len(names)} numerical columns", len(specs))
-        for spec in specs:
-            Encoding.parse(spec)
+    different = {_text(spec, "encodings") for specs in content for spec in specs}
+    if len(different) > MOST_SPECS:
+        raise argument_error("encodings", f"have at most {MOST_SPECS} different entries", len(different))
+    for spec in different:
+        Encoding.parse(spec)
     return [dict(zip(names, specs, strict=True)) for specs in content]
 
 

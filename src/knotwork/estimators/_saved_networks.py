@@ -4,9 +4,10 @@ The compiled loops of the encoding do not check bounds. The checks here guarante
 each member and feature, its functions fit into its columns, and its knots increase from 0 to 1.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from knotwork.training._network import Network
 from knotwork.training._results import Piece
 
 __all__ = [
+    "MOST_TENSORS",
     "Capacity",
     "NetworkShape",
     "TensorFile",
@@ -35,22 +37,66 @@ __all__ = [
     "read_tensor",
 ]
 
-TensorFile = Any
-"""An open file of safetensors, a package without types: `keys`, `get_slice` and `get_tensor` are used."""
-
 DTYPES = {"F32": torch.float32, "F64": torch.float64, "I32": torch.int32, "BOOL": torch.bool}
 """The valid types of tensors in a file."""
 
-
 COUNTS = ("n_blocks",)
-"""Settings of backbones that are numbers of tensors; the other integers are widths, bounded by the elements."""
+"""Settings of backbones that are numbers of layers; the other integers are widths, bounded by the elements."""
+
+MOST_TENSORS = 20_000
+MOST_LAYERS = 500
+MOST_PARTS = 10_000
+"""Largest numbers of tensors in a file, of layers of a network and of parts of a layout: far more than any model has,
+and few enough to build within seconds."""
+
+SHORT = 1024
+"""A length that a tensor without elements may have in any file."""
 
 
 class Capacity(NamedTuple):
-    """Number of tensors in a file and of their elements: limits for every size that the file declares."""
+    """Limits for the sizes that a file declares: the number of layers, and of the elements of all its tensors."""
 
-    n_tensors: int
+    n_layers: int
     n_elements: int
+
+
+@final
+class TensorFile:
+    """An open file of safetensors, with the types and shapes of its tensors.
+
+    Parameters
+    ----------
+    file : safetensors.safe_open
+        The file; the package has no types.
+    """
+
+    def __init__(self, file: Any) -> None:
+        names = file.keys()
+        if len(names) > MOST_TENSORS:
+            raise argument_error("tensors", f"be at most {MOST_TENSORS}", len(names))
+        self._file = file
+        headers = {name: file.get_slice(name) for name in names}
+        self.kinds = {name: (header.get_dtype(), tuple(header.get_shape())) for name, header in headers.items()}
+        n_elements = sum(math.prod(shape) for _, shape in self.kinds.values())
+        self.capacity = Capacity(MOST_LAYERS, n_elements)
+        for name, (_, shape) in self.kinds.items():  # with a length of 0 among them, the others may be anything
+            if max(shape, default=0) > max(n_elements, SHORT):
+                raise argument_error(name, "have lengths that are not larger than the file", shape)
+
+    def mapped(self, name: str) -> Tensor:
+        """Return a tensor that takes no memory but that of the file."""
+        tensor: Tensor = self._file.get_tensor(name)
+        return tensor
+
+    def check(self, name: str, shape: Sequence[int | None], dtype: torch.dtype) -> None:
+        """Check that a tensor is in the file and has a shape and a type; None stands for any length."""
+        if name not in self.kinds:
+            raise argument_error("tensors", f"include {name!r}", len(self.kinds))
+        code, given = self.kinds[name]
+        if DTYPES.get(code) != dtype:
+            raise argument_error(name, f"be of type {dtype}", code)
+        if len(given) != len(shape) or any(n not in (None, length) for n, length in zip(shape, given, strict=True)):
+            raise argument_error(name, f"be of shape {tuple(shape)}", given)
 
 
 @dataclass(frozen=True)
@@ -80,23 +126,17 @@ def check_list(content: Any, name: str) -> list[Any]:
 
 
 def read_tensor(file: TensorFile, name: str, shape: Sequence[int | None], dtype: torch.dtype) -> Tensor:
-    """Return a tensor whose shape and type are checked before it is read; None stands for any length."""
-    if name not in file.keys():  # noqa: SIM118 - not a dict
-        raise argument_error("tensors", f"include {name!r}", len(file.keys()))
-    _check_tensor(file, name, shape, dtype)
-    tensor: Tensor = file.get_tensor(name).clone()
+    """Return a copy of a tensor whose shape and type are checked before it is read; None stands for any length."""
+    return _checked(file, name, shape, dtype).clone()
+
+
+def _checked(file: TensorFile, name: str, shape: Sequence[int | None], dtype: torch.dtype) -> Tensor:
+    """Return a tensor of the file, of a shape and type, and finite unless it is a history."""
+    file.check(name, shape, dtype)
+    tensor = file.mapped(name)
     if tensor.is_floating_point() and not name.endswith("history") and not bool(tensor.isfinite().all()):
         raise argument_error(name, "be finite", "NaN or infinity")
     return tensor
-
-
-def _check_tensor(file: TensorFile, name: str, shape: Sequence[int | None], dtype: torch.dtype) -> None:
-    header = file.get_slice(name)
-    given = header.get_shape()
-    if DTYPES.get(header.get_dtype()) != dtype:
-        raise argument_error(name, f"be of type {dtype}", header.get_dtype())
-    if len(given) != len(shape) or any(n not in (None, length) for n, length in zip(shape, given, strict=True)):
-        raise argument_error(name, f"be of shape {tuple(shape)}", given)
 
 
 def piece_to_json(piece: Piece) -> dict[str, Any]:
@@ -130,11 +170,11 @@ def backbone_from_json(content: Any, capacity: Capacity) -> Backbone:
     for name, default in defaults.items():
         value = settings[name]
         if isinstance(default, tuple):
-            if len(check_list(value, name)) > capacity.n_tensors:
-                raise argument_error(name, "have no more entries than the file has tensors", len(value))
+            if len(check_list(value, name)) > capacity.n_layers:
+                raise argument_error(name, f"have at most {capacity.n_layers} entries", len(value))
             settings[name] = tuple(_count(width, name, capacity.n_elements) for width in value)
         elif isinstance(default, int):
-            _count(value, name, capacity.n_tensors if name in COUNTS else capacity.n_elements)
+            _count(value, name, capacity.n_layers if name in COUNTS else capacity.n_elements)
         elif type(value) not in ((int, float) if isinstance(default, float) else (str,)):
             raise type_error(name, "be a number" if isinstance(default, float) else "be text", value)
     return kind(**settings)
@@ -142,7 +182,7 @@ def backbone_from_json(content: Any, capacity: Capacity) -> Backbone:
 
 def _count(value: Any, name: str, most: int) -> int:
     if check_int(value, name, minimum=1) > most:
-        raise argument_error(name, f"be at most {most}, the size of the file", value)
+        raise argument_error(name, f"be at most {most}, the largest that the file allows", value)
     return int(value)
 
 
@@ -161,15 +201,15 @@ def piece_tensors(piece: Piece, prefix: str) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
-def piece_from_json(content: Any, file: TensorFile, prefix: str, *, shape: NetworkShape, capacity: Capacity) -> Piece:
+def piece_from_json(content: Any, file: TensorFile, prefix: str, *, shape: NetworkShape) -> Piece:
     """Return the piece that `piece_to_json` and `piece_tensors` wrote, on the CPU."""
     check_entries(content, "piece", ("layout", "places", "backbone", "embedding"))
-    backbone = backbone_from_json(content["backbone"], capacity)
+    backbone = backbone_from_json(content["backbone"], file.capacity)
     embedding = None if content["embedding"] is None else _embedding(content["embedding"])
     places = tuple(check_int(place, "places", minimum=0) for place in check_list(content["places"], "places"))
     if not places:
         raise argument_error("places", "name at least one member", places)
-    layout = _layout(content["layout"], n_features=shape.n_numerical, capacity=capacity)
+    layout = _layout(content["layout"], n_features=shape.n_numerical, capacity=file.capacity)
     encoding = _encoding(layout, file, prefix, n_members=len(places))
     settings = (encoding, shape.cardinalities, backbone, shape.d_out)
     # A network on the meta device takes no memory: a file that declares a huge one fails here.
@@ -178,14 +218,11 @@ def piece_from_json(content: Any, file: TensorFile, prefix: str, *, shape: Netwo
     # Building a network draws random parameters, which are then replaced: the user's generator must not move.
     with torch.random.fork_rng(devices=[]):
         network = Network(*settings, categories=shape.categories, embedding=embedding)
-    state = {
-        name: read_tensor(file, f"{prefix}.network.{name}", tensor.shape, tensor.dtype)
-        for name, tensor in network.state_dict().items()
-    }
-    for name, tensor in state.items():
+    for name, tensor in network.state_dict().items():
+        # One tensor after the other: a second copy of all of them would double the memory.
+        tensor.copy_(_checked(file, f"{prefix}.network.{name}", tensor.shape, tensor.dtype))
         if name.endswith("running_var") and bool((tensor < 0).any()):
             raise argument_error(name, "be at least 0", float(tensor.min()))
-    network.load_state_dict(state)
     shift, scale = (read_tensor(file, f"{prefix}.{name}", (len(places),), torch.float64) for name in ("shift", "scale"))
     return Piece(network.eval(), places, shift, scale, backbone)
 
@@ -199,11 +236,11 @@ def _embedding(text: Any) -> Embedding:
 def _check_state(network: Network, file: TensorFile, prefix: str) -> None:
     """Compare names, shapes and types of a network's tensors with those of the file."""
     state = {f"{prefix}.network.{name}": tensor for name, tensor in network.state_dict().items()}
-    given = {name for name in file.keys() if name.startswith(f"{prefix}.network.")}  # noqa: SIM118
+    given = {name for name in file.kinds if name.startswith(f"{prefix}.network.")}
     if given != set(state):
         raise argument_error("tensors", "be those of the network", sorted(given ^ set(state))[:5])
     for name, tensor in state.items():
-        _check_tensor(file, name, tuple(tensor.shape), tensor.dtype)
+        file.check(name, tuple(tensor.shape), tensor.dtype)
 
 
 def _layout(content: Any, *, n_features: int, capacity: Capacity) -> StackLayout:
@@ -217,7 +254,9 @@ def _layout(content: Any, *, n_features: int, capacity: Capacity) -> StackLayout
         raise argument_error("size", "be the largest of the sizes, and not larger than the file", size)
     if not isinstance(content["min_spacing"], float) or not 0.0 < content["min_spacing"] < 1.0:
         raise argument_error("min_spacing", "be a number between 0 and 1", content["min_spacing"])
-    parts = tuple(_part(part, n_features, size) for part in check_list(content["parts"], "parts"))
+    if len(check_list(content["parts"], "parts")) > MOST_PARTS:
+        raise argument_error("parts", f"be at most {MOST_PARTS}", len(content["parts"]))
+    parts = tuple(_part(part, n_features, size) for part in content["parts"])
     return StackLayout(parts, sizes, size, content["min_spacing"])
 
 
@@ -250,11 +289,11 @@ def _encoding(layout: StackLayout, file: TensorFile, prefix: str, *, n_members: 
         "scale": (shape, torch.float32),
         "learned": ((n_members,), torch.bool),
     }
-    if f"{prefix}.network.encoding.smooth" in file.keys():  # noqa: SIM118 - not a dict
+    if f"{prefix}.network.encoding.smooth" in file.kinds:
         expected["smooth"] = shape, torch.bool
     tensors = {name: read_tensor(file, f"{prefix}.network.encoding.{name}", *kind) for name, kind in expected.items()}
     if layout.waves:  # the encoding allocates as many frequencies
-        read_tensor(file, f"{prefix}.network.encoding.frequencies", (*shape, layout.n_frequencies), torch.float32)
+        file.check(f"{prefix}.network.encoding.frequencies", (*shape, layout.n_frequencies), torch.float32)
     n_knots = tensors["n_knots"].numpy()
     _check_breaks(tensors["breaks"].numpy(), n_knots)
     _check_parts(layout, n_knots, tensors["learned"].numpy())
@@ -280,6 +319,10 @@ def _check_breaks(breaks: npt.NDArray[np.float32], n_knots: npt.NDArray[np.int32
 def _check_parts(layout: StackLayout, n_knots: npt.NDArray[np.int32], learned: npt.NDArray[np.bool_]) -> None:
     """Check that every member and feature is encoded once, by functions that fit into its columns."""
     n_members = len(n_knots)
+    every = len(layout.sizes)
+    n_encoded = sum((part.stop - part.start) * len(part.features or range(every)) for part in layout.parts)
+    if n_encoded != n_knots.size:  # before the work that each part takes
+        raise type_error("parts", "encode every member and feature once", len(layout.parts))
     times = np.zeros(n_knots.shape, dtype=np.int64)
     sizes = np.array(layout.sizes, dtype=np.int64)
     for part in layout.parts:

@@ -66,11 +66,11 @@ def load_plans(folder: Path) -> dict[str, Any] | None:
     folder : Path
         As in `load_records`.
     """
-    plans = {}
-    for path in sorted((Path(folder) / "plans").glob("*.json")):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        plans[path.stem] = {name: value for name, value in content.items() if name != "networks"}
-    return plans or None
+    plans = {
+        content["plan_hash"][:20]: {name: value for name, value in content.items() if name != "networks"}
+        for content in read_manifests(Path(folder))
+    }
+    return dict(sorted(plans.items())) or None
 
 
 def report_folder(folder: Path, out: Path, *, sections: Sequence[SectionMaker] = ()) -> Path:

@@ -143,6 +143,6 @@ def _read(path: Path, n_columns: int) -> Fitted | None:
             return None
         content = json.loads(body)
         blocks = [block_from_json(block) for block in content["blocks"]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return Fitted(blocks, float(content["seconds"])) if len(blocks) == n_columns else None

@@ -1,7 +1,10 @@
 """Files and locks in the folder of a study, which several processes and machines may share."""
 
+import hashlib
+import io
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -9,11 +12,36 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Self, final
+from typing import Any, BinaryIO, Self, final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from knotwork._checks import printable
 from knotwork._files import UNFINISHED, write_atomically
 
-__all__ = ["PREPARING", "Lock", "claim", "process_home", "remove_leftovers", "write_bytes", "write_file"]
+__all__ = [
+    "CHANGED",
+    "PREPARING",
+    "STALE",
+    "Lock",
+    "RecordWarning",
+    "claim",
+    "process_home",
+    "read_table",
+    "remove_leftovers",
+    "write_bytes",
+    "write_file",
+    "write_table",
+]
+
+SEAL = b"knotwork-sha256:"
+"""Stands in the metadata of a table in front of the SHA-256 of its file, in which the digits are zeros."""
+
+SEALED = re.compile(SEAL + rb"([0-9a-f]{64})")
+NO_DIGITS = b"0" * 64
+SEAL_KEY = b"checksum"
+CHANGED = "was changed or damaged after it was written: its checksum differs"
 
 LEFTOVER_SECONDS = 3600.0
 """Age from which an unfinished file is removed: no process writes a single file for so long."""
@@ -27,6 +55,13 @@ HEARTBEAT = 10.0
 STALE = 120.0
 """Seconds without renewal after which a lock is stale: far more than a heartbeat, because clocks of machines differ and
 shared file systems are slow."""
+
+_unchanged_since: dict[Path, tuple[int, float]] = {}
+"""Modification time of locks that are dated in the future, and when this process first saw it, by its own clock."""
+
+
+class RecordWarning(UserWarning):
+    """A file in the folder of a study is damaged, or does not belong there, and was ignored."""
 
 
 def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -46,6 +81,49 @@ def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
 def write_bytes(path: Path, content: bytes) -> None:
     """Write bytes by `write_file`."""
     write_file(path, lambda file: file.write(content))
+
+
+def write_table(path: Path, table: pa.Table, **options: Any) -> None:
+    """Write a table as Parquet by `write_file`, with checksums of its pages and of the whole file.
+
+    `options` are those of `pyarrow.parquet.write_table`.
+    """
+    write_file(path, lambda file: file.write(_sealed(table, options)))
+
+
+def _sealed(table: pa.Table, options: dict[str, Any]) -> bytes:
+    """Return the file of a table, with the checksum of the file in its metadata."""
+    metadata = {**(table.schema.metadata or {}), SEAL_KEY: SEAL + NO_DIGITS}
+    buffer = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata(metadata), buffer, write_page_checksum=True, **options)
+    content = buffer.getvalue()
+    place = content.rindex(SEAL + NO_DIGITS) + len(SEAL)
+    digest = hashlib.sha256(content).hexdigest().encode()
+    return content[:place] + digest + content[place + len(digest) :]
+
+
+def read_table(path: Path) -> "pa.Table | str":
+    """Read a table of `write_table`, without the checksum; return the problem if it is incomplete or changed.
+
+    Files of earlier versions have checksums of their pages only.
+    """
+    try:
+        content = path.read_bytes()
+        seals = list(SEALED.finditer(content))
+        if seals:
+            start, stop = seals[-1].span(1)  # metadata is at the end; the text in a column may look alike
+            if hashlib.sha256(content[:start] + NO_DIGITS + content[stop:]).hexdigest().encode() != seals[-1][1]:
+                return CHANGED
+        source = pa.BufferReader(content)
+        table = pq.ParquetFile(source, page_checksum_verification=True).read(use_threads=False)
+        table.validate(full=True)
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError, pa.ArrowException) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        return f"cannot be read: {printable(reason[:200]).rstrip('.')}"
+    metadata = dict(table.schema.metadata or {})
+    if metadata.pop(SEAL_KEY, None) is not None and not seals:
+        return CHANGED
+    return table.replace_schema_metadata(metadata or None)
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -104,7 +182,8 @@ def claim(folder: Path, slot: str) -> Lock | None:
     """Acquire the lock of a slot; None if a living process holds it.
 
     A lock is stale, and is taken over, if its process is dead, as far as that is visible from this machine, or has not
-    renewed it for two minutes.
+    renewed it for two minutes. One that is dated in the future is stale if this process has seen no renewal for two
+    minutes.
 
     Notes
     -----
@@ -150,31 +229,40 @@ def _holder(path: Path) -> dict[str, object]:
     """Return the content of a lock; empty if it is missing or unreadable."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 
 
 def _is_stale(path: Path) -> bool:
     try:
-        age = time.time() - path.stat().st_mtime
+        changed = path.stat().st_mtime_ns
     except OSError:
         return True  # released in the meantime
+    age = time.time() - changed / 1e9
+    if age > STALE:
+        return True
     holder = _holder(path)
-    pid = holder.get("pid")
-    if age <= STALE and holder.get("home") == process_home() and isinstance(pid, int):
-        return not _is_alive(pid)
-    return age > STALE
+    if holder.get("home") == process_home() and _is_dead(holder.get("pid")):
+        return True
+    if age >= 0.0:
+        return False
+    if _unchanged_since.get(path, (0, 0.0))[0] != changed:
+        _unchanged_since[path] = changed, time.monotonic()
+    return time.monotonic() - _unchanged_since[path][1] > STALE
 
 
-def _is_alive(pid: int) -> bool:
+def _is_dead(pid: object) -> bool:
+    """Return whether no process has this number; False if it is no number of a process."""
+    if type(pid) is not int or pid <= 0:
+        return False
     try:
         os.kill(pid, 0)  # signal 0 only checks that the process exists
     except ProcessLookupError:
-        return False
-    except PermissionError:
         return True
-    return True
+    except (PermissionError, OverflowError):
+        return False
+    return False
 
 
 def _remove_stale(path: Path) -> None:
@@ -185,7 +273,10 @@ def _remove_stale(path: Path) -> None:
         os.rename(path, aside)
     except OSError:
         return  # another process was faster
+    _unchanged_since[aside] = _unchanged_since.pop(path, (0, 0.0))
     if not _is_stale(aside):
         with suppress(OSError):
             _link(aside, path)
-    aside.unlink()
+    _unchanged_since.pop(aside)
+    with suppress(OSError):
+        aside.unlink()

@@ -1,19 +1,32 @@
 """Copies of a study in a few small files, to publish or to archive."""
 
-import json
+import re
+import warnings
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from knotwork._checks import argument_error, check_bool
-from knotwork.study._folder import write_bytes, write_file
-from knotwork.study._records import IDENTITY, RecordIndex, record_schema, require_manifests
+from knotwork.study._folder import RecordWarning, write_table
+from knotwork.study._records import (
+    IDENTITY,
+    RecordIndex,
+    check_manifests,
+    inspect_manifests,
+    manifest_paths,
+    record_schema,
+    store_manifest,
+    warn_of,
+)
 from knotwork.study._traces import load_traces
 
 __all__ = ["pack"]
+
+SMALL: dict[str, Any] = {"compression": "zstd", "compression_level": 19}
+"""Options of files that are written once and copied often."""
 
 
 def pack(out: str | PathLike[str], target: str | PathLike[str], *, histories: bool = False) -> dict[str, int]:
@@ -49,12 +62,15 @@ def pack(out: str | PathLike[str], target: str | PathLike[str], *, histories: bo
     """
     check_bool(histories, "histories")
     folder, copy = Path(out), Path(target)
-    manifests = require_manifests(folder)
+    index = RecordIndex(folder).refresh()
+    manifests, damaged = inspect_manifests(manifest_paths(folder), index)
+    check_manifests(folder, manifests)
     if folder.resolve() == copy.resolve():
         raise argument_error(
             "target", "be another folder than that of the study", str(target), "Name a new folder for the copy."
         )
-    frame = RecordIndex(folder).refresh().frame()
+    warn_of(folder, index.problems | damaged)
+    frame = index.frame()
     schema = record_schema(frame.columns)
     table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False).replace_schema_metadata(schema.metadata)
     table = table.sort_by([(name, "ascending") for name in IDENTITY if name != "together"])
@@ -63,21 +79,28 @@ def pack(out: str | PathLike[str], target: str | PathLike[str], *, histories: bo
     for manifest in manifests:
         keys = {network[0] for network in manifest["networks"]} - taken
         rows = table.filter(pc.is_in(table["key"], pa.array(sorted(keys), pa.string())))
-        name = f"{manifest['plan']}-{manifest['plan_hash'][:8]}"
+        name = _file_name(manifest)
         if len(rows):
-            _write(copy / "records" / f"{name}.parquet", rows)
+            write_table(copy / "records" / name, rows, **SMALL)
             for kind in ("knots", "curves", "histories")[: 3 if histories else 2]:
                 traces = load_traces(kind, folder, manifest["plan_hash"]) if (folder / kind).is_dir() else ()
                 if len(traces):
-                    _write(copy / kind / f"{name}.parquet", traces)
+                    write_table(copy / kind / name, traces, **SMALL)
             written[manifest["plan"]] = written.get(manifest["plan"], 0) + len(rows)
-        write_bytes(copy / "plans" / f"{manifest['plan_hash'][:20]}.json", json.dumps(manifest).encode())
+        store_manifest(copy, manifest)
         taken |= keys
+    n_left = len(set(frame["key"]) - taken)
+    if n_left:
+        warnings.warn(
+            f"{n_left} networks in {folder} belong to no plan of its folder 'plans', and were not copied. Run their "
+            "plans again in the folder: no network is trained twice.",
+            RecordWarning,
+            stacklevel=2,
+        )
     return written
 
 
-def _write(path: Path, rows: pa.Table) -> None:
-    write_file(
-        path,
-        lambda file: pq.write_table(rows, file, compression="zstd", compression_level=19, write_page_checksum=True),
-    )
+def _file_name(manifest: dict[str, Any]) -> str:
+    """Return the name of the files of a plan; earlier versions allowed names of plans that lead to other folders."""
+    safe = re.sub(r"[^\w .+-]", "_", manifest["plan"]).strip(". ")[:100]
+    return f"{safe or 'plan'}-{manifest['plan_hash'][:8]}.parquet"

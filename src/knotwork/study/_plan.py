@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -23,6 +24,9 @@ __all__ = ["DEFAULT_BINS", "PLANS", "BackboneChoice", "LinearConfig", "Plan", "T
 
 PLANS: dict[str, Path] = {path.stem: path for path in sorted((Path(__file__).parent / "plans").glob("*.toml"))}
 """The built-in plans by name."""
+
+NAME = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]{0,99}")
+"""A name that is also the name of a file."""
 
 PRESETS = {"paper": TrainingConfig.paper, "default": TrainingConfig}
 """Starting points of the training settings, by the value of the key `preset`."""
@@ -89,6 +93,9 @@ class BackboneChoice:
 
     label: str
     config: Backbone | LinearConfig
+
+    def __post_init__(self) -> None:
+        _check_name(self.label, "label of a backbone")
 
     @classmethod
     def from_value(cls, value: Any, preset: str = "paper") -> "BackboneChoice":
@@ -259,6 +266,7 @@ class Plan:
         for name in ("name", "description"):
             if not isinstance(getattr(self, name), str):
                 raise type_error(name, "be text", getattr(self, name))
+        _check_name(self.name, "name")
         for name in ("sizes", "tables", "backbones", "variants"):
             if not isinstance(getattr(self, name), list | tuple):
                 raise type_error(name, "be a list", getattr(self, name))
@@ -387,6 +395,13 @@ def load_plan(name_or_path: str | PathLike[str]) -> Plan:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise argument_error("plan", "be a TOML file", text, f"The reader reports: {error}.") from error
     return Plan.from_mapping({"name": path.stem, **content}, path.parent)
+
+
+def _check_name(value: str, name: str) -> None:
+    """Raise an error unless a file can be named like this, in the folder where it belongs."""
+    if not NAME.fullmatch(value):
+        requirement = "have 1 to 100 characters, none of them / \\ or a line end, and no dot as the first"
+        raise argument_error(name, requirement, value, "Files are named after it.")
 
 
 def _read_training(value: Any) -> TrainingConfig:

@@ -1,5 +1,6 @@
 """Records: one row per trained network, in Parquet files, and manifests: the networks of each plan that was run."""
 
+import hashlib
 import json
 import os
 import time
@@ -15,10 +16,9 @@ from typing import Any, final
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from knotwork._checks import argument_error
-from knotwork.study._folder import write_bytes, write_file
+from knotwork.study._folder import CHANGED, RecordWarning, read_table, write_bytes, write_table
 from knotwork.study._networks import NetworkSpec
 from knotwork.study._plan import Plan
 from knotwork.training import METRICS
@@ -27,11 +27,15 @@ __all__ = [
     "IDENTITY",
     "RecordIndex",
     "RecordWarning",
+    "check_manifests",
     "consolidate",
+    "inspect_manifests",
     "load_results",
+    "manifest_paths",
     "read_manifests",
     "record_schema",
-    "require_manifests",
+    "store_manifest",
+    "warn_of",
     "write_manifest",
     "write_records",
 ]
@@ -72,10 +76,6 @@ MANIFEST_KEYS = {"plan", "plan_hash", "run_at", "n_rows", "networks"}
 """Keys of every manifest."""
 
 
-class RecordWarning(UserWarning):
-    """A file among the records is damaged, or is not a record, and was ignored."""
-
-
 def _metric_columns() -> list[str]:
     """Return the columns of all registered metrics."""
     return [column for metric in METRICS.values() for column in metric.columns]
@@ -101,14 +101,17 @@ def write_records(out: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> Pa
     if unknown:  # Arrow would drop them silently
         raise argument_error("rows", "have only the columns of records", unknown)
     table = pa.Table.from_pylist(content, schema=schema)
-    write_file(path, lambda file: pq.write_table(table, file, write_page_checksum=True))
+    write_table(path, table)
     return path
 
 
 @final
 @dataclass
 class RecordIndex:
-    """The records in the folder of a study; `refresh` reads only new files."""
+    """The records in the folder of a study; `refresh` reads only new files.
+
+    `problems` are the reasons why files are ignored, by their paths within the folder.
+    """
 
     out: Path
     tables: dict[str, pa.Table] = field(default_factory=dict)
@@ -130,7 +133,7 @@ class RecordIndex:
                 self._forget(name)
                 self._seen[name] = stamps[name]
                 if isinstance(content, str):
-                    self.problems[name] = content
+                    self.problems[_record(name)] = content
                 else:
                     self.tables[name] = content
         return self
@@ -160,7 +163,7 @@ class RecordIndex:
 
     def _forget(self, name: str) -> None:
         self.tables.pop(name, None)
-        self.problems.pop(name, None)
+        self.problems.pop(_record(name), None)
         self._seen.pop(name, None)
 
     def _read_consolidated(self, stamps: Mapping[str, tuple[int, int]]) -> None:
@@ -168,10 +171,13 @@ class RecordIndex:
         path = self.out / CONSOLIDATED
         if not path.is_file() or self._seen:
             return
-        table = _read_file(path)
-        if isinstance(table, str):
-            return  # it is only a copy: read the records themselves
-        parts = json.loads((pq.read_schema(path).metadata or {}).get(b"parts", b"[]"))
+        table = read_table(path)
+        parts = [] if isinstance(table, str) else _read_list(table, b"parts")
+        table = table if isinstance(table, str) else _as_record(table)
+        if isinstance(table, str) or parts is None:  # it is only a copy: read the records themselves
+            problem = table if isinstance(table, str) else CHANGED
+            self.problems[CONSOLIDATED] = f"{problem}; it is only a copy of the records, which were read instead"
+            return
         first = 0
         for name, size, changed, n_rows in parts:
             if stamps.get(name) == (size, changed):
@@ -210,19 +216,33 @@ class RecordIndex:
         return best
 
 
+def _record(name: str) -> str:
+    """Return the path of a record within the folder of its study."""
+    return f"records/{name}"
+
+
 def _read_file(path: Path) -> "pa.Table | str":
     """Read a record; return the problem if it is incomplete, altered, or not a record."""
+    table = read_table(path)
+    return table if isinstance(table, str) else _as_record(table)
+
+
+def _read_list(table: pa.Table, key: bytes) -> list[Any] | None:
+    """Return a list in the metadata of a table; None if it is missing or not a list."""
     try:
-        source = pa.BufferReader(path.read_bytes())
-        table = pq.ParquetFile(source, page_checksum_verification=True).read(use_threads=False)
-    except (OSError, pa.ArrowException) as error:
-        return f"cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
-    content = (table.schema.metadata or {}).get(b"metrics")
-    recorded = None if content is None else json.loads(content)  # records of 0.1.0 have no metadata
+        content = json.loads((table.schema.metadata or {})[key])
+    except (KeyError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, list) else None
+
+
+def _as_record(table: pa.Table) -> "pa.Table | str":
+    """Return a table with the columns of records; the problem if it has others."""
+    recorded = _read_list(table, b"metrics")  # records of 0.1.0 have no metadata
     for name in (*LATER, *_metric_columns()):
         if name not in table.column_names and (name in LATER or recorded is None or name not in recorded):
             table = table.append_column(name, pa.nulls(len(table), record_schema().field(name).type))
-    schema = record_schema(recorded or ())
+    schema = record_schema(map(str, recorded or ()))
     if set(schema.names) != set(table.column_names) or not table.select(schema.names).schema.equals(schema):
         lacking = [name for name in schema.names if name not in table.column_names]
         return f"is not a record of this version of the library; missing columns: {lacking or 'none'}"
@@ -258,17 +278,24 @@ def load_results(out: str | PathLike[str], plan_hash: str | None = None) -> pd.D
             "out", "be the folder of a study", str(out), "Run 'knotwork study run NAME --out DIR' first."
         )
     index = RecordIndex(folder).refresh()
-    for name, problem in index.problems.items():
-        warnings.warn(f"{folder / 'records' / name} {problem}. It was ignored.", RecordWarning, stacklevel=2)
+    warn_of(folder, index.problems)
     frame = index.frame()
     if plan_hash is not None:
         path = _manifest_path(folder, plan_hash)
         if not path.is_file():
             raise argument_error("plan_hash", f"be the hash of a plan that was run in {out}", plan_hash)
-        keys = [network[0] for network in json.loads(path.read_bytes())["networks"]]
+        manifests, problems = inspect_manifests([path], index)
+        warn_of(folder, problems)
+        keys = [network[0] for manifest in manifests for network in manifest["networks"]]
         return frame[frame["key"].isin(keys)].reset_index(drop=True)
     latest = frame.sort_values("recorded_at", kind="stable").drop_duplicates(["plan", *IDENTITY], keep="last")
     return latest.sort_index().reset_index(drop=True)
+
+
+def warn_of(out: Path, problems: Mapping[str, str]) -> None:
+    """Warn of files in the folder of a study that were ignored, given by their paths within the folder."""
+    for name, problem in problems.items():
+        warnings.warn(f"{out / name} {problem}. It was ignored.", RecordWarning, stacklevel=3)
 
 
 def consolidate(out: Path) -> None:
@@ -280,7 +307,7 @@ def consolidate(out: Path) -> None:
     table = _joined(index.tables.values())
     metadata = {**(record_schema(table.column_names).metadata or {}), b"parts": json.dumps(parts).encode()}
     table = table.replace_schema_metadata(metadata)
-    write_file(out / CONSOLIDATED, lambda file: pq.write_table(table, file, write_page_checksum=True))
+    write_table(out / CONSOLIDATED, table)
 
 
 def _manifest_path(out: Path, plan_hash: str) -> Path:
@@ -294,7 +321,9 @@ def write_manifest(
 
     For data sets that are unavailable now, the entries of an earlier manifest of the plan are kept.
     """
-    before = next((content for content in read_manifests(out) if content["plan_hash"] == plan.plan_hash), None) or {}
+    path = _manifest_path(out, plan.plan_hash)
+    earlier, _ = inspect_manifests([path] if path.is_file() else [], RecordIndex(out))
+    before = next(iter(earlier), {})
     kept = [network for network in before.get("networks", ()) if network[1] in unavailable]
     rows = {name: number for name, number in before.get("n_rows", {}).items() if name in unavailable}
     content = {
@@ -307,23 +336,89 @@ def write_manifest(
             [each.key, each.dataset, each.backbone.label, each.backbone.tokens, each.encoding.size] for each in networks
         ],
     }
-    write_bytes(_manifest_path(out, plan.plan_hash), json.dumps(content).encode())
+    store_manifest(out, content)
+
+
+def store_manifest(out: Path, content: dict[str, Any]) -> None:
+    """Write a manifest with its checksum."""
+    sealed = {**content, "sha256": _digest(content)}
+    write_bytes(_manifest_path(out, content["plan_hash"]), json.dumps(sealed).encode())
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def manifest_paths(out: Path) -> list[Path]:
+    """Return the manifests in the folder of a study."""
+    return sorted(path for path in (out / "plans").glob("*.json") if not path.name.startswith("."))
+
+
+def inspect_manifests(paths: Iterable[Path], index: RecordIndex) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return manifests, the latest last, and the problems of damaged files, by their paths within the folder.
+
+    In place of a damaged file, the networks of its plan that are recorded are listed.
+    """
+    manifests, problems = [], {}
+    for path in paths:
+        content = _read_manifest(path)
+        if content is None:
+            restored = _from_records(path.stem, index.refresh().frame())
+            manifests += [] if restored is None else [restored]
+            networks = "" if restored is None else "; the networks of its plan are taken from the records"
+            problems[f"plans/{path.name}"] = f"is damaged, or not a list of the networks of a plan{networks}"
+        else:
+            manifests.append(content)
+    return sorted(manifests, key=lambda content: float(content["run_at"])), problems
+
+
+def _read_manifest(path: Path) -> dict[str, Any] | None:
+    """Return a manifest without its checksum; None if it is not valid."""
+    try:
+        content = json.loads(path.read_bytes())
+        checksum = content.pop("sha256", None)  # manifests of earlier versions have none
+        if content.keys() != MANIFEST_KEYS or checksum not in (None, _digest(content)):
+            return None
+        content["plan"].encode()
+        float(content["run_at"])
+        rows = {name: int(number) for name, number in content["n_rows"].items()}
+        is_valid = content["plan_hash"][:20] == path.stem and all(
+            len(each) == 5 and isinstance(each[0], str) and each[1] in rows for each in content["networks"]
+        )
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError):
+        return None
+    return content if is_valid else None
+
+
+def _from_records(stem: str, frame: pd.DataFrame) -> dict[str, Any] | None:
+    """Return the manifest of a plan, of whose hash `stem` is the beginning, as far as its networks are recorded."""
+    rows = frame[frame["plan_hash"].str.startswith(stem, na=False)] if len(frame) else frame
+    if not len(rows):
+        return None
+    places = rows[["key", "dataset", "backbone", "tokens", "size"]].astype(object)
+    networks = places.where(places.notna(), None).to_numpy().tolist()
+    known = rows.dropna(subset=["n_rows"])
+    return {
+        "plan": str(rows["plan"].iloc[-1]),
+        "plan_hash": str(rows["plan_hash"].iloc[-1]),
+        "run_at": float(rows["recorded_at"].max()),
+        "n_rows": {
+            **dict.fromkeys(rows["dataset"], 0),
+            **dict(zip(known["dataset"], map(int, known["n_rows"]), strict=True)),
+        },
+        "networks": networks,
+    }
 
 
 def read_manifests(out: Path) -> list[dict[str, Any]]:
-    """Return the manifests of all plans that were run in a folder, the latest last; damaged files are ignored."""
-    manifests = []
-    for path in (out / "plans").glob("*.json"):
-        with suppress(ValueError):
-            content = json.loads(path.read_bytes())
-            if isinstance(content, dict) and content.keys() >= MANIFEST_KEYS:
-                manifests.append(content)
-    return sorted(manifests, key=lambda content: float(content["run_at"]))
+    """Return the manifests of all plans that were run in a folder, the latest last, and warn of damaged files."""
+    manifests, problems = inspect_manifests(manifest_paths(out), RecordIndex(out))
+    warn_of(out, problems)
+    return manifests
 
 
-def require_manifests(out: Path) -> list[dict[str, Any]]:
-    """Return the manifests of a folder; raise an error if no plan was run in it."""
-    manifests = read_manifests(out)
+def check_manifests(out: Path, manifests: Sequence[Any]) -> None:
+    """Raise an error if no plan was run in a folder."""
     if not manifests:
         raise argument_error(
             "out",
@@ -331,4 +426,3 @@ def require_manifests(out: Path) -> list[dict[str, Any]]:
             str(out),
             "Name the folder that 'knotwork study run NAME --out DIR' was given, or run a plan there first.",
         )
-    return manifests

@@ -14,7 +14,7 @@ from knotwork.study._fitting import wanted_by
 from knotwork.study._folder import remove_leftovers
 from knotwork.study._networks import NetworkSpec, Unit, expand, group_units, siblings
 from knotwork.study._plan import Plan, load_plan
-from knotwork.study._records import consolidate, write_manifest
+from knotwork.study._records import CONSOLIDATED, consolidate, inspect_manifests, manifest_paths, write_manifest
 from knotwork.study._traces import TRACES
 from knotwork.study._worker import DATA_ERRORS, POLL, Outcome, Progress, Worker
 from knotwork.training._engine import resolve_device
@@ -204,13 +204,15 @@ class _Run:
         identities = self._identities()
         networks = [network for name, data in identities.items() for network in expand(self.plan, name, data)]
         n_rows = {name: data.n_rows for name, data in identities.items()}
+        for name, problem in inspect_manifests(manifest_paths(self.worker.out), self.worker.index)[1].items():
+            self._say(f"{name} {problem}. It is ignored.")
         write_manifest(self.worker.out, self.plan, networks, n_rows, unavailable=self.summary.unavailable)
         missing = self.worker.missing(networks)
         self.summary.n_networks, self.summary.n_before = len(networks), len(networks) - len(missing)
         self._announce(identities, networks, missing)
         units = group_units(missing, sizes=self.plan.sizes, together=self.plan.together)
         self._work([unit for name in self.only for unit in units if unit.dataset == name] if self.only else units)
-        if missing:
+        if missing or CONSOLIDATED in self.worker.index.problems:
             consolidate(self.worker.out)
         self.summary.seconds = time.perf_counter() - started
         return self.summary
@@ -259,7 +261,7 @@ class _Run:
     ) -> None:
         """Report damaged records, changed data sets, and the number of networks to train."""
         for name, problem in self.worker.index.problems.items():
-            self._say(f"Record {name} {problem}. It is ignored.")
+            self._say(f"{name} {problem}. It is ignored.")
         frame = self.worker.index.frame()
         for name, data in identities.items():
             others = set(frame.loc[frame["dataset"] == name, "data_sha256"]) - {data.sha256}

@@ -10,7 +10,7 @@ import pandas as pd
 from knotwork.datasets import DATASETS, load_dataset
 from knotwork.study._folder import PREPARING
 from knotwork.study._plan import Plan
-from knotwork.study._records import RecordIndex, require_manifests
+from knotwork.study._records import RecordIndex, check_manifests, inspect_manifests, manifest_paths
 
 __all__ = ["Line", "StudyStatus", "plan_lines", "study_status", "written"]
 
@@ -24,7 +24,7 @@ class StudyStatus:
 
     `n_working` counts the units of the folder that processes hold locks of. `rate` is the number of networks per hour
     and process, and `remaining` the seconds that one process needs for the rest; both are None without comparable
-    records. `problems` are the reasons why files among the records are ignored.
+    records. `problems` are the reasons why files are ignored, by their paths within the folder.
     """
 
     plan: str
@@ -40,8 +40,9 @@ class StudyStatus:
 def study_status(out: str | PathLike[str]) -> list[StudyStatus]:
     """Return the status of every plan that was run in a folder, the latest last."""
     folder = Path(out).expanduser()
-    manifests = require_manifests(folder)
     index = RecordIndex(folder).refresh()
+    manifests, damaged = inspect_manifests(manifest_paths(folder), index)
+    check_manifests(folder, manifests)
     frame, states = index.frame(), index.states()
     n_working = sum(not path.name.startswith(PREPARING) for path in (folder / "locks").glob("*.lock"))
     statuses = []
@@ -62,7 +63,7 @@ def study_status(out: str | PathLike[str]) -> list[StudyStatus]:
                 n_working=n_working,
                 rate=3600.0 * len(recorded) / seconds if seconds else None,
                 remaining=_estimate_seconds(rest, frame),
-                problems=index.problems,
+                problems=index.problems | damaged,
             )
         )
     return statuses

@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from knotwork.study._folder import write_file
+from knotwork.study._folder import read_table, write_table
 from knotwork.study._networks import NetworkSpec
-from knotwork.study._records import RecordIndex, load_results
+from knotwork.study._records import RecordIndex, load_results, warn_of
 from knotwork.training._results import History
 
 __all__ = ["TRACES", "Result", "load_curves", "load_histories", "load_knot_paths", "load_traces", "write_traces"]
@@ -59,11 +58,7 @@ def write_traces(
                 full = {"key": [network.key] * n_rows, **columns}
                 tables.append(pa.table([pa.array(full[field.name], field.type) for field in schema], schema=schema))
         if tables:
-            _write(out / kind / f"{name}.parquet", pa.concat_tables(tables).unify_dictionaries())
-
-
-def _write(path: Path, table: pa.Table) -> None:
-    write_file(path, lambda file: pq.write_table(table, file, write_page_checksum=True))
+            write_table(out / kind / f"{name}.parquet", pa.concat_tables(tables).unify_dictionaries())
 
 
 def _history_columns(result: Result, features: Sequence[str]) -> dict[str, Any]:
@@ -174,11 +169,24 @@ def load_traces(kind: str, out: str | PathLike[str], plan_hash: str | None = Non
     by_record: dict[str, list[str]] = {}
     for key in keys:
         by_record.setdefault(sources[key], []).append(key)
-    schema = pa.schema(list(TRACES[kind].items()))
-    tables = [schema.empty_table()]
+    tables = [pa.schema(list(TRACES[kind].items())).empty_table()]
+    problems = {}
     for record, selected in sorted(by_record.items()):
         path = Path(out) / kind / record
         if path.is_file():
-            table = pq.read_table(path, schema=schema)
+            table = _read(path, kind)
+            if isinstance(table, str):
+                problems[f"{kind}/{record}"] = table
+                continue
             tables.append(table.filter(pa.compute.is_in(table["key"].cast(pa.string()), value_set=pa.array(selected))))
+    warn_of(Path(out), problems)
     return pa.concat_tables(tables).unify_dictionaries()
+
+
+def _read(path: Path, kind: str) -> "pa.Table | str":
+    """Read a file of traces; return the problem if it is incomplete, altered, or of another kind."""
+    table = read_table(path)
+    schema = pa.schema(list(TRACES[kind].items()))
+    if isinstance(table, str) or table.schema.equals(schema):
+        return table
+    return f"is not a file of {kind}"

@@ -15,7 +15,7 @@ from knotwork._preparation.members import Fitted, Split, make_splits
 from knotwork.errors import ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError
 from knotwork.study._data import DataIdentity, StudyData, load_data
 from knotwork.study._fitting import Wanted, fit_all, wanted_by
-from knotwork.study._folder import PREPARING, Lock, claim, process_home
+from knotwork.study._folder import PREPARING, STALE, Lock, claim, process_home
 from knotwork.study._networks import NetworkSpec, Unit
 from knotwork.study._plan import Plan
 from knotwork.study._records import RecordIndex, write_records
@@ -86,7 +86,8 @@ class Worker:
         states = self.index.refresh().states()
         if not self.retry_failed:
             return [network for network in networks if network.key not in states]
-        earlier = {key for key, (status, at) in states.items() if status == "failed" and at < self.started}
+        soon = time.time() + STALE  # a failure that is dated later was not recorded by a clock like this one
+        earlier = {key for key, (status, at) in states.items() if status == "failed" and not self.started <= at <= soon}
         return [network for network in networks if network.key not in states or network.key in earlier]
 
     def prepare(self, name: str, networks: Iterable[NetworkSpec]) -> Prepared:

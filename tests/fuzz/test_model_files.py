@@ -1,0 +1,69 @@
+"""Model files with random damage are refused, or predict as before; nothing crashes, hangs or raises a foreign error.
+
+A file that was saved by this version has checksums: after damage to its bytes it predicts the same or is refused. Edits
+of the header go without a checksum, as in an attack: they may load, but must not crash.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.estimators.saved_cases import fitted, table
+from tests.fuzz.children import Child
+from tests.fuzz.mutations import mutate, mutate_header
+
+N_CASES = int(os.environ.get("KNOTWORK_FUZZ_MODELS", "60"))
+FOLDER = Path(__file__).parents[1] / "estimators" / "saved"
+SAVED = sorted(FOLDER.glob("*.knotwork"))
+EXPECTED = json.loads((FOLDER / "expected.json").read_text())
+FRESH = {
+    "learned": {"encoding": "BS-Grad-U@6", "backbone": "resnet", "n_members": 2},
+    "mapping": {"encoding": {"age": "PBLD@6", "income": "Cosine@6+L3x", "flat": "Robust+L3x", "owns": "Std+L3x"}},
+    "classes": {"encoding": "IS-Q@5", "backbone": "tabm", "kind": "text"},
+}
+
+
+def predictions(path, saved):
+    """Return what a model file predicts for a few rows; for `Child`."""
+    import knotwork
+
+    model = knotwork.load(path, device="cpu")
+    predict = model.predict if isinstance(model, knotwork.TabularRegressor) else model.predict_proba
+    return np.asarray(predict(pd.DataFrame(EXPECTED["rows"]) if saved else table(20))).tolist()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    for name, settings in FRESH.items():
+        fitted(**settings).save(folder / name)
+    return [*(folder / name for name in FRESH), *SAVED]
+
+
+def test_damaged_model_files(files, tmp_path):
+    failures, counts = [], {"refused": 0, "the same": 0, "loaded": 0}
+    path = tmp_path / "damaged"
+    with Child("tests.fuzz.test_model_files:predictions") as child:
+        expected = {file: child.ask(path=str(file), saved=file in SAVED).get("result") for file in files}
+        assert None not in expected.values()
+        for seed in range(N_CASES):
+            random = np.random.default_rng(seed)
+            file = files[int(random.integers(len(files)))]
+            data, edited = file.read_bytes(), bool(random.random() < 0.5)
+            path.write_bytes(mutate_header(data, random, key="knotwork") if edited else mutate(data, random))
+            answer = child.ask(path=str(path), saved=file in SAVED)
+            if "error" in answer and answer["ours"]:
+                counts["refused"] += 1
+            elif "result" in answer and answer["result"] == expected[file]:
+                counts["the same"] += 1
+            elif "result" in answer and (edited or file in SAVED):
+                counts["loaded"] += 1
+            else:
+                failures.append((seed, file.name, answer))
+    print(f"\n{N_CASES} model files: {counts}")
+    assert not failures, "\n".join(f"seed {seed} of {name}: {answer}" for seed, name, answer in failures[:5])
+    assert counts["refused"] > 0.3 * N_CASES
