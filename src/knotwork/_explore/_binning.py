@@ -54,7 +54,9 @@ class BinnedColumn:
     n_training : int
         Number of training rows, which come first.
     bars : ndarray of shape (n_bars,)
-        Number of training rows in bars of equal width over the domain, or with each distinct value.
+        Number of training rows in bars of equal width, or with each distinct value if there are few.
+    bar_edge, bar_width : float
+        Left edge of the first bar and width of all, as shares of the domain.
     """
 
     column: Column
@@ -62,6 +64,8 @@ class BinnedColumn:
     codes: npt.NDArray[np.uint8]
     n_training: int
     bars: npt.NDArray[np.intp]
+    bar_edge: float = 0.0
+    bar_width: float = 1.0
 
     @classmethod
     def from_values(cls, values: FloatArray, n_training: int) -> "BinnedColumn":
@@ -80,10 +84,10 @@ class BinnedColumn:
         scaled = _scaled(values, column.domain)
         codes = np.where(np.isnan(values), MISSING, np.searchsorted(edges, scaled, side="left")).astype(np.uint8)
         if len(distinct) <= N_BARS:
-            bars = column.weights.astype(np.intp)
-        else:
-            bars = np.histogram(distinct, N_BARS, (0.0, 1.0), weights=column.weights)[0].astype(np.intp)
-        return cls(column, centres, codes, n_training, bars)
+            return cls(column, centres, codes, n_training, column.weights.astype(np.intp))
+        edge, width, n_bars = _bar_grid(distinct)
+        bars = np.histogram(distinct, n_bars, (edge, edge + n_bars * width), weights=column.weights)[0]
+        return cls(column, centres, codes, n_training, bars.astype(np.intp), edge, width)
 
     def unscaled(self, shares: FloatArray) -> FloatArray:
         """Return numbers of [0, 1] in the units of the column."""
@@ -133,6 +137,27 @@ def _scaled(values: FloatArray, domain: tuple[float, float]) -> FloatArray:
     inside = np.clip(values, low, high)
     shares: FloatArray = np.clip((inside * unit - low * unit) / (high * unit - low * unit), 0.0, 1.0)
     return shares
+
+
+def _bar_grid(distinct: FloatArray) -> tuple[float, float, int]:
+    """Return the first edge, the width and the number of the bars of a histogram over [0, 1].
+
+    Where values are multiples of a step, such as whole numbers, every bar has room for equally many of them: otherwise
+    bars of two values would stand beside bars of one.
+
+    Examples
+    --------
+    >>> edge, width, n_bars = _bar_grid(np.arange(73.0) / 72.0)
+    >>> round(edge * 72, 6), round(width * 72, 6), n_bars
+    (-0.5, 2.0, 37)
+    """
+    step = float(np.diff(distinct).min())
+    places = distinct / step
+    if step < 1e-4 or np.abs(places - np.rint(places)).max() > 1e-3:
+        return 0.0, 1.0 / N_BARS, N_BARS
+    n_values = round(1.0 / step) + 1
+    per_bar = -(-n_values // N_BARS)
+    return -0.5 * step, per_bar * step, -(-n_values // per_bar)
 
 
 def _groups(weights: npt.NDArray[np.floating] | npt.NDArray[np.integer], most: int = MISSING) -> npt.NDArray[np.intp]:

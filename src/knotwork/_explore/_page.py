@@ -18,6 +18,9 @@ from knotwork._files import write_atomically
 
 __all__ = ["Explorer", "explore", "explore_table"]
 
+SCRIPTS = ("numerics", "model", "drawing", "controls")
+"""The files of the script, in one function: each may use the names of those before it."""
+
 NOTEBOOK_HEIGHT = 980
 """Height of the page in a notebook, in pixels."""
 
@@ -154,7 +157,8 @@ def _render(data: dict[str, Any]) -> str:
     """Return the page. Text of the table is JSON in which no character can end its element."""
     folder = files("knotwork._explore")
     style, template = (folder.joinpath(each).read_text("utf-8") for each in ("page.css", "page.html"))
-    script = "\n".join(folder.joinpath(each).read_text("utf-8") for each in ("numerics.js", "page.js"))
+    parts_of_script = [folder.joinpath(f"{each}.js").read_text("utf-8") for each in SCRIPTS]
+    script = "\n".join(['"use strict";', "(() => {", *parts_of_script, "})();"])
     content = json.dumps({**data, "version": knotwork.__version__}, ensure_ascii=True, allow_nan=False)
     parts = {
         "style": style,

@@ -210,6 +210,7 @@ def _describe(
         "domain": list(column.column.domain),
         "whole": bool(np.all(column.column.distinct == np.rint(column.column.distinct))),
         "bars": column.bars.tolist(),
+        "barGrid": [column.bar_edge, column.bar_width],
         "centres": _text(column.centres, np.float64),
         "codes": _text(column.codes, np.uint8),
         "knots": {

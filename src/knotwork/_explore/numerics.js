@@ -1,4 +1,3 @@
-"use strict";
 /* The mathematics of the page: bases, ridge and logistic fits on groups of rows, the additive model, and the state in
    the address. Nothing here reads or changes the document. `window.knotwork` exposes these functions. */
 
