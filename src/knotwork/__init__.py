@@ -11,6 +11,7 @@ from knotwork._checks import PARTS, check_part
 
 if TYPE_CHECKING:  # type checkers and editors see the names that are imported later
     from knotwork import basis, compare, datasets, nn, report, stats, study, training
+    from knotwork._explore import Explorer, explore
     from knotwork._recommend import Recommendation, recommend
     from knotwork.encoders import (
         METHODS,
@@ -28,6 +29,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "METHODS",
+    "Explorer",
     "PerFeatureEncoder",
     "PeriodicEncoder",
     "PiecewiseLinearEncoder",
@@ -40,6 +42,7 @@ __all__ = [
     "basis",
     "compare",
     "datasets",
+    "explore",
     "load",
     "make_encoder",
     "nn",
@@ -55,12 +58,14 @@ _LATER = {
     "PerFeatureEncoder": "knotwork.encoders",
     "PeriodicEncoder": "knotwork.encoders",
     "PiecewiseLinearEncoder": "knotwork.encoders",
+    "Explorer": "knotwork._explore",
     "Recommendation": "knotwork._recommend",
     "ScalarEncoder": "knotwork.encoders",
     "SplineEncoder": "knotwork.encoders",
     "TabularClassifier": "knotwork.estimators",
     "TabularRegressor": "knotwork.estimators",
     "TrainingConfig": "knotwork.training",
+    "explore": "knotwork._explore",
     "load": "knotwork.estimators",
     "make_encoder": "knotwork.encoders",
     "recommend": "knotwork._recommend",

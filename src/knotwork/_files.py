@@ -58,7 +58,9 @@ def write_together(files: Mapping[str | os.PathLike[str], Write]) -> None:
         for path, write in files.items():
             target = Path(os.path.realpath(path))
             if not target.parent.is_dir():
-                raise FileNotFoundError(f"The folder {target.parent} does not exist. Create it, or choose another path.")
+                raise FileNotFoundError(
+                    f"The folder {target.parent} does not exist. Create it, or choose another path."
+                )
             beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
             renames[beside] = target
             with _opened(beside, target) as file:
