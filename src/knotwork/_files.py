@@ -54,13 +54,12 @@ def write_together(files: Mapping[str | os.PathLike[str], Write]) -> None:
         Functions that write, called with the open file, by path; the folders must exist.
     """
     renames: dict[Path, Path] = {}
+    for folder in {Path(os.path.realpath(path)).parent for path in files}:
+        if not folder.is_dir():
+            raise FileNotFoundError(f"The folder {folder} does not exist. Create it, or choose another path.")
     try:
         for path, write in files.items():
             target = Path(os.path.realpath(path))
-            if not target.parent.is_dir():
-                raise FileNotFoundError(
-                    f"The folder {target.parent} does not exist. Create it, or choose another path."
-                )
             beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
             renames[beside] = target
             with _opened(beside, target) as file:

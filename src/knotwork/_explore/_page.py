@@ -141,7 +141,7 @@ def explore_table(
 
     from knotwork.datasets._files import check_columns, read_frame, target_labels  # noqa: PLC0415
 
-    frame, file = read_frame(path), Path(path)
+    frame, file = read_frame(path)[0], Path(path)
     for names, argument in (([target], "target"), (drop, "drop"), (columns, "columns")):
         check_columns(frame, names, argument, file)
     if target in drop or target in columns:
