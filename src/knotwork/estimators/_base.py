@@ -197,8 +197,8 @@ class TabularEstimator(BaseEstimator, ABC):
         if weights is not None and (weights == 0).any():
             kept = weights > 0
             numbers, codes, target, weights = numbers[kept], codes[kept], target[kept], weights[kept]
-        table = numbers, codes, target, self._task, cardinalities, self._n_classes, weights
-        return TrainingTable(*table, self._objective())
+        rest = cardinalities, self._n_classes, weights, self._objective()
+        return TrainingTable(numbers, codes, target, self._task, *rest)
 
     def _train(self, prepared: "Preparation", began: float) -> Trained:
         """Train the members in the time that is left."""
