@@ -5,7 +5,7 @@ import os
 import pytest
 
 from knotwork import _files as files
-from knotwork._files import write_atomically, written_together
+from knotwork._files import write_atomically, write_together
 
 
 def test_a_file_is_written_and_replaced(tmp_path):
@@ -79,20 +79,21 @@ def test_several_files_are_all_replaced_or_none(tmp_path):
     for name in "ab":
         (tmp_path / name).write_bytes(b"before")
 
+    def write(file):
+        file.write(b"after")
+
     def fail(file):
+        assert (tmp_path / "a").read_bytes() == b"before"
         file.write(b"half")
         raise OSError(28, "No space left on device")
 
-    def write_both():
-        with written_together() as add:
-            add(tmp_path / "a", lambda file: file.write(b"after"))
-            assert (tmp_path / "a").read_bytes() == b"before"
-            add(tmp_path / "b", fail)
-
     with pytest.raises(OSError, match="No space left"):
-        write_both()
+        write_together({tmp_path / "a": write, tmp_path / "b": fail})
     assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == {"a": b"before", "b": b"before"}
-    with written_together() as add:
-        for name in "abc":
-            add(tmp_path / name, lambda file: file.write(b"after"))
+    write_together({tmp_path / name: write for name in "abc"})
     assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == dict.fromkeys("abc", b"after")
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"The folder \S*nowhere does not exist\. Create it"):
+        write_atomically(tmp_path / "nowhere" / "model.knotwork", lambda file: file.write(b""))

@@ -14,7 +14,7 @@ from sklearn.base import clone
 import knotwork
 from knotwork import TabularRegressor
 from knotwork.errors import PersistenceError
-from knotwork.estimators._persistence import save
+from knotwork.estimators._persistence import SCHEMA, save
 from tests.estimators.saved_cases import (
     BACKBONES,
     SHORT,
@@ -195,7 +195,7 @@ def test_a_file_of_another_process(tmp_path):
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
     loaded = knotwork.load(path, device="cpu")
     np.testing.assert_allclose(loaded.predict_proba(table(50, seed=2)), np.load(f"{path}.npy"), rtol=1e-5, atol=1e-7)
-    assert read_file(path)[0]["schema"] == 3
+    assert read_file(path)[0]["schema"] == SCHEMA
 
 
 def test_a_file_of_schema_1():
@@ -208,18 +208,33 @@ def test_a_file_of_schema_1():
     assert (loaded.weights_.tolist(), loaded.candidates_) == ([0.5, 0.5], [])
 
 
-def schema_2(content):
-    """Return content as version 0.1.0 wrote it: one backbone for all networks, and fewer settings."""
+OF_FIRST = (
+    "encoding", "backbone", "size", "n_members", "categories", "categorical", "validation_share", "training",
+    "random_state", "verbose", "class_weight",
+)  # fmt: skip
+"""Parameters of the estimators of version 0.1.0."""
+
+
+def schema_3(content, tensors):
+    """Return a file as it was written before objectives, and its tensors."""
+    new = ("objective", "n_targets", "residuals", "temperature", "calibration")
+    content = {name: value for name, value in content.items() if name not in new}
+    old = (*OF_FIRST, "effort", "time_limit")
+    content["parameters"] = {name: value for name, value in content["parameters"].items() if name in old}
+    return {**content, "schema": 3}, {name: tensor for name, tensor in tensors.items() if name != "residuals"}
+
+
+def schema_2(content, tensors):
+    """Return a file as version 0.1.0 wrote it: one backbone for all networks, and fewer settings."""
+    content, tensors = schema_3(content, tensors)
     new = ("beta2", "weight_average", "label_smoothing")
     content = {**content, "schema": 2, "backbone": content["pieces"][0]["backbone"]}
-    content["parameters"] = {
-        name: value for name, value in content["parameters"].items() if name not in ("effort", "time_limit")
-    }
+    content["parameters"] = {name: value for name, value in content["parameters"].items() if name in OF_FIRST}
     for holder, name in ((content, "config"), (content["parameters"], "training")):
         holder[name] = {setting: value for setting, value in holder[name].items() if setting not in new}
     for name, later in (("pieces", ("backbone", "embedding")), ("candidates", ("backbone",))):
         content[name] = [{key: value for key, value in each.items() if key not in later} for each in content[name]]
-    return content
+    return content, tensors
 
 
 @pytest.mark.parametrize("encoding", ["BS-Q@6", "validated"])
@@ -227,8 +242,22 @@ def test_a_file_of_schema_2(tmp_path, encoding):
     model = fitted(encoding, "resnet", n_members=2)
     model.save(tmp_path / "model")
     content, tensors = read_file(tmp_path / "model")
-    write_file(tmp_path / "old", schema_2(content), tensors)
+    write_file(tmp_path / "old", *schema_2(content, tensors))
     assert_same(knotwork.load(tmp_path / "old", device="cpu"), model)
+
+
+@pytest.mark.parametrize("kind", ["number", "text"])
+def test_a_file_of_schema_3(tmp_path, kind):
+    model = fitted("BS-Q@6", "resnet", kind=kind)
+    model.save(tmp_path / "model")
+    write_file(tmp_path / "old", *schema_3(*read_file(tmp_path / "model")))
+    loaded = knotwork.load(tmp_path / "old", device="cpu")
+    assert_same(loaded, model)
+    if kind == "number":
+        with pytest.raises(AttributeError, match=r"saved by an earlier version. Fit again"):
+            loaded.predict_interval(table(5))
+    else:
+        assert loaded.temperature_ == 1.0
 
 
 @pytest.mark.parametrize(
@@ -239,7 +268,8 @@ def test_a_file_of_schema_2(tmp_path, encoding):
 def test_invalid_content_of_schema_2(tmp_path, name, value):
     fitted("BS-Q@6", "resnet").save(tmp_path / "model")
     content, tensors = read_file(tmp_path / "model")
-    write_file(tmp_path / "edited", {**schema_2(content), name: value}, tensors)
+    content, tensors = schema_2(content, tensors)
+    write_file(tmp_path / "edited", {**content, name: value}, tensors)
     with pytest.raises(PersistenceError, match="edited' is damaged"):
         knotwork.load(tmp_path / "edited")
 

@@ -169,7 +169,7 @@ class ValidationRows:
         target = torch.from_numpy(self.target).expand(len(means), *self.target.shape)
         weights = None if self.weights is None else torch.from_numpy(self.weights).expand(len(means), -1)
         scores = validation_scores(self.config, self.objective, torch.from_numpy(means), target, weights)
-        return scores.numpy()  # type: ignore[no-any-return]
+        return scores.numpy()
 
 
 def metric_of(

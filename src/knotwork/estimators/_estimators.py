@@ -286,8 +286,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         validation rows. The share holds on average over rows that are drawn as those of the fit; not for each kind of
         row. All intervals of ``"squared"``, ``"absolute"`` and ``"huber"`` have the same width. Those of ``"gaussian"``
         follow its standard deviations, those of two quantiles or more the distance between the lowest and the highest
-        (conformalised quantile regression), those of ``"poisson"``, ``"gamma"`` and ``"tweedie"`` the standard deviation
-        of the law.
+        (conformalised quantile regression), those of ``"poisson"``, ``"gamma"`` and ``"tweedie"`` the deviation of the
+        law.
         """
         check_is_fitted(self)
         if isinstance(coverage, bool) or not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:

@@ -5,7 +5,7 @@ separate parts of the graph, with their weights as constants.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from knotwork._preparation.targets import Labels
 from knotwork.basis._blocks import SMOOTH_LIMIT
 from knotwork.basis._families import PERIODIC
 from knotwork.estimators._base import TabularEstimator
-from knotwork.estimators._estimators import TabularClassifier
+from knotwork.estimators._combination import SMALLEST
+from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.nn import _ft_transformer as ft_transformer
 from knotwork.nn import _resnet as resnet
 from knotwork.nn._embedding import FeatureEmbedding
@@ -34,6 +35,15 @@ from knotwork.nn._resnet import ResNet
 from knotwork.nn._stack import FARTHEST, WAVES, StackEncoding
 from knotwork.nn._tabm import TabM
 from knotwork.training._network import Network
+from knotwork.training._objectives import (
+    LARGEST_LOG,
+    SMALLEST_SPREAD,
+    START_OF_SPREAD,
+    Gaussian,
+    Objective,
+    Quantile,
+    column_units,
+)
 from knotwork.training._results import Piece
 
 __all__ = ["export_onnx"]
@@ -45,7 +55,7 @@ FLOAT, INT64, STRING, BOOL, DOUBLE, UINT64 = 1, 7, 8, 9, 11, 13
 """Types of values, as ``onnx.TensorProto`` numbers them."""
 
 NUMBERS = "numbers"
-RESERVED = (NUMBERS, "prediction", "probabilities", "label", "")
+RESERVED = (NUMBERS, "prediction", "std", "probabilities", "label", "")
 LARGEST_EXACT = 2**53
 """Floats represent every whole number up to this one exactly."""
 
@@ -81,8 +91,9 @@ def export_onnx(estimator: TabularEstimator, path: str | Path) -> None:
     1. Categories that were not seen in the fit are treated as missing; so are NaN and, unless it is a category, the
     empty text. The model's metadata lists the columns of ``numbers`` and the other inputs under the key ``knotwork``.
 
-    Outputs: ``prediction``, float64 of shape (n,); for classes ``probabilities``, float64 of shape (n, n_classes), and
-    ``label`` of shape (n,): text, whole numbers, float64 or booleans.
+    Outputs: ``prediction``, float64 of the shape that ``predict`` returns; for the objective ``"gaussian"`` also
+    ``std``, of the same shape; for classes ``probabilities``, float64 of shape (n, n_classes), and ``label`` of shape
+    (n,): text, whole numbers, float64 or booleans.
     """
     _check_networks(estimator)
     check_installed("export_onnx", "onnx", "onnx")
@@ -92,16 +103,16 @@ def export_onnx(estimator: TabularEstimator, path: str | Path) -> None:
     pieces = estimator.trained_.pieces
     infos, numbers, codes, missing = _inputs(graph, estimator)
     outputs = [
-        _member_outputs(graph, piece, index, numbers, codes, missing)
+        _member_outputs(graph, piece, index, (numbers, codes, missing), estimator.trained_.objective)
         for piece in pieces
         for index in range(len(piece.places))
     ]
     weights = [float(estimator.weights_[place]) for piece in pieces for place in piece.places]
     if isinstance(estimator, TabularClassifier):
-        results = _class_outputs(graph, outputs, weights, estimator.labels_)
+        results = _class_outputs(graph, outputs, weights, estimator.labels_, temperature=estimator.temperature_)
     else:
-        graph("Reshape", _mean(graph, outputs, weights), graph.ints(-1), name="prediction")
-        results = [graph.describe("prediction", DOUBLE, "n")]
+        assert isinstance(estimator, TabularRegressor)
+        results = _number_outputs(graph, _mean(graph, outputs, weights), estimator)
     complete = onnx.helper.make_graph(graph.nodes, "knotwork", infos, results, initializer=graph.constants)
     opsets = [onnx.helper.make_opsetid(*opset) for opset in OPSETS.items()]
     model = onnx.helper.make_model(complete, opset_imports=opsets, ir_version=IR_VERSION, producer_name="knotwork")
@@ -256,15 +267,77 @@ def _codes(graph: Graph, name: str, kind: str, categories: tuple[Any, ...]) -> t
 
 
 def _member_outputs(
-    graph: Graph, piece: Piece, member: int, numbers: str | None, codes: str | None, missing: str | None
+    graph: Graph, piece: Piece, member: int, inputs: tuple[str | None, str | None, str | None], objective: Objective
 ) -> str:
-    """Add the outputs of one member in float64: in units of the target, or logits."""
+    """Add the outputs of one member in float64: in units of the target, or logits.
+
+    `inputs` are the names of numbers, codes and missing values.
+    """
     network, blocks = piece.network, None
+    numbers, codes, missing = inputs
     if numbers is not None and missing is not None:
         blocks = _blocks(graph, numbers, missing, network=network, member=member)
     outputs = graph("Cast", _run(graph, blocks, codes, network=network, member=member), to=DOUBLE)
-    scale, shift = (np.float64(values[member].item()) for values in (piece.scale, piece.shift))
-    return graph("Add", graph("Mul", outputs, scale), shift)
+    if objective.task == "classification":
+        return outputs
+    shift, scale = (_as_numpy(values[member]) for values in column_units(objective, (piece.shift, piece.scale)))
+    predictions = LINKS[objective.link](graph, outputs, objective, len(shift))
+    return graph("Add", graph("Mul", predictions, scale), shift)
+
+
+def _exponential(graph: Graph, outputs: str, objective: Objective, d_out: int) -> str:
+    del objective, d_out
+    return graph("Exp", graph("Clip", outputs, np.float64(-LARGEST_LOG), np.float64(LARGEST_LOG)))
+
+
+def _increasing(graph: Graph, outputs: str, objective: Any, d_out: int) -> str:
+    """Add quantiles of each target, the first of which is the sum of output and start, others add a softplus."""
+    n_levels = objective.n_outputs
+    moved = graph("Add", outputs, np.tile(objective.starts, d_out // n_levels))
+    if n_levels == 1:
+        return moved
+    is_first = np.arange(d_out) % n_levels == 0
+    steps = graph.reshape(graph("Where", is_first, moved, _softplus(graph, moved)), -1, d_out // n_levels, n_levels)
+    return graph.reshape(graph("CumSum", steps, graph.constant(2, np.int64)), -1, d_out)
+
+
+def _spread(graph: Graph, outputs: str, objective: Objective, d_out: int) -> str:
+    """Add means and standard deviations, in turn."""
+    del objective
+    spread = graph(
+        "Add", _softplus(graph, graph("Add", outputs, np.float64(START_OF_SPREAD))), np.float64(SMALLEST_SPREAD)
+    )
+    return graph("Where", np.arange(d_out) % 2 == 0, outputs, spread)
+
+
+def _softplus(graph: Graph, values: str) -> str:
+    """Add ``log(1 + exp(x))`` in a form that does not overflow, of operations that runtimes have in float64."""
+    falling = graph("Exp", graph("Neg", graph("Abs", values)))
+    return graph("Add", graph("Max", values, np.float64(0.0)), graph("Log", graph("Add", falling, np.float64(1.0))))
+
+
+LINKS: dict[str, Callable[[Graph, str, Any, int], str]] = {
+    "identity": lambda graph, outputs, objective, d_out: outputs,
+    "exponential": _exponential,
+    "increasing": _increasing,
+    "spread": _spread,
+}
+"""The nodes from outputs to predictions, by `Objective.link`."""
+
+
+def _number_outputs(graph: Graph, mean: str, estimator: TabularRegressor) -> list[Any]:
+    """Add predictions in the shape of `predict`; return their descriptions."""
+    objective = estimator.trained_.objective
+    targets = () if estimator.n_targets_ is None else (estimator.n_targets_,)
+    if isinstance(objective, Quantile) and isinstance(objective.quantiles, tuple):
+        shape = (*targets, objective.n_outputs)
+        graph("Reshape", mean, graph.ints(-1, *shape), name="prediction")
+        return [graph.describe("prediction", DOUBLE, "n", *shape)]
+    parts = graph.reshape(mean, -1, *targets, objective.n_outputs)
+    names = ("prediction", "std") if isinstance(objective, Gaussian) else ("prediction",)
+    for place, name in enumerate(names):
+        graph("Gather", parts, graph.constant(place, np.int64), axis=len(targets) + 1, name=name)
+    return [graph.describe(name, DOUBLE, "n", *targets) for name in names]
 
 
 def _mean(graph: Graph, values: list[str], weights: list[float]) -> str:
@@ -276,12 +349,19 @@ def _mean(graph: Graph, values: list[str], weights: list[float]) -> str:
     return total
 
 
-def _class_outputs(graph: Graph, outputs: list[str], weights: list[float], labels: Labels) -> list[Any]:
+def _class_outputs(
+    graph: Graph, outputs: list[str], weights: list[float], labels: Labels, *, temperature: float
+) -> list[Any]:
     """Add probabilities and labels; return their descriptions."""
     # A single class has two logits, of which the second has no meaning.
     ends = graph.ints(0), graph.ints(labels.n_classes), graph.ints(1)
     shares = [graph("Softmax", graph("Slice", logits, *ends), axis=1) for logits in outputs]
-    graph("Identity", _mean(graph, shares, weights), name="probabilities")
+    mean = _mean(graph, shares, weights)
+    if temperature == 1.0:
+        graph("Identity", mean, name="probabilities")
+    else:
+        logarithms = graph("Log", graph("Max", mean, np.float64(SMALLEST)))
+        graph("Softmax", graph("Div", logarithms, np.float64(temperature)), axis=1, name="probabilities")
     best = graph("ArgMax", "probabilities", axis=1, keepdims=0)
     classes, type_ = _classes(labels)
     graph("Gather", classes, best, axis=0, name="label")
@@ -453,7 +533,7 @@ def _run(graph: Graph, blocks: str | None, codes: str | None, *, network: Networ
     if isinstance(backbone, RealMLP):
         return _realmlp(graph, inputs, backbone, member)
     if isinstance(backbone, TabM):
-        return _tabm(graph, inputs, backbone, member)
+        return _tabm(graph, inputs, backbone, member, task=network.task)
     hidden = _linear(graph, inputs, backbone.first, member)
     if isinstance(backbone, MLP):
         for layer in backbone.layers:
@@ -462,7 +542,7 @@ def _run(graph: Graph, blocks: str | None, codes: str | None, *, network: Networ
     return _resnet(graph, hidden, backbone, member)
 
 
-def _tabm(graph: Graph, inputs: str, backbone: TabM, member: int) -> str:
+def _tabm(graph: Graph, inputs: str, backbone: TabM, member: int, *, task: str) -> str:
     """Add the mean of all predictions; values are of shape (n_predictions, n, width)."""
     adapters = _as_numpy(backbone.adapters.values[member])[:, None]
     hidden = _linear(graph, graph("Mul", graph("Unsqueeze", inputs, graph.ints(0)), adapters), backbone.first, member)
@@ -471,8 +551,8 @@ def _tabm(graph: Graph, inputs: str, backbone: TabM, member: int) -> str:
     heads = backbone.heads
     product = graph("MatMul", graph("Relu", hidden), _as_numpy(heads.weight[member]))
     outputs = graph("Add", product, _as_numpy(heads.bias[member])[:, None])
-    n_predictions, d_out = heads.bias.shape[1:]
-    if d_out == 1:
+    n_predictions = heads.bias.shape[1]
+    if task == "regression":
         return graph("ReduceMean", outputs, graph.ints(0), keepdims=0)
     total = graph("ReduceLogSumExp", graph("LogSoftmax", outputs, axis=-1), graph.ints(0), keepdims=0)
     return graph("Sub", total, np.float32(np.log(n_predictions)))

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
 from functools import partial
+from inspect import signature
 from numbers import Integral, Number
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from knotwork._preparation.validation import check_validation
 from knotwork.encoders._methods import METHOD_TABLE, Encoding
 from knotwork.errors import PersistenceError
 from knotwork.estimators._base import TabularEstimator
+from knotwork.estimators._combination import Residuals
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._saved_networks import (
     MOST_TENSORS,
@@ -53,24 +55,28 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device
 from knotwork.training._metrics import METRICS
 from knotwork.training._network import CATEGORIES
+from knotwork.training._objectives import USUAL, Objective, objective_from_json
 from knotwork.training._results import History, Trained
 
 __all__ = ["load", "save"]
 
-SCHEMA = 3
-"""Schema 1 had one encoding for all members, under ``"choices"``; up to schema 2 all networks had one backbone, and the
-estimators fewer parameters. These can be read as well."""
+SCHEMA = 4
+"""Schema 1 had one encoding for all members, under ``"choices"``; up to schema 2 all networks had one backbone; up to
+schema 3 there was one objective for each task, and the estimators had fewer parameters. These can be read as well."""
 
 KEY, DIGEST = "knotwork", "sha256"
 """Keys of the metadata of the file: the JSON, and its checksum, which files of earlier versions do not have."""
 
 ENTRIES = (
     "schema", "version", "class", "parameters", "columns", "labels", "encodings", "weights", "candidates", "score",
-    "indicated", "task", "target_name", "config", "categories", "pieces", "histories", "interrupted", "has_importances",
-    "checksum",
+    "indicated", "task", "target_name", "objective", "n_targets", "residuals", "temperature", "calibration", "config",
+    "categories", "pieces", "histories", "interrupted", "has_importances", "checksum",
 )  # fmt: skip
 CANDIDATE = ("method", "size", "backbone", "score", "metric", "seconds", "weight")
 """The entries of a candidate."""
+
+GROUP = ("probability", "frequency", "rows")
+"""The entries of a group of rows in `TabularClassifier.calibration_`."""
 
 CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (TabularRegressor, TabularClassifier)}
 LONGEST_JSON = 90_000_000
@@ -87,9 +93,6 @@ MOST_PIECES = 250
 SCALARS = (bool, int, float, str)
 UNSAVED = ("device", "callbacks")
 """Parameters that are not in a file."""
-
-ADDED = {"dates": "features", "validation": None, "refit": False, "warm_start": False}
-"""Parameters that files of this schema may lack, and their values."""
 
 
 def save(estimator: TabularEstimator, path: str | Path) -> None:
@@ -209,6 +212,8 @@ def _tensors(estimator: TabularEstimator) -> dict[str, Tensor]:
     for place, history in enumerate(trained.histories):
         rows = np.array([history.loss, history.score, history.learning_rate], dtype=np.float64)
         tensors[f"member{place}.history"] = torch.from_numpy(rows)
+    if isinstance(estimator, TabularRegressor) and estimator.residuals_ is not None:
+        tensors["residuals"] = torch.from_numpy(np.ascontiguousarray(estimator.residuals_.values))
     if hasattr(estimator, "_importances") or hasattr(estimator, "_held"):
         tensors["importances"] = torch.from_numpy(np.array(estimator.feature_importances_, dtype=np.float64))
     return tensors
@@ -238,7 +243,9 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
         ],
         "score": float(estimator.validation_score_) if np.isfinite(estimator.validation_score_) else None,
         "indicated": [int(index) for index in estimator.indicated_],
-        "task": trained.task,
+        "task": trained.objective.task,
+        "objective": trained.objective.to_json(),
+        **_calibration_content(estimator),
         "config": _write_training(estimator.config_, "training"),
         "categories": trained.pieces[0].network.categories,
         "pieces": [piece_to_json(piece) for piece in trained.pieces],
@@ -255,6 +262,17 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _calibration_content(estimator: TabularEstimator) -> dict[str, Any]:
+    """Return what was learned from rows that were held out, without tensors, and the number of targets."""
+    if isinstance(estimator, TabularRegressor):
+        kept = estimator.residuals_
+        residuals = None if kept is None else {"ends": [*kept.ends], "floor": kept.floor.tolist()}
+        return {"n_targets": estimator.n_targets_, "residuals": residuals, "temperature": None, "calibration": None}
+    assert isinstance(estimator, TabularClassifier)
+    learned = {"temperature": estimator.temperature_, "calibration": estimator.calibration_}
+    return {"n_targets": None, "residuals": None, **learned}
 
 
 def _checksum(tensors: Mapping[str, Tensor]) -> int:
@@ -314,7 +332,24 @@ def _write_backbone(value: Any, name: str) -> Any:
     return backbone_to_json(value)
 
 
+def _write_objective(value: Any, name: str) -> Any:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, Objective):
+        raise PersistenceError(
+            f"{name}={value!r} cannot be saved, because model files contain no code. Use pickle, or fit with a named "
+            "objective."
+        )
+    return value.to_json()
+
+
+def _write_quantiles(value: Any, name: str) -> Any:
+    return _write_plain(value, name) if np.ndim(value) == 0 else _write_list(value, name)
+
+
 WRITERS: dict[str, Callable[[Any, str], Any]] = {
+    "objective": _write_objective,
+    "quantiles": _write_quantiles,
     "encoding": _write_pairs,
     "class_weight": _write_pairs,
     "categorical": _write_list,
@@ -382,6 +417,8 @@ def _upgraded(content: dict[str, Any]) -> dict[str, Any]:
         content = _from_first(content)
     if content["schema"] == 2:
         content = _from_second(content)
+    if content["schema"] == 3:
+        content = _from_third(content)
     return content
 
 
@@ -409,7 +446,7 @@ def _from_second(content: dict[str, Any]) -> dict[str, Any]:
     added = {"effort": "balanced", "time_limit": None}
     return {
         **{entry: value for entry, value in content.items() if entry != "backbone"},
-        "schema": SCHEMA,
+        "schema": 3,
         "score": None,
         "parameters": _with_config({**added, **_as_dict(content.get("parameters"))}, "training"),
         "config": _with_defaults(content.get("config")),
@@ -421,6 +458,26 @@ def _from_second(content: dict[str, Any]) -> dict[str, Any]:
             {**_as_dict(candidate), "backbone": name}
             for candidate in check_list(content.get("candidates"), "candidates")
         ],
+    }
+
+
+def _from_third(content: dict[str, Any]) -> dict[str, Any]:
+    """Return content of the current schema; in schema 3 estimators have fewer parameters, and one objective each."""
+    kind = CLASSES[check_choice(content.get("class"), "class", CLASSES)]
+    defaults = {
+        name: parameter.default for name, parameter in signature(kind).parameters.items() if name not in UNSAVED
+    }
+    regression = kind is TabularRegressor
+    return {
+        **content,
+        "schema": SCHEMA,
+        "parameters": {**defaults, **_as_dict(content.get("parameters"))},
+        "objective": USUAL["regression" if regression else "classification"].to_json(),
+        "target_name": None,
+        "n_targets": None,
+        "residuals": None,
+        "temperature": None if regression else 1.0,
+        "calibration": None if regression else [],
     }
 
 
@@ -440,7 +497,6 @@ def _with_defaults(content: Any) -> dict[str, Any]:
 
 
 def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
-    content = {"target_name": None, **content}  # files of earlier versions have none
     check_entries(content, "content", ENTRIES)
     kind = CLASSES[check_choice(content["class"], "class", CLASSES)]
     estimator = kind(**_parameters(content["parameters"], kind._get_param_names(), file.capacity))
@@ -455,25 +511,68 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
     n_numerical = len(columns.numerical_names)
     estimator.indicated_ = _indicated(content["indicated"], n_numerical)
     estimator.config_ = _config(content["config"])
-    estimator.config_.metric_for(estimator._task)
+    objective = _read_objective(content["objective"], estimator._task)
+    estimator.config_.metric_for(objective)
+    n_targets = _read_int(content["n_targets"], "n_targets", minimum=2)
     shape = NetworkShape(
         n_numerical,
         (*columns.cardinalities, *[N_FLAGS] * len(estimator.indicated_)),
         check_choice(content["categories"], "categories", CATEGORIES),
-        1 if estimator._task == "regression" else max(estimator._n_classes, 2),
+        estimator._task,
+        (n_targets or 1) * objective.n_outputs if kind is TabularRegressor else max(estimator._n_classes, 2),
+        n_targets,
     )
-    estimator.trained_ = _trained(content, file, shape, task=estimator._task)
+    estimator.trained_ = _trained(content, file, shape, objective=objective)
+    _set_calibration(estimator, content, file)
     estimator._set_names(columns)
     n_members = len(estimator.trained_.histories)
     estimator.encoding_ = _encodings(content["encodings"], columns.numerical_names, n_members)
     estimator.weights_ = _weights(content["weights"], n_members)
-    estimator.candidates_ = [_candidate(candidate) for candidate in check_list(content["candidates"], "candidates")]
+    candidates, metric = check_list(content["candidates"], "candidates"), objective.metric.name
+    estimator.candidates_ = [_candidate(candidate, metric) for candidate in candidates]
     score = content["score"]
     estimator.validation_score_ = np.nan if score is None else _number(score, "score")
     if check_bool(content["has_importances"], "has_importances"):
         importances = read_tensor(file, "importances", (len(columns.roles),), torch.float64)
         estimator._importances = importances.numpy()
     return estimator
+
+
+def _set_calibration(estimator: Any, content: dict[str, Any], file: TensorFile) -> None:
+    """Set what was learned from rows that were held out."""
+    residuals = content["residuals"]
+    if isinstance(estimator, TabularRegressor):
+        estimator.residuals_ = None if residuals is None else _residuals(residuals, file, estimator.n_targets_ or 1)
+        return
+    if residuals is not None:
+        raise argument_error("residuals", "be None for a classifier", type(residuals).__name__)
+    estimator.temperature_ = _number(content["temperature"], "temperature", minimum=1e-3)
+    estimator.calibration_ = [_group(group) for group in check_list(content["calibration"], "calibration")]
+
+
+def _group(content: Any) -> dict[str, Any]:
+    check_entries(content, "calibration", GROUP)
+    shares = {name: _number(content[name], name, minimum=0.0) for name in GROUP[:2]}
+    return {**shares, "rows": check_int(content["rows"], "rows", minimum=1)}
+
+
+def _residuals(content: Any, file: TensorFile, n_targets: int) -> Residuals:
+    check_entries(content, "residuals", ("ends", "floor"))
+    ends = [_number(end, "ends", minimum=0.0) for end in check_list(content["ends"], "ends")]
+    floor = np.array([_number(each, "floor", minimum=0.0) for each in check_list(content["floor"], "floor")])
+    values = read_tensor(file, "residuals", (n_targets, None), torch.float64).numpy()
+    if len(ends) != 2 or not 0.0 < ends[0] <= ends[1] < 1.0 or len(floor) != n_targets or not values.shape[1]:
+        raise argument_error("residuals", "have two ends between 0 and 1, and a floor for each target", ends)
+    if (np.diff(values, axis=1) < 0.0).any():
+        raise argument_error("residuals", "increase", values.shape)
+    return Residuals(values, (ends[0], ends[1]), floor)
+
+
+def _read_objective(content: Any, task: str) -> Objective:
+    objective = objective_from_json(content)
+    if objective.task != task:
+        raise argument_error("objective", f"be one for {task}", objective.name)
+    return objective
 
 
 def _indicated(content: Any, n_numerical: int) -> list[int]:
@@ -483,7 +582,7 @@ def _indicated(content: Any, n_numerical: int) -> list[int]:
     return indicated
 
 
-def _trained(content: dict[str, Any], file: TensorFile, shape: NetworkShape, *, task: str) -> Trained:
+def _trained(content: dict[str, Any], file: TensorFile, shape: NetworkShape, *, objective: Objective) -> Trained:
     if len(check_list(content["pieces"], "pieces")) > MOST_PIECES:
         raise argument_error("pieces", f"be at most {MOST_PIECES}", len(content["pieces"]))
     pieces = [
@@ -501,7 +600,7 @@ def _trained(content: dict[str, Any], file: TensorFile, shape: NetworkShape, *, 
     if (units[1] <= 0.0).any():
         raise argument_error("units", "be larger than 0", float(units[1].min()))
     _check_all(content, file, len(pieces), len(histories))
-    return Trained(pieces, histories, units, task, check_bool(content["interrupted"], "interrupted"))
+    return Trained(pieces, histories, units, objective, check_bool(content["interrupted"], "interrupted"))
 
 
 def _history(content: Any, rows: Tensor) -> History:
@@ -519,6 +618,7 @@ def _check_all(content: dict[str, Any], file: TensorFile, n_pieces: int, n_membe
     known = {"units", *(f"member{place}.history" for place in range(n_members))}
     known |= {f"{prefix}{name}" for prefix in prefixes for name in ("shift", "scale")}
     known |= {"importances"} if content["has_importances"] else set()
+    known |= {"residuals"} if content["residuals"] is not None else set()
     networks = tuple(f"{prefix}network." for prefix in prefixes)  # compared when each piece is read
     unknown = [name for name in file.kinds if name not in known and not name.startswith(networks)]
     if unknown:
@@ -551,14 +651,14 @@ def _weights(content: Any, n_members: int) -> npt.NDArray[np.float64]:
     return weights
 
 
-def _candidate(content: Any) -> dict[str, Any]:
+def _candidate(content: Any, metric: str) -> dict[str, Any]:
     check_entries(content, "candidate", CANDIDATE)
     return {
         "method": None if content["method"] is None else check_choice(content["method"], "method", METHOD_TABLE),
         "size": _read_int(content["size"], "size", minimum=1),
         "backbone": check_choice(content["backbone"], "backbone", BACKBONES),
         "score": np.nan if content["score"] is None else _number(content["score"], "score"),
-        "metric": check_choice(content["metric"], "metric", METRICS),
+        "metric": check_choice(content["metric"], "metric", (*METRICS, metric)),
         "seconds": _number(content["seconds"], "seconds", minimum=0.0),
         "weight": _number(content["weight"], "weight", minimum=0.0),
     }
@@ -568,7 +668,7 @@ def _parameters(content: Any, names: Any, capacity: Capacity) -> dict[str, Any]:
     """Return the parameters of an estimator without those that are not saved."""
     readers = READERS | {"backbone": partial(_read_backbone, capacity=capacity)}
     known = [name for name in names if name not in UNSAVED]
-    content = check_entries({**ADDED, **_as_dict(content)}, "parameters", known)
+    content = check_entries(content, "parameters", known)
     return {name: readers[name](content[name], name) for name in known}
 
 
@@ -621,7 +721,21 @@ def _read_categorical(content: Any, name: str) -> Any:
     return tuple(items) if check_bool(content["tuple"], name) else items
 
 
+def _read_quantiles(content: Any, name: str) -> Any:
+    if not isinstance(content, dict):
+        return _number(content, name)
+    check_entries(content, name, ("tuple", "items"))
+    levels = [_number(level, name) for level in check_list(content["items"], name)]
+    return tuple(levels) if check_bool(content["tuple"], name) else levels
+
+
 READERS: dict[str, Callable[[Any, str], Any]] = {
+    "objective": lambda content, _: content if isinstance(content, str) else objective_from_json(content),
+    "quantiles": _read_quantiles,
+    "power": _number,
+    "delta": _number,
+    "gamma": _number,
+    "calibrate": lambda content, name: None if content is None else _text(content, name),
     "encoding": partial(_read_pairs, values=(str,)),
     "effort": _text,
     "time_limit": lambda content, name: None if content is None else _number(content, name, minimum=0.0),

@@ -101,12 +101,14 @@ class TensorFile:
 
 @dataclass(frozen=True)
 class NetworkShape:
-    """The settings of all networks of a model."""
+    """The settings of all networks of a model; `n_targets` is None for a target of shape (n,)."""
 
     n_numerical: int
     cardinalities: tuple[int, ...]
     categories: str
+    task: str
     d_out: int
+    n_targets: int | None = None
 
 
 def check_entries(content: Any, name: str, known: Any) -> dict[str, Any]:
@@ -212,18 +214,20 @@ def piece_from_json(content: Any, file: TensorFile, prefix: str, *, shape: Netwo
     layout = _layout(content["layout"], n_features=shape.n_numerical, capacity=file.capacity)
     encoding = _encoding(layout, file, prefix, n_members=len(places))
     settings = (encoding, shape.cardinalities, backbone, shape.d_out)
+    options: dict[str, Any] = {"task": shape.task, "categories": shape.categories, "embedding": embedding}
     # A network on the meta device takes no memory: a file that declares a huge one fails here.
     with torch.device("meta"):
-        _check_state(Network(*settings, categories=shape.categories, embedding=embedding), file, prefix)
+        _check_state(Network(*settings, **options), file, prefix)
     # Building a network draws random parameters, which are then replaced: the user's generator must not move.
     with torch.random.fork_rng(devices=[]):
-        network = Network(*settings, categories=shape.categories, embedding=embedding)
+        network = Network(*settings, **options)
     for name, tensor in network.state_dict().items():
         # One tensor after the other: a second copy of all of them would double the memory.
         tensor.copy_(_checked(file, f"{prefix}.network.{name}", tensor.shape, tensor.dtype))
         if name.endswith("running_var") and bool((tensor < 0).any()):
             raise argument_error(name, "be at least 0", float(tensor.min()))
-    shift, scale = (read_tensor(file, f"{prefix}.{name}", (len(places),), torch.float64) for name in ("shift", "scale"))
+    of_targets = (len(places),) if shape.n_targets is None else (len(places), shape.n_targets)
+    shift, scale = (read_tensor(file, f"{prefix}.{name}", of_targets, torch.float64) for name in ("shift", "scale"))
     return Piece(network.eval(), places, shift, scale, backbone)
 
 

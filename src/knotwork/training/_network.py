@@ -38,7 +38,8 @@ class Network(nn.Module):
     features of up to `MOST_ONE_HOT` codes, see `one_hot_places`, and learned vectors for others.
 
     Members whose blocks are smaller than the stack's have inputs that are always 0; their first layer has `fan_in`, the
-    number of the others. `task` says what the outputs are: several are logits in ``"classification"``. An `embedding` maps the block of each feature, and may add the scaled value in front of it.
+    number of the others. `task` says what several outputs are: logits, in ``"classification"``. An `embedding` maps the
+    block of each feature, and may add the scaled value in front of it.
     """
 
     category_starts: Tensor

@@ -25,8 +25,8 @@ from knotwork.errors import ColumnError
 from knotwork.training._metrics import METRICS, Metric, row_metric
 
 __all__ = [
-    "OBJECTIVES", "USUAL", "Custom", "Gaussian", "Objective", "Quantile", "all_predictions", "column_units",
-    "make_objective", "objective_from_json", "target_units",
+    "OBJECTIVES", "USUAL", "Custom", "Gaussian", "Objective", "Quantile", "all_predictions", "by_target",
+    "column_units", "make_objective", "objective_from_json", "target_units",
 ]  # fmt: skip
 
 LARGEST_LOG = 20.0
@@ -37,6 +37,9 @@ MEAN_DEVIATION = math.sqrt(math.pi / 2)
 
 SMALLEST_SPREAD = 1e-3
 """Smallest standard deviation that a network predicts, in units of the target's."""
+
+START_OF_SPREAD = math.log(math.e - 1.0)
+"""Added to the output of a standard deviation: one of 0 then stands for 1."""
 
 Array = npt.NDArray[np.float64]
 Units = tuple[Tensor, Tensor]
@@ -171,7 +174,12 @@ def all_predictions(objective: Objective, outputs: Tensor, n_targets: int) -> Te
     """Return the predictions of outputs of shape (..., n_targets * n_outputs), of the same shape, target by target."""
     if objective.task == "classification" or objective.link == "identity":
         return outputs
-    return objective.predictions(outputs.unflatten(-1, (n_targets, -1))).flatten(-2)
+    return objective.predictions(by_target(outputs, n_targets)).flatten(-2)
+
+
+def by_target(outputs: Tensor, n_targets: int) -> Tensor:
+    """Return outputs of shape (..., n_targets * n_outputs) as (..., n_targets, n_outputs)."""
+    return outputs.reshape(*outputs.shape[:-1], n_targets, -1)
 
 
 def target_units(objective: Objective, target: Tensor, counts: Tensor) -> Units:
@@ -526,9 +534,6 @@ class Gaussian(Objective):
         return predictions[..., 0], predictions[..., 1]
 
 
-START_OF_SPREAD = math.log(math.e - 1.0)
-
-
 @final
 @dataclass(frozen=True)
 class LogLoss(Objective):
@@ -646,7 +651,8 @@ def _check_setting(value: Any, name: str, low: float, high: float, *, closed: bo
     wanted += f" to {high:g}" if math.isfinite(high) else " on" if closed else ""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise type_error(name, wanted, value)
-    if not (low <= value <= high if closed else low < value) or math.isinf(value):
+    number = float(value)
+    if not (low <= number <= high if closed else low < number) or math.isinf(number):
         raise argument_error(name, wanted, value)
 
 

@@ -23,24 +23,15 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units
 from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._network import Network, keep_members, matrices, weight_decays
-from knotwork.training._objectives import Objective, all_predictions, target_units
+from knotwork.training._objectives import Objective, all_predictions, by_target, target_units
 from knotwork.training._threads import side_by_side
 
 if TYPE_CHECKING:  # results import the stack
     from knotwork.training._results import Piece
 
 __all__ = [
-    "RateGroup",
-    "Replayed",
-    "Schedule",
-    "TrainingStack",
-    "build_network",
-    "count_parameters",
-    "mean_score",
-    "padded",
-    "predict_stack",
-    "running_statistics",
-    "validation_scores",
+    "RateGroup", "Replayed", "Schedule", "TrainingStack", "build_network", "count_parameters", "mean_score",
+    "padded", "predict_stack", "running_statistics", "validation_scores",
 ]  # fmt: skip
 
 ROWS_AT_ONCE = {"cpu": 1 << 13, "cuda": 1 << 18}
@@ -471,7 +462,7 @@ class TrainingStack:
             target = self._scaled(target).to(outputs.dtype)
         several = outputs.dim() > 3
         if self.n_targets > 1:
-            outputs = outputs.unflatten(-1, (self.n_targets, -1))
+            outputs = by_target(outputs, self.n_targets)
         if several:
             target = target[:, None].expand(outputs.shape[:-1])
         losses = objective.losses(outputs, target, label_smoothing=self.config.label_smoothing)
@@ -584,8 +575,8 @@ def validation_scores(
     """Return the score of every member, of shape (n_members,), where smaller is better.
 
     It is the metric of the configuration, negated if larger is better. Members for which it is undefined, such as AUC
-    with rows of one class, get the score of its fallback. Shapes are those of `MetricFunction`; of several targets, with
-    `target` of shape (n_members, n, n_targets), it is the mean over them.
+    with rows of one class, get the score of its fallback. Shapes are those of `MetricFunction`; of several targets,
+    with `target` of shape (n_members, n, n_targets), it is the mean over them.
     """
     metric = config.metric_for(objective)
     scores = _as_loss(metric, predictions, target, weights)
@@ -619,9 +610,9 @@ def mean_score(metric: Metric, outputs: Tensor, target: Tensor, weights: Tensor 
     if target.dim() == 2:
         return metric.function(outputs, target, weights)
     n_members, _, n_targets = target.shape
-    by_target = outputs.unflatten(-1, (n_targets, -1)).transpose(1, 2).flatten(0, 1)
+    outputs = by_target(outputs, n_targets).transpose(1, 2).flatten(0, 1)
     weights = None if weights is None else weights.repeat_interleave(n_targets, dim=0)
-    scores = metric.function(by_target, target.transpose(1, 2).flatten(0, 1), weights)
+    scores = metric.function(outputs, target.transpose(1, 2).flatten(0, 1), weights)
     return scores.view(n_members, n_targets).mean(dim=1)
 
 
