@@ -131,7 +131,8 @@ def _svg(picture: ColumnPicture) -> str:
     low, high = picture.x[0], picture.x[-1]
     middle = HEIGHT - BARS - 4.0
     parts = []
-    least, most = min(float(picture.functions.min()), 0.0), max(float(picture.functions.max()), 1e-300)
+    least = min(float(picture.functions.min(initial=0.0)), 0.0)
+    most = max(float(picture.functions.max(initial=0.0)), 1e-300)
     for place, values in enumerate(picture.functions.T):
         across = WIDTH * np.linspace(0.0, 1.0, len(values))
         up = middle - (middle - 3.0) * (values / 2.0 - least / 2.0) / max(most / 2.0 - least / 2.0, 1e-300)

@@ -1,0 +1,335 @@
+"""Explanations of fitted estimators: effects of columns, contributions to single predictions, pictures and plots.
+
+Everything is computed on a table as networks take it, in which a column of the user is one number, several (a date) or
+a code. So explanations work on frames with text, dates and missing values, and no value is invented: a column takes only
+values that rows of the table have.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import check_random_state
+
+from knotwork._checks import argument_error, check_installed, check_int, listed, suggestion
+from knotwork._pictures import ColumnPicture, count_values, picture_block
+from knotwork._preparation.columns import Table
+from knotwork.basis import make_basis
+from knotwork.basis._blocks import BasisBlock
+from knotwork.encoders._methods import Encoding
+
+if TYPE_CHECKING:
+    from knotwork.estimators._base import TabularEstimator
+
+__all__ = [
+    "Contributions", "FeatureEffect", "TableFunction", "column_pictures", "contributions", "effects", "plot_effects",
+    "plot_history", "table_function",
+]  # fmt: skip
+
+Floats = npt.NDArray[np.float64]
+
+MOST_ROWS = 200
+"""Rows whose predictions an effect averages."""
+
+MOST_CATEGORIES = 20
+"""Categories of an effect, the most frequent ones."""
+
+MOST_LINES = 40
+"""Lines of single rows in a plot."""
+
+MOST_PANELS = 9
+"""Columns in a plot, unless they are named."""
+
+ROWS_AT_ONCE = 1 << 16
+"""Rows of one call of the networks."""
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureEffect:
+    """How predictions depend on one column.
+
+    Parameters
+    ----------
+    name : str or int
+        The column.
+    values : ndarray of shape (k,)
+        Its values: numbers, increasing (of a date the elapsed days), or categories, the most frequent first.
+    mean : ndarray of shape (k, n_outputs)
+        Mean prediction over rows whose column is set to each value (partial dependence): numbers, or probabilities.
+    lines : ndarray of shape (n, k, n_outputs)
+        The same for single rows (individual conditional expectation).
+    outputs : list of str
+        Names of the outputs: classes, or targets.
+    """
+
+    name: Any
+    values: npt.NDArray[Any]
+    mean: Floats
+    lines: Floats
+    outputs: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions:
+    """What each column adds to each prediction: ``baseline + values.sum(axis=1)`` is the prediction.
+
+    Parameters
+    ----------
+    names : list
+        The columns.
+    values : ndarray of shape (n, n_columns) or (n, n_columns, n_outputs)
+        Contributions: numbers in the units of the target, or probabilities of classes; of two classes, of the second.
+    baseline : float or ndarray of shape (n_outputs,)
+        Mean prediction of the background rows.
+    """
+
+    names: list[Any]
+    values: Floats
+    baseline: Any
+
+
+@dataclass(frozen=True, eq=False)
+class TableFunction:
+    """An estimator as a function of a matrix of numbers, as libraries of explanations want it.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, d)
+        The table: numbers, those that dates become, and codes of categories, 0 for a missing or unseen one.
+    names : list of str
+        Names of its columns.
+    function : callable
+        Takes such a matrix, and returns predictions of shape (n,), or probabilities of shape (n, n_classes).
+    """
+
+    matrix: Floats
+    names: list[str]
+    function: Callable[[Floats], Floats]
+
+
+def effects(
+    estimator: "TabularEstimator", X: Any, columns: Sequence[Any] | None, *, n_points: int, seed: Any = 0
+) -> list[FeatureEffect]:
+    """Return the effects of columns on predictions; see `TabularEstimator.effects`."""
+    check_int(n_points, "n_points", minimum=2)
+    table = estimator._read(X)
+    places = _places(estimator, columns)
+    rows = check_random_state(seed).permutation(len(table.numbers))[:MOST_ROWS]
+    averaged = Table(table.numbers[rows], table.codes[rows])
+    return [_effect(estimator, table, averaged, place, n_points) for place in places]
+
+
+def _names(estimator: "TabularEstimator") -> list[Any]:
+    columns = estimator.columns_
+    return list(range(len(columns.roles))) if columns.names is None else list(columns.names)
+
+
+def _places(estimator: "TabularEstimator", columns: Sequence[Any] | None) -> list[int]:
+    """Return the places of columns by their names; by default of all that networks see."""
+    names = _names(estimator)
+    seen = [place for place, (_, span) in enumerate(estimator.columns_.spans) if span.start < span.stop]
+    if columns is None:
+        return seen
+    for name in columns:
+        if name not in names or names.index(name) not in seen:
+            known = [names[place] for place in seen]
+            raise argument_error("columns", f"name columns that the model uses, {listed(known)}", name,
+                                 suggestion(name, known))  # fmt: skip
+    return [names.index(name) for name in columns]
+
+
+def _effect(
+    estimator: "TabularEstimator", table: Table, averaged: Table, place: int, n_points: int
+) -> FeatureEffect:
+    field, span = estimator.columns_.spans[place]
+    entries = getattr(table, field)[:, span]
+    first, values = _representatives(entries[:, 0], field, n_points)
+    if field == "codes":
+        labels = _categories(estimator, span.start)
+        values = np.array([labels[code] for code in values.tolist()], dtype=object)
+    lines = np.stack([_responses(estimator, _with(averaged, field, span, entries[row])) for row in first], axis=1)
+    name = _names(estimator)[place]
+    return FeatureEffect(name, values, lines.mean(axis=0), lines, _outputs(estimator))
+
+
+def _representatives(column: npt.NDArray[Any], field: str, n_points: int) -> tuple[list[int], npt.NDArray[Any]]:
+    """Return rows whose values cover those of a column, and these values."""
+    known = np.flatnonzero(~np.isnan(column)) if field == "numbers" else np.arange(len(column))
+    if not len(known):
+        return [0], column[:1]
+    distinct, first, counts = np.unique(column[known], return_index=True, return_counts=True)
+    if field == "codes":
+        chosen = np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]
+    elif len(distinct) <= n_points:
+        chosen = np.arange(len(distinct))
+    else:
+        shares = (np.cumsum(counts) - 0.5 * counts) / counts.sum()
+        levels = np.linspace(0.01, 0.99, n_points)  # the outermost rows say little
+        chosen = np.unique(np.searchsorted(shares, levels).clip(max=len(distinct) - 1))
+    return known[first[chosen]].tolist(), distinct[chosen]
+
+
+def _categories(estimator: "TabularEstimator", index: int) -> list[Any]:
+    """Return the labels of the codes of a categorical column."""
+    return ["missing or new", *estimator.columns_.categories[index]]
+
+
+def _with(table: Table, field: str, span: slice, entries: npt.NDArray[Any]) -> Table:
+    changed = getattr(table, field).copy()
+    changed[:, span] = entries
+    return table._replace(**{field: changed})
+
+
+def _responses(estimator: "TabularEstimator", table: Table) -> Floats:
+    """Return predictions or probabilities, of shape (n, n_outputs)."""
+    starts = range(0, len(table.numbers), ROWS_AT_ONCE)
+    parts = (Table(*(each[start : start + ROWS_AT_ONCE] for each in table)) for start in starts)
+    return np.concatenate([estimator._responses(part) for part in parts])
+
+
+def _outputs(estimator: "TabularEstimator") -> list[str]:
+    return estimator._output_names()
+
+
+def contributions(
+    estimator: "TabularEstimator", X: Any, background: Any, *, n_permutations: int, random_state: Any
+) -> Contributions:
+    """Return the contributions of columns to predictions; see `TabularEstimator.contributions`."""
+    check_int(n_permutations, "n_permutations", minimum=1)
+    random = check_random_state(random_state)
+    table = estimator._read(X)
+    behind = _background(estimator, background)
+    spans = [span for span in estimator.columns_.spans if span[1].start < span[1].stop]
+    n_rows, total = len(table.numbers), 0.0
+    baseline = 0.0
+    for place in range(n_permutations):
+        # Each order is followed by its reverse, with the same background row, which halves the noise.
+        if place % 2 == 0:
+            order = random.permutation(len(spans))
+            row = int(random.randint(len(behind.numbers)))
+        else:
+            order = order[::-1]
+        steps = _walk(estimator, table, Table(*(each[[row] * n_rows] for each in behind)), [spans[i] for i in order])
+        added = np.empty((n_rows, len(spans), steps.shape[2]))
+        added[:, order] = np.diff(steps, axis=1)
+        total, baseline = total + added / n_permutations, baseline + steps[0, 0] / n_permutations
+    names = [name for name, (_, span) in zip(_names(estimator), estimator.columns_.spans, strict=True)
+             if span.start < span.stop]  # fmt: skip
+    values = np.asarray(total)
+    shown = estimator._shown_outputs(values.shape[2])
+    if shown is not None:
+        return Contributions(names, values[:, :, shown], float(np.asarray(baseline)[shown]))
+    return Contributions(names, values, baseline)
+
+
+def _walk(estimator: "TabularEstimator", table: Table, behind: Table, spans: Sequence[tuple[str, slice]]) -> Floats:
+    """Return predictions while columns of the background become those of the table, (n, n_columns + 1, n_outputs)."""
+    current = Table(behind.numbers.copy(), behind.codes.copy())
+    steps = [_responses(estimator, current)]
+    for field, span in spans:
+        getattr(current, field)[:, span] = getattr(table, field)[:, span]
+        steps.append(_responses(estimator, current))
+    return np.stack(steps, axis=1)
+
+
+def _background(estimator: "TabularEstimator", background: Any) -> Table:
+    if background is not None:
+        return estimator._read(background)
+    if not hasattr(estimator, "_held"):
+        hint = "A model that was loaded has no rows of its own: pass rows of the training table, a hundred or so."
+        raise argument_error("background", "be given", None, hint)
+    held: Table = estimator._held.table
+    return held
+
+
+def table_function(estimator: "TabularEstimator", X: Any) -> TableFunction:
+    """Return the estimator as a function of numbers; see `TabularEstimator.as_function`."""
+    table = estimator._read(X)
+    n_numbers = table.numbers.shape[1]
+    columns = estimator.columns_
+    coded = [str(name) for name, role in zip(_names(estimator), columns.roles, strict=True) if role == "categorical"]
+    limits = np.array([len(each) for each in columns.categories])
+
+    def function(matrix: Floats) -> Floats:
+        matrix = np.asarray(matrix, dtype=np.float64)
+        # A library may pass codes between those of categories, or missing ones.
+        codes = np.nan_to_num(np.rint(matrix[:, n_numbers:])).clip(0, limits).astype(np.int64)
+        responses = _responses(estimator, Table(matrix[:, :n_numbers], codes))
+        return responses[:, 0] if responses.shape[1] == 1 else responses
+
+    matrix = np.concatenate([table.numbers, table.codes], axis=1)
+    return TableFunction(matrix, [*map(str, columns.numerical_names), *coded], function)
+
+
+def column_pictures(estimator: "TabularEstimator") -> list[ColumnPicture]:
+    """Return pictures of the numerical columns, encoded as by the member with the largest weight."""
+    best = int(np.argmax(estimator.weights_))
+    encodings, knots, units = estimator.encoding_[best], estimator.knots_[best], estimator.trained_.units
+    held = estimator._held.table.numbers if hasattr(estimator, "_held") else None
+    pictures = []
+    for place, (name, written) in enumerate(encodings.items()):
+        column = np.empty(0) if held is None else held[:, place]
+        values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+        histogram = count_values(values, counts.astype(np.float64)) if len(values) else None
+        origin, width = units[:, place].tolist()
+        kind = Encoding.parse(written).kind
+        if not kind.has_knots:
+            x = np.linspace(origin, origin + width, 2)
+            pictures.append(ColumnPicture(str(name), written, x, np.empty((2, 0)), np.empty(0), histogram))
+            continue
+        basis = make_basis(kind.family, knots[name], domain=(origin, origin + width))
+        picture = picture_block(str(name), BasisBlock(basis, basis.size), histogram)
+        pictures.append(ColumnPicture(str(name), written, picture.x, picture.functions, picture.knots, histogram))
+    return pictures
+
+
+def plot_history(estimator: "TabularEstimator") -> Any:
+    """Return a figure of loss and validation score by epoch; see `TabularEstimator.plot_history`."""
+    figure, (left, right) = _figure(1, 2)
+    for weight, history in zip(estimator.weights_, estimator.history_, strict=True):
+        epochs = np.arange(1, len(history["loss"]) + 1)
+        strong = {"alpha": 0.35 + 0.65 * float(weight / estimator.weights_.max()), "linewidth": 1.2}
+        (line,) = left.plot(epochs, history["loss"], **strong)
+        right.plot(epochs, history["score"], color=line.get_color(), **strong)
+        best = history["best_epoch"]
+        if 0 < best <= len(epochs):
+            right.plot(best, history["score"][best - 1], "o", color=line.get_color(), markersize=3)
+    for axis, title in ((left, "training loss"), (right, f"validation {estimator.history_[0]['metric']}")):
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("epoch")
+    return figure
+
+
+def plot_effects(estimator: "TabularEstimator", shown: Sequence[FeatureEffect]) -> Any:
+    """Return a figure with a panel for each effect; see `TabularEstimator.plot_effects`."""
+    n_across = min(len(shown), 3)
+    figure, axes = _figure(-(-len(shown) // n_across), n_across)
+    for axis, effect in zip(axes, shown, strict=False):
+        place = estimator._shown_outputs(effect.mean.shape[1])
+        outputs = range(effect.mean.shape[1]) if place is None else [place]
+        is_number = effect.values.dtype.kind == "f"
+        x = effect.values if is_number else np.arange(len(effect.values))
+        if len(outputs) == 1:
+            axis.plot(x, effect.lines[:MOST_LINES, :, outputs[0]].T, color="0.7", linewidth=0.5, alpha=0.6)
+        for output in outputs:
+            style = "-" if is_number else "o"
+            axis.plot(x, effect.mean[:, output], style, linewidth=2, label=effect.outputs[output])
+        if not is_number:
+            axis.set_xticks(x, [str(value)[:20] for value in effect.values], rotation=40, ha="right", parse_math=False)
+        if len(outputs) > 1:
+            for text in axis.legend(fontsize=7).get_texts():
+                text.set_parse_math(False)
+        axis.set_title(str(effect.name), fontsize=10, parse_math=False)
+    for axis in axes[len(shown) :]:
+        axis.remove()
+    return figure
+
+
+def _figure(n_down: int, n_across: int) -> tuple[Any, Any]:
+    check_installed("plots", "study", "matplotlib")
+    from matplotlib.figure import Figure  # noqa: PLC0415 - only plots need it, and it takes a second to load
+
+    figure = Figure(figsize=(4.2 * n_across, 3.0 * n_down), layout="constrained")
+    return figure, figure.subplots(n_down, n_across, squeeze=False).ravel()
