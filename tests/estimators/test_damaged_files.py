@@ -13,6 +13,8 @@ import knotwork
 from knotwork.errors import PersistenceError
 from tests.estimators.saved_cases import fitted, of_all_backbones, read_file, table, write_file
 
+pytestmark = pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")  # of constant columns
+
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):

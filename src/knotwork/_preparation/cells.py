@@ -104,12 +104,12 @@ class Cells:
         """
         if isinstance(column, np.ndarray):
             return _from_array(column, label, zone)
-        if column.null_count() == len(column):
-            return _nothing(len(column), is_categorical=False)
         is_guess = column.implementation.is_pandas_like() and column.to_native().dtype == object
         if is_guess or column.dtype in (nw.Time, nw.Int128, nw.UInt128):  # which NumPy does not have
             values = np.fromiter(column.to_list(), dtype=object, count=len(column))
             return _from_objects(values, label, zone=zone)
+        if column.null_count() == len(column):
+            return _nothing(len(column), is_categorical=False)
         if column.dtype in (nw.Datetime, nw.Date, nw.Duration):
             return _from_moments(column, zone)
         if column.dtype in (nw.String, nw.Categorical, nw.Enum):
@@ -356,8 +356,12 @@ def _plain(value: Any, label: str, other: Callable[[Any], str] | None) -> Label:
         return other(value)
     if np.iscomplexobj(value):
         raise ColumnTypeError(f"{label} holds {value!r}: Complex data not supported. Split it into two columns.")
-    moment = next((REASONS[kind] for kind, (types, _) in MOMENTS.items() if isinstance(value, types)), None)
-    dtype = next((dtype for types, dtype in OBJECTS.items() if isinstance(value, types)), moment)
+    if any(isinstance(value, types) for types, _ in MOMENTS.values()):
+        raise ColumnTypeError(
+            f"{label} mixes dates, times or durations, such as {value!s}, with other values. "
+            "Convert all of them to dates, or all to text."
+        )
+    dtype = next((dtype for types, dtype in OBJECTS.items() if isinstance(value, types)), None)
     if dtype is not None:
         raise ColumnTypeError(f"{label} {ADVICE[dtype]}.")
     raise ColumnTypeError(
