@@ -110,7 +110,7 @@ class Cells:
             return _from_objects(values, label, zone=zone)
         if column.null_count() == len(column):
             return _nothing(len(column), is_categorical=False)
-        if column.dtype in (nw.Datetime, nw.Date, nw.Duration):
+        if column.dtype in (nw.Datetime, nw.Date, nw.Duration) or _zone_of(column) is not None:
             return _from_moments(column, zone)
         if column.dtype in (nw.String, nw.Categorical, nw.Enum):
             return _from_labels(column, label)
@@ -217,15 +217,24 @@ def is_zone(zone: Any) -> bool:
         return False
 
 
+def _zone_of(column: Any) -> str | None:
+    """Return the time zone of a column; narwhals does not know those of pandas whose names have an underscore."""
+    if column.dtype == nw.Unknown and column.implementation.is_pandas_like():
+        dtype = column.to_native().dtype
+        return str(dtype.tz) if hasattr(dtype, "tz") else None
+    return column.dtype.time_zone if column.dtype == nw.Datetime else None
+
+
 def _from_moments(column: Any, zone: str | None) -> Cells:
     """Read a column of dates or durations; dates with a time zone become the local time of `zone`."""
     if column.dtype == nw.Duration:
         return _from_numpy_moments(column.to_numpy(), "duration", None)
-    if column.dtype == nw.Datetime and column.dtype.time_zone is not None:
-        zone = zone or (column.dtype.time_zone if is_zone(column.dtype.time_zone) else UTC)
+    given = _zone_of(column)
+    zone = None if given is None else zone or (given if is_zone(given) else UTC)
+    if zone is not None and column.implementation.is_pandas_like():
+        column = nw.from_native(column.to_native().dt.tz_convert(zone).dt.tz_localize(None), series_only=True)
+    elif zone is not None:
         column = column.dt.convert_time_zone(zone).dt.replace_time_zone(None)
-    else:
-        zone = None
     return _from_numpy_moments(column.cast(nw.Datetime("us")).to_numpy(), "date", zone)
 
 
