@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from knotwork.compare._scoring import CrossValidation, Progress, Scored, fold_ta
 from knotwork.compare._source import Source, read_source
 from knotwork.compare._verdict import Ranking, baseline_scores, explain_gain, rank_candidates
 from knotwork.encoders._methods import Encoding
-from knotwork.errors import ColumnError, PersistenceError
+from knotwork.errors import ColumnError, ColumnWarning, PersistenceError
 from knotwork.estimators._base import Preparation
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._plans import effort_seconds
@@ -191,7 +192,8 @@ class _Run:
         ranking = rank_candidates(finite, task=source.task, baseline=baseline_scores(validation.prepared))
         model, model_path, gain = None, None, ""
         if not interrupted:
-            with suppress(KeyboardInterrupt):  # the ranking is still reported
+            with suppress(KeyboardInterrupt), catch_warnings():  # the ranking is still reported
+                simplefilter("ignore", ColumnWarning)  # they were reported above
                 model, gain = self._final(source, ranking, validation)
                 model_path = self._save(model)
         words = {"failed": failed, "warnings": warnings, "gain": gain}
