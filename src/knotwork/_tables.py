@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils import check_array
 
-from knotwork._checks import argument_error, listed, type_error
+from knotwork._checks import argument_error, listed, shown, type_error
 from knotwork.errors import ColumnError, ColumnTypeError
 
 __all__ = [
@@ -243,13 +243,13 @@ def _read_frame(frame: nw.DataFrame[Any]) -> NumberArray:
 
 def _read_series(series: Any, name: Any) -> NumberArray:
     dtype = series.dtype
+    if dtype in (nw.Object, nw.Unknown, nw.Int128, nw.UInt128):  # which NumPy does not have
+        return floats(np.fromiter(series.to_list(), dtype=object, count=len(series)), f"column {name!r}")
     if series.null_count() == len(series):
         return np.full(len(series), np.nan)
     for kind, advice in ADVICE.items():
         if dtype == kind:
             raise ColumnTypeError(f"column {name!r} {advice}.")
-    if dtype in (nw.Object, nw.Unknown):
-        return floats(series.to_numpy(), f"column {name!r}")
     if dtype in (nw.Boolean, nw.Decimal) or series.null_count():
         series = series.cast(nw.Float64)
     values: NumberArray = series.to_numpy()
@@ -268,7 +268,7 @@ def floats(values: NumberArray, label: str) -> npt.NDArray[np.float64]:
             out[index] = _float(value)
         except (TypeError, ValueError, OverflowError) as error:
             raise ColumnTypeError(
-                f"{label} holds {value!r}, which is not a number: argument must be a string or a real number. "
+                f"{label} holds {shown(value)}, which is not a number: argument must be a string or a real number. "
                 "Convert the column to numbers first."
             ) from error
     return out

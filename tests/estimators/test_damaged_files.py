@@ -19,6 +19,8 @@ from knotwork.estimators._persistence import _n_values
 from knotwork.nn import MLPConfig
 from tests.estimators.saved_cases import SHORT, fitted, of_all_backbones, read_file, table, write_file
 
+pytestmark = pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")  # of constant columns
+
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):

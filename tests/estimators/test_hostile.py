@@ -10,6 +10,8 @@ from knotwork.errors import ColumnError
 from knotwork.nn import FTTransformerConfig, MLPConfig, ResNetConfig
 from tests.estimators.hostile import CLASSES, COLUMNS, TARGETS, as_container, make_frame
 
+pytestmark = pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")  # of constant columns
+
 BACKBONES = {
     "mlp": MLPConfig(widths=(8,)),
     "resnet": ResNetConfig(width=8, n_blocks=1, hidden=8),

@@ -18,6 +18,8 @@ from knotwork.nn._linear import Linear, initialise, member_seeds
 from knotwork.nn._mlp import MLP
 from tests.estimators.saved_cases import BACKBONES, RECIPES, SHORT, fitted, mixed, of_all_backbones, table, target
 
+pytestmark = pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")  # of constant columns
+
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install knotwork[onnx]")
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install knotwork[onnx]")
 

@@ -27,6 +27,8 @@ from tests.estimators.saved_cases import (
     write_file,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")  # of constant columns
+
 MAPPING = {"age": "IS-U@5", "income": "PLE@4", "flat": "Std"}
 
 

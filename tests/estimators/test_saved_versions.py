@@ -9,6 +9,8 @@ import pytest
 
 import knotwork as kw
 
+pytestmark = pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")  # of constant columns
+
 SAVED = Path(__file__).parent / "saved"
 EXPECTED = json.loads((SAVED / "expected.json").read_text())
 """Predictions of version 0.1.0 for a few rows: missing values, an unseen category, a value far out."""

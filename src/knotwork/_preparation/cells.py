@@ -104,13 +104,13 @@ class Cells:
         """
         if isinstance(column, np.ndarray):
             return _from_array(column, label, zone)
-        if column.null_count() == len(column):
-            return _nothing(len(column), is_categorical=False)
         is_guess = column.implementation.is_pandas_like() and column.to_native().dtype == object
         if is_guess or column.dtype in (nw.Time, nw.Int128, nw.UInt128):  # which NumPy does not have
             values = np.fromiter(column.to_list(), dtype=object, count=len(column))
             return _from_objects(values, label, zone=zone)
-        if column.dtype in (nw.Datetime, nw.Date, nw.Duration):
+        if column.null_count() == len(column):
+            return _nothing(len(column), is_categorical=False)
+        if column.dtype in (nw.Datetime, nw.Date, nw.Duration) or _zone_of(column) is not None:
             return _from_moments(column, zone)
         if column.dtype in (nw.String, nw.Categorical, nw.Enum):
             return _from_labels(column, label)
@@ -217,15 +217,24 @@ def is_zone(zone: Any) -> bool:
         return False
 
 
+def _zone_of(column: Any) -> str | None:
+    """Return the time zone of a column; narwhals does not know those of pandas whose names have an underscore."""
+    if column.dtype == nw.Unknown and column.implementation.is_pandas_like():
+        dtype = column.to_native().dtype
+        return str(dtype.tz) if hasattr(dtype, "tz") else None
+    return column.dtype.time_zone if column.dtype == nw.Datetime else None
+
+
 def _from_moments(column: Any, zone: str | None) -> Cells:
     """Read a column of dates or durations; dates with a time zone become the local time of `zone`."""
     if column.dtype == nw.Duration:
         return _from_numpy_moments(column.to_numpy(), "duration", None)
-    if column.dtype == nw.Datetime and column.dtype.time_zone is not None:
-        zone = zone or (column.dtype.time_zone if is_zone(column.dtype.time_zone) else UTC)
+    given = _zone_of(column)
+    zone = None if given is None else zone or (given if is_zone(given) else UTC)
+    if zone is not None and column.implementation.is_pandas_like():
+        column = nw.from_native(column.to_native().dt.tz_convert(zone).dt.tz_localize(None), series_only=True)
+    elif zone is not None:
         column = column.dt.convert_time_zone(zone).dt.replace_time_zone(None)
-    else:
-        zone = None
     return _from_numpy_moments(column.cast(nw.Datetime("us")).to_numpy(), "date", zone)
 
 
@@ -356,8 +365,12 @@ def _plain(value: Any, label: str, other: Callable[[Any], str] | None) -> Label:
         return other(value)
     if np.iscomplexobj(value):
         raise ColumnTypeError(f"{label} holds {value!r}: Complex data not supported. Split it into two columns.")
-    moment = next((REASONS[kind] for kind, (types, _) in MOMENTS.items() if isinstance(value, types)), None)
-    dtype = next((dtype for types, dtype in OBJECTS.items() if isinstance(value, types)), moment)
+    if any(isinstance(value, types) for types, _ in MOMENTS.values()):
+        raise ColumnTypeError(
+            f"{label} mixes dates, times or durations, such as {value!s}, with other values. "
+            "Convert all of them to dates, or all to text."
+        )
+    dtype = next((dtype for types, dtype in OBJECTS.items() if isinstance(value, types)), None)
     if dtype is not None:
         raise ColumnTypeError(f"{label} {ADVICE[dtype]}.")
     raise ColumnTypeError(

@@ -64,9 +64,9 @@ class Columns:
     """The columns of the table that an estimator was fitted on.
 
     Numbers, decimals, booleans and durations are numerical, and so is a column whose values are all missing. Text is
-    read as numbers, truth values or dates if all of it is written in one format (or 95 % of the rows, with at least 20
-    different values: the rest is missing); otherwise it is categorical, as categories are. Columns of Python objects
-    are judged by their values. Identifiers, free text and constant columns are ignored, unless all columns are.
+    read as numbers, truth values or dates if all of it is written in one format, or most of it, with at least 20
+    distinct values: the rest is missing. Otherwise it is categorical, as categories are. Columns of Python objects are
+    judged by their values. Identifiers, free text and constant columns are ignored, unless all columns are.
 
     Parameters
     ----------

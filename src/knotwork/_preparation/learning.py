@@ -16,6 +16,7 @@ from knotwork._preparation.formats import (
     DateFormat,
     Format,
     NumberFormat,
+    Parsed,
     date_parts,
     infer_format,
     is_mark,
@@ -32,6 +33,9 @@ ID_NAME = re.compile(
     r"unnamed: ?\d+|(.*[_\W])?(id|ids|uuid|guid|index|idx|row|rownum|rowid|row[_ ](id|nr|no|number))", re.I
 )
 ID_CAMEL = re.compile(r".*[a-z](Id|ID)")
+TIME_NAME = re.compile(r".*(year|month|week|day|hour|minute|second|time|date|step).*|t", re.IGNORECASE)
+"""Names of whole numbers that may ascend with the rows, and still are quantities."""
+
 DENSE = 10
 """Whole numbers that ascend by at most this much on average number the rows."""
 
@@ -88,14 +92,15 @@ def learn_column(column: Any, label: str, *, is_chosen: bool, dates: str) -> Lea
         cells.refuse_moments(label)
     is_chosen = is_chosen or (cells.is_categorical and cells.kind != "missing")
     if cells.kind in ("text", "mixed") and not is_chosen:
-        written = infer_format(cells.values, np.bincount(cells.where[cells.where >= 0], minlength=len(cells.values)))
+        counts = np.bincount(cells.where[cells.where >= 0], minlength=len(cells.values))
+        written, parsed = infer_format(cells.values, counts)
         if isinstance(written, DateFormat) and dates == "error":
             raise ColumnTypeError(
                 f"{label} is text that holds dates, such as {cells.values[0]!r}. Convert it to numbers, list it in "
                 "`categorical`, or pass dates='features'."
             )
         if written is not None:
-            return _learn_written(cells, label, written)
+            return _learn_written(cells, label, written, parsed)
     if cells.kind in ("date", "time"):
         order = "ymd" if cells.kind == "date" else "time"
         return _learn_written(cells, label, DateFormat(order, (PARTS[0] if order == "ymd" else "hour",), cells.zone))
@@ -122,16 +127,20 @@ def _learn_category(cells: Cells, label: str, *, is_chosen: bool) -> Learned:
     return Learned(cells, label, "categorical", codes, categories, warning=mixed, is_chosen=is_chosen)
 
 
-def _learn_written(cells: Cells, label: str, written: Format) -> Learned:
+def _learn_written(cells: Cells, label: str, written: Format, parsed: Parsed | None = None) -> Learned:
     """Return a column of text in a format, or of dates of whatever type."""
     if isinstance(written, DateFormat):
-        written = replace(written, parts=_varying(_moments(cells, written, label)[0], written.parts))
-    values, misfits = read_column(cells, written, label)
+        moments, misfits = _moments(cells, written, label, parsed)
+        written = replace(written, parts=_varying(moments, written.parts))
+        values = written.numbers(moments)
+    else:
+        values, misfits = read_column(cells, written, label, parsed)
     _refuse_infinite(values[:, 0], label)
     role = "date" if isinstance(written, DateFormat) else "numerical"
     if cells.kind in MOMENTS:
         return Learned(cells, label, role, values, written=written, inferred=f"{label} holds {written.describe()}.")
-    sentence = f"{label} is text, such as {shown(_first(cells))}, and is read as {written.describe()}."
+    what = "is text" if cells.kind == "text" else "mixes text with numbers"
+    sentence = f"{label} {what}, such as {shown(_first(cells))}, and is read as {written.describe()}."
     if misfits:
         sentence += f" {_misfit_words(misfits)} taken as missing."
     if isinstance(written, BooleanFormat) and not misfits:
@@ -140,8 +149,9 @@ def _learn_written(cells: Cells, label: str, written: Format) -> Learned:
 
 
 def _first(cells: Cells) -> Label:
-    """Return the first value that is no mark of a missing one, for a message."""
-    label: Label = next((each for each in cells.values if not is_mark(str(each))), cells.values[0])
+    """Return the first text that is no mark of a missing value, or the first text, for a message."""
+    texts = [each for each in cells.values if isinstance(each, str)]
+    label: Label = next((each for each in texts if not is_mark(each)), texts[0])
     return label
 
 
@@ -157,18 +167,25 @@ Misfits: TypeAlias = list[Label]
 """Texts of a column that do not fit its format."""
 
 
-def read_column(cells: Cells, written: Format | None, label: str) -> tuple[npt.NDArray[np.float64], Misfits]:
-    """Return the numbers of a numerical column or of dates, of shape (n, k), and texts that do not fit the format."""
+def read_column(
+    cells: Cells, written: Format | None, label: str, parsed: Parsed | None = None
+) -> tuple[npt.NDArray[np.float64], Misfits]:
+    """Return the numbers of a numerical column or of dates, of shape (n, k), and texts that do not fit the format.
+
+    `parsed` is what the texts mean, if it is known.
+    """
     if isinstance(written, DateFormat):
         moments, misfits = _moments(cells, written, label)
         return written.numbers(moments), misfits
     if written is None or cells.kind not in ("text", "mixed"):
         return cells.numbers(label)[:, None], []
-    parsed = written.parse(cells.values.tolist())
+    parsed = parsed or written.parse(cells.values.tolist())
     return np.append(parsed.values, np.nan)[cells.where][:, None], cells.values[parsed.is_misfit].tolist()
 
 
-def _moments(cells: Cells, written: DateFormat, label: str) -> tuple[npt.NDArray[Any], Misfits]:
+def _moments(
+    cells: Cells, written: DateFormat, label: str, parsed: Parsed | None = None
+) -> tuple[npt.NDArray[Any], Misfits]:
     """Return the dates or times of each row, NaT where they are missing, and texts that do not fit the format."""
     kind = "time" if written.order == "time" else "date"
     missing = np.array(["NaT"], dtype=MOMENTS[kind][1])
@@ -179,7 +196,7 @@ def _moments(cells: Cells, written: DateFormat, label: str) -> tuple[npt.NDArray
         raise ColumnTypeError(
             f"{label} held {held} when it was fitted, and now holds {KINDS[cells.kind]}. Convert it to {held}."
         )
-    parsed = written.parse(cells.values.tolist())
+    parsed = parsed or written.parse(cells.values.tolist())
     return np.concatenate([parsed.values, missing])[cells.where], cells.values[parsed.is_misfit].tolist()
 
 
@@ -232,11 +249,13 @@ def reason_to_ignore(learned: Learned, name: str | None) -> str:
 
 
 def _is_constant(learned: Learned) -> bool:
+    """Return whether all values are equal; if some are missing, that may matter."""
     if learned.cells.kind == "missing":
         return True
-    if (learned.cells.where < 0).any():
-        return False  # whether a value is missing may matter
-    return bool(learned.values.min() == learned.values.max()) if learned.values.shape[-1:] != (0,) else True
+    values = learned.values
+    if (values[0] != values[-1]).any() or (learned.cells.where < 0).any():
+        return False
+    return bool((values == values[0]).all())
 
 
 def _counts_rows(learned: Learned, name: str | None) -> bool:
@@ -248,13 +267,14 @@ def _counts_rows(learned: Learned, name: str | None) -> bool:
         values = learned.values[:, 0]
         if not (values == np.trunc(values)).all():  # false for NaN
             return False
-    steps = np.diff(values)
-    ascends = bool((values[1:] > values[:-1]).all())
+    ascends = all((part[1:] > part[:-1]).all() for part in (values[:N_SAMPLED], values))
     if name is None:
         return n_rows >= FEWEST_COMPARED and ascends and values[0] == 0 and values[-1] == n_rows - 1
     if ID_NAME.fullmatch(name) or ID_CAMEL.fullmatch(name):
         return ascends or len(np.unique(values)) == n_rows
-    return ascends and n_rows >= FEWEST_COMPARED and bool(steps.mean() <= DENSE)
+    if not ascends or n_rows < FEWEST_COMPARED or TIME_NAME.fullmatch(name):
+        return False
+    return int(values[-1]) - int(values[0]) <= DENSE * n_rows
 
 
 def is_copy(column: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool:
