@@ -8,6 +8,7 @@ __all__ = [
     "ColumnWarning",
     "DatasetMismatchError",
     "DatasetUnavailableError",
+    "ForkedProcessError",
     "MissingPackageError",
     "PersistenceError",
 ]
@@ -43,6 +44,10 @@ class DatasetMismatchError(ValueError):
 
 class DatasetUnavailableError(OSError):
     """A data set is not on this machine and cannot be downloaded; the message says why, and what to do."""
+
+
+class ForkedProcessError(RuntimeError):
+    """Networks cannot be used in a forked process; the message says how to start processes instead."""
 
 
 class PersistenceError(ValueError):

@@ -24,12 +24,7 @@ from knotwork.compare._scoring import Progress, Scored, predict_out_of_fold
 from knotwork.compare._source import Source, read_source
 from knotwork.compare._verdict import Ranking, explain_gain
 from knotwork.encoders._methods import Encoding
-<<<<<<< HEAD
 from knotwork.errors import ColumnError, ColumnWarning, PersistenceError
-=======
-from knotwork.errors import ColumnError, ColumnWarning, PersistenceError
-from knotwork.estimators._base import Preparation
->>>>>>> x_columns
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._plans import effort_seconds
 from knotwork.training._config import TrainingConfig
@@ -209,7 +204,6 @@ class _Run:
         ranking = rounds.rank()
         final = _Final(None, None, "", ranking)
         if not interrupted:
-<<<<<<< HEAD
             with suppress(KeyboardInterrupt), catch_warnings():  # the ranking is still reported
                 simplefilter("ignore", ColumnWarning)  # they were reported above
                 final = self._final(source, rounds, ranking)
@@ -229,17 +223,6 @@ class _Run:
             banners=tuple(rounds.banners),
             compared=rounds.compared,
         )
-=======
-            with suppress(KeyboardInterrupt), catch_warnings():  # the ranking is still reported
-                simplefilter("ignore", ColumnWarning)  # they were reported above
-                model, gain = self._final(source, ranking, validation)
-                model_path = self._save(model)
-        words = {"failed": failed, "warnings": warnings, "gain": gain}
-        page = self._write(source, ranking, validation, model, model_path, words=words)
-        seconds = time.perf_counter() - self.started
-        notes = (*self.notes, *warnings)
-        return Comparison(ranking, plan, source.task, model, model_path, gain, page, notes, model is None, seconds)
->>>>>>> x_columns
 
     def _note(self, *lines: str) -> None:
         for line in lines:
