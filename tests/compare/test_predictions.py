@@ -156,10 +156,10 @@ def test_a_wrong_path_needs_neither_torch_nor_pandas(tmp_path):
     code = (
         "import sys; from knotwork._cli import app\n"
         f"try: app(['compare', {str(tmp_path / 'none.csv')!r}, '--target', 'y'])\n"
-        "except SystemExit as end: print(end.code, [name for name in ('torch', 'pandas', 'sklearn') if name in sys.modules])"
+        "except SystemExit as end: print(end.code, {'torch', 'pandas', 'sklearn'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[0] == "1 []"
+    assert done.stdout.split("\n")[0] == "1 set()"
 
 
 def test_loading_a_model_does_not_load_the_compiler_of_torch(models):
