@@ -14,6 +14,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -43,6 +44,7 @@ VARIANTS = {
         lambda: columnar(lambda frame, out: frame.to_feather(out, compression="lz4")),
         lambda: columnar(lambda frame, out: frame.astype({"town": "category"}).to_feather(out, compression="zstd")),
         lambda: columnar(lambda frame, out: frame.to_feather(out, compression="uncompressed", chunksize=16)),
+        lambda: columnar(lambda frame, out: pl.from_pandas(frame).write_ipc(out)),
     ],
 }
 """Functions that return the bytes of a good file, by kind."""

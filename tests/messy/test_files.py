@@ -50,6 +50,8 @@ SAME = {
     "flats.parquet": [],
     "flats.feather": [],
     "flats.arrow": [],
+    "polars.parquet": [],
+    "polars.arrow": [],
 }
 """Files that hold the table of `flats`, and what is said about them."""
 
@@ -105,6 +107,8 @@ REFUSED = {
     "bent_offsets.arrow": (ArgumentError, "a readable .arrow file.*export it again"),
     "endless.arrow": (ArgumentError, "need at most 1.00 GiB of memory"),
     "endless.parquet": (ArgumentError, "need at most 1.00 GiB of memory"),
+    "repeated_text.parquet": (ArgumentError, "need at most 1.00 GiB of memory"),
+    "shared_text.arrow": (ArgumentError, "need at most 1.00 GiB of memory"),
     "cut.xlsx": (ArgumentError, "a readable .xlsx file.*or as CSV"),
 }
 """Files that are refused: the error, and what it says."""
