@@ -80,6 +80,7 @@ def test_every_page_of_the_reference_is_in_the_menu():
 def constant_docstring(module, name):
     """Return the text behind the assignment of a name, in the module that it is imported from if it is."""
     body = ast.parse(Path(importlib.import_module(module).__file__).read_text()).body
+    body += [inner for node in body if isinstance(node, ast.If) for inner in node.body]  # imports for type checkers
     for node, behind in zip(body, [*body[1:], None], strict=True):
         if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
             return constant_docstring(node.module, name)

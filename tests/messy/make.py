@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
@@ -132,6 +133,25 @@ def endless_parquet(n_rows=2**28):
     return out.getvalue()
 
 
+def repeated_text(n_rows=100_000):
+    """Return a Parquet file of a kilobyte with a text of 10 MB, stored once, in every row."""
+    out = io.BytesIO()
+    town = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n_rows, dtype=np.int32)), pa.array(["x" * 10**7]))
+    pq.write_table(pa.table({"town": town}), out, compression="zstd", store_schema=False)
+    return out.getvalue()
+
+
+def shared_text(n_rows=100_000):
+    """Return the same as an Arrow file, with views of one text."""
+    entry = np.array([10**7, int.from_bytes(b"xxxx", "little"), 0, 0], dtype=np.int32)
+    views, texts = pa.py_buffer(np.tile(entry, n_rows)), pa.py_buffer(b"x" * 10**7)
+    town = pa.Array.from_buffers(pa.string_view(), n_rows, [None, views, texts])
+    out, table = io.BytesIO(), pa.table({"town": town})
+    with pa.ipc.new_file(out, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    return out.getvalue()
+
+
 def doubled_names():
     frame = flats().assign(more=7)
     frame.columns = ["area", "rooms", "town", "rent", "area"]
@@ -214,6 +234,10 @@ FILES = {
     "flats.feather": feather,
     "flats.arrow": lambda: feather("uncompressed"),
     "endless.parquet": endless_parquet,
+    "polars.parquet": lambda: columnar(lambda frame, out: pl.from_pandas(frame).write_parquet(out)),
+    "polars.arrow": lambda: columnar(lambda frame, out: pl.from_pandas(frame).write_ipc(out, compression="zstd")),
+    "repeated_text.parquet": repeated_text,
+    "shared_text.arrow": shared_text,
     "flats.xlsx": lambda: workbook(flats()),
     "cut.xlsx": lambda: workbook(flats())[:-100],
     "flats.json": lambda: flats().to_json().encode(),

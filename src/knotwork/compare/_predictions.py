@@ -76,7 +76,7 @@ def predict_table(
     -------
     DataFrame
         One row for each row of the file: `prediction`, and ``probability_LABEL`` for each class; `lower` and `upper`
-        with `coverage`.
+        with `coverage`. Several quantiles or targets are `prediction_1`, `prediction_2` and so on.
     """
     out, say = _check_out(out, spreadsheet_safe), report or (lambda sentence: None)
     check_file(model, "model")
@@ -136,20 +136,21 @@ def _predictions(estimator: Any, features: pd.DataFrame, coverage: float | None)
         names = [f"probability_{label}" for label in estimator.classes_.tolist()]
         table = pd.DataFrame({"prediction": estimator.classes_[shares.argmax(axis=1)]})
         return table.join(pd.DataFrame(shares, columns=names))
-    table = _number_columns(estimator.predict(features))
+    table = _number_columns(estimator.predict(features), "prediction")
     if coverage is None:
         return table
     if not hasattr(estimator, "predict_interval"):
         raise argument_error("coverage", "be omitted: this model has no intervals", coverage, "Fit and save it again.")
-    lower, upper = np.asarray(estimator.predict_interval(features, coverage=coverage)).T
-    return table.assign(lower=lower, upper=upper)
+    ends = estimator.predict_interval(features, coverage=coverage)
+    return table.join([_number_columns(ends[..., 0], "lower"), _number_columns(ends[..., 1], "upper")])
 
 
-def _number_columns(values: npt.NDArray[np.float64]) -> pd.DataFrame:
-    """Return one column for each prediction of a row: quantiles and several targets have more than one."""
+def _number_columns(values: npt.NDArray[np.float64], name: str) -> pd.DataFrame:
+    """Return one column for each number of a row: quantiles and several targets have more than one."""
     if values.ndim == 1:
-        return pd.DataFrame({"prediction": values})
-    return pd.DataFrame(values, columns=[f"prediction_{place + 1}" for place in range(values.shape[1])])
+        return pd.DataFrame({name: values})
+    values = values.reshape(len(values), -1)
+    return pd.DataFrame(values, columns=[f"{name}_{place + 1}" for place in range(values.shape[1])])
 
 
 def _score(estimator: "TabularRegressor | TabularClassifier", table: pd.DataFrame, target: "pd.Series[Any]") -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from knotwork._checks import argument_error
@@ -19,9 +20,18 @@ from knotwork.errors import ArgumentError
 __all__ = ["read_arrow", "read_parquet"]
 
 FEATHER_1 = b"FEA1"
-ARROW = b"ARROW1\0\0"
-DICTIONARY_BATCH, RECORD_BATCH = 2, 3
-"""Kinds of messages that have buffers, as the format numbers them."""
+ARROW = b"ARROW1"
+TAIL = 4 + len(ARROW)
+"""Bytes at the end of a file, behind the footer: its length, and the mark of the format again."""
+
+BLOCK = "<qi4xq"
+"""An entry of the footer: where a message begins, and the bytes of its metadata and of its body."""
+
+GAP = 64
+"""Most bytes between two messages: the alignment of writers, and the mark of the end."""
+
+DICTIONARY_BATCH = 2
+"""The kind of a message that holds a dictionary, as the format numbers it."""
 
 SMALLEST_LIMIT = 2**30
 """Bytes of memory that any file may need: columns of few values are stored in next to no space."""
@@ -49,13 +59,13 @@ def read_arrow(path: Path) -> pd.DataFrame:
     return _checked(path, _arrow_table)
 
 
-def _checked(path: Path, read: Callable[[Path], Any]) -> pd.DataFrame:
+def _checked(path: Path, read: Callable[[Path], tuple[Any, Any]]) -> pd.DataFrame:
     """Read, validate and convert a table; whatever fails raises one kind of error."""
     try:
-        table = read(path)
+        table, schema = read(path)
         table.validate(full=True)
         check_expansion(table.num_rows * max(table.num_columns, 1) * BYTES_PER_VALUE, path, smallest=SMALLEST_LIMIT)
-        frame: pd.DataFrame = table.to_pandas()
+        frame: pd.DataFrame = _expanded(table, schema, path).to_pandas()
     except (ArgumentError, PermissionError):
         raise
     except Exception as error:  # damaged metadata, which are JSON of pandas among others, fail in any way
@@ -64,65 +74,106 @@ def _checked(path: Path, read: Callable[[Path], Any]) -> pd.DataFrame:
     return frame.reset_index(drop=True)
 
 
-def _parquet_table(path: Path) -> Any:
-    """Return the table of a Parquet file whose metadata declares an acceptable size."""
+def _parquet_table(path: Path) -> tuple[Any, Any]:
+    """Return the table of a Parquet file whose metadata declare an acceptable size, and its schema.
+
+    Columns of text are dictionaries as far as they are in the file: a text that is stored once may fill a million rows.
+    """
     import pyarrow.parquet as pq  # noqa: PLC0415 - takes a while to load
 
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        metadata = file.metadata
-        check_expansion(
-            metadata.num_rows * max(metadata.num_columns, 1) * BYTES_PER_VALUE, path, smallest=SMALLEST_LIMIT
-        )
+        metadata, schema = file.metadata, file.schema_arrow
+        n_values = metadata.num_rows * max(metadata.num_columns, 1)
+        check_expansion(n_values * BYTES_PER_VALUE, path, smallest=SMALLEST_LIMIT)
+        # Not the columns of a group: asked for a damaged one, pyarrow ends the process.
         groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
         if sum(group.num_rows for group in groups) != metadata.num_rows:
             raise ValueError("The numbers of rows disagree.")
-        for group in groups:
-            chunks = [group.column(place) for place in range(group.num_columns)]
-            check_expansion(sum(chunk.total_uncompressed_size for chunk in chunks), path, smallest=SMALLEST_LIMIT)
+        n_bytes = sum(group.total_byte_size for group in groups)
+        limit = check_expansion(n_bytes, path, smallest=SMALLEST_LIMIT)
+    texts = [field.name for field in schema if _is_text(field.type)] if n_bytes * metadata.num_rows > limit else []
+    with pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=texts) as file:
         table = file.read()
     if table.num_rows != metadata.num_rows:
         raise ValueError("Rows are missing.")
-    return table
+    return table, schema
 
 
-def _arrow_table(path: Path) -> Any:
-    """Return the table of an Arrow file, read as the stream of messages that it contains."""
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa  # noqa: PLC0415 - takes a while to load
+
+    return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
+
+
+def _expanded(table: Any, schema: Any, path: Path) -> Any:
+    """Return a valid table with the types of its schema, if the texts of its dictionaries need acceptable memory."""
+    import pyarrow as pa  # noqa: PLC0415 - takes a while to load
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    n_bytes, columns = 0, []
+    for column, field in zip(table.columns, schema, strict=True):
+        is_stored_once = pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(field.type)
+        for chunk in column.chunks if is_stored_once else ():
+            lengths = pc.binary_length(chunk.dictionary).cast(pa.int64())
+            n_bytes += pc.sum(lengths.take(chunk.indices)).as_py() or 0
+        for chunk in column.chunks if str(field.type) in VIEWS else ():
+            n_bytes += _view_bytes(chunk)
+        check_expansion(n_bytes, path, smallest=SMALLEST_LIMIT)
+        columns.append(column.cast(field.type) if is_stored_once else column)
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+VIEWS = ("string_view", "binary_view")
+"""Types of texts whose rows may share one place in memory."""
+
+
+def _view_bytes(chunk: Any) -> int:
+    """Return the bytes of all texts; each has an entry of four integers, of which the first is its length."""
+    entries = np.frombuffer(chunk.buffers()[1], dtype=np.int32).reshape(-1, 4)
+    lengths = entries[chunk.offset : chunk.offset + len(chunk), 0].astype(np.int64)
+    return int(lengths[chunk.is_valid().to_numpy(zero_copy_only=False)].sum())
+
+
+def _arrow_table(path: Path) -> tuple[Any, Any]:
+    """Return the table of an Arrow file whose messages declare an acceptable size, and its schema."""
     import pyarrow as pa  # noqa: PLC0415 - takes a while to load
 
     data = path.read_bytes()
     if not data.startswith(ARROW):
         raise ValueError("It does not begin as an Arrow file.")
-    n_batches = pa.ipc.open_file(pa.py_buffer(data)).num_record_batches
-    stream = pa.py_buffer(data).slice(len(ARROW))
+    reader = pa.ipc.open_file(pa.py_buffer(data))
+    end = len(data) - TAIL - _unpack(data, "<i", len(data) - TAIL)
+    footer = _Flat.root(data[end:-TAIL])
+    blocks = sorted([*footer.structs(2, BLOCK), *footer.structs(3, BLOCK)])
+    _check_blocks(blocks, end, len(data))
     n_bytes = 0
-    for size in _declared_sizes(stream, n_batches):
-        n_bytes += size
+    for offset, n_metadata, _ in blocks:
+        n_bytes += _declared_size(data, offset, n_metadata)
         check_expansion(n_bytes, path, smallest=SMALLEST_LIMIT)
-    reader = pa.ipc.open_stream(stream)
-    batches = [reader.read_next_batch() for _ in range(n_batches)]
-    return pa.Table.from_batches(batches, reader.schema)
+    return reader.read_all(), reader.schema
 
 
-def _declared_sizes(stream: Any, n_batches: int) -> Iterator[int]:
-    """Return the bytes that each message of a stream needs in memory, up to the last of its record batches."""
-    import pyarrow as pa  # noqa: PLC0415 - takes a while to load
+def _check_blocks(blocks: list[tuple[int, ...]], end: int, n_bytes: int) -> None:
+    """Compare the places of the messages that the footer lists with the file: no message between them is left out."""
+    starts, ends = [block[0] for block in blocks], [sum(block) for block in blocks]
+    gaps = [after - before for before, after in zip(ends, [*starts[1:], end], strict=True)]
+    if not blocks or min(gaps) < 0 or max(gaps) > GAP or starts[0] > n_bytes - end + 4 * GAP:
+        raise ValueError("The list of its parts is damaged.")
 
-    messages = pa.ipc.MessageReader.open_stream(stream)
-    while n_batches:
-        message = messages.read_next_message()
-        table = _Flat.root(message.metadata.to_pybytes())
-        kind = table.number(1, "<B")
-        if kind not in (DICTIONARY_BATCH, RECORD_BATCH):
-            continue
-        n_batches -= kind == RECORD_BATCH
-        batch = table.table(2) if kind == RECORD_BATCH else table.table(2).table(1)
-        nodes = sum(length for length, _ in batch.pairs(1))
-        size = max(batch.number(0, "<q"), nodes) * BYTES_PER_VALUE
-        if batch.has(3):  # compressed: each buffer begins with its size
-            for offset, length in batch.pairs(2):
-                if length >= 8:
-                    size += max(_unpack(message.body, "<q", offset), 0)
-        yield size
+
+def _declared_size(data: bytes, offset: int, n_metadata: int) -> int:
+    """Return the bytes that a message needs in memory."""
+    start = offset + (8 if data[offset : offset + 4] == b"\xff\xff\xff\xff" else 4)
+    message = _Flat.root(data[start : offset + n_metadata])
+    batch = message.table(2)
+    if message.number(1, "<B") == DICTIONARY_BATCH:
+        batch = batch.table(1)
+    size = max(batch.number(0, "<q"), sum(node[0] for node in batch.structs(1, "<qq"))) * BYTES_PER_VALUE
+    if batch.has(3):  # compressed: each buffer begins with its size
+        for place, length in batch.structs(2, "<qq"):
+            if length >= 8:
+                size += max(_unpack(data, "<q", offset + n_metadata + place), 0)
+    return size
 
 
 def _unpack(data: Any, kind: str, place: int) -> int:
@@ -172,15 +223,13 @@ class _Flat:
         place = self._find(field)
         return _Flat(self.data, place + _unpack(self.data, "<I", place))
 
-    def pairs(self, field: int) -> Iterator[tuple[int, int]]:
-        """Return the pairs of integers in a vector."""
+    def structs(self, field: int, kind: str) -> Iterator[tuple[int, ...]]:
+        """Return the records of a vector, each a tuple of integers."""
         place = self._find(field)
         if not place:
             return
         start = place + _unpack(self.data, "<I", place)
-        n_pairs = _unpack(self.data, "<I", start)
-        if start + 4 + 16 * n_pairs > len(self.data):
+        n_records, size = _unpack(self.data, "<I", start), struct.calcsize(kind)
+        if start + 4 + size * n_records > len(self.data):
             raise ValueError("The metadata of a message are damaged.")
-        for index in range(n_pairs):
-            first, second = struct.unpack_from("<qq", self.data, start + 4 + 16 * index)
-            yield first, second
+        yield from struct.iter_unpack(kind, self.data[start + 4 : start + 4 + size * n_records])

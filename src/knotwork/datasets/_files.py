@@ -1,5 +1,6 @@
 """Reading users' files as data sets."""
 
+import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -40,10 +41,11 @@ def _read_excel(path: Path) -> tuple[pd.DataFrame, list[str]]:
         with zipfile.ZipFile(path) as archive:
             check_expansion(sum(entry.file_size for entry in archive.infolist()), path)
     try:
-        with pd.ExcelFile(path) as book:
+        with warnings.catch_warnings(), pd.ExcelFile(path) as book:
+            warnings.simplefilter("ignore", UserWarning)  # on styles and other things that are no data
             sheet, *others = book.sheet_names
-            rows = book.parse(sheet, header=None, nrows=1)
-            frame = book.parse(sheet)
+            rows = pd.read_excel(book, sheet_name=sheet, header=None, nrows=1)
+            frame = pd.read_excel(book, sheet_name=sheet)
     except Exception as error:  # the readers of Excel files raise errors of any kind for damaged files
         hint = f"It is damaged, or of another format: save it again, or as CSV. {quoted_reason(error)}".strip()
         raise argument_error("path", f"be a readable {suffix} file", str(path), hint) from error

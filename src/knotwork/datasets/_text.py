@@ -370,9 +370,14 @@ def _survey(content: _Content) -> _Survey:
         while block := file.read(BLOCK):
             if nul_line is None and (place := block.find(b"\0")) >= 0:
                 nul_line = n_newlines + block.count(b"\n", 0, place) + 1
-            n_newlines += block.count(b"\n")
-            n_quotes += block.count(b'"')
+            n_newlines += _count_byte(block, ord("\n"))
+            n_quotes += _count_byte(block, QUOTE)
     return _Survey(n_newlines, n_quotes, nul_line)
+
+
+def _count_byte(block: bytes, code: int) -> int:
+    """Return how often a byte occurs; much faster than `bytes.count` where it occurs often."""
+    return int(np.count_nonzero(np.frombuffer(block, dtype=np.uint8) == code))
 
 
 def _nul_error(content: _Content, layout: _Layout, line: int) -> ColumnError:
@@ -519,6 +524,9 @@ def _check_lines(frame: pd.DataFrame, content: _Content, layout: _Layout, survey
     """
     has_texts = survey.n_quotes > 0 and survey.n_newlines > len(frame) + 1 + layout.sep_line
     is_short = frame.shape[1] > 1 and bool(frame.iloc[:, -1].isna().any())
+    n_fields = len(layout.header) + layout.has_row_names
+    if not survey.n_quotes and is_short:  # no row has more fields than the header, so the sum tells
+        is_short = _count(content, layout.sep) < (n_fields - 1) * (len(frame) + 1)
     if not has_texts and not is_short:
         return []
     lines = _Lines.count(content, layout, newline=10 if survey.n_newlines else 13)
@@ -533,6 +541,15 @@ def _check_lines(frame: pd.DataFrame, content: _Content, layout: _Layout, survey
         return []
     rows = "1 row has" if lines.n_short == 1 else f"{lines.n_short:,} rows have"
     return [f"{rows} fewer fields than the header, first in line {lines.first_short}: the rest is taken as missing."]
+
+
+def _count(content: _Content, sep: str) -> int:
+    """Return the number of separators."""
+    total = 0
+    with content.open() as file:
+        while block := file.read(BLOCK):
+            total += _count_byte(block, ord(sep))
+    return total
 
 
 @dataclass
@@ -566,32 +583,29 @@ class _Lines:
     def _add(self, data: bytes, layout: _Layout, *, n_fields: int, newline: int) -> int:
         """Add the complete records of a block that begins with a record; return where the next one begins."""
         codes = np.frombuffer(data, dtype=np.uint8)
-        quotes, breaks = np.flatnonzero(codes == QUOTE), np.flatnonzero(codes == newline)
-        ends = _outside(breaks, quotes)
-        if not len(ends):
+        is_event, is_quote = (codes == ord(layout.sep)) | (codes == newline), codes == QUOTE
+        if is_quote.any():
+            is_event &= np.cumsum(is_quote, dtype=np.uint8) % 2 == 0  # not between two quotation marks
+        events = np.flatnonzero(is_event)
+        last = np.flatnonzero(codes[events] == newline)
+        if not len(last):
             return 0
+        counts, ends = np.diff(last, prepend=-1), events[last]  # fields and end of each record
         starts = np.append(0, ends[:-1] + 1)
-        seps = _outside(np.flatnonzero(codes == ord(layout.sep)), quotes)
-        counts = np.searchsorted(seps, ends) - np.searchsorted(seps, starts) + 1
-        is_blank = ends - starts == 0
+        is_blank = ends == starts
         for place in np.flatnonzero((counts == 1) & ~is_blank):
             is_blank[place] = not data[starts[place] : ends[place]].strip()
-        numbers = self.n_lines + np.searchsorted(breaks, starts) + 1
-        is_short = (counts < n_fields) & ~is_blank & (numbers > 1 + layout.sep_line)
+        is_short = (counts < n_fields) & ~is_blank
+        is_short[: 1 + layout.sep_line] &= self.n_lines > 0  # the header is not a row
         if is_short.any() and not self.n_short:
-            self.first_short = int(numbers[is_short][0])
-        stray = _stray_quotes(codes, quotes[quotes < ends[-1]], layout)
+            self.first_short = self.n_lines + data.count(newline, 0, int(starts[is_short][0])) + 1
+        stray = _stray_quotes(codes[: ends[-1] + 1], np.flatnonzero(is_quote[: ends[-1]]), layout)
         if len(stray) and self.stray is None:
-            self.stray = self.n_lines + int(np.searchsorted(breaks, stray[0])) + 1
+            self.stray = self.n_lines + data.count(newline, 0, int(stray[0])) + 1
         self.n_short += int(is_short.sum())
         self.n_records += int((~is_blank).sum())
-        self.n_lines += int((breaks <= ends[-1]).sum())
+        self.n_lines += data.count(newline, 0, int(ends[-1]) + 1)
         return int(ends[-1]) + 1
-
-
-def _outside(places: Places, quotes: Places) -> Places:
-    """Return the places that are not between two quotation marks."""
-    return places[np.searchsorted(quotes, places) % 2 == 0] if len(quotes) else places
 
 
 def _stray_quotes(codes: npt.NDArray[np.uint8], quotes: Places, layout: _Layout) -> Places:

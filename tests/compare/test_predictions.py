@@ -1,0 +1,170 @@
+"""Predictions for files: the file of the training, scores, warnings, intervals, formats, and what is written."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import accuracy_score, r2_score, roc_auc_score, root_mean_squared_error
+from typer.testing import CliRunner
+
+import knotwork as kw
+from knotwork._cli import app
+from knotwork.compare import predict_table
+from knotwork.datasets import TextFormat
+from knotwork.errors import ArgumentError
+
+SETTINGS = {"training": kw.TrainingConfig(max_epochs=3), "random_state": 0, "device": "cpu"}
+
+
+def table(n=120):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"area": random.uniform(20, 90, n), "town": random.choice(["Köln", "Ulm"], n)})
+    return frame.assign(rent=7 * frame["area"], kind=np.where(frame["area"] > 50, "=large", "small"))
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Return the files of a regressor and of a classifier."""
+    folder, frame = tmp_path_factory.mktemp("models"), table()
+    features = frame[["area", "town"]]
+    kw.TabularRegressor("BS-Q@6", "mlp", **SETTINGS).fit(features, frame["rent"]).save(folder / "rent.knotwork")
+    kw.TabularClassifier("BS-Q@6", "mlp", **SETTINGS).fit(features, frame["kind"]).save(folder / "kind.knotwork")
+    kw.TabularRegressor("BS-Q@6", "mlp", **SETTINGS).fit(features, frame["rent"].to_numpy()).save(
+        folder / "unnamed.knotwork"
+    )
+    return folder
+
+
+def predict(model, path, **settings):
+    sentences = []
+    out = settings.pop("out", path.with_name("p.csv"))
+    predictions = predict_table(model, path, out=out, device="cpu", report=sentences.append, **settings)
+    return predictions, sentences
+
+
+def write(frame, path, **settings):
+    frame.to_csv(path, index=False, **settings)
+    return path
+
+
+def test_the_file_of_the_training_is_scored(models, tmp_path):
+    frame = table().drop(columns="kind")
+    predictions, sentences = predict(models / "rent.knotwork", write(frame, tmp_path / "t.csv"))
+    rmse = root_mean_squared_error(frame["rent"], predictions["prediction"])
+    r2 = r2_score(frame["rent"], predictions["prediction"])
+    assert sentences[0].startswith("Compared with the column 'rent' in 120 of 120 rows: ")
+    assert f"RMSE {rmse:.4g}" in sentences[0]
+    assert f"R² {r2:.4g}" in sentences[0]
+    new, nothing = predict(models / "rent.knotwork", write(frame.drop(columns="rent"), tmp_path / "new.csv"))
+    assert nothing == []
+    pd.testing.assert_frame_equal(new, predictions)
+
+
+def test_classes_are_scored_where_they_are_known(models, tmp_path):
+    frame = table().drop(columns="rent")
+    frame.loc[:9, "kind"] = None
+    frame.loc[10:14, "kind"] = "huge"
+    predictions, sentences = predict(models / "kind.knotwork", write(frame, tmp_path / "t.csv"))
+    known, guessed = frame["kind"][15:], predictions[15:]
+    assert "in 105 of 120 rows" in sentences[0]
+    assert f"accuracy {accuracy_score(known, guessed['prediction']):.4g}" in sentences[0]
+    assert f"AUC {roc_auc_score(known == 'small', guessed['probability_small']):.4g}" in sentences[0]
+
+
+def test_a_model_without_the_name_of_its_target(models, tmp_path):
+    path = write(table().drop(columns="kind"), tmp_path / "t.csv")
+    with pytest.warns(UserWarning, match="the model does not know are ignored: 'rent'"):
+        assert predict(models / "unnamed.knotwork", path)[1] == []
+    assert "RMSE" in predict(models / "unnamed.knotwork", path, target="rent")[1][0]
+    with pytest.raises(ArgumentError, match="target must name a column of t.csv"):
+        predict(models / "unnamed.knotwork", path, target="rnet")
+    assert predict(models / "rent.knotwork", path, drop=("rent",))[1] == []
+
+
+def test_a_target_of_text_cannot_be_compared_with_numbers(models, tmp_path):
+    path = write(table().drop(columns="kind").assign(rent="much"), tmp_path / "t.csv")
+    assert predict(models / "rent.knotwork", path)[1] == [
+        "The column 'rent' is ignored: predictions cannot be compared with it."
+    ]
+
+
+def test_the_format_of_a_text_file(models, tmp_path):
+    frame = table().drop(columns="kind")
+    expected, _ = predict(models / "rent.knotwork", write(frame, tmp_path / "t.csv"))
+    path = write(frame, tmp_path / "other.csv", sep=";", decimal=",", encoding="cp1252")
+    predictions, sentences = predict(models / "rent.knotwork", path)
+    pd.testing.assert_frame_equal(predictions, expected)
+    assert "separated by ';', decimal comma, encoding cp1252" in sentences[0]
+    odd = write(frame, tmp_path / "odd.csv", sep="~", encoding="cp437")
+    predictions, _ = predict(models / "rent.knotwork", odd, text=TextFormat(sep="~", encoding="cp437"))
+    pd.testing.assert_frame_equal(predictions, expected)
+
+
+def test_a_spreadsheet_sees_no_formula(models, tmp_path):
+    path = write(table()[["area", "town"]], tmp_path / "t.csv")
+    predict(models / "kind.knotwork", path)
+    assert "\n=large," in (tmp_path / "p.csv").read_text()
+    predictions, _ = predict(models / "kind.knotwork", path, spreadsheet_safe=True)
+    written = (tmp_path / "p.csv").read_text()
+    assert "\n'=large," in written
+    assert "\n=" not in written
+    assert "=large" in set(predictions["prediction"])  # only the file is changed
+    with pytest.raises(ArgumentError, match="spreadsheet_safe must be False for a .parquet file"):
+        predict(models / "kind.knotwork", path, spreadsheet_safe=True, out=tmp_path / "p.parquet")
+
+
+def test_intervals(models, tmp_path, monkeypatch):
+    path = write(table()[["area", "town"]], tmp_path / "t.csv")
+    with pytest.raises(ArgumentError, match="coverage must be omitted for classes"):
+        predict(models / "kind.knotwork", path, coverage=0.9)
+
+    def interval(self, X, coverage):
+        middle = self.predict(X)
+        return np.stack([middle - coverage, middle + coverage], axis=1)
+
+    monkeypatch.setattr(kw.TabularRegressor, "predict_interval", interval, raising=False)
+    predictions, _ = predict(models / "rent.knotwork", path, coverage=0.5, out=tmp_path / "p.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), predictions)
+    assert list(predictions) == ["prediction", "lower", "upper"]
+    np.testing.assert_allclose(predictions["upper"] - predictions["lower"], 1.0)
+
+
+def test_the_command(models, tmp_path):
+    path = write(table(), tmp_path / "t.csv", sep="~")
+    arguments = [
+        "predict",
+        models / "rent.knotwork",
+        path,
+        "--sep",
+        "~",
+        "--out",
+        tmp_path / "p.csv",
+        "--target",
+        "rent",
+    ]
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exit_code == 0, result.output
+    for sentence in ("separated by '~'", "Warning: Columns that the model does not know are ignored: 'kind'.", "RMSE",
+                     "120 rows predicted"):  # fmt: skip
+        assert sentence in result.output
+    assert len(pd.read_csv(tmp_path / "p.csv")) == 120
+
+
+def test_a_wrong_path_needs_neither_torch_nor_pandas(tmp_path):
+    code = (
+        "import sys; from knotwork._cli import app\n"
+        f"try: app(['compare', {str(tmp_path / 'none.csv')!r}, '--target', 'y'])\n"
+        "except SystemExit as end: print(end.code, {'torch', 'pandas', 'sklearn'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[0] == "1 set()"
+
+
+def test_loading_a_model_does_not_load_the_compiler_of_torch(models):
+    code = (
+        f"import sys, knotwork as kw; kw.load({str(models / 'rent.knotwork')!r}); print('torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
