@@ -7,13 +7,17 @@ import resource
 import select
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 SECONDS = 5.0
-"""Longest duration of a case."""
+"""Longest duration of a case, in seconds of a core: other work on the machine must not count."""
+
+PATIENCE = 120.0
+"""Seconds without an answer after which a case hangs."""
 
 MEMORY = 2**30
 """Bytes that a case may take beyond those of the libraries."""
@@ -28,8 +32,8 @@ class Child:
     ``"ours"`` is whether the error belongs to the library, or ``{"ended": ...}`` for a crash or a hang.
     """
 
-    def __init__(self, function: str, *, seconds: float = SECONDS) -> None:
-        self.function, self.seconds = function, seconds
+    def __init__(self, function: str) -> None:
+        self.function = function
         self.process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "Child":
@@ -47,8 +51,6 @@ class Child:
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
         assert process.stdout is not None
-        ready, _, _ = select.select([process.stdout], [], [], 120.0)
-        assert ready, "the process did not start"
         assert process.stdout.readline() == b"ready\n", "the process did not start"
         return process
 
@@ -65,22 +67,25 @@ class Child:
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(arguments).encode() + b"\n")
         self.process.stdin.flush()
-        ready, _, _ = select.select([self.process.stdout], [], [], self.seconds)
+        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
         line = self.process.stdout.readline() if ready else b""
         if line:
             answer: dict[str, Any] = json.loads(line)
-            return answer
-        reason = f"more than {self.seconds:g} s" if not ready else f"exit {self.process.wait()}"
+            return answer if answer["seconds"] <= SECONDS else {"ended": f"after {answer['seconds']:.1f} s"}
+        reason = f"no answer after {PATIENCE:g} s" if not ready else f"exit {self.process.wait()}"
         self._end()
         return {"ended": reason}
 
 
 def _answer(function: Callable[..., Any], arguments: dict[str, Any], ours: tuple[type[BaseException], ...]) -> Any:
+    started = time.process_time()
     try:
-        return {"result": function(**arguments)}
+        answer = {"result": function(**arguments)}
     except Exception as error:
         trace = "".join(traceback.format_exception(error))[-3000:]
-        return {"error": f"{type(error).__name__}: {str(error)[:300]}", "ours": isinstance(error, ours), "trace": trace}
+        shown = f"{type(error).__name__}: {str(error)[:300]}"
+        answer = {"error": shown, "ours": isinstance(error, ours), "trace": trace}
+    return {**answer, "seconds": time.process_time() - started}
 
 
 def main() -> None:

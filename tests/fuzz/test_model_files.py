@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import knotwork
 from tests.estimators.saved_cases import fitted, table
 from tests.fuzz.children import Child
 from tests.fuzz.mutations import mutate, mutate_header
@@ -29,8 +30,6 @@ FRESH = {
 
 def predictions(path, saved):
     """Return what a model file predicts for a few rows; for `Child`."""
-    import knotwork
-
     model = knotwork.load(path, device="cpu")
     predict = model.predict if isinstance(model, knotwork.TabularRegressor) else model.predict_proba
     return np.asarray(predict(pd.DataFrame(EXPECTED["rows"]) if saved else table(20))).tolist()

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from knotwork.report import load_plans, load_records
-from knotwork.study import load_histories, load_results, pack, run
 from knotwork.study import _folder as folder_files
+from knotwork.study import load_histories, load_results, pack, run
 from knotwork.study._folder import claim, process_home, read_table
 from knotwork.study._records import RecordWarning, consolidate, write_records
 from knotwork.study._status import study_status
