@@ -19,8 +19,11 @@ SECONDS = 5.0
 PATIENCE = 120.0
 """Seconds without an answer after which a case hangs."""
 
-MEMORY = 2**30
-"""Bytes that a case may take beyond those of the libraries."""
+MEMORY = 500e6
+"""Bytes that a case may take beyond those of the libraries and of the cases before."""
+
+ADDRESSES = 2**32
+"""Addresses that the process may reserve beyond those of the libraries; each thread reserves many that it never uses."""
 
 __all__ = ["Child"]
 
@@ -71,21 +74,24 @@ class Child:
         line = self.process.stdout.readline() if ready else b""
         if line:
             answer: dict[str, Any] = json.loads(line)
-            return answer if answer["seconds"] <= SECONDS else {"ended": f"after {answer['seconds']:.1f} s"}
+            seconds, memory = answer["seconds"], answer["memory"]
+            within = seconds <= SECONDS and memory <= MEMORY
+            return answer if within else {"ended": f"after {seconds:.1f} s with {memory / 1e6:.0f} MB"}
         reason = f"no answer after {PATIENCE:g} s" if not ready else f"exit {self.process.wait()}"
         self._end()
         return {"ended": reason}
 
 
 def _answer(function: Callable[..., Any], arguments: dict[str, Any], ours: tuple[type[BaseException], ...]) -> Any:
-    started = time.process_time()
+    started, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         answer = {"result": function(**arguments)}
     except Exception as error:
         trace = "".join(traceback.format_exception(error))[-3000:]
         shown = f"{type(error).__name__}: {str(error)[:300]}"
         answer = {"error": shown, "ours": isinstance(error, ours), "trace": trace}
-    return {**answer, "seconds": time.process_time() - started}
+    memory = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    return {**answer, "seconds": time.process_time() - started, "memory": memory}
 
 
 def main() -> None:
@@ -98,7 +104,7 @@ def main() -> None:
     out, sys.stdout = sys.stdout, sys.stderr  # nothing that is printed may look like an answer
     print("ready", file=out, flush=True)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESSES, used + ADDRESSES))
     for line in sys.stdin:
         print(json.dumps(_answer(function, json.loads(line), ours)), file=out, flush=True)
 
