@@ -23,7 +23,7 @@ MEMORY = 500e6
 """Bytes that a case may take beyond those of the libraries and of the cases before."""
 
 ADDRESSES = 2**32
-"""Addresses that the process may reserve beyond those of the libraries; each thread reserves many that it never uses."""
+"""Addresses that the process may reserve beyond those of the libraries; a thread reserves many that it never uses."""
 
 __all__ = ["Child"]
 
