@@ -1,5 +1,6 @@
 """Predictions of a saved model for the rows of a file."""
 
+import shlex
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -81,7 +82,7 @@ def _check_names(frame: pd.DataFrame, wanted: Sequence[str] | None, file: str) -
     lacking = [column for column in wanted if column not in frame.columns]
     parts = []
     if extra:
-        options = " ".join(f"--drop {name!r}" if " " in name else f"--drop {name}" for name in extra[:12])
+        options = " ".join(f"--drop {shlex.quote(name)}" for name in extra[:12])
         parts.append(f"The model does not know {listed(extra)}: ignore them with {options}.")
     if lacking:
         parts.append(f"{file} lacks {listed(lacking)}: add them, empty if unknown.")

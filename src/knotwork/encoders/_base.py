@@ -13,7 +13,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from knotwork._checks import argument_error, check_bool, check_choice, type_error
-from knotwork._tables import check_weights, column_labels, header, is_batches, read_numbers, refuse
+from knotwork._tables import check_weights, column_labels, header, is_batches, is_empty, read_numbers, refuse
 from knotwork.basis._base import EXTRAPOLATIONS, FloatArray
 from knotwork.basis._blocks import BasisBlock, Block, make_table
 from knotwork.knots import TASKS, Column, QuantileSketch, Target
@@ -249,6 +249,8 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         sketches: list[QuantileSketch] = []
         seeds: list[int] = []
         for batch in batches:
+            if is_empty(batch):  # readers of filtered files return such batches
+                continue
             values = self._read(batch, reset=not sketches)
             self._refuse_unusable(values)
             if not sketches:
@@ -257,7 +259,9 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             for index, sketch in enumerate(sketches):
                 sketch.update(values[:, index].astype(np.float64, copy=False))
         if not sketches:
-            raise argument_error("X", "yield at least one batch", batches, "Check that the iterator is not exhausted.")
+            raise argument_error(
+                "X", "yield at least one batch with rows", batches, "Check that the iterator is not exhausted."
+            )
         self.blocks_ = [
             self.fit_column(sketch.column(), seed=seeds[index], index=index) for index, sketch in enumerate(sketches)
         ]
