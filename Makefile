@@ -19,8 +19,7 @@ test: $(STAMP)
 
 # Damaged files in full, of which `make test` reads a few; takes some minutes.
 fuzz: $(STAMP)
-	KNOTWORK_FUZZ_MODELS=2000 KNOTWORK_FUZZ_STUDIES=1000 KNOTWORK_FUZZ_TABLES=1000 \
-	    $(BIN)/python -m pytest tests/fuzz -s
+	KNOTWORK_FUZZ=full $(BIN)/python -m pytest tests/fuzz -s
 
 # The library as `pip install knotwork` brings it: a wheel, without extras, in a fresh environment.
 core:

@@ -17,7 +17,7 @@ from tests.estimators.saved_cases import fitted, table
 from tests.fuzz.children import Child
 from tests.fuzz.mutations import mutate, mutate_header
 
-N_CASES = int(os.environ.get("KNOTWORK_FUZZ_MODELS", "60"))
+N_CASES = 2000 if os.environ.get("KNOTWORK_FUZZ") == "full" else 60
 FOLDER = Path(__file__).parents[1] / "estimators" / "saved"
 SAVED = sorted(FOLDER.glob("*.knotwork"))
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())

@@ -21,7 +21,7 @@ from tests.fuzz.children import Child
 from tests.fuzz.mutations import mutate
 from tests.study.cases import SMALL_MLP, tiny_plan
 
-N_CASES = int(os.environ.get("KNOTWORK_FUZZ_STUDIES", "60"))
+N_CASES = 1000 if os.environ.get("KNOTWORK_FUZZ") == "full" else 60
 FOLDERS = {"records": 0.3, "plans": 0.25, "histories": 0.1, "knots": 0.1, ".": 0.15, "prepared": 0.05, "locks": 0.05}
 """The share of cases in which a file of each folder is damaged."""
 
