@@ -9,13 +9,17 @@ PLANS = ablation paper-mlp paper-resnet paper-ft paper-ft-coordinate efficiency 
 
 PIP = -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test core lint docs bench paper paper-tables quality quality-run clean
+.PHONY: demo test fuzz core lint docs bench paper paper-tables quality quality-run clean
 
 demo: $(STAMP)
 	$(BIN)/knotwork demo --out demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=15
+
+# Damaged files in full, of which `make test` reads a few; takes some minutes.
+fuzz: $(STAMP)
+	KNOTWORK_FUZZ=full $(BIN)/python -m pytest tests/fuzz -s
 
 # The library as `pip install knotwork` brings it: a wheel, without extras, in a fresh environment.
 core:
@@ -70,8 +74,11 @@ quality-run: .venv-quality/.installed
 	-.venv-quality/bin/python benchmarks/quality.py
 	$(MAKE) quality
 
-$(STAMP): pyproject.toml constraints.txt
+# LOCKED=1 compares every package but torch with the hashes of requirements.lock; on Linux with Python 3.11 or 3.12.
+LOCKED ?=
+$(STAMP): pyproject.toml constraints.txt requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -z "$(LOCKED)" || $(BIN)/python $(PIP) install --require-hashes --no-deps -r requirements.lock
 	$(BIN)/python $(PIP) install -c constraints.txt -e ".[test,lint,docs]"
 	touch $@
 

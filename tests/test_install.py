@@ -1,11 +1,15 @@
 """Installations with few packages: what works, and what the errors say."""
 
+import re
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import knotwork
 from knotwork._checks import PARTS, check_installed
@@ -114,3 +118,39 @@ def test_names_that_are_loaded_later_are_listed_and_exist():
     assert set(knotwork.__all__) | set(knotwork._LATER) <= set(dir(knotwork))
     with pytest.raises(AttributeError, match="no attribute 'tabular'"):
         getattr(knotwork, "tabular")  # noqa: B009 - not a name of the module
+
+
+def requirements(name, seen):
+    """Return the names of a package and of everything that it needs, with the extras that are asked for."""
+    wanted = Requirement(name)
+    key = canonicalize_name(wanted.name), frozenset(wanted.extras)
+    if key in seen:
+        return set()
+    seen.add(key)
+    names = {key[0]}
+    for text in metadata.requires(wanted.name) or ():
+        needed = Requirement(text)
+        if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in (*wanted.extras, "")):
+            names |= requirements(f"{needed.name}[{','.join(needed.extras)}]", seen)
+    return names
+
+
+def read_pins(path):
+    pairs = (line.split("#")[0].strip(" \\\n").partition("==") for line in path.read_text().splitlines())
+    return {canonicalize_name(name): version for name, _, version in pairs if version}
+
+
+def test_constraints_cover_every_package_of_an_installation():
+    names = requirements("knotwork[all,test,lint,docs]", set()) - {"knotwork"}
+    assert {"torch", "numpy", "mdurl", "pluggy"} <= names
+    pins = read_pins(ROOT / "constraints.txt")
+    assert sorted(names - set(pins)) == []
+
+
+def test_the_lock_file_has_hashes_of_all_constraints_but_torch():
+    pins = read_pins(ROOT / "constraints.txt")
+    pins.pop("torch")
+    assert read_pins(ROOT / "requirements.lock") == pins, "run .ci/lock.py"
+    text = (ROOT / "requirements.lock").read_text()
+    blocks = re.findall(r"^[^\s#].*==.*\n(?:    --hash=sha256:[0-9a-f]{64}.*\n)+", text, re.MULTILINE)
+    assert len(blocks) == len(pins)

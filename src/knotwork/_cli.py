@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import knotwork
-from knotwork._checks import check_file, check_installed
+from knotwork._checks import check_file, check_installed, printable
 from knotwork.errors import MissingPackageError
 
 try:
@@ -54,6 +54,11 @@ def main(
     """Spline and piecewise-linear encodings of numerical columns for tabular deep learning."""
 
 
+def _say(text: str, *, err: bool = False) -> None:
+    """Print text that contains names from files, in which a character may control the terminal."""
+    typer.echo(printable(text), err=err)
+
+
 @contextmanager
 def _errors_explained(interrupted: str = "Interrupted. Results so far are kept.") -> Iterator[None]:
     """Print errors that a user can correct, without a traceback, and exit as shells expect.
@@ -71,7 +76,7 @@ def _errors_explained(interrupted: str = "Interrupted. Results so far are kept."
         typer.echo(f"{interrupted} To continue, run the same command again.", err=True)
         raise typer.Exit(130) from error
     except (ArgumentError, ArgumentTypeError, ColumnError, MissingPackageError, PersistenceError, OSError) as error:
-        typer.echo(str(error), err=True)
+        _say(str(error), err=True)
         raise typer.Exit(1) from error
 
 
@@ -96,7 +101,7 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for records and report."
         from knotwork.report import report_folder
         from knotwork.study import run
 
-        summary = run("demo", out, report=typer.echo, progress=_progress())
+        summary = run("demo", out, report=_say, progress=_progress())
         page = report_folder(out, out / "report.html")
     typer.echo(
         f"{summary.n_ok + summary.n_before:,} networks, {summary.n_failed:,} failed, in {summary.seconds:.0f} s."
@@ -176,7 +181,7 @@ def compare(
             text=TextFormat(sep=sep, encoding=encoding, decimal=decimal),
         )
         comparison = compare_table(
-            table, target, out=out, options=options, report=typer.echo, progress=_progress(), started=started
+            table, target, out=out, options=options, report=_say, progress=_progress(), started=started
         )
     _show_ranking(comparison)
 
@@ -192,7 +197,7 @@ def _show_ranking(comparison: Any) -> None:
     for row in shown.rows:
         table.add_row(*(cell.shown for cell in row))
     Console(width=max(Console().width, 150)).print(table)
-    typer.echo("\n".join(comparison.summary))
+    _say("\n".join(comparison.summary))
     raise typer.Exit(130 if comparison.interrupted else 0)
 
 
@@ -295,7 +300,7 @@ def fetch_datasets(
         try:
             typer.echo(f"{key}: {fetch_dataset(key)}")
         except (ArgumentError, DatasetMismatchError, DatasetUnavailableError) as error:
-            typer.echo(f"{key}: FAILED. {error}", err=True)
+            _say(f"{key}: FAILED. {error}", err=True)
             failed = True
     raise typer.Exit(int(failed))
 
@@ -379,7 +384,7 @@ def prepare_study(
     with _errors_explained("Interrupted. The encodings fitted so far are kept."):
         from knotwork.study import prepare_plan
 
-        summary = prepare_plan(name, out, report=typer.echo)
+        summary = prepare_plan(name, out, report=_say)
     typer.echo(f"{summary.n_ok:,} of {summary.n_networks:,} networks are prepared, in {summary.seconds:.0f} s: {out}")
     raise typer.Exit(int(bool(summary.n_failed or summary.unavailable)))
 
@@ -407,7 +412,7 @@ def run_study(
             engine,
             device=device,
             retry_failed=retry_failed,
-            report=typer.echo,
+            report=_say,
             progress=_progress(),
             address=address,
             units_per_gpu=units_per_gpu,
@@ -457,7 +462,7 @@ def show_status(out: Annotated[Path, typer.Argument(help="Folder that a plan was
         rest = "not measured yet" if each.remaining is None else written(each.remaining)
         typer.echo(f"  remaining: {rest}; units claimed: {each.n_working}")
     for name, problem in plans[-1].problems.items():
-        typer.echo(f"{name} {problem}. It is ignored.", err=True)
+        _say(f"{name} {problem}. It is ignored.", err=True)
 
 
 if __name__ == "__main__":

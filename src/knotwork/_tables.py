@@ -23,6 +23,7 @@ __all__ = [
     "frame_names",
     "header",
     "is_batches",
+    "is_empty",
     "is_missing",
     "missing_mask",
     "read_numbers",
@@ -137,6 +138,14 @@ ADVICE = {
 def is_batches(X: Any) -> bool:
     """Return whether X is a stream of batches: an iterator, or a pyarrow reader of record batches."""
     return isinstance(X, Iterator) or hasattr(X, "read_next_batch")
+
+
+def is_empty(X: Any) -> bool:
+    """Return whether a frame, an array or a list of rows has no rows."""
+    frame = as_frame(X)
+    if frame is not None:
+        return len(frame) == 0
+    return isinstance(X, np.ndarray | list | tuple) and np.ndim(X) > 0 and len(X) == 0
 
 
 def header(X: Any) -> Any:

@@ -54,6 +54,46 @@ def test_another_table_raises_an_error_and_is_not_stored(small_registry, server,
     assert not cache_folder().exists()
 
 
+def patched(archive, *, flags=0, method=None, size=None):
+    """Return an archive of one file with other flags, method of compression or size in both of its headers."""
+    changed = bytearray(archive)
+    for start, offset in ((archive.index(b"PK\x03\x04"), 6), (archive.index(b"PK\x01\x02"), 8)):
+        place = start + offset
+        changed[place] |= flags
+        if method is not None:
+            changed[place + 2 : place + 4] = method.to_bytes(2, "little")
+        if size is not None:
+            changed[place + 16 : place + 20] = size.to_bytes(4, "little")
+    return bytes(changed)
+
+
+PACKED = zipped(**{"abalone.data": LINES * 50})
+DATA = PACKED.index(b"abalone.data") + len("abalone.data")
+
+
+@pytest.mark.parametrize(
+    ("archive", "words"),
+    [
+        (patched(PACKED, flags=1), "'abalone.data' of the server's archive is encrypted"),
+        (patched(PACKED, method=99), "packed in a way that Python cannot unpack"),
+        (patched(PACKED, size=4_000_000_000), "would have 4,000,000,000 bytes"),
+        (patched(PACKED, size=100), "is damaged"),
+        (PACKED[:DATA] + b"\x00\xff" * 20 + PACKED[DATA + 40 :], "is damaged"),
+        (PACKED[:-30], "not a ZIP archive, or is damaged"),
+        (PACKED[: len(PACKED) // 2], "not a ZIP archive, or is damaged"),
+        (zipped(**{"abalone.data": b"x" * 30_000}), "would have 30,000 bytes"),
+        (b"PK" + b"0" * 70_000, "longer than 60,000 bytes"),
+    ],
+)
+def test_archives_that_cannot_be_unpacked(small_registry, server, archive, words, monkeypatch):
+    monkeypatch.setattr(_fetching, "MOST_DOWNLOADED", 60_000)
+    monkeypatch.setattr(_fetching, "MOST_UNPACKED", 20_000)
+    server[ABALONE] = (200, archive)
+    with pytest.raises(DatasetUnavailableError, match=f"could not be downloaded from .*{words}.*Next: try again later"):
+        fetch_dataset("abalone")
+    assert not cache_folder().exists()
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

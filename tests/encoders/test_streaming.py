@@ -51,6 +51,17 @@ def test_arrays_and_readers():
     np.testing.assert_array_equal(by_array.domain_, by_reader.domain_)
 
 
+@pytest.mark.parametrize("convert", [lambda frame: frame, pa.Table.from_pandas, lambda frame: frame.to_numpy()])
+def test_empty_batches_are_skipped(convert):
+    small = TABLE.iloc[:50]
+    batches = [small.iloc[:0], small.iloc[:30], small.iloc[:0], small.iloc[30:], small.iloc[:0]]
+    streamed = kw.make_encoder("BS-Q", 9).fit(map(convert, batches))
+    expected = kw.make_encoder("BS-Q", 9).fit(small)
+    np.testing.assert_array_equal(streamed.transform(convert(small)), expected.transform(small))
+    with pytest.raises(ValueError, match="at least one batch with rows"):
+        kw.make_encoder("BS-Q", 9).fit(map(convert, [small.iloc[:0]] * 3))
+
+
 def test_random_state_seeds_the_sketch():
     def fitted(seed):
         batches = iter(np.array_split(TABLE.to_numpy(), 9))

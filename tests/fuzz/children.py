@@ -7,16 +7,23 @@ import resource
 import select
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 SECONDS = 5.0
-"""Longest duration of a case."""
+"""Longest duration of a case, in seconds of a core: other work on the machine must not count."""
 
-MEMORY = 2**30
-"""Bytes that a case may take beyond those of the libraries."""
+PATIENCE = 120.0
+"""Seconds without an answer after which a case hangs."""
+
+MEMORY = 500e6
+"""Bytes that a case may take beyond those of the libraries and of the cases before."""
+
+ADDRESSES = 2**32
+"""Addresses that the process may reserve beyond those of the libraries; a thread reserves many that it never uses."""
 
 __all__ = ["Child"]
 
@@ -28,8 +35,8 @@ class Child:
     ``"ours"`` is whether the error belongs to the library, or ``{"ended": ...}`` for a crash or a hang.
     """
 
-    def __init__(self, function: str, *, seconds: float = SECONDS) -> None:
-        self.function, self.seconds = function, seconds
+    def __init__(self, function: str) -> None:
+        self.function = function
         self.process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "Child":
@@ -47,8 +54,6 @@ class Child:
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
         assert process.stdout is not None
-        ready, _, _ = select.select([process.stdout], [], [], 120.0)
-        assert ready, "the process did not start"
         assert process.stdout.readline() == b"ready\n", "the process did not start"
         return process
 
@@ -65,22 +70,28 @@ class Child:
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(arguments).encode() + b"\n")
         self.process.stdin.flush()
-        ready, _, _ = select.select([self.process.stdout], [], [], self.seconds)
+        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
         line = self.process.stdout.readline() if ready else b""
         if line:
             answer: dict[str, Any] = json.loads(line)
-            return answer
-        reason = f"more than {self.seconds:g} s" if not ready else f"exit {self.process.wait()}"
+            seconds, memory = answer["seconds"], answer["memory"]
+            within = seconds <= SECONDS and memory <= MEMORY
+            return answer if within else {"ended": f"after {seconds:.1f} s with {memory / 1e6:.0f} MB"}
+        reason = f"no answer after {PATIENCE:g} s" if not ready else f"exit {self.process.wait()}"
         self._end()
         return {"ended": reason}
 
 
 def _answer(function: Callable[..., Any], arguments: dict[str, Any], ours: tuple[type[BaseException], ...]) -> Any:
+    started, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
-        return {"result": function(**arguments)}
+        answer = {"result": function(**arguments)}
     except Exception as error:
         trace = "".join(traceback.format_exception(error))[-3000:]
-        return {"error": f"{type(error).__name__}: {str(error)[:300]}", "ours": isinstance(error, ours), "trace": trace}
+        shown = f"{type(error).__name__}: {str(error)[:300]}"
+        answer = {"error": shown, "ours": isinstance(error, ours), "trace": trace}
+    memory = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    return {**answer, "seconds": time.process_time() - started, "memory": memory}
 
 
 def main() -> None:
@@ -93,7 +104,7 @@ def main() -> None:
     out, sys.stdout = sys.stdout, sys.stderr  # nothing that is printed may look like an answer
     print("ready", file=out, flush=True)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESSES, used + ADDRESSES))
     for line in sys.stdin:
         print(json.dumps(_answer(function, json.loads(line), ours)), file=out, flush=True)
 

@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import knotwork
 from tests.estimators.saved_cases import fitted, table
 from tests.fuzz.children import Child
 from tests.fuzz.mutations import mutate, mutate_header
 
-N_CASES = int(os.environ.get("KNOTWORK_FUZZ_MODELS", "60"))
+N_CASES = 2000 if os.environ.get("KNOTWORK_FUZZ") == "full" else 60
 FOLDER = Path(__file__).parents[1] / "estimators" / "saved"
 SAVED = sorted(FOLDER.glob("*.knotwork"))
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
@@ -29,8 +30,6 @@ FRESH = {
 
 def predictions(path, saved):
     """Return what a model file predicts for a few rows; for `Child`."""
-    import knotwork
-
     model = knotwork.load(path, device="cpu")
     predict = model.predict if isinstance(model, knotwork.TabularRegressor) else model.predict_proba
     return np.asarray(predict(pd.DataFrame(EXPECTED["rows"]) if saved else table(20))).tolist()

@@ -6,8 +6,11 @@ servers. Every result is compared with the registry, so that a table that differ
 
 import contextlib
 import io
+import lzma
 import socket
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -20,7 +23,7 @@ import pandas as pd
 from scipy.io import arff
 from sklearn.datasets import fetch_openml
 
-from knotwork._checks import listed
+from knotwork._checks import listed, printable
 from knotwork._files import write_atomically
 from knotwork.datasets._registry import DatasetSpec, get_spec
 from knotwork.datasets._storage import cache_folder, check_dataset, find_dataset, frame_problems
@@ -32,6 +35,13 @@ UCI_SERVER = "https://archive.ics.uci.edu"
 OPENML_SERVER = "https://www.openml.org"
 TIMEOUT = 60.0
 """Seconds without an answer after which a download fails."""
+
+MOST_DOWNLOADED = 100_000_000
+MOST_UNPACKED = 300_000_000
+"""Largest numbers of bytes of an archive and of a file in it; the largest of `SOURCES` have a tenth of that."""
+
+DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, struct.error, ValueError)
+"""Errors of the readers of archives."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +223,7 @@ def _fetch_openml(source: OpenML, spec: DatasetSpec) -> pd.DataFrame:
                 cache=False,
                 n_retries=0,
             ).data
-    except (OSError, HTTPException, ValueError) as error:
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, EOFError, zlib.error) as error:
         raise _unavailable(spec, f"{OPENML_SERVER}/d/{source.data_id}", error) from error
     return table
 
@@ -221,23 +231,53 @@ def _fetch_openml(source: OpenML, spec: DatasetSpec) -> pd.DataFrame:
 def _fetch_uci(source: UCIArchive, spec: DatasetSpec) -> pd.DataFrame:
     url = f"{UCI_SERVER}/static/public/{source.dataset_id}/{source.archive}.zip"
     try:
-        with urlopen(url, timeout=TIMEOUT) as answer:
-            archive = answer.read()
+        archive = _download(url)
         members = [_member(archive, name) for name in source.members]
-    except (OSError, HTTPException, zipfile.BadZipFile, KeyError) as error:
+    except (OSError, HTTPException, KeyError, _ArchiveError) as error:
         raise _unavailable(spec, url, error) from error
     try:
         return source.read(*members)
-    except (ValueError, KeyError, AttributeError) as error:  # the table does not have the format of the recipe
-        raise _mismatch(spec, f"it cannot be read ({str(error).strip()})") from error
+    except (ValueError, LookupError, AttributeError, TypeError, OSError, NotImplementedError, OverflowError) as error:
+        # The table does not have the format of the recipe.
+        raise _mismatch(spec, f"it cannot be read ({printable(str(error).strip()[:300])})") from error
+
+
+class _ArchiveError(Exception):
+    """An archive that cannot be unpacked; the message is the reason, as it follows a colon."""
+
+
+def _download(url: str) -> bytes:
+    with urlopen(url, timeout=TIMEOUT) as answer:
+        content: bytes = answer.read(MOST_DOWNLOADED + 1)
+    if len(content) > MOST_DOWNLOADED:
+        raise _ArchiveError(f"the answer of the server is longer than {MOST_DOWNLOADED:,} bytes")
+    return content
 
 
 def _member(archive: bytes, name: str) -> bytes:
     """Return a file of an archive; ``outer.zip/inner`` is a file of an archive in the archive."""
     outer, inside, inner = name.partition(".zip/")
-    with zipfile.ZipFile(io.BytesIO(archive)) as files:
-        content = files.read(f"{outer}.zip" if inside else name)
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as files:
+            content = _unpacked(files, f"{outer}.zip" if inside else name)
+    except zipfile.BadZipFile as error:
+        raise _ArchiveError(f"the answer of the server is not a ZIP archive, or is damaged ({error})") from error
+    except DAMAGED as error:
+        raise _ArchiveError(f"the server's archive is damaged ({printable(str(error)[:200])})") from error
+    except NotImplementedError as error:
+        raise _ArchiveError("the server's archive is packed in a way that Python cannot unpack") from error
     return _member(content, inner) if inside else content
+
+
+def _unpacked(files: zipfile.ZipFile, name: str) -> bytes:
+    """Return a file of an archive; one that is encrypted or too large is refused before it is unpacked."""
+    entry = files.getinfo(name)
+    if entry.flag_bits & 0x1:
+        raise _ArchiveError(f"the file {name!r} of the server's archive is encrypted")
+    if entry.file_size > MOST_UNPACKED:
+        raise _ArchiveError(f"the file {name!r} of the server's archive would have {entry.file_size:,} bytes")
+    with files.open(entry) as file:  # reads no more than the size that is declared
+        return file.read()
 
 
 def _conform(table: pd.DataFrame, spec: DatasetSpec) -> pd.DataFrame:
@@ -276,12 +316,12 @@ def _unavailable(spec: DatasetSpec, url: str, error: Exception) -> DatasetUnavai
     if isinstance(error, HTTPError):
         reason = f"the server answered {error.code} ({error.reason})"
         error.close()
-    elif isinstance(error, zipfile.BadZipFile):
-        reason = "the answer of the server is not a ZIP archive"
+    elif isinstance(error, _ArchiveError):
+        reason = str(error)
     elif isinstance(error, KeyError):
-        reason = f"the server's archive lacks a file ({error.args[0]})"
+        reason = f"the server's archive lacks a file ({printable(str(error.args[0]))})"
     else:
-        reason = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {printable(str(error)[:300])}"
     return DatasetUnavailableError(f"data set {spec.key!r} could not be downloaded from {url}: {reason}. {_next(spec)}")
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api import types
 
-from knotwork._checks import argument_error, listed
+from knotwork._checks import argument_error, listed, printable
 from knotwork.datasets._registry import DatasetSpec, get_spec
 from knotwork.errors import DatasetMismatchError
 
@@ -232,8 +232,8 @@ def _read(path: Path, spec: DatasetSpec) -> tuple[pd.DataFrame, list[str]]:
     """Return the table of a file and its problems; an empty table if it cannot be read."""
     try:
         frame = pd.read_parquet(path)
-    except (OSError, ValueError) as error:  # pyarrow's errors are subclasses of these
-        return pd.DataFrame(), [f"it cannot be read as Parquet ({error})"]
+    except (OSError, ValueError, TypeError, LookupError, NotImplementedError, OverflowError, MemoryError) as error:
+        return pd.DataFrame(), [f"it cannot be read as Parquet ({printable(str(error)[:300])})"]
     sha256 = file_sha256(path)
     if sha256 == spec.sha256:
         return frame, frame_problems(frame, spec, content=False)

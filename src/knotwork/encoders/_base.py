@@ -21,7 +21,7 @@ from knotwork._pictures import (
     picture_block,
     pictures_html,
 )
-from knotwork._tables import check_weights, column_labels, header, is_batches, read_numbers, refuse
+from knotwork._tables import check_weights, column_labels, header, is_batches, is_empty, read_numbers, refuse
 from knotwork.basis._base import EXTRAPOLATIONS, FloatArray
 from knotwork.basis._blocks import BasisBlock, Block, make_table
 from knotwork.knots import TASKS, Column, QuantileSketch, Target
@@ -297,6 +297,8 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         sketches: list[QuantileSketch] = []
         seeds: list[int] = []
         for batch in batches:
+            if is_empty(batch):  # readers of filtered files return such batches
+                continue
             values = self._read(batch, reset=not sketches)
             self._refuse_unusable(values)
             if not sketches:
@@ -305,7 +307,9 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             for index, sketch in enumerate(sketches):
                 sketch.update(values[:, index].astype(np.float64, copy=False))
         if not sketches:
-            raise argument_error("X", "yield at least one batch", batches, "Check that the iterator is not exhausted.")
+            raise argument_error(
+                "X", "yield at least one batch with rows", batches, "Check that the iterator is not exhausted."
+            )
         columns = [sketch.column() for sketch in sketches]
         self._set_fitted(
             (self.fit_column(column, seed=seeds[index], index=index), count_values(column.distinct, column.weights))

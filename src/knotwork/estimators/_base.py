@@ -613,7 +613,10 @@ class TabularEstimator(BaseEstimator, ABC):
         check_is_fitted(self)
         if not hasattr(self, "_importances"):
             if not hasattr(self, "_held"):
-                raise AttributeError("feature_importances_ are not available: the estimator was loaded without them.")
+                raise AttributeError(
+                    "feature_importances_ are not available: the estimator was loaded without them. For more than 500 "
+                    "columns, access feature_importances_ before the estimator is saved."
+                )
             held = self._held
             self._importances = shuffled_losses(
                 held.table,
@@ -624,6 +627,9 @@ class TabularEstimator(BaseEstimator, ABC):
 
     def save(self, path: str | Path) -> None:
         """Write the fitted estimator to one file that `knotwork.load` reads, without pickle.
+
+        A file that is replaced keeps its mode. For more than 500 columns the importances are saved only if
+        `feature_importances_` was used before: they take long.
 
         Parameters
         ----------

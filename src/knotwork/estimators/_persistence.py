@@ -90,6 +90,9 @@ MOST_SPECS = 10_000
 MOST_PIECES = 250
 """Largest numbers of different encodings and of stacks of networks in a file."""
 
+MOST_SHUFFLED = 500
+"""Columns up to which importances are computed for the file: the time grows with the square of their number."""
+
 SCALARS = (bool, int, float, str)
 UNSAVED = ("device", "callbacks")
 """Parameters that are not in a file."""
@@ -100,7 +103,8 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
 
     The file has the safetensors format: tensors, and one JSON text with everything else. It does not contain the rows
     of the table, but it contains the categories of its columns. Device and callbacks are not saved, nor are a random
-    state that is not an integer and a splitter.
+    state that is not an integer and a splitter. Importances of more than 500 columns are saved only if
+    `feature_importances_` was used before.
 
     Parameters
     ----------
@@ -214,7 +218,8 @@ def _tensors(estimator: TabularEstimator) -> dict[str, Tensor]:
         tensors[f"member{place}.history"] = torch.from_numpy(rows)
     if isinstance(estimator, TabularRegressor) and estimator.residuals_ is not None:
         tensors["residuals"] = torch.from_numpy(np.ascontiguousarray(estimator.residuals_.values))
-    if hasattr(estimator, "_importances") or hasattr(estimator, "_held"):
+    is_wide = len(estimator.columns_.roles) > MOST_SHUFFLED
+    if hasattr(estimator, "_importances") or (hasattr(estimator, "_held") and not is_wide):
         tensors["importances"] = torch.from_numpy(np.array(estimator.feature_importances_, dtype=np.float64))
     return tensors
 

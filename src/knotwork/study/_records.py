@@ -32,8 +32,10 @@ __all__ = [
     "inspect_manifests",
     "load_results",
     "manifest_paths",
+    "open_study",
     "read_manifests",
     "record_schema",
+    "select_results",
     "store_manifest",
     "warn_of",
     "write_manifest",
@@ -118,6 +120,7 @@ class RecordIndex:
     problems: dict[str, str] = field(default_factory=dict)
     _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
+    _frame: pd.DataFrame | None = None
 
     def refresh(self) -> "RecordIndex":
         """Read new and replaced files, and drop deleted ones."""
@@ -165,6 +168,7 @@ class RecordIndex:
         self.tables.pop(name, None)
         self.problems.pop(_record(name), None)
         self._seen.pop(name, None)
+        self._frame = None
 
     def _read_consolidated(self, stamps: Mapping[str, tuple[int, int]]) -> None:
         """Read the consolidated copy of the records, as far as the records are unchanged."""
@@ -183,6 +187,7 @@ class RecordIndex:
             if stamps.get(name) == (size, changed):
                 self.tables[name] = table.slice(first, n_rows)
                 self._seen[name] = (size, changed)
+                self._frame = None
             first += n_rows
 
     def frame(self) -> pd.DataFrame:
@@ -199,10 +204,13 @@ class RecordIndex:
         """Return the rows of `frame`, with their positions in the concatenated files as index."""
         if not self.tables:
             return pd.DataFrame({name: [] for name in record_schema().names})
+        if self._frame is not None:
+            return self._frame
         frame: pd.DataFrame = _joined(self.tables.values()).to_pandas()
         frame["size"] = frame["size"].astype("Int64")
         order = frame.assign(_ok=frame["status"] == "ok").sort_values(["_ok", "recorded_at"], kind="stable")
-        return order.drop_duplicates("key", keep="last").drop(columns="_ok").sort_index()
+        self._frame = order.drop_duplicates("key", keep="last").drop(columns="_ok").sort_index()
+        return self._frame
 
     def states(self) -> dict[str, tuple[str, float]]:
         """Return status and time of the record of every key."""
@@ -272,6 +280,11 @@ def load_results(out: str | PathLike[str], plan_hash: str | None = None) -> pd.D
     DataFrame
         The columns of records, among them every metric of `knotwork.training.METRICS`.
     """
+    return select_results(open_study(out), plan_hash)
+
+
+def open_study(out: str | PathLike[str]) -> RecordIndex:
+    """Return the records in the folder of a study, and warn of damaged files."""
     folder = Path(out)
     if not folder.is_dir():
         raise argument_error(
@@ -279,13 +292,18 @@ def load_results(out: str | PathLike[str], plan_hash: str | None = None) -> pd.D
         )
     index = RecordIndex(folder).refresh()
     warn_of(folder, index.problems)
+    return index
+
+
+def select_results(index: RecordIndex, plan_hash: str | None) -> pd.DataFrame:
+    """Return the rows of `load_results`."""
     frame = index.frame()
     if plan_hash is not None:
-        path = _manifest_path(folder, plan_hash)
+        path = _manifest_path(index.out, plan_hash)
         if not path.is_file():
-            raise argument_error("plan_hash", f"be the hash of a plan that was run in {out}", plan_hash)
+            raise argument_error("plan_hash", f"be the hash of a plan that was run in {index.out}", plan_hash)
         manifests, problems = inspect_manifests([path], index)
-        warn_of(folder, problems)
+        warn_of(index.out, problems)
         keys = [network[0] for manifest in manifests for network in manifest["networks"]]
         return frame[frame["key"].isin(keys)].reset_index(drop=True)
     latest = frame.sort_values("recorded_at", kind="stable").drop_duplicates(["plan", *IDENTITY], keep="last")
@@ -295,7 +313,7 @@ def load_results(out: str | PathLike[str], plan_hash: str | None = None) -> pd.D
 def warn_of(out: Path, problems: Mapping[str, str]) -> None:
     """Warn of files in the folder of a study that were ignored, given by their paths within the folder."""
     for name, problem in problems.items():
-        warnings.warn(f"{out / name} {problem}. It was ignored.", RecordWarning, stacklevel=3)
+        warnings.warn(f"{out / name} {problem}. It was ignored.", RecordWarning, stacklevel=4)
 
 
 def consolidate(out: Path) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from knotwork.study._folder import read_table, write_table
 from knotwork.study._networks import NetworkSpec
-from knotwork.study._records import RecordIndex, load_results, warn_of
+from knotwork.study._records import open_study, select_results, warn_of
 from knotwork.training._results import History
 
 __all__ = ["TRACES", "Result", "load_curves", "load_histories", "load_knot_paths", "load_traces", "write_traces"]
@@ -164,8 +164,8 @@ def _load_frame(kind: str, out: str | PathLike[str], plan_hash: str | None) -> p
 
 def load_traces(kind: str, out: str | PathLike[str], plan_hash: str | None = None) -> pa.Table:
     """Load one kind of traces, a key of `TRACES`, of the networks of `load_results`."""
-    keys = load_results(out, plan_hash)["key"]
-    sources = RecordIndex(Path(out)).refresh().sources()
+    index = open_study(out)
+    keys, sources = select_results(index, plan_hash)["key"], index.sources()
     by_record: dict[str, list[str]] = {}
     for key in keys:
         by_record.setdefault(sources[key], []).append(key)
