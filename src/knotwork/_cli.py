@@ -119,8 +119,8 @@ def compare(
     backbone: Annotated[
         str,
         typer.Option(
-            help="Network of the comparison: mlp (by default), resnet, tabm, realmlp or ft; without --effort, also that "
-            "of the saved model, a single network."
+            help="Network of the comparison: mlp (by default), resnet, tabm, realmlp or ft; without --effort, the "
+            "saved model is a single network of it."
         ),
     ] = "auto",
     effort: Annotated[
