@@ -26,8 +26,8 @@ Floats = npt.NDArray[np.float64]
 
 MODEL_KNOTS = "this model"
 
-ROWS_SHOWN, ROWS_PLACED, ROWS_AVERAGED, ROWS_PAIRED = 20_000, 5_000, 150, 50
-"""Random rows of histograms, of knots at splits of trees, and of partial dependences of one and of two features."""
+ROWS_SHOWN, ROWS_AVERAGED, ROWS_PAIRED = 20_000, 150, 50
+"""Random rows of histograms and knots, and of partial dependences of one and of two features."""
 
 N_GRID, N_BINS, N_PAIRED = 33, 32, 12
 MOST_CATEGORIES, MOST_CLASSES, MOST_LINES, MOST_PAIRS = 12, 4, 30, 3
@@ -181,21 +181,16 @@ def _histogram(present: Floats, grid: Floats, low: float, high: float) -> tuple[
 
 
 def _placed(column: Floats, target: npt.NDArray[Any], task: str, size: int) -> dict[str, Floats]:
-    """Return the knots of each placement, as a model would place them; none for a constant column.
-
-    Placements that need the target are slower, and have a random sample of the rows.
-    """
+    """Return the knots of each placement, as a model would place them; none for a constant column."""
     if len(column) == 0:
         return {}
     column = to_usual_range(column)
     if column.min() == column.max():
         return {}
     encoder, knots = SplineEncoder(size=max(size, 5), task=task), {}
-    sample = np.random.default_rng(0).permutation(len(column))[:ROWS_PLACED]
-    for name, placement in PLACEMENTS.items():
-        rows = sample if placement.supervised else slice(None)
+    for name in PLACEMENTS:
         with suppress(MissingPackageError):  # without LightGBM, its row is missing
-            fitted = encoder.set_params(placement=name).fit(column[rows, None], target[rows])
+            fitted = encoder.set_params(placement=name).fit(column[:, None], target)
             knots[placement_traits(name).label] = fitted.knots_[0]
     return knots
 
