@@ -5,7 +5,7 @@ import os
 import pytest
 
 from knotwork import _files as files
-from knotwork._files import write_atomically
+from knotwork._files import write_atomically, write_together
 
 
 def test_a_file_is_written_and_replaced(tmp_path):
@@ -53,3 +53,18 @@ def test_a_link_is_followed_and_a_missing_folder_is_an_error(tmp_path):
     assert (tmp_path / "there").read_bytes() == b"after"
     with pytest.raises(FileNotFoundError):
         write_atomically(tmp_path / "none" / "a", lambda file: file.write(b""))
+
+
+def test_files_are_written_together_or_not_at_all(tmp_path):
+    (tmp_path / "a").write_bytes(b"before")
+
+    def fail(_):
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_together({tmp_path / "a": lambda file: file.write(b"after"), tmp_path / "b": fail})
+    assert (tmp_path / "a").read_bytes() == b"before"
+    assert os.listdir(tmp_path) == ["a"]
+    write_together({tmp_path / name: lambda file: file.write(b"after") for name in "ab"})
+    assert [(tmp_path / name).read_bytes() for name in "ab"] == [b"after"] * 2
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]

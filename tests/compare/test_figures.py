@@ -77,7 +77,8 @@ def test_confusion_has_the_shares_of_each_class():
 
 def test_predictions_are_described():
     actual = np.array([0.0, 1.0, 2.0, 3.0])
-    picture = figures.predicted_picture(actual, actual + [0.5, -0.5, 0.5, -0.5], target="y", model="m", name="n")
+    predicted = np.array([0.5, 0.5, 2.5, 2.5])
+    picture = figures.predicted_picture(actual, predicted, target="y", model="m", name="n")
     assert "R² 0.800, mean absolute error 0.500" in picture.caption
 
 
