@@ -1,16 +1,16 @@
 """Baselines of a comparison: boosting and a linear model, on the same folds and rows as the networks."""
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from knotwork._preparation.members import PreparedTable, Split
 from knotwork.compare._scoring import Scored, fold_metrics, place_rows, to_outputs
@@ -36,6 +37,9 @@ MOST_CATEGORIES = 50
 MOST_BINNED = 250
 PENALTIES = (1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5)
 """Ridge penalties for each row, the strongest first; the validation rows choose."""
+
+MANY_CELLS = 1_000_000
+"""Cells of a table from which several threads make boosting faster."""
 
 SMALLEST = 1e-7
 """Smallest probability, of classes without training rows as well: its logarithm is finite."""
@@ -77,6 +81,13 @@ class FoldRows:
         n_numbers = self.numbers.shape[1]
         return list(range(n_numbers, n_numbers + self.codes.shape[1]))
 
+    @property
+    def n_threads(self) -> int | None:
+        """Threads of boosting: one for a small table or on a busy machine, where others only wait; None for all."""
+        cells = len(self.split.train) * (self.numbers.shape[1] + self.codes.shape[1])
+        is_busy = os.getloadavg()[0] > (os.cpu_count() or 1) + 0.5 if hasattr(os, "getloadavg") else False
+        return 1 if cells < MANY_CELLS or is_busy else None
+
     def probabilities(self, classes: npt.NDArray[Any], shares: Floats) -> Floats:
         """Return probabilities of all classes from those of the classes in the training rows."""
         full = np.full((len(shares), self.n_classes), SMALLEST)
@@ -87,12 +98,16 @@ class FoldRows:
 
 @dataclass(frozen=True, eq=False)
 class FoldResult:
-    """Predictions of the test rows of a fold, of shape (n,) or (n, n_classes), and the rounds of training."""
+    """Predictions of the test rows of a fold, of shape (n,) or (n, n_classes), and the rounds of training.
+
+    `kept` rounds predict; `is_cut` tells whether the deadline ended training; `pace` has the seconds of a round.
+    """
 
     predictions: Floats
     rounds: int = 0
     kept: int = 0
     is_cut: bool = False
+    pace: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -106,14 +121,15 @@ class Baseline:
     kind : {"linear", "boosting"}
         What it is.
     fit : callable
-        Trains on a fold until a deadline, a time of ``time.perf_counter`` or infinite.
+        Trains on a fold until a deadline, a time of ``time.perf_counter`` or infinite; the third argument is the
+        result of the fold before, None for the first.
     package : str
         The package that it needs.
     """
 
     name: str
     kind: str
-    fit: Callable[[FoldRows, float], FoldResult]
+    fit: Callable[[FoldRows, float, FoldResult | None], FoldResult]
     package: str = "sklearn"
 
     @property
@@ -122,8 +138,9 @@ class Baseline:
         return find_spec(self.package) is not None
 
 
-def _fit_linear(fold: FoldRows, deadline: float) -> FoldResult:
+def _fit_linear(fold: FoldRows, deadline: float, before: FoldResult | None) -> FoldResult:
     """Ridge or logistic regression on standardised numbers and one-hot categories; missing numbers are indicated."""
+    del before
     rows = fold.boosted
     features = make_column_transformer(
         (make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), list(range(fold.numbers.shape[1]))),
@@ -138,19 +155,17 @@ def _fit_linear(fold: FoldRows, deadline: float) -> FoldResult:
         warnings.simplefilter("ignore", ConvergenceWarning)
         train = features.fit_transform(rows[split.train])
         valid, test = features.transform(rows[split.valid]), features.transform(rows[split.test])
-        best, chosen = np.inf, None
+        best, result = np.inf, FoldResult(np.empty(0))
         for model in _linear_models(fold):
             model.fit(train, fold.target[split.train])
             loss = _loss(fold, _predict(fold, model, valid), fold.target[split.valid])
-            if loss < best:
-                best, chosen = loss, clone(model)
-                predictions = _predict(fold, model, test)
-            elif fold.n_classes:
+            if not loss < best and fold.n_classes:
                 break  # weaker penalties take longer, and fit the training rows only
+            if loss < best or not len(result.predictions):
+                best, result = loss, FoldResult(_predict(fold, model, test))
             if time.perf_counter() > deadline:
-                return FoldResult(predictions, is_cut=True)
-    assert chosen is not None
-    return FoldResult(predictions)
+                return replace(result, is_cut=True)
+    return result
 
 
 def _linear_models(fold: FoldRows) -> Iterator[Any]:
@@ -175,37 +190,37 @@ def _loss(fold: FoldRows, predictions: Floats, target: npt.NDArray[Any]) -> floa
     return float(np.mean((predictions - target) ** 2))
 
 
-def _fit_scikit_learn(fold: FoldRows, deadline: float) -> FoldResult:
+def _fit_scikit_learn(fold: FoldRows, deadline: float, before: FoldResult | None) -> FoldResult:
     """Boosting of scikit-learn, stopped early by the validation rows, and cut to the trees that the time allows."""
     split, columns = fold.split, fold.boosted
     small = [place for place in fold.categorical if np.nanmax(columns[:, place], initial=0) <= MOST_BINNED]
     kind = HistGradientBoostingClassifier if fold.n_classes else HistGradientBoostingRegressor
-    model = kind(
-        max_iter=PROBE, early_stopping=False, n_iter_no_change=STOP, categorical_features=small or None,
-        random_state=split.seed % 2**31,
-    )  # fmt: skip
+    settings = {"categorical_features": small or None, "random_state": split.seed % 2**31}
     train, target = columns[split.train], fold.target[split.train]
-    started = time.perf_counter()
+    n_trees = MOST_TREES
     if np.isfinite(deadline):
-        model.fit(train, target)
-        # It cannot be stopped at a time, but at a number of trees.
-        per_tree = (time.perf_counter() - started) / PROBE
-        n_trees = int(np.clip((deadline - time.perf_counter()) / per_tree, PROBE, MOST_TREES))
-    else:
-        n_trees = MOST_TREES
-    model.set_params(max_iter=n_trees, early_stopping=True)
+        started = time.perf_counter()
+        if before is None:  # it cannot be stopped at a time, but at a number of trees
+            kind(**settings, max_iter=PROBE, early_stopping=False).fit(train, target)
+        pace = (time.perf_counter() - started) / PROBE if before is None else before.pace
+        n_trees = int(np.clip((deadline - time.perf_counter()) / pace, PROBE, MOST_TREES))
+    started = time.perf_counter()
+    model = kind(**settings, max_iter=n_trees, early_stopping=True, n_iter_no_change=STOP)
     model.fit(train, target, X_val=columns[split.valid], y_val=fold.target[split.valid])
-    kept = int(np.argmax(model.validation_score_))  # the first score is that of no tree
+    pace = (time.perf_counter() - started) / model.n_iter_
+    kept = max(int(np.argmax(model.validation_score_)), 1)  # the first score is that of no tree
     stages = model.staged_predict_proba if fold.n_classes else model.staged_predict
-    predictions = next(islice(stages(columns[split.test]), max(kept - 1, 0), None))
+    predictions = next(islice(stages(columns[split.test]), kept - 1, None))
     if fold.n_classes:
         predictions = fold.probabilities(model.classes_, predictions)
-    return FoldResult(predictions, model.n_iter_, max(kept, 1), is_cut=model.n_iter_ == n_trees < MOST_TREES)
+    return FoldResult(predictions, model.n_iter_, kept, model.n_iter_ == n_trees < MOST_TREES, pace)
 
 
-def _fit_lightgbm(fold: FoldRows, deadline: float) -> FoldResult:
+def _fit_lightgbm(fold: FoldRows, deadline: float, before: FoldResult | None) -> FoldResult:
     """LightGBM, stopped early by the validation rows or at the deadline."""
     import lightgbm  # noqa: PLC0415 - optional
+
+    del before
 
     def stop_in_time(environment: Any) -> None:
         if environment.iteration + 1 >= PROBE and time.perf_counter() > deadline:
@@ -213,7 +228,7 @@ def _fit_lightgbm(fold: FoldRows, deadline: float) -> FoldResult:
 
     split, columns = fold.split, fold.boosted
     task = {"objective": "multiclass", "num_class": fold.n_classes} if fold.n_classes else {"objective": "l2"}
-    settings = {**task, "verbosity": -1, "seed": split.seed % 2**31, "feature_pre_filter": False}
+    settings = {**task, "verbosity": -1, "seed": split.seed % 2**31, "num_threads": fold.n_threads or 0}
     codes: Any = fold.categorical or "auto"
     train = lightgbm.Dataset(columns[split.train], fold.target[split.train], categorical_feature=codes)
     valid = train.create_valid(columns[split.valid], fold.target[split.valid])
@@ -263,12 +278,14 @@ def score_baselines(
 
 def _score(baseline: Baseline, prepared: PreparedTable, deadline: float) -> tuple[Scored, int]:
     """Return the scores of a baseline, and the number of folds that were cut by the deadline."""
-    results, outputs, seconds = [], [], []
+    results: list[FoldResult] = []
+    outputs, seconds = [], []
     n_folds = len(prepared.splits)
     for place, split in enumerate(prepared.splits):
         now = time.perf_counter()
         fold, shift, scale = FoldRows.from_prepared(prepared, split)
-        result = baseline.fit(fold, now + (deadline - now) / (n_folds - place))
+        with threadpool_limits(fold.n_threads):
+            result = baseline.fit(fold, now + (deadline - now) / (n_folds - place), results[-1] if results else None)
         seconds.append(time.perf_counter() - now)
         results.append(result)
         outputs.append(result.predictions if fold.n_classes else shift + scale * result.predictions)

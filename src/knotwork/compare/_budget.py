@@ -15,7 +15,7 @@ from knotwork.encoders._methods import Encoding
 from knotwork.nn._backbones import Backbone
 from knotwork.report._words import enumerate_words
 from knotwork.training._config import TrainingConfig
-from knotwork.training._engine import train
+from knotwork.training._engine import network_products, train
 from knotwork.training._members import Member
 from knotwork.training._progress import EpochReport
 
@@ -26,14 +26,20 @@ DEFAULT_FOLDS, FEWEST_FOLDS = 5, 3
 GOOD_EPOCHS, FEWEST_EPOCHS, MOST_EPOCHS = 30, 10, TrainingConfig().max_epochs
 """Epochs after which training has stopped on most tables, and the fewest that make a comparison useful."""
 
+FEWEST_CANDIDATES, SMALLEST_SHARE = 3, 0.02
+"""Candidates that are always compared, and the smallest share of the columns."""
+
 GOOD_ROWS, SMALL_ROWS, FEWEST_ROWS = 10_000, 3_000, 500
 """Rows to which a table is reduced in favour of candidates, in favour of folds and epochs, and at the least."""
 
-MARGIN = 0.12
+MARGIN = 0.04
 """Share of the time that is reserved for the unforeseen."""
 
 REFIT_SHARE = 0.3
 """Largest share of the time for the final model."""
+
+BASELINE_SHARE = 0.15
+"""Largest share of the time of the comparison for the baselines."""
 
 SCORING = 1.15
 """Ratio of the time of an epoch, with validation rows and a share of the test rows, to that of its training steps."""
@@ -44,86 +50,114 @@ ALONE = 3.0
 ROWS_READ = 20_000
 """Rows in which categories are counted; their number determines the size of the network."""
 
-ROWS_TRAINED, ROWS_FITTED = 600, 3_000
-"""Rows for measuring the speed of training and of fitting encodings."""
+ROWS_TRAINED, ROWS_FITTED, COLUMNS_FITTED = 512, 3_000, 40
+"""Rows for measuring the speed of training and of fitting encodings, and columns for the latter, at most."""
 
-MOST_MEMBERS = 12
+PRODUCTS_MEASURED = 1e9
+"""Products of weights in a measured training, about: wide tables are measured with fewer rows."""
+
+MOST_MEMBERS, FEWEST_MEMBERS = 9, 3
 """Networks in a stack that is measured: in smaller stacks the time per network is longer."""
 
-BATCHES = (64, 512)
-"""Two batch sizes, from which the fixed time of a step and its time per row are computed."""
+BATCH = 64
+"""The smaller of two batch sizes, from which the fixed time of a step and its time per row are computed."""
 
 
 @dataclass(frozen=True)
 class Speed:
     """Measured seconds of a machine for a table.
 
-    `steps` has for each size the seconds of a network's step in a stack: a fixed part, and a part per row of the batch;
-    `alone` the same for a network that is trained alone. `prepare` has the seconds per row of fitting each encoding.
+    `steps` has for each size the seconds of a network's step in a stack: a fixed part, and a part per row of the batch.
+    `prepare` has the seconds per row of fitting each encoding, `build` the seconds of making one network of each size.
     """
 
     steps: Mapping[int, tuple[float, float]]
-    alone: Mapping[int, tuple[float, float]]
     prepare: Mapping[Encoding, float]
+    build: Mapping[int, float]
 
-    def epoch(self, size: int, n_rows: int, *, alone: bool = False) -> float:
-        """Return the seconds of an epoch of one network on `n_rows` training rows, in a stack or alone.
+    def epoch(self, size: int, n_rows: int) -> float:
+        """Return the seconds of an epoch of one network of a stack on `n_rows` training rows.
 
         Examples
         --------
-        >>> Speed({7: (0.001, 0.0)}, {7: (0.002, 0.0)}, {}).epoch(7, 6400)
+        >>> Speed({7: (0.001, 0.0)}, {}, {}).epoch(7, 6400)
         0.1
         """
         batch = min(TrainingConfig().batch_size_for(n_rows), n_rows)
-        fixed, per_row = (self.alone if alone else self.steps)[size]
+        fixed, per_row = self.steps[size]
         return math.ceil(n_rows / batch) * (fixed + per_row * batch)
+
+    def narrowed(self, share: float) -> "Speed":
+        """Return the speed for a share of the columns, if time is in proportion to them."""
+        return Speed(
+            {size: (share * fixed, share * per_row) for size, (fixed, per_row) in self.steps.items()},
+            {encoding: share * seconds for encoding, seconds in self.prepare.items()},
+            {size: share * seconds for size, seconds in self.build.items()},
+        )
 
 
 def measure_speed(
     source: Source, candidates: Sequence[Encoding], *, backbone: Backbone, device: Any = "auto", seed: int = 0
 ) -> Speed:
-    """Fit every encoding, and train a few networks of every size for three epochs."""
+    """Fit every encoding on some columns, and train a few networks of the largest size for two epochs."""
     prepared = fold_table(source.draw(ROWS_READ, seed=seed), folds=3, seed=seed)
-    split = prepared.splits[0]
+    split, table = prepared.splits[0], prepared.table
+    n_columns = table.numbers.shape[1]
+    places = np.linspace(0, n_columns - 1, min(n_columns, COLUMNS_FITTED)).round().astype(np.int64)
     n_fitted = min(len(split.train), ROWS_FITTED)
-    columns = {candidate: (candidate,) * prepared.table.numbers.shape[1] for candidate in candidates}
+    narrow = replace(prepared, table=replace(table, numbers=table.numbers[:, places]))
+    columns = [(candidate,) * len(places) for candidate in candidates]
     # The first fit loads libraries and compiles loops, which happens once and is not part of the speed.
-    prepared.fit([columns[candidates[0]]], split, most_rows=10)
-    fitted = dict(zip(candidates, prepared.fit(list(columns.values()), split, most_rows=n_fitted), strict=True))
-    small = replace(split, train=split.train[:ROWS_TRAINED], valid=split.valid[: ROWS_TRAINED // 10])
-    steps, alone = {}, {}
-    for size, group in groups_of(candidates).items():
-        n_members = min(MOST_MEMBERS, FEWEST_FOLDS * len(group))
-        encodings = [group[place % len(group)] for place in range(n_members)]
-        members = [prepared.member(columns[encoding], small, fitted[encoding].blocks) for encoding in encodings]
-        steps[size] = _step_times(prepared, members, backbone, device)
-        alone[size] = _step_times(prepared, members[:1], backbone, device)
-    return Speed(steps, alone, {candidate: fit.seconds / n_fitted for candidate, fit in fitted.items()})
+    narrow.fit(columns[:1], split, most_rows=10)
+    fitted = dict(zip(candidates, narrow.fit(columns, split, most_rows=n_fitted), strict=True))
+    prepare = {candidate: fit.seconds / n_fitted * n_columns / len(places) for candidate, fit in fitted.items()}
+    groups = groups_of(candidates)
+    largest = max(groups)
+    products = {size: network_products(table, size, None, backbone) for size in groups}
+    n_members = MOST_MEMBERS if products[largest] * MOST_MEMBERS * ROWS_TRAINED < PRODUCTS_MEASURED else FEWEST_MEMBERS
+    n_rows = int(np.clip(PRODUCTS_MEASURED / (n_members * products[largest]), 2 * BATCH, ROWS_TRAINED))
+    small = replace(split, train=split.train[:n_rows], valid=split.valid[: n_rows // 10])
+    encodings = [groups[largest][place % len(groups[largest])] for place in range(n_members)]
+    # The knots of other columns do not change the speed, and placing all of them can take long.
+    blocks = {encoding: [fitted[encoding].blocks[place % len(places)] for place in range(n_columns)]
+              for encoding in encodings}  # fmt: skip
+    members = [prepared.member((encoding,) * n_columns, small, blocks[encoding]) for encoding in encodings]
+    (fixed, per_row), build = _step_times(prepared, members, backbone, device)
+    ratio = {size: products[size] / products[largest] for size in groups}
+    steps = {size: (fixed * ratio[size] ** 0.5, per_row * ratio[size]) for size in groups}
+    return Speed(steps, prepare, {size: build * ratio[size] for size in groups})
 
 
-def _step_times(prepared: PreparedTable, members: list[Member], backbone: Backbone, device: Any) -> tuple[float, float]:
-    """Return the fixed part and the part per row of the seconds of a step of one network."""
-    batches = sorted({min(batch, len(members[0].train)) for batch in BATCHES})
-    seconds = [_step_seconds(prepared, members, backbone, device, batch) for batch in batches]
+def _step_times(
+    prepared: PreparedTable, members: list[Member], backbone: Backbone, device: Any
+) -> tuple[tuple[float, float], float]:
+    """Return the fixed part and the part per row of the seconds of a step of one network, and those of making it."""
+    batches = sorted({min(batch, len(members[0].train)) for batch in (BATCH, ROWS_TRAINED)})
+    measured = [_step_seconds(prepared, members, backbone, device, batch) for batch in batches]
+    seconds, build = [step for step, _ in measured], measured[-1][1]
     if len(batches) == 1:
-        return 0.0, seconds[0] / batches[0]
+        return (0.0, seconds[0] / batches[0]), build
     # Noise can make the small batch as slow as the large one; rows still cost something in large tables.
     per_row = max((seconds[1] - seconds[0]) / (batches[1] - batches[0]), 0.2 * seconds[1] / batches[1])
-    return max(seconds[1] - per_row * batches[1], 0.0), per_row
+    return (max(seconds[1] - per_row * batches[1], 0.0), per_row), build
 
 
-def _step_seconds(prepared: PreparedTable, members: list[Member], backbone: Backbone, device: Any, batch: int) -> float:
-    """Return the seconds of a step of one network, without the first epoch, in which kernels are compiled."""
-    clock: list[float] = []
+def _step_seconds(
+    prepared: PreparedTable, members: list[Member], backbone: Backbone, device: Any, batch: int
+) -> tuple[float, float]:
+    """Return the seconds of a step of one network without the first epoch, and those before it, per network."""
+    clock: list[float] = [time.perf_counter()]
     steps: list[int] = []
 
     def record(report: EpochReport) -> None:
         clock.append(time.perf_counter())
         steps.append(report.steps)
 
-    config = replace(TrainingConfig(), max_epochs=3, batch_size=batch)
+    config = replace(TrainingConfig(), max_epochs=2, batch_size=batch)
     train(prepared.table, members, backbone, config, device=device, report=record)
-    return float(np.median(np.diff(clock) / np.array(steps[1:])))
+    first, *later = np.diff(clock).tolist()
+    # Kernels are compiled in the first epoch, once for all.
+    return float(np.median(np.array(later) / np.array(steps[1:]))), max(first - later[0], 0.0) / len(members)
 
 
 @dataclass(frozen=True)
@@ -131,7 +165,8 @@ class Plan:
     """What is trained.
 
     Seconds are for the comparison, the final model and the report; None without a budget. `costs` has the seconds of
-    each group of candidates, by size. `fits` tells whether the expected time is within the budget.
+    each group of candidates, by size. `fits` tells whether the expected time is within the budget. `column_share` is
+    the share of the numerical columns that networks of the comparison have; the final model has all of them.
     """
 
     candidates: tuple[Encoding, ...]
@@ -143,6 +178,7 @@ class Plan:
     report_seconds: float | None = None
     costs: dict[int, float] = field(default_factory=dict)
     fits: bool = True
+    column_share: float = 1.0
 
     @property
     def n_networks(self) -> int:
@@ -159,6 +195,11 @@ class Plan:
             f"To be compared: {names}, by {self.folds} folds on {rows}: {self.n_networks} networks ({backbone}), each "
             f"of at most {self.max_epochs} epochs."
         ]
+        if self.column_share < 1:
+            lines.append(
+                f"Because time is short, the comparison uses {100 * self.column_share:.0f} % of the numerical columns, "
+                "those that are most related to the target, so its scores are a little too good. The model uses all."
+            )
         skipped = [str(candidate) for candidate in candidates if candidate not in self.candidates]
         if skipped:
             names = enumerate_words(skipped)
@@ -185,7 +226,7 @@ def unlimited_plan(candidates: Sequence[Encoding], *, folds: int | None, n_rows:
 
 def report_seconds(budget: float) -> float:
     """Return the time for writing the report."""
-    return min(0.25 * budget, 10.0 + 0.02 * budget)
+    return min(0.25 * budget, 7.0 + 0.02 * budget)
 
 
 def make_plan(
@@ -202,7 +243,7 @@ def make_plan(
     """Choose what fits into the time.
 
     Rows are reduced first, because 10,000 of them suffice to distinguish encodings; then the less promising candidates
-    are dropped, then more rows, folds, and finally epochs. Folds come late, because without them nothing is
+    are dropped, then more rows, folds, epochs, and finally columns. Folds come late, because without them nothing is
     significant. Methods, sizes and folds given by the user are kept.
 
     Parameters
@@ -227,23 +268,28 @@ def make_plan(
     most = folds or DEFAULT_FOLDS
     least = folds or FEWEST_FOLDS
     kept = candidates[: counts[-1]]
+    fewest = candidates[: min(FEWEST_CANDIDATES, counts[-1])] if len(counts) > 1 else kept
     ladder = [
         (candidates, most, n_rows, GOOD_EPOCHS),
         *((candidates[:count], most, GOOD_ROWS, GOOD_EPOCHS) for count in counts),
         (kept, most, SMALL_ROWS, GOOD_EPOCHS),
         (kept, least, SMALL_ROWS, GOOD_EPOCHS),
         (kept, least, SMALL_ROWS, FEWEST_EPOCHS),
-        (kept, least, FEWEST_ROWS, FEWEST_EPOCHS),
+        (fewest, least, FEWEST_ROWS, FEWEST_EPOCHS),
     ]
     for group, k, floor, epochs in ladder:
         refit = min(_slowest(speed, group, n_rows) if final is None else final, REFIT_SHARE * usable)
+        seconds = {"seconds": usable - refit, "refit": refit, "report": report}
         top = n_rows if epochs == GOOD_EPOCHS else min(SMALL_ROWS, n_rows)
-        rows = _most_rows(speed, group, k, epochs, range(min(floor, top), top), usable - refit)
+        most_seconds = (1 - BASELINE_SHARE) * (usable - refit)
+        rows = _most_rows(speed, group, k, epochs, range(min(floor, top), top), most_seconds)
         if rows is not None:
-            return _plan(speed, group, k, rows, seconds=usable - refit, refit=refit, report=report)
-    fewest = min(FEWEST_ROWS, n_rows)
-    plan = _plan(speed, kept, least, fewest, seconds=usable - refit, refit=refit, report=report)
-    return replace(plan, fits=False)
+            return _plan(speed, group, k, rows, **seconds)
+    rows = min(FEWEST_ROWS, n_rows)
+    needed = _seconds(speed, fewest, least, rows, FEWEST_EPOCHS)
+    share = float(np.clip(most_seconds / needed, SMALLEST_SHARE, 1.0))
+    plan = _plan(speed.narrowed(share), fewest, least, rows, **seconds)
+    return replace(plan, column_share=share, fits=share > SMALLEST_SHARE)
 
 
 def _plan(
@@ -258,7 +304,7 @@ def _plan(
 ) -> Plan:
     """Return a plan with as many epochs as the time allows."""
     once, epoch = (_seconds(speed, candidates, folds, n_rows, epochs) for epochs in (0, 1))
-    epochs = int((seconds - once) / max(epoch - once, 1e-9))
+    epochs = int(((1 - BASELINE_SHARE) * seconds - once) / max(epoch - once, 1e-9))
     epochs = max(min(epochs, MOST_EPOCHS), min(FEWEST_EPOCHS, MOST_EPOCHS))
     costs = {
         size: _seconds(speed, group, folds, n_rows, epochs, size=size) for size, group in groups_of(candidates).items()
@@ -275,6 +321,7 @@ def _seconds(
     total = 0.0
     for group_size, group in groups.items():
         network = epochs * SCORING * speed.epoch(group_size, max(round((1 - VALIDATION_SHARE) * fit), 1))
+        network += speed.build[group_size]
         total += sum(folds * (network + speed.prepare[candidate] * fit) for candidate in group)
     return total
 
@@ -296,7 +343,7 @@ def _slowest(speed: Speed, candidates: Sequence[Encoding], n_rows: int) -> float
     """Return the seconds of the slowest candidate, trained alone on all rows."""
     slowest = 0.0
     for size, group in groups_of(candidates).items():
-        network = GOOD_EPOCHS * SCORING * speed.epoch(size, n_rows, alone=True)
+        network = GOOD_EPOCHS * SCORING * ALONE * speed.epoch(size, n_rows)
         slowest = max(slowest, network + n_rows * max(speed.prepare[candidate] for candidate in group))
     return slowest
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from knotwork._preparation.columns import Columns
 from knotwork._preparation.members import PreparedTable
 from knotwork.compare._baselines import score_baselines
-from knotwork.compare._budget import GOOD_ROWS, MOST_EPOCHS, Plan
+from knotwork.compare._budget import BASELINE_SHARE, GOOD_ROWS, MOST_EPOCHS, Plan
 from knotwork.compare._options import CompareOptions
 from knotwork.compare._scoring import (
     CrossValidation,
@@ -28,9 +29,6 @@ from knotwork.encoders._methods import Encoding
 from knotwork.training._config import TrainingConfig
 
 __all__ = ["Rounds"]
-
-BASELINE_SHARE = 0.15
-"""Largest share of the time for the baselines."""
 
 SAFE = 0.85
 """Share of the time that is left which an extension may be expected to take."""
@@ -105,7 +103,7 @@ class Rounds:
     def _round(self, plan: Plan) -> None:
         """Compare the candidates and baselines of a plan; the results replace those of earlier rounds."""
         began = time.perf_counter()
-        compared = self.source.draw(plan.n_rows, seed=self.options.seed)
+        compared = _most_related(self.source.draw(plan.n_rows, seed=self.options.seed), plan.column_share)
         prepared = fold_table(compared, folds=plan.folds, seed=self.options.seed)
         share = began + BASELINE_SHARE * (self.deadline - began)
         baselines, notes = score_baselines(prepared, deadline=share)
@@ -129,23 +127,25 @@ class Rounds:
         """Use the time that is left for rows, candidates or folds, in this order; return whether it sufficed."""
         if not any(row.is_finite for row in self.networks) or any(row.n_stopped[1] > 0 for row in self.networks):
             return False
+        possible = SAFE * self.left / max(self.seconds, 1e-3)
+        if self.plan.column_share < 1 and possible >= WORTH:
+            return self._again(replace(self.plan, column_share=min(possible * self.plan.column_share, 1.0)))
         skipped = [candidate for candidate in self.candidates if candidate not in self.plan.candidates]
-        factor = min(SAFE * self.left / max(self.seconds, 1e-3), self.source.n_rows / self.plan.n_rows)
+        factor = min(possible, self.source.n_rows / self.plan.n_rows)
         if factor >= WORTH and (self.plan.n_rows < GOOD_ROWS or not skipped):
-            return self._more_rows(round(factor * self.plan.n_rows))
-        affordable = skipped[: int(SAFE * self.left / max(self.seconds / len(self.plan.candidates), 1e-3))]
+            return self._again(replace(self.plan, n_rows=min(round(factor * self.plan.n_rows), self.source.n_rows)))
+        affordable = skipped[: int(possible * len(self.plan.candidates))]
         if affordable:
             return self._more_candidates(affordable)
-        repeats = len(self.partitions) < MOST_REPETITIONS and SAFE * self.left > self.seconds / len(self.partitions)
+        repeats = len(self.partitions) < MOST_REPETITIONS and possible * len(self.partitions) > 1
         return repeats and self._repeat()
 
-    def _more_rows(self, n_rows: int) -> bool:
-        n_rows = min(n_rows, self.source.n_rows)
-        self.note(
-            f"Time is left, so the comparison is made again with {n_rows:,} rows in place of {self.plan.n_rows:,}."
-        )
+    def _again(self, plan: Plan) -> bool:
+        """Compare once more, with more rows or columns."""
+        columns = "" if plan.column_share == 1 else f" and {100 * plan.column_share:.0f} % of the columns"
+        self.note(f"Time is left, so the comparison is made again with {plan.n_rows:,} rows{columns}.")
         kept = self.plan, self.compared, self.partitions, self.baselines, self.networks
-        self._round(replace(self.plan, n_rows=n_rows, max_epochs=MOST_EPOCHS))
+        self._round(replace(plan, max_epochs=MOST_EPOCHS, fits=True))
         if sum(row.is_finite for row in self.networks) < sum(row.is_finite for row in kept[-1]):
             self.plan, self.compared, self.partitions, self.baselines, self.networks = kept
             return False
@@ -205,6 +205,9 @@ class Rounds:
         """A sentence on the rows, folds and epochs that the ranking rests on."""
         n_rows, n_all = self.compared.n_rows, self.source.n_rows
         rows = f"all {n_all:,} rows" if n_rows == n_all else f"{n_rows:,} of {n_all:,} rows, drawn at random"
+        n_columns, n_features = self.compared.features.shape[1], self.source.features.shape[1]
+        if n_columns < n_features:
+            rows += f", with {n_columns:,} of {n_features:,} features"
         folds = f"{self.plan.folds} folds"
         if len(self.partitions) > 1:
             folds = f"{len(self.partitions)} x {folds}"
@@ -228,3 +231,31 @@ class Rounds:
         if not self.plan.fits:
             lines.append("The time budget is too short for a useful comparison of this table.")
         return lines
+
+
+def _most_related(source: Source, share: float) -> Source:
+    """Return a table with a share of its numerical columns, those with the largest correlation with the target.
+
+    A column counts by itself and by its distance from its mean, whichever is larger; for classes, by any class.
+    """
+    if share == 1:
+        return source
+    columns, read = Columns.learn(source.features)
+    numerical = np.flatnonzero(np.array(columns.roles) == "numerical")
+    target = source.target[:, None] if not source.classes else source.target[:, None] == np.arange(len(source.classes))
+    values = _standardised(read.numbers)
+    related = [np.abs(part.T @ _standardised(target.astype(np.float64))).max(axis=1) for part in
+               (values, _standardised(np.abs(values)))]  # fmt: skip
+    n_kept = max(round(share * len(numerical)), 1)
+    dropped = numerical[np.argsort(-np.maximum(*related), kind="stable")[n_kept:]]
+    return replace(source, features=source.features.drop(columns=source.features.columns[dropped]))
+
+
+def _standardised(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return columns of mean 0 and standard deviation 1, with 0 for missing values."""
+    known = ~np.isnan(values)
+    count = np.maximum(known.sum(axis=0), 1)
+    centred = np.where(known, values - np.where(known, values, 0.0).sum(axis=0) / count, 0.0)
+    spread = np.sqrt((centred**2).sum(axis=0) / count)
+    scaled: npt.NDArray[np.float64] = centred / np.where(spread > 0, spread, 1.0)
+    return scaled
