@@ -41,7 +41,7 @@ def learn_paths(
     sizes, families
         Sizes and families, the most wanted first.
     seconds : float
-        No further family or size is begun when this time is over.
+        No further family or size is begun when this time of computing is over; waiting for other programs does not count.
 
     Returns
     -------
@@ -53,14 +53,14 @@ def learn_paths(
     The loss of a column is the mean squared error of the best ridge fit on its encoding. At the best coefficients their
     gradient is zero, so the gradient in the knots is that of the squared error with the coefficients held fixed.
     """
-    started, threads = time.perf_counter(), torch.get_num_threads()
+    started, threads = time.thread_time(), torch.get_num_threads()
     torch.set_num_threads(1)  # the tensors are small: threads would wait for each other
     try:
         rows = _stack_rows(columns, target)
         paths: list[Paths] = [{} for _ in columns]
         for size in sizes:
             for family in families:
-                if time.perf_counter() - started > seconds:
+                if time.thread_time() - started > seconds:
                     return paths
                 for each, knots in zip(paths, _learn(rows, family, size), strict=True):
                     each[family, size] = knots

@@ -135,9 +135,9 @@ function showControls() {
 function showLearning(each, path_) {
   $("learn").disabled = $("frame").disabled = path_ === null;
   $("learn").textContent = playing ? "❚❚ Pause" : "▶ Learn";
-  const known = Object.keys(data.columns[view.column].paths).length > 0;
+  const paths = Object.keys(data.columns[view.column].paths), known = paths.length > 0;
   const reason = data.learning.reason || (!known ? `Knots were learned for the ${data.learning.columns} most important columns.`
-    : `Knots were learned for degree ${data.learning.degree} and the sizes ${data.sizes.join(", ")}.`);
+    : `Knots were learned for degree ${data.learning.degree}, in this column for ${paths.join(", ")}.`);
   $("learn-note").textContent = path_ === null ? reason : "Knots of the torch layer on these rows, from equal distances, at the best coefficients of every step.";
   if (path_ === null) { $("frame-value").textContent = ""; return; }
   path_.decoded ??= decode(path_.values, Uint16Array);
