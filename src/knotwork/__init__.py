@@ -21,6 +21,7 @@ from knotwork.encoders import (
 
 if TYPE_CHECKING:  # type checkers and editors see the names that are imported later
     from knotwork import compare, datasets, nn, report, stats, study, training
+    from knotwork._explore import Explorer, explore
     from knotwork._recommend import Recommendation, recommend
     from knotwork.estimators import TabularClassifier, TabularRegressor, load
     from knotwork.training import TrainingConfig
@@ -29,6 +30,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "METHODS",
+    "Explorer",
     "PerFeatureEncoder",
     "PeriodicEncoder",
     "PiecewiseLinearEncoder",
@@ -41,6 +43,7 @@ __all__ = [
     "basis",
     "compare",
     "datasets",
+    "explore",
     "load",
     "make_encoder",
     "nn",
@@ -52,10 +55,12 @@ __all__ = [
 ]
 
 _LATER = {
+    "Explorer": "knotwork._explore",
     "Recommendation": "knotwork._recommend",
     "TabularClassifier": "knotwork.estimators",
     "TabularRegressor": "knotwork.estimators",
     "TrainingConfig": "knotwork.training",
+    "explore": "knotwork._explore",
     "load": "knotwork.estimators",
     "recommend": "knotwork._recommend",
     **{name: f"knotwork.{name}" for name in ("compare", "datasets", "nn", "report", "stats", "study", "training")},

@@ -168,6 +168,29 @@ def _show_ranking(comparison: Any) -> None:
     raise typer.Exit(130 if comparison.interrupted else 0)
 
 
+@app.command(epilog="Example: knotwork explore flats.csv --target rent --out flats.html, then open flats.html")
+def explore(
+    table: Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow or Feather file.")],
+    target: Annotated[str, typer.Option(help="Name of the column to predict.")],
+    *,
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("explore.html"),
+    task: Annotated[str | None, typer.Option(help="regression or classification; by default inferred.")] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option(help="A numerical column to show; may be repeated. By default the 40 most important.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to ignore; may be repeated.")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of the rows.")] = 0,
+) -> None:
+    """Write a page on which you move the knots of a column and see its encoding and its fit change."""
+    _let_idle_threads_sleep()
+    with _errors_explained("Interrupted."):
+        from knotwork._explore import explore_table
+
+        made = explore_table(table, target, task=task, columns=columns or (), drop=drop or (), seed=seed)
+        page = made.save(out)
+    typer.echo(f"Page: {page.resolve()}\nOpen it in a browser: {page.resolve().as_uri()}")
+
+
 @app.command(epilog="Example: knotwork predict comparison/model.knotwork new_flats.csv --out rents.csv")
 def predict(
     model: Annotated[Path, typer.Argument(help="Model saved by 'knotwork compare' or by an estimator.")],

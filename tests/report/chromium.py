@@ -11,10 +11,10 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 
 class Browser:
-    """A headless Chromium with one page; `problems` collects the errors of its console."""
+    """A headless Chromium with one page; `problems` collects the errors of its console, `requests` what it loads."""
 
     def __init__(self, page, *, width=1400, height=900, dark=False):
-        self.problems, self._last, self._rest = [], 0, b""
+        self.problems, self.requests, self._last, self._rest = [], [], 0, b""
         to_read, self._to = os.pipe()
         self._from, to_write = os.pipe()
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "about:blank",
@@ -29,7 +29,7 @@ class Browser:
         self._session = None
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Runtime", "Log", "Page"):
+        for domain in ("Runtime", "Log", "Page", "Network"):
             self._call(f"{domain}.enable")
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.prefer(dark=dark)
@@ -80,6 +80,8 @@ class Browser:
         wrong = kind == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert")
         if wrong or kind in ("Runtime.exceptionThrown", "Log.entryAdded"):
             self.problems.append(parameters)
+        if kind == "Network.requestWillBeSent":
+            self.requests.append(parameters["request"]["url"])
 
     def evaluate(self, expression):
         """Return the value of an expression in the page, awaited."""
@@ -106,8 +108,32 @@ class Browser:
         """Type a text into what has the focus."""
         self._call("Input.insertText", text=text)
 
-    def press(self, key):
+    def press(self, key, *, shift=False):
         """Press a key, such as ``ArrowDown``."""
-        code = {"ArrowDown": 40, "Enter": 13, "Tab": 9}[key]
+        code = {"ArrowDown": 40, "ArrowLeft": 37, "ArrowRight": 39, "Delete": 46, "Enter": 13, "Tab": 9}[key]
         for kind in ("rawKeyDown", "keyUp"):
-            self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+            self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code,
+                       modifiers=8 * shift)  # fmt: skip
+
+    def drag(self, start, stop, n_steps=10):
+        """Press the left button of the mouse at a point, move it to another in steps, and release it."""
+        self._mouse("mousePressed", *start, clicks=1)
+        for step in range(1, n_steps + 1):
+            share = step / n_steps
+            self._mouse("mouseMoved", *(a + share * (b - a) for a, b in zip(start, stop, strict=True)))
+            self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self._mouse("mouseReleased", *stop, clicks=1)
+
+    def double_click(self, x, y):
+        """Press and release the left button of the mouse twice at a point."""
+        for clicks in (1, 2):
+            for kind in ("mousePressed", "mouseReleased"):
+                self._mouse(kind, x, y, clicks=clicks)
+
+    def hover(self, x, y):
+        """Move the mouse to a point."""
+        self._mouse("mouseMoved", x, y)
+
+    def _mouse(self, kind, x, y, clicks=0):
+        self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left" if clicks else "none",
+                   buttons=int(kind != "mouseReleased" and bool(clicks)), clickCount=clicks)  # fmt: skip

@@ -406,7 +406,8 @@ class PerFeatureEncoder(Encoder):
     Parameters
     ----------
     methods : mapping
-        From column names (or indices, for an array without names) to methods such as ``"BS-Q@15"`` or ``"Std"``.
+        From column names (or indices, for an array without names) to methods such as ``"BS-Q@15"`` or ``"Std"``, or to
+        unfitted encoders such as ``SplineEncoder(size=9, degree=1)``, of which the settings of knots are used.
     default : str, optional
         Method of columns that the mapping does not contain; without it, such a column raises an error.
     extrapolation : {"clip", "linear", "error"}, default="clip"
@@ -444,7 +445,7 @@ class PerFeatureEncoder(Encoder):
 
     def __init__(
         self,
-        methods: Mapping[Any, str],
+        methods: Mapping[Any, str | Encoder],
         *,
         default: str | None = None,
         extrapolation: str = "clip",
@@ -478,7 +479,7 @@ class PerFeatureEncoder(Encoder):
 
     def _encoders(self) -> list[Encoder]:
         specs = [*self.methods.values(), *([] if self.default is None else [self.default])]
-        return [Encoding.parse(spec).encoder() for spec in specs]
+        return [_encoder(spec) for spec in specs]
 
     def _check_columns(self) -> None:
         columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
@@ -496,7 +497,7 @@ class PerFeatureEncoder(Encoder):
                 f"Without a method: {listed(without)}. Add them, or pass default='Std'.",
             )
         default: Any = self.default  # not None for a column without a method
-        self.encoders_ = [Encoding.parse(self.methods.get(name, default)).encoder() for name in columns]
+        self.encoders_ = [_encoder(self.methods.get(name, default)) for name in columns]
 
     def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
         """Return the fitted encoding of one column."""
@@ -506,14 +507,22 @@ class PerFeatureEncoder(Encoder):
         return self.encoders_[index]._suffixes(index, block)
 
 
-def make_encoder(method: str | Mapping[Any, str], size: int | None = None, **options: Any) -> Any:
+def _encoder(spec: Any) -> Encoder:
+    """Return the encoder of an entry of a mapping, a name or an encoder."""
+    if isinstance(spec, Encoder):
+        return spec
+    return Encoding.parse(spec).encoder()
+
+
+def make_encoder(method: str | Mapping[Any, str | Encoder], size: int | None = None, **options: Any) -> Any:
     """Return the encoder of a method, or of a mapping from columns to methods.
 
     Parameters
     ----------
     method : str or mapping
         A name of `METHOD_TABLE` that learns nothing with a network, such as ``"BS-Q"``, with or without a size, as in
-        ``"BS-Q@30"``; or a mapping such as ``{"age": "BS-Q@15", "income": "PLE@30"}``, for a `PerFeatureEncoder`.
+        ``"BS-Q@30"``; or a mapping such as ``{"age": "BS-Q@15", "income": "PLE@30"}``, for a `PerFeatureEncoder`, in
+        which encoders such as ``SplineEncoder(degree=1)`` may stand in place of names.
     size : int, optional
         Columns per feature, by default 15. Std, MinMax, Robust and PLE-Adaptive ignore it.
     **options

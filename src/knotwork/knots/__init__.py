@@ -4,6 +4,7 @@ from knotwork.knots._columns import TASKS, Column, QuantileSketch, Target
 from knotwork.knots._placements import (
     PLACEMENTS,
     CartPlacement,
+    FixedPlacement,
     LightGBMPlacement,
     Placement,
     QuantilePlacement,
@@ -16,6 +17,7 @@ __all__ = [
     "TASKS",
     "CartPlacement",
     "Column",
+    "FixedPlacement",
     "LightGBMPlacement",
     "Placement",
     "QuantilePlacement",

@@ -21,12 +21,13 @@ import numpy.typing as npt
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from knotwork._checks import argument_error, check_installed, listed
-from knotwork.basis._base import MIN_GAP, FloatArray, binary_unit
+from knotwork.basis._base import MIN_GAP, FloatArray, binary_unit, check_knots
 from knotwork.knots._columns import Column, Target
 
 __all__ = [
     "PLACEMENTS",
     "CartPlacement",
+    "FixedPlacement",
     "LightGBMPlacement",
     "Placement",
     "PlacementTraits",
@@ -236,6 +237,41 @@ class QuantilePlacement:
     def __call__(self, column: Column, n_knots: int, target: Target | None = None, seed: int = 0) -> FloatArray:
         """Return `n_knots` knots; target and seed are not used."""
         return complete(np.empty(0), column, n_knots)
+
+
+@dataclass(frozen=True)
+class FixedPlacement:
+    """Knots that are given, such as those moved by hand in `knotwork.explore`.
+
+    Parameters
+    ----------
+    knots : sequence of float
+        The knots in the units of the column, in any order. They must lie strictly inside the range of the column, and
+        the size of the encoder must fit their number: K + degree + 1 for splines, K + 1 for piecewise-linear encoding.
+
+    Examples
+    --------
+    >>> FixedPlacement([2.0, 5.0])(Column.from_values(np.array([0.0, 8.0])), 2)
+    array([2., 5.])
+    """
+
+    knots: tuple[float, ...]
+    supervised: ClassVar[bool] = False
+    short: ClassVar[str] = "Fixed"
+    label: ClassVar[str] = "fixed"
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "knots", tuple(sorted(float(knot) for knot in self.knots)))
+        except (TypeError, ValueError) as error:
+            raise argument_error("knots", "be a sequence of numbers", self.knots) from error
+
+    def __call__(self, column: Column, n_knots: int, target: Target | None = None, seed: int = 0) -> FloatArray:
+        """Return the knots; target and seed are not used."""
+        if len(self.knots) != n_knots:
+            requirement = f"be {n_knots} numbers, as the size of the encoder needs"
+            raise argument_error("knots", requirement, len(self.knots), "Change the size or the number of knots.")
+        return check_knots(self.knots, column.domain)
 
 
 def cart_thresholds(

@@ -1,0 +1,285 @@
+"""What the page is given: rows, groups, knots of every placement and paths of learned knots, prepared once."""
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from knotwork._checks import argument_error, check_choice, listed
+from knotwork._explore._binning import BinnedColumn, draw_split
+from knotwork._preparation.columns import Columns
+from knotwork._preparation.targets import Labels, check_target
+from knotwork.basis import FAMILIES
+from knotwork.basis._base import FloatArray
+from knotwork.encoders import METHOD_TABLE, PiecewiseLinearEncoder
+from knotwork.errors import ColumnError, MissingPackageError
+from knotwork.knots import PLACEMENTS, TASKS, Target, complete
+from knotwork.knots._columns import infer_task
+from knotwork.knots._placements import TreePlacement, placement_traits, select_spaced
+
+__all__ = ["prepare"]
+
+FAMILY_NAMES = ("bspline", "ispline", "ple", "mspline")
+"""The families that the page can compute, the most used first."""
+
+SIZES = (15, 7, 30)
+"""The sizes for which knots are placed and learned, the default first."""
+
+DEGREES = (0, 1, 2, 3)
+"""The degrees of splines; knots are learned for the last."""
+
+MOST_COLUMNS = 40
+"""Columns in a page: with more, the file would be too large to send by e-mail."""
+
+MOST_BOOSTED, MOST_LEARNED = 8, 8
+"""Columns with LightGBM's knots, and with learned knots, which take the most time; the most important ones."""
+
+LEARNING_SECONDS = 1.5
+"""No further paths are begun when this time is over."""
+
+FEWEST_ROWS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """The target: `values` are floats or codes of `classes`, `outputs` the same with mean 0 and variance 1."""
+
+    task: str
+    values: npt.NDArray[Any]
+    classes: tuple[Any, ...]
+    outputs: FloatArray
+    centre: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def from_values(cls, y: Any, task: str | None) -> "_Outcome":
+        if task is None:
+            array = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+            task = infer_task(array)
+        if check_choice(task, "task", TASKS) == "regression":
+            values = check_target(y)
+            scaled = Target.from_values(values, task).values.astype(np.float64)
+            largest = max(float(np.abs(values).max()), np.finfo(float).tiny)
+            centre, scale = float((values / largest).mean() * largest), float((values / largest).std() * largest)
+            return cls(task, values, (), scaled[:, None], centre, scale)
+        labels, codes = Labels.from_values(y)
+        if labels.n_classes < 2:
+            raise ColumnError(f"The target has the same class in all rows, {labels.values[0]!r}. Choose another target.")
+        if labels.n_classes > 256:
+            raise ColumnError(
+                f"The target has {labels.n_classes:,} classes, and the page has room for 256. "
+                "If it holds amounts, pass task='regression'."
+            )
+        outputs = (codes[:, None] == np.arange(labels.n_classes)[-1 if labels.n_classes == 2 else 0 :]).astype(float)
+        spread = outputs.std(axis=0)
+        outputs = (outputs - outputs.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        return cls(task, codes, labels.values, outputs)
+
+
+def prepare(
+    X: Any, y: Any, *, task: str | None = None, columns: Iterable[Any] | None = None, seed: int = 0
+) -> dict[str, Any]:
+    """Return what the page needs, as what ``json.dumps`` takes; parameters as in `explore`."""
+    roles, table = Columns.learn(X)
+    outcome = _Outcome.from_values(y, task)
+    n_rows = len(outcome.values)
+    if n_rows != len(table.numbers):
+        raise argument_error("y", f"have as many values as X has rows, {len(table.numbers)}", n_rows)
+    if n_rows < FEWEST_ROWS:
+        raise ColumnError(f"X has {n_rows} rows, and the page needs at least {FEWEST_ROWS}. Add rows.")
+    if "numerical" not in roles.roles:
+        raise ColumnError("X has no numerical column, and only these have knots. Add one, or convert text to numbers.")
+    training, held_out = draw_split(n_rows, seed)
+    rows = np.concatenate([training, held_out])
+    names = roles.numerical_names
+    chosen = _check_columns(columns, names)
+    binned = {index: BinnedColumn.from_values(table.numbers[rows, index], len(training)) for index in chosen}
+    order, left_out = _rank(binned, outcome.outputs[rows])
+    target = Target.from_values(outcome.values[training], outcome.task)
+    kept = [binned[index] for index, _ in order]
+    knots, unavailable = _place(kept, target)
+    paths, why_not = _learn(kept, outcome.outputs[training])
+    described = [
+        _describe(binned[index], names[index], importance, knots[place], paths[place])
+        for place, (index, importance) in enumerate(order)
+    ]
+    return {
+        "task": outcome.task,
+        "classes": [str(label) for label in outcome.classes],
+        "target": {"centre": outcome.centre, "scale": outcome.scale, **_target_rows(outcome, rows)},
+        "rows": {"all": n_rows, "training": len(training), "heldOut": len(held_out)},
+        "columns": described,
+        "others": _others(roles, [names[index] for index in left_out], binned, names, chosen),
+        **_choices(unavailable),
+        "learning": {"degree": DEGREES[-1], "reason": why_not, "columns": MOST_LEARNED},
+    }
+
+
+def _check_columns(columns: Iterable[Any] | None, names: list[Any]) -> list[int]:
+    """Return the positions of the columns that the user names, by default of all."""
+    if columns is None:
+        return list(range(len(names)))
+    given = [columns] if isinstance(columns, str) else list(columns)
+    for each in given:
+        if each not in names:
+            raise argument_error("columns", "name numerical columns of X", each, f"These are {listed(names, most=30)}.")
+    return [index for index, name in enumerate(names) if name in given]
+
+
+def _rank(binned: dict[int, BinnedColumn], outputs: FloatArray) -> tuple[list[tuple[int, float]], list[int]]:
+    """Return the columns of the page with their importance, the largest first, and the columns left out for size."""
+    importance = {index: column.importance(outputs) for index, column in binned.items() if len(column.centres)}
+    order = sorted(importance.items(), key=lambda pair: -pair[1])
+    if not order:
+        raise ColumnError("All values of all numerical columns are missing in the training rows. Add columns or rows.")
+    return order[:MOST_COLUMNS], [index for index, _ in order[MOST_COLUMNS:]]
+
+
+def _place(columns: Sequence[BinnedColumn], target: Target) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return for each column the knots of each placement, and the reasons why a placement is not available."""
+    placed: list[dict[str, Any]] = [{} for _ in columns]
+    unavailable: dict[str, str] = {}
+    for name in PLACEMENTS:
+        for place, column in enumerate(columns):
+            if name == "lgbm" and place >= MOST_BOOSTED:
+                break
+            try:
+                placed[place][name] = _knots(name, column, target)
+            except MissingPackageError as error:
+                unavailable[name] = str(error)
+                break
+    for column, knots in zip(columns, placed, strict=True):
+        knots["ple/cart"] = [_tree_bins(column, target, size) for size in sorted(SIZES)]
+    return placed, unavailable
+
+
+def _knots(name: str, column: BinnedColumn, target: Target) -> list[FloatArray]:
+    """Return the knots of a placement for every number of knots that the page may ask for."""
+    placement: Any = PLACEMENTS[name]
+    if not isinstance(placement, TreePlacement):
+        return [column.scaled(placement(column.column, n_knots, target)) for n_knots in _counts()]
+    thresholds, gains = placement.thresholds(column.column, target, 0)  # they do not depend on the number of knots
+    chosen = [
+        select_spaced(thresholds, gains, column.column, n_knots, placement.min_spacing) for n_knots in _counts()
+    ]
+    return [
+        column.scaled(complete(knots, column.column, n_knots))
+        for knots, n_knots in zip(chosen, _counts(), strict=True)
+    ]
+
+
+def _counts() -> list[int]:
+    """Return the numbers of knots of all families, sizes and degrees, ascending."""
+    smallest = {FAMILIES[name].smallest_size(degree) for name in FAMILY_NAMES for degree in DEGREES}
+    return sorted({size - functions for size in SIZES for functions in smallest})
+
+
+def _tree_bins(column: BinnedColumn, target: Target, size: int) -> FloatArray:
+    """Return the edges of piecewise-linear encoding by its default tree, which differs from the placement 'cart'."""
+    block: Any = PiecewiseLinearEncoder(size=size).fit_column(column.column, target)
+    return column.scaled(block.basis.knots)
+
+
+def _learn(columns: Sequence[BinnedColumn], outputs: FloatArray) -> tuple[list[dict[str, Any]], str]:
+    """Return for each column the paths of learned knots, and why they are missing if torch is not installed."""
+    paths: list[dict[str, Any]] = [{} for _ in columns]
+    if find_spec("torch") is None:
+        return paths, 'Knots are learned by torch, which is not installed: pip install "knotwork[torch]"'
+    from knotwork._explore._paths import learn_paths  # noqa: PLC0415 - torch is optional, and slow to import
+
+    learned = learn_paths(
+        columns[:MOST_LEARNED], outputs, sizes=SIZES, families=FAMILY_NAMES, seconds=LEARNING_SECONDS
+    )
+    for path, each in zip(paths, learned, strict=False):
+        path |= {f"{family}@{size}": steps for (family, size), steps in each.items()}
+    return paths, ""
+
+
+def _describe(
+    column: BinnedColumn, name: Any, importance: float, knots: dict[str, Any], paths: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a column as what ``json.dumps`` takes; arrays become text."""
+    return {
+        "name": str(name),
+        "key": name,
+        "importance": round(importance, 4),
+        "domain": list(column.column.domain),
+        "whole": bool(np.all(column.column.distinct == np.rint(column.column.distinct))),
+        "bars": column.bars.tolist(),
+        "barGrid": [column.bar_edge, column.bar_width],
+        "centres": _text(column.centres, np.float64),
+        "codes": _text(column.codes, np.uint8),
+        "knots": {
+            each: {"counts": [len(values) for values in lists], "values": _text(np.concatenate(lists), np.float64)}
+            for each, lists in knots.items()
+        },
+        # Two bytes a knot: a path is for the eye, and its last step is exact to 0.002 % of the domain.
+        "paths": {
+            each: {"count": steps.shape[1], "values": _text(np.rint(steps * 65535.0), np.uint16)}
+            for each, steps in paths.items()
+        },
+    }
+
+
+def _target_rows(outcome: _Outcome, rows: npt.NDArray[np.intp]) -> dict[str, str]:
+    if outcome.classes:
+        return {"codes": _text(outcome.values[rows], np.uint8)}
+    return {"values": _text(outcome.outputs[rows, 0], np.float32)}
+
+
+def _text(values: npt.NDArray[Any], dtype: type) -> str:
+    """Return the bytes of an array as text, little-endian as in every browser."""
+    array = np.ascontiguousarray(values, dtype=np.dtype(dtype).newbyteorder("<"))
+    return base64.b64encode(array.tobytes()).decode("ascii")
+
+
+def _others(
+    roles: Columns, unimportant: list[Any], binned: dict[int, BinnedColumn], names: list[Any], chosen: list[int]
+) -> list[dict[str, Any]]:
+    """Return the columns that the page does not show, by reason."""
+    categorical = [
+        place if roles.names is None else roles.names[place]
+        for place, role in enumerate(roles.roles)
+        if role == "categorical"
+    ]
+    empty = [names[index] for index, column in binned.items() if not len(column.centres)]
+    skipped = [name for index, name in enumerate(names) if index not in set(chosen)]
+    reasons = {
+        f"less important; name them by columns= or --columns to see them ({MOST_COLUMNS} fit in a page)": unimportant,
+        "not among the columns that were asked for": skipped,
+        "categories, which have no knots": categorical,
+        "without a value in the training rows": empty,
+    }
+    return [{"reason": reason, "names": [str(name) for name in some]} for reason, some in reasons.items() if some]
+
+
+def _choices(unavailable: dict[str, str]) -> dict[str, Any]:
+    """Return families, placements, sizes and degrees, and the methods that name pairs of them."""
+    methods = {
+        f"{method.family}/{method.placement}": name
+        for name, method in METHOD_TABLE.items()
+        if method.has_knots and not (method.learnable or method.adaptive or method.embedding)
+    }
+    return {
+        "families": [
+            {
+                "name": name,
+                "label": FAMILIES[name].label,
+                "short": FAMILIES[name].short,
+                "hasDegree": FAMILIES[name].has_degree,
+            }
+            for name in FAMILY_NAMES
+        ],
+        "placements": [
+            {"name": name, "label": placement_traits(name).label, "unavailable": unavailable.get(name, "")}
+            for name in PLACEMENTS
+        ],
+        "boosted": MOST_BOOSTED,
+        "sizes": sorted(SIZES),
+        "degrees": list(DEGREES),
+        "methods": methods,
+    }
