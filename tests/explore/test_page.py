@@ -221,7 +221,9 @@ def test_the_address_restores_the_state(page, fresh):
         other.evaluate(SETTLED)
         restored = state(other)
         assert restored == here
-        other.evaluate("location.hash = '#column=99&ridge=x&e0=nothing.7&e1=ple.custom.3.3.9_-1_abc&e2=bspline.lgbm.8.9'")
+        other.evaluate(
+            "location.hash = '#column=99&ridge=x&e0=nothing.7&e1=ple.custom.3.3.9_-1_abc&e2=bspline.lgbm.8.9'"
+        )
         other.evaluate(SETTLED)
         assert is_ordered(state(other)["knots"])
         assert other.problems == []
@@ -390,7 +392,9 @@ def test_hostile_names_are_text(tmp_path):
         assert set(names["encoder"].methods) == set(HOSTILE)
         assert opened.evaluate("window.broken === undefined")
         assert opened.evaluate("document.querySelectorAll('img, #columns script, main script').length") == 0
-        assert set(opened.evaluate("Array.from(document.querySelectorAll('.name'), each => each.textContent)")) == set(HOSTILE)
+        assert set(opened.evaluate("Array.from(document.querySelectorAll('.name'), each => each.textContent)")) == set(
+            HOSTILE
+        )
         copy = tmp_path / "copy.html"
         copy.write_text(opened.evaluate("knotwork.page.pageText()"))
         assert opened.problems == []
