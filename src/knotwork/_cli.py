@@ -122,13 +122,20 @@ def compare(
         str | None, typer.Option(help="Methods, such as Std,BS-Q,PLE@30; by default a selection.")
     ] = None,
     sizes: Annotated[str | None, typer.Option(help="Encoded columns per feature, such as 7,15; by default 15.")] = None,
-    backbone: Annotated[str, typer.Option(help="Network of the comparison: mlp, resnet, tabm, realmlp or ft.")] = "mlp",
+    backbone: Annotated[
+        str,
+        typer.Option(
+            help="Network of the comparison: mlp (by default), resnet, tabm, realmlp or ft; without --effort, the "
+            "saved model is a single network of it."
+        ),
+    ] = "auto",
     effort: Annotated[
         str,
         typer.Option(
-            help="Saved model: an ensemble (fast, balanced or best), or single: the recommended encoding in --backbone."
+            help="Saved model: an ensemble (fast, balanced or best), or single: one --backbone with the best encoding. "
+            "By default balanced, or single if --backbone is given."
         ),
-    ] = "balanced",
+    ] = "auto",
     folds: Annotated[int | None, typer.Option(help="Number of folds; by default 5, or 3 if time is short.")] = None,
     time_budget: Annotated[float, typer.Option(help="Seconds for the whole command; 0 means no limit.")] = 300.0,
     drop: Annotated[list[str] | None, typer.Option(help="A column to ignore; may be repeated.")] = None,

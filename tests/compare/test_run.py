@@ -14,6 +14,7 @@ import knotwork as kw
 from knotwork._cli import app
 from knotwork.compare import CompareOptions, compare_table, predict_table
 from knotwork.compare import _budget as budget
+from knotwork.compare import _rounds as rounds_of
 from knotwork.compare import _run as run
 from knotwork.compare import _scoring as scoring
 from knotwork.compare._budget import Speed
@@ -31,6 +32,7 @@ def short(monkeypatch):
     """Compare networks of three epochs, save small ensembles, and show two features on pages."""
     monkeypatch.setattr(run, "feature_effects", partial(run.feature_effects, most=2))
     monkeypatch.setattr(budget, "MOST_EPOCHS", 3)
+    monkeypatch.setattr(rounds_of, "MOST_EPOCHS", 3)
     monkeypatch.setattr(run, "TrainingConfig", partial(run.TrainingConfig, max_epochs=3))
     kinds = [plans.Kind(encoding, MLPConfig(widths=(32,)), 20, plans.COSINE) for encoding in ("PLE-Q@6", "PBLD@16")]
     monkeypatch.setitem(plans.ON_CPU, "balanced", tuple(kinds))
@@ -54,7 +56,19 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, t
     sentences = []
     path, options = write_flats(tmp_path, target=target), replace(OPTIONS, effort=effort)
     result = compare_table(path, target, out=tmp_path / "out", options=options, device="cpu", report=sentences.append)
-    assert {str(line.candidate) for line in result.ranking.lines} == {"Std", "BS-Q@6", "PLE@6", "BS-Q@8", "PLE@8"}
+    encodings = {"Std", "BS-Q@6", "PLE@6", "BS-Q@8", "PLE@8"}
+    assert {str(line.candidate) for line in result.ranking.lines if line.kind == "encoding"} == encodings
+    kinds = {line.kind for line in result.ranking.lines}
+    assert kinds == {"encoding", "linear", "boosting"} | ({"ensemble"} if effort == "balanced" else set())
+    for line in result.ranking.lines:
+        assert line.scored.predictions.shape == ((240,) if target == "rent" else (240, 2))
+        assert np.isfinite(line.scored.predictions).all()
+    assert "rests on all 240 rows, 2 folds, and networks trained for 3 to 3 epochs" in result.evidence
+    assert result.banners == ("10 of 10 networks reached the cap of 3 epochs: they might still improve, and the "
+                              "ranking change: give a larger --time-budget.",)  # fmt: skip
+    assert all(line in "\n".join(result.summary) for line in (result.evidence, *result.banners))
+    page = html.unescape(result.page.read_text(encoding="utf-8")).replace("\N{NO-BREAK SPACE}", " ")
+    assert page.index(result.ranking.verdict[1:]) < page.index(result.banners[0]) < page.index('id="ranking"')
     assert not result.interrupted
     text = "\n".join(sentences)
     task = "regression" if target == "rent" else "classification"
@@ -69,17 +83,17 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, t
     assert len(table) == 20
     again = kw.load(result.model_path, device="cpu")
     assert (again.predict(pd.read_csv(tmp_path / "new.csv")) == table["prediction"].to_numpy()).all()
-    assert again.encoding == ("auto" if effort == "balanced" else str(result.ranking.chosen.candidate))
+    assert again.encoding == ("auto" if effort == "balanced" else str(result.ranking.encoding.candidate))
     assert (len(again.weights_) > 1) == (effort == "balanced")
 
 
 def test_the_gain_of_the_ensemble_is_reported(tmp_path, short):
     result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=OPTIONS, device="cpu")
-    single, score = result.ranking.chosen.scored.pooled["rmse"], result.model.validation_score_
+    single, score = result.ranking.encoding.scored.pooled["rmse"], result.model.validation_score_
     change = f"{abs(100 * (score / single - 1)):.1f} % {'less' if score < single else 'more'}"
     expected = (
         f"an ensemble of {len(result.model.weights_)} networks: RMSE {significant(score)} out of fold, {change} than "
-        f"the {significant(single)} of a single network with {result.ranking.chosen.candidate}. Both scores are over "
+        f"the {significant(single)} of a single network with {result.ranking.encoding.candidate}. Both scores are over "
         "the same 240 rows"
     )
     assert expected in result.gain
@@ -127,7 +141,10 @@ def test_the_gain_is_over_the_rows_of_the_comparison(tmp_path, short, monkeypatc
     options = CompareOptions(methods=("Std",), folds=2, time_budget=None)
     result = compare_table(tmp_path / "flats.csv", "rent", out=tmp_path / "out", options=options, device="cpu")
     [(score, counts)] = seen
-    assert counts == {"n_networks": len(result.model.weights_), "n_rows": 400, "n_compared": 300}
+    assert counts == {"n_networks": len(result.model.weights_), "n_compared": 300}
+    row = result.ranking.saved.scored
+    assert (row.kind, row.n_parameters > 1000) == ("ensemble", True)
+    assert row.pooled["rmse"] == score
     assert score != result.model.validation_score_
     again = kw.TabularRegressor(random_state=0, device="cpu")
     preparation = again._prepare(source.features, source.labels, None)
@@ -142,6 +159,7 @@ def test_the_gain_is_over_the_rows_of_the_comparison(tmp_path, short, monkeypatc
         errors.append(weights @ outputs[fold::n_folds, :, 0] - source.target[rows])
     assert len(np.concatenate(errors)) == 300
     assert score == pytest.approx(np.sqrt(np.mean(np.concatenate(errors) ** 2)))
+    assert np.sqrt(np.mean((row.predictions - result.compared.target) ** 2)) == pytest.approx(score)
 
 
 def test_files_of_a_comparison(tmp_path, short):
@@ -150,7 +168,8 @@ def test_files_of_a_comparison(tmp_path, short):
     folds = pd.read_csv(tmp_path / "a" / "b" / "folds.csv")
     assert ranking["rmse_mean"].is_monotonic_increasing
     assert ranking["recommended"].sum() == 1
-    assert len(folds) == 5 * 2
+    assert len(folds) == len(ranking) * 2
+    assert set(ranking["kind"]) == {"encoding", "linear", "boosting", "ensemble"}
     means = folds.groupby("encoding")["rmse"].mean()
     np.testing.assert_allclose(means[ranking["encoding"]], ranking["rmse_mean"])
     page = words(result.page)
@@ -174,7 +193,7 @@ def test_the_seed_decides(tmp_path, short):
     for seed in (0, 0, 1):
         options = CompareOptions(methods=("Std",), folds=2, time_budget=None, seed=seed)
         result = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu")
-        means.append(result.ranking.lines[0].mean)
+        means.append(result.ranking.encoding.mean)
     assert means[0] == means[1] != means[2]
     assert result.ranking.sentences[1] == "It is the only candidate."
 
@@ -184,7 +203,7 @@ def test_a_plan_is_reported_before_training(tmp_path, short, monkeypatch):
 
     def measured(source, candidates, **_):
         steps = dict.fromkeys((7, 15), (0.0, 5e-4))
-        return Speed(steps, steps, dict.fromkeys(candidates, 1e-6))
+        return Speed(steps, dict.fromkeys(candidates, 1e-6), dict.fromkeys((7, 15), 0.0))
 
     monkeypatch.setattr(run, "measure_speed", measured)
     monkeypatch.setattr(budget, "GOOD_ROWS", 300)
@@ -203,6 +222,8 @@ def test_a_plan_is_reported_before_training(tmp_path, short, monkeypatch):
 
 def test_the_final_model_uses_as_many_rows_as_time_allows(tmp_path, short, monkeypatch):
     monkeypatch.setattr(run, "refit_rows", lambda n_rows, **_: n_rows // 2)
+    monkeypatch.setattr(run, "make_plan", lambda *args, **kw: replace(budget.make_plan(*args, **kw), n_rows=100))
+    monkeypatch.setattr(rounds_of, "WORTH", 100.0)
     options = CompareOptions(methods=("Std",), folds=2, time_budget=30.0)
     sentences = []
     compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, report=sentences.append)
@@ -235,7 +256,8 @@ def test_ctrl_c_reports_the_finished_candidates(tmp_path, short, monkeypatch):
     assert "Traceback" not in result.output
     assert "Ctrl-C ended" in words(out / "report.html")
     assert not (out / "model.knotwork").exists()
-    assert set(pd.read_csv(out / "ranking.csv")["encoding"]) == {"Std", "BS-Q@6"}
+    ranking = pd.read_csv(out / "ranking.csv")
+    assert set(ranking[ranking["kind"] == "encoding"]["encoding"]) == {"Std", "BS-Q@6"}
 
 
 def test_ctrl_c_before_anything_was_compared(tmp_path, short, monkeypatch):

@@ -36,9 +36,16 @@ def test_each_size_is_a_group_and_scalings_join_the_smallest():
 def test_the_deadline_stops_every_group(source):
     result = validation(source, max_epochs=10_000)
     result.run(CANDIDATES, costs={6: 2.0, 8: 1.0}, deadline=time.perf_counter() + 0.3)
-    assert result.out_of_time
     assert [each.candidate for each in result.scored] == CANDIDATES
     assert all((each.epochs >= 1).all() and each.is_finite for each in result.scored)
+    assert all(each.n_stopped == (0, 2) for each in result.scored)
+
+
+def test_networks_that_reach_the_cap_are_counted(source):
+    result = validation(source, max_epochs=2)
+    result.run(CANDIDATES[:1], deadline=None)
+    assert result.scored[0].n_stopped == (2, 0)
+    assert len(result.scored[0].histories) == 2
 
 
 class Interrupting:
@@ -61,7 +68,7 @@ def test_ctrl_c_in_a_stack_keeps_its_scores(source):
         result.run(CANDIDATES, costs={6: 2.0, 8: 1.0}, deadline=time.perf_counter() + 600)
     assert [each.candidate for each in result.scored] == CANDIDATES[:2]
     assert all(each.epochs.tolist() == [2, 2] for each in result.scored)
-    assert not result.out_of_time
+    assert all(each.n_stopped == (0, 2) for each in result.scored)
 
 
 def test_speed_is_measured_for_every_candidate(source):
@@ -70,6 +77,7 @@ def test_speed_is_measured_for_every_candidate(source):
     assert set(speed.prepare) == set(CANDIDATES)
     assert all(seconds > 0 for seconds in speed.prepare.values())
     assert all(fixed >= 0 and per_row > 0 for fixed, per_row in speed.steps.values())
+    assert set(speed.build) == {6, 8}
     assert speed.epoch(6, 10_000) > speed.epoch(6, 1_000) > 0
 
 
@@ -109,6 +117,9 @@ def test_a_fold_is_the_estimator_on_its_rows(numbers, target, metric, kind, spec
             shares = model.predict_proba(tested)
             expected = -np.log(shares[np.arange(len(actual)), actual]).mean()
         assert scored.scores[metric][place] == pytest.approx(expected, rel=2e-3)
+        predicted = scored.predictions[fold.test % len(source.target)]
+        again = model.predict(tested) if metric == "rmse" else shares
+        np.testing.assert_allclose(predicted, again, rtol=0.05, atol=0.02)
         assert scored.n_parameters == sum(p.numel() for p in model.trained_.pieces[0].network.parameters())
 
 

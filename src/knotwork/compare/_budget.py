@@ -29,6 +29,9 @@ GOOD_EPOCHS, FEWEST_EPOCHS, MOST_EPOCHS = 30, 10, TrainingConfig().max_epochs
 FEWEST_CANDIDATES, SMALLEST_SHARE = 3, 0.02
 """Candidates that are always compared, and the smallest share of the columns."""
 
+FINAL_NETWORKS = 3
+"""Networks of the smallest ensemble."""
+
 GOOD_ROWS, SMALL_ROWS, FEWEST_ROWS = 10_000, 3_000, 500
 """Rows to which a table is reduced in favour of candidates, in favour of folds and epochs, and at the least."""
 
@@ -50,8 +53,8 @@ ALONE = 3.0
 ROWS_READ = 20_000
 """Rows in which categories are counted; their number determines the size of the network."""
 
-ROWS_TRAINED, ROWS_FITTED, COLUMNS_FITTED = 512, 3_000, 40
-"""Rows for measuring the speed of training and of fitting encodings, and columns for the latter, at most."""
+ROWS_TRAINED, ROWS_FITTED, MOST_COLUMNS = 512, 3_000, 100
+"""Rows for measuring the speed of training and of fitting encodings, and columns of both, at most."""
 
 PRODUCTS_MEASURED = 1e9
 """Products of weights in a measured training, about: wide tables are measured with fewer rows."""
@@ -87,45 +90,48 @@ class Speed:
         fixed, per_row = self.steps[size]
         return math.ceil(n_rows / batch) * (fixed + per_row * batch)
 
-    def narrowed(self, share: float) -> "Speed":
-        """Return the speed for a share of the columns, if time is in proportion to them."""
+    def scaled(self, factor: float) -> "Speed":
+        """Return the speed for so many times the columns, if time is in proportion to them."""
         return Speed(
-            {size: (share * fixed, share * per_row) for size, (fixed, per_row) in self.steps.items()},
-            {encoding: share * seconds for encoding, seconds in self.prepare.items()},
-            {size: share * seconds for size, seconds in self.build.items()},
+            {size: (factor * fixed, factor * per_row) for size, (fixed, per_row) in self.steps.items()},
+            {encoding: factor * seconds for encoding, seconds in self.prepare.items()},
+            {size: factor * seconds for size, seconds in self.build.items()},
         )
 
 
 def measure_speed(
     source: Source, candidates: Sequence[Encoding], *, backbone: Backbone, device: Any = "auto", seed: int = 0
 ) -> Speed:
-    """Fit every encoding on some columns, and train a few networks of the largest size for two epochs."""
-    prepared = fold_table(source.draw(ROWS_READ, seed=seed), folds=3, seed=seed)
+    """Fit every encoding, and train a few networks of the largest size for two epochs.
+
+    Of a wide table some columns are used, and the times are those of all columns in proportion.
+    """
+    drawn = source.draw(ROWS_READ, seed=seed)
+    n_columns = drawn.features.shape[1]
+    factor = max(n_columns / MOST_COLUMNS, 1.0)
+    places = np.unique(np.linspace(0, n_columns - 1, min(n_columns, MOST_COLUMNS)).round().astype(np.int64))
+    prepared = fold_table(replace(drawn, features=drawn.features.iloc[:, places]), folds=3, seed=seed)
     split, table = prepared.splits[0], prepared.table
-    n_columns = table.numbers.shape[1]
-    places = np.linspace(0, n_columns - 1, min(n_columns, COLUMNS_FITTED)).round().astype(np.int64)
-    n_fitted = min(len(split.train), ROWS_FITTED)
-    narrow = replace(prepared, table=replace(table, numbers=table.numbers[:, places]))
-    columns = [(candidate,) * len(places) for candidate in candidates]
+    n_fitted, n_numerical = min(len(split.train), ROWS_FITTED), table.numbers.shape[1]
+    columns = {candidate: (candidate,) * n_numerical for candidate in candidates}
     # The first fit loads libraries and compiles loops, which happens once and is not part of the speed.
-    narrow.fit(columns[:1], split, most_rows=10)
-    fitted = dict(zip(candidates, narrow.fit(columns, split, most_rows=n_fitted), strict=True))
-    prepare = {candidate: fit.seconds / n_fitted * n_columns / len(places) for candidate, fit in fitted.items()}
+    prepared.fit([columns[candidates[0]]], split, most_rows=10)
+    fitted = dict(zip(candidates, prepared.fit(list(columns.values()), split, most_rows=n_fitted), strict=True))
     groups = groups_of(candidates)
     largest = max(groups)
     products = {size: network_products(table, size, None, backbone) for size in groups}
-    n_members = MOST_MEMBERS if products[largest] * MOST_MEMBERS * ROWS_TRAINED < PRODUCTS_MEASURED else FEWEST_MEMBERS
-    n_rows = int(np.clip(PRODUCTS_MEASURED / (n_members * products[largest]), 2 * BATCH, ROWS_TRAINED))
+    most = PRODUCTS_MEASURED / products[largest]
+    n_members = MOST_MEMBERS if most > MOST_MEMBERS * ROWS_TRAINED else FEWEST_MEMBERS
+    n_rows = int(np.clip(most / n_members, 2 * BATCH, ROWS_TRAINED))
     small = replace(split, train=split.train[:n_rows], valid=split.valid[: n_rows // 10])
     encodings = [groups[largest][place % len(groups[largest])] for place in range(n_members)]
-    # The knots of other columns do not change the speed, and placing all of them can take long.
-    blocks = {encoding: [fitted[encoding].blocks[place % len(places)] for place in range(n_columns)]
-              for encoding in encodings}  # fmt: skip
-    members = [prepared.member((encoding,) * n_columns, small, blocks[encoding]) for encoding in encodings]
+    members = [prepared.member(columns[encoding], small, fitted[encoding].blocks) for encoding in encodings]
     (fixed, per_row), build = _step_times(prepared, members, backbone, device)
     ratio = {size: products[size] / products[largest] for size in groups}
+    # Part of the fixed time is that of the optimiser, which grows with the weights, as products do.
     steps = {size: (fixed * ratio[size] ** 0.5, per_row * ratio[size]) for size in groups}
-    return Speed(steps, prepare, {size: build * ratio[size] for size in groups})
+    prepare = {candidate: fit.seconds / n_fitted for candidate, fit in fitted.items()}
+    return Speed(steps, prepare, {size: build * ratio[size] for size in groups}).scaled(factor)
 
 
 def _step_times(
@@ -166,7 +172,7 @@ class Plan:
 
     Seconds are for the comparison, the final model and the report; None without a budget. `costs` has the seconds of
     each group of candidates, by size. `fits` tells whether the expected time is within the budget. `column_share` is
-    the share of the numerical columns that networks of the comparison have; the final model has all of them.
+    the share of the numerical columns that the comparison has, `final_share` that of the final model.
     """
 
     candidates: tuple[Encoding, ...]
@@ -179,6 +185,7 @@ class Plan:
     costs: dict[int, float] = field(default_factory=dict)
     fits: bool = True
     column_share: float = 1.0
+    final_share: float = 1.0
 
     @property
     def n_networks(self) -> int:
@@ -198,7 +205,8 @@ class Plan:
         if self.column_share < 1:
             lines.append(
                 f"Because time is short, the comparison uses {100 * self.column_share:.0f} % of the numerical columns, "
-                "those that are most related to the target, so its scores are a little too good. The model uses all."
+                "those that are most related to the target, so its scores are a little too good. The model uses "
+                f"{100 * self.final_share:.0f} %."
             )
         skipped = [str(candidate) for candidate in candidates if candidate not in self.candidates]
         if skipped:
@@ -288,8 +296,10 @@ def make_plan(
     rows = min(FEWEST_ROWS, n_rows)
     needed = _seconds(speed, fewest, least, rows, FEWEST_EPOCHS)
     share = float(np.clip(most_seconds / needed, SMALLEST_SHARE, 1.0))
-    plan = _plan(speed.narrowed(share), fewest, least, rows, **seconds)
-    return replace(plan, column_share=share, fits=share > SMALLEST_SHARE)
+    plan = _plan(speed.scaled(share), fewest, least, rows, **seconds)
+    least_final = FINAL_NETWORKS * max(speed.build[size] + 2 * speed.epoch(size, n_rows) for size in speed.build)
+    final_share = float(np.clip(refit / least_final, SMALLEST_SHARE, 1.0))
+    return replace(plan, column_share=share, final_share=final_share, fits=share > SMALLEST_SHARE)
 
 
 def _plan(

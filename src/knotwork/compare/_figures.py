@@ -321,7 +321,9 @@ def residual_picture(bands: Bands, place: int, *, limits: tuple[float, float]) -
         _value_ticks(axes, bands.values)
         far = int(np.argmax(np.abs(bands.means)))
         words = f"The mean is farthest from 0 at {_at(bands.values[far])}: {significant(float(bands.means[far]), 3)}."
-    return Picture(f"residual-{place}", figure, f"{_name(bands.name)}. {words}", f"Mean residual by {_name(bands.name)}. {words}")
+    return Picture(
+        f"residual-{place}", figure, f"{_name(bands.name)}. {words}", f"Mean residual by {_name(bands.name)}. {words}"
+    )
 
 
 def _at(value: Any) -> str:

@@ -39,11 +39,12 @@ class CompareOptions:
         Methods to compare, with or without a size, as in ``"PLE@30"``; by default a selection of the paper's best.
     sizes : tuple of int, optional
         Columns per feature of the methods without a size; by default 15, and 7 if time allows.
-    backbone : {"mlp", "resnet", "tabm", "realmlp", "ft"}, default="mlp"
-        The network behind the encodings that are compared.
-    effort : {"fast", "balanced", "best", "single"}, default="balanced"
+    backbone : {"auto", "mlp", "resnet", "tabm", "realmlp", "ft"}, default="auto"
+        The network behind the encodings that are compared; ``"auto"`` is ``"mlp"``.
+    effort : {"auto", "fast", "balanced", "best", "single"}, default="auto"
         The saved model: an ensemble that chooses its own encodings and networks, as an estimator of this `effort`; or
-        ``"single"``, one network with the recommended encoding and this `backbone`.
+        ``"single"``, one network with the recommended encoding and this `backbone`. ``"auto"`` is ``"balanced"``,
+        or ``"single"`` if a `backbone` is given, which an ensemble would not use.
     folds : int, optional
         Folds of the cross-validation; by default 5, or 3 if time is short.
     time_budget : float or None, default=300.0
@@ -62,8 +63,8 @@ class CompareOptions:
     task: str | None = None
     methods: tuple[str, ...] | None = None
     sizes: tuple[int, ...] | None = None
-    backbone: str = "mlp"
-    effort: str = "balanced"
+    backbone: str = "auto"
+    effort: str = "auto"
     folds: int | None = None
     time_budget: float | None = 300.0
     seed: int = 0
@@ -72,6 +73,10 @@ class CompareOptions:
     def __post_init__(self) -> None:
         if self.task is not None:
             check_choice(self.task, "task", TASKS)
+        if self.effort == "auto":
+            object.__setattr__(self, "effort", "balanced" if self.backbone == "auto" else SINGLE)
+        if self.backbone == "auto":
+            object.__setattr__(self, "backbone", "mlp")
         check_choice(self.backbone, "backbone", BACKBONES)
         check_choice(self.effort, "effort", (*EFFORTS, SINGLE))
         check_int(self.seed, "seed", minimum=0)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from knotwork._preparation.columns import Columns
 from knotwork._preparation.members import PreparedTable
@@ -27,14 +28,18 @@ from knotwork.compare._source import Source
 from knotwork.compare._verdict import Ranking, naive_scores, rank_candidates
 from knotwork.encoders._methods import Encoding
 from knotwork.training._config import TrainingConfig
+from knotwork.training._engine import resolve_device
 
-__all__ = ["Rounds"]
+__all__ = ["Rounds", "most_related"]
 
 SAFE = 0.85
 """Share of the time that is left which an extension may be expected to take."""
 
 WORTH = 1.5
 """Factor of rows for which networks are trained again."""
+
+USUAL_LOAD, SHORTEST_MEASURED = 0.8, 1.0
+"""Part of the processors that training uses on an idle machine, and seconds after which it is measured."""
 
 MOST_REPETITIONS = 4
 REPETITION_SEED = 1_000
@@ -61,6 +66,8 @@ class Rounds:
         Called with sentences on what was done.
     deadline : float
         When to end, on the clock of ``time.perf_counter``; infinite without a time budget.
+    availability : float
+        Part of the processors that training had, measured.
     """
 
     source: Source
@@ -76,6 +83,7 @@ class Rounds:
     baselines: list[Scored] = field(default_factory=list)
     networks: list[Scored] = field(default_factory=list)
     seconds: float = 0.0
+    availability: float = 1.0
 
     @property
     def left(self) -> float:
@@ -103,17 +111,25 @@ class Rounds:
     def _round(self, plan: Plan) -> None:
         """Compare the candidates and baselines of a plan; the results replace those of earlier rounds."""
         began = time.perf_counter()
-        compared = _most_related(self.source.draw(plan.n_rows, seed=self.options.seed), plan.column_share)
+        compared = most_related(self.source.draw(plan.n_rows, seed=self.options.seed), plan.column_share)
         prepared = fold_table(compared, folds=plan.folds, seed=self.options.seed)
         share = began + BASELINE_SHARE * (self.deadline - began)
         baselines, notes = score_baselines(prepared, deadline=share)
         self.plan, self.compared, self.partitions, self.baselines = plan, compared, [prepared], baselines
         validation = self._validation(prepared)
         self.networks = validation.scored
+        clock = time.perf_counter(), time.process_time()
         validation.run(plan.candidates, costs=plan.costs, deadline=self._limit)
+        self._measure_availability(*clock)
         self.seconds = time.perf_counter() - began
         for line in notes:
             self.note(line)
+
+    def _measure_availability(self, wall: float, cpu: float) -> None:
+        """Measure which part of the processors training had since a time: others may use them as well."""
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        if wall > SHORTEST_MEASURED and resolve_device(self.device).type == "cpu":
+            self.availability = float(np.clip(cpu / (wall * torch.get_num_threads() * USUAL_LOAD), 0.1, 1.0))
 
     def _validation(self, prepared: PreparedTable) -> CrossValidation:
         config = TrainingConfig(max_epochs=self.plan.max_epochs)
@@ -233,7 +249,7 @@ class Rounds:
         return lines
 
 
-def _most_related(source: Source, share: float) -> Source:
+def most_related(source: Source, share: float) -> Source:
     """Return a table with a share of its numerical columns, those with the largest correlation with the target.
 
     A column counts by itself and by its distance from its mean, whichever is larger; for classes, by any class.

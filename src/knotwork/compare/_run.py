@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from knotwork.compare._budget import Plan, make_plan, measure_speed, refit_rows,
 from knotwork.compare._effects import feature_effects
 from knotwork.compare._options import SINGLE, CompareOptions, make_candidates
 from knotwork.compare._page import fold_frame, ranking_frame, write_page, write_text
-from knotwork.compare._rounds import Rounds
+from knotwork.compare._rounds import Rounds, most_related
 from knotwork.compare._scoring import Progress, Scored, predict_out_of_fold
 from knotwork.compare._source import Source, read_source
 from knotwork.compare._verdict import Ranking, explain_gain
@@ -42,6 +42,9 @@ ROWS_INSPECTED = 100_000
 
 IDENTIFIER_SHARE = 0.3
 """A column with more categories than this share of its rows has new categories in new rows."""
+
+IMPORTANCE_SHARE = 0.4
+"""Largest share of the remaining time for the importances of features."""
 
 PARAMETER_SECONDS = 6e-9
 """Seconds that a parameter adds to a step: the optimiser reads and writes it whether a batch needs it or not."""
@@ -278,11 +281,14 @@ class _Run:
             # A part of the budget stays for saving the model, and for what training takes beyond its limit.
             seconds = max(self.left - report_seconds(budget) - 0.06 * budget, 0.5)
             n_rows = max(_affordable_rows(source, ranking.encoding.scored, rounds, seconds), rounds.compared.n_rows)
-        model = self._model(source.task, str(ranking.encoding.candidate), seconds)
         places = _final_places(source, rounds.compared, n_rows, seed=self.options.seed)
-        rows = source.take(places)
+        rows = most_related(source.take(places), rounds.plan.final_share)
         began = time.perf_counter()
+        # An effort plans for an idle machine: on a busy one, it plans for less time than it has.
+        planned = None if seconds is None else rounds.availability * seconds
+        model = self._model(source.task, str(ranking.encoding.candidate), planned)
         preparation = model._prepare(rows.features, rows.labels, None)  # the steps of `fit`: the folds are used below
+        preparation = replace(preparation, config=replace(preparation.config, time_limit=seconds))
         model._combine(preparation, model._train(preparation, began))
         taken = time.perf_counter() - began
         if len(places) < source.n_rows:
@@ -298,7 +304,16 @@ class _Run:
             if predictions is not None:
                 predictions = predictions[np.isin(places, rounds.compared.features.index)]
             ranking, gain = self._rank_ensemble(ranking, rounds, model, predictions, seconds=taken)
+        self._skip_slow_importances(model)
         return _Final(model, self._save(model), gain, ranking)
+
+    def _skip_slow_importances(self, model: Any) -> None:
+        """Skip the importances of features, for which every column is shuffled, if they would take too long."""
+        began = time.perf_counter()
+        model._outputs(model._held[0])
+        if (time.perf_counter() - began) * len(model.columns_.roles) > IMPORTANCE_SHARE * self.left:
+            del model._held
+            self._note("Importances and figures of features are skipped, because so many columns would take too long.")
 
     def _rank_ensemble(
         self,
@@ -346,7 +361,7 @@ class _Run:
     def _write(self, source: Source, rounds: Rounds, final: "_Final", warnings: list[str]) -> Path:
         """Write the page and the tables."""
         n_features, effects, ranking = source.features.shape[1], [], final.ranking
-        if final.model is not None:
+        if final.model is not None and hasattr(final.model, "_held"):
             # Figures may take most of the remaining time; the page itself needs some.
             deadline = time.perf_counter() + max(0.6 * self.left, 1.0)
             encoding = ranking.encoding.candidate
@@ -376,7 +391,7 @@ class _Run:
         page = self.out / "report.html"
         write_page(
             page, ranking, effects=effects, n_features=n_features, task=source.task, target=source.target_name,
-            compared=rounds.compared, words=texts,
+            compared=rounds.compared, words=texts, deadline=time.perf_counter() + max(0.5 * self.left, 0.5),
         )  # fmt: skip
         write_text(self.out / "ranking.csv", ranking_frame(ranking).to_csv(index=False))
         write_text(self.out / "folds.csv", fold_frame([line.scored for line in ranking.lines]).to_csv(index=False))

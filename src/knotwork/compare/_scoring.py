@@ -119,7 +119,6 @@ class CrossValidation:
     device: Any = "auto"
     progress: Progress | None = None
     scored: list[Scored] = field(default_factory=list)
-    out_of_time: bool = False
 
     def run(
         self, candidates: Sequence[Encoding], *, costs: Mapping[int, float] | None = None, deadline: float | None
@@ -141,11 +140,9 @@ class CrossValidation:
             started = time.perf_counter()
             trained = self._train(members, limit)
             self._score(group, members, trained, prepare_seconds)
-            if trained.interrupted:
-                # Training returns in the same way at its limit and after Ctrl-C: the clock distinguishes them.
-                if limit is None or time.perf_counter() - started < limit:
-                    raise KeyboardInterrupt
-                self.out_of_time = True
+            # Training returns in the same way at its limit and after Ctrl-C: the clock distinguishes them.
+            if trained.interrupted and (limit is None or time.perf_counter() - started < limit):
+                raise KeyboardInterrupt
 
     def _members(self, group: list[Encoding]) -> tuple[list[Member], npt.NDArray[np.float64]]:
         """Fit the encodings of candidates; return their members, and the seconds of fitting, by candidate and fold."""

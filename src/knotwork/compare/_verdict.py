@@ -221,8 +221,6 @@ def _verdict_on_model(ranking: Ranking, chosen: Line, n_folds: int) -> str:
     """Return the verdict if the recommended row is the ensemble or a baseline."""
     other = ranking.reference if chosen is ranking.saved else ranking.saved
     beside = f"the best single network ({other.candidate})" if other is ranking.reference else "the saved model"
-    if other is not ranking.reference and other.kind == "encoding":
-        beside = f"the saved network ({other.candidate})"
     name = f"the saved {chosen.candidate}" if chosen is ranking.saved else str(chosen.candidate)
     score = f"{ranking.metric_name} {significant(chosen.mean)}"
     change = _percent(chosen.mean, other.mean)
@@ -237,10 +235,7 @@ def _beside_baselines(ranking: Ranking, chosen: Line) -> list[str]:
     saved, best = ranking.saved, ranking.best_baseline
     if best is None:
         return []
-    if saved.kind == "ensemble" and ranking.best_baseline is not None:
-        model = f"the saved {saved.candidate}"
-    else:
-        model = f"a network with {saved.candidate}"
+    model = f"the saved {saved.candidate}" if saved.kind == "ensemble" else f"a network with {saved.candidate}"
     if chosen is best:
         return [
             f"{_capital(best)} is better than {model} by {_percent(best.mean, saved.mean)} and is trained in "
