@@ -14,7 +14,7 @@ from tests.report.chromium import CHROMIUM, Browser
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the explorer was not opened in a browser")
 
-SETTLED = "new Promise(done => setTimeout(() => requestAnimationFrame(done), 600))"
+SETTLED = "new Promise(done => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 20))"
 STATE = """({knots: knotwork.page.knots(), score: knotwork.page.fit().score.main, hash: location.hash,
              line: document.getElementById("line").textContent,
              size: knotwork.page.fit().model.coefficients.length})"""
@@ -32,7 +32,7 @@ def page(table, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser(page):
-    with Browser(page) as opened:
+    with Browser(page, calm=True) as opened:  # knots jump: tests need not wait for them
         yield opened
 
 
@@ -216,7 +216,7 @@ def test_the_address_restores_the_state(page, fresh):
     fresh.click("#family button[data-value=ispline]")
     fresh.evaluate(SETTLED)
     here = state(fresh)
-    with Browser(page.parent / f"{page.name}") as other:
+    with Browser(page, calm=True) as other:
         other.evaluate(f"location.hash = {json.dumps(here['hash'])}")
         other.evaluate(SETTLED)
         restored = state(other)
@@ -242,10 +242,24 @@ def test_every_choice_has_its_knots(fresh, family):
             assert encoder.size == size
 
 
-def test_learn_plays_the_path(fresh):
+def test_placements_and_learning_are_animated(page):
+    """Knots pass through places between the old and the new ones, in order."""
+    watch = """(async (id) => { const seen = []; document.querySelector(id).click();
+        for (let i = 0; i < 400 && new Set(seen.slice(-40).map(String)).size !== 1 || i < 60; i++) {
+            await new Promise(done => requestAnimationFrame(done)); seen.push(knotwork.page.knots()); }
+        return seen; })"""
+    with Browser(page) as opened:
+        for button in ("#placement button[data-value=uniform]", "#learn"):
+            seen = opened.evaluate(f"{watch}({json.dumps(button)})")
+            assert len(set(map(str, seen))) > 3
+            assert all(is_ordered(knots) for knots in seen)
+        assert "learned" in opened.evaluate("location.hash")
+        assert opened.problems == []
+
+
+def test_learn_shows_the_path(fresh):
     before = state(fresh)
     fresh.click("#learn")
-    fresh.evaluate("new Promise(done => setTimeout(done, 3200))")
     learned = state(fresh)
     assert is_ordered(learned["knots"])
     assert learned["knots"] != before["knots"]
@@ -321,7 +335,7 @@ def test_a_phone_does_not_scroll_sideways(page, dark):
 def visit_all_columns(opened):
     """Choose every column and family; return the scores."""
     return opened.evaluate(
-        """(async () => { const scores = {}, wait = () => new Promise(done => setTimeout(done, 30));
+        """(async () => { const scores = {}, wait = () => new Promise(done => requestAnimationFrame(done));
             for (const [i, column] of knotwork.page.data.columns.entries()) {
                 document.querySelectorAll("#list button")[i].click();
                 for (const family of ["bspline", "mspline", "ispline", "ple"]) {
@@ -338,7 +352,7 @@ def visit_all_columns(opened):
 def test_difficult_columns(tmp_path, task):
     X, y = difficult_table()
     target = y if task == "regression" else y.gt(0).map({True: "yes", False: "no"})
-    with Browser(kw.explore(X, target).save(tmp_path / "page.html")) as opened:
+    with Browser(kw.explore(X, target).save(tmp_path / "page.html"), calm=True) as opened:
         scores = visit_all_columns(opened)
         assert opened.problems == []
         text = opened.evaluate("document.getElementById('chart').outerHTML")
@@ -363,13 +377,14 @@ def test_three_rows(tmp_path):
 def test_many_columns_and_classes(tmp_path):
     random = np.random.default_rng(0)
     X = random.normal(size=(300, 500))
-    path = kw.explore(X, np.array(["a", "b", "c"])[np.digitize(X[:, 7], [-0.5, 0.5])]).save(tmp_path / "page.html")
+    classes = np.digitize(X[:, 7] + 0.5 * random.normal(size=300), [-0.5, 0.5])
+    path = kw.explore(X, np.array(["a", "b", "c"])[classes]).save(tmp_path / "page.html")
     with Browser(path) as opened:
         assert opened.evaluate("document.querySelectorAll('*').length") <= 3_000
         assert opened.evaluate("document.getElementById('column-name').textContent") == "7"
         before = state(opened)["score"]
         opened.evaluate(
-            "(() => { const list = document.getElementById('positive-class'); list.value = 0; list.dispatchEvent(new Event('change')); })()"
+            "(() => { const list = document.getElementById('positive-class'); list.value = 1; list.dispatchEvent(new Event('change')); })()"
         )
         assert state(opened)["score"] != before
         assert opened.problems == []

@@ -15,7 +15,7 @@ from knotwork.nn import PiecewiseLinearEncoding, SplineEncoding
 
 __all__ = ["N_STEPS", "learn_paths"]
 
-N_STEPS = 40
+N_STEPS = 30
 """Steps of the optimiser; every second one is kept."""
 
 RIDGE = 1.0
