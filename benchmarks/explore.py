@@ -2,12 +2,11 @@
 
     python benchmarks/explore.py [--out results.md]
 
-The tables: 8 columns and 20,000 rows with a bend, as regression and as classification, and 40 columns, which is the most
-that a page shows. Preparation is repeated, and the median is shown: imports and compiled code are loaded. A drag moves
-one knot of 11 (size 15) or 26 (size 30) by real mouse events in 60 steps, with one column and with all columns. "Fit" is
-the time of encoding, fit and scores of a frame, "script" all of the page's work for it, and "frame" the distance between
-two frames as the browser draws them, which is at least 16.7 ms on a display of 60 Hz; without a display Chromium may
-draw more often.
+The tables have 20,000 rows: 8 columns with a bend, and 40, the most that a page shows, each with numbers and with
+classes as target. Preparation is repeated, and the median is shown: imports and compiled code are loaded. A drag moves
+one knot of 11 (size 15) or 26 (size 30) by real mouse events in 60 steps, with one column and with all columns. "Fit"
+is the time of encoding, fit and scores of a frame, "script" all of the page's work for it, and "frame" the distance
+between two frames as the browser draws them, which is at least 16.7 ms on a display of 60 Hz.
 """
 
 import argparse
@@ -25,11 +24,13 @@ import knotwork as kw
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the browser of the tests
 from tests.report.chromium import Browser
 
-DRAG = """(() => { const all = knotwork.frames; return {fit: all.map(each => each.fit), script: all.map(each => each.all),
+DRAG = """(() => { const all = knotwork.frames; return {
+    fit: all.map(each => each.fit), script: all.map(each => each.all),
     frame: window.drawn.slice(1).map((at, i) => at - window.drawn[i])}; })()"""
 WATCH = """(() => { const isFirst = window.drawn === undefined; window.drawn = []; knotwork.frames.length = 0;
     if (!isFirst) return;
-    const watch = now => { window.drawn.push(now); requestAnimationFrame(watch); }; requestAnimationFrame(watch); })()"""
+    const watch = now => { window.drawn.push(now); requestAnimationFrame(watch); };
+    requestAnimationFrame(watch); })()"""
 
 
 def tables():
@@ -57,28 +58,35 @@ def drag(browser, address):
     browser.evaluate("new Promise(done => setTimeout(done, 1500))")
     browser.evaluate("scrollTo(0, 150)")
     handle = "document.querySelectorAll('.knot .handle')[6].getBoundingClientRect()"
-    x, y = browser.evaluate(f"(() => {{ const box = {handle}; return [box.x + box.width / 2, box.y + box.height / 2]; }})()")
+    x, y = browser.evaluate(
+        f"(() => {{ const box = {handle}; return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
+    )
     browser.evaluate(WATCH)
     browser.drag((x, y), (x + 6, y), n_steps=60)
     times = browser.evaluate(DRAG)
     return [statistics.median(times[name]) for name in ("fit", "script", "frame")] + [max(times["script"])]
 
 
+HEADINGS = ("table", "prepared in s", "of the processor", "MB", "ready in ms", "elements", "drag", "fit ms",
+            "script ms", "frame ms", "longest script ms")  # fmt: skip
+DRAGS = (("bspline", 15, 0), ("ispline", 30, 0), ("bspline", 15, 1))
+
+
 def measure():
-    yield "| table | prepared in s (of the processor) | MB | ready in ms | elements | drag | fit ms | script ms | frame ms | longest script ms |"
-    yield "| :-- | --: | --: | --: | --: | :-- | --: | --: | --: | --: |"
+    yield HEADINGS
+    yield ["--:"] * len(HEADINGS)
     for name, X, y in tables():
-        seconds, page = prepare_seconds(X, y)
-        with tempfile.TemporaryDirectory() as folder, Browser(page.save(Path(folder) / "page.html"), calm=True) as browser:
-            ready, elements = browser.evaluate("[knotwork.page.readyAt, document.querySelectorAll('*').length]")
-            for family, size, every in (("bspline", 15, 0), ("ispline", 30, 0), ("bspline", 15, 1)):
-                address = f"#column=0&ridge=1&e0={family}.quantile.{size}.3&all={every}"
-                fit, script, frame, longest = drag(browser, address)
-                label = f"{family}@{size}, {'all columns' if every else 'one column'}"
-                yield (
-                    f"| {name} | {seconds[0]:.2f} ({seconds[1]:.2f}) | {len(page.html) / 1e6:.2f} | {ready:.0f} | {elements} | {label} "
-                    f"| {fit:.2f} | {script:.2f} | {frame:.1f} | {longest:.1f} |"
-                )
+        (seconds, processor), page = prepare_seconds(X, y)
+        size = len(page.html) / 1e6
+        with tempfile.TemporaryDirectory() as folder:
+            path = page.save(Path(folder) / "page.html")
+            with Browser(path, calm=True) as browser:
+                opened = browser.evaluate("[knotwork.page.readyAt, document.querySelectorAll('*').length]")
+                for family, n_functions, every in DRAGS:
+                    label = f"{family}@{n_functions}, {'all columns' if every else 'one column'}"
+                    times = drag(browser, f"#column=0&ridge=1&e0={family}.quantile.{n_functions}.3&all={every}")
+                    numbers = [f"{seconds:.2f}", f"{processor:.2f}", f"{size:.2f}", *(f"{each:.0f}" for each in opened)]
+                    yield [name, *numbers, label, *(f"{each:.1f}" for each in times)]
 
 
 def main():
@@ -86,9 +94,9 @@ def main():
     parser.add_argument("--out", type=Path, help="file for the table")
     options = parser.parse_args()
     lines = [f"knotwork {kw.__version__}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.2f} at the start", ""]
-    for line in measure():
-        lines.append(line)
-        print(line, flush=True)
+    for cells in measure():
+        lines.append(f"| {' | '.join(cells)} |")
+        print(lines[-1], flush=True)
     if options.out:
         options.out.write_text("\n".join(lines) + "\n")
 

@@ -176,7 +176,8 @@ def explore(
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("explore.html"),
     task: Annotated[str | None, typer.Option(help="regression or classification; by default inferred.")] = None,
     columns: Annotated[
-        list[str] | None, typer.Option(help="A numerical column to show; may be repeated. By default the 40 most important.")
+        list[str] | None,
+        typer.Option(help="A numerical column to show; may be repeated. By default the 40 most important."),
     ] = None,
     drop: Annotated[list[str] | None, typer.Option(help="A column to ignore; may be repeated.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed of the rows.")] = 0,

@@ -206,10 +206,12 @@ const numerics = (() => {
      squares: every step solves a ridge problem, and is halved until the loss falls. y has the share of ones of each
      group. `start` may hold the intercept and coefficients of a similar fit. */
   function logistic(rows, size, weights, y, penalty, start = null) {
-    const fits = start !== null && start.coefficients.length === size;
-    let intercept = fits ? start.intercept : logit(weightedMean(y, weights));
-    let coefficients = fits ? Float64Array.from(start.coefficients) : new Float64Array(size);
-    let loss = logisticLoss(rows, size, weights, y, penalty, intercept, coefficients), last = null;
+    let intercept = logit(weightedMean(y, weights)), coefficients = new Float64Array(size), last = null;
+    let loss = logisticLoss(rows, size, weights, y, penalty, intercept, coefficients);
+    if (start !== null && start.coefficients.length === size) {
+      const warm = logisticLoss(rows, size, weights, y, penalty, start.intercept, start.coefficients);
+      if (warm < loss) [intercept, coefficients, loss] = [start.intercept, Float64Array.from(start.coefficients), warm];
+    }
     const w = new Float64Array(y.length), z = new Float64Array(y.length);
     for (let step = 0; step < 50; step++) {
       for (let i = 0; i < y.length; i++) {
