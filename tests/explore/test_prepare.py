@@ -72,7 +72,7 @@ def test_learned_knots_move_and_fit_better(table, page):
     column = column_of(page, "wave")
     path = column["paths"]["bspline@7"]
     steps = decoded(path["values"], np.uint16).reshape(-1, path["count"]) / 65535.0
-    assert steps.shape == (21, 3)
+    assert steps.shape == (16, 3)
     np.testing.assert_allclose(steps[0], [0.25, 0.5, 0.75], atol=1e-4)
     assert np.all(np.diff(steps, axis=1) > 0)
     errors = []

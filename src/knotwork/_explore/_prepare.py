@@ -68,7 +68,9 @@ class _Outcome:
             return cls(task, values, (), scaled[:, None], centre, scale)
         labels, codes = Labels.from_values(y)
         if labels.n_classes < 2:
-            raise ColumnError(f"The target has the same class in all rows, {labels.values[0]!r}. Choose another target.")
+            raise ColumnError(
+                f"The target has the same class in all rows, {labels.values[0]!r}. Choose another target."
+            )
         if labels.n_classes > 256:
             raise ColumnError(
                 f"The target has {labels.n_classes:,} classes, and the page has room for 256. "
@@ -163,12 +165,9 @@ def _knots(name: str, column: BinnedColumn, target: Target) -> list[FloatArray]:
     if not isinstance(placement, TreePlacement):
         return [column.scaled(placement(column.column, n_knots, target)) for n_knots in _counts()]
     thresholds, gains = placement.thresholds(column.column, target, 0)  # they do not depend on the number of knots
-    chosen = [
-        select_spaced(thresholds, gains, column.column, n_knots, placement.min_spacing) for n_knots in _counts()
-    ]
+    chosen = [select_spaced(thresholds, gains, column.column, n_knots, placement.min_spacing) for n_knots in _counts()]
     return [
-        column.scaled(complete(knots, column.column, n_knots))
-        for knots, n_knots in zip(chosen, _counts(), strict=True)
+        column.scaled(complete(knots, column.column, n_knots)) for knots, n_knots in zip(chosen, _counts(), strict=True)
     ]
 
 
@@ -191,9 +190,7 @@ def _learn(columns: Sequence[BinnedColumn], outputs: FloatArray) -> tuple[list[d
         return paths, 'Knots are learned by torch, which is not installed: pip install "knotwork[torch]"'
     from knotwork._explore._paths import learn_paths  # noqa: PLC0415 - torch is optional, and slow to import
 
-    learned = learn_paths(
-        columns[:MOST_LEARNED], outputs, sizes=SIZES, families=FAMILY_NAMES, seconds=LEARNING_SECONDS
-    )
+    learned = learn_paths(columns[:MOST_LEARNED], outputs, sizes=SIZES, families=FAMILY_NAMES, seconds=LEARNING_SECONDS)
     for path, each in zip(paths, learned, strict=False):
         path |= {f"{family}@{size}": steps for (family, size), steps in each.items()}
     return paths, ""
