@@ -36,6 +36,7 @@ LAYERS = [
     "_preparation",
     "estimators",
     "datasets",
+    "_explore",
     "study",
     "report",
     "compare",
@@ -178,7 +179,7 @@ def test_private_names_are_recognised(code, names):
 @pytest.mark.parametrize("path", FILES, ids=module_of)
 def test_only_layers_that_keep_something_write_files(path):
     if "knotwork._files" in set(imported(path)):
-        assert layer_of(module_of(path)) in {"estimators", "datasets", "study", "report", "compare"}
+        assert layer_of(module_of(path)) in {"estimators", "datasets", "_explore", "study", "report", "compare"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)

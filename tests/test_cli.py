@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import knotwork
 from knotwork._cli import app
+from knotwork.datasets import EMBEDDED, SYNTHETIC
 from knotwork.study import PLANS, _trainer, load_plan, load_results
 
 SMALL = """
@@ -49,6 +50,9 @@ def test_demo_is_a_study_that_ends_in_a_report(small):
     for word in ("sk_diabetes", "BS-Grad-U", "18"):
         assert word in text
     assert len(load_results(small)) == 3 * 3 * 2
+    explorer = Path(re.search(r"^Explorer: (.*)$", result.output, flags=re.MULTILINE).group(1))
+    assert explorer == small / "explore.html"
+    assert "sk_diabetes" in explorer.read_text(encoding="utf-8")
     again = demo(small)
     assert again.exit_code == 0
     assert "Nothing to do" in again.output
@@ -76,8 +80,8 @@ def test_ctrl_c_in_the_demo_leaves_a_message_and_the_rest_can_be_run(small, monk
 
 
 def test_the_plan_of_the_demo_needs_no_files():
-    assert load_plan("demo").n_networks == 210
-    assert all(name.startswith("sk_") for name in load_plan("demo").names)
+    assert load_plan("demo").n_networks == 280
+    assert all(name in (*EMBEDDED, *SYNTHETIC) for name in load_plan("demo").names)
 
 
 @pytest.mark.parametrize(("arguments", "word"), [(["demo", "--size", "2"], "--size"), (["dmeo"], "No such command")])

@@ -93,20 +93,26 @@ def _warnings_explained() -> Iterator[None]:
         yield
 
 
-@app.command(epilog="Example: knotwork demo --out demo, then open demo/report.html")
-def demo(out: Annotated[Path, typer.Option(help="Folder for records and report.")] = Path("demo")) -> None:
-    """Train 210 small networks on three real tables in a minute or two, and write a report of the results."""
+@app.command(epilog="Example: knotwork demo --out demo, then open demo/report.html and demo/explore.html")
+def demo(out: Annotated[Path, typer.Option(help="Folder for records and pages.")] = Path("demo")) -> None:
+    """Train 280 small networks on four tables in a minute or two; write a report, and a page to explore one table."""
+    _let_idle_threads_sleep()
     with _errors_explained():
         # Each command imports what it needs: `knotwork --help` answers at once.
+        from knotwork.datasets import load_dataset
         from knotwork.report import report_folder
-        from knotwork.study import run
+        from knotwork.study import load_plan, run
 
         summary = run("demo", out, report=_say, progress=_progress())
-        page = report_folder(out, out / "report.html")
+        page = report_folder(out, out / "report.html").resolve()
+        table = load_dataset(load_plan("demo").names[0])
+        features, target = table.frame.drop(columns=table.target), table.frame[table.target]
+        explorer = knotwork.explore(features, target, task=table.task, name=table.name).save(out / "explore.html")
     typer.echo(
         f"{summary.n_ok + summary.n_before:,} networks, {summary.n_failed:,} failed, in {summary.seconds:.0f} s."
     )
-    typer.echo(f"Report: {page.resolve()}\nOpen it in a browser: {page.resolve().as_uri()}")
+    typer.echo(f"Report: {page}\nExplorer: {explorer.resolve()}")
+    typer.echo(f"Open them in a browser: {page.as_uri()} {explorer.resolve().as_uri()}")
 
 
 def _progress() -> Any:

@@ -6,8 +6,8 @@ import pytest
 
 import knotwork as kw
 from knotwork._preparation.columns import Columns
-from knotwork.compare._effects import MODEL_KNOTS, ROWS_AVERAGED, feature_effects
-from knotwork.compare._page import effect_picture
+from knotwork.compare._effects import MODEL_KNOTS, ROWS_AVERAGED, feature_effects, ordered_categories
+from knotwork.compare._figures import effect_picture
 from knotwork.compare._source import read_source
 from tests.compare.cases import MESSY, write_flats
 
@@ -95,3 +95,76 @@ def test_every_column_of_a_messy_table_is_drawn(tmp_path, target, ensemble):
     assert missing["empty"] == 1.0
     assert missing["area"] == 0.0
     assert missing["rooms"] == pytest.approx(source.features["rooms"].isna().mean())
+
+
+def test_knots_of_an_ordered_table_are_those_of_all_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    day = np.repeat(np.arange(1, 366), 40)  # 14,600 rows, in order
+    frame = pd.DataFrame({"a": day, "b": rng.normal(size=len(day)), "c": ["u", "v"] * (len(day) // 2)})
+    frame["y"] = np.sin(day / 30) + rng.normal(scale=0.1, size=len(day))
+    frame.to_parquet(tmp_path / "t.parquet")
+    source = read_source(tmp_path / "t.parquet", "y")
+    effects = {each.name: each for each in feature_effects(Known(source.features), source, size=9)}
+    column, target = day[:, None].astype(float), frame["y"].to_numpy()
+    for name in ("uniform", "quantile", "cart", "lgbm"):
+        encoder = kw.SplineEncoder(size=9, placement=name, task="regression").fit(column, target)
+        label = {"cart": "CART", "lgbm": "LightGBM"}.get(name, name)
+        np.testing.assert_allclose(effects["a"].knots[label], encoder.knots_[0])
+    # Whole numbers have bins of the same number of values: the distribution is even, and looks so.
+    assert len(set(effects["a"].counts[1:-1].tolist())) == 1
+    # Single rows are of the whole year: their order has nothing to do with that of the table.
+    assert len(effects["b"].lines) > 20
+
+
+def test_few_values_are_counted_one_by_one(tmp_path):
+    frame = pd.DataFrame({"a": np.tile(np.arange(24), 10), "b": np.tile([0, 1, 1, 1], 60), "c": ["u", "v"] * 120})
+    frame["y"] = np.arange(240.0)
+    frame.to_parquet(tmp_path / "t.parquet")
+    source = read_source(tmp_path / "t.parquet", "y")
+    effects = {each.name: each for each in feature_effects(Known(source.features), source, size=9)}
+    assert effects["a"].counts.tolist() == [10] * 24
+    assert effects["a"].edges is None
+    assert effects["b"].values.tolist() == [0.0, 1.0]
+    assert effects["b"].counts.tolist() == [60, 180]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["May", "april", "January"], ["January", "april", "May"]),
+        (["Sun", "Mon"], ["Mon", "Sun"]),
+        (["10-20", "5-9", "100+"], ["5-9", "10-20", "100+"]),
+        (["v", "u", "w"], ["v", "u", "w"]),  # as given: the most frequent first
+        ([True, False], [True, False]),
+    ],
+)
+def test_categories_have_their_order(values, expected):
+    assert ordered_categories(pd.Series(values), values).tolist() == expected
+
+
+def test_an_ordered_column_keeps_its_order():
+    column = pd.Series(pd.Categorical(["high", "low", "mid"], ["low", "mid", "high"], ordered=True))
+    assert ordered_categories(column, ["mid", "high", "low"]).tolist() == ["low", "mid", "high"]
+
+
+class Product(Known):
+    """A model in closed form whose features have no effect on their own: a times b."""
+
+    def predict(self, X):
+        return (X["a"] * X["b"]).to_numpy()
+
+
+def test_a_flat_curve_has_the_feature_that_explains_its_lines(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=500), "b": rng.normal(size=500), "c": ["u", "v"] * 250})
+    frame["y"] = frame["a"] * frame["b"]
+    frame.to_parquet(tmp_path / "t.parquet")
+    source = read_source(tmp_path / "t.parquet", "y")
+    effects = {each.name: each for each in feature_effects(Product(source.features), source, size=9)}
+    pair = effects["b"].pair
+    assert pair.other_name == "a"
+    np.testing.assert_allclose(pair.surface, np.outer(pair.others, pair.values))
+    assert np.ptp(effects["b"].lines, axis=1).max() > 1
+    assert effects["c"].pair is None  # it has no effect at all
+    additive = {each.name: each for each in feature_effects(Known(source.features), source, size=9)}
+    assert all(each.pair is None for each in additive.values())

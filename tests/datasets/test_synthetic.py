@@ -14,7 +14,9 @@ from knotwork.datasets import (
     load_dataset,
     synthetic_ablation,
     synthetic_classification,
+    synthetic_defects,
     synthetic_regression,
+    synthetic_rentals,
 )
 from knotwork.errors import ArgumentError
 
@@ -69,7 +71,8 @@ def test_seeds_and_rows_matter(key):
     for wrong in ({"n_rows": 0, "seed": 1}, {"seed": -1}):
         with pytest.raises(ArgumentError, match="must be an integer of at least"):
             draw(**wrong)
-    assert load_dataset(key).n_rows == (20_000 if key == "ablation" else 2500)
+    n_rows = {"ablation": 20_000, "demo_rentals": 1200, "demo_defects": 1200}
+    assert load_dataset(key).n_rows == n_rows.get(key, 2500)
 
 
 @pytest.mark.parametrize(
@@ -98,3 +101,18 @@ def test_last_bits_do_not_matter(name, monkeypatch):
         exact = getattr(_synthetic, function)
         monkeypatch.setattr(_synthetic, function, lambda x, exact=exact: np.nextafter(exact(x), np.inf))
     assert SYNTHETIC[name](n_rows=500, seed=3).sha256 == expected.sha256
+
+
+def test_the_tables_of_the_demo_have_the_effects_of_their_formulas():
+    rentals = synthetic_rentals(50_000, seed=0)
+    hour, temperature, wind, _ = rentals.numbers().T
+    still = (wind < 12) & (abs(temperature - 20) < 1)
+    noon, night = (rentals.target_values()[still & (hour == at)].mean() for at in (8, 2))
+    assert night == pytest.approx(20, abs=3)
+    assert noon == pytest.approx(420, abs=6)
+    defects = synthetic_defects(50_000, seed=0)
+    temperature, pressure, vibration, _ = defects.numbers().T
+    calm = (vibration < 2) & (abs(pressure - 3.4) > 0.4)
+    hot, cold = (defects.target_values()[calm & (abs(temperature - at) < 0.5)].mean() for at in (65, 45))
+    assert hot == pytest.approx(1 / (1 + np.exp(-3)), abs=0.03)
+    assert cold == pytest.approx(1 / (1 + np.exp(3)), abs=0.03)

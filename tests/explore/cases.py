@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from knotwork._explore._binning import draw_split
+
 HOSTILE = (
     "<script>window.broken = 1</script>",
     "</script><img src=x onerror='window.broken = 1'>",
@@ -27,7 +29,7 @@ def difficult_table(n_rows=600, seed=0):
     random = np.random.default_rng(seed)
     base = random.normal(size=n_rows)
     outlier = base.copy()
-    outlier[random.integers(n_rows)] = 1e12
+    outlier[draw_split(n_rows, 0)[0][0]] = 1e12  # among the training rows
     X = pd.DataFrame({
         "constant": np.full(n_rows, 7.0), "binary": (base > 0).astype(int), "flag": base > 0.5,
         "zeros": np.where(random.uniform(size=n_rows) < 0.9, 0.0, random.exponential(size=n_rows)),

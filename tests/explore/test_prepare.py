@@ -72,7 +72,7 @@ def test_learned_knots_move_and_fit_better(table, page):
     column = column_of(page, "wave")
     path = column["paths"]["bspline@7"]
     steps = decoded(path["values"], np.uint16).reshape(-1, path["count"]) / 65535.0
-    assert steps.shape == (21, 3)
+    assert steps.shape == (16, 3)
     np.testing.assert_allclose(steps[0], [0.25, 0.5, 0.75], atol=1e-4)
     assert np.all(np.diff(steps, axis=1) > 0)
     errors = []
@@ -130,12 +130,11 @@ def test_difficult_columns_are_prepared(task):
     assert {"reason": "without a value in the training rows", "names": ["empty"]} in page["others"]
 
 
-def test_many_columns_leave_the_least_important_out():
+def test_many_columns_leave_the_least_important_out(monkeypatch):
+    monkeypatch.setattr(_prepare, "LEARNING_SECONDS", 0.0)
     random = np.random.default_rng(0)
     X = random.normal(size=(300, 500))
     y = X[:, 77] + 0.1 * random.normal(size=300)
-    explorer = kw.explore(X, y)
-    assert len(explorer.html.encode()) < 1_500_000
     page = prepare(X, y)
     assert page["columns"][0]["key"] == 77
     assert len(page["columns"]) == _prepare.MOST_COLUMNS

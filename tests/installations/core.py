@@ -74,6 +74,7 @@ def main():
     assert kw.basis.evaluate("ispline", [0.5], knots=[0.3, 0.6]).shape == (1, 6)
     assert kw.stats.friedman(random.normal(loc=[0, 1, 2, 3], size=(20, 4))).p_F < 0.01
     assert kw.recommend(task="regression").method in kw.METHODS
+    assert "torch, which is not installed" in kw.explore(X, y).html
     names = {}
     exec("from knotwork import *", names)
     assert {"SplineEncoder", "stats", "recommend"} <= set(names)

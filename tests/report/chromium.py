@@ -13,7 +13,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 class Browser:
     """A headless Chromium with one page; `problems` collects the errors of its console, `requests` what it loads."""
 
-    def __init__(self, page, *, width=1400, height=900, dark=False):
+    def __init__(self, page, *, width=1400, height=900, dark=False, calm=False):
         self.problems, self.requests, self._last, self._rest = [], [], 0, b""
         to_read, self._to = os.pipe()
         self._from, to_write = os.pipe()
@@ -32,16 +32,18 @@ class Browser:
         for domain in ("Runtime", "Log", "Page", "Network"):
             self._call(f"{domain}.enable")
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.prefer(dark=dark)
+        self.prefer(dark=dark, calm=calm)
         self._call("Page.navigate", url=page.as_uri())
         self.evaluate(
             "new Promise(done => document.readyState === 'complete' ? done(1) : addEventListener('load', done))"
         )
 
-    def prefer(self, *, dark):
-        """Set whether the reader prefers dark pages."""
-        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        self._call("Emulation.setEmulatedMedia", features=scheme)
+    def prefer(self, *, dark, calm=False):
+        """Set whether the reader prefers dark pages, and pages that do not move."""
+        preferences = {"prefers-color-scheme": "dark" if dark else "light",
+                       "prefers-reduced-motion": "reduce" if calm else "no-preference"}  # fmt: skip
+        features = [{"name": name, "value": value} for name, value in preferences.items()]
+        self._call("Emulation.setEmulatedMedia", features=features)
 
     def __enter__(self):
         return self

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from knotwork import _files as files
 from knotwork._cli import app
 from knotwork.datasets import DATASETS
 from knotwork.report import Cell, Picture, Section, Table, draw_cd_diagram, load_records, make_report
@@ -245,3 +246,40 @@ def test_command_without_records(tmp_path):
 def test_the_template_is_part_of_the_package():
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
     assert "report/templates/*.j2" in text
+
+
+HOSTILE = ("<script>window.hacked = 1</script>", r"$\frac$", '"><img src=x onerror=hack()>', "{{7*7}}", "n" * 300)
+
+
+def test_hostile_names_are_text(tmp_path):
+    records = few(n_regression=3, n_classification=2, sizes=(7,))
+    names = dict(zip(records["dataset"].unique(), HOSTILE, strict=True))
+    records["dataset"] = records["dataset"].map(names)
+    page = report(records, tmp_path, plan={"name": HOSTILE[0]})
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert text.count("<script>") == report_scripts(tmp_path)
+    assert "<img" not in text
+    for name in (*HOSTILE[:4], "n" * 300):
+        assert name in page.text
+
+
+def report_scripts(folder):
+    """Return how many scripts a page of ordinary names has."""
+    report(few(sizes=(7,)), folder / "plain")
+    return (folder / "plain" / "report.html").read_text(encoding="utf-8").count("<script>")
+
+
+def test_a_full_disk_leaves_the_report_as_it_was(tmp_path, monkeypatch):
+    make_report(alone(), tmp_path / "report.html")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert len(before) > 10
+    left = iter(range(7))
+
+    def fsync(_):
+        if next(left, None) is None:  # the disk is full after some files
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", fsync)
+    with pytest.raises(OSError, match="No space"):
+        make_report(alone(methods=["Std", "PLE", "BS-Q"]), tmp_path / "report.html")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

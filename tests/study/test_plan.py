@@ -24,7 +24,7 @@ TOML = 'datasets = ["sk_iris"]\nmethods = ["Std"]\nbackbones = ["mlp"]\n'
         ("paper-ft", 4_750),
         ("paper-ft-coordinate", 700),
         ("ablation", 815),
-        ("demo", 210),
+        ("demo", 280),
         ("efficiency", 69),
         ("learned-starts", 5_250),
         ("knot-training", 1_250),

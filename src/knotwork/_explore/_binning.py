@@ -122,8 +122,9 @@ class BinnedColumn:
 
     @property
     def _training_codes(self) -> npt.NDArray[np.uint8]:
-        codes = self.codes[: self.n_training]
-        return codes[codes != MISSING]
+        codes: npt.NDArray[np.uint8] = self.codes[: self.n_training]
+        present: npt.NDArray[np.uint8] = codes[codes != MISSING]
+        return present
 
     @property
     def training_counts(self) -> FloatArray:

@@ -15,7 +15,7 @@ from knotwork.nn import PiecewiseLinearEncoding, SplineEncoding
 
 __all__ = ["N_STEPS", "learn_paths"]
 
-N_STEPS = 40
+N_STEPS = 30
 """Steps of the optimiser; every second one is kept."""
 
 RIDGE = 1.0
@@ -41,7 +41,7 @@ def learn_paths(
     sizes, families
         Sizes and families, the most wanted first.
     seconds : float
-        No further family or size is begun when this time is over.
+        No further family or size is begun when this time of computing is over.
 
     Returns
     -------
@@ -53,14 +53,14 @@ def learn_paths(
     The loss of a column is the mean squared error of the best ridge fit on its encoding. At the best coefficients their
     gradient is zero, so the gradient in the knots is that of the squared error with the coefficients held fixed.
     """
-    started, threads = time.perf_counter(), torch.get_num_threads()
+    started, threads = time.thread_time(), torch.get_num_threads()
     torch.set_num_threads(1)  # the tensors are small: threads would wait for each other
     try:
         rows = _stack_rows(columns, target)
         paths: list[Paths] = [{} for _ in columns]
         for size in sizes:
             for family in families:
-                if time.perf_counter() - started > seconds:
+                if time.thread_time() - started > seconds:
                     return paths
                 for each, knots in zip(paths, _learn(rows, family, size), strict=True):
                     each[family, size] = knots
@@ -70,7 +70,7 @@ def learn_paths(
 
 
 def _stack_rows(columns: Sequence[BinnedColumn], target: FloatArray) -> Mapping[str, torch.Tensor]:
-    """Return values, weights and mean targets of the groups: x of shape (n, d), weights (d, n, 1), y (d, n, outputs)."""
+    """Return values, weights and mean targets of the groups, of shapes (n, d), (d, n, 1) and (d, n, n_outputs)."""
     n_groups = max(len(column.centres) for column in columns)
     x = np.full((n_groups, len(columns)), np.nan)
     weights = np.zeros((len(columns), n_groups, 1))
@@ -88,9 +88,12 @@ def _stack_rows(columns: Sequence[BinnedColumn], target: FloatArray) -> Mapping[
 
 def _learn(rows: Mapping[str, torch.Tensor], family: str, size: int) -> list[npt.NDArray[np.float32]]:
     """Return the kept knots of each column, of shape (n_kept, K)."""
-    n_columns, shape = rows["x"].shape[1], {"family": family} if FAMILIES[family].has_degree else {}
-    kind = SplineEncoding if shape else PiecewiseLinearEncoding
-    layer = kind(n_columns, size, **shape)
+    n_columns = rows["x"].shape[1]
+    layer: SplineEncoding | PiecewiseLinearEncoding
+    if FAMILIES[family].has_degree:
+        layer = SplineEncoding(n_columns, size, family=family)
+    else:
+        layer = PiecewiseLinearEncoding(n_columns, size)
     # The optimiser of the engine, with columns as members: that of torch takes a second to import.
     optimiser, every = AdamW([layer.logits], decays=[0.0], groups=[0]), torch.ones(n_columns, dtype=torch.bool)
     kept = [layer.interior_knots()]
@@ -98,7 +101,7 @@ def _learn(rows: Mapping[str, torch.Tensor], family: str, size: int) -> list[npt
         rate = LEARNING_RATE * 0.5 * (1.0 + np.cos(np.pi * (step - 1) / N_STEPS))
         layer.logits.grad = None
         loss = _errors(layer(rows["x"]).movedim(1, 0), rows).sum() + SPACING * layer.spacing_penalty()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step([layer.logits.grad], torch.full((1, n_columns), rate), every)
         if step % 2 == 0:
             kept.append(layer.interior_knots())
@@ -114,4 +117,5 @@ def _errors(encoded: torch.Tensor, rows: Mapping[str, torch.Tensor]) -> torch.Te
         weighted = (weights * encoded).double().transpose(1, 2)
         system = weighted @ encoded.double() + RIDGE * torch.eye(encoded.shape[-1], dtype=torch.float64)
         coefficients = torch.linalg.solve(system, weighted @ y.double()).float()
-    return (share * (y - encoded @ coefficients) ** 2).sum(dim=(1, 2))
+    errors: torch.Tensor = (share * (y - encoded @ coefficients) ** 2).sum(dim=(1, 2))
+    return errors

@@ -28,7 +28,7 @@ function buildScores() {
 function showScores() {
   const { score: now, std, freedom, size } = fit, change = now.main - std.main;
   score.main.textContent = fixed(now.main, 3);
-  score.mainWhat.textContent = Number.isFinite(now.main) ? `${SCORES.main} on ${count(data.rows.heldOut)} held-out rows` : `${SCORES.main} needs held-out rows with different targets`;
+  score.mainWhat.textContent = Number.isFinite(now.main) ? `${SCORES.main} on ${rowsOf(data.rows.heldOut, "held-out ")}` : `${SCORES.main} needs held-out rows with different targets`;
   show(score.change, change);
   score.changeWhat.textContent = `against Std (${fixed(std.main, 3)})`;
   const compared = view.ghost && ghost !== null && ghost.column === view.column;
@@ -135,9 +135,9 @@ function showControls() {
 function showLearning(each, path_) {
   $("learn").disabled = $("frame").disabled = path_ === null;
   $("learn").textContent = playing ? "❚❚ Pause" : "▶ Learn";
-  const known = Object.keys(data.columns[view.column].paths).length > 0;
+  const paths = Object.keys(data.columns[view.column].paths), known = paths.length > 0;
   const reason = data.learning.reason || (!known ? `Knots were learned for the ${data.learning.columns} most important columns.`
-    : `Knots were learned for degree ${data.learning.degree} and the sizes ${data.sizes.join(", ")}.`);
+    : `Knots were learned for degree ${data.learning.degree}, in this column for ${learnedSizes(paths)}.`);
   $("learn-note").textContent = path_ === null ? reason : "Knots of the torch layer on these rows, from equal distances, at the best coefficients of every step.";
   if (path_ === null) { $("frame-value").textContent = ""; return; }
   path_.decoded ??= decode(path_.values, Uint16Array);
@@ -146,6 +146,14 @@ function showLearning(each, path_) {
   $("frame").value = String(Math.round(frame));
   $("frame").setAttribute("aria-valuetext", `step ${2 * Math.round(frame)} of ${2 * last}`);
   $("frame-value").textContent = each.placement === "learned" ? `${2 * Math.round(frame)} / ${2 * last}` : "";
+}
+
+/* Which sizes of which family were learned in time. */
+function learnedSizes(paths) {
+  return data.families.map(({ name, label }) => {
+    const sizes = data.sizes.filter((size) => paths.includes(`${name}@${size}`));
+    return sizes.length ? `${label} (${sizes.join(", ")})` : "";
+  }).filter(Boolean).join(", ");
 }
 
 function buildList() {
@@ -187,7 +195,7 @@ function showTexts() {
   $("column-note").textContent = notes.join(" · ");
   const kind = isClass ? "logistic ridge fit" : "ridge fit";
   const what = view.all ? `an additive ${kind} of ${count(data.columns.length)} columns` : `a ${kind} of one column`;
-  $("claim").textContent = `This is ${what} on ${count(nTraining)} random rows, scored on ${count(data.rows.heldOut)} held-out rows. A network may rank encodings differently.`;
+  $("claim").textContent = `This is ${what} on ${rowsOf(nTraining, "random ")}, scored on ${rowsOf(data.rows.heldOut, "held-out ")}. A network may rank encodings differently.`;
 }
 
 /* ---- Changes --------------------------------------------------------------------------------------------------- */
@@ -402,11 +410,11 @@ function showAt(u) {
   const inPanel = Math.min(Math.max(panels.fit.y(prediction), panels.fit.top), panels.fit.bottom);
   shapes.spots.setAttribute("d", disc(x, inPanel, 5) + active.map(({ value, j }) => disc(x, panel.y(value * model.coefficients[j] * panel.scale), 3)).join(""));
   const name = familyOf(each).short[0], shown = (z) => (isClass ? fixed(z, 3) : written(toTarget(z)));
-  panels.fit.readout.textContent = `x = ${written(toValue(column, u), column.whole)}   fit ${shown(prediction)}${near.n ? `   mean nearby ${shown(near.sum / near.n)}` : ""}`;
+  panels.fit.readout.textContent = `x = ${written(toValue(column, u), column.whole)} · fit ${shown(prediction)}${near.n ? ` · mean nearby ${shown(near.sum / near.n)}` : ""}`;
   const ones = Array.from(row).filter((value) => value === 1).length;
   const most = box.narrow ? 3 : 5, listed = active.slice(0, most).map(({ value, j }) => `${name}${j + 1} = ${fixed(value, 2)}`);
-  panel.readout.textContent = [ones ? `${ones} × 1` : "", ...listed].filter(Boolean).join("   ") || "all functions are 0 here";
-  panels.knots.readout.textContent = `${count(near.n)} rows within ± 2 % of the axis`;
+  panel.readout.textContent = [ones ? `${ones} × 1` : "", ...listed].filter(Boolean).join(" · ") || "all functions are 0 here";
+  panels.knots.readout.textContent = `${rowsOf(near.n)} within ± 2 % of the axis`;
   const scale = isClass ? 1 : data.target.scale;
   panels.residuals.readout.textContent = heldNear.n ? `mean of ${count(heldNear.n)} residuals ${written((heldNear.sum / heldNear.n) * scale)}` : "no held-out rows nearby";
   for (const each_ of Object.values(panels)) each_.heading.setAttribute("visibility", box.narrow || box.width < 900 ? "hidden" : "visible");
@@ -530,7 +538,7 @@ numerics.page = { data, view, knots: () => Array.from(knots), fit: () => fit, sv
 
 function start() {
   const stored = JSON.parse($("state").textContent);
-  $("subtitle").textContent = `${data.table} · ${data.targetName} · ${count(data.rows.all)} rows`;
+  $("subtitle").textContent = `${data.table} · ${data.targetName} · ${rowsOf(data.rows.all)}`;
   document.title = `${data.table}: Knotwork explorer`;
   $("footer").textContent = `Made by knotwork ${data.version}. Columns are ordered by the share of the target's held-out variance that each explains alone. Up to 255 groups of neighbouring values stand for the rows of a column.`;
   readHash(location.hash || stored.hash || "");

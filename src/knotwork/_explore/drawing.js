@@ -3,6 +3,7 @@
 /* ---- Numbers in words -------------------------------------------------------------------------------------- */
 
 const count = (n) => n.toLocaleString("en-US");
+const rowsOf = (n, kind = "") => `${count(n)} ${kind}row${n === 1 ? "" : "s"}`;
 function written(x, whole = false) {
   if (!Number.isFinite(x)) return "–";
   if (x === 0) return "0";
@@ -55,7 +56,7 @@ const inFit = make("g", { "clip-path": "url(#inside)" }, panels.fit.group);
 const shapes = {
   whiskers: make("path", { class: "whiskers" }, inFit), ghost: make("path", { class: "ghost" }, inFit),
   means: make("path", { class: "means" }, inFit), curve: make("path", { class: "curve" }, inFit),
-  functions: make("g", {}, panels.functions.group), outline: make("path", { class: "outline" }, panels.functions.group),
+  functions: make("g", {}, panels.functions.group), lines: make("g", {}, panels.functions.group), outline: make("path", { class: "outline" }, panels.functions.group),
   bars: make("path", { class: "bars" }, panels.knots.group),
   residualWhiskers: make("path", { class: "whiskers" }, panels.residuals.group),
   residualMeans: make("path", { class: "means" }, panels.residuals.group),
@@ -82,7 +83,7 @@ function layOut() {
   box.height = top + 34;
   chart.setAttribute("viewBox", `0 0 ${width} ${box.height}`);
   chart.style.height = `${box.height}px`;
-  const frame = { x: box.left, y: panels.fit.top, width: inner(), height: panels.fit.height };
+  const frame = { x: box.left - 5, y: panels.fit.top - 5, width: inner() + 10, height: panels.fit.height + 10 };
   for (const [name, value] of Object.entries(frame)) clip.setAttribute(name, value);
   for (const [name, value] of Object.entries({ x: 0, y: 0, width, height: box.height })) ground.setAttribute(name, value);
 }
@@ -175,24 +176,30 @@ function drawFunctions(model, rows, size, xs) {
   panel.y = y; panel.scale = scale;
   const zero = n1(y(0));
   panel.zero.setAttribute("d", `M${box.left} ${zero}H${box.width - box.right}`);
-  const group = shapes.functions;
-  while (group.children.length > size) group.lastChild.remove();
+  for (const [group, name] of [[shapes.functions, "filled"], [shapes.lines, "function"]]) {
+    while (group.children.length > size) group.lastChild.remove();
+    while (group.children.length < size) make("path", { class: name }, group);
+  }
   let outline = "";
   const lift = (panel.height - 6) / (top || 1);
   for (let j = 0; j < size; j++) {
-    const element = group.children[j] || make("path", { class: "function" }, group);
-    element.style.setProperty("--hue", String(Math.round(215 + (size > 1 ? (145 * j) / (size - 1) : 0))));
+    const filled = shapes.functions.children[j], line = shapes.lines.children[j];
+    const hue = String(Math.round(215 + (size > 1 ? (145 * j) / (size - 1) : 0)));
+    for (const each of [filled, line]) if (each.dataset.hue !== hue) { each.style.setProperty("--hue", hue); each.dataset.hue = hue; }
     const c = model.coefficients[j] * scale;
     let text = "", open = false;
     for (let i = 0; i < n; i++) {
       const value = rows[i * size + j];
-      const flat = value === (i > 0 ? rows[(i - 1) * size + j] : NaN) && value === (i + 1 < n ? rows[(i + 1) * size + j] : NaN);
-      if (flat) continue;  // constant pieces need their ends only
+      const before = i > 0 ? rows[(i - 1) * size + j] : NaN, after = i + 1 < n ? rows[(i + 1) * size + j] : NaN;
+      if (value === before && value === after) continue;  // constant pieces need their ends only
+      if (value === 0 && !(before > 0) && !(after > 0)) { open = false; continue; }  // nothing outside of the support
+      if (value === 0 && !(before > 0)) open = false;
       text += `${open ? "L" : "M"}${n1(xs[i])} ${n1(y(value * c))}`;
       outline += `${open ? "L" : "M"}${n1(xs[i])} ${n1(panel.bottom - value * lift)}`;
       open = true;
     }
-    element.setAttribute("d", `${text}L${n1(xs[n - 1])} ${zero}L${n1(xs[0])} ${zero}Z`);
+    line.setAttribute("d", text);
+    filled.setAttribute("d", `${text}L${n1(xs[n - 1])} ${zero}L${n1(xs[0])} ${zero}Z`);
   }
   shapes.outline.setAttribute("d", outline);
   const unit = isClass ? " (log-odds)" : "";

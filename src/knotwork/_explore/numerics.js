@@ -206,10 +206,12 @@ const numerics = (() => {
      squares: every step solves a ridge problem, and is halved until the loss falls. y has the share of ones of each
      group. `start` may hold the intercept and coefficients of a similar fit. */
   function logistic(rows, size, weights, y, penalty, start = null) {
-    const fits = start !== null && start.coefficients.length === size;
-    let intercept = fits ? start.intercept : logit(weightedMean(y, weights));
-    let coefficients = fits ? Float64Array.from(start.coefficients) : new Float64Array(size);
-    let loss = logisticLoss(rows, size, weights, y, penalty, intercept, coefficients), last = null;
+    let intercept = logit(weightedMean(y, weights)), coefficients = new Float64Array(size), last = null;
+    let loss = logisticLoss(rows, size, weights, y, penalty, intercept, coefficients);
+    if (start !== null && start.coefficients.length === size) {
+      const warm = logisticLoss(rows, size, weights, y, penalty, start.intercept, start.coefficients);
+      if (warm < loss) [intercept, coefficients, loss] = [start.intercept, Float64Array.from(start.coefficients), warm];
+    }
     const w = new Float64Array(y.length), z = new Float64Array(y.length);
     for (let step = 0; step < 50; step++) {
       for (let i = 0; i < y.length; i++) {
@@ -315,6 +317,7 @@ const numerics = (() => {
       this.eta = new Float64Array(y.length).fill(this.intercept);
       this.blocks = [];
       this.change = Infinity;
+      this.next = 0;
     }
 
     /* Set the encoding of a column: codes of its training rows, and a row of `size` numbers for each group. A block that
@@ -329,17 +332,19 @@ const numerics = (() => {
       evaluate(block);
       for (let i = 0; i < this.y.length; i++) this.eta[i] += values[codes[i]] - (old ? old.values[old.codes[i]] : 0);
       this.blocks[index] = block;
+      this.next = this.blocks.length > 1 ? index % this.blocks.length : 0;  // the column that changed comes first
       this.change = Infinity;
     }
 
-    /* Sweep over all columns until nothing changes or the time is over; returns whether it has converged. */
+    /* Sweep over all columns until nothing changes or the time is over; returns whether it has converged. The next call
+       goes on with the column at which this one stops. */
     run(milliseconds, tolerance = 1e-5) {
       const end = performance.now() + milliseconds;
       do {
-        this.change = 0;
-        this.centre();
-        for (const block of this.blocks) this.update(block);
-        if (this.change < tolerance) return true;
+        if (this.next === 0) { this.change = 0; this.centre(); }
+        this.update(this.blocks[this.next]);
+        this.next = (this.next + 1) % this.blocks.length;
+        if (this.next === 0 && this.change < tolerance) return true;
       } while (performance.now() < end);
       return false;
     }

@@ -26,11 +26,11 @@ Floats = npt.NDArray[np.float64]
 
 MODEL_KNOTS = "this model"
 
-ROWS_SHOWN, ROWS_PLACED, ROWS_AVERAGED, ROWS_PAIRED = 20_000, 5_000, 150, 50
-"""Random rows of histograms, of knots at splits of trees, and of partial dependences of one and of two features."""
+ROWS_SHOWN, ROWS_AVERAGED, ROWS_PAIRED = 20_000, 150, 50
+"""Random rows of histograms and knots, and of partial dependences of one and of two features."""
 
 N_GRID, N_BINS, N_PAIRED = 33, 32, 12
-MOST_CATEGORIES, MOST_CLASSES, MOST_LINES, MOST_PAIRS = 12, 4, 30, 3
+MOST_CATEGORIES, MOST_CLASSES, MOST_LINES, MOST_PAIRS, MOST_OTHERS = 12, 4, 30, 3, 20
 TAIL = 0.005
 """Share of the values at each end that figures omit, because a single outlier would compress the others."""
 
@@ -104,11 +104,12 @@ def feature_effects(
     averaged = shown.draw(ROWS_AVERAGED, seed=2).features.sample(frac=1, random_state=0)
     importances = model.feature_importances_
     numbers = _numbers(model, shown.features)
-    n_pairs = 0
     roles = model.columns_.roles
     known = [place for place, role in enumerate(roles) if role in ("numerical", "categorical")]
-    ordered = [place for place in np.argsort(-importances, kind="stable").tolist() if place in known]
-    for n_done, place in enumerate(ordered[:most]):
+    order = [place for place in np.argsort(-importances, kind="stable").tolist() if place in known]
+    others = [model.columns_.names[place] for place in order[:MOST_OTHERS]]
+    n_pairs = 0
+    for n_done, place in enumerate(order[:most]):
         if n_done and deadline is not None and time.perf_counter() > deadline:
             return
         name, importance = model.columns_.names[place], float(importances[place])
@@ -118,7 +119,7 @@ def feature_effects(
             effect, responses = _category_effect(model, name, averaged, shown)
         is_early = deadline is None or time.perf_counter() < deadline
         if is_early and n_pairs < MOST_PAIRS and importance > NOTABLE * max(importances.max(), 0.0):
-            pair = _strongest_pair(model, effect, responses, averaged, numbers=numbers, shown=shown)
+            pair = _strongest_pair(model, effect, responses, averaged, others=others, numbers=numbers, shown=shown)
             n_pairs += pair is not None
             effect = replace(effect, pair=pair)
         yield replace(effect, importance=importance)
@@ -187,21 +188,16 @@ def _histogram(present: Floats, grid: Floats, low: float, high: float) -> tuple[
 
 
 def _placed(column: Floats, target: npt.NDArray[Any], task: str, size: int) -> dict[str, Floats]:
-    """Return the knots of each placement, as a model would place them; none for a constant column.
-
-    Placements that need the target are slower, and have a random sample of the rows.
-    """
+    """Return the knots of each placement, as a model would place them; none for a constant column."""
     if len(column) == 0:
         return {}
     column = to_usual_range(column)
     if column.min() == column.max():
         return {}
     encoder, knots = SplineEncoder(size=max(size, 5), task=task), {}
-    sample = np.random.default_rng(0).permutation(len(column))[:ROWS_PLACED]
-    for name, placement in PLACEMENTS.items():
-        rows = sample if placement.supervised else slice(None)
+    for name in PLACEMENTS:
         with suppress(MissingPackageError):  # without LightGBM, its row is missing
-            fitted = encoder.set_params(placement=name).fit(column[rows, None], target[rows])
+            fitted = encoder.set_params(placement=name).fit(column[:, None], target)
             knots[placement_traits(name).label] = fitted.knots_[0]
     return knots
 
@@ -274,20 +270,22 @@ def _strongest_pair(
     responses: Mapping[str, Floats],
     rows: pd.DataFrame,
     *,
+    others: Sequence[str],
     numbers: Mapping[str, Floats],
     shown: Source,
 ) -> Pair | None:
-    """Return the pair of a feature whose partial dependence is flat although the lines of single rows are not."""
+    """Return the pair of a feature whose partial dependence is flat although the lines of single rows are not.
+
+    The second feature is one of `others`, the most important ones.
+    """
     label, varying = max(responses.items(), key=lambda item: float(item[1].var(axis=0).mean()))
     along = float(varying.var(axis=0).mean())
     if along == 0 or varying.mean(axis=1).var() > FLAT * along:
         return None
     rest = varying - varying.mean(axis=0)
     rest = rest - rest.mean(axis=1, keepdims=True)
-    explained: dict[str, float] = {
-        str(name): _explained(rest, _groups(rows[name], is_number=name in numbers))
-        for name in rows
-        if name != effect.name
+    explained = {
+        name: _explained(rest, _groups(rows[name], is_number=name in numbers)) for name in others if name != effect.name
     }
     if not explained or max(explained.values()) < EXPLAINED:
         return None
@@ -295,12 +293,13 @@ def _strongest_pair(
     values = effect.values
     if len(values) > N_PAIRED:
         values = values[np.unique(np.linspace(0, len(values) - 1, N_PAIRED).round().astype(int))]
-    others = _other_values(other, numbers.get(other), shown.features)
-    columns = {effect.name: np.tile(values, len(others)), other: np.repeat(others, len(values))}
+    with_values = _other_values(other, numbers.get(other), shown.features)
+    columns = {effect.name: np.tile(values, len(with_values)), other: np.repeat(with_values, len(values))}
     surface = _responses(model, rows.head(ROWS_PAIRED), columns)
     if label not in surface:  # of many classes, others may be the largest here
         return None
-    return Pair(other, values, others, surface[label].mean(axis=1).reshape(len(others), len(values)), label)
+    means = surface[label].mean(axis=1).reshape(len(with_values), len(values))
+    return Pair(other, values, with_values, means, label)
 
 
 def _groups(column: pd.Series, *, is_number: bool) -> npt.NDArray[np.intp]:

@@ -43,6 +43,11 @@ def short(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
+def _name(text: str) -> str:
+    """Return a name for a caption or a description."""
+    return short(text, 80)
+
+
 def tick_text(value: float, _: Any = None) -> str:
     """Return a number for an axis.
 
@@ -153,7 +158,7 @@ def predicted_picture(actual: Floats, predicted: Floats, *, target: str, model: 
     r2 = f"R² {1 - float(np.sum(error**2)) / spread:.3f}" if spread > 0 else ""
     words = f"{model}: {r2}, mean absolute error {significant(float(np.abs(error).mean()), 3)}."
     return Picture(name, figure, f"{words} Exact predictions lie on the line.",
-                   f"Predicted against actual {target}. {words}")  # fmt: skip
+                   f"Predicted against actual {_name(target)}. {words}")  # fmt: skip
 
 
 def confusion_picture(
@@ -316,11 +321,13 @@ def residual_picture(bands: Bands, place: int, *, limits: tuple[float, float]) -
         _value_ticks(axes, bands.values)
         far = int(np.argmax(np.abs(bands.means)))
         words = f"The mean is farthest from 0 at {_at(bands.values[far])}: {significant(float(bands.means[far]), 3)}."
-    return Picture(f"residual-{place}", figure, f"{bands.name}. {words}", f"Mean residual by {bands.name}. {words}")
+    return Picture(
+        f"residual-{place}", figure, f"{_name(bands.name)}. {words}", f"Mean residual by {_name(bands.name)}. {words}"
+    )
 
 
 def _at(value: Any) -> str:
-    return tick_text(float(f"{value:.3g}")) if isinstance(value, float) else str(value)
+    return tick_text(float(f"{value:.3g}")) if isinstance(value, float) else _name(str(value))
 
 
 def effect_limits(effects: Sequence[Effect]) -> tuple[float, float]:
@@ -353,13 +360,13 @@ def effect_picture(
     label, curve = max(effect.curves.items(), key=lambda item: float(np.ptp(item[1])))
     low, high = int(curve.argmin()), int(curve.argmax())
     course = (
-        f"{label or target}: from {significant(float(curve[low]), 3)} at {_at(effect.values[low])} to "
+        f"{_name(label or target)}: from {significant(float(curve[low]), 3)} at {_at(effect.values[low])} to "
         f"{significant(float(curve[high]), 3)} at {_at(effect.values[high])}."
     )
     return Picture(
         f"feature-{place}", figure,
-        f"{effect.name}{missing}. {_weight(effect.importance)}",
-        f"Partial dependence on {effect.name}, its knots and its distribution. Mean {course}",
+        f"{_name(effect.name)}{missing}. {_weight(effect.importance)}",
+        f"Partial dependence on {_name(effect.name)}, its knots and its distribution. Mean {course}",
     )  # fmt: skip
 
 
@@ -457,10 +464,11 @@ def pair_picture(effect: Effect, pair: Pair, place: int, *, target: str) -> Pict
     bar.ax.tick_params(labelsize=7.5, labelcolor=LIGHT.ink, colors=LIGHT.muted)
     axes.set_xlabel(short(effect.name, 40), fontsize=9)
     axes.set_ylabel(short(pair.other_name, 28), fontsize=9)
-    what = f"probability of {pair.label}" if pair.label else target
-    words = f"Mean {what} by {effect.name} and {pair.other_name}"
+    what = f"probability of {_name(pair.label)}" if pair.label else _name(target)
+    name, other = _name(effect.name), _name(pair.other_name)
+    words = f"Mean {what} by {name} and {other}"
     return Picture(
         f"pair-{place}", figure,
-        f"{words}: alone, {effect.name} shows little, because its effect depends on {pair.other_name}.",
+        f"{words}: alone, {name} shows little, because its effect depends on {other}.",
         f"{words}: from {significant(float(pair.surface.min()), 3)} to {significant(float(pair.surface.max()), 3)}.",
     )  # fmt: skip

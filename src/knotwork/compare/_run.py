@@ -397,7 +397,7 @@ class _Run:
         page = self.out / "report.html"
         write_page(
             page, ranking, effects=effects, n_features=n_features, task=source.task, target=source.target_name,
-            compared=rounds.compared, words=texts,
+            compared=rounds.compared, words=texts, deadline=time.perf_counter() + max(0.5 * self.left, 0.5),
         )  # fmt: skip
         write_text(self.out / "ranking.csv", ranking_frame(ranking).to_csv(index=False))
         write_text(self.out / "folds.csv", fold_frame([line.scored for line in ranking.lines]).to_csv(index=False))

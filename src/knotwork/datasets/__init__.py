@@ -17,7 +17,9 @@ from knotwork.datasets._synthetic import (
     illustration_probability,
     synthetic_ablation,
     synthetic_classification,
+    synthetic_defects,
     synthetic_regression,
+    synthetic_rentals,
 )
 from knotwork.datasets._table import Dataset
 from knotwork.datasets._text import TextFormat
@@ -48,5 +50,7 @@ __all__ = [
     "summarise_datasets",
     "synthetic_ablation",
     "synthetic_classification",
+    "synthetic_defects",
     "synthetic_regression",
+    "synthetic_rentals",
 ]

@@ -1,4 +1,4 @@
-"""The synthetic problems of the paper, drawn with explicit random seeds, identical on every machine."""
+"""The synthetic problems of the paper and of the demo, drawn with explicit random seeds, identical on every machine."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -21,7 +21,9 @@ __all__ = [
     "illustration_probability",
     "synthetic_ablation",
     "synthetic_classification",
+    "synthetic_defects",
     "synthetic_regression",
+    "synthetic_rentals",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -160,6 +162,71 @@ def synthetic_classification(n_rows: int = 2500, *, seed: int) -> Dataset:
     return _dataset("illustration_classification", pd.DataFrame({"x": x, "y": y}), "classification", seed)
 
 
+def synthetic_rentals(n_rows: int = 1200, *, seed: int) -> Dataset:
+    """Draw the rentals of bicycles of the demo: two peaks of the day, which the weather scales.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    seed : int
+        Random seed.
+
+    Notes
+    -----
+    hour is from 0 to 23, temperature from N(14, 8^2), wind from Gamma(2, 5), humidity from Uniform(20, 100), and
+    rentals = 20 + 400 m(hour) g(temperature) - 4 max(wind - 12, 0) + e with e from N(0, 15^2),
+    m(h) = exp(-(h - 8)^2 / 3) + 1.2 exp(-(h - 17.5)^2 / 5) and g(t) = exp(-((t - 20) / 14)^2). humidity has no effect.
+
+    Examples
+    --------
+    >>> synthetic_rentals(100, seed=0).numerical
+    ('hour', 'temperature', 'wind', 'humidity')
+    """
+    generator = _generator(n_rows, seed)
+    hour = generator.integers(24, size=n_rows).astype(np.float64)
+    temperature, wind = generator.normal(14, 8, n_rows), generator.gamma(2, 5, n_rows)
+    humidity = generator.uniform(20, 100, n_rows)
+    peaks = np.exp(-((hour - 8) ** 2) / 3) + 1.2 * np.exp(-((hour - 17.5) ** 2) / 5)
+    mild = np.exp(-(((temperature - 20) / 14) ** 2))
+    noise = generator.normal(scale=15, size=n_rows)
+    rentals = 20 + 400 * peaks * mild - 4 * np.maximum(wind - 12, 0) + noise
+    columns = {"hour": hour, "temperature": temperature, "wind": wind, "humidity": humidity, "rentals": rentals}
+    return _dataset("demo_rentals", pd.DataFrame(columns), "regression", seed)
+
+
+def synthetic_defects(n_rows: int = 1200, *, seed: int) -> Dataset:
+    """Draw the defects of a factory of the demo: two narrow windows, in which parts are bad, and a threshold.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    seed : int
+        Random seed.
+
+    Notes
+    -----
+    temperature is from Uniform(40, 90), pressure from N(3, 0.5^2), vibration from the exponential distribution with
+    mean 1, speed from Uniform(100, 200); y is 1, a defect, with probability s(-3 + 6 exp(-(temperature - 65)^2 / 18)
+    + 5 exp(-(pressure - 3.4)^2 / 0.01) + 3 [vibration > 2]), where s is the logistic function. speed has no effect.
+
+    Examples
+    --------
+    >>> sorted(set(synthetic_defects(200, seed=0).target_values().tolist()))
+    [0, 1]
+    """
+    generator = _generator(n_rows, seed)
+    temperature, pressure = generator.uniform(40, 90, n_rows), generator.normal(3, 0.5, n_rows)
+    vibration, speed = generator.exponential(1.0, n_rows), generator.uniform(100, 200, n_rows)
+    windows = 6 * np.exp(-((temperature - 65) ** 2) / 18) + 5 * np.exp(-((pressure - 3.4) ** 2) / 0.01)
+    defect = generator.uniform(size=n_rows) < expit(-3 + windows + 3 * (vibration > 2))
+    columns = {"temperature": temperature, "pressure": pressure, "vibration": vibration, "speed": speed}
+    return _dataset(
+        "demo_defects", pd.DataFrame({**columns, "defect": defect.astype(np.int64)}), "classification", seed
+    )
+
+
 def encoding_illustration(n_rows: int = 44, *, seed: int) -> FloatArray:
     """Draw the values of the figure of the encodings; there is no target.
 
@@ -202,7 +269,7 @@ def _dataset(name: str, frame: pd.DataFrame, task: str, seed: int) -> Dataset:
     return Dataset(
         name=name,
         frame=frame,
-        target="y",
+        target=frame.columns[-1],
         task=task,
         numerical=tuple(frame.columns[:-1]),
         categorical=(),
@@ -216,6 +283,8 @@ SYNTHETIC: Mapping[str, Callable[..., Dataset]] = MappingProxyType(
         "ablation": synthetic_ablation,
         "illustration_regression": synthetic_regression,
         "illustration_classification": synthetic_classification,
+        "demo_rentals": synthetic_rentals,
+        "demo_defects": synthetic_defects,
     }
 )
 """The functions that draw the tables, by key; they take `n_rows` and `seed`."""

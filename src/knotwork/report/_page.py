@@ -188,8 +188,9 @@ def page_template(name: str) -> Any:
 
 
 def _whole(text: str) -> Markup:
-    """Return text in which lines never break inside names with hyphens."""
-    return Markup(re.sub(r"[\w.]+(?:-\w+)+", r'<i class="w">\g<0></i>', str(escape(text))))
+    """Return text in which lines never break inside names with hyphens, and no name turns the direction of the rest."""
+    plain = re.sub("[\u202a-\u202e\u2066-\u2069]", "", str(text))
+    return Markup(re.sub(r"[\w.]+(?:-\w+)+", r'<i class="w">\g<0></i>', str(escape(plain))))
 
 
 def _safe(name: str) -> str:

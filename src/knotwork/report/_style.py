@@ -59,7 +59,7 @@ class Theme:
 
 LIGHT = Theme(
     background="#FFFFFF", soft="#F4F6F8", ink="#1F2328", muted="#636A71", link="#005A8C", line="#D9DDE1",
-    blue="#005787", orange="#CA8008", green="#008067", pink="#A13780", grey="#78828B", red="#85180D",
+    blue="#005787", orange="#CA8008", green="#008067", pink="#A23881", grey="#78828B", red="#85180D",
 )  # fmt: skip
 """Colours of figures for light backgrounds."""
 
