@@ -244,14 +244,16 @@ class Columns:
         ----------
         table : Table
             The rows, as they were read.
-        target : ndarray of shape (n,)
+        target : ndarray of shape (n,) or (n, n_targets)
             Numbers, or codes of classes, which are integers.
         """
+        targets = np.atleast_2d(target.T)
         if len(self.roles) == 1 or len(target) < FEWEST_COMPARED:
             return self
         noted = list(self.warnings)
         for place, (field, span) in enumerate(self.spans):
-            if span.stop - span.start == 1 and is_copy(getattr(table, field)[:, span.start], target):
+            column = getattr(table, field)[:, span]
+            if column.shape[1] == 1 and any(is_copy(column[:, 0], each) for each in targets):
                 label = _label(self.names, place)
                 noted.append(
                     f"{label} determines the target: it is a copy of it, or a monotone function. "

@@ -3,26 +3,24 @@
 import inspect
 import logging
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._preparation.columns import Columns, Table
-from knotwork._preparation.members import PreparedTable, add_indicators
+from knotwork._preparation.members import PreparedTable
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, check_validation, group_codes
-from knotwork.estimators._combination import Combination, HeldOut, combine, shuffled_losses
+from knotwork.estimators._combination import Combination, HeldOut, combine
+from knotwork.estimators._fitted import FittedModel, Held
 from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
 from knotwork.estimators._plans import (
     EFFORTS,
@@ -45,7 +43,7 @@ from knotwork.training._objectives import Objective
 from knotwork.training._progress import LOGGER, ProgressBar, Reporter, Reporters, log_epoch
 from knotwork.training._results import Trained
 
-__all__ = ["Preparation", "TabularEstimator", "doubled"]
+__all__ = ["Preparation", "TabularEstimator"]
 
 MOST_HELD = 1000
 """Most validation rows that are kept for `feature_importances_`."""
@@ -98,32 +96,7 @@ class Preparation:
         return self.prepared.splits[0].seed
 
 
-@dataclass(frozen=True, eq=False)
-class Held:
-    """Validation rows, and networks that were not trained on them.
-
-    Parameters
-    ----------
-    table : Table
-        The rows.
-    target : ndarray of shape (n,)
-        Their target.
-    trained : Trained
-        Networks.
-    members : list of int
-        Those of them that were not trained on the rows.
-    weights : ndarray of shape (n_members,)
-        Weights of these, of sum one.
-    """
-
-    table: Table
-    target: npt.NDArray[Any]
-    trained: Trained
-    members: list[int]
-    weights: npt.NDArray[np.float64]
-
-
-class TabularEstimator(BaseEstimator, ABC):
+class TabularEstimator(FittedModel):
     """A network on encoded columns, with scikit-learn's interface; see `TabularRegressor`."""
 
     columns_: Columns
@@ -214,11 +187,6 @@ class TabularEstimator(BaseEstimator, ABC):
     def _read_validation_target(self, y: Any) -> npt.NDArray[Any]:
         """Check the target of validation rows, and return it as `_read_target` does."""
 
-    @property
-    @abstractmethod
-    def _task(self) -> str:
-        """What is predicted."""
-
     @abstractmethod
     def _objective(self) -> Objective:
         """Return what networks are trained for, as the parameters say."""
@@ -230,12 +198,6 @@ class TabularEstimator(BaseEstimator, ABC):
     @abstractmethod
     def _row_weights(self, target: npt.NDArray[Any], sample_weight: Any) -> npt.NDArray[np.float64] | None:
         """Return the weights of the rows, or None."""
-
-    @abstractmethod
-    def _loss(
-        self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any], weights: npt.NDArray[np.float64]
-    ) -> float:
-        """Return the loss of a weighted mean of members."""
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None, groups: Any = None
@@ -555,123 +517,3 @@ class TabularEstimator(BaseEstimator, ABC):
             self.feature_names_in_ = np.array(columns.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-
-    def _outputs(self, table: Table, trained: Trained | None = None) -> npt.NDArray[np.float64]:
-        """Return the outputs of every member, of shape (n_members, n, d_out); by default of those that predict."""
-        codes = add_indicators(table.numbers, table.codes, self.indicated_)
-        return np.stack((trained or self.trained_).outputs(table.numbers, codes))
-
-    def _read(self, X: Any) -> Table:
-        check_is_fitted(self)
-        return self.columns_.read(X)
-
-    @property
-    def backbones_(self) -> list[Backbone]:
-        """Configuration of each member's network behind the encoding."""
-        by_place = {place: piece.backbone for piece in self.trained_.pieces for place in piece.places}
-        return [by_place[place] for place in range(len(by_place))]
-
-    @property
-    def history_(self) -> list[dict[str, Any]]:
-        """How each member was trained.
-
-        A dict of ``loss`` (mean training loss of each epoch), ``score`` (validation metric of each epoch, in the units
-        of the target; NaN for networks of a refit, which have no validation rows), ``learning_rate``, ``metric`` (its
-        name), ``best_epoch`` (whose weights are kept, from 1) and ``seconds``.
-        """
-        metric = self.config_.metric_for(self.trained_.objective)
-        return [
-            {
-                "loss": history.loss,
-                "score": metric.in_units(history.score, spread),
-                "learning_rate": history.learning_rate,
-                "metric": metric.name,
-                "best_epoch": history.best_epoch,
-                "seconds": history.seconds,
-            }
-            for history, spread in zip(self.trained_.histories, self.trained_.spreads, strict=True)
-        ]
-
-    @property
-    def knots_(self) -> list[dict[Any, npt.NDArray[np.float64]]]:
-        """Interior knots of each numerical column for each member after training, in the units of the table."""
-        names = self.columns_.numerical_names
-        units = self.trained_.units
-        out: list[Any] = [None] * len(self.trained_.histories)
-        for piece in self.trained_.pieces:
-            knots = piece.network.encoding.interior_knots().double().cpu().numpy()
-            for place, member in zip(piece.places, knots, strict=True):
-                out[place] = {
-                    name: _from_units(column[~np.isnan(column)], unit)
-                    for name, column, unit in zip(names, member, units.T, strict=True)
-                }
-        return out
-
-    @property
-    def feature_importances_(self) -> npt.NDArray[np.float64]:
-        """Increase of the loss on up to 1,000 validation rows when a column is shuffled, one number per column."""
-        check_is_fitted(self)
-        if not hasattr(self, "_importances"):
-            if not hasattr(self, "_held"):
-                raise AttributeError(
-                    "feature_importances_ are not available: the estimator was loaded without them. For more than 500 "
-                    "columns, access feature_importances_ before the estimator is saved."
-                )
-            held = self._held
-            self._importances = shuffled_losses(
-                held.table,
-                self.columns_.spans,
-                lambda table: self._loss(self._outputs(table, held.trained)[held.members], held.target, held.weights),
-            )
-        return self._importances
-
-    def save(self, path: str | Path) -> None:
-        """Write the fitted estimator to one file that `knotwork.load` reads, without pickle.
-
-        A file that is replaced keeps its mode. For more than 500 columns the importances are saved only if
-        `feature_importances_` was used before: they take long.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file; an existing one is replaced.
-        """
-        from knotwork.estimators._persistence import save  # noqa: PLC0415 - only those who save need it
-
-        check_is_fitted(self)
-        save(self, path)
-
-    def export_onnx(self, path: str | Path) -> None:
-        """Write the whole predictor as an ONNX model: scaling, encoding, categories and network.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file; an existing one is replaced.
-        """
-        from knotwork.estimators._onnx import export_onnx  # noqa: PLC0415 - needs the onnx extra
-
-        check_is_fitted(self)
-        export_onnx(self, path)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.target_tags.required = True
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "trained_")
-
-
-def _from_units(values: npt.NDArray[np.float64], units: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return values of a column in the units of the table."""
-    return doubled(0.5 * units[0] + 0.5 * units[1] * values)
-
-
-def doubled(halves: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return twice the values, at most the largest float: sums are formed by halves, because they may overflow."""
-    most = 0.5 * np.finfo(np.float64).max
-    doubled: npt.NDArray[np.float64] = 2.0 * np.clip(halves, -most, most)
-    return doubled

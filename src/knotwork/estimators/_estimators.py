@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from knotwork._checks import argument_error, check_bool, check_choice, listed
 from knotwork._preparation.columns import Table
 from knotwork._preparation.targets import Labels, check_target, class_weights, row_weights
-from knotwork.estimators._base import TabularEstimator, doubled
+from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import SMALLEST, HeldOut, Residuals, metric_of, reliability, temperature, tempered
+from knotwork.estimators._fitted import doubled
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._objectives import Gaussian, Objective, Quantile, make_objective
@@ -314,6 +315,19 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         mean = _weighted_mean(self._outputs(table), self.weights_)
         return mean if self.n_targets_ is None else mean.reshape(len(mean), self.n_targets_, -1)
 
+    def _responses(self, table: Table) -> npt.NDArray[np.float64]:
+        predictions = self._predictions(table)
+        if isinstance(self.trained_.objective, Gaussian):
+            predictions = predictions[..., :1]
+        return predictions.reshape(len(predictions), -1)
+
+    def _output_names(self) -> list[str]:
+        objective, n_targets = self.trained_.objective, self.n_targets_
+        levels = [f"{level:g}" for level in objective.levels] if isinstance(objective, Quantile) else [""]
+        if n_targets is None:
+            return levels
+        return [f"target {place + 1} {level}".strip() for place in range(n_targets) for level in levels]
+
     @property
     def n_targets_(self) -> int | None:
         """Number of targets, or None for a target of shape (n,)."""
@@ -507,7 +521,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         X : table of shape (n, d)
             The columns of the fit, in any order if they have names.
         """
-        return tempered(self._probabilities(self._outputs(self._read(X)), self.weights_), self.temperature_)
+        return self._responses(self._read(X))
 
     def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the logarithms of `predict_proba`, all finite; parameters as there."""
@@ -527,6 +541,12 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         """Return the most probable class of each row, of shape (n,); parameters as in `predict_proba`."""
         probabilities = self.predict_proba(X)
         return self.labels_.decode(probabilities.argmax(axis=1))
+
+    def _responses(self, table: Table) -> npt.NDArray[np.float64]:
+        return tempered(self._probabilities(self._outputs(table), self.weights_), self.temperature_)
+
+    def _output_names(self) -> list[str]:
+        return [str(label) for label in self.classes_.tolist()]
 
     @property
     def classes_(self) -> npt.NDArray[Any]:

@@ -1,8 +1,8 @@
 """Explanations of fitted estimators: effects of columns, contributions to single predictions, pictures and plots.
 
-Everything is computed on a table as networks take it, in which a column of the user is one number, several (a date) or
-a code. So explanations work on frames with text, dates and missing values, and no value is invented: a column takes only
-values that rows of the table have.
+Everything is computed on a table as networks take it, in which a column of the user is one number, several (a date)
+or a code. So explanations work on frames with text, dates and missing values, and no value is invented: a column takes
+only values that rows of the table have.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from knotwork.basis._blocks import BasisBlock
 from knotwork.encoders._methods import Encoding
 
 if TYPE_CHECKING:
-    from knotwork.estimators._base import TabularEstimator
+    from knotwork.estimators._fitted import FittedModel
 
 __all__ = [
     "Contributions", "FeatureEffect", "TableFunction", "column_pictures", "contributions", "effects", "plot_effects",
@@ -110,23 +110,23 @@ class TableFunction:
 
 
 def effects(
-    estimator: "TabularEstimator", X: Any, columns: Sequence[Any] | None, *, n_points: int, seed: Any = 0
+    estimator: "FittedModel", X: Any, columns: Sequence[Any] | None, *, n_points: int, seed: Any = 0
 ) -> list[FeatureEffect]:
-    """Return the effects of columns on predictions; see `TabularEstimator.effects`."""
+    """Return the effects of columns on predictions; see `FittedModel.effects`."""
     check_int(n_points, "n_points", minimum=2)
     table = estimator._read(X)
     places = _places(estimator, columns)
     rows = check_random_state(seed).permutation(len(table.numbers))[:MOST_ROWS]
-    averaged = Table(table.numbers[rows], table.codes[rows])
+    averaged = _take(table, rows)
     return [_effect(estimator, table, averaged, place, n_points) for place in places]
 
 
-def _names(estimator: "TabularEstimator") -> list[Any]:
+def _names(estimator: "FittedModel") -> list[Any]:
     columns = estimator.columns_
     return list(range(len(columns.roles))) if columns.names is None else list(columns.names)
 
 
-def _places(estimator: "TabularEstimator", columns: Sequence[Any] | None) -> list[int]:
+def _places(estimator: "FittedModel", columns: Sequence[Any] | None) -> list[int]:
     """Return the places of columns by their names; by default of all that networks see."""
     names = _names(estimator)
     seen = [place for place, (_, span) in enumerate(estimator.columns_.spans) if span.start < span.stop]
@@ -140,9 +140,7 @@ def _places(estimator: "TabularEstimator", columns: Sequence[Any] | None) -> lis
     return [names.index(name) for name in columns]
 
 
-def _effect(
-    estimator: "TabularEstimator", table: Table, averaged: Table, place: int, n_points: int
-) -> FeatureEffect:
+def _effect(estimator: "FittedModel", table: Table, averaged: Table, place: int, n_points: int) -> FeatureEffect:
     field, span = estimator.columns_.spans[place]
     entries = getattr(table, field)[:, span]
     first, values = _representatives(entries[:, 0], field, n_points)
@@ -151,7 +149,7 @@ def _effect(
         values = np.array([labels[code] for code in values.tolist()], dtype=object)
     lines = np.stack([_responses(estimator, _with(averaged, field, span, entries[row])) for row in first], axis=1)
     name = _names(estimator)[place]
-    return FeatureEffect(name, values, lines.mean(axis=0), lines, _outputs(estimator))
+    return FeatureEffect(name, values, lines.mean(axis=0), lines, estimator._output_names())
 
 
 def _representatives(column: npt.NDArray[Any], field: str, n_points: int) -> tuple[list[int], npt.NDArray[Any]]:
@@ -171,7 +169,7 @@ def _representatives(column: npt.NDArray[Any], field: str, n_points: int) -> tup
     return known[first[chosen]].tolist(), distinct[chosen]
 
 
-def _categories(estimator: "TabularEstimator", index: int) -> list[Any]:
+def _categories(estimator: "FittedModel", index: int) -> list[Any]:
     """Return the labels of the codes of a categorical column."""
     return ["missing or new", *estimator.columns_.categories[index]]
 
@@ -182,28 +180,34 @@ def _with(table: Table, field: str, span: slice, entries: npt.NDArray[Any]) -> T
     return table._replace(**{field: changed})
 
 
-def _responses(estimator: "TabularEstimator", table: Table) -> Floats:
+def _responses(estimator: "FittedModel", table: Table) -> Floats:
     """Return predictions or probabilities, of shape (n, n_outputs)."""
     starts = range(0, len(table.numbers), ROWS_AT_ONCE)
-    parts = (Table(*(each[start : start + ROWS_AT_ONCE] for each in table)) for start in starts)
+    parts = (_take(table, slice(start, start + ROWS_AT_ONCE)) for start in starts)
     return np.concatenate([estimator._responses(part) for part in parts])
 
 
-def _outputs(estimator: "TabularEstimator") -> list[str]:
-    return estimator._output_names()
+def _shown(estimator: "FittedModel") -> int | None:
+    """Return the output that stands for all: the only one, or the second of two classes; None if there are more."""
+    n_outputs = len(estimator._output_names())
+    return n_outputs - 1 if n_outputs <= (2 if estimator._task == "classification" else 1) else None
+
+
+def _take(table: Table, rows: Any) -> Table:
+    return Table(table.numbers[rows], table.codes[rows])
 
 
 def contributions(
-    estimator: "TabularEstimator", X: Any, background: Any, *, n_permutations: int, random_state: Any
+    estimator: "FittedModel", X: Any, background: Any, *, n_permutations: int, random_state: Any
 ) -> Contributions:
-    """Return the contributions of columns to predictions; see `TabularEstimator.contributions`."""
+    """Return the contributions of columns to predictions; see `FittedModel.contributions`."""
     check_int(n_permutations, "n_permutations", minimum=1)
     random = check_random_state(random_state)
     table = estimator._read(X)
     behind = _background(estimator, background)
     spans = [span for span in estimator.columns_.spans if span[1].start < span[1].stop]
-    n_rows, total = len(table.numbers), 0.0
-    baseline = 0.0
+    n_rows, outputs = len(table.numbers), estimator._output_names()
+    total, baseline = np.zeros((n_rows, len(spans), len(outputs))), np.zeros(len(outputs))
     for place in range(n_permutations):
         # Each order is followed by its reverse, with the same background row, which halves the noise.
         if place % 2 == 0:
@@ -211,20 +215,18 @@ def contributions(
             row = int(random.randint(len(behind.numbers)))
         else:
             order = order[::-1]
-        steps = _walk(estimator, table, Table(*(each[[row] * n_rows] for each in behind)), [spans[i] for i in order])
-        added = np.empty((n_rows, len(spans), steps.shape[2]))
-        added[:, order] = np.diff(steps, axis=1)
-        total, baseline = total + added / n_permutations, baseline + steps[0, 0] / n_permutations
-    names = [name for name, (_, span) in zip(_names(estimator), estimator.columns_.spans, strict=True)
-             if span.start < span.stop]  # fmt: skip
-    values = np.asarray(total)
-    shown = estimator._shown_outputs(values.shape[2])
+        steps = _walk(estimator, table, _take(behind, [row] * n_rows), [spans[i] for i in order])
+        total[:, order] += np.diff(steps, axis=1) / n_permutations
+        baseline += steps[0, 0] / n_permutations
+    named = zip(_names(estimator), estimator.columns_.spans, strict=True)
+    names = [name for name, (_, span) in named if span.start < span.stop]
+    shown = _shown(estimator)
     if shown is not None:
-        return Contributions(names, values[:, :, shown], float(np.asarray(baseline)[shown]))
-    return Contributions(names, values, baseline)
+        return Contributions(names, total[:, :, shown], float(baseline[shown]))
+    return Contributions(names, total, baseline)
 
 
-def _walk(estimator: "TabularEstimator", table: Table, behind: Table, spans: Sequence[tuple[str, slice]]) -> Floats:
+def _walk(estimator: "FittedModel", table: Table, behind: Table, spans: Sequence[tuple[str, slice]]) -> Floats:
     """Return predictions while columns of the background become those of the table, (n, n_columns + 1, n_outputs)."""
     current = Table(behind.numbers.copy(), behind.codes.copy())
     steps = [_responses(estimator, current)]
@@ -234,7 +236,7 @@ def _walk(estimator: "TabularEstimator", table: Table, behind: Table, spans: Seq
     return np.stack(steps, axis=1)
 
 
-def _background(estimator: "TabularEstimator", background: Any) -> Table:
+def _background(estimator: "FittedModel", background: Any) -> Table:
     if background is not None:
         return estimator._read(background)
     if not hasattr(estimator, "_held"):
@@ -244,8 +246,8 @@ def _background(estimator: "TabularEstimator", background: Any) -> Table:
     return held
 
 
-def table_function(estimator: "TabularEstimator", X: Any) -> TableFunction:
-    """Return the estimator as a function of numbers; see `TabularEstimator.as_function`."""
+def table_function(estimator: "FittedModel", X: Any) -> TableFunction:
+    """Return the estimator as a function of numbers; see `FittedModel.as_function`."""
     table = estimator._read(X)
     n_numbers = table.numbers.shape[1]
     columns = estimator.columns_
@@ -263,7 +265,7 @@ def table_function(estimator: "TabularEstimator", X: Any) -> TableFunction:
     return TableFunction(matrix, [*map(str, columns.numerical_names), *coded], function)
 
 
-def column_pictures(estimator: "TabularEstimator") -> list[ColumnPicture]:
+def column_pictures(estimator: "FittedModel") -> list[ColumnPicture]:
     """Return pictures of the numerical columns, encoded as by the member with the largest weight."""
     best = int(np.argmax(estimator.weights_))
     encodings, knots, units = estimator.encoding_[best], estimator.knots_[best], estimator.trained_.units
@@ -285,8 +287,8 @@ def column_pictures(estimator: "TabularEstimator") -> list[ColumnPicture]:
     return pictures
 
 
-def plot_history(estimator: "TabularEstimator") -> Any:
-    """Return a figure of loss and validation score by epoch; see `TabularEstimator.plot_history`."""
+def plot_history(estimator: "FittedModel") -> Any:
+    """Return a figure of loss and validation score by epoch; see `FittedModel.plot_history`."""
     figure, (left, right) = _figure(1, 2)
     for weight, history in zip(estimator.weights_, estimator.history_, strict=True):
         epochs = np.arange(1, len(history["loss"]) + 1)
@@ -302,12 +304,17 @@ def plot_history(estimator: "TabularEstimator") -> Any:
     return figure
 
 
-def plot_effects(estimator: "TabularEstimator", shown: Sequence[FeatureEffect]) -> Any:
-    """Return a figure with a panel for each effect; see `TabularEstimator.plot_effects`."""
+def plot_effects(estimator: "FittedModel", X: Any, columns: Sequence[Any] | None) -> Any:
+    """Return a figure with a panel for each effect; see `FittedModel.plot_effects`."""
+    if columns is None:
+        order = np.argsort(-estimator.feature_importances_, kind="stable")
+        seen = _places(estimator, None)
+        columns = [_names(estimator)[place] for place in order.tolist() if place in seen][:MOST_PANELS]
+    shown = effects(estimator, X, columns, n_points=40)
     n_across = min(len(shown), 3)
     figure, axes = _figure(-(-len(shown) // n_across), n_across)
     for axis, effect in zip(axes, shown, strict=False):
-        place = estimator._shown_outputs(effect.mean.shape[1])
+        place = _shown(estimator)
         outputs = range(effect.mean.shape[1]) if place is None else [place]
         is_number = effect.values.dtype.kind == "f"
         x = effect.values if is_number else np.arange(len(effect.values))
