@@ -126,7 +126,7 @@ def endless(n_rows=10**12):
     return out.getvalue()
 
 
-def endless_parquet(n_rows=2**28):
+def endless_parquet(n_rows=2**27 + 1):
     """Return a Parquet file of a few kilobytes that needs gigabytes in memory."""
     out = io.BytesIO()
     pq.write_table(pa.table({"nothing": pa.nulls(n_rows)}), out, compression="zstd")

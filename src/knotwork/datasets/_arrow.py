@@ -63,8 +63,9 @@ def _checked(path: Path, read: Callable[[Path], tuple[Any, Any]]) -> pd.DataFram
     """Read, validate and convert a table; whatever fails raises one kind of error."""
     try:
         table, schema = read(path)
+        table.validate()
+        check_expansion(_least_bytes(table), path, smallest=SMALLEST_LIMIT)  # all of them are validated next
         table.validate(full=True)
-        check_expansion(table.num_rows * max(table.num_columns, 1) * BYTES_PER_VALUE, path, smallest=SMALLEST_LIMIT)
         frame: pd.DataFrame = _expanded(table, schema, path).to_pandas()
     except (ArgumentError, PermissionError):
         raise
@@ -116,8 +117,6 @@ def _expanded(table: Any, schema: Any, path: Path) -> Any:
         for chunk in column.chunks if is_stored_once else ():
             lengths = pc.binary_length(chunk.dictionary).cast(pa.int64())
             n_bytes += pc.sum(lengths.take(chunk.indices)).as_py() or 0
-        for chunk in column.chunks if str(field.type) in VIEWS else ():
-            n_bytes += _view_bytes(chunk)
         check_expansion(n_bytes, path, smallest=SMALLEST_LIMIT)
         columns.append(column.cast(field.type) if is_stored_once else column)
     return pa.Table.from_arrays(columns, schema=schema)
@@ -125,6 +124,13 @@ def _expanded(table: Any, schema: Any, path: Path) -> Any:
 
 VIEWS = ("string_view", "binary_view")
 """Types of texts whose rows may share one place in memory."""
+
+
+def _least_bytes(table: Any) -> int:
+    """Return the bytes that a table needs at least, once every row has its own text."""
+    views = [chunk for column in table.columns if str(column.type) in VIEWS for chunk in column.chunks]
+    n_values: int = table.num_rows * max(table.num_columns, 1)
+    return n_values * BYTES_PER_VALUE + sum(map(_view_bytes, views))
 
 
 def _view_bytes(chunk: Any) -> int:
