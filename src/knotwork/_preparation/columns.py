@@ -251,12 +251,16 @@ class Columns:
             return self
         noted = list(self.warnings)
         for place, (field, span) in enumerate(self.spans):
-            if span.stop - span.start == 1 and is_copy(getattr(table, field)[:, span.start], target):
-                label = _label(self.names, place)
-                noted.append(
-                    f"{label} determines the target: it is a copy of it, or a monotone function. "
-                    "Leave it out if it is not known when predictions are made."
-                )
+            if span.stop - span.start != 1 or not is_copy(getattr(table, field)[:, span.start], target):
+                continue
+            label = _label(self.names, place)
+            known = [each for each in noted if each.startswith(f"{label} ")]
+            noted = [each for each in noted if each not in known]
+            sentence = (
+                f"{label} determines the target: it is a copy of it, or a monotone function. "
+                "Leave it out if it is not known when predictions are made."
+            )
+            noted.append(" ".join([sentence, *known]))
         return replace(self, warnings=tuple(noted))
 
     def warn(self) -> None:
