@@ -49,7 +49,7 @@ DATED = {"roles": ["date", "categorical", "categorical"], "kinds": ["text", "tex
         ({"formats": [{"type": "money"}, None, None]}, "type must be one of"),
         ({"formats": [{"type": "number"}, None, None]}, "format must have the entries"),
         ({"formats": [NUMBER | {"decimal": ";"}, None, None]}, "format must have one of the signs"),
-        ({"formats": [NUMBER | {"unit": "kg"}, None, None]}, "unit must be a currency"),
+        ({"formats": [NUMBER | {"unit": "2 kg"}, None, None]}, "unit must be a currency"),
         ({"formats": [NUMBER | {"unit": ["$"]}, None, None]}, "unit must be a currency"),
         ({"formats": [None, NUMBER, None]}, r"formats\[1\] must suit a column of role 'categorical'"),
         ({"formats": [DATE, None, None]}, r"formats\[0\] must suit a column of role 'numerical'"),

@@ -253,12 +253,16 @@ class Columns:
         noted = list(self.warnings)
         for place, (field, span) in enumerate(self.spans):
             column = getattr(table, field)[:, span]
-            if column.shape[1] == 1 and any(is_copy(column[:, 0], each) for each in targets):
-                label = _label(self.names, place)
-                noted.append(
-                    f"{label} determines the target: it is a copy of it, or a monotone function. "
-                    "Leave it out if it is not known when predictions are made."
-                )
+            if column.shape[1] != 1 or not any(is_copy(column[:, 0], each) for each in targets):
+                continue
+            label = _label(self.names, place)
+            known = [each for each in noted if each.startswith(f"{label} ")]
+            noted = [each for each in noted if each not in known]
+            sentence = (
+                f"{label} determines the target: it is a copy of it, or a monotone function. "
+                "Leave it out if it is not known when predictions are made."
+            )
+            noted.append(" ".join([sentence, *known]))
         return replace(self, warnings=tuple(noted))
 
     def warn(self) -> None:

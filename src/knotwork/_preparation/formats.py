@@ -43,6 +43,9 @@ SHARE, FEWEST, FEW_WORDS = 0.95, 20, 3
 """Some texts may not fit the format of a column if there are at least 20 distinct values that do: in 5 % of the rows,
 or in half of them if they are up to three words, such as ``"not measured"``."""
 
+MOST_TEXT = 60
+"""Characters of a text that may be a number or a date; patterns would take long to refuse a long one."""
+
 N_INSPECTED = 1000
 """Distinct texts by which a format is chosen; whether it fits, all of them decide."""
 
@@ -57,6 +60,9 @@ def is_mark(text: str) -> bool:
 CURRENCIES = (
     r"(?:US\$|R\$|C\$|A\$|[$€£¥₹₽₩₺₪฿¢]|USD|EUR|GBP|JPY|CHF|CAD|AUD|CNY|INR|SEK|NOK|DKK|PLN|CZK|BRL|MXN|RUB|ZAR|kr\.?)"
 )
+MEASURE = r"(?:[A-Za-z\u00b5\u00b0][A-Za-z\u00b0\u00b2\u00b3/.]{0,9})"
+"""A unit of measure behind a number, such as kg or km/h."""
+
 SPACES = " \u00a0\u2009\u202f"
 """Spaces that group digits: the ordinary one, and those that do not break a line."""
 
@@ -69,7 +75,7 @@ CODE = re.compile(r"\s*0\d+\s*")
 
 AMOUNT = re.compile(
     rf"(?P<open>\()?\s*(?P<sign>[-+\u2212])?\s*(?P<before>{CURRENCIES})?\s*(?P<second>[-+\u2212])?\s*(?P<body>[\d.,'\u2019{SPACES}]*\d"
-    rf"[\d.,]*?(?:[eE][-+]?\d{{1,3}})?)\s*(?P<after>%|{CURRENCIES})?\s*(?P<last>-)?\s*(?P<close>\))?"
+    rf"[\d.,]*?(?:[eE][-+]?\d{{1,3}})?)\s*(?P<after>%|{CURRENCIES}|{MEASURE})?\s*(?P<last>-)?\s*(?P<close>\))?"
 )
 
 
@@ -87,7 +93,7 @@ class NumberFormat:
     group : {"", ",", ".", " ", "'"}
         The sign between groups of three digits.
     unit : str
-        The currency, ``"%"``, or nothing; a number may be written without it.
+        The currency, the unit of measure, ``"%"``, or nothing; a number may be written without it.
 
     Examples
     --------
@@ -102,8 +108,8 @@ class NumberFormat:
     def __post_init__(self) -> None:
         if (self.decimal, self.group) not in SEPARATORS:
             raise argument_error("format", f"have one of the signs {listed(SEPARATORS)}", (self.decimal, self.group))
-        if self.unit not in ("", "%") and not (isinstance(self.unit, str) and re.fullmatch(CURRENCIES, self.unit)):
-            raise argument_error("unit", "be a currency, '%' or nothing", self.unit)
+        if not isinstance(self.unit, str) or not re.fullmatch(f"%|{CURRENCIES}|{MEASURE}|", self.unit):
+            raise argument_error("unit", "be a currency, a unit of measure, '%' or nothing", self.unit)
 
     @cached_property
     def _patterns(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
@@ -137,7 +143,7 @@ class NumberFormat:
         return Parsed(values, is_misfit)
 
     def _number(self, text: str, table: dict[int, Any]) -> float | None:
-        match = AMOUNT.fullmatch(text.strip())
+        match = _amount(text)
         if match is None:
             return None
         opened, sign, before, second, body, after, last, closed = match.groups()
@@ -161,7 +167,13 @@ class NumberFormat:
         example = f"1{self.group}234{self.decimal}5" if self.group else f"1{self.decimal}5"
         if self.unit == "%":
             return f"numbers such as {example}%, where 100% is 1"
-        return f"numbers such as {self.unit}{example}"
+        if re.fullmatch(CURRENCIES, self.unit):
+            return f"numbers such as {self.unit}{example}"
+        return f"numbers such as {example} {self.unit}".rstrip()
+
+
+def _amount(text: str) -> re.Match[str] | None:
+    return AMOUNT.fullmatch(text.strip()) if len(text) <= MOST_TEXT else None
 
 
 def _infer_number(texts: Sequence[str]) -> NumberFormat | None:
@@ -170,7 +182,7 @@ def _infer_number(texts: Sequence[str]) -> NumberFormat | None:
     for text in texts:
         if CODE.fullmatch(text):
             return None
-        match = AMOUNT.fullmatch(text.strip())
+        match = _amount(text)
         if match is not None:
             unit = match["after"] or match["before"] or ""
             units[unit] = units.get(unit, 0) + 1
@@ -255,9 +267,6 @@ CYCLES = {"month": 12.0, "weekday": 7.0, "hour": 24.0, "day of year": 365.25}
 PARTS = ("elapsed days", "year", *CYCLES)
 """Parts of a date that become numbers: those of `CYCLES` by sine and cosine."""
 
-MOST_TEXT = 60
-"""Characters of a text that may be a date; longer ones are not looked at."""
-
 
 @dataclass(frozen=True)
 class DateFormat:
@@ -307,8 +316,10 @@ class DateFormat:
         return Parsed(values.view("timedelta64[us]") if self.order == "time" else values, is_misfit)
 
     def _moment(self, text: Label) -> Any:
-        match = PATTERNS[self.order].fullmatch(text.strip()) if isinstance(text, str) else None
-        if match is None or len(text) > MOST_TEXT:  # type: ignore[arg-type]
+        if not isinstance(text, str) or len(text) > MOST_TEXT:
+            return None
+        match = PATTERNS[self.order].fullmatch(text.strip())
+        if match is None:
             return None
         return _time_of(match) if self.order == "time" else _date_of(match, self.zone)
 
@@ -432,9 +443,10 @@ def _month(text: str) -> int | None:
 
 def _infer_date(texts: Sequence[str]) -> DateFormat | None:
     """Return the order of dates that fits most texts; of two that fit alike, slashes mean that the month is first."""
-    if len(texts[0]) > MOST_TEXT or not any(each.isdigit() for each in texts[0]):
+    texts = [text for text in texts if len(text) <= MOST_TEXT]
+    if not texts or not any(sign.isdigit() for sign in texts[0]):
         return None
-    zone = UTC if any((m := PATTERNS["ymd"].fullmatch(text.strip())) and m["z"] for text in texts) else None
+    zone = UTC if any((match := PATTERNS["ymd"].fullmatch(text.strip())) and match["z"] for text in texts) else None
     ties = ("mdy", "dmy") if "/" in texts[0] else ("dmy", "mdy")
     formats = [DateFormat(order, ("elapsed days",), zone) for order in ("ymd", *ties)]
     formats.append(DateFormat("time", ("hour",)))
