@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypeVar
@@ -56,7 +56,7 @@ def nested_parameters(parameters: Mapping[str, Any], task: str) -> dict[str, Any
     nested: dict[str, Any] = {}
     for name in CONFIGURATIONS:
         configuration = _configuration(parameters, name, task)
-        if is_dataclass(configuration):
+        if isinstance(configuration, Backbone | TrainingConfig):
             nested |= {f"{name}__{field.name}": getattr(configuration, field.name) for field in fields(configuration)}
     return nested
 
@@ -83,7 +83,8 @@ def with_nested(parameters: Mapping[str, Any], changes: Mapping[str, Any], task:
         inner = {key.partition("__")[2]: value for key, value in changes.items() if key.startswith(f"{name}__")}
         if inner:
             configuration: Any = _configuration({**parameters, **plain}, name, task)
-            known = [field.name for field in fields(configuration)] if is_dataclass(configuration) else []
+            is_known = isinstance(configuration, Backbone | TrainingConfig)
+            known = [field.name for field in fields(configuration)] if is_known else []
             for key in inner:
                 if key not in known:
                     kind, nearest = type(configuration).__name__, _nearest(key, known)
@@ -97,7 +98,8 @@ def _configuration(parameters: Mapping[str, Any], name: str, task: str) -> Any:
     """Return a configuration of an estimator, or the one that it would have if another parameter were set."""
     value = parameters[name]
     if name == "backbone":
-        return make_backbone("mlp" if value == "auto" else value) if isinstance(value, str) else value
+        name = "mlp" if isinstance(value, str) and value == "auto" else value
+        return make_backbone(name) if isinstance(name, str) and name in BACKBONES else value  # fit refuses others
     if value is not None:
         return value
     backbone = _configuration(parameters, "backbone", task)
