@@ -458,6 +458,26 @@ def test_texts_with_many_marks_are_counted_as_one_value():
     assert _n_values(json.dumps(["a,[{" * 1_000_000, 'b\\",' * 10])) == 2
 
 
+def test_a_changed_category_is_noticed(saved, tmp_path):
+    complete = saved.read_bytes()
+    assert complete.count(b"Bonn") == 1
+    (tmp_path / "changed").write_bytes(complete.replace(b"Bonn", b"Bohn"))
+    with pytest.raises(PersistenceError, match="its text was changed after it was saved"):
+        knotwork.load(tmp_path / "changed")
+
+
+def test_importances_of_a_wide_table_are_saved_if_they_were_computed(tmp_path, monkeypatch):
+    monkeypatch.setattr("knotwork.estimators._persistence.MOST_SHUFFLED", 5)
+    model = fitted()
+    model.save(tmp_path / "model")
+    assert not hasattr(model, "_importances")
+    with pytest.raises(AttributeError, match="access feature_importances_ before the estimator is saved"):
+        _ = knotwork.load(tmp_path / "model").feature_importances_
+    importances = model.feature_importances_
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(knotwork.load(tmp_path / "model").feature_importances_, importances)
+
+
 def test_errors_contain_no_terminal_escapes(saved, tmp_path):
     content, tensors = read_file(saved)
     write_file(tmp_path / "newer", {**content, "schema": 4, "version": "\x1b[2J9"}, tensors)
