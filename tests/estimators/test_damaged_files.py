@@ -422,10 +422,10 @@ def test_files_that_declare_more_than_they_hold_are_refused_within_bounds(saved,
     content, tensors = LARGE[case](*read_file(saved))
     write_file(tmp_path / "edited", content, tensors)
     size = (tmp_path / "edited").stat().st_size
-    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     with pytest.raises(PersistenceError, match="edited' is damaged"):
         knotwork.load(tmp_path / "edited")
-    assert time.perf_counter() - started < 5.0
+    assert time.process_time() - started < 5.0
     more = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     assert more < 3 * size + 60e6, "more than three times the size of the file and 60 MB were needed"
 
