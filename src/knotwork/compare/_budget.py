@@ -26,8 +26,8 @@ DEFAULT_FOLDS, FEWEST_FOLDS = 5, 3
 GOOD_EPOCHS, FEWEST_EPOCHS, MOST_EPOCHS = 30, 10, TrainingConfig().max_epochs
 """Epochs after which training has stopped on most tables, and the fewest that make a comparison useful."""
 
-FEWEST_CANDIDATES, SMALLEST_SHARE = 3, 0.02
-"""Candidates that are always compared, and the smallest share of the columns."""
+FEWEST_CANDIDATES, FEWEST_COLUMNS = 3, 30
+"""Candidates and numerical columns that are always compared."""
 
 REPORT_SECONDS = 4.0
 """Seconds of a processor for the report."""
@@ -251,6 +251,7 @@ def make_plan(
     left: float,
     final: float | None = None,
     availability: float = 1.0,
+    n_columns: int = 1,
 ) -> Plan:
     """Choose what fits into the time.
 
@@ -276,6 +277,8 @@ def make_plan(
         Seconds of the final model; by default those of the slowest candidate.
     availability : float, default=1.0
         Part of a processor that the program has, by which the time of the report is planned.
+    n_columns : int, default=1
+        Columns of the table, of which wide tables are compared with fewer.
     """
     report = report_seconds(budget, availability)
     usable = max((1 - MARGIN) * left - report, 0.1)
@@ -301,11 +304,12 @@ def make_plan(
             return _plan(speed, group, k, rows, **seconds)
     rows = min(FEWEST_ROWS, n_rows)
     needed = _seconds(speed, fewest, least, rows, FEWEST_EPOCHS)
-    share = float(np.clip(most_seconds / needed, SMALLEST_SHARE, 1.0))
+    smallest = min(FEWEST_COLUMNS / n_columns, 1.0)
+    share = float(np.clip(most_seconds / needed, smallest, 1.0))
     plan = _plan(speed.scaled(share), fewest, least, rows, **seconds)
     least_final = FINAL_NETWORKS * max(speed.build[size] + 2 * speed.epoch(size, n_rows) for size in speed.build)
-    final_share = float(np.clip(refit / least_final, SMALLEST_SHARE, 1.0))
-    return replace(plan, column_share=share, final_share=final_share, fits=share > SMALLEST_SHARE)
+    final_share = float(np.clip(refit / least_final, smallest, 1.0))
+    return replace(plan, column_share=share, final_share=final_share, fits=share * needed <= 1.01 * most_seconds)
 
 
 def _plan(

@@ -247,7 +247,7 @@ class _Run:
                 final = effort_seconds(options.effort, source.n_rows, device=resolve_device(self.device).type)
             plan = make_plan(
                 speed, candidates, counts, n_rows=source.n_rows, folds=options.folds, budget=options.time_budget,
-                left=self.left, final=final, availability=self.availability,
+                left=self.left, final=final, availability=self.availability, n_columns=source.features.shape[1],
             )  # fmt: skip
             self._note(f"Time budget: {options.time_budget:.0f} s, of which {self.left:.0f} s are left.")
         self._note(*plan.describe(candidates, n_rows=source.n_rows, backbone=options.backbone))
@@ -374,7 +374,8 @@ class _Run:
             deadline = time.perf_counter() + max(0.6 * self.left, 1.0)
             encoding = ranking.encoding.candidate
             size = (encoding.size if isinstance(encoding, Encoding) else None) or 15
-            effects = list(feature_effects(final.model, source, size=size, deadline=deadline))
+            drawn = replace(source, features=source.features[list(final.model.columns_.names)])
+            effects = list(feature_effects(final.model, drawn, size=size, deadline=deadline))
         n_networks = sum(len(row.epochs) for row in rounds.networks)
         texts = {
             "failed": [str(row.candidate) for row in rounds.networks if not row.is_finite],
