@@ -41,10 +41,9 @@ def linear(task: str) -> Any:
     columns = make_column_transformer(
         (numbers, make_column_selector(dtype_include="number")), (words, make_column_selector(dtype_exclude="number"))
     )
-    model = (
-        RidgeCV(np.logspace(-2, 4, 7)) if task == "regression" else LogisticRegressionCV(l1_ratios=(0,), max_iter=300)
-    )
-    return make_pipeline(columns, model)
+    if task == "regression":
+        return make_pipeline(columns, RidgeCV(np.logspace(-2, 4, 7)))
+    return make_pipeline(columns, LogisticRegression(max_iter=300))
 
 
 def boosting(task: str) -> Any:
@@ -52,20 +51,23 @@ def boosting(task: str) -> Any:
     return kind(max_iter=2000, early_stopping=True, n_iter_no_change=50, categorical_features="from_dtype")
 
 
-def lightgbm(task: str) -> Any:
-    import lightgbm as library  # noqa: PLC0415
+def fit_lightgbm(features: pd.DataFrame, target: pd.Series, task: str) -> Any:
+    import lightgbm  # noqa: PLC0415
 
-    return (library.LGBMRegressor if task == "regression" else library.LGBMClassifier)(n_estimators=200, verbose=-1)
+    kind = lightgbm.LGBMRegressor if task == "regression" else lightgbm.LGBMClassifier
+    train, valid, known, held = train_test_split(features, target, test_size=0.1, random_state=0)
+    stop = lightgbm.early_stopping(50, verbose=False)
+    return kind(n_estimators=2000, verbose=-1).fit(train, known, eval_set=[(valid, held)], callbacks=[stop])
 
 
-def refitted(line: Any, task: str) -> Any:
-    """Return the model of a row of the ranking before it is fitted."""
+def fitted(line: Any, features: pd.DataFrame, target: pd.Series, task: str) -> Any:
+    """Return the model of a row of the ranking, fitted on all rows."""
     if line.kind == "encoding":
-        return (kw.TabularRegressor if task == "regression" else kw.TabularClassifier)(
-            str(line.candidate), "mlp", random_state=0
-        )
-    makers = {"linear model": linear, "boosting (scikit-learn)": boosting, "boosting (LightGBM)": lightgbm}
-    return makers[str(line.candidate)](task)
+        kind = kw.TabularRegressor if task == "regression" else kw.TabularClassifier
+        return kind(str(line.candidate), "mlp", random_state=0).fit(features, target)
+    if "LightGBM" in str(line.candidate):
+        return fit_lightgbm(features, target, task)
+    return (linear if line.kind == "linear" else boosting)(task).fit(features, target)
 
 
 def score(model: Any, features: pd.DataFrame, target: pd.Series, task: str) -> float:
@@ -91,10 +93,9 @@ def measure(key: str, seconds: float, folder: Path) -> dict[str, Any]:
     def held_score(line: Any) -> float:
         if line is ranking.saved:
             return score(comparison.model, held[names], held[data.target], data.task)
-        model = refitted(line, data.task)
         texts = [name for name in names if not pd.api.types.is_numeric_dtype(rows[name])]
         kinds = {name: pd.CategoricalDtype(rows[name].dropna().unique()) for name in texts if line.is_baseline}
-        model.fit(rows[names].astype(kinds), rows[data.target])
+        model = fitted(line, rows[names].astype(kinds), rows[data.target], data.task)
         return score(model, held[names].astype(kinds), held[data.target], data.task)
 
     names = [name for name in rows if name != data.target]

@@ -69,7 +69,7 @@ def test_options_of_the_user_are_kept():
 
 
 def test_a_plan_that_exceeds_the_budget_is_marked():
-    settings = {"n_rows": 1_000_000, "folds": None, "budget": 2.0, "left": 2.0}
+    settings = {"n_rows": 1_000_000, "folds": None, "budget": 2.0, "left": 2.0, "n_columns": 1_500}
     chosen = make_plan(speed().scaled(1_000.0), CANDIDATES, COUNTS, **settings)
     assert not chosen.fits
     assert chosen.max_epochs == FEWEST_EPOCHS
@@ -82,7 +82,10 @@ def test_a_plan_that_exceeds_the_budget_is_marked():
 def test_a_wide_table_is_compared_with_fewer_columns():
     slow = speed(per_row=2e-4, prepare=1e-3).scaled(4.0)
     assert slow.steps[7] == (4e-4, 8e-4)
-    chosen = make_plan(slow, CANDIDATES, COUNTS, n_rows=1_000, folds=None, budget=30.0, left=25.0, final=60.0)
+    settings = {"n_rows": 1_000, "folds": None, "budget": 30.0, "left": 25.0, "final": 60.0}
+    few = make_plan(slow, CANDIDATES, COUNTS, **settings, n_columns=30)
+    assert (few.column_share, few.fits) == (1.0, False)
+    chosen = make_plan(slow, CANDIDATES, COUNTS, **settings, n_columns=2_000)
     assert chosen.fits
     assert 0.02 < chosen.column_share < 1
     assert len(chosen.candidates) == 3

@@ -26,8 +26,11 @@ DEFAULT_FOLDS, FEWEST_FOLDS = 5, 3
 GOOD_EPOCHS, FEWEST_EPOCHS, MOST_EPOCHS = 30, 10, TrainingConfig().max_epochs
 """Epochs after which training has stopped on most tables, and the fewest that make a comparison useful."""
 
-FEWEST_CANDIDATES, SMALLEST_SHARE = 3, 0.02
-"""Candidates that are always compared, and the smallest share of the columns."""
+FEWEST_CANDIDATES, FEWEST_COLUMNS = 3, 30
+"""Candidates and numerical columns that are always compared."""
+
+REPORT_SECONDS = 4.0
+"""Seconds of a processor for the report."""
 
 FINAL_NETWORKS = 3
 """Networks of the smallest ensemble."""
@@ -232,9 +235,9 @@ def unlimited_plan(candidates: Sequence[Encoding], *, folds: int | None, n_rows:
     return Plan(tuple(candidates), folds or DEFAULT_FOLDS, n_rows, MOST_EPOCHS, costs=costs)
 
 
-def report_seconds(budget: float) -> float:
-    """Return the time for writing the report."""
-    return min(0.25 * budget, 7.0 + 0.02 * budget)
+def report_seconds(budget: float, availability: float = 1.0) -> float:
+    """Return the time for writing the report; `availability` is the part of a processor that the program has."""
+    return min(0.25 * budget / availability, max(7.0 + 0.02 * budget, REPORT_SECONDS / availability), 0.4 * budget)
 
 
 def make_plan(
@@ -247,6 +250,8 @@ def make_plan(
     budget: float,
     left: float,
     final: float | None = None,
+    availability: float = 1.0,
+    n_columns: int = 1,
 ) -> Plan:
     """Choose what fits into the time.
 
@@ -270,8 +275,12 @@ def make_plan(
         The time budget in seconds, and the part of it that is left.
     final : float, optional
         Seconds of the final model; by default those of the slowest candidate.
+    availability : float, default=1.0
+        Part of a processor that the program has, by which the time of the report is planned.
+    n_columns : int, default=1
+        Columns of the table, of which wide tables are compared with fewer.
     """
-    report = report_seconds(budget)
+    report = report_seconds(budget, availability)
     usable = max((1 - MARGIN) * left - report, 0.1)
     most = folds or DEFAULT_FOLDS
     least = folds or FEWEST_FOLDS
@@ -295,11 +304,12 @@ def make_plan(
             return _plan(speed, group, k, rows, **seconds)
     rows = min(FEWEST_ROWS, n_rows)
     needed = _seconds(speed, fewest, least, rows, FEWEST_EPOCHS)
-    share = float(np.clip(most_seconds / needed, SMALLEST_SHARE, 1.0))
+    smallest = min(FEWEST_COLUMNS / n_columns, 1.0)
+    share = float(np.clip(most_seconds / needed, smallest, 1.0))
     plan = _plan(speed.scaled(share), fewest, least, rows, **seconds)
     least_final = FINAL_NETWORKS * max(speed.build[size] + 2 * speed.epoch(size, n_rows) for size in speed.build)
-    final_share = float(np.clip(refit / least_final, SMALLEST_SHARE, 1.0))
-    return replace(plan, column_share=share, final_share=final_share, fits=share > SMALLEST_SHARE)
+    final_share = float(np.clip(refit / least_final, smallest, 1.0))
+    return replace(plan, column_share=share, final_share=final_share, fits=share * needed <= 1.01 * most_seconds)
 
 
 def _plan(
