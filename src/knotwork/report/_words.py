@@ -43,15 +43,16 @@ def describe_best(records: pd.DataFrame, reference: str = "Std") -> list[str]:
 
     Data sets without the reference are left out.
     """
-    lines = []
-    for (task, dataset), part in records.groupby(["task", "dataset"], sort=False):
-        score = SCORES[task]
-        means = part.groupby("method")[score.column].mean().dropna()
-        if reference not in means.index:
-            continue
-        best = means.idxmin() if score.lower_is_better else means.idxmax()
-        values = f"{score.label} {format_number(means[best], 3)} with {best}, {format_number(means[reference], 3)} with"
-        lines.append((abs(means[best] - means[reference]), f"{dataset}: {values} {reference}."))
+    lines: list[tuple[float, str]] = []
+    for task, score in SCORES.items():
+        for dataset, part in records[records["task"] == task].groupby("dataset", sort=False):
+            means = part.groupby("method")[score.column].mean().dropna().to_dict()
+            if reference not in means:
+                continue
+            best = (min if score.lower_is_better else max)(means, key=lambda name: means[name])
+            scores = [f"{format_number(means[name], 3)} with {name}" for name in (best, reference)]
+            gain = abs(means[best] - means[reference])
+            lines.append((gain, f"{dataset}: {score.label} {', '.join(scores)}."))
     return [line for _, line in sorted(lines, key=lambda pair: -pair[0])]
 
 
