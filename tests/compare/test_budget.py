@@ -69,7 +69,8 @@ def test_options_of_the_user_are_kept():
 
 
 def test_a_plan_that_exceeds_the_budget_is_marked():
-    chosen = plan(1_000_000, 0.02)
+    settings = {"n_rows": 1_000_000, "folds": None, "budget": 2.0, "left": 2.0}
+    chosen = make_plan(speed().scaled(1_000.0), CANDIDATES, COUNTS, **settings)
     assert not chosen.fits
     assert chosen.max_epochs == FEWEST_EPOCHS
     assert chosen.n_rows == 500

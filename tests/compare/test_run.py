@@ -67,8 +67,8 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, t
     assert result.banners == ("10 of 10 networks reached the cap of 3 epochs: they might still improve, and the "
                               "ranking change: give a larger --time-budget.",)  # fmt: skip
     assert all(line in "\n".join(result.summary) for line in (result.evidence, *result.banners))
-    page = html.unescape(result.page.read_text(encoding="utf-8")).replace("\N{NO-BREAK SPACE}", " ")
-    assert page.index(result.ranking.verdict[1:]) < page.index(result.banners[0]) < page.index('id="ranking"')
+    page = html.unescape(words(result.page)).replace("\N{NO-BREAK SPACE}", " ")
+    assert page.index(result.ranking.verdict[1:]) < page.index(result.banners[0]) < page.index("95 % interval")
     assert not result.interrupted
     text = "\n".join(sentences)
     task = "regression" if target == "rent" else "classification"

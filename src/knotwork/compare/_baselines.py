@@ -72,8 +72,10 @@ class FoldRows:
 
     @property
     def boosted(self) -> Floats:
-        """Numbers and codes in one array; an unknown category is missing."""
-        return np.concatenate([self.numbers, np.where(self.codes > 0, self.codes, np.nan)], axis=1)
+        """Numbers and codes in one array; an unknown category is missing, a column without training values is 0."""
+        rows = np.concatenate([self.numbers, np.where(self.codes > 0, self.codes, np.nan)], axis=1)
+        rows[:, np.isnan(rows[self.split.train]).all(axis=0)] = 0.0  # which scikit-learn cannot bin
+        return rows
 
     @property
     def categorical(self) -> list[int]:
@@ -149,8 +151,7 @@ def _fit_linear(fold: FoldRows, deadline: float, before: FoldResult | None) -> F
     )  # fmt: skip
     split = fold.split
     with warnings.catch_warnings():
-        # Columns without any value are dropped, and few iterations are a kind of early stopping.
-        warnings.filterwarnings("ignore", message="Skipping features without any observed values")
+        # Few iterations are a kind of early stopping.
         warnings.filterwarnings("ignore", message="Found unknown categories")
         warnings.simplefilter("ignore", ConvergenceWarning)
         train = features.fit_transform(rows[split.train])

@@ -29,6 +29,9 @@ GOOD_EPOCHS, FEWEST_EPOCHS, MOST_EPOCHS = 30, 10, TrainingConfig().max_epochs
 FEWEST_CANDIDATES, SMALLEST_SHARE = 3, 0.02
 """Candidates that are always compared, and the smallest share of the columns."""
 
+REPORT_SECONDS = 4.0
+"""Seconds of a processor for the report."""
+
 FINAL_NETWORKS = 3
 """Networks of the smallest ensemble."""
 
@@ -232,9 +235,9 @@ def unlimited_plan(candidates: Sequence[Encoding], *, folds: int | None, n_rows:
     return Plan(tuple(candidates), folds or DEFAULT_FOLDS, n_rows, MOST_EPOCHS, costs=costs)
 
 
-def report_seconds(budget: float) -> float:
-    """Return the time for writing the report."""
-    return min(0.25 * budget, 7.0 + 0.02 * budget)
+def report_seconds(budget: float, availability: float = 1.0) -> float:
+    """Return the time for writing the report; `availability` is the part of a processor that the program has."""
+    return min(0.25 * budget / availability, max(7.0 + 0.02 * budget, REPORT_SECONDS / availability), 0.4 * budget)
 
 
 def make_plan(
@@ -247,6 +250,7 @@ def make_plan(
     budget: float,
     left: float,
     final: float | None = None,
+    availability: float = 1.0,
 ) -> Plan:
     """Choose what fits into the time.
 
@@ -270,8 +274,10 @@ def make_plan(
         The time budget in seconds, and the part of it that is left.
     final : float, optional
         Seconds of the final model; by default those of the slowest candidate.
+    availability : float, default=1.0
+        Part of a processor that the program has, by which the time of the report is planned.
     """
-    report = report_seconds(budget)
+    report = report_seconds(budget, availability)
     usable = max((1 - MARGIN) * left - report, 0.1)
     most = folds or DEFAULT_FOLDS
     least = folds or FEWEST_FOLDS

@@ -179,6 +179,8 @@ class _Run:
     progress: Progress | None
     started: float
     notes: list[str] = field(default_factory=list)
+    availability: float = 1.0
+    clock: tuple[float, float] = (0.0, 0.0)
 
     @property
     def left(self) -> float:
@@ -189,6 +191,7 @@ class _Run:
     def compare(self, source: Source) -> Comparison:
         """Measure, train, rank, fit the final model, and write the files."""
         self.out.mkdir(parents=True, exist_ok=True)
+        self.clock = time.perf_counter(), time.process_time()
         columns = Columns.from_table(source.draw(ROWS_INSPECTED, seed=self.options.seed).features)
         if "numerical" not in columns.roles:
             raise ColumnError(
@@ -235,12 +238,16 @@ class _Run:
         else:
             self.say("Measuring the speed of this machine on a small stack ...")
             speed = measure_speed(source, candidates, backbone=network, device=self.device, seed=options.seed)
+            wall, cpu = (
+                now - then for now, then in zip((time.perf_counter(), time.process_time()), self.clock, strict=True)
+            )
+            self.availability = float(np.clip(cpu / max(wall, 1e-6), 0.1, 1.0))  # others may use the processors too
             final = None
             if options.effort != SINGLE:
                 final = effort_seconds(options.effort, source.n_rows, device=resolve_device(self.device).type)
             plan = make_plan(
                 speed, candidates, counts, n_rows=source.n_rows, folds=options.folds, budget=options.time_budget,
-                left=self.left, final=final,
+                left=self.left, final=final, availability=self.availability,
             )  # fmt: skip
             self._note(f"Time budget: {options.time_budget:.0f} s, of which {self.left:.0f} s are left.")
         self._note(*plan.describe(candidates, n_rows=source.n_rows, backbone=options.backbone))
@@ -279,7 +286,8 @@ class _Run:
         budget, seconds, n_rows = self.options.time_budget, None, source.n_rows
         if budget is not None:
             # A part of the budget stays for saving the model, and for what training takes beyond its limit.
-            seconds = max(self.left - report_seconds(budget) - 0.06 * budget, 0.5)
+            overhead = min(0.06 / self.availability, 0.15) * budget
+            seconds = max(self.left - report_seconds(budget, self.availability) - overhead, 0.5)
             n_rows = max(_affordable_rows(source, ranking.encoding.scored, rounds, seconds), rounds.compared.n_rows)
         places = _final_places(source, rounds.compared, n_rows, seed=self.options.seed)
         rows = most_related(source.take(places), rounds.plan.final_share)

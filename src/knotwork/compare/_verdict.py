@@ -23,9 +23,6 @@ NEAR = 0.01
 """A row may be recommended in place of a better one only if its mean score is within this share of it: half of the 2 %
 that a recommendation may lose on new rows, whose scores vary as well."""
 
-PRICES = {"linear": 0, "boosting": 1, "encoding": 2, "ensemble": 3}
-"""Order of the kinds of rows by what they cost."""
-
 HOW = (
     "Differences are from the best encoding and paired over folds. Their 95 % intervals and p-values belong to one "
     "procedure, which holds for all rows together: the corrected resampled t-test (Nadeau and Bengio, 2003), which "
@@ -71,19 +68,19 @@ class Line:
         return self.scored.prepare_seconds + self.scored.train_seconds
 
     @property
-    def cost(self) -> tuple[int, int, float]:
-        """Sort key of the cheapest: kind, parameters, then seconds, which vary from run to run."""
-        return PRICES[self.kind], self.scored.n_parameters or 0, self.seconds
+    def cost(self) -> tuple[int, float]:
+        """Sort key of the cheapest: parameters, then seconds, which vary from run to run."""
+        return self.scored.n_parameters or 0, self.seconds
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
     """All rows, the best mean first, and the recommendation.
 
-    Rows are ranked by `metric`; lower is better. `reference` is the best encoding, from which differences are taken;
-    `encoding` the recommended encoding; `chosen` the recommended row: the saved model, or one that is better by more
-    than `NEAR`. `verdict` is the recommendation in a few words, `sentences` the reasons, `naive` the score without any
-    feature.
+    Rows are ranked by `metric`; lower is better. `reference` is the best encoding, from which differences are taken,
+    `encoding` the recommended encoding. `chosen` is the recommended row: the saved model, the recommended encoding or
+    the best row, the first of these that is within `NEAR` of the best mean. `verdict` is the recommendation in a few
+    words, `sentences` the reasons, `naive` the score without any feature.
     """
 
     metric: str
@@ -161,8 +158,8 @@ def rank_candidates(scored: Sequence[Scored], *, task: str, naive: float, test_t
     n_folds = len(encodings[0].scored.scores[metric])
     encoding, advice, reasons = _choose_encoding(encodings, metric=metric, n_folds=n_folds)
     ranking = Ranking(metric, tuple(lines), encodings[0], encoding, encoding, advice, (), naive)
-    good = [line for line in lines if line.mean <= (1 + NEAR) * lines[0].mean]
-    chosen = ranking.saved if ranking.saved in good else min(good, key=lambda line: line.cost)
+    best = lines[0]
+    chosen = next(line for line in (ranking.saved, encoding, best) if line.mean <= (1 + NEAR) * best.mean)
     verdict = advice if chosen is encoding else _verdict_on_model(ranking, chosen, n_folds)
     sentences = [*reasons, *_beside_baselines(ranking, chosen), *_beside_naive(ranking, task)]
     return Ranking(metric, tuple(lines), encodings[0], encoding, chosen, verdict, tuple(sentences), naive)
