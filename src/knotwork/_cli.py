@@ -100,17 +100,20 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for records and pages.")
     with _errors_explained():
         # Each command imports what it needs: `knotwork --help` answers at once.
         from knotwork.datasets import load_dataset
-        from knotwork.report import report_folder
+        from knotwork.report import load_records, report_folder
+        from knotwork.report._words import describe_best
         from knotwork.study import load_plan, run
 
         summary = run("demo", out, report=_say, progress=_progress())
         page = report_folder(out, out / "report.html").resolve()
+        best = describe_best(load_records(out))
         table = load_dataset(load_plan("demo").names[0])
         features, target = table.frame.drop(columns=table.target), table.frame[table.target]
         explorer = knotwork.explore(features, target, task=table.task, name=table.name).save(out / "explore.html")
     typer.echo(
         f"{summary.n_ok + summary.n_before:,} networks, {summary.n_failed:,} failed, in {summary.seconds:.0f} s."
     )
+    typer.echo("\n".join(["Best encoding by mean over folds:", *(f"  {line}" for line in best)]))
     typer.echo(f"Report: {page}\nExplorer: {explorer.resolve()}")
     typer.echo(f"Open them in a browser: {page.as_uri()} {explorer.resolve().as_uri()}")
 

@@ -151,6 +151,20 @@ def test_banners_stand_beside_the_verdict(plain):
     )
 
 
+def test_figures_that_time_does_not_allow_are_reported(tmp_path):
+    frame = make_table()
+    source = make_source(frame)
+    page = tmp_path / "report.html"
+    write_page(
+        page, make_ranking(source), effects=[], n_features=3, task="regression", target="y", compared=source,
+        words=make_words(source, interrupted="Interrupted."), deadline=0.0,
+    )  # fmt: skip
+    text = Reader(page).text
+    assert "no model was trained on all rows" in text
+    assert "Mean residual by" not in page.read_text(encoding="utf-8")
+    assert "Time was short: 0 of 3 features are shown." in text
+
+
 def test_all_that_is_asked_of_a_model_is_shown(tmp_path, plain):
     reader = Reader(plain)
     labels = " ".join(attributes["aria-label"] for tag, attributes in reader.tags if tag == "svg")

@@ -8,7 +8,7 @@ from scipy.stats import f as f_distribution
 from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
 from knotwork.report._aggregate import TASKS, rank_table, read_records, sizes_of, summarise_folds, wide_blocks
-from knotwork.report._words import describe_gaps, describe_grids, describe_ranks, describe_records
+from knotwork.report._words import describe_best, describe_gaps, describe_grids, describe_ranks, describe_records
 from tests.report.cases import make_records
 
 METHODS = ["Std", "PLE", "BS-Q", "BS-U", "BS-Grad-U"]
@@ -156,3 +156,15 @@ def test_best_of_a_grid():
         f"Without a size: Std {std.mean():.4f} ± {std.std():.4f}.",
     ]
     assert wide_blocks(summary, 5) == []
+
+
+def test_the_best_method_of_each_data_set_stands_beside_the_reference():
+    records = make_records(1, 1, backbones=["mlp"], methods=["Std", "BS-Q"], sizes=(7,), n_folds=2)
+    records.loc[records["method"] == "Std", ["nrmse", "auc"]] = [0.5, 0.75]
+    records.loc[records["method"] == "BS-Q", ["nrmse", "auc"]] = [0.25, 0.875]
+    records.loc[records["task"] == "regression", "auc"] = float("nan")
+    assert describe_best(records) == [
+        "reg00: NRMSE 0.250 with BS-Q, 0.500 with Std.",
+        "class00: AUC 0.875 with BS-Q, 0.750 with Std.",
+    ]
+    assert describe_best(records, "PLE") == []

@@ -115,7 +115,8 @@ def write_page(
         features.append(figures.effect_picture(effect, place, target=target, limits=limits, has_classes=classes))
         if effect.pair is not None:
             features.append(figures.pair_picture(effect, effect.pair, place, target=target))
-    names = [effect.name for effect in effects] or list(compared.features.columns)
+    names = ([effect.name for effect in effects] or list(compared.features.columns))[:MOST_RESIDUALS]
+    residuals = _residuals(ranking, compared, names, deadline)
     page = page_template("compare.html.j2").render(
         **words,
         ranking=ranking,
@@ -124,8 +125,8 @@ def write_page(
         picture=_shown(figures.ranking_picture(ranking)),
         quality=[_shown(picture) for picture in _quality(ranking, compared)],
         quality_words=_quality_words(ranking, compared),
-        residuals=_folded(_residuals(ranking, compared, names[:MOST_RESIDUALS], deadline)),
-        residual=_RESIDUALS[_kind(compared)],
+        residuals=_folded(residuals),
+        residuals_words=_residuals_words(compared, len(residuals), len(names)),
         features=_folded(features),
         features_words=_features_words(len(effects), n_features),
         how=HOW,
@@ -219,6 +220,14 @@ def _residual_values(compared: Source, predicted: npt.NDArray[np.float64]) -> np
         case _:
             errors = 1 - predicted[np.arange(len(predicted)), compared.target]
             return np.asarray(errors - errors.mean())
+
+
+def _residuals_words(compared: Source, n_shown: int, n_features: int) -> str:
+    short = f" Time was short: {n_shown} of {n_features} features are shown." if n_shown < n_features else ""
+    return (
+        f"Mean of the residuals of the saved model ({_RESIDUALS[_kind(compared)]}) in bands of each feature, with 95 % "
+        f"intervals. Means that differ from 0 show what the model has not learned.{short}"
+    )
 
 
 def _quality_words(ranking: Ranking, compared: Source) -> str:

@@ -10,7 +10,7 @@ from knotwork.datasets import DATASETS
 from knotwork.report._aggregate import SCORES, RankTable
 from knotwork.report._tables import Cell, Table, format_number
 
-__all__ = ["Failure", "Finding", "checksum_table", "describe_gaps", "describe_grids", "describe_ranks",
+__all__ = ["Failure", "Finding", "checksum_table", "describe_best", "describe_gaps", "describe_grids", "describe_ranks",
            "describe_records", "enumerate_words", "list_failures", "list_sources"]  # fmt: skip
 
 _MOST_RUNS = 20
@@ -36,6 +36,24 @@ def enumerate_words(items: Sequence[str]) -> str:
     ('a', 'a, b and c')
     """
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def describe_best(records: pd.DataFrame, reference: str = "Std") -> list[str]:
+    """Return for each data set the method with the best mean score beside a reference, the largest difference first.
+
+    Data sets without the reference are left out.
+    """
+    lines: list[tuple[float, str]] = []
+    for task, score in SCORES.items():
+        for dataset, part in records[records["task"] == task].groupby("dataset", sort=False):
+            means = part.groupby("method")[score.column].mean().dropna().to_dict()
+            if reference not in means:
+                continue
+            best = (min if score.lower_is_better else max)(means, key=lambda name: means[name])
+            scores = [f"{format_number(means[name], 3)} with {name}" for name in (best, reference)]
+            gain = abs(means[best] - means[reference])
+            lines.append((gain, f"{dataset}: {score.label} {', '.join(scores)}."))
+    return [line for _, line in sorted(lines, key=lambda pair: -pair[0])]
 
 
 def describe_ranks(table: RankTable) -> Finding:
