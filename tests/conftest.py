@@ -8,6 +8,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # tests share the cores: th
 
 import pytest
 
+from tests.report.chromium import CHROMIUM
+
 PAPER = Path(__file__).parents[1] / "results" / "paper"
 """The numbers that the paper has published."""
 
@@ -25,3 +27,6 @@ def pytest_terminal_summary(terminalreporter):
     if not (DATA / "datasets.json").exists():
         terminalreporter.section("REAL TABLES ARE MISSING", red=True, bold=True)
         terminalreporter.line(f"Tests on real tables did not run: {DATA} has no datasets.json. Set KNOTWORK_DATA.")
+    if CHROMIUM is None:
+        terminalreporter.section("CHROMIUM IS MISSING", red=True, bold=True)
+        terminalreporter.line("No page was opened in a browser. Install Chromium: apt-get install chromium.")

@@ -18,6 +18,18 @@ def test_encodings(tmp_path):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_pages_of_the_gallery_have_the_present_script():
+    """Where this fails, write them again: python examples/gallery.py docs/gallery."""
+    source = EXAMPLES.parent / "src" / "knotwork" / "_explore"
+    parts = [path.read_text() for path in (*sorted(source.glob("*.js")), source / "page.css")]
+    pages = sorted((EXAMPLES.parent / "docs" / "gallery").glob("*.html"))
+    assert len(pages) == 4
+    guide = (EXAMPLES.parent / "docs" / "gallery.md").read_text()
+    for page in pages:
+        assert all(part in page.read_text() for part in parts), page
+        assert f"gallery/{page.name}#" in guide
+
+
 def test_pictures_of_the_guide(tmp_path):
     run_example("pictures.py", tmp_path, "encodings", "placements")
     for name in ("encodings", "placements"):

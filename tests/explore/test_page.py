@@ -343,6 +343,12 @@ def test_a_phone_does_not_scroll_sideways(page, dark):
         assert phone.problems == []
 
 
+@pytest.fixture
+def no_learning(monkeypatch):
+    """Pages without learned knots, which take most of the time."""
+    monkeypatch.setattr("knotwork._explore._prepare.LEARNING_SECONDS", -1.0)
+
+
 def visit_all_columns(opened):
     """Choose every column and family; return the scores."""
     return opened.evaluate(
@@ -359,6 +365,7 @@ def visit_all_columns(opened):
     )
 
 
+@pytest.mark.usefixtures("no_learning")
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_difficult_columns(tmp_path, task):
     X, y = difficult_table()
@@ -376,6 +383,7 @@ def test_difficult_columns(tmp_path, task):
     assert scores["huge"] == pytest.approx(scores["tiny"], abs=0.02)
 
 
+@pytest.mark.usefixtures("no_learning")
 def test_three_rows(tmp_path):
     path = kw.explore(pd.DataFrame({"a": [1.0, 2.0, 4.0]}), [1.0, 0.5, 2.0]).save(tmp_path / "page.html")
     with Browser(path) as opened:
@@ -385,10 +393,11 @@ def test_three_rows(tmp_path):
         assert "on 2 random rows" in opened.evaluate("document.getElementById('claim').textContent")
 
 
+@pytest.mark.usefixtures("no_learning")
 def test_many_columns_and_classes(tmp_path):
     random = np.random.default_rng(0)
-    X = random.normal(size=(300, 500))
-    classes = np.digitize(X[:, 7] + 0.5 * random.normal(size=300), [-0.5, 0.5])
+    X = random.normal(size=(120, 500))
+    classes = np.digitize(X[:, 7] + 0.5 * random.normal(size=120), [-0.5, 0.5])
     path = kw.explore(X, np.array(["a", "b", "c"])[classes]).save(tmp_path / "page.html")
     with Browser(path) as opened:
         assert opened.evaluate("document.querySelectorAll('*').length") <= 3_000
@@ -399,12 +408,13 @@ def test_many_columns_and_classes(tmp_path):
         assert opened.problems == []
 
 
+@pytest.mark.usefixtures("no_learning")
 def test_hostile_names_are_text(tmp_path):
     random = np.random.default_rng(0)
     X = pd.DataFrame({name: random.normal(size=60) for name in HOSTILE} | {"town": [HOSTILE[0]] * 60})
     y = pd.Series(np.where(X.iloc[:, 0] > 0, HOSTILE[1], "other"), name=HOSTILE[2])
     path = kw.explore(X, y, name=HOSTILE[3]).save(tmp_path / "page.html")
-    with Browser(path) as opened:
+    with Browser(path, calm=True) as opened:
         visit_all_columns(opened)
         opened.click("#all")
         opened.evaluate(SETTLED)

