@@ -56,10 +56,10 @@ def paper_section(parts: Sequence[Part], theirs: Mapping[str, pd.DataFrame]) -> 
         others += [each for part in grids for each in compare_ablation(part.summary, theirs["ablation"])]
     if not ranks and not others:
         words = "No number of these records has a counterpart among the paper's numbers."
-        return Section("Beside the paper", [words], name="paper")
+        return Section("Does this agree with the paper?", [words], name="paper")
     single = [entry.as_table() for entry in ranks if entry.network is not None]
     content = [*_ranks(ranks, theirs), *map(_comparison, others)]
-    return Section("Beside the paper", content, name="paper", files=single)
+    return Section("Does this agree with the paper?", content, name="paper", files=single)
 
 
 def _ranks(ranks: Sequence[RankComparison], theirs: Mapping[str, pd.DataFrame]) -> list[str | Picture | Section | None]:
@@ -106,7 +106,9 @@ def agreement_picture(ranks: Sequence[RankComparison]) -> Picture | None:
         "below it a method does better here.",
         f"Average ranks here against those of the paper. {'; '.join(labels)}.",
         titles,
-    )
+        methods={f"point-{place}-{i}": method for place, pair in enumerate(pairs)
+                 for i, method in enumerate(pair.methods)},
+    )  # fmt: skip
 
 
 def paper_picture(paper: pd.DataFrame, task: str, *, size: int) -> Picture | None:

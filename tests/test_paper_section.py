@@ -167,7 +167,7 @@ def test_the_section_in_a_report(tmp_path):
     records = make_records(3, 0, backbones=["mlp", "resnet"], sizes=(7,), n_folds=2)
     page = make_report(records, tmp_path / "report.html", sections=[lambda parts: paper_section(parts, theirs)])
     text = page.read_text(encoding="utf-8")
-    assert '<h2 id="paper-head">Beside the paper</h2>' in text
+    assert '<h2 id="paper-head">Does this agree with the paper?</h2>' in text
     assert "Rank correlation of our average ranks with the paper" in text
     for name in ("figures/paper_agreement.svg", "figures/paper_cd_regression_size7.svg", "tables/paper_agreement.csv",
                  "tables/paper_regression_size7.csv", "tables/paper_regression_size7_mlp.csv"):  # fmt: skip

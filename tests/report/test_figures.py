@@ -6,20 +6,18 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex, to_rgba_array
 
+from knotwork.report._costs import draw_cost_quality, draw_training_times, pareto_front
 from knotwork.report._figures import (
     LearningCurve,
     RankPair,
     ScorePanel,
     SizeCurve,
     draw_agreement,
-    draw_cost_quality,
     draw_heatmap,
     draw_knot_trajectories,
     draw_learning_curves,
     draw_score_dots,
     draw_size_curves,
-    draw_training_times,
-    pareto_front,
 )
 from knotwork.report._style import DARK, LIGHT, dark_svg, darken, inline_svg, method_colour, method_marker, svg_text
 from tests.report.cases import MAIN, luminance
@@ -134,7 +132,7 @@ def test_bars_are_as_high_as_the_times():
 
 def test_dots_are_the_scores_and_the_best_is_filled():
     axes = FIGURES["dots"]().axes[0]
-    dots = [line for line in axes.lines if line.get_gid() == "dot"]
+    dots = [line for line in axes.lines if line.get_gid().startswith("dot-") and not line.get_gid().endswith("sd")]
     assert [line.get_xydata()[0].tolist() for line in dots] == [[0.8, 0.0], [0.9, 1.0]]
     filled = [line.get_markerfacecolor() == line.get_color() for line in dots]
     assert filled == [False, True], "high AUC is good"
@@ -146,7 +144,7 @@ def test_pareto_front():
 
 def test_best_epochs_are_marked():
     axes = FIGURES["learning"]().axes[1]
-    dots = [tuple(map(float, line.get_xydata()[0])) for line in axes.lines if line.get_gid() == "best"]
+    dots = [tuple(map(float, line.get_xydata()[0])) for line in axes.lines if line.get_gid().startswith("best")]
     assert dots == [(2.0, 3.0), (1.0, 3.5)]
 
 

@@ -115,15 +115,16 @@ def summarise_folds(frame: pd.DataFrame) -> pd.DataFrame:
     """Return mean and standard deviation over folds (and seeds) of each method on each block.
 
     The frame is as from `read_records`. The columns of the result are `task dataset network method size mean sd n
-    expected complete seconds parameters`. `sd` divides by n - 1 and is missing for one fold; `complete` cells have a
-    score of every fold and seed that any method of the block was run with; `seconds` is the sum of training and
-    preparation over the folds with a score, `parameters` their mean.
+    expected complete seconds epoch parameters`. `sd` divides by n - 1 and is missing for one fold; `complete` cells
+    have a score of every fold and seed that any method of the block was run with; `seconds` is the sum of training and
+    preparation over the folds with a score, `epoch` the median of their seconds per epoch, `parameters` their mean.
     """
     keys = ["task", "dataset", "network", "method", "size"]
     times = frame[["train_seconds", "prepare_seconds"]].apply(pd.to_numeric, errors="coerce")
     scored = frame["score"].notna()
     work = frame.assign(
         seconds=(times["train_seconds"] + times["prepare_seconds"].fillna(0)).where(scored),
+        epoch=_epoch_seconds(frame[scored]).reindex(frame.index),
         parameters=pd.to_numeric(frame["n_parameters"], errors="coerce").where(scored),
     )
     grouped = work.groupby(keys, dropna=False, sort=False)
@@ -132,6 +133,7 @@ def summarise_folds(frame: pd.DataFrame) -> pd.DataFrame:
         sd=("score", "std"),
         n=("score", "count"),
         seconds=("seconds", lambda values: values.sum(min_count=1)),
+        epoch=("epoch", "median"),
         parameters=("parameters", "mean"),
     ).reset_index()
     runs = work.groupby(["task", "dataset", "network"])[["fold", "seed"]].apply(
@@ -140,6 +142,15 @@ def summarise_folds(frame: pd.DataFrame) -> pd.DataFrame:
     summary = summary.merge(runs.rename("expected").reset_index(), on=["task", "dataset", "network"])
     summary["complete"] = (summary["n"] == summary["expected"]) & (summary["n"] > 0)
     return summary
+
+
+def _epoch_seconds(frame: pd.DataFrame) -> pd.Series:
+    """Return the seconds per epoch: recorded medians if all networks have one, otherwise the means of all."""
+    columns = ["epoch_seconds", "train_seconds", "epochs"]
+    clocks = frame[columns].apply(pd.to_numeric, errors="coerce").astype(float)
+    if clocks["epoch_seconds"].notna().all():
+        return clocks["epoch_seconds"]
+    return clocks["train_seconds"] / clocks["epochs"].where(clocks["epochs"] > 0)
 
 
 def sizes_of(summary: pd.DataFrame) -> list[int | None]:
@@ -360,8 +371,8 @@ class Part:
     def summary(self) -> pd.DataFrame:
         """Means over folds.
 
-        Columns `task dataset network method size mean sd n expected complete seconds parameters`; a `complete` method
-        has all folds.
+        Columns `task dataset network method size mean sd n expected complete seconds epoch parameters`; a `complete`
+        method has all folds, `epoch` are seconds per epoch.
         """
         return summarise_folds(self.frame)
 

@@ -1,16 +1,27 @@
-"""Costs of encodings: times of learned and fixed knots, alone and in a stack, parameters, and complexity."""
+"""Costs of encodings: cost against quality, times of learned and fixed knots, alone and in a stack, parameters."""
 
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from knotwork.encoders._methods import METHOD_TABLE
-from knotwork.report._aggregate import in_order, name_size, sizes_of
+from knotwork.report._aggregate import RankTable, file_name, in_order, name_size, sizes_of
+from knotwork.report._figures import label_points, of_size, panel_title
+from knotwork.report._page import Picture
+from knotwork.report._style import LIGHT, clean_axes, method_colour, method_marker, new_figure
 from knotwork.report._tables import MISSING, Cell, Table, number_cells
 
-__all__ = ["complexity_table", "describe_ratios", "describe_stacks", "fixed_counterpart",
-           "overhead_table", "per_epoch", "ratio_table", "ratios_of", "stack_table", "time_table"]  # fmt: skip
+__all__ = ["complexity_table", "cost_pictures", "describe_ratios", "describe_stacks", "draw_cost_quality",
+           "draw_training_times", "fixed_counterpart", "overhead_table", "pareto_front", "per_epoch", "ratio_table",
+           "ratios_of", "stack_table", "time_picture", "time_table"]  # fmt: skip
+
+Floats = npt.NDArray[np.float64]
+Box = tuple[float, float, float, float]
 
 _RUN = ["dataset", "network", "size", "fold", "seed"]
 
@@ -77,21 +88,21 @@ def overhead_table(summary: pd.DataFrame) -> Table:
 
 
 def time_table(summary: pd.DataFrame) -> Table:
-    """Return the median over data sets of the seconds for all folds, by network and method (rows) and size."""
+    """Return the median over data sets of the milliseconds per epoch, by network and method (rows) and size."""
     sizes = sizes_of(summary)
     part = summary[summary["complete"]]
     rows = []
     for network, block in part.groupby("network"):
         for method in in_order(block["method"].unique()):
             of_method = block[block["method"] == method]
-            of_size = [of_method[of_method["size"].isna() | (of_method["size"] == size)] for size in sizes]
-            cells = number_cells([seconds["seconds"].median() for seconds in of_size], 1)
+            of_sizes = [of_method[of_method["size"].isna() | (of_method["size"] == size)] for size in sizes]
+            cells = number_cells([1000 * rows["epoch"].median() for rows in of_sizes], 2)
             rows.append([Cell(str(network)), Cell(method), *cells])
     return Table(
         "times",
-        "Training times",
-        "Seconds of preparation and training, summed over folds; median over data sets. Networks trained together "
-        "share their time, so these compare methods only if all were trained in the same way.",
+        "Milliseconds per epoch",
+        "They do not depend on when training stopped; median over folds and data sets. Networks trained together share "
+        "their time, so these compare methods only if all were trained in the same way.",
         ["backbone", "method", *map(name_size, sizes)],
         rows,
     )
@@ -241,3 +252,168 @@ def _stacks(frame: pd.DataFrame) -> pd.DataFrame:
     both = wide[0].merge(wide[1], on=keys).dropna(subset=["alone", "stacked"])
     grouped = both.groupby(["name", "size"], dropna=False)
     return grouped.agg(n=("alone", "size"), alone=("alone", "sum"), stacked=("stacked", "sum")).reset_index()
+
+
+def draw_training_times(
+    seconds: Floats, *, panels: Sequence[str], methods: Sequence[str], sizes: Sequence[str]
+) -> Figure:
+    """Draw times as bars: a panel per backbone, a group of bars per method, a bar per size.
+
+    `seconds` has the shape (n_panels, n_methods, n_sizes); missing times are NaN and leave no gap. Bars have the group
+    id ``bar-PANEL-METHOD-SIZE``.
+    """
+    figure = new_figure(9.6, 0.8 + 1.75 * len(panels))
+    grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    colours = [LIGHT.grey, LIGHT.blue, LIGHT.orange, LIGHT.green, LIGHT.pink, LIGHT.red]
+    colours = colours if sizes[:1] == ["no size"] else colours[1:]
+    width = 0.8 / len(sizes)
+    for p, axes in enumerate(grid):
+        clean_axes(axes, LIGHT)
+        axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
+        panel_title(axes, panels[p])
+        for m, row in enumerate(seconds[p]):
+            known = np.flatnonzero(np.isfinite(row))
+            for place, s in enumerate(known):
+                shift = (place - (len(known) - 1) / 2) * width
+                axes.bar(m + shift, row[s], width * 0.92, color=colours[s % len(colours)], gid=f"bar-{p}-{m}-{s}")
+        axes.set_ylabel("seconds per epoch", fontsize=9)
+    handles = [Patch(color=colours[s % len(colours)]) for s in range(len(sizes))]
+    figure.legend(
+        handles, sizes, loc="outside upper right", fontsize=8, frameon=False, labelcolor=LIGHT.ink, ncols=len(sizes)
+    )
+    grid[-1].set_xticks(np.arange(len(methods)), methods, rotation=30, ha="right", rotation_mode="anchor")
+    return figure
+
+
+def time_picture(summary: pd.DataFrame) -> Picture | None:
+    """Return seconds per epoch by backbone, method and size; None if no times are recorded."""
+    part = summary[summary["complete"] & summary["epoch"].notna()]
+    if not len(part):
+        return None
+    networks, methods = sorted(part["network"].unique()), in_order(part["method"].unique())
+    sizes = [*([None] if part["size"].isna().any() else []), *(size for size in sizes_of(part) if size is not None)]
+    seconds = np.full((len(networks), len(methods), len(sizes)), np.nan)
+    titles: dict[str, str] = {}
+    marks: dict[str, str] = {}
+    for s, size in enumerate(sizes):
+        medians = _medians(part[part["size"].isna() if size is None else part["size"] == size])
+        for (network, method), value in medians.items():
+            p, m = networks.index(network), methods.index(method)
+            seconds[p, m, s] = value
+            titles[gid := f"bar-{p}-{m}-{s}"] = f"{method}, {network}{of_size(size)}: {_seconds(value)} per epoch"
+            marks[gid] = method
+    names = [name_size(size) for size in sizes]
+    overall = _medians(part)
+    fastest = []
+    for network in networks:
+        value, method = min((value, method) for (name, method), value in overall.items() if name == network)
+        fastest.append(f"{network}: fastest over all sizes {method}, {_seconds(value)}")
+    return Picture(
+        "times", draw_training_times(seconds, panels=networks, methods=methods, sizes=names),
+        "Seconds per epoch, which do not depend on when training stopped; median over folds and data sets. Members of "
+        "a stack share its time in equal parts.",
+        f"Seconds per epoch by backbone, method and size. {'; '.join(fastest)}.", titles, methods=marks,
+    )  # fmt: skip
+
+
+def _medians(part: pd.DataFrame) -> dict[tuple[str, str], float]:
+    """Return the median seconds per epoch by network and method."""
+    medians = part.groupby(["network", "method"], as_index=False)["epoch"].median()
+    return {(str(row.network), str(row.method)): float(row.epoch) for row in medians.itertuples()}
+
+
+def _seconds(value: float) -> str:
+    """Return seconds with three significant digits, below one second in milliseconds."""
+    return f"{value:.3g} s" if value >= 1 else f"{1000 * value:.3g} ms"
+
+
+def pareto_front(cost: npt.ArrayLike, loss: npt.ArrayLike) -> list[int]:
+    """Return the positions with no other one better in both, in the order of cost; lower is better in both.
+
+    Examples
+    --------
+    >>> pareto_front([1.0, 2.0, 3.0], [5.0, 6.0, 4.0])
+    [0, 2]
+    """
+    costs, losses = np.asarray(cost, dtype=float), np.asarray(loss, dtype=float)
+    front: list[int] = []
+    lowest = np.inf
+    for i in np.lexsort((losses, costs)).tolist():
+        if losses[i] < lowest:
+            front.append(i)
+            lowest = losses[i]
+    return front
+
+
+def draw_cost_quality(
+    cost: npt.ArrayLike, ranks: npt.ArrayLike, *, names: Sequence[str], limits: Box | None = None
+) -> Figure:
+    """Draw average ranks against positive seconds, with a line through the Pareto front.
+
+    Points have the group id ``point-INDEX``. `limits` are the least and the most seconds and ranks of figures that are
+    compared; by default those of this one.
+    """
+    x, y = np.asarray(cost, dtype=float), np.asarray(ranks, dtype=float)
+    figure = new_figure(6.2, 3.9)
+    axes = figure.subplots()
+    clean_axes(axes, LIGHT)
+    axes.grid(color=LIGHT.line, linewidth=0.6)
+    axes.set_xscale("log")
+    front = pareto_front(x, y)
+    axes.plot(x[front], y[front], color=LIGHT.red, linewidth=1.2, linestyle="--", zorder=1)
+    for i, name in enumerate(names):
+        axes.plot([x[i]], [y[i]], method_marker(name), color=method_colour(name, LIGHT), markersize=7, gid=f"point-{i}",
+                  linestyle="none")  # fmt: skip
+    low, high, least, most = limits or (x.min(), x.max(), y.min(), y.max())
+    spread = max(high / low, 1.5) ** 0.12
+    axes.set_xlim(low / spread, high * spread**1.8)
+    margin = 0.08 * max(1.0, float(most - least))
+    axes.set_ylim(most + margin, max(0.0, least - margin))
+    axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5], prune="upper" if least - margin < 0.5 else None))
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _seconds(value) if value > 0 else ""))
+    axes.set_xlabel("time per epoch, median over data sets and backbones", fontsize=9)
+    axes.set_ylabel("average rank (best on top)", fontsize=9)
+    points = list(zip(x.tolist(), y.tolist(), strict=True))
+    label_points(axes, list(names), points=points, lines=[[points[i] for i in front]])
+    return figure
+
+
+def cost_pictures(summary: pd.DataFrame, tables: Sequence[RankTable]) -> list[tuple[str, str, Picture]]:
+    """Return average ranks against seconds per epoch with the same axes, each with its task and the label of its size.
+
+    Tables without ranks or recorded times are left out.
+    """
+    known = [(table, points) for table in tables if table.has_ranks and (points := _cost_points(summary, table))]
+    if not known:
+        return []
+    costs, ranks = (np.array([point[k] for _, points in known for point in points]) for k in (1, 2))
+    limits = (costs.min(), costs.max(), ranks.min(), ranks.max())
+    return [(table.task, name_size(table.size), _cost_picture(table, points, limits)) for table, points in known]
+
+
+def _cost_points(summary: pd.DataFrame, table: RankTable) -> list[tuple[str, float, float]]:
+    """Return methods with their seconds per epoch, the median over blocks, and average ranks."""
+    part = summary[(summary["task"] == table.task) & (summary["size"].isna() | (summary["size"] == table.size))]
+    seconds = part[part["complete"] & (part["epoch"] > 0)].groupby("method")["epoch"].median()
+    return [
+        (method, float(seconds[method]), float(rank))
+        for method, rank in zip(table.methods, table.ranks, strict=True)
+        if method in seconds.index
+    ]
+
+
+def _cost_picture(table: RankTable, points: Sequence[tuple[str, float, float]], limits: Box) -> Picture:
+    names, cost, ranks = (list(values) for values in zip(*points, strict=True))
+    titles = {f"point-{i}": f"{name}: average rank {rank:.2f}, {_seconds(seconds)} per epoch"
+              for i, (name, seconds, rank) in enumerate(points)}  # fmt: skip
+    return Picture(
+        file_name("cost", table.task, table.size),
+        draw_cost_quality(cost, ranks, names=names, limits=limits),
+        f"{table.label}: average rank against the time of an epoch. The dashed line joins the methods that no other "
+        "beats in both.",
+        f"Cost against quality, {table.label}. " + "; ".join(titles.values()) + ".",
+        titles,
+        methods={f"point-{i}": name for i, name in enumerate(names)},
+    )

@@ -13,9 +13,10 @@ from markupsafe import Markup
 from knotwork._checks import argument_error
 from knotwork.report import _costs, _figures, _tables, _traces, _words
 from knotwork.report._advice import BUDGETS, advice_table, advise
-from knotwork.report._aggregate import TASKS, Part, RankTable, split_records, summarise_folds, wide_blocks
+from knotwork.report._aggregate import TASKS, Part, RankTable, in_order, split_records, summarise_folds, wide_blocks
+from knotwork.report._opening import lead_picture, lead_sentences
 from knotwork.report._page import Content, Picture, ReportFiles, Section, page_template
-from knotwork.report._style import DARK, LIGHT
+from knotwork.report._style import DARK, LIGHT, method_colour
 from knotwork.report._tables import Table
 from knotwork.report._traces import Traces, load_traces
 from knotwork.study import load_results
@@ -25,8 +26,6 @@ __all__ = ["load_plans", "load_records", "make_report", "report_folder"]
 
 _MOST_GRIDS = 4
 """Largest number of data sets with many sizes on the page; all of them are written to tables."""
-
-_NO_RANKS = "There are no ranks; the summary gives the reason."
 
 SectionMaker = Callable[[Sequence[Part]], Section | None]
 """Returns a further section of a report from its parts, or None."""
@@ -147,8 +146,10 @@ def make_report(
     further = [section for make in sections if (section := make(parts)) is not None]
     files = ReportFiles(out.parent)
     page = page_template("report.html.j2").render(
+        opening=files.section(_opening(parts, traces)),
         numbers=_words.describe_records(frame),
         summary=files.section(_summary(main, [part for part in parts if part.kind == "grid"])),
+        methods=[(method, _colour_name(method)) for method in in_order(frame["method"].unique())],
         sections=[
             *_sections(parts, files, traces),
             *(files.section(replace(section, name=section.name or section.title)) for section in further),
@@ -168,10 +169,54 @@ def make_report(
     return out
 
 
+def _colour_name(method: str) -> str:
+    """Return the name of a method's colour in the style of the page."""
+    colour = method_colour(method, LIGHT)
+    return next(name for name, value in vars(LIGHT).items() if value == colour)
+
+
 def _once(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """Return the rows of all parts without the duplicates of networks that several plans share."""
     frame = pd.concat(frames, ignore_index=True)
     return frame[frame["key"].isna() | ~frame["key"].duplicated()].reset_index(drop=True)
+
+
+def _opening(parts: Sequence[Part], traces: Traces | None) -> Section:
+    """Return the main result in sentences, of which the first stands out, and the figure that shows it."""
+    makers = {"benchmark": _open_benchmark, "grid": _open_grid, "times": _open_times}
+    for part in parts:
+        sentences, picture = makers[part.kind](part) if part.kind in makers else _open_traces(part, traces)
+        if sentences:
+            # Another section may show the same figure.
+            return Section("", [*sentences, None if picture is None else replace(picture, name="opening")])
+    return Section("", ["These records do not allow a comparison of methods."])
+
+
+def _open_benchmark(part: Part) -> tuple[list[str], Picture | None]:
+    sentences = lead_sentences(part.tables)
+    return sentences, lead_picture(part.tables) or (_figures.score_picture(part.summary) if sentences else None)
+
+
+def _open_grid(part: Part) -> tuple[list[str], Picture | None]:
+    for dataset, network in wide_blocks(part.summary):
+        for finding in _words.describe_grids(part.summary, [(dataset, network)]):
+            picture = _figures.grid_picture(part.summary, dataset, network=network)
+            return [f"On {dataset}, {finding.sentences[0]}", *finding.sentences[1:]], picture
+    return [], None
+
+
+def _open_times(part: Part) -> tuple[list[str], Picture | None]:
+    return _costs.describe_ratios(_costs.ratios_of(part.frame)), _costs.time_picture(part.summary)
+
+
+def _open_traces(part: Part, traces: Traces | None) -> tuple[list[str], Picture | None]:
+    if traces is None:
+        return [], None
+    fits = _traces.fit_picture(part.frame, traces.curves)
+    if fits is not None:
+        return [fits.caption], fits
+    pictures = _traces.knot_pictures(part.frame, traces.knots)
+    return _traces.describe_knots(part.frame, traces.knots), pictures[0] if pictures else None
 
 
 def _summary(main: Part | None, grids: Sequence[Part]) -> Section:
@@ -182,12 +227,13 @@ def _summary(main: Part | None, grids: Sequence[Part]) -> Section:
     else:
         content += _results(main)
     content += [("findings", _words.describe_grids(part.summary, wide_blocks(part.summary))) for part in grids]
-    return Section("Summary", content)
+    return Section("", content)
 
 
 def _results(part: Part) -> list[Content]:
     """Return the gaps of a benchmark, and the results of its tests."""
     gaps = _words.describe_gaps(part.tables, part.frame)
+    gaps += [] if part.summary["epoch"].notna().any() else ["No times are recorded."]
     return [("gaps", gaps), ("findings", [_words.describe_ranks(table) for table in part.tables])]
 
 
@@ -196,7 +242,7 @@ def _sections(parts: Sequence[Part], files: ReportFiles, traces: Traces | None) 
     benchmarks, grids, times, traced = (
         [part for part in parts if part.kind == kind] for kind in ("benchmark", "grid", "times", "traces")
     )
-    sections = [
+    sections: list[tuple[str, Section | None]] = [
         ("", section)
         for part in benchmarks[:1]
         for section in (
@@ -210,17 +256,17 @@ def _sections(parts: Sequence[Part], files: ReportFiles, traces: Traces | None) 
         sections += [("", _trace_section(part, traces, f"traces-{i}")) for i, part in enumerate(traced, 1)]
     sections += [(f"{part.title}_", _extra_section(part, f"extra-{i}")) for i, part in enumerate(benchmarks[1:], 1)]
     # Tables of several parts have the same names: files of other than the main parts have their plans as a prefix.
-    return [files.prefixed(prefix).section(section) for prefix, section in sections]
+    return [files.prefixed(prefix).section(section) for prefix, section in sections if section is not None]
 
 
-def _rank_section(part: Part) -> Section:
+def _rank_section(part: Part) -> Section | None:
     """Return average ranks and critical difference diagrams by task."""
     intro = (
         "In each block (a data set with a backbone) methods are ranked by their mean score over folds; 1 is the best, "
         "ties share the average. Bars join methods that do not differ significantly (Nemenyi, 0.05)."
     )
-    ranks: list[Content] = [*_task_ranks(part, named=True)]
-    return Section("Ranks", [intro, *(ranks or [_NO_RANKS])], name="ranks")
+    ranks = _task_ranks(part, named=True)
+    return Section("Which methods are best?", [intro, *ranks], name="ranks") if ranks else None
 
 
 def _task_ranks(part: Part, *, named: bool = False) -> list[Section]:
@@ -249,24 +295,20 @@ def _heatmaps(part: Part, task: str) -> list[Picture]:
     return [picture for picture in pictures if picture is not None]
 
 
-def _backbone_section(part: Part) -> Section:
-    """Return heatmaps by backbone and size, and the recommendations."""
-    content: list[Content] = []
-    for task in _ranked(part):
-        lacking = f"{task.capitalize()}: fewer than two backbones or sizes have ranks, so there is no heatmap."
-        content += _heatmaps(part, task) or [lacking]
+def _backbone_section(part: Part) -> Section | None:
+    """Return heatmaps by backbone and size, and the recommendations; None without any."""
+    content: list[Content] = [picture for task in _ranked(part) for picture in _heatmaps(part, task)]
     advice = advice_table(advise(part.summary))
-    lacking = "There is no recommendation: it needs two methods on two data sets with the same backbone."
-    return Section("By backbone", [*(content or [_NO_RANKS]), advice if advice.rows else lacking], name="heatmaps")
+    content += [advice] if advice.rows else []
+    return Section("Does the best method depend on the backbone?", content, name="heatmaps") if content else None
 
 
-def _size_section(part: Part) -> Section:
-    """Return average ranks by size, and scores by size of data sets with many sizes."""
+def _size_section(part: Part) -> Section | None:
+    """Return average ranks by size, and scores by size of data sets with many sizes; None without any."""
     curves = [_figures.size_picture([table for table in part.tables if table.task == task]) for task in TASKS]
     grids, files = _grids(part.summary)
     content = [picture for picture in curves if picture is not None] + grids
-    lacking = "There are no curves to show: they need two sizes, each with tests."
-    return Section("By size", content or [lacking], name="sizes", files=files)
+    return Section("How does the order change with the size?", content, name="sizes", files=files) if content else None
 
 
 def _grids(summary: pd.DataFrame) -> tuple[list[Content], list[Table]]:
@@ -293,8 +335,11 @@ def _score_section(part: Part) -> Section:
     table = _tables.browse_table(part.summary)
     metrics = [_tables.metric_table(part.frame, task) for task in TASKS]
     kept = [each for each in metrics if each.rows]
-    content = [_figures.score_picture(part.summary), ("browse", table), *(each.caption for each in kept)]
-    return Section("By data set", content, name="scores", files=[table, *_score_tables(part), *kept])
+    folds = _tables.fold_table(part.frame)
+    browse = ("browse", (table, _tables.fold_scores(folds)))
+    content = [_figures.score_picture(part.summary), browse, *(each.caption for each in kept)]
+    files = [table, folds, *_score_tables(part), *kept]
+    return Section("How do methods score on each data set?", content, name="scores", files=files)
 
 
 def _score_tables(part: Part) -> list[Table]:
@@ -305,51 +350,62 @@ def _score_tables(part: Part) -> list[Table]:
 def _cost_section(part: Part, traces: Traces | None, times: Sequence[Part]) -> Section:
     """Return cost against quality, learning curves, times, and parameters."""
     stacked = part.frame["together"].astype(object).eq(True)
-    costs = [_figures.cost_picture(part.summary, table) for table in part.tables if table.has_ranks]
-    costs = [picture for picture in costs if picture is not None]
+    costs = _costs.cost_pictures(part.summary, part.tables)
     learning = (
         [] if traces is None else [_traces.learning_picture(part.frame, traces.histories, task) for task in TASKS]
     )
-    picture, overhead = _figures.time_picture(part.summary), _costs.overhead_table(part.summary)
-    times_table = _folded(_costs.time_table(part.summary), "Training times as a table")
+    picture, overhead = _costs.time_picture(part.summary), _costs.overhead_table(part.summary)
     content: list[Content] = [
         *([] if stacked.all() else _costs.describe_ratios(_costs.ratios_of(part.frame))),
         ("html", _stack_note(times)) if stacked.any() else None,
-        Section("", costs) if costs else
-        "Cost against quality needs ranks and recorded times; these records do not have both.",
+        ("switch", costs) if costs else None,
         *learning,
-        *([picture, times_table] if picture else ["No times are recorded."]),
+        *([picture, _folded(_costs.time_table(part.summary))] if picture else []),
         _folded(overhead) if overhead.rows else None,
         _folded(_costs.complexity_table(), "Order of the work per batch, by formula"),
-    ]  # fmt: skip
-    return Section("Cost and quality", content, name="costs")
+    ]
+    return Section("What does quality cost?", content, name="costs")
 
 
 def _stack_note(times: Sequence[Part]) -> Markup:
     """Return a note on the times of stacks, with a link to those of networks that were trained alone."""
     note = Markup(
-        "<p>Networks were trained in stacks, whose members share the time in equal parts: seconds differ between "
-        "methods by the epochs they took and by the fitting of knots, not by the cost of an epoch of each.{}</p>"
+        "<p>Networks were trained in stacks, whose members share the time of an epoch in equal parts: times differ "
+        "between methods by the stacks they were in, not by what an epoch of each costs.{}</p>"
     )
-    link = Markup(' Times of networks trained alone are under <a href="#times-1">{}</a>.')
-    return note.format(link.format(times[0].title) if times else "")
+    link = Markup(' See <a href="#times-1">the times of networks that were trained alone</a>.')
+    return note.format(link if times else "")
 
 
 def _grid_section(part: Part, name: str) -> Section:
     """Return one data set with many sizes: its curves and its table."""
     content, files = _grids(part.summary)
-    return Section(f"Sizes: {part.title}", [_traces.scatter_picture(part.frame), *content], name=name, files=files)
+    title = f"Which size is best on {_datasets(part)}?"
+    return Section(title, [_origin(part), _traces.scatter_picture(part.frame), *content], name=name, files=files)
+
+
+def _datasets(part: Part) -> str:
+    names = sorted(part.frame["dataset"].unique())
+    return _words.enumerate_words(names) if len(names) <= 3 else f"{len(names)} data sets"
+
+
+def _origin(part: Part) -> str:
+    """Return the plans of a part, which readers find in files and commands."""
+    return f"Plan{'s' if len(part.plans) > 1 else ''}: {part.title}. {len(part.frame):,} networks."
 
 
 def _trace_section(part: Part, traces: Traces, name: str) -> Section:
     """Return the networks with stored fitted curves or paths of knots."""
+    fits = _traces.fit_picture(part.frame, traces.curves)
     content = [
+        _origin(part),
         *_traces.describe_knots(part.frame, traces.knots),
-        _traces.fit_picture(part.frame, traces.curves),
+        fits,
         *_traces.knot_pictures(part.frame, traces.knots),
         _folded(_tables.browse_table(part.summary)),
     ]
-    return Section(f"Traces: {part.title}", content, name=name, files=_score_tables(part))
+    title = "How far do learned knots move?" if fits is None else "What do the fitted curves look like?"
+    return Section(title, content, name=name, files=_score_tables(part))
 
 
 def _time_section(part: Part, name: str) -> Section:
@@ -359,25 +415,32 @@ def _time_section(part: Part, name: str) -> Section:
     tables = [table for table in (_costs.ratio_table(pairs), _costs.stack_table(part.frame)) if table.rows]
     overhead = _costs.overhead_table(part.summary)
     content = [
-        f"On {', '.join(sorted(part.frame['dataset'].unique()))}.",
+        _origin(part),
         *_costs.describe_ratios(pairs),
         *_costs.describe_stacks(part.frame),
-        _figures.time_picture(summarise_folds(alone)) or "No times are recorded.",
+        _costs.time_picture(summarise_folds(alone)),
         *tables,
         _folded(overhead) if overhead.rows else None,
-        _folded(_costs.time_table(part.summary), "Training times as a table"),
+        _folded(_costs.time_table(part.summary)),
         _folded(_tables.browse_table(part.summary)),
     ]
-    return Section(f"Times: {part.title}", content, name=name, files=_score_tables(part))
+    title = f"How long does an epoch take on {_datasets(part)}?"
+    return Section(title, content, name=name, files=_score_tables(part))
 
 
 def _extra_section(part: Part, name: str) -> Section:
     """Return results, ranks and scores of a benchmark other than the main one."""
     content = [
-        f"{len(part.frame):,} networks that are not part of the ranks above.",
+        f"{_origin(part)} They are not part of the ranks above.",
         *_results(part),
         *_task_ranks(part),
         _folded(_tables.browse_table(part.summary)),
     ]
     heatmaps = [picture for task in _ranked(part) for picture in _heatmaps(part, task)]
-    return Section(f"Plan: {part.title}", content, name=name, files=[*_score_tables(part), *heatmaps])
+    networks = sorted(part.frame["network"].unique())
+    shown = networks if len(networks) <= 2 else sorted(part.frame["backbone"].unique())
+    title = (
+        f"Which of {part.frame['method'].nunique()} methods is best on {_datasets(part)} with "
+        f"{_words.enumerate_words(shown)}?"
+    )
+    return Section(title, content, name=name, files=[*_score_tables(part), *heatmaps])

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -12,12 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from knotwork._checks import argument_error
 from knotwork.encoders import METHOD_TABLE
-from knotwork.report._aggregate import SCORES, RankTable, file_name, in_order, name_size, rank_table, sizes_of
+from knotwork.report._aggregate import SCORES, RankTable, file_name, in_order, rank_table, sizes_of
 from knotwork.report._cd_diagram import draw_cd_diagram
 from knotwork.report._page import Picture
 from knotwork.report._style import (
@@ -31,11 +32,9 @@ from knotwork.report._style import (
 )
 from knotwork.report._tables import MISSING, grid_name
 
-__all__ = ["LearningCurve", "RankPair", "ScorePanel", "SizeCurve", "cd_picture", "cost_picture",
-           "draw_agreement", "draw_cost_quality", "draw_heatmap", "draw_knot_trajectories",
-           "draw_learning_curves", "draw_score_dots", "draw_size_curves", "draw_training_times",
-           "grid_picture", "heatmap_picture", "pareto_front", "score_picture", "size_picture",
-           "time_picture"]  # fmt: skip
+__all__ = ["LearningCurve", "RankPair", "ScorePanel", "SizeCurve", "cd_picture", "draw_agreement", "draw_heatmap",
+           "draw_knot_trajectories", "draw_learning_curves", "draw_score_dots", "draw_size_curves", "grid_picture",
+           "heatmap_picture", "label_points", "of_size", "panel_title", "score_picture", "size_picture"]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 Box = tuple[float, float, float, float]
@@ -53,23 +52,32 @@ _SHIFTS = [(dx, dy) for dy in (0, 8, -8, 15, -15, 22, -22) for dx in (6, -6)]
 """Offsets of a name from its point, in points, the preferred ones first."""
 
 
-def _title(axes: Axes, text: str) -> None:
+def panel_title(axes: Axes, text: str) -> None:
+    """Write the title of a panel."""
     axes.set_title(text, fontsize=9.5, loc="left", color=LIGHT.ink)
 
 
 def cd_picture(table: RankTable) -> Picture:
     """Return the critical difference diagram of a table with tests."""
-    figure = draw_cd_diagram(table.methods, table.ranks, table.cd, title=table.label).get_figure(root=True)
+    axes = draw_cd_diagram(table.methods, table.ranks, table.cd, title=table.label)
     order = table.order
+    # Names are drawn at the left from the best on, then at the right from the worst on.
+    half = (len(order) + 1) // 2
+    drawn = [*order[:half], *order[half:][::-1]]
+    for kind in ("leader", "rank", "name"):
+        for artist, place in zip(axes.findobj(lambda each, kind=kind: each.get_gid() == kind), drawn, strict=True):
+            artist.set_gid(f"method-{place}")
     ranks = _listed([table.methods[i] for i in order], [float(table.ranks[i]) for i in order])
     bars = ""
     if not table.rejects:
         bars = " Friedman's test does not reject that all methods are alike, so gaps between bars mean nothing."
     return Picture(
         file_name("cd", table.task, table.size),
-        figure,  # type: ignore[arg-type]
+        axes.get_figure(root=True),  # type: ignore[arg-type]
         f"{table.label}: average ranks over {len(table.blocks)} blocks.{bars}",
         f"Critical difference diagram, {table.label}. Critical difference {table.cd:.2f}. Average ranks: {ranks}.",
+        {f"method-{i}": f"{name}: average rank {table.ranks[i]:.2f}" for i, name in enumerate(table.methods)},
+        methods={f"method-{i}": name for i, name in enumerate(table.methods)},
     )
 
 
@@ -167,6 +175,7 @@ def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Pi
     methods = in_order([method for _, table in tables for method in table.methods])
     values = np.full((len(tables), len(methods)), np.nan)
     titles: dict[str, str] = {}
+    marks: dict[str, str] = {}
     for i, (network, table) in enumerate(tables):
         shown = table.ranks if of == "rank" else table.scores.mean(axis=0)
         for method, value in zip(table.methods, shown.tolist(), strict=True):
@@ -174,7 +183,8 @@ def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Pi
             values[i, j] = value
             exact = f"{value:.2f}" if of == "rank" else f"{value:.4f}"
             text = f"{method}, {network}, {table.label}: {what} {exact} over {len(table.blocks)} data sets"
-            titles |= {f"cell-{i}-{j}": text, f"cell-{i}-{j}-text": text}
+            for gid in (f"cell-{i}-{j}", f"cell-{i}-{j}-text"):
+                titles[gid], marks[gid] = text, method
     groups = ["" if table.size is None else f"size {table.size}" for _, table in tables]
     uneven = len({len(table.blocks) for _, table in tables}) > 1
     rows = [f"{network} ({len(table.blocks)})" if uneven else network for network, table in tables]
@@ -188,6 +198,7 @@ def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Pi
         "bold."
         + (" In brackets: number of data sets; rows with different data sets are not comparable." if uneven else ""),
         f"Heatmap of {what}, {task}, backbone and size against method. Best of each row: {'; '.join(best)}.", titles,
+        methods=marks,
     )  # fmt: skip
 
 
@@ -211,20 +222,21 @@ class ScorePanel:
 def draw_score_dots(panels: Sequence[ScorePanel]) -> Figure:
     """Draw mean scores with one standard deviation, a row per method, the dot of the best mean filled.
 
-    Dots have the group id ``dot``.
+    Dots have the group id ``dot-PANEL-ROW``.
     """
     height = 0.9 + 0.2 * max(len(panel.methods) for panel in panels)
     figure, grid = new_panels(len(panels), (0.4, 0.0), size=(3.3, height))
-    for axes, panel in zip(grid, panels, strict=True):
+    for p, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
         axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
         for place, (method, mean, sd) in enumerate(zip(panel.methods, panel.mean, panel.sd, strict=True)):
             colour = method_colour(method, LIGHT)
-            axes.plot([mean - sd, mean + sd], [place, place], color=colour, linewidth=1.4)
+            gid = f"dot-{p}-{place}"
+            axes.plot([mean - sd, mean + sd], [place, place], color=colour, linewidth=1.4, gid=f"{gid}-sd")
             fill = colour if place == panel.best else LIGHT.background
-            axes.plot([mean], [place], "o", color=colour, markerfacecolor=fill, markersize=6, gid="dot")
+            axes.plot([mean], [place], "o", color=colour, markerfacecolor=fill, markersize=6, gid=gid)
         axes.set_yticks(np.arange(len(panel.methods)), panel.methods)
         axes.invert_yaxis()
-        _title(axes, panel.title)
+        panel_title(axes, panel.title)
         direction = "lower" if panel.lower_is_better else "higher"
         axes.set_xlabel(f"{panel.label} ({direction} is better)", fontsize=9)
     return figure
@@ -239,7 +251,7 @@ def score_picture(summary: pd.DataFrame) -> Picture | None:
             for size in sizes_of(block):
                 rows = block[block["size"].isna() | (block["size"] == size)].drop_duplicates("method", keep="last")
                 rows = rows.set_index("method").loc[in_order(rows["method"])]
-                title = f"{dataset}, {network}{_of_size(size)}"
+                title = f"{dataset}, {network}{of_size(size)}"
                 mean, sd = rows["mean"].to_numpy(dtype=float), rows["sd"].fillna(0).to_numpy(dtype=float)
                 panels.append(ScorePanel(title, metric.label, list(rows.index), mean, sd, metric.lower_is_better))
     if not 0 < len(panels) <= _MOST_PANELS:
@@ -250,6 +262,10 @@ def score_picture(summary: pd.DataFrame) -> Picture | None:
         "score_dots", draw_score_dots(panels),
         "Mean over folds and one standard deviation; the best mean is filled.",
         f"Scores by data set. {'; '.join(best)}.",
+        {f"dot-{p}-{i}": f"{method}, {panel.title}: {panel.label} {panel.mean[i]:.4f} ± {panel.sd[i]:.4f}"
+         for p, panel in enumerate(panels) for i, method in enumerate(panel.methods)},
+        methods={f"dot-{p}-{i}{part}": method for p, panel in enumerate(panels)
+                 for i, method in enumerate(panel.methods) for part in ("", "-sd")},
     )  # fmt: skip
 
 
@@ -268,7 +284,10 @@ class SizeCurve:
 
 
 def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str) -> Figure:
-    """Draw quality against size with bands, a panel per placement; PLE and horizontal lines are in every panel."""
+    """Draw quality against size with bands, a panel per placement; PLE and horizontal lines are in every panel.
+
+    The curves of a method have the group id ``curve-INDEX``.
+    """
     everywhere = [curve for curve in curves if _is_level(curve) or "-" not in curve.method]
     panels: dict[str, list[SizeCurve]] = {}
     for curve in curves:
@@ -278,9 +297,9 @@ def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str) -> Figure:
     figure, grid = new_panels(len(names), (0.6, 0.3), size=(3.1, 2.7), share=True)
     for axes, name in zip(grid, names, strict=True):
         axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
-        _title(axes, f"knots: {name}" if name else "")
+        panel_title(axes, f"knots: {name}" if name else "")
         for curve in [*everywhere, *panels.get(name, [])]:
-            _draw_curve(axes, curve)
+            _draw_curve(axes, curve, gid=f"curve-{curves.index(curve)}")
     _legend(figure, [*everywhere, *curves])
     figure.supxlabel("size", fontsize=9.5, color=LIGHT.ink)
     figure.supylabel(ylabel, fontsize=9.5, color=LIGHT.ink)
@@ -312,15 +331,24 @@ def _line(method: str) -> Line2D:
     return line
 
 
-def _draw_curve(axes: Axes, curve: SizeCurve) -> None:
+def _curve_texts(curves: Sequence[SizeCurve], *, digits: int) -> tuple[dict[str, str], dict[str, str]]:
+    """Return tooltips and methods of the curves of a figure, by group id."""
+    texts = {}
+    for i, curve in enumerate(curves):
+        shown = _listed([f"size {size:.0f}:" for size in curve.sizes], curve.mean.tolist()[: len(curve.sizes)], digits)
+        texts[f"curve-{i}"] = f"{curve.method}: {shown or f'{curve.mean[0]:.{digits}f}'}"
+    return texts, {f"curve-{i}": curve.method for i, curve in enumerate(curves)}
+
+
+def _draw_curve(axes: Axes, curve: SizeCurve, *, gid: str) -> None:
     line = _line(curve.method)
     colour, style = line.get_color(), _STYLES.get(curve.method, "-")
     if len(curve.sizes) == 0:
-        axes.axhline(float(curve.mean[0]), color=colour, linewidth=1.2, linestyle=style)
+        axes.axhline(float(curve.mean[0]), color=colour, linewidth=1.2, linestyle=style, gid=gid)
         return
-    axes.fill_between(curve.sizes, curve.low, curve.high, color=colour, alpha=0.16, linewidth=0)
+    axes.fill_between(curve.sizes, curve.low, curve.high, color=colour, alpha=0.16, linewidth=0, gid=gid)
     axes.plot(curve.sizes, curve.mean, color=colour, linewidth=1.6, linestyle=style, marker=method_marker(curve.method),
-              markersize=4)  # fmt: skip
+              markersize=4, gid=gid)  # fmt: skip
     axes.set_xticks(curve.sizes if len(curve.sizes) <= 6 else curve.sizes[1::2])
 
 
@@ -339,12 +367,12 @@ def size_picture(tables: Sequence[RankTable]) -> Picture | None:
         curves.append(SizeCurve(method, sizes, mean, low, high))
     figure = draw_size_curves(curves, ylabel="average rank (lower is better)")
     task = tables[0].task
-    words = "; ".join(f"{c.method}: " + _listed([f"{s:.0f}" for s in c.sizes], c.mean.tolist()) for c in curves)
+    titles, methods = _curve_texts(curves, digits=2)
     return Picture(
         f"sizes_{task}", figure,
         f"{task.capitalize()}: average rank by size, with bootstrap intervals of 95 %. Ranks compare methods of one "
         "size; a method whose scores stay the same changes its rank when others improve.",
-        f"Average rank by size, {task}. {words}.",
+        f"Average rank by size, {task}. {'; '.join(titles.values())}.", titles, methods=methods,
     )  # fmt: skip
 
 
@@ -361,12 +389,15 @@ def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Pictur
     metric = SCORES[str(part["task"].iloc[0])]
     best = part.sort_values("mean", ascending=metric.lower_is_better).iloc[0]
     size = "" if np.isnan(best["size"]) else f" at size {best['size']:.0f}"
+    titles, methods = _curve_texts(curves, digits=4)
     return Picture(
         grid_name(dataset, network),
         draw_size_curves(curves, ylabel=f"{metric.label} ({metric.direction})"),
         f"{dataset}, {network}: {metric.label} by size, mean and one standard deviation over folds and seeds. "
         f"Best mean: {best['method']}{size}, {best['mean']:.4f}.",
         f"{metric.label} by size on {dataset} with {network}. Best: {best['method']}{size}, {best['mean']:.4f}.",
+        titles,
+        methods=methods,
     )
 
 
@@ -381,25 +412,28 @@ class LearningCurve:
 
 
 def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str) -> Figure:
-    """Draw losses and validation scores of networks by epoch, with a mark at the best epoch."""
+    """Draw losses and validation scores of networks by epoch, with a mark at the best epoch.
+
+    The curves of a network have the group id ``curve-INDEX``, its mark ``best-INDEX``.
+    """
     figure = new_figure(9.6, 3.7)
     left, right = figure.subplots(1, 2)
     for axes, name in ((left, "training loss"), (right, ylabel)):
         clean_axes(axes, LIGHT)
         axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
-        _title(axes, name)
+        panel_title(axes, name)
         axes.set_xlabel("epoch", fontsize=9)
     left.set_yscale("log")
     left.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5]))
     left.yaxis.set_minor_locator(NullLocator())
     left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    for curve in curves:
+    for i, curve in enumerate(curves):
         colour, epochs = method_colour(curve.method, LIGHT), np.arange(1, len(curve.score) + 1)
         style = _STYLES.get(curve.method, "-")
-        left.plot(epochs, curve.loss, color=colour, linewidth=1.1, linestyle=style, alpha=0.85)
-        right.plot(epochs, curve.score, color=colour, linewidth=1.1, linestyle=style, alpha=0.85)
+        for axes, values in ((left, curve.loss), (right, curve.score)):
+            axes.plot(epochs, values, color=colour, linewidth=1.1, linestyle=style, alpha=0.85, gid=f"curve-{i}")
         right.plot([curve.best], [curve.score[curve.best - 1]], method_marker(curve.method), color=colour, markersize=5,
-                   gid="best")  # fmt: skip
+                   gid=f"best-{i}")  # fmt: skip
     _legend(figure, curves)
     return figure
 
@@ -407,159 +441,25 @@ def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str) -> Fig
 def draw_knot_trajectories(knots: Mapping[str, Floats], *, warm_up: int = 0) -> Figure:
     """Draw the knots of one feature by epoch, arrays of shape (n_epochs, n_knots), a panel per setting.
 
-    The first `warm_up` epochs, in which knots are fixed, are shaded.
+    The first `warm_up` epochs, in which knots are fixed, are shaded. Knots have the group id ``knot-PANEL-KNOT``.
     """
     figure = new_figure(0.5 + 2.6 * len(knots), 3.0)
     grid = figure.subplots(1, len(knots), sharey=True, squeeze=False)
-    for axes, (name, values) in zip(grid.flat, knots.items(), strict=True):
+    for p, (axes, (name, values)) in enumerate(zip(grid.flat, knots.items(), strict=True)):
         clean_axes(axes, LIGHT)
         if warm_up:
             axes.axvspan(0, warm_up, color=LIGHT.line, alpha=0.5, linewidth=0)
-        axes.plot(np.arange(len(values)), values, color=LIGHT.blue, linewidth=1.2)
-        _title(axes, name)
+        for k, path in enumerate(values.T):
+            axes.plot(np.arange(len(path)), path, color=LIGHT.blue, linewidth=1.2, gid=f"knot-{p}-{k}")
+        panel_title(axes, name)
         axes.set_xlabel("epoch", fontsize=9)
     grid[0, 0].set_ylabel("knot", fontsize=9)
     return figure
 
 
-def draw_training_times(
-    seconds: Floats, *, panels: Sequence[str], methods: Sequence[str], sizes: Sequence[str]
-) -> Figure:
-    """Draw times as bars: a panel per backbone, a group of bars per method, a bar per size.
-
-    `seconds` has the shape (n_panels, n_methods, n_sizes); missing times are NaN and leave no gap. Bars have the group
-    id ``bar-PANEL-METHOD-SIZE``.
-    """
-    figure = new_figure(9.6, 0.8 + 1.75 * len(panels))
-    grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
-    colours = [LIGHT.grey, LIGHT.blue, LIGHT.orange, LIGHT.green, LIGHT.pink, LIGHT.red]
-    colours = colours if sizes[:1] == ["no size"] else colours[1:]
-    width = 0.8 / len(sizes)
-    for p, axes in enumerate(grid):
-        clean_axes(axes, LIGHT)
-        axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
-        _title(axes, panels[p])
-        for m, row in enumerate(seconds[p]):
-            known = np.flatnonzero(np.isfinite(row))
-            for place, s in enumerate(known):
-                shift = (place - (len(known) - 1) / 2) * width
-                axes.bar(m + shift, row[s], width * 0.92, color=colours[s % len(colours)], gid=f"bar-{p}-{m}-{s}")
-        axes.set_ylabel("seconds", fontsize=9)
-    handles = [Patch(color=colours[s % len(colours)]) for s in range(len(sizes))]
-    figure.legend(
-        handles, sizes, loc="outside upper right", fontsize=8, frameon=False, labelcolor=LIGHT.ink, ncols=len(sizes)
-    )
-    grid[-1].set_xticks(np.arange(len(methods)), methods, rotation=30, ha="right", rotation_mode="anchor")
-    return figure
-
-
-def time_picture(summary: pd.DataFrame) -> Picture | None:
-    """Return training times by backbone, method and size; None if no times are recorded."""
-    part = summary[summary["complete"] & summary["seconds"].notna()]
-    if not len(part):
-        return None
-    networks, methods = sorted(part["network"].unique()), in_order(part["method"].unique())
-    sizes = [*([None] if part["size"].isna().any() else []), *(size for size in sizes_of(part) if size is not None)]
-    seconds = np.full((len(networks), len(methods), len(sizes)), np.nan)
-    titles: dict[str, str] = {}
-    for s, size in enumerate(sizes):
-        medians = _medians(part[part["size"].isna() if size is None else part["size"] == size])
-        for (network, method), value in medians.items():
-            p, m = networks.index(network), methods.index(method)
-            seconds[p, m, s] = value
-            titles[f"bar-{p}-{m}-{s}"] = f"{method}, {network}{_of_size(size)}: {value:.1f} s"
-    names = [name_size(size) for size in sizes]
-    overall = _medians(part)
-    fastest = []
-    for network in networks:
-        value, method = min((value, method) for (name, method), value in overall.items() if name == network)
-        fastest.append(f"{network}: fastest over all sizes {method}, {value:.1f} s")
-    return Picture(
-        "times", draw_training_times(seconds, panels=networks, methods=methods, sizes=names),
-        "Seconds of preparation and training, summed over folds; median over data sets. Members of a stack share its "
-        "time in equal parts.",
-        f"Training times by backbone, method and size. {'; '.join(fastest)}.", titles,
-    )  # fmt: skip
-
-
-def _medians(part: pd.DataFrame) -> dict[tuple[str, str], float]:
-    """Return the median seconds by network and method."""
-    medians = part.groupby(["network", "method"], as_index=False)["seconds"].median()
-    return {(str(row.network), str(row.method)): float(row.seconds) for row in medians.itertuples()}
-
-
-def _of_size(size: int | None) -> str:
+def of_size(size: int | None) -> str:
+    """Return the label of a size after other words, empty for None."""
     return "" if size is None else f", size {size}"
-
-
-def pareto_front(cost: npt.ArrayLike, loss: npt.ArrayLike) -> list[int]:
-    """Return the positions with no other one better in both, in the order of cost; lower is better in both.
-
-    Examples
-    --------
-    >>> pareto_front([1.0, 2.0, 3.0], [5.0, 6.0, 4.0])
-    [0, 2]
-    """
-    costs, losses = np.asarray(cost, dtype=float), np.asarray(loss, dtype=float)
-    front: list[int] = []
-    lowest = np.inf
-    for i in np.lexsort((losses, costs)).tolist():
-        if losses[i] < lowest:
-            front.append(i)
-            lowest = losses[i]
-    return front
-
-
-def draw_cost_quality(cost: npt.ArrayLike, ranks: npt.ArrayLike, *, names: Sequence[str]) -> Figure:
-    """Draw average ranks against positive seconds, with a line through the Pareto front.
-
-    Points have the group id ``point-INDEX``.
-    """
-    x, y = np.asarray(cost, dtype=float), np.asarray(ranks, dtype=float)
-    figure = new_figure(6.2, 3.9)
-    axes = figure.subplots()
-    clean_axes(axes, LIGHT)
-    axes.grid(color=LIGHT.line, linewidth=0.6)
-    axes.set_xscale("log")
-    front = pareto_front(x, y)
-    axes.plot(x[front], y[front], color=LIGHT.red, linewidth=1.2, linestyle="--", zorder=1)
-    for i, name in enumerate(names):
-        axes.plot([x[i]], [y[i]], method_marker(name), color=method_colour(name, LIGHT), markersize=7, gid=f"point-{i}",
-                  linestyle="none")  # fmt: skip
-    low, high = x.min(), x.max()
-    spread = max(high / low, 1.5) ** 0.12
-    axes.set_xlim(low / spread, high * spread**1.8)
-    margin = 0.08 * max(1.0, float(np.ptp(y)))
-    axes.set_ylim(y.max() + margin, max(0.0, y.min() - margin))
-    axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5], prune="upper" if y.min() - margin < 0.5 else None))
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5]))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_xlabel("seconds for all folds, median over data sets and backbones", fontsize=9)
-    axes.set_ylabel("average rank (best on top)", fontsize=9)
-    _label_points(axes, list(names), points=list(zip(x.tolist(), y.tolist(), strict=True)))
-    return figure
-
-
-def cost_picture(summary: pd.DataFrame, table: RankTable) -> Picture | None:
-    """Return average ranks against times for one task and size; None if no times are recorded."""
-    part = summary[(summary["task"] == table.task) & (summary["size"].isna() | (summary["size"] == table.size))]
-    part = part[part["complete"] & (part["seconds"] > 0)]
-    seconds = part.groupby("method")["seconds"].median()
-    known = [(method, float(seconds[method]), float(rank))
-            for method, rank in zip(table.methods, table.ranks, strict=True) if method in seconds.index]  # fmt: skip
-    if not known:
-        return None
-    names, cost, ranks = (list(values) for values in zip(*known, strict=True))
-    titles = {f"point-{i}": f"{name}: average rank {rank:.2f}, {cost_:.1f} s"
-              for i, (name, cost_, rank) in enumerate(known)}  # fmt: skip
-    return Picture(
-        file_name("cost", table.task, table.size),
-        draw_cost_quality(cost, ranks, names=[str(name) for name in names]),
-        f"{table.label}: average rank against seconds. The dashed line joins the methods that no other beats in both.",
-        f"Cost against quality, {table.label}. " + "; ".join(titles.values()) + ".",
-        titles,
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -614,7 +514,7 @@ def draw_agreement(pairs: Sequence[RankPair], *, ours: str, theirs: str) -> Figu
     figure.supylabel(ours, fontsize=9.5, color=LIGHT.ink)
     for axes, pair in zip(grid, pairs, strict=True):
         points = list(zip(pair.theirs.tolist(), pair.ours.tolist(), strict=True))
-        _label_points(axes, pair.methods, points=points, size=7)
+        label_points(axes, pair.methods, points=points, size=7)
     return figure
 
 
@@ -627,11 +527,18 @@ def _draw_pair(axes: Axes, pair: RankPair, *, place: int) -> None:
                   markersize=5.5, linestyle="none", gid=f"point-{place}-{i}")  # fmt: skip
     axes.set(xlim=ends, ylim=ends)
     axes.set_aspect("equal")
-    _title(axes, pair.title)
+    panel_title(axes, pair.title)
 
 
-def _label_points(axes: Axes, names: list[str], *, points: list[tuple[float, float]], size: float = 8) -> None:
-    """Write each name beside its point, where it overlaps the fewest names and points.
+def label_points(
+    axes: Axes,
+    names: list[str],
+    *,
+    points: list[tuple[float, float]],
+    size: float = 8,
+    lines: Sequence[list[tuple[float, float]]] = (),
+) -> None:
+    """Write each name beside its point, where it overlaps the fewest names, points and lines through points.
 
     The limits of the axes must be final. Names far from their points are connected to them by a thin line. Positions
     are tried in a fixed order, so that the same figure always has the same labels.
@@ -641,6 +548,11 @@ def _label_points(axes: Axes, names: list[str], *, points: list[tuple[float, flo
     scale = figure.dpi / 72
     centres = [axes.transData.transform(point) for point in points]
     taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for x, y in centres]
+    for line in lines:
+        corners = [axes.transData.transform(point) for point in line]
+        for start, end in pairwise(corners):
+            steps = np.linspace(start, end, 2 + int(np.hypot(*(end - start)) / 6))
+            taken += [(x - 2, y - 2, x + 2, y + 2) for x, y in steps.tolist()]
     frame = axes.get_window_extent()
     for name, point, (x, y) in zip(names, points, centres, strict=True):
         width, height = 0.62 * size * len(name) * scale, 1.1 * size * scale

@@ -38,6 +38,8 @@ class Picture:
     narrow : Figure or None
         The same figure drawn for a phone, at most `PHONE` inches wide, for pages only; None if `figure` is as narrow,
         or if a reader has to scroll it sideways.
+    methods : dict of str to str
+        Methods that parts show, by the group id of the part: a reader who picks a method sees its parts in all figures.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Picture:
     label: str
     titles: dict[str, str] = field(default_factory=dict)
     narrow: Figure | None = None
+    methods: dict[str, str] = field(default_factory=dict)
 
 
 def shown_picture(picture: Picture, name: str, *, text: str = "", dark: str | None = None) -> dict[str, Any]:
@@ -55,7 +58,7 @@ def shown_picture(picture: Picture, name: str, *, text: str = "", dark: str | No
     page.
     """
     text = text or svg_text(picture.figure)
-    inline = partial(inline_svg, label=picture.label, titles=picture.titles)
+    inline = partial(inline_svg, label=picture.label, titles=picture.titles, methods=picture.methods)
     narrow = None if picture.narrow is None else Markup(inline(svg_text(picture.narrow), f"{name}-narrow"))
     return {
         "name": name,
@@ -152,19 +155,23 @@ class ReportFiles:
 
     def _item(self, item: Content) -> tuple[str, Any]:
         """Return the kind of an item, and its data for the template."""
+        shown: tuple[str, Any]
         match item:
             case Table():
-                return "table", self.table(item)
+                shown = "table", self.table(item)
             case Picture():
-                return "picture", self.picture(item)
+                shown = "picture", self.picture(item)
             case Section():
-                return "section", self.section(item)
+                shown = "section", self.section(item)
             case "columns", (layout, left, right):
-                return "columns", (layout, self._items(left), self._items(right))
+                shown = "columns", (layout, self._items(left), self._items(right))
+            case "switch", pictures:
+                shown = "switch", [(task, size, self.picture(picture)) for task, size, picture in pictures]
             case tuple():
-                return item
+                shown = item
             case _:
-                return "sentence", item
+                shown = "sentence", item
+        return shown
 
 
 def _write_bytes(content: bytes, file: BinaryIO) -> None:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from html import escape
+from html import escape, unescape
 from typing import Any, final
 
 import matplotlib as mpl
@@ -218,7 +218,13 @@ def darken(figure: Figure) -> Figure:
 
 
 def inline_svg(
-    text: str, name: str, *, label: str, titles: Mapping[str, str] | None = None, dark: str | None = None
+    text: str,
+    name: str,
+    *,
+    label: str,
+    titles: Mapping[str, str] | None = None,
+    methods: Mapping[str, str] | None = None,
+    dark: str | None = None,
 ) -> str:
     """Return the ``svg`` element of a light figure for a page: colours follow the page, and ids are unique.
 
@@ -235,6 +241,8 @@ def inline_svg(
         Description for readers who cannot see the figure.
     titles : mapping of str to str, optional
         Tooltips of parts, by the group id of the part.
+    methods : mapping of str to str, optional
+        Methods that parts show, by the group id of the part: a page marks all parts of a method together.
     dark : str, optional
         As from `svg_text`, of the dark figure; only its images are used.
     """
@@ -243,8 +251,14 @@ def inline_svg(
     text = text[text.index("<svg") :]
     head, _, body = text.partition(">")
     box = re.search(r'viewBox="[^"]*"', head)
-    for gid, title in (titles or {}).items():
-        body = body.replace(f'<g id="{gid}">', f'<g class="hover"><title>{escape(title)}</title>')
+    titles, methods = titles or {}, methods or {}
+
+    def described(group: re.Match[str]) -> str:
+        gid = unescape(group[1])
+        method = f' data-method="{escape(methods[gid])}"' if gid in methods else ""
+        return f'<g class="hover"{method}><title>{escape(titles[gid])}</title>' if gid in titles else f"<g{method}>"
+
+    body = re.sub(r'<g id="([^"]*)">', described, body)
     body = re.sub(r'<g id="[^"]*"', "<g", body)
     body = re.sub(r'\bid="([^"]*)"', rf'id="{name}-\1"', body)
     body = re.sub(r'(?:xlink:)?href="#([^"]*)"', rf'href="#{name}-\1"', body)

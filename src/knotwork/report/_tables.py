@@ -14,9 +14,9 @@ from knotwork.report._aggregate import SCORES, RankTable, file_name, in_order, n
 from knotwork.stats import wilcoxon_holm, wins
 from knotwork.training import METRICS
 
-__all__ = ["MISSING", "Cell", "Table", "average_rank_table", "browse_table", "dataset_table",
-           "detail_table", "format_number", "grid_name", "grid_table", "mark_best", "metric_table", "number_cells",
-           "win_table"]  # fmt: skip
+__all__ = ["MISSING", "Cell", "Table", "average_rank_table", "browse_table", "dataset_table", "detail_table",
+           "fold_scores", "fold_table", "format_number", "grid_name", "grid_table", "mark_best", "metric_table",
+           "number_cells", "win_table"]  # fmt: skip
 
 MISSING = "\N{EN DASH}"
 """Shown in place of a missing number."""
@@ -266,6 +266,43 @@ def _score_cell(row: Any) -> Cell:
         return Cell()
     note = "" if row.complete else f"{row.n} of {row.expected} folds"
     return Cell("failed" if row.n == 0 else "", float(row.mean), float(row.sd), note=note)
+
+
+def fold_table(frame: pd.DataFrame) -> Table:
+    """Return the score of every fold and random seed, a row per network; the frame is as from `read_records`."""
+    scored = frame[frame["score"].notna()]
+    order = {method: place for place, method in enumerate(in_order(scored["method"].unique()))}
+    keys = ["task", "dataset", "network", "size", "place", "fold", "seed"]
+    ordered = scored.assign(place=scored["method"].map(order)).sort_values(keys, kind="stable")
+    rows = [
+        [Cell(str(row.dataset)), Cell(str(row.task)), Cell(str(row.network)),
+         Cell("no size") if np.isnan(row.size) else Cell(value=float(row.size), digits=0), Cell(str(row.method)),
+         *number_cells([float(row.fold)], 0), Cell(value=float(row.score))]
+        for row in ordered[["dataset", "task", "network", "size", "method", "fold", "score"]].itertuples(index=False)
+    ]  # fmt: skip
+    return Table(
+        "folds",
+        "Scores by fold",
+        "NRMSE for regression (lower is better), AUC for classification (higher is better).",
+        ["data set", "task", "backbone", "size", "method", "fold", "score"],
+        rows,
+    )
+
+
+def fold_scores(table: Table) -> list[dict[str, Any]]:
+    """Return the scores of `fold_table` for the script of a page: a dict per data set and backbone."""
+    blocks: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in table.rows:
+        dataset, task, network, size, method, _, score = row
+        names = (dataset.text, task.text, network.text)
+        metric = SCORES[task.text]
+        block = blocks.setdefault(
+            names,
+            {"dataset": names[0], "backbone": names[2], "score": f"{metric.label}, {metric.direction}", "sizes": {}},
+        )
+        folds = block["sizes"].setdefault(size.text or f"{size.value:.0f}", {}).setdefault(method.text, [])
+        folds.append(float(f"{score.value:.5g}"))
+    return list(blocks.values())
 
 
 def average_rank_table(tables: Sequence[RankTable]) -> Table:

@@ -81,7 +81,10 @@ def learning_picture(frame: pd.DataFrame, histories: pd.DataFrame, task: str) ->
         f"{place}: training loss and validation score by epoch; a marker is where a network was best, and its curve "
         "ends where it stopped.",
         f"Learning curves, {place}. Best epoch of those trained: {stops}.",
-    )
+        {f"{part}-{i}": f"{curve.method}: best at epoch {curve.best} of {len(curve.score)}"
+         for i, curve in enumerate(curves) for part in ("curve", "best")},
+        methods={f"{part}-{i}": curve.method for i, curve in enumerate(curves) for part in ("curve", "best")},
+    )  # fmt: skip
 
 
 def knot_pictures(frame: pd.DataFrame, knots: pd.DataFrame) -> list[Picture]:
@@ -97,6 +100,11 @@ def knot_pictures(frame: pd.DataFrame, knots: pd.DataFrame) -> list[Picture]:
                 draw_knot_trajectories(paths, warm_up=max(0, still - 1)),
                 f"{method}: knots of {feature} by epoch. Shaded: epochs before any knot moves.",
                 f"Paths of the knots of {feature}, {method}. Farthest way of a knot from its start: {moved}.",
+                {
+                    f"knot-{p}-{k}": f"{name}, knot {k + 1}: from {path[0, k]:.3f} to {path[-1, k]:.3f}"
+                    for p, (name, path) in enumerate(paths.items())
+                    for k in range(path.shape[1])
+                },
             )
         )
     return pictures
