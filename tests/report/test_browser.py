@@ -1,5 +1,8 @@
 """The page in a real browser, with real clicks: no errors, sorting, filtering, links, nothing wider than a phone."""
 
+import base64
+import re
+
 import pytest
 
 from knotwork.report import make_report
@@ -88,6 +91,86 @@ def test_every_link_leads_somewhere(browser):
 def test_details_open(browser):
     browser.click(".finding details summary")
     assert browser.evaluate('document.querySelector(".finding details").open')
+
+
+def marked(browser):
+    return browser.evaluate("Array.from(document.querySelectorAll('svg [data-method].on')).map(e => e.dataset.method)")
+
+
+def test_a_method_is_highlighted_everywhere_and_the_address_keeps_it(browser):
+    browser.click("#figure-opening .scroll [data-method='PLE'] path")
+    assert set(marked(browser)) == {"PLE"}
+    figures = browser.evaluate("document.querySelectorAll('figure:has(svg [data-method].on)').length")
+    assert figures > 5
+    assert browser.evaluate("document.querySelectorAll('#score-table td.on').length") == 20
+    assert "method=PLE" in browser.evaluate("location.hash")
+    browser.click("nav a[href='#ranks']")
+    assert browser.evaluate("location.hash") == "#ranks&method=PLE"
+    browser.evaluate("location.hash = '#method=BS-U'")
+    browser.evaluate("new Promise(done => setTimeout(done, 50))")
+    assert set(marked(browser)) == {"BS-U"}
+    browser.click("#picker button[value='BS-U']")
+    assert marked(browser) == []
+    assert browser.evaluate("location.hash") == ""
+
+
+def test_one_front_at_a_time(browser):
+    shown = """Array.from(document.querySelectorAll("#front .option:not([hidden])"))
+        .map(each => each.dataset.task + each.dataset.size)"""
+    assert browser.evaluate(shown) == ["regressionsize 7"]
+    browser.click("#front label:has(input[value='size 15'])")
+    browser.click("#front label:has(input[value='classification'])")
+    assert browser.evaluate(shown) == ["classificationsize 15"]
+    assert "front-task=classification" in browser.evaluate("location.hash")
+    browser.evaluate("location.hash = '#front-task=&x=1'")
+    browser.evaluate("new Promise(done => setTimeout(done, 50))")
+    assert browser.evaluate(shown) == ["regressionsize 7"]
+
+
+def test_a_data_set_shows_its_folds(browser):
+    browser.click(".pick-data")
+    name = browser.evaluate("document.querySelector('#fold-view h3').textContent")
+    assert browser.evaluate("document.querySelectorAll('#fold-view svg').length") == 2 * 2
+    assert browser.evaluate("document.querySelectorAll('#fold-view circle').length") == 2 * 2 * 3 * 2
+    assert f"dataset={name}" in browser.evaluate("location.hash")
+    browser.click("#fold-view .close")
+    assert browser.evaluate("document.getElementById('fold-view').hidden")
+
+
+def test_tooltips(browser):
+    x, y = browser.evaluate("""(() => { const part = document.querySelector("#figure-opening .scroll [data-tip]");
+        part.scrollIntoView({block: "center", behavior: "instant"});
+        const box = part.querySelector("use").getBoundingClientRect();
+        return [box.x + box.width / 2, box.y + box.height / 2]; })()""")
+    browser.hover(x, y)
+    assert "average rank" in browser.evaluate("document.getElementById('tip').textContent")
+    assert not browser.evaluate("document.getElementById('tip').hidden")
+
+
+def test_a_brief_is_printed_unless_everything_is_asked_for(browser):
+    def n_pages():
+        text = base64.b64decode(browser._call("Page.printToPDF", preferCSSPageSize=True)["data"])
+        return len(re.findall(rb"/Type\s*/Page\b", text))
+
+    brief = n_pages()
+    assert brief <= 6
+    browser.evaluate("document.documentElement.classList.add('everything')")
+    assert n_pages() > brief
+    browser.evaluate("document.documentElement.classList.remove('everything')")
+
+
+def test_everything_can_be_read_without_scripts(page, tmp_path):
+    still = tmp_path / "still.html"
+    still.write_text(
+        page.read_text(encoding="utf-8").replace("<script>", '<script type="text/plain">'), encoding="utf-8"
+    )
+    with Browser(still) as opened:
+        hidden = opened.evaluate("""Array.from(document.querySelectorAll("body [hidden]"))
+            .map(each => each.id || each.className)""")
+        assert set(hidden) == {"picker", "print-everything", "filters", "fold-view", "scripted", "tip"}, "only controls"
+        assert opened.evaluate("document.querySelectorAll('svg .hover > title').length") > 100
+        seen = "Array.from(document.querySelectorAll('#front .option')).filter(each => each.offsetHeight > 50).length"
+        assert opened.evaluate(seen) == 4
 
 
 def test_the_console_has_no_errors(browser):

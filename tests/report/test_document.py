@@ -1,5 +1,6 @@
 """The page: well formed, self-contained, and complete even if records are missing."""
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -132,8 +133,8 @@ def test_tooltips_have_values(full_report):
         re.fullmatch(r"PLE, ft feature, Regression, size 7: average rank \d\.\d\d over 3 data sets", title)
         for title in titles
     )
-    assert any(re.fullmatch(r"BS-U, mlp, size 15: [\d.]+ s", title) for title in titles)
-    assert any(re.fullmatch(r"Std: average rank [\d.]+, [\d.]+ s", title) for title in titles)
+    assert any(re.fullmatch(r"BS-U, mlp, size 15: [\d.]+ ms per epoch", title) for title in titles)
+    assert any(re.fullmatch(r"Std: average rank [\d.]+, [\d.]+ ms per epoch", title) for title in titles)
 
 
 def test_readable_without_scripts(full_report):
@@ -261,6 +262,46 @@ def test_hostile_names_are_text(tmp_path):
     assert "<img" not in text
     for name in (*HOSTILE[:4], "n" * 300):
         assert name in page.text
+
+
+def test_hostile_methods_are_text(tmp_path):
+    records = few(sizes=(7, 15))
+    records["method"] = records["method"].replace({"PLE": HOSTILE[0], "BS-U": HOSTILE[1], "Std": HOSTILE[2]})
+    page = report(records, tmp_path)
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert text.count("<script>") == report_scripts(tmp_path)
+    assert "<img" not in text
+    for name in HOSTILE[:3]:
+        assert name in page.text
+
+
+def test_the_finding_comes_first(full_report):
+    folder, _ = full_report
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    places = [text.index(part) for part in ('<p class="lead">', 'id="figure-opening"', 'class="finding"', 'id="ranks"')]
+    assert places == sorted(places)
+    heads = re.findall(r"<h2[^>]*>([^<]*)</h2>", text)
+    assert len(heads) == 8
+    assert all(head.endswith("?") for head in heads)
+
+
+def test_scores_of_folds_are_those_of_the_records(tmp_path):
+    records = fewest()
+    report(records, tmp_path)
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    blocks = json.loads(re.search(r'id="folds">(.*?)</script>', text)[1])
+    block = next(block for block in blocks if block["dataset"] == "reg01")
+    part = records.query("dataset == 'reg01' and method == 'PLE'").sort_values("fold")
+    assert block["sizes"]["7"]["PLE"] == [float(f"{value:.5g}") for value in part["nrmse"]]
+    assert set(block["sizes"]["no size"]) == {"Std"}
+    assert len((tmp_path / "tables" / "folds.csv").read_text().splitlines()) == 1 + len(records)
+
+
+def test_sections_without_content_are_left_out(tmp_path):
+    page = report(fewest(methods=["Std", "PLE"]), tmp_path)
+    assert not {"sizes", "failures"} & set(page.ids)
+    assert "#sizes" not in page.links
+    assert "no curves to show" not in page.text
 
 
 def report_scripts(folder):

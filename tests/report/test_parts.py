@@ -101,8 +101,13 @@ def page(tmp_path_factory):
 
 def test_each_part_has_its_section(page):
     folder, text, records = page
-    for head in ("Sizes: ablation", "Times: speed, speed-stacked", "Plan: starts"):
+    for head, plans in (
+        ("Which size is best on ablation?", "Plan: ablation."),
+        ("How long does an epoch take on sgemm?", 'Plans: speed, <i class="w">speed-stacked</i>.'),
+        ("Which of 2 methods is best on reg00, reg01 and reg02 with mlp?", "Plan: starts."),
+    ):
         assert f">{head}</h2>" in text
+        assert plans in text
     assert "among 4 methods over 4 blocks" in text, "the ablation and SGEMM are no blocks of the benchmark"
     assert f"<dd>{records['key'].nunique():,}</dd>" in text, "a network of two plans counts once"
     for name in ("speed__speed-stacked_learned_to_fixed", "starts_average_ranks_regression"):
@@ -134,7 +139,7 @@ def test_a_heatmap_marks_rows_with_different_data_sets():
 def test_only_an_ablation(tmp_path):
     text = make_report(grid(), tmp_path / "report.html").read_text(encoding="utf-8")
     assert "nothing is ranked" in text
-    assert ">Sizes: ablation</h2>" in text
+    assert ">Which size is best on ablation?</h2>" in text
     assert 'id="score-table"' not in text
 
 

@@ -87,7 +87,7 @@ def test_traced_plans_are_not_ranked(tmp_path):
     both = pd.concat([benchmark(), records], ignore_index=True)
     traces = Traces(**(NOTHING | {"knots": knots}))
     text = make_report(both, tmp_path / "report.html", traces=traces).read_text(encoding="utf-8")
-    assert ">Traces: knots</h2>" in text
+    assert ">How far do learned knots move?</h2>" in text
     assert 'id="figure-knots_BS-Grad-U"' in text
     assert "among 2 methods over 2 blocks" in text
 

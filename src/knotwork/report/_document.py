@@ -250,11 +250,13 @@ def _sections(parts: Sequence[Part], files: ReportFiles, traces: Traces | None) 
             _cost_section(part, traces, times),
         )
     ]  # fmt: skip
-    sections += [("", _grid_section(part, f"grid-{i}")) for i, part in enumerate(grids, 1)]
-    sections += [(f"{part.title}_", _time_section(part, f"times-{i}")) for i, part in enumerate(times, 1)]
+    others = [("", _grid_section(part, f"grid-{i}")) for i, part in enumerate(grids, 1)]
+    others += [(f"{part.title}_", _time_section(part, f"times-{i}")) for i, part in enumerate(times, 1)]
     if traces is not None:
-        sections += [("", _trace_section(part, traces, f"traces-{i}")) for i, part in enumerate(traced, 1)]
-    sections += [(f"{part.title}_", _extra_section(part, f"extra-{i}")) for i, part in enumerate(benchmarks[1:], 1)]
+        others += [("", _trace_section(part, traces, f"traces-{i}")) for i, part in enumerate(traced, 1)]
+    others += [(f"{part.title}_", _extra_section(part, f"extra-{i}")) for i, part in enumerate(benchmarks[1:], 1)]
+    # A printed brief has the sections of the main benchmark only, if there is one.
+    sections += [(prefix, replace(section, folded=bool(benchmarks))) for prefix, section in others]
     # Tables of several parts have the same names: files of other than the main parts have their plans as a prefix.
     return [files.prefixed(prefix).section(section) for prefix, section in sections if section is not None]
 
@@ -290,14 +292,13 @@ def _ranked(part: Part) -> dict[str, list[RankTable]]:
     return {task: tables for task, tables in by_task.items() if tables}
 
 
-def _heatmaps(part: Part, task: str) -> list[Picture]:
-    pictures = (_figures.heatmap_picture(part.summary, task, of=of) for of in ("rank", "score"))
-    return [picture for picture in pictures if picture is not None]
-
-
 def _backbone_section(part: Part) -> Section | None:
     """Return heatmaps by backbone and size, and the recommendations; None without any."""
-    content: list[Content] = [picture for task in _ranked(part) for picture in _heatmaps(part, task)]
+    heatmaps = {of: [_figures.heatmap_picture(part.summary, task, of=of) for task in _ranked(part)] for of in
+                ("rank", "score")}  # fmt: skip
+    content: list[Content] = [picture for picture in heatmaps["rank"] if picture is not None]
+    scores = [picture for picture in heatmaps["score"] if picture is not None]
+    content += [Section("Mean scores by backbone", scores, folded=True)] if scores else []
     advice = advice_table(advise(part.summary))
     content += [advice] if advice.rows else []
     return Section("Does the best method depend on the backbone?", content, name="heatmaps") if content else None
@@ -337,9 +338,10 @@ def _score_section(part: Part) -> Section:
     kept = [each for each in metrics if each.rows]
     folds = _tables.fold_table(part.frame)
     browse = ("browse", (table, _tables.fold_scores(folds)))
-    content = [_figures.score_picture(part.summary), browse, *(each.caption for each in kept)]
-    files = [table, folds, *_score_tables(part), *kept]
-    return Section("How do methods score on each data set?", content, name="scores", files=files)
+    dots = _figures.score_picture(part.summary)
+    content: list[Content] = [dots, browse, *(each.caption for each in kept)]
+    title, files = "How do methods score on each data set?", [table, folds, *_score_tables(part), *kept]
+    return Section(title, content, name="scores", folded=dots is None, files=files)
 
 
 def _score_tables(part: Part) -> list[Table]:
@@ -418,7 +420,7 @@ def _time_section(part: Part, name: str) -> Section:
         _origin(part),
         *_costs.describe_ratios(pairs),
         *_costs.describe_stacks(part.frame),
-        _costs.time_picture(summarise_folds(alone)),
+        _costs.time_picture(summarise_folds(alone)) or "No times are recorded.",
         *tables,
         _folded(overhead) if overhead.rows else None,
         _folded(_costs.time_table(part.summary)),
@@ -436,7 +438,9 @@ def _extra_section(part: Part, name: str) -> Section:
         *_task_ranks(part),
         _folded(_tables.browse_table(part.summary)),
     ]
-    heatmaps = [picture for task in _ranked(part) for picture in _heatmaps(part, task)]
+    pictures = [_figures.heatmap_picture(part.summary, task, of=of) for task in _ranked(part)
+                for of in ("rank", "score")]  # fmt: skip
+    heatmaps = [picture for picture in pictures if picture is not None]
     networks = sorted(part.frame["network"].unique())
     shown = networks if len(networks) <= 2 else sorted(part.frame["backbone"].unique())
     title = (

@@ -100,7 +100,8 @@ def draw_heatmap(
     places, heads, height = _places(list(groups or [""] * len(rows)))
     left = 0.4 + 0.085 * max(len(name) for name in rows)
     size = (left + _CELL[0] * len(columns) + 0.65, 0.85 + _CELL[1] * height + 0.05)
-    figure = Figure(figsize=size, facecolor=LIGHT.background)
+    figure = new_figure(*size)
+    figure.set_layout_engine(None)  # cells have a size of their own
     axes = figure.add_axes((left / size[0], 0.05 / size[1], _CELL[0] * len(columns) / size[0],
                             _CELL[1] * height / size[1]))  # fmt: skip
     clean_axes(axes, LIGHT)

@@ -22,61 +22,59 @@ Floats = npt.NDArray[np.float64]
 def lead_sentences(tables: Sequence[RankTable]) -> list[str]:
     """Return a sentence on who has the best average ranks at which size, and one on whether that is significant.
 
-    Methods are named by their families, with the methods in brackets. Empty without ranks.
+    Over several sizes, methods are named by their families. Empty without ranks.
     """
     ranked = [table for table in tables if table.has_ranks]
     if not ranked:
         return []
-    tasks = list(dict.fromkeys(table.task for table in ranked))
-    by_size: dict[int | None, dict[str, RankTable]] = {}
-    for table in ranked:
-        by_size.setdefault(table.size, {})[table.task] = table
-    alike: dict[tuple[tuple[str, str], ...], list[int | None]] = {}
-    for size, of_size in by_size.items():
-        alike.setdefault(tuple((task, _family(table)) for task, table in of_size.items()), []).append(size)
-    clauses = [
-        _clause([by_size[size] for size in sizes], sizes, families=dict(key), n_tasks=len(tasks))
-        for key, sizes in alike.items()
-    ]
-    return [f"{'; '.join(clauses)}.", _certainty(ranked)]
+    sizes = list(dict.fromkeys(table.size for table in ranked))
+    leaders = {
+        size: {
+            table.task: _families(table.best) if len(sizes) > 1 else enumerate_words(table.best)
+            for table in ranked
+            if table.size == size
+        }
+        for size in sizes
+    }
+    same: dict[str, list[int | None]] = {}
+    mixed: dict[tuple[tuple[str, str], ...], list[int | None]] = {}
+    for size, of_size in leaders.items():
+        if len(set(of_size.values())) == 1:
+            same.setdefault(next(iter(of_size.values())), []).append(size)
+        else:
+            mixed.setdefault(tuple(of_size.items()), []).append(size)
+    shared = [f"{name}{_lead(name, first=i == 0)}{_at(where)}" for i, (name, where) in enumerate(same.items())]
+    apart = [_by_task(dict(names), where, first=not same and i == 0) for i, (names, where) in enumerate(mixed.items())]
+    clauses = [", ".join(shared)] if shared else []
+    return ["; ".join([*clauses, *apart]) + ".", _certainty(ranked)]
 
 
-def _family(table: RankTable) -> str:
-    """Return the family of the best methods of a table; a method without a family has its name."""
+def _families(methods: Sequence[str]) -> str:
+    """Return the families of methods; a method without a family has its name."""
     names = []
-    for method in table.best:
+    for method in methods:
         known = METHOD_TABLE.get(method)
         names.append(FAMILIES[known.family].label if known is not None and known.family in FAMILIES else method)
     return enumerate_words(list(dict.fromkeys(names)))
 
 
-def _clause(
-    found: Sequence[dict[str, RankTable]], sizes: Sequence[int | None], *, families: dict[str, str], n_tasks: int
-) -> str:
-    """Return who leads at sizes with the same leaders: ``B-splines lead at size 7 (BS-Q for regression)``."""
-    methods = {
-        task: enumerate_words(list(dict.fromkeys(method for tables in found for method in tables[task].best)))
-        for task in families
-    }
+def _by_task(names: dict[str, str], sizes: Sequence[int | None], *, first: bool) -> str:
+    """Return who leads for which task: ``at size 15, I-splines for regression and PLE for classification``."""
+    parts = [f"{name}{_lead(name, first=first and i == 0)} for {task}" for i, (task, name) in enumerate(names.items())]
+    listed = enumerate_words(parts)
+    return f"{listed}{_at(sizes)}" if first else f"{_at(sizes).strip()}, {listed}"
+
+
+def _at(sizes: Sequence[int | None]) -> str:
     known = [str(size) for size in sizes if size is not None]
-    where = f" at size{'s' if len(known) > 1 else ''} {enumerate_words(known)}" if known else ""
-    if len(set(families.values())) == 1:
-        family = next(iter(families.values()))
-        same = len(methods) == n_tasks and len(set(methods.values())) == 1
-        shown = list(set(methods.values())) if same else [f"{names} for {task}" for task, names in methods.items()]
-        single = set(methods.values()) == {family}
-        inside = f" for {enumerate_words(list(methods))}" if len(methods) < n_tasks else ""
-        return f"{family} {_lead(family)}{where}{inside if single else ' (' + ', '.join(shown) + ')'}"
-    parts = [
-        f"{family}{'' if methods[task] == family else f' ({methods[task]})'} for {task}"
-        for task, family in families.items()
-    ]
-    first = next(iter(families.values()))
-    return f"{parts[0].replace(first, f'{first} {_lead(first)}', 1)} and {enumerate_words(parts[1:])}{where}"
+    return f" at size{'s' if len(known) > 1 else ''} {enumerate_words(known)}" if known else ""
 
 
-def _lead(name: str) -> str:
-    return "lead" if name.endswith("splines") or " and " in name else "leads"
+def _lead(name: str, *, first: bool) -> str:
+    """Return the verb of the first clause; further ones have none."""
+    if not first:
+        return ""
+    return " lead" if name.endswith("splines") or " and " in name else " leads"
 
 
 def _certainty(tables: Sequence[RankTable]) -> str:
@@ -196,7 +194,8 @@ def _name_ends(
         weight = "bold" if methods[i] in bold else "normal"
         axes.annotate(name, ends[i], xytext=(right + 0.13 * max(1.0, right), y), va="center", fontsize=8.5,
                       color=LIGHT.ink, fontweight=weight, gid=f"lead-{panel}-{i}-name", arrowprops=line,
-                      annotation_clip=False)  # fmt: skip
+                      annotation_clip=False,
+                      bbox={"facecolor": LIGHT.background, "edgecolor": "none", "pad": 0.6})  # fmt: skip
 
 
 def _spread(heights: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
