@@ -1,6 +1,6 @@
 """Pictures of the encodings: one value in each of them, and their functions over real columns.
 
-python examples/encodings.py docs/images     writes encodings.png, bases.png and features.png
+python examples/encodings.py docs/images     writes encodings.svg, bases.svg and features.svg, light and dark
 """
 
 import sys
@@ -10,7 +10,7 @@ from sklearn.datasets import load_diabetes
 
 import knotwork as kw
 from knotwork.datasets import encoding_illustration
-from knotwork.report import draw_bases, draw_encoded_value, draw_features
+from knotwork.report import draw_bases, draw_encoded_value, draw_features, save_figure
 
 out = Path(sys.argv[1])
 out.mkdir(parents=True, exist_ok=True)
@@ -23,5 +23,5 @@ figures = {
     "features": draw_features(kw.make_encoder("BS-Q", size=8).fit(table), table, names=columns),
 }
 for name, figure in figures.items():
-    figure.savefig(out / f"{name}.png", dpi=130)
-    print(out / f"{name}.png")
+    save_figure(figure, out / f"{name}.svg")
+    print(out / f"{name}.svg")

@@ -1,6 +1,6 @@
 """Learned knots in front of a torch network, on California housing, and a picture of their movement.
 
-    python examples/learned_knots.py               writes learned_knots.png
+    python examples/learned_knots.py               writes learned_knots.svg, light and dark
 
 The table is read from the folder in KNOTWORK_DATA (california.parquet) or ../shared/datasets.
 """
@@ -8,13 +8,14 @@ The table is read from the folder in KNOTWORK_DATA (california.parquet) or ../sh
 import os
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
+from matplotlib.figure import Figure
 from torch import nn
 
 import knotwork as kw
+from knotwork.report import LIGHT, clean_axes, save_figure
 
 DATA = Path(os.environ.get("KNOTWORK_DATA", "../shared/datasets"))
 COLUMNS = ["median_income", "latitude", "longitude", "housing_median_age"]
@@ -46,13 +47,15 @@ with torch.no_grad():
 print(f"NRMSE on {len(y[test])} held-out rows: {error:.4f}")
 
 moved = torch.stack(path).numpy()
-figure, panels = plt.subplots(2, 2, figsize=(10, 6), layout="constrained")
-for feature, panel in enumerate(panels.flat):
-    panel.hist(X[train, feature].numpy(), bins=60, color="0.88")
-    epochs = panel.twinx()
-    epochs.plot(moved[:, feature], np.arange(len(path)), color="#0072B2", linewidth=1.5)
-    epochs.set_ylabel("epoch")
+figure = Figure(figsize=(9, 5.4), layout="constrained", facecolor=LIGHT.background)
+for feature, panel in enumerate(figure.subplots(2, 2).flat):
+    clean_axes(panel, LIGHT)
+    panel.hist(X[train, feature].numpy(), bins=60, color=LIGHT.line)
     panel.set_yticks([])
     panel.set_xlabel(COLUMNS[feature])
-figure.suptitle("Knots during training, starting from equal distances (grey: histogram of the data)")
-figure.savefig("learned_knots.png", dpi=130)
+    epochs = panel.twinx()
+    clean_axes(epochs, LIGHT)
+    epochs.plot(moved[:, feature], np.arange(len(path)), color=LIGHT.blue, linewidth=1.5)
+    epochs.set_ylabel("epoch")
+figure.suptitle("Knots during training, from equal distances on, over the histogram of the data", color=LIGHT.ink)
+save_figure(figure, Path("learned_knots.svg"))

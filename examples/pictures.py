@@ -1,11 +1,10 @@
 """The pictures of the guide.
 
-python examples/pictures.py docs/images               writes guide_encodings.png, guide_placements.png,
-                                                      guide_effect.png and guide_knots.png
+python examples/pictures.py docs/images               writes guide_encodings.svg, guide_placements.svg, guide_effect.svg
+                                                      and guide_knots.svg, and each with _dark for dark pages
 python examples/pictures.py docs/images placements    writes one of them
 """
 
-import io
 import sys
 from pathlib import Path
 
@@ -13,12 +12,11 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from PIL import Image
 from sklearn.datasets import load_diabetes
 from torch import nn
 
 import knotwork as kw
-from knotwork.report import LIGHT, clean_axes, draw_bases
+from knotwork.report import LIGHT, clean_axes, draw_bases, save_figure
 
 PLACEMENTS = {
     "uniform": "equal distances",
@@ -156,17 +154,10 @@ def knots_figure(curves: np.ndarray, path: np.ndarray) -> Figure:
     return figure
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a figure as a PNG with a palette, which takes a third of the space."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=110)
-    Image.open(buffer).convert("RGB").quantize(96).save(path, optimize=True)
-
-
 if __name__ == "__main__":
     out = Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
     drawings = {draw.__name__: draw for draw in (encodings, placements, effect, knots)}
     for name in sys.argv[2:] or drawings:
-        save(drawings[name](), out / f"guide_{name}.png")
-        print(out / f"guide_{name}.png")
+        save_figure(drawings[name](), out / f"guide_{name}.svg")
+        print(out / f"guide_{name}.svg")

@@ -354,6 +354,11 @@ def tokens_in_short() -> Iterator[str]:
         others the difference is not significant. It has a seventh of the tokens.""")
 
 
+def pictures(name: str, words: str) -> Iterator[str]:
+    """Show a figure of the report, which results/report.py has put into the guide, for light and for dark pages."""
+    yield f"![{words}](images/{name}.svg#only-light)\n![{words}](images/{name}_dark.svg#only-dark)\n"
+
+
 def page() -> str:
     """Return the page."""
     frame = pd.concat([load(f"paper-{backbone}") for backbone in ("mlp", "resnet", "ft")])
@@ -369,8 +374,10 @@ def page() -> str:
             constants that it does not give are ours, as listed in the plans."""),
     ]
     parts = [
-        in_short(frame), [DIFFERENCES], agreement(frame), ends(frame), influence(frame), averages(frame), ablation(),
-        learned(frame), starts(), rates(), tokens(), efficiency(), time(frame),
+        pictures("opening", "Average ranks by size"), in_short(frame), [DIFFERENCES],
+        pictures("paper_agreement", "Average ranks here against the paper's"), agreement(frame), ends(frame),
+        influence(frame), averages(frame), ablation(), learned(frame), starts(), rates(), tokens(), efficiency(),
+        time(frame),
     ]  # fmt: skip
     return "\n".join([*head, *(line for part in parts for line in part)]).rstrip() + "\n"
 

@@ -3,7 +3,8 @@
     python results/report.py build/paper
 
 writes build/paper/report.html with the folders tables and figures beside it, and puts a copy of the page, which needs
-no other file, into docs/paper. Nothing is trained. `make paper-tables` runs it.
+no other file, into docs/paper, and two of its figures into docs/images. Nothing is trained. `make paper-tables` runs
+it.
 """
 
 import shutil
@@ -28,6 +29,9 @@ from knotwork.stats import critical_difference
 
 HERE = Path(__file__).parent
 PUBLISHED = HERE.parent / "docs" / "paper" / "report.html"
+IMAGES = HERE.parent / "docs" / "images"
+SHOWN = ("opening", "paper_agreement")
+"""Figures that the guide shows, in docs/findings.md."""
 FILES = {
     **{task: f"average_ranks_{task}.csv" for task in PAPER_BLOCKS},
     "ablation": "ablation_nrmse.csv",
@@ -140,6 +144,9 @@ def main(out: Path) -> None:
     page = report_folder(HERE, out / "report.html", sections=[lambda parts: paper_section(parts, theirs)])
     PUBLISHED.parent.mkdir(exist_ok=True)
     shutil.copyfile(page, PUBLISHED)
+    for name in SHOWN:
+        for file in (f"{name}.svg", f"{name}_dark.svg"):
+            shutil.copyfile(out / "figures" / file, IMAGES / file)
     print(f"Report: {page}, and in the guide {PUBLISHED}\nTables: {out / 'tables'}\nFigures: {out / 'figures'}")
 
 

@@ -1,8 +1,11 @@
 """Examples that need no data sets run as they are written."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+from knotwork.report import LIGHT
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -15,7 +18,7 @@ def run_example(name, *arguments):
 def test_encodings(tmp_path):
     run_example("encodings.py", tmp_path)
     for name in ("encodings", "bases", "features"):
-        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert is_pair(tmp_path / f"{name}.svg")
 
 
 def test_pages_of_the_gallery_have_the_present_script():
@@ -33,7 +36,22 @@ def test_pages_of_the_gallery_have_the_present_script():
 def test_pictures_of_the_guide(tmp_path):
     run_example("pictures.py", tmp_path, "encodings", "placements")
     for name in ("encodings", "placements"):
-        assert (tmp_path / f"guide_{name}.png").read_bytes().startswith(b"\x89PNG")
-    kept = list((EXAMPLES.parent / "docs" / "images").glob("guide_*.png"))
-    assert len(kept) == 4
-    assert max(path.stat().st_size for path in kept) < 100_000
+        assert is_pair(tmp_path / f"guide_{name}.svg")
+
+
+def test_images_of_the_guide_are_pairs_of_one_style():
+    images = EXAMPLES.parent / "docs" / "images"
+    light = [path for path in images.iterdir() if not path.stem.endswith("_dark")]
+    assert len(light) >= 6
+    assert all(is_pair(path) and path.stat().st_size < 250_000 for path in light)
+    text = "".join(path.read_text() for path in (images.parent).glob("*.md"))
+    for name in re.findall(r"images/(\w+)\.svg#only-light", text):
+        assert f"images/{name}_dark.svg#only-dark" in text
+        assert (images / f"{name}.svg").exists()
+
+
+def is_pair(path):
+    """Return whether a light figure has a dark one beside it: the same but for its colours."""
+    light, dark = path.read_text(), path.with_stem(f"{path.stem}_dark").read_text()
+    colour = re.compile("#[0-9a-f]{6}", re.IGNORECASE)
+    return light != dark and colour.sub("", light) == colour.sub("", dark) and LIGHT.ink.lower() in light.lower()

@@ -18,7 +18,7 @@ from knotwork.report._illustrations import (
     draw_fits,
     draw_scatter,
 )
-from knotwork.report._page import Picture, Section
+from knotwork.report._page import Picture, Section, save_figure
 from knotwork.report._style import DARK, LIGHT, Theme, clean_axes
 from knotwork.report._tables import Cell, Table
 from knotwork.report._traces import Traces, load_traces
@@ -52,4 +52,5 @@ __all__ = [
     "per_epoch",
     "rank_table",
     "report_folder",
+    "save_figure",
 ]

@@ -16,7 +16,7 @@ from knotwork._files import write_together
 from knotwork.report._style import PHONE, dark_svg, darken, inline_svg, natural_width, svg_text
 from knotwork.report._tables import Table
 
-__all__ = ["Picture", "ReportFiles", "Section", "page_template", "shown_picture"]
+__all__ = ["Picture", "ReportFiles", "Section", "page_template", "save_figure", "shown_picture"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +172,30 @@ class ReportFiles:
             case _:
                 shown = "sentence", item
         return shown
+
+
+def save_figure(figure: Figure, path: Path) -> Path:
+    """Write a figure as SVG for light backgrounds, and beside it, with ``_dark`` in its name, for dark ones.
+
+    Texts stay texts, and equal figures give equal files. A name of a column is never read as a formula.
+
+    Parameters
+    ----------
+    figure : Figure
+        A figure in the colours of `LIGHT`, without images, such as those of the functions of this module.
+    path : Path
+        The file to write, which ends with ``.svg``.
+
+    Returns
+    -------
+    Path
+        The dark figure.
+    """
+    path = Path(path)
+    text, dark = svg_text(figure), path.with_stem(f"{path.stem}_dark")
+    contents = {path: text, dark: dark_svg(text)}
+    write_together({file: partial(_write_bytes, content.encode()) for file, content in contents.items()})
+    return dark
 
 
 def _write_bytes(content: bytes, file: BinaryIO) -> None:
