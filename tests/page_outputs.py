@@ -33,7 +33,7 @@ class Printed:
         if not self.printed or not self.shown:
             return self.printed == self.shown
         words = [NUMBER.sub("#", text).split() for text in (self.printed, self.shown)]
-        return difflib.SequenceMatcher(None, *words, autojunk=False).ratio() > 0.8
+        return difflib.SequenceMatcher(None, *words, autojunk=False).ratio() > 0.6
 
 
 def run_page(path: Path) -> list[Printed]:

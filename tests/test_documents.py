@@ -13,6 +13,7 @@ import typer
 
 import knotwork
 from knotwork._cli import app
+from tests.page_outputs import Printed, run_page, write_outputs
 
 ROOT = Path(__file__).parents[1]
 MODULES = ["knotwork", *(info.name for info in pkgutil.walk_packages(knotwork.__path__, "knotwork."))]
@@ -57,9 +58,25 @@ def registries():
 @pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_pages_run(path, tmp_path, monkeypatch, registries):
     monkeypatch.chdir(tmp_path)
-    names = {}
-    for block in blocks(path, "python"):  # in one namespace, as a reader would type them
-        exec(compile(block, str(path), "exec"), names)
+    for block in run_page(path):
+        shown = block.agrees or path == ROOT / "README.md"  # which is read for its code
+        name = path.relative_to(ROOT)
+        assert shown, f"{name}, line {block.line} prints\n{block.printed}\nRun python -m tests.page_outputs {name}"
+
+
+def test_outputs_are_compared_in_all_but_their_numbers():
+    assert Printed(1, "score 0.51 of IS-Q\n", "score 0.49 of IS-Q\n").agrees
+    assert not Printed(1, "score 0.51 of IS-Q\n", "").agrees
+    assert not Printed(1, "", "score 0.51\n").agrees
+    assert not Printed(1, "score 0.51 of IS-Q\n", "loss 0.51 in all folds\n").agrees
+
+
+def test_outputs_are_written_under_their_code(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("A\n\n```python\nx = 1\n```\n\n```python\nprint(x)\n```\n\n```text\nold\n```\n\nB\n")
+    write_outputs(page)
+    assert page.read_text() == "A\n\n```python\nx = 1\n```\n\n```python\nprint(x)\n```\n\n```text\n1\n```\n\nB\n"
+    assert all(block.agrees for block in run_page(page))
 
 
 def test_plans_on_pages_are_plans():
