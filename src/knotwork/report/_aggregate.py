@@ -148,9 +148,9 @@ def _epoch_seconds(frame: pd.DataFrame) -> pd.Series:
     """Return the seconds per epoch: recorded medians if all networks have one, otherwise the means of all."""
     columns = ["epoch_seconds", "train_seconds", "epochs"]
     clocks = frame[columns].apply(pd.to_numeric, errors="coerce").astype(float)
-    if clocks["epoch_seconds"].notna().all():
-        return clocks["epoch_seconds"]
-    return clocks["train_seconds"] / clocks["epochs"].where(clocks["epochs"] > 0)
+    medians: pd.Series = clocks["epoch_seconds"]
+    means: pd.Series = clocks["train_seconds"] / clocks["epochs"].where(clocks["epochs"] > 0)
+    return medians if medians.notna().all() else means
 
 
 def sizes_of(summary: pd.DataFrame) -> list[int | None]:

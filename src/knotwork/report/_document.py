@@ -357,12 +357,13 @@ def _cost_section(part: Part, traces: Traces | None, times: Sequence[Part]) -> S
         [] if traces is None else [_traces.learning_picture(part.frame, traces.histories, task) for task in TASKS]
     )
     picture, overhead = _costs.time_picture(part.summary), _costs.overhead_table(part.summary)
+    timed: list[Content] = [] if picture is None else [picture, _folded(_costs.time_table(part.summary))]
     content: list[Content] = [
         *([] if stacked.all() else _costs.describe_ratios(_costs.ratios_of(part.frame))),
         ("html", _stack_note(times)) if stacked.any() else None,
         ("switch", costs) if costs else None,
         *learning,
-        *([picture, _folded(_costs.time_table(part.summary))] if picture else []),
+        *timed,
         _folded(overhead) if overhead.rows else None,
         _folded(_costs.complexity_table(), "Order of the work per batch, by formula"),
     ]

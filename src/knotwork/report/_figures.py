@@ -65,7 +65,7 @@ def cd_picture(table: RankTable) -> Picture:
     half = (len(order) + 1) // 2
     drawn = [*order[:half], *order[half:][::-1]]
     for kind in ("leader", "rank", "name"):
-        for artist, place in zip(axes.findobj(lambda each, kind=kind: each.get_gid() == kind), drawn, strict=True):
+        for artist, place in zip([each for each in axes.get_children() if each.get_gid() == kind], drawn, strict=True):
             artist.set_gid(f"method-{place}")
     ranks = _listed([table.methods[i] for i in order], [float(table.ranks[i]) for i in order])
     bars = ""
@@ -549,8 +549,7 @@ def label_points(
     scale = figure.dpi / 72
     centres = [axes.transData.transform(point) for point in points]
     taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for x, y in centres]
-    for line in lines:
-        corners = [axes.transData.transform(point) for point in line]
+    for corners in ([axes.transData.transform(point) for point in joined] for joined in lines):
         for start, end in pairwise(corners):
             steps = np.linspace(start, end, 2 + int(np.hypot(*(end - start)) / 6))
             taken += [(x - 2, y - 2, x + 2, y + 2) for x, y in steps.tolist()]

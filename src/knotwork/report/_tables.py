@@ -274,11 +274,12 @@ def fold_table(frame: pd.DataFrame) -> Table:
     order = {method: place for place, method in enumerate(in_order(scored["method"].unique()))}
     keys = ["task", "dataset", "network", "size", "place", "fold", "seed"]
     ordered = scored.assign(place=scored["method"].map(order)).sort_values(keys, kind="stable")
+    columns = (ordered[name].tolist() for name in ("dataset", "task", "network", "size", "method", "fold", "score"))
     rows = [
-        [Cell(str(row.dataset)), Cell(str(row.task)), Cell(str(row.network)),
-         Cell("no size") if np.isnan(row.size) else Cell(value=float(row.size), digits=0), Cell(str(row.method)),
-         *number_cells([float(row.fold)], 0), Cell(value=float(row.score))]
-        for row in ordered[["dataset", "task", "network", "size", "method", "fold", "score"]].itertuples(index=False)
+        [Cell(str(dataset)), Cell(str(task)), Cell(str(network)),
+         Cell("no size") if np.isnan(size) else Cell(value=size, digits=0), Cell(str(method)),
+         *number_cells([fold], 0), Cell(value=score)]
+        for dataset, task, network, size, method, fold, score in zip(*columns, strict=True)
     ]  # fmt: skip
     return Table(
         "folds",
