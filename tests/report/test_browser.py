@@ -98,7 +98,7 @@ def marked(browser):
 
 
 def test_a_method_is_highlighted_everywhere_and_the_address_keeps_it(browser):
-    browser.click("#figure-opening .scroll [data-method='PLE'] path")
+    browser.click("#figure-opening .scroll [data-method='PLE'] use")
     assert set(marked(browser)) == {"PLE"}
     figures = browser.evaluate("document.querySelectorAll('figure:has(svg [data-method].on)').length")
     assert figures > 5
