@@ -105,6 +105,7 @@ def test_a_method_is_highlighted_everywhere_and_the_address_keeps_it(browser):
     assert browser.evaluate("document.querySelectorAll('#score-table td.on').length") == 20
     assert "method=PLE" in browser.evaluate("location.hash")
     browser.click("nav a[href='#ranks']")
+    browser.evaluate("new Promise(done => setTimeout(done, 100))")
     assert browser.evaluate("location.hash") == "#ranks&method=PLE"
     browser.evaluate("location.hash = '#method=BS-U'")
     browser.evaluate("new Promise(done => setTimeout(done, 50))")
