@@ -219,7 +219,7 @@ def _show_ranking(comparison: Any) -> None:
 
 @app.command(epilog="Example: knotwork explore flats.csv --target rent --out flats.html, then open flats.html")
 def explore(
-    table: Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow or Feather file.")],
+    table: Annotated[Path, typer.Argument(help=TABLE_HELP)],
     target: Annotated[str, typer.Option(help="Name of the column to predict.")],
     *,
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("explore.html"),
@@ -230,13 +230,27 @@ def explore(
     ] = None,
     drop: Annotated[list[str] | None, typer.Option(help="A column to ignore; may be repeated.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed of the rows.")] = 0,
+    sep: Annotated[str | None, typer.Option(help=SEP_HELP)] = None,
+    encoding: Annotated[str | None, typer.Option(help=ENCODING_HELP)] = None,
+    decimal: Annotated[str | None, typer.Option(help=DECIMAL_HELP)] = None,
 ) -> None:
     """Write a page on which you move the knots of a column and see its encoding and its fit change."""
     _let_idle_threads_sleep()
     with _errors_explained("Interrupted."):
+        check_file(table, "table")
         from knotwork._explore import explore_table
+        from knotwork.datasets import TextFormat
 
-        made = explore_table(table, target, task=task, columns=columns or (), drop=drop or (), seed=seed)
+        made = explore_table(
+            table,
+            target,
+            task=task,
+            columns=columns or (),
+            drop=drop or (),
+            seed=seed,
+            text=TextFormat(sep=sep, encoding=encoding, decimal=decimal),
+            report=_say,
+        )
         page = made.save(out)
     typer.echo(f"Page: {page.resolve()}\nOpen it in a browser: {page.resolve().as_uri()}")
 
