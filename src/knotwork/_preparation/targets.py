@@ -162,7 +162,7 @@ def check_target(y: Any) -> npt.NDArray[np.float64]:
     y : array-like of shape (n,) or (n, n_targets)
         Numbers or booleans, in an array, a list, a series or, for several targets, a table.
     """
-    shape = np.shape(y)
+    shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1 and shape[0] > 0:
         return _several_targets(y)
     values = _one_dimension(y, "Pass one column for each target.")
