@@ -345,7 +345,11 @@ def parts_of_splitter(
         The rows that have a weight: the parts that are returned count these only.
     """
     rows = np.arange(len(target))
-    pairs = splitter.split(rows[:, None], target, groups) if hasattr(splitter, "split") else splitter
+    pairs = splitter
+    if hasattr(splitter, "split"):
+        with warnings.catch_warnings():  # that a splitter ignores groups is an error here, if it divides one
+            warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
+            pairs = list(splitter.split(rows[:, None], target, groups))
     places = np.cumsum(kept) - 1
     parts = []
     for pair in pairs:

@@ -259,11 +259,12 @@ class TabularEstimator(BaseEstimator, ABC):
         """
         began = perf_counter()
         prepared = self._prepare(X, y, sample_weight, X_val=X_val, y_val=y_val, groups=groups)
-        reporters = Reporters(self.callbacks or ())
+        reporters = Reporters(self.callbacks) if self.callbacks else None
         trained = self._train(prepared, began, reporters)
         combination = self._combine(prepared, trained)
         if self.refit:
-            self._refit(prepared, combination, began, may_go_on=reporters.stopped or not trained.interrupted)
+            asked = reporters is not None and reporters.stopped
+            self._refit(prepared, combination, began, may_go_on=asked or not trained.interrupted)
         LOGGER.info(
             "%s: %d networks on %d rows in %.1f s, %s %.5g on validation rows",
             *(type(self).__name__, len(self.weights_), len(prepared.table.target), perf_counter() - began),
@@ -385,7 +386,7 @@ class TabularEstimator(BaseEstimator, ABC):
     ) -> Trained:
         """Train members, with progress in the log and, if wanted, on the screen."""
         with ExitStack() as stack:
-            shown: list[Reporter] = [reporters] if reporters is not None and self.callbacks else []
+            shown: list[Reporter] = [] if reporters is None else [reporters]
             if LOGGER.isEnabledFor(logging.DEBUG):
                 shown.append(log_epoch)
             if self.verbose:

@@ -73,6 +73,10 @@ def with_nested(parameters: Mapping[str, Any], changes: Mapping[str, Any], task:
     task : {"regression", "classification"}
         Its task.
     """
+    for name in changes:
+        outer, separator, _ = name.partition("__")
+        if separator and outer in parameters and outer not in CONFIGURATIONS:
+            raise ArgumentError(f"{name} is not a valid parameter: only {listed(CONFIGURATIONS)} have parameters.")
     plain = {name: value for name, value in changes.items() if name.partition("__")[0] not in CONFIGURATIONS}
     plain |= {name: changes[name] for name in CONFIGURATIONS if name in changes}
     for name in CONFIGURATIONS:
