@@ -40,7 +40,7 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_fit_and_predict_visit_at_most_36_files(name):
-    """One network visits 35: threads, validation rows, objectives, the plan of a fit and its combination are files of their own.
+    """One network visits 35: threads, validation rows, objectives, a plan and its combination are files of their own.
 
     An effort visits two others (`nn/_realmlp.py`, `nn/_embedding.py`), but needs no advice of `_recommend.py`.
     """
