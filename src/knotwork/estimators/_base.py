@@ -362,9 +362,13 @@ class TabularEstimator(BaseEstimator, ABC):
         """Return what goes on from the fitted networks; None, with a warning, if the table or the plan is another."""
         same = hasattr(self, "_warm") and columns.to_json() == self.columns_.to_json()
         same = same and self._warm.labels == vars(self).get("labels_") and list(prepared.indicated) == self.indicated_
+        same = same and self.trained_.objective == prepared.table.goal
+        same = same and self.trained_.pieces[0].shift.shape[1:] == prepared.table.target.shape[1:]
         warm = warm_members(self._warm, prepared, plan) if same else None
         if warm is None:
-            reason = "the columns, the classes or what is trained differ from those of the last fit, or it was loaded"
+            reason = (
+                "columns, classes, objective or what is trained differ from those of the last fit, or it was loaded"
+            )
             warnings.warn(f"warm_start has no effect: {reason}. Networks are trained anew.", UserWarning, stacklevel=4)
         return warm
 
