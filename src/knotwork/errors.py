@@ -7,6 +7,7 @@ __all__ = [
     "ColumnTypeError",
     "DatasetMismatchError",
     "DatasetUnavailableError",
+    "ForkedProcessError",
     "MissingPackageError",
     "PersistenceError",
 ]
@@ -38,6 +39,10 @@ class DatasetMismatchError(ValueError):
 
 class DatasetUnavailableError(OSError):
     """A data set is not on this machine and cannot be downloaded; the message says why, and what to do."""
+
+
+class ForkedProcessError(RuntimeError):
+    """Networks cannot be used in a forked process; the message says how to start processes instead."""
 
 
 class PersistenceError(ValueError):

@@ -47,6 +47,8 @@ OTHERS = {
     "categories": "code",
     "categorical": ["grade"],
     "validation_share": 0.4,
+    "validation": "time",
+    "refit": True,
     "training": kw.TrainingConfig(max_epochs=4, learning_rate=0.02, batch_size=32),
     "random_state": 1,
 }
@@ -137,7 +139,7 @@ def test_histories(kind, metric, frame, target):
         assert set(history) == {"loss", "score", "learning_rate", "metric", "best_epoch", "seconds"}
         assert {len(history[name]) for name in ("loss", "score", "learning_rate")} == {4}
         assert history["metric"] == metric
-        assert history["best_epoch"] == np.argmin(history["score"])
+        assert history["best_epoch"] == np.argmin(history["score"]) + 1
         assert history["seconds"] > 0
         np.testing.assert_allclose(history["learning_rate"], 0.01, rtol=1e-6)
 
@@ -147,7 +149,7 @@ def test_scores_of_metrics_that_are_better_when_larger(frame, target):
     history = make(kw.TabularClassifier, training=training).fit(frame, target).history_[0]
     assert history["metric"] == "auc"
     assert ((history["score"] >= 0) & (history["score"] <= 1)).all()
-    assert history["best_epoch"] == np.argmax(history["score"])
+    assert history["best_epoch"] == np.argmax(history["score"]) + 1
 
 
 def test_quantile_knots_are_in_the_units_of_the_table():

@@ -130,9 +130,9 @@ def test_otherwise_the_effort_decides(monkeypatch, kind):
         return plan_of_all_backbones(effort, data)
 
     monkeypatch.setattr(base, "plan_effort", watched)
-    model = kind(effort="fast", time_limit=60, categories="code", validation_share=0.3, device="cpu", random_state=0)
+    model = kind(effort="fast", time_limit=60, categories="code", device="cpu", random_state=0)
     model.fit(X, y)
-    assert calls == [("fast", {"device": "cpu", "time_limit": 60})]
+    assert calls == [("fast", {"device": "cpu", "time_limit": 60, "n_folds": None})]
     assert len(model.candidates_) == 5
     assert sum(each["weight"] for each in model.candidates_) == pytest.approx(1.0)
 
@@ -163,7 +163,7 @@ def test_no_row_is_lost_and_scores_are_out_of_fold(monkeypatch, trained, kind):
         for member, outputs in zip(pair, every[place : place + 2], strict=True):
             own[member.valid] = outputs[member.valid]
         if kind == "number":
-            score = metrics.root_mean_squared_error(data.target, own) / float(result.pieces[0].scale[0])
+            score = metrics.root_mean_squared_error(data.target, own)
         else:
             shares = np.exp(own) / np.exp(own).sum(axis=1, keepdims=True)
             score = metrics.log_loss(data.target, shares)
@@ -175,7 +175,9 @@ def test_the_validation_score_is_in_the_units_of_the_target(monkeypatch, tmp_pat
     model = of_all_backbones(monkeypatch, **only)
     times = of_all_backbones(monkeypatch, **only).fit(table(), 10.0 * target(table()) + 1e4)
     assert times.validation_score_ == pytest.approx(10.0 * model.validation_score_, rel=1e-3)
-    assert times.candidates_[1]["score"] == pytest.approx(model.candidates_[1]["score"], rel=1e-3)
+    assert times.candidates_[1]["score"] == pytest.approx(10.0 * model.candidates_[1]["score"], rel=1e-3)
+    for one, other in zip(times.history_, model.history_, strict=True):
+        np.testing.assert_allclose(one["score"], 10.0 * other["score"], rtol=1e-3)
     model.save(tmp_path / "model")
     assert kw.load(tmp_path / "model", device="cpu").validation_score_ == model.validation_score_
 
@@ -214,7 +216,7 @@ def test_folds_that_fail_do_not_stop_a_fit(monkeypatch, failed):
     def spoiled(*given, **settings):
         result = original(*given, **settings)
         histories = [
-            replace(each, best_epoch=-1) if place in failed else each for place, each in enumerate(result.histories)
+            replace(each, best_epoch=0) if place in failed else each for place, each in enumerate(result.histories)
         ]
         return replace(result, histories=histories)
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
-from knotwork._preparation.members import draw_folds, make_splits
+from knotwork._preparation.members import make_splits
+from knotwork._preparation.validation import draw_folds
 
 
 def test_folds_of_numbers_are_those_of_the_protocol():

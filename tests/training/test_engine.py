@@ -318,7 +318,7 @@ def plain_training(table, member, backbone, config, categories):  # noqa: PLR091
             best, best_epoch = score, epoch
         if config.patience is not None and epoch - best_epoch >= config.patience:
             break
-    return losses, scores, best_epoch
+    return losses, scores, best_epoch + 1  # counted from 1
 
 
 @pytest.mark.parametrize(

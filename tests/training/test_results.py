@@ -47,7 +47,7 @@ def test_paths_begin_at_the_fitted_knots_and_pass_through_the_best():
             np.testing.assert_array_equal(still, path[0])
         if history.epochs > WARMUP:
             assert np.abs(path[-1] - path[0]).max() > 0
-        np.testing.assert_allclose(path[history.best_epoch + 1], best_knots(result, place), rtol=1e-5)
+        np.testing.assert_allclose(path[history.best_epoch], best_knots(result, place), rtol=1e-5)
     assert len(lengths) > 1, "no member has left before the others"
 
 

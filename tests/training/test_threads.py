@@ -1,6 +1,10 @@
 """Threads on a CPU: how many, that they are restored, and that results do not depend on them."""
 
+import os
+import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -211,3 +215,49 @@ def test_steps_end_once_the_event_is_set():
     stop = threading.Event()
     stop.set()
     assert not threads.StepThreads(1).run(lambda: pytest.fail("a step was run"), 5, stop)
+
+
+FORKING = """
+import os, sys, threading, time
+import numpy as np, torch
+import knotwork as kw
+from knotwork.nn import MLPConfig
+
+torch.set_num_threads(2)
+torch.randn(1_000_000).exp().sum()  # starts the threads that a forked process lacks
+X = np.random.default_rng(0).normal(size=(2560, 4))
+training = kw.TrainingConfig(max_epochs=1, batch_size=256)  # a step is enough work for two threads
+model = kw.TabularRegressor("Std", MLPConfig(widths=(1024, 1024)), training=training, device="cpu", random_state=0)
+stop = threading.Event()
+if sys.argv[1] == "training":
+    settings = {"training__max_epochs": 10_000, "callbacks": [lambda report: begun.set() or stop.is_set()]}
+    begun, other = threading.Event(), kw.TabularRegressor(**model.get_params(deep=False)).set_params(**settings)
+    thread = threading.Thread(target=other.fit, args=(X, X[:, 0]))
+    thread.start()
+    begun.wait()
+else:
+    model.fit(X, X[:, 0])
+process = os.fork()
+if process == 0:
+    try:
+        model.fit(X, X[:, 0])
+        model.predict(np.tile(X, (20, 1)))
+        print("fitted with", torch.get_num_threads(), "thread", flush=True)
+    except RuntimeError as error:
+        print(type(error).__name__, error, flush=True)
+    os._exit(0)
+os.waitpid(process, 0)
+stop.set()
+if sys.argv[1] == "training":
+    thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.parametrize(
+    ("parent", "says"), [("fitted", "fitted with 1 thread"), ("training", "ForkedProcessError .*'spawn'")]
+)
+def test_a_forked_process_does_not_wait_for_threads_that_it_lacks(parent, says):
+    command = [sys.executable, "-W", "ignore", "-c", FORKING, parent]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert re.match(says, done.stdout), done.stdout + done.stderr

@@ -26,8 +26,6 @@ __all__ = [
     "PreparedTable",
     "Split",
     "add_indicators",
-    "draw_folds",
-    "draw_split",
     "fit_column",
     "fit_encodings",
     "joined",
@@ -41,9 +39,6 @@ SPLITS = {
 }
 VALID_SHARE = 0.1
 TEST_SHARE = 0.2
-
-FEWEST_ROWS = 10
-"""With fewer rows than this an estimator holds out none: training stops by the rows it trains on."""
 
 Rows = npt.NDArray[np.int64]
 
@@ -122,95 +117,6 @@ def outer_folds(
             warnings.simplefilter("ignore", UserWarning)  # of classes with fewer rows than folds
             return list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(rows, target))
     return list(KFold(folds, shuffle=True, random_state=seed).split(rows))
-
-
-def draw_split(
-    rows: Rows,
-    target: npt.NDArray[Any],
-    *,
-    task: str,
-    share: float,
-    random: np.random.RandomState,
-    n_seeds: int = 1,
-) -> tuple[Split, npt.NDArray[np.int64]]:
-    """Draw what an estimator draws: random seeds of its networks, and the rows that training is stopped by.
-
-    Classes are held out by their shares, none of them wholly. Of fewer than `FEWEST_ROWS` rows all are in both parts.
-
-    Parameters
-    ----------
-    rows : ndarray of int
-        The rows to divide.
-    target : ndarray of shape (n,)
-        The target of the whole table.
-    task : {"regression", "classification"}
-        What it is.
-    share : float
-        Share of the rows to hold out.
-    random : RandomState
-        What is drawn from: first the seeds, then the rows.
-    n_seeds : int
-        Number of seeds.
-
-    Returns
-    -------
-    split : Split
-        Training and validation rows, none to test on; its seed is the first one.
-    seeds : ndarray of shape (n_seeds,)
-        The seeds.
-    """
-    seeds = random.randint(2**31 - 1, size=n_seeds)
-    held = np.zeros(len(rows), dtype=bool)
-    if len(rows) >= FEWEST_ROWS and task == "regression":
-        held[random.permutation(len(rows))[: max(round(share * len(rows)), 1)]] = True
-    elif len(rows) >= FEWEST_ROWS:
-        codes = target[rows]
-        for code in np.unique(codes):
-            members = random.permutation(np.flatnonzero(codes == code))
-            held[members[: min(round(share * len(members)), len(members) - 1)]] = True
-    train, valid = (rows[~held], rows[held]) if held.any() else (rows, rows)
-    return Split(0, int(seeds[0]), train, valid, rows[:0]), seeds
-
-
-def draw_folds(
-    target: npt.NDArray[Any], *, task: str, n_folds: int, random: np.random.RandomState, n_seeds: int = 1
-) -> tuple[list[Split], npt.NDArray[np.int64]]:
-    """Draw what an estimator with folds draws: random seeds of its networks, and folds of all rows.
-
-    Every row is a validation row of one fold. Folds have equal shares of each class, as far as its rows suffice. Of
-    fewer than `FEWEST_ROWS` rows, or fewer than folds, all are in both parts of every fold.
-
-    Parameters
-    ----------
-    target : ndarray of shape (n,)
-        The target.
-    task : {"regression", "classification"}
-        What it is.
-    n_folds : int
-        Number of folds, at least 2.
-    random : RandomState
-        What is drawn from: first the seeds, then the folds.
-    n_seeds : int
-        Number of seeds.
-
-    Returns
-    -------
-    splits : list of Split
-        Training and validation rows, none to test on; all have the first seed.
-    seeds : ndarray of shape (n_seeds,)
-        The seeds.
-    """
-    seeds = random.randint(2**31 - 1, size=n_seeds)
-    fold_of, start = np.empty(len(target), dtype=np.int64), 0
-    labels = np.zeros(len(target)) if task == "regression" else target
-    for label in np.unique(labels):
-        rows = random.permutation(np.flatnonzero(labels == label))
-        fold_of[rows] = (start + np.arange(len(rows))) % n_folds
-        start += len(rows)
-    rows = np.arange(len(target))
-    few = len(rows) < max(FEWEST_ROWS, n_folds)
-    parts = [(rows, rows) if few else (rows[fold_of != fold], rows[fold_of == fold]) for fold in range(n_folds)]
-    return [Split(fold, int(seeds[0]), train, valid, rows[:0]) for fold, (train, valid) in enumerate(parts)], seeds
 
 
 def _divide(rows: Rows, target: npt.NDArray[Any], task: str, share: float, seed: int) -> tuple[Rows, Rows]:
@@ -336,14 +242,15 @@ class PreparedTable:
         )
 
     def fit_folds(self, candidates: Sequence[Sequence[Encoding]]) -> list[list[list[Block]]]:
-        """Return the blocks of every candidate in every fold, where the folds divide all rows of the table.
+        """Return the blocks of every candidate in every fold.
 
-        Encodings that need no target are fitted once, on all rows. Others are fitted on the training rows of each fold,
-        so that they do not know the target of its validation rows.
+        Where the folds divide all rows of the table, encodings that need no target are fitted once, on all rows. Others
+        are fitted on the training rows of each fold, so that they do not know the target of its validation rows, nor,
+        where folds follow the time, later rows.
         """
         supervised = [any(encoding.kind.supervised for encoding in candidate) for candidate in candidates]
         everything = replace(self.splits[0], train=np.arange(len(self.table.target)))
-        shared = len(self.splits) > 1
+        shared = len(self.splits) > 1 and self._divides_all
         once = [candidate for candidate, by_fold in zip(candidates, supervised, strict=True) if shared and not by_fold]
         in_folds = [
             candidate for candidate, by_fold in zip(candidates, supervised, strict=True) if by_fold or not shared
@@ -356,6 +263,14 @@ class PreparedTable:
             else [next(fitted_once).blocks] * len(self.splits)
             for by_fold in supervised
         ]
+
+    @property
+    def _divides_all(self) -> bool:
+        """Whether every row is a validation row of one fold, and a training row of all others."""
+        n_rows = len(self.table.target)
+        held = np.concatenate([split.valid for split in self.splits])
+        trains = all(len(split.train) + len(split.valid) == n_rows for split in self.splits)
+        return trains and np.array_equal(np.sort(held), np.arange(n_rows))
 
     def member(
         self, candidate: Sequence[Encoding], split: Split, blocks: Sequence[Block], *, seed: int | None = None

@@ -354,7 +354,7 @@ def _contents(model: Any) -> str:
     """Return the networks of a model in words: those of an ensemble by kind, with their weights."""
     if not model.candidates_:
         [history], [encodings] = model.trained_.histories, model.encoding_
-        encoding, epoch = next(iter(encodings.values())), history.best_epoch + 1
+        encoding, epoch = next(iter(encodings.values())), history.best_epoch
         return f"{encoding}, {history.epochs} epochs with the weights of epoch {epoch}"
     names = [
         f"{each['backbone']} with {Encoding(each['method'], each['size'])}, {100 * each['weight']:.0f} %"

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import torch
 
 from knotwork._preparation.columns import Columns
-from knotwork._preparation.members import PreparedTable, draw_split, outer_folds
+from knotwork._preparation.members import PreparedTable, outer_folds
+from knotwork._preparation.validation import draw_split
 from knotwork.compare._source import Source
 from knotwork.encoders._methods import Encoding
 from knotwork.estimators import TabularRegressor

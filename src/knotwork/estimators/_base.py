@@ -1,8 +1,11 @@
 """What the two estimators share: prepare a table, train a stack of networks, combine them into predictions."""
 
+import inspect
+import logging
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -16,16 +19,29 @@ from sklearn.utils.validation import check_is_fitted
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._preparation.columns import Columns, Table
-from knotwork._preparation.members import PreparedTable, Split, add_indicators, draw_folds, draw_split
-from knotwork.estimators._combination import HeldOut, combine, shuffled_losses
-from knotwork.estimators._plans import EFFORTS, Plan, plan_choice, plan_effort, plan_members
+from knotwork._preparation.members import PreparedTable, add_indicators
+from knotwork._preparation.validation import Holdout, check_validation, group_codes
+from knotwork.estimators._combination import Combination, HeldOut, combine, shuffled_losses
+from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
+from knotwork.estimators._plans import (
+    EFFORTS,
+    Plan,
+    Recipe,
+    Warm,
+    plan_choice,
+    plan_effort,
+    plan_members,
+    refit_members,
+    share_of_validation,
+    warm_members,
+)
 from knotwork.nn._backbones import Backbone, make_backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device, train
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._network import CATEGORIES
 from knotwork.training._objectives import Objective
-from knotwork.training._progress import ProgressBar
+from knotwork.training._progress import LOGGER, ProgressBar, Reporter, Reporters, log_epoch
 from knotwork.training._results import Trained
 
 __all__ = ["Preparation", "TabularEstimator", "doubled"]
@@ -53,6 +69,12 @@ class Preparation:
         Networks of every recipe, random seed and fold, in this order.
     config : TrainingConfig
         Names the metric and the time limit.
+    random_state : tuple
+        State of the random numbers before the rows of the folds were drawn.
+    asked : Plan
+        The plan as the parameters say; `plan` has fewer kinds where networks go on from those of an earlier fit.
+    start : Trained, optional
+        The networks that they go on from.
     """
 
     columns: Columns
@@ -60,6 +82,9 @@ class Preparation:
     plan: Plan
     members: list[Member]
     config: TrainingConfig
+    random_state: Any
+    asked: Plan
+    start: Trained | None = None
 
     @property
     def table(self) -> TrainingTable:
@@ -72,6 +97,31 @@ class Preparation:
         return self.prepared.splits[0].seed
 
 
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Validation rows, and networks that were not trained on them.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    target : ndarray of shape (n,)
+        Their target.
+    trained : Trained
+        Networks.
+    members : list of int
+        Those of them that were not trained on the rows.
+    weights : ndarray of shape (n_members,)
+        Weights of these, of sum one.
+    """
+
+    table: Table
+    target: npt.NDArray[Any]
+    trained: Trained
+    members: list[int]
+    weights: npt.NDArray[np.float64]
+
+
 class TabularEstimator(BaseEstimator, ABC):
     """A network on encoded columns, with scikit-learn's interface; see `TabularRegressor`."""
 
@@ -82,7 +132,7 @@ class TabularEstimator(BaseEstimator, ABC):
     candidates_: list[dict[str, Any]]
     validation_score_: float
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter here
         self,
         encoding: str | Mapping[Any, str] = "auto",
         backbone: str | Backbone = "auto",
@@ -94,6 +144,10 @@ class TabularEstimator(BaseEstimator, ABC):
         categories: str = "embedding",
         categorical: Any = None,
         validation_share: float = 0.1,
+        validation: Any = None,
+        refit: bool = False,
+        callbacks: Sequence[Reporter] | None = None,
+        warm_start: bool = False,
         training: TrainingConfig | None = None,
         device: Any = "auto",
         random_state: Any = None,
@@ -108,14 +162,53 @@ class TabularEstimator(BaseEstimator, ABC):
         self.categories = categories
         self.categorical = categorical
         self.validation_share = validation_share
+        self.validation = validation
+        self.refit = refit
+        self.callbacks = callbacks
+        self.warm_start = warm_start
         self.training = training
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
+    def __init_subclass__(cls) -> None:
+        """Let unknown arguments of the constructor raise an error that names the right one."""
+        super().__init_subclass__()
+        cls.__init__ = hinted(cls.__init__)  # type: ignore[method-assign]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether those of `training` and `backbone` are included, as in ``training__learning_rate``; where these are
+            not set, as the values that they would have if one of them were.
+        """
+        parameters: dict[str, Any] = super().get_params(deep=False)
+        return {**parameters, **nested_parameters(parameters, self._task)} if deep else parameters
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, those of `training` and `backbone` as in ``training__learning_rate=0.01``.
+
+        A parameter of `training` or `backbone` that is not set replaces one of its defaults; what is trained is then no
+        longer decided by `effort`.
+
+        Parameters
+        ----------
+        **params
+            The parameters.
+        """
+        super().set_params(**with_nested(super().get_params(deep=False), params, self._task))
+        return self
+
     @abstractmethod
     def _read_target(self, y: Any) -> npt.NDArray[Any]:
         """Check a target, keep what predictions need, and return numbers or class codes."""
+
+    @abstractmethod
+    def _read_validation_target(self, y: Any) -> npt.NDArray[Any]:
+        """Check the target of validation rows, and return it as `_read_target` does."""
 
     @property
     @abstractmethod
@@ -140,7 +233,9 @@ class TabularEstimator(BaseEstimator, ABC):
     ) -> float:
         """Return the loss of a weighted mean of members."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None, groups: Any = None
+    ) -> Self:
         """Train on a table.
 
         Parameters
@@ -152,6 +247,10 @@ class TabularEstimator(BaseEstimator, ABC):
             The target; of a regressor several targets may have the shape (n, n_targets).
         sample_weight : array-like of shape (n,), optional
             Weights of the rows, not negative. Rows of weight 0 are dropped.
+        X_val, y_val : table of shape (n_val, d), array-like of shape (n_val,), optional
+            Validation rows and their target; networks are then trained on all rows of `X`.
+        groups : array-like of shape (n,), optional
+            Group of each row, such as a person or a day: rows of one group never train and validate the same network.
 
         Returns
         -------
@@ -159,32 +258,59 @@ class TabularEstimator(BaseEstimator, ABC):
             The fitted estimator; after Ctrl-C, with the best weights so far.
         """
         began = perf_counter()
-        prepared = self._prepare(X, y, sample_weight)
-        self._combine(prepared, self._train(prepared, began))
+        prepared = self._prepare(X, y, sample_weight, X_val=X_val, y_val=y_val, groups=groups)
+        reporters = Reporters(self.callbacks) if self.callbacks else None
+        trained = self._train(prepared, began, reporters)
+        combination = self._combine(prepared, trained)
+        if self.refit:
+            asked = reporters is not None and reporters.stopped
+            self._refit(prepared, combination, began, may_go_on=asked or not trained.interrupted)
+        LOGGER.info(
+            "%s: %d networks on %d rows in %.1f s, %s %.5g on validation rows",
+            *(type(self).__name__, len(self.weights_), len(prepared.table.target), perf_counter() - began),
+            *(prepared.config.metric_for(self.trained_.objective).name, self.validation_score_),
+        )
         return self
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> "Preparation":
+    def _prepare(
+        self, X: Any, y: Any, sample_weight: Any, *, X_val: Any = None, y_val: Any = None, groups: Any = None
+    ) -> "Preparation":
         """Read a table, divide its rows, and return what is trained."""
         config = self._settings()
+        if (X_val is None) != (y_val is None):
+            raise argument_error("X_val", "be given together with y_val", None if X_val is None else type(X_val))
+        if X_val is not None and (self.validation is not None or groups is not None):
+            other = "groups" if self.validation is None else "validation"
+            raise argument_error(other, "be None if X_val is given: its rows validate", type(X_val).__name__)
         columns, table = Columns.learn(X, self.categorical)
-        data = self._training_table(table, y, sample_weight, columns.cardinalities)
-        plan = self._plan(columns, data)
-        splits, seeds = self._splits(data, plan)
-        prepared = PreparedTable.from_table(data, splits)
-        return Preparation(columns, prepared, plan, plan_members(prepared, plan, seeds), config)
-
-    def _splits(self, data: TrainingTable, plan: Plan) -> tuple[list[Split], npt.NDArray[np.int64]]:
-        """Return the rows of each fold, and the random seeds of the networks."""
-        settings: dict[str, Any] = {"task": self._task, "random": self._random(), "n_seeds": plan.n_seeds}
-        if plan.n_folds > 1:
-            return draw_folds(data.target, n_folds=plan.n_folds, **settings)
-        split, seeds = draw_split(np.arange(len(data.target)), data.target, share=self.validation_share, **settings)
-        return [split], seeds
+        given = None if X_val is None else (columns.read(X_val), y_val)
+        data, holdout = self._training_table(table, y, sample_weight, columns.cardinalities, given=given)
+        holdout = replace(holdout, groups=group_codes(groups, len(table.numbers)))
+        plan = self._plan(columns, data, n_folds=holdout.n_folds)
+        self._warn_unused(holdout, plan)
+        random = self._random()
+        if self.warm_start and hasattr(self, "_warm"):  # the rows that validated before do so again
+            random = np.random.RandomState()
+            random.set_state(self._warm.random_state)
+        state = random.get_state()
+        counts = {"n_folds": plan.n_folds, "n_seeds": plan.n_seeds}
+        splits, seeds = holdout.draw(data.target, task=self._task, random=random, **counts)
+        plan, prepared = replace(plan, n_folds=len(splits)), PreparedTable.from_table(data, splits)
+        warm = self._warm_members(columns, prepared, plan) if self.warm_start and self.__sklearn_is_fitted__() else None
+        if warm is not None:
+            return Preparation(columns, prepared, *warm, config, state, plan, self.trained_)
+        return Preparation(columns, prepared, plan, plan_members(prepared, plan, seeds), config, state, plan)
 
     def _training_table(
-        self, table: Table, y: Any, sample_weight: Any, cardinalities: tuple[int, ...]
-    ) -> TrainingTable:
-        """Return a table with its target and weights, without rows of weight 0."""
+        self,
+        table: Table,
+        y: Any,
+        sample_weight: Any,
+        cardinalities: tuple[int, ...],
+        *,
+        given: tuple[Table, Any] | None = None,
+    ) -> tuple[TrainingTable, Holdout]:
+        """Return a table with its target and weights, without rows of weight 0, and with given validation rows."""
         if y is None:
             raise argument_error(
                 "y", "be given", None, "This estimator requires y to be passed, but the target y is None."
@@ -193,55 +319,159 @@ class TabularEstimator(BaseEstimator, ABC):
         if len(target) != len(table.numbers):
             raise argument_error("y", f"have as many values as X has rows, {len(table.numbers)}", len(target))
         weights = self._row_weights(target, sample_weight)
-        numbers, codes = table
-        if weights is not None and (weights == 0).any():
-            kept = weights > 0
-            numbers, codes, target, weights = numbers[kept], codes[kept], target[kept], weights[kept]
-        rest = cardinalities, self._n_classes, weights, self._objective()
-        return TrainingTable(numbers, codes, target, self._task, *rest)
+        kept = np.ones(len(target), dtype=bool) if weights is None else weights > 0
+        arrays = [table.numbers, table.codes, target, np.ones(len(target)) if weights is None else weights]
+        if not kept.all():
+            arrays = [array[kept] for array in arrays]
+        n_given = 0
+        if given is not None:
+            y_val = self._read_validation_target(given[1])
+            n_given = len(y_val)
+            if n_given != len(given[0].numbers):
+                raise argument_error(
+                    "y_val", f"have as many values as X_val has rows, {len(given[0].numbers)}", n_given
+                )
+            # Validation rows count equally; a weight like that of others keeps the numbers in range.
+            behind = [*given[0], y_val, np.full(n_given, arrays[-1].mean())]
+            arrays = [np.concatenate(pair) for pair in zip(arrays, behind, strict=True)]
+        numbers, codes, targets, all_weights = arrays
+        kinds = (
+            self._task,
+            cardinalities,
+            self._n_classes,
+            None if weights is None else all_weights,
+            self._objective(),
+        )
+        holdout = Holdout(self.validation, self.validation_share, target, kept, n_given=n_given)
+        return TrainingTable(numbers, codes, targets, *kinds), holdout
 
-    def _train(self, prepared: "Preparation", began: float) -> Trained:
+    def _warn_unused(self, holdout: Holdout, plan: Plan) -> None:
+        """Warn of parameters that were set and have no effect."""
+        usual = inspect.signature(type(self)).parameters
+        if not self._is_automatic and self.effort != usual["effort"].default:
+            others = "encoding, backbone, size, n_members and training"
+            message = f"effort={self.effort!r} has no effect: it decides what is trained only if none of {others} is"
+            warnings.warn(f"{message} given. Leave effort out, or these parameters.", UserWarning, stacklevel=4)
+        share = self.validation_share
+        if share != usual["validation_share"].default and not holdout.uses_share(plan.n_folds):
+            reason = "rows are held out by folds, validation or X_val"
+            hint = f"validation={share!r} holds out one random part of this share."
+            warnings.warn(f"validation_share={share!r} has no effect: {reason}. {hint}", UserWarning, stacklevel=4)
+
+    def _warm_members(self, columns: Columns, prepared: PreparedTable, plan: Plan) -> tuple[Plan, list[Member]] | None:
+        """Return what goes on from the fitted networks; None, with a warning, if the table or the plan is another."""
+        same = hasattr(self, "_warm") and columns.to_json() == self.columns_.to_json()
+        same = same and self._warm.labels == vars(self).get("labels_") and list(prepared.indicated) == self.indicated_
+        same = same and self.trained_.objective == prepared.table.goal
+        same = same and self.trained_.pieces[0].shift.shape[1:] == prepared.table.target.shape[1:]
+        warm = warm_members(self._warm, prepared, plan) if same else None
+        if warm is None:
+            reason = (
+                "columns, classes, objective or what is trained differ from those of the last fit, or it was loaded"
+            )
+            warnings.warn(f"warm_start has no effect: {reason}. Networks are trained anew.", UserWarning, stacklevel=4)
+        return warm
+
+    def _train(self, prepared: "Preparation", began: float, reporters: Reporters | None = None) -> Trained:
         """Train the members in the time that is left."""
-        config, first = prepared.config, prepared.members[0]
-        if config.time_limit is not None:
-            left = max(config.time_limit - (perf_counter() - began), SHORTEST)
-            config = replace(config, time_limit=left)
-        assert first.backbone is not None
-        with ProgressBar() if self.verbose else nullcontext() as bar:
+        share = share_of_validation(prepared.plan.n_folds) if self.refit else 1.0
+        ensemble = prepared.plan.search == "ensemble"
+        settings = {"start": prepared.start, "ensemble": ensemble, "config": self._timed(prepared.config, began, share)}
+        return self._call_train(prepared.table, prepared.members, reporters, **settings)
+
+    def _timed(self, config: TrainingConfig, began: float, share: float = 1.0) -> TrainingConfig:
+        """Return a configuration whose time limit is a share of the one of the fit, less the time that has passed."""
+        if config.time_limit is None:
+            return config
+        return replace(config, time_limit=max(share * config.time_limit - (perf_counter() - began), SHORTEST))
+
+    def _call_train(
+        self, table: TrainingTable, members: Sequence[Member], reporters: Reporters | None, **settings: Any
+    ) -> Trained:
+        """Train members, with progress in the log and, if wanted, on the screen."""
+        with ExitStack() as stack:
+            shown: list[Reporter] = [] if reporters is None else [reporters]
+            if LOGGER.isEnabledFor(logging.DEBUG):
+                shown.append(log_epoch)
+            if self.verbose:
+                shown.append(stack.enter_context(ProgressBar()))
+            assert members[0].backbone is not None
             return train(
-                prepared.table,
-                prepared.members,
-                first.backbone,
-                config,
+                table,
+                members,
+                members[0].backbone,
+                settings.pop("config"),
                 device=self.device,
                 categories=self.categories,
-                report=bar,
-                ensemble=prepared.plan.search == "ensemble",
+                report=Reporters(shown) if shown else None,
+                **settings,
             )
 
-    def _combine(self, prepared: "Preparation", trained: Trained) -> None:
+    def _combine(self, prepared: "Preparation", trained: Trained) -> Combination:
         """Choose the members that predict and their weights, and set the fitted attributes."""
         plan, table = prepared.plan, prepared.table
-        finished = [history for history in trained.histories if history.best_epoch >= 0]
+        finished = [history for history in trained.histories if history.best_epoch > 0]
         if not finished or (len(finished) < len(trained.histories) and plan.search == "all"):
             self._refuse(trained)
         combination = combine(plan, trained, prepared.members, table=table, config=prepared.config, seed=prepared.seed)
         self.columns_ = prepared.columns
         self._set_names(prepared.columns)
-        names = prepared.columns.numerical_names
-        self.trained_, self.weights_ = combination.trained, combination.weights
         self.candidates_, self.validation_score_ = combination.table, combination.score
-        self._calibrate(combination.held)
-        recipes = [plan.recipes[place] for place in combination.recipes]
-        self.encoding_ = [dict(zip(names, map(str, recipe.encodings), strict=True)) for recipe in recipes]
         self.indicated_ = list(prepared.prepared.indicated)
         self.config_ = prepared.config
-        rows = prepared.prepared.splits[0].valid[:MOST_HELD]
-        n_categorical = len(prepared.columns.cardinalities)
-        table_held = Table(table.numbers[rows], table.codes[rows, :n_categorical])
-        self._held = (table_held, table.target[rows], [*range(0, len(self.weights_), plan.n_folds)])
+        recipes = [plan.recipes[place] for place in combination.recipes]
+        self._set_members(combination.trained, combination.weights, recipes)
+        self._calibrate(combination.held)
+        self._hold(prepared, combination)
+        if combination.has_all_folds(plan.n_folds):
+            members = [prepared.members[place].without_rows() for place in combination.places]
+            self._warm = Warm(prepared.asked, recipes, members, prepared.random_state, vars(self).get("labels_"))
+        elif hasattr(self, "_warm"):
+            del self._warm
+        return combination
+
+    def _set_members(self, trained: Trained, weights: npt.NDArray[np.float64], recipes: Sequence[Recipe]) -> None:
+        """Set the networks that predict."""
+        names = self.columns_.numerical_names
+        self.trained_, self.weights_ = trained, weights
+        self.encoding_ = [dict(zip(names, map(str, recipe.encodings), strict=True)) for recipe in recipes]
+
+    def _hold(self, prepared: "Preparation", combination: Combination) -> None:
+        """Keep validation rows of one fold, and which networks were not trained on them, for importances."""
+        folds = np.array(combination.places) % prepared.plan.n_folds
+        members = np.flatnonzero(folds == folds[0])
+        rows = prepared.prepared.splits[folds[0]].valid[:MOST_HELD]
+        table, n_categorical = prepared.table, len(prepared.columns.cardinalities)
+        weights = combination.weights[members] / combination.weights[members].sum()
+        self._held = Held(
+            Table(table.numbers[rows], table.codes[rows, :n_categorical]),
+            table.target[rows],
+            combination.trained,
+            members.tolist(),
+            weights,
+        )
         if hasattr(self, "_importances"):
             del self._importances
+
+    def _refit(self, prepared: "Preparation", combination: Combination, began: float, *, may_go_on: bool) -> None:
+        """Train the chosen networks again on all rows; after Ctrl-C those of the validation stay."""
+        limit, plan = prepared.config.time_limit, prepared.plan
+        time_is_up = limit is not None and perf_counter() - began >= share_of_validation(plan.n_folds) * limit
+        if not (may_go_on or time_is_up) or not combination.has_all_folds(plan.n_folds):
+            return
+        kept = [prepared.members[place] for place in combination.places]
+        recipes = [plan.recipes[place] for place in combination.recipes]
+        members = refit_members(prepared.prepared, kept, recipes, trained=combination.trained)
+        config = self._timed(prepared.config, began)
+        trained = self._call_train(prepared.table, members, None, config=config)
+        if trained.interrupted:
+            message = "refit was stopped before its end: the networks that were validated predict instead."
+            warnings.warn(f"{message} Give a larger time_limit to refit on all rows.", UserWarning, stacklevel=3)
+            return
+        unknown = [replace(each, score=np.full(each.epochs, np.nan)) for each in trained.histories]
+        n_folds = plan.n_folds
+        weights = combination.weights.reshape(-1, n_folds).sum(axis=1)
+        self._set_members(replace(trained, histories=unknown), weights, recipes[::n_folds])
 
     @property
     def _is_automatic(self) -> bool:
@@ -249,15 +479,18 @@ class TabularEstimator(BaseEstimator, ABC):
         chosen = (self.n_members, self.size, self.training)
         return self.encoding == "auto" and self.backbone == "auto" and chosen == (None, None, None)
 
-    def _plan(self, columns: Columns, data: TrainingTable) -> Plan:
-        """Return what is trained."""
+    def _plan(self, columns: Columns, data: TrainingTable, *, n_folds: int | None) -> Plan:
+        """Return what is trained, on the number of folds that the user has decided, if any."""
         if self._is_automatic:
-            device = resolve_device(self.device).type
-            return plan_effort(self.effort, data, device=device, time_limit=self.time_limit)
-        return plan_choice(
+            device, limit = resolve_device(self.device).type, self.time_limit
+            if limit is not None and self.refit:
+                limit = share_of_validation(n_folds) * limit
+            return plan_effort(self.effort, data, device=device, time_limit=limit, n_folds=n_folds)
+        plan = plan_choice(
             self.encoding, self.size, make_backbone("mlp" if self.backbone == "auto" else self.backbone),
             names=columns.numerical_names, objective=data.goal, training=self.training, n_members=self.n_members or 1,
         )  # fmt: skip
+        return replace(plan, n_folds=n_folds or plan.n_folds)
 
     def _settings(self) -> TrainingConfig:
         """Check all parameters but those that need the table; return the configuration of training."""
@@ -270,6 +503,13 @@ class TabularEstimator(BaseEstimator, ABC):
         check_bool(self.verbose, "verbose")
         if not isinstance(self.validation_share, float) or not 0.0 < self.validation_share < 1.0:
             raise argument_error("validation_share", "be a number between 0 and 1", self.validation_share)
+        check_validation(self.validation)
+        for name in ("refit", "warm_start"):
+            check_bool(getattr(self, name), name)
+        if self.refit and self.warm_start:
+            hint = "Networks of a refit were trained on all rows: none is left to validate them by."
+            raise argument_error("refit", "be False if warm_start is True", self.refit, hint)
+        self._check_callbacks()
         config = TrainingConfig() if self.training is None else self.training
         if not isinstance(config, TrainingConfig):
             raise type_error(
@@ -277,6 +517,14 @@ class TabularEstimator(BaseEstimator, ABC):
             )
         config.metric_for(self._objective())
         return config if self.time_limit is None else replace(config, time_limit=self.time_limit)
+
+    def _check_callbacks(self) -> None:
+        callbacks = self.callbacks
+        if callbacks is None:
+            return
+        if not isinstance(callbacks, Sequence) or not all(callable(each) for each in callbacks):
+            hint = "Write callbacks=[function]; each is called with an EpochReport."
+            raise type_error("callbacks", "be a sequence of functions", callbacks, hint)
 
     def _random(self) -> np.random.RandomState:
         try:
@@ -309,10 +557,10 @@ class TabularEstimator(BaseEstimator, ABC):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _outputs(self, table: Table) -> npt.NDArray[np.float64]:
-        """Return the outputs of every member, of shape (n_members, n, d_out)."""
+    def _outputs(self, table: Table, trained: Trained | None = None) -> npt.NDArray[np.float64]:
+        """Return the outputs of every member, of shape (n_members, n, d_out); by default of those that predict."""
         codes = add_indicators(table.numbers, table.codes, self.indicated_)
-        return np.stack(self.trained_.outputs(table.numbers, codes))
+        return np.stack((trained or self.trained_).outputs(table.numbers, codes))
 
     def _read(self, X: Any) -> Table:
         check_is_fitted(self)
@@ -328,21 +576,21 @@ class TabularEstimator(BaseEstimator, ABC):
     def history_(self) -> list[dict[str, Any]]:
         """How each member was trained.
 
-        A dict of ``loss`` (mean training loss of each epoch), ``score`` (validation metric of each epoch),
-        ``learning_rate``, ``metric`` (its name), ``best_epoch`` (whose weights are kept) and ``seconds``.
+        A dict of ``loss`` (mean training loss of each epoch), ``score`` (validation metric of each epoch, in the units
+        of the target; NaN for networks of a refit, which have no validation rows), ``learning_rate``, ``metric`` (its
+        name), ``best_epoch`` (whose weights are kept, from 1) and ``seconds``.
         """
         metric = self.config_.metric_for(self.trained_.objective)
-        sign = 1.0 if metric.lower_is_better else -1.0
         return [
             {
                 "loss": history.loss,
-                "score": sign * history.score,
+                "score": metric.in_units(history.score, spread),
                 "learning_rate": history.learning_rate,
                 "metric": metric.name,
                 "best_epoch": history.best_epoch,
                 "seconds": history.seconds,
             }
-            for history in self.trained_.histories
+            for history, spread in zip(self.trained_.histories, self.trained_.spreads, strict=True)
         ]
 
     @property
@@ -367,12 +615,11 @@ class TabularEstimator(BaseEstimator, ABC):
         if not hasattr(self, "_importances"):
             if not hasattr(self, "_held"):
                 raise AttributeError("feature_importances_ are not available: the estimator was loaded without them.")
-            table, target, members = self._held  # networks that were not trained on these rows
-            weights = self.weights_[members] / self.weights_[members].sum()
+            held = self._held
             self._importances = shuffled_losses(
-                table,
+                held.table,
                 self.columns_.roles,
-                lambda shuffled: self._loss(self._outputs(shuffled)[members], target, weights),
+                lambda table: self._loss(self._outputs(table, held.trained)[held.members], held.target, held.weights),
             )
         return self._importances
 

@@ -22,7 +22,7 @@ from knotwork.training._stack import mean_score, validation_scores
 
 __all__ = [
     "SMALLEST", "Combination", "HeldOut", "Residuals", "ValidationRows", "bagged_weights", "combine", "greedy_weights",
-    "metric_of", "reliability", "shuffled_losses", "temperature", "tempered",
+    "reliability", "shuffled_losses", "temperature", "tempered",
 ]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
@@ -100,7 +100,20 @@ class ValidationRows:
         predictions = np.stack([np.concatenate(outputs[start : start + n_folds]) for start in starts])
         rows = np.concatenate([member.valid for member in members[:n_folds]])
         weights = None if table.weights is None else table.weights[rows]
-        target, objective = table.target[rows], trained.objective
+        return cls.from_predictions(predictions, table.target[rows], weights, trained=trained, config=config)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        predictions: FloatArray,
+        target: npt.NDArray[Any],
+        weights: FloatArray | None = None,
+        *,
+        trained: Trained,
+        config: TrainingConfig | None = None,
+    ) -> "ValidationRows":
+        """Return rows of predictions in the target's own units, or of logits, of shape (n_bags, n, d_out)."""
+        objective, config = trained.objective, config or TrainingConfig()
         if objective.task == "classification":
             return cls(softmax(predictions, axis=-1), target, weights, objective, config)
         if objective.in_target_units:
@@ -138,12 +151,17 @@ class ValidationRows:
         return np.nan_to_num(np.concatenate(parts), nan=LARGEST, posinf=LARGEST)
 
     def score_of(self, weights: FloatArray) -> float:
-        """Return the metric of a weighted mean in its usual direction and units."""
-        rows = self.combined(weights)
-        predictions = rows.predictions
+        """Return the metric of a weighted mean in its usual direction, in units of the target unless it has several."""
+        metric, mean = self.config.metric_for(self.objective), np.tensordot(weights, self.predictions, axes=1)
         if self.objective.task == "classification":
-            predictions = np.log(np.maximum(predictions, SMALLEST))
-        return metric_of(self.config.metric_for(self.objective), predictions, rows.target, rows.weights)
+            mean = np.log(np.maximum(mean, SMALLEST))
+        score = _metric_of(metric, mean, self.target, self.weights)
+        return float(metric.in_units(np.array(score if metric.lower_is_better else -score), self.unit))
+
+    @property
+    def unit(self) -> float:
+        """The unit of scores: the size of the target's, or 1 for several targets."""
+        return float(self.scale) if np.ndim(self.scale) == 0 else 1.0
 
     def combined(self, weights: FloatArray) -> "HeldOut":
         """Return the predictions of a weighted mean of the bags, in the target's own units or as probabilities."""
@@ -164,7 +182,7 @@ class ValidationRows:
         return scores.numpy()
 
 
-def metric_of(
+def _metric_of(
     metric: Metric, predictions: FloatArray, target: npt.NDArray[Any], weights: FloatArray | None = None
 ) -> float:
     """Return a metric of predictions of shape (n, d_out), or logits."""
@@ -354,6 +372,8 @@ class Combination:
         The members that predict.
     recipes : list of int
         The place of each member's recipe in the plan.
+    places : list of int
+        The place of each member among all that were trained, of every recipe, seed and fold in this order.
     weights : ndarray of shape (n_members,)
         Their weights, larger than 0 and of sum one.
     table : list of dict
@@ -366,10 +386,15 @@ class Combination:
 
     trained: Trained
     recipes: list[int]
+    places: list[int]
     weights: FloatArray
     table: list[dict[str, Any]]
     score: float
     held: HeldOut | None = None
+
+    def has_all_folds(self, n_folds: int) -> bool:
+        """Whether the members are complete bags: a network for each of `n_folds` folds."""
+        return len(self.places) == n_folds * len({place // n_folds for place in self.places})
 
 
 def combine(
@@ -402,7 +427,7 @@ def combine(
         Random seed of `bagged_weights`.
     """
     n_folds = plan.n_folds
-    finished = np.array([history.best_epoch >= 0 for history in trained.histories])
+    finished = np.array([history.best_epoch > 0 for history in trained.histories])
     bags = np.flatnonzero(finished.reshape(-1, n_folds).all(axis=1))
     if not len(bags):
         return _of_parts(plan, trained, finished, metric=config.metric_for(trained.objective))
@@ -414,15 +439,16 @@ def combine(
     counts = belongs.sum(axis=1)
     means = belongs / np.maximum(counts, 1)[:, None]
     scores = np.where(counts > 0, rows.scores(means), np.inf)
-    few = plan.search == "ensemble"
+    few, metric = plan.search == "ensemble", config.metric_for(trained.objective)
     weights = _few_weights(rows, plan.most_kept, seed=seed) if few else means[scores.argmin()]
     kept = np.repeat(weights > 0, n_folds)
     are_new = not np.intersect1d(members[0].train, members[0].valid).size
     return Combination(
         usable.keep(np.flatnonzero(kept).tolist()),
         np.repeat(owners, n_folds)[kept].tolist(),
+        places[kept].tolist(),
         np.repeat(weights / n_folds, n_folds)[kept],
-        _described(plan, trained, scores, weights=belongs @ weights, metric=config.metric_for(trained.objective)),
+        _described(plan, trained, scores, weights=belongs @ weights, metric=metric, scale=rows.unit),
         rows.score_of(weights),
         rows.combined(weights) if are_new else None,
     )
@@ -436,23 +462,22 @@ def _of_parts(plan: Plan, trained: Trained, finished: npt.NDArray[np.bool_], *, 
     of_recipes = (owners == np.arange(len(plan.recipes))[:, None]) @ weights
     no_scores = np.full(len(plan.recipes), np.inf)
     table = _described(plan, trained, no_scores, weights=of_recipes, metric=metric)
-    return Combination(trained.keep(places.tolist()), owners.tolist(), weights, table, np.nan)
+    return Combination(trained.keep(places.tolist()), owners.tolist(), places.tolist(), weights, table, np.nan)
 
 
 def _described(
-    plan: Plan, trained: Trained, scores: FloatArray, *, weights: FloatArray, metric: Metric
+    plan: Plan, trained: Trained, scores: FloatArray, *, weights: FloatArray, metric: Metric, scale: float = 1.0
 ) -> list[dict[str, Any]]:
-    """Return `TabularRegressor.candidates_`; `scores` are negated where larger is better."""
+    """Return `TabularRegressor.candidates_`; `scores` are negated where larger is better, and in units of `scale`."""
     if plan.search == "all":
         return []
     n_members = plan.n_seeds * plan.n_folds
-    sign = 1.0 if metric.lower_is_better else -1.0
     return [
         {
             "method": recipe.encodings[0].method if recipe.encodings else None,
             "size": recipe.encodings[0].size if recipe.encodings else None,
             "backbone": recipe.backbone.name,
-            "score": sign * float(score) if score < LARGEST else np.nan,
+            "score": float(metric.in_units(score, scale)) if score < LARGEST else np.nan,
             "metric": metric.name,
             "seconds": sum(one.seconds for one in trained.histories[place * n_members : (place + 1) * n_members]),
             "weight": float(weight),

@@ -11,14 +11,23 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from knotwork._checks import argument_error, check_bool, check_choice
+from knotwork._checks import argument_error, check_bool, check_choice, listed
 from knotwork._preparation.columns import Table
 from knotwork._preparation.targets import Labels, check_target, class_weights, row_weights
 from knotwork.estimators._base import TabularEstimator, doubled
-from knotwork.estimators._combination import SMALLEST, HeldOut, Residuals, metric_of, reliability, temperature, tempered
+from knotwork.estimators._combination import (
+    SMALLEST,
+    HeldOut,
+    Residuals,
+    ValidationRows,
+    reliability,
+    temperature,
+    tempered,
+)
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._objectives import Gaussian, Objective, Quantile, make_objective
+from knotwork.training._progress import Reporter
 
 __all__ = ["TabularClassifier", "TabularRegressor"]
 
@@ -75,8 +84,34 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     categorical : sequence, optional
         Columns of numbers that are categories: names, or positions in an array.
     validation_share : float, default=0.1
-        Share of the rows that are held out for early stopping and for choosing encodings, where `effort` does not
-        decide: with it, each row is held out from some of the networks.
+        Share of the rows that are held out for early stopping and for choosing encodings, where one part is: if
+        `effort` does not decide, and of the last rows.
+    validation : None, "time", float, int, splitter or sequence of pairs, default=None
+        Which rows are held out.
+
+        None: a random part of `validation_share`; if `effort` decides, folds: each row is held out from some networks.
+
+        ``"time"``: the last `validation_share` of the rows, for tables in the order of time.
+
+        A float: a random part of this share, also if `effort` decides. An int: so many folds, also if it does not; all
+        networks of the folds predict.
+
+        A splitter of scikit-learn, such as ``TimeSeriesSplit(3)``, or pairs of training and validation rows.
+
+        With ``fit(X, y, groups=...)`` parts and folds consist of whole groups, and ``fit(X, y, X_val=..., y_val=...)``
+        holds out no row of `X`.
+    refit : bool, default=False
+        Whether the networks that were chosen are trained again on all rows, one in place of those of all folds, for the
+        number of epochs that was best on the validation rows. `validation_score_`, `candidates_` and
+        `feature_importances_` are those of the networks before.
+    callbacks : sequence of callable, optional
+        Functions that are called after every epoch with a `knotwork.training.EpochReport`. Training stops if one
+        returns True or raises `knotwork.training.StopTraining`, and the best weights so far are kept. Kinds of networks
+        are trained one after the other on a CPU, and those that have not begun are left out. A refit has no callbacks.
+        They are not saved.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the networks of the last fit, if columns, classes and what is trained are the same;
+        settings of training may differ. The same rows validate if their number is the same, and `history_` goes on.
     objective : str, Objective or callable, default="squared"
         What networks are trained for, and what validation scores measure:
 
@@ -120,13 +155,14 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         For each member, the network behind the encoding.
     candidates_ : list of dict
         Each kind of network that was tried, unless there was no choice: ``method``, ``size``, ``backbone``, ``score``
-        on the validation rows (of numbers in units of the target's standard deviation; NaN if training failed),
-        ``metric`` (its name), ``seconds`` of training, and ``weight`` in predictions.
+        on the validation rows (in the units of the target; NaN if training failed), ``metric`` (its name),
+        ``seconds`` of training, and ``weight`` in predictions.
     validation_score_ : float
         The metric of the predictions on the validation rows; with folds each row is predicted by networks that were not
         trained on it. It is a little too good: the rows also decided when training stopped, and the weights.
     history_ : list of dict
-        How each member was trained.
+        How each member was trained: ``loss``, ``score`` on validation rows and ``learning_rate`` of each epoch,
+        ``metric``, ``best_epoch``, counted from 1, and ``seconds``.
     knots_ : list of dict
         Interior knots of each column, for each member.
     feature_importances_ : ndarray of shape (n_features_in_,)
@@ -147,7 +183,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     (5, 2)
     """
 
-    def __init__(  # noqa: PLR0913 - scikit-learn finds parameters in the signature
+    def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter here
         self,
         encoding: str | Mapping[Any, str] = "auto",
         backbone: str | Backbone = "auto",
@@ -159,6 +195,10 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         categories: str = "embedding",
         categorical: Any = None,
         validation_share: float = 0.1,
+        validation: Any = None,
+        refit: bool = False,
+        callbacks: Sequence[Reporter] | None = None,
+        warm_start: bool = False,
         objective: Any = "squared",
         quantiles: float | Sequence[float] = 0.5,
         power: float = 1.5,
@@ -178,6 +218,10 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
             categories=categories,
             categorical=categorical,
             validation_share=validation_share,
+            validation=validation,
+            refit=refit,
+            callbacks=callbacks,
+            warm_start=warm_start,
             training=training,
             device=device,
             random_state=random_state,
@@ -290,14 +334,18 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         self._objective().check_target(target)
         return target
 
+    def _read_validation_target(self, y: Any) -> npt.NDArray[Any]:
+        return self._read_target(y)
+
     def _row_weights(self, target: npt.NDArray[Any], sample_weight: Any) -> npt.NDArray[np.float64] | None:
         return row_weights(sample_weight, len(target))
 
     def _loss(
         self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any], weights: npt.NDArray[np.float64]
     ) -> float:
-        loss = metric_of(self.trained_.objective.metric, _weighted_mean(outputs, weights), target)
-        return min(loss, float(np.finfo(np.float64).max))
+        mean = _weighted_mean(outputs, weights)
+        rows = ValidationRows.from_predictions(mean[None], target, trained=self.trained_)
+        return min(rows.score_of(np.ones(1)), float(np.finfo(np.float64).max))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -343,7 +391,16 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     categorical : sequence, optional
         Columns of numbers that are categories: names, or positions in an array.
     validation_share : float, default=0.1
-        Share of the rows of every class that are held out for early stopping and for choosing encodings.
+        Share of the rows of every class that are held out for early stopping and for choosing encodings, where one
+        part is.
+    validation : None, "time", float, int, splitter or sequence of pairs, default=None
+        Which rows are held out, as in `TabularRegressor`.
+    refit : bool, default=False
+        Whether the networks that were chosen are trained again on all rows, as in `TabularRegressor`.
+    callbacks : sequence of callable, optional
+        Functions that are called after every epoch, as in `TabularRegressor`.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the networks of the last fit, as in `TabularRegressor`.
     objective : {"log_loss", "focal"}, Objective or callable, default="log_loss"
         What networks are trained for, and what validation scores measure: the cross-entropy; the focal loss, in which
         rows that are predicted well count less; or a function ``(logits, codes) -> losses`` of torch tensors of shapes
@@ -387,7 +444,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     (5, 2)
     """
 
-    def __init__(  # noqa: PLR0913 - scikit-learn finds parameters in the signature
+    def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter here
         self,
         encoding: str | Mapping[Any, str] = "auto",
         backbone: str | Backbone = "auto",
@@ -400,6 +457,10 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         categories: str = "embedding",
         categorical: Any = None,
         validation_share: float = 0.1,
+        validation: Any = None,
+        refit: bool = False,
+        callbacks: Sequence[Reporter] | None = None,
+        warm_start: bool = False,
         objective: Any = "log_loss",
         gamma: float = 2.0,
         calibrate: str | None = None,
@@ -418,6 +479,10 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
             categories=categories,
             categorical=categorical,
             validation_share=validation_share,
+            validation=validation,
+            refit=refit,
+            callbacks=callbacks,
+            warm_start=warm_start,
             training=training,
             device=device,
             random_state=random_state,
@@ -489,6 +554,14 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     def _read_target(self, y: Any) -> npt.NDArray[Any]:
         self.labels_, codes = Labels.from_values(y)
         return codes
+
+    def _read_validation_target(self, y: Any) -> npt.NDArray[Any]:
+        labels, codes = Labels.from_values(y)
+        known = dict(zip(self.labels_.values, range(self._n_classes), strict=True))
+        unknown = [value for value in labels.values if value not in known]
+        if unknown:
+            raise argument_error("y_val", f"have classes of y, {listed(known)}", listed(unknown))
+        return np.array([known[value] for value in labels.values])[codes]
 
     def _row_weights(self, target: npt.NDArray[Any], sample_weight: Any) -> npt.NDArray[np.float64] | None:
         weights = row_weights(sample_weight, len(target))

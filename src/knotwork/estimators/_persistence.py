@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
 from functools import partial
 from inspect import signature
-from numbers import Integral
+from numbers import Integral, Number
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from knotwork._files import write_atomically
 from knotwork._preparation.columns import Columns
 from knotwork._preparation.members import N_FLAGS
 from knotwork._preparation.targets import Labels
+from knotwork._preparation.validation import check_validation
 from knotwork.encoders._methods import METHOD_TABLE, Encoding
 from knotwork.errors import PersistenceError
 from knotwork.estimators._base import TabularEstimator
@@ -79,14 +80,19 @@ LONGEST_JSON = 90_000_000
 """Readers of the format refuse headers of more than 100 MB."""
 
 SCALARS = (bool, int, float, str)
+UNSAVED = ("device", "callbacks")
+"""Parameters that are not in a file."""
+
+ADDED = {"validation": None, "refit": False, "warm_start": False}
+"""Parameters that files of this schema may lack, and their values."""
 
 
 def save(estimator: TabularEstimator, path: str | Path) -> None:
     """Write a fitted estimator to one file; an existing file is replaced only when the new one is complete.
 
     The file has the safetensors format: tensors, and one JSON text with everything else. It does not contain the rows
-    of the table, but it contains the categories of its columns. The device is not saved, nor is a random state that is
-    not an integer.
+    of the table, but it contains the categories of its columns. Device and callbacks are not saved, nor are a random
+    state that is not an integer and a splitter.
 
     Parameters
     ----------
@@ -182,7 +188,7 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
         "parameters": {
             name: WRITERS.get(name, _write_plain)(value, name)
             for name, value in estimator.get_params(deep=False).items()
-            if name != "device"
+            if name not in UNSAVED
         },
         "columns": estimator.columns_.to_json(),
         "labels": estimator.labels_.to_json() if isinstance(estimator, TabularClassifier) else None,
@@ -202,7 +208,9 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
         "categories": trained.pieces[0].network.categories,
         "pieces": [piece_to_json(piece) for piece in trained.pieces],
         "histories": [
-            {"best_epoch": int(history.best_epoch), "seconds": float(history.seconds)} for history in trained.histories
+            # In files epochs are counted from 0, as in those of earlier versions.
+            {"best_epoch": int(history.best_epoch) - 1, "seconds": float(history.seconds)}
+            for history in trained.histories
         ],
         "interrupted": bool(trained.interrupted),
         "has_importances": "importances" in tensors,
@@ -296,6 +304,7 @@ WRITERS: dict[str, Callable[[Any, str], Any]] = {
     "training": _write_training,
     "backbone": _write_backbone,
     "random_state": lambda value, _: int(value) if isinstance(value, Integral) else None,
+    "validation": lambda value, name: _write_plain(value, name) if isinstance(value, str | Number) else None,
 }
 """Parameters of the estimators that are not written as plain values."""
 
@@ -541,7 +550,7 @@ def _history(content: Any, rows: Tensor) -> History:
     if best >= rows.shape[1]:
         raise argument_error("best_epoch", f"be smaller than {rows.shape[1]}, the number of epochs", best)
     loss, score, rate = rows.numpy()
-    return History(loss, score, rate, best, _number(content["seconds"], "seconds", minimum=0.0))
+    return History(loss, score, rate, best + 1, _number(content["seconds"], "seconds", minimum=0.0))
 
 
 def _check_all(content: dict[str, Any], file: TensorFile, n_pieces: int, n_members: int) -> None:
@@ -594,10 +603,10 @@ def _candidate(content: Any, metric: str) -> dict[str, Any]:
 
 
 def _parameters(content: Any, names: Any, capacity: Capacity) -> dict[str, Any]:
-    """Return the parameters of an estimator without the device."""
+    """Return the parameters of an estimator without those that are not saved."""
     readers = READERS | {"backbone": partial(_read_backbone, capacity=capacity)}
-    known = [name for name in names if name != "device"]
-    check_entries(content, "parameters", known)
+    known = [name for name in names if name not in UNSAVED]
+    content = check_entries({**ADDED, **_as_dict(content)}, "parameters", known)
     return {name: readers[name](content[name], name) for name in known}
 
 
@@ -674,6 +683,9 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "categories": _text,
     "categorical": _read_categorical,
     "validation_share": _number,
+    "validation": lambda content, _: check_validation(content),
+    "refit": check_bool,
+    "warm_start": check_bool,
     "training": lambda content, _: None if content is None else _config(content),
     "random_state": _read_int,
     "verbose": check_bool,

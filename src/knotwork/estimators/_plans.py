@@ -15,8 +15,12 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import network_products
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._objectives import Objective
+from knotwork.training._results import History, Trained
 
-__all__ = ["EFFORTS", "Plan", "Recipe", "effort_seconds", "plan_choice", "plan_effort", "plan_members"]
+__all__ = [
+    "EFFORTS", "Plan", "Recipe", "Warm", "effort_seconds", "plan_choice", "plan_effort", "plan_members",
+    "refit_members", "share_of_validation", "warm_members",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -169,7 +173,9 @@ FEW_ROWS = 60
 """Tables of fewer rows have no folds, but one part that is held out."""
 
 
-def plan_effort(effort: str, table: TrainingTable, *, device: str, time_limit: float | None) -> Plan:
+def plan_effort(
+    effort: str, table: TrainingTable, *, device: str, time_limit: float | None, n_folds: int | None = None
+) -> Plan:
     """Return what an effort trains on a table.
 
     If the kinds of the effort would take too long, there are fewer epochs, then fewer folds, then fewer kinds.
@@ -184,17 +190,19 @@ def plan_effort(effort: str, table: TrainingTable, *, device: str, time_limit: f
         Type of the device, such as ``"cpu"``.
     time_limit : float or None
         Seconds of the whole fit.
+    n_folds : int, optional
+        Number of folds, if the user has decided it; 1 for a single part that is held out.
     """
     seconds = effort_seconds(effort, len(table.target), device=device)
     device = _type(device)
-    kinds, n_folds = KINDS[device][effort], FOLDS[device][effort]
+    kinds = KINDS[device][effort]
     if time_limit is not None:
         seconds = min(seconds, SHARE_OF_LIMIT * time_limit)
-    for share, folds, count in _smaller(n_folds, len(kinds)):
-        chosen = _recipes(kinds[:count], table, share=share)
+    for share, folds, count in _smaller(FOLDS[device][effort], len(kinds)):
+        chosen, folds = _recipes(kinds[:count], table, share=share), n_folds or folds  # noqa: PLW2901
         if _seconds(chosen, table, folds, device=device) <= seconds:
             break
-    folds = 1 if len(table.target) < FEW_ROWS else folds
+    folds = 1 if n_folds is None and len(table.target) < FEW_ROWS else folds
     return Plan(chosen, "ensemble", n_folds=folds, most_kept=min(MOST_KEPT[effort], len(chosen)))
 
 
@@ -238,7 +246,7 @@ def _batch_size(n_rows: int) -> int:
 
 def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, *, device: str) -> float:
     """Return about how long training takes, on a GPU with all kinds side by side."""
-    n_rows = len(table.target) * (n_folds - 1) / n_folds
+    n_rows = len(table.target) * max(n_folds - 1, 1) / n_folds
     products = steps = 0.0
     for recipe in recipes:
         rows = recipe.config.max_epochs * n_rows
@@ -280,3 +288,115 @@ def plan_members(prepared: PreparedTable, plan: Plan, seeds: npt.NDArray[np.int6
         for seed in seeds.tolist()
         for split, fold_blocks in zip(prepared.splits, recipe_blocks, strict=True)
     ]
+
+
+def share_of_validation(n_folds: int | None) -> float:
+    """Return the share of a time limit for validation, where networks are trained again on all rows afterwards.
+
+    A network of all rows takes as long as those of n folds without one of them each, divided by n - 1.
+    """
+    return 0.75 if n_folds is None else max((n_folds - 1) / n_folds, 0.5)
+
+
+def refit_members(
+    prepared: PreparedTable, members: Sequence[Member], recipes: Sequence[Recipe], *, trained: Trained
+) -> list[Member]:
+    """Return a network on all rows for every recipe and random seed, for the epochs that its folds have chosen.
+
+    The number of epochs, and the learning rates of schedules that follow the score, are those of the fold whose best
+    epoch is the median.
+
+    Parameters
+    ----------
+    prepared : PreparedTable
+        The table and its folds.
+    members : sequence of Member
+        Networks of every recipe, seed and fold.
+    recipes : sequence of Recipe
+        The recipe of each.
+    trained : Trained
+        The same after training.
+    """
+    rows, n_folds = np.arange(len(prepared.table.target)), len(prepared.splits)
+    everything = replace(prepared.splits[0], train=rows, valid=rows[:0])
+    bags = range(0, len(members), n_folds)
+    fitted = prepared.fit([recipes[bag].encodings for bag in bags], everything)
+    refitted = []
+    for bag, fit in zip(bags, fitted, strict=True):
+        by_epoch = sorted(trained.histories[bag : bag + n_folds], key=lambda history: history.best_epoch)
+        config, rates = _rates(recipes[bag].config, by_epoch[(n_folds - 1) // 2], was_stopped=trained.interrupted)
+        member = prepared.member(recipes[bag].encodings, everything, fit.blocks, seed=members[bag].seed)
+        refitted.append(replace(member, backbone=recipes[bag].backbone, config=config, rates=rates))
+    return refitted
+
+
+def _rates(
+    config: TrainingConfig, history: History, *, was_stopped: bool
+) -> tuple[TrainingConfig, npt.NDArray[np.float64]]:
+    """Return configuration and learning rates with which training goes as it did until its best epoch."""
+    if not config.is_stepwise:
+        return config, history.learning_rate[: history.best_epoch]
+    # Without early stopping a schedule that ended after fewer epochs was made shorter for a time limit.
+    length = config.max_epochs if was_stopped or config.patience is not None else history.epochs
+    return replace(config, max_epochs=length), np.full(history.best_epoch, config.learning_rate)
+
+
+@dataclass(frozen=True, eq=False)
+class Warm:
+    """What a later fit needs to go on from the networks of this one.
+
+    Parameters
+    ----------
+    plan : Plan
+        What the parameters asked for.
+    recipes : list of Recipe
+        The recipe of each network that was kept.
+    members : list of Member
+        The same networks before training, without their rows: of every recipe and seed all folds.
+    random_state : tuple
+        State of the random numbers before the rows of the folds were drawn.
+    labels : Labels or None
+        The classes.
+    """
+
+    plan: Plan
+    recipes: list[Recipe]
+    members: list[Member]
+    random_state: Any
+    labels: Any
+
+
+def warm_members(warm: Warm, prepared: PreparedTable, plan: Plan) -> tuple[Plan, list[Member]] | None:
+    """Return what goes on from the networks of an earlier fit, or None if the plan is another.
+
+    Settings of training may differ. Only the networks that were kept are trained; the others had no weight.
+
+    Parameters
+    ----------
+    warm : Warm
+        The earlier fit.
+    prepared : PreparedTable
+        The table and its folds.
+    plan : Plan
+        What would be trained anew.
+    """
+    kinds = {(recipe.encodings, recipe.backbone): recipe for recipe in plan.recipes}
+    before = [(recipe.encodings, recipe.backbone) for recipe in warm.plan.recipes]
+    counts = [(each.search, each.n_folds, each.n_seeds) for each in (warm.plan, plan)]
+    if before != list(kinds) or counts[0] != counts[1]:
+        return None
+    recipes = [kinds[recipe.encodings, recipe.backbone] for recipe in warm.recipes]
+    members = [
+        replace(
+            old,
+            train=prepared.splits[place % plan.n_folds].train,
+            valid=prepared.splits[place % plan.n_folds].valid,
+            seed=(old.seed + 1) % 2**31,  # another order of the rows
+            config=recipe.config,
+        )
+        for place, (old, recipe) in enumerate(zip(warm.members, recipes, strict=True))
+    ]
+    bags = recipes[:: plan.n_folds]
+    if plan.search == "ensemble":  # each network that was kept may get another weight
+        return replace(plan, recipes=bags, n_seeds=1), members
+    return replace(plan, recipes=bags[:1], n_seeds=len(bags)), members

@@ -140,7 +140,7 @@ class UnitTrainer:
                 "train_seconds": history.seconds,
                 "epoch_seconds": history.epoch_seconds,
                 "epochs": history.epochs,
-                "best_epoch": history.best_epoch,
+                "best_epoch": history.best_epoch - 1,  # records count epochs from 0
                 "knots_moved": shift is not None and shift[1] > LEAST_SHIFT,
                 "knot_shift": None if shift is None else shift[0],
             }

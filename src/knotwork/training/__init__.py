@@ -9,9 +9,10 @@ from knotwork.training._engine import train
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._objectives import OBJECTIVES, Objective
+from knotwork.training._progress import EpochReport, StopTraining
 from knotwork.training._results import History, Trained
 
 __all__ = [
-    "METRICS", "OBJECTIVES", "History", "Member", "Metric", "Objective", "Trained", "TrainingConfig", "TrainingTable",
-    "train",
+    "METRICS", "OBJECTIVES", "EpochReport", "History", "Member", "Metric", "Objective", "StopTraining", "Trained",
+    "TrainingConfig", "TrainingTable", "train",
 ]  # fmt: skip

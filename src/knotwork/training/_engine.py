@@ -20,7 +20,8 @@ from knotwork.basis._blocks import Embedding
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable
-from knotwork.training._progress import EpochReport, Reporter
+from knotwork.training._objectives import score_units
+from knotwork.training._progress import EpochReport, Reporter, Reporters
 from knotwork.training._results import EpochLog, History, KnotPaths, Piece, Trained
 from knotwork.training._stack import TrainingStack, build_network, running_statistics
 from knotwork.training._threads import StepThreads, cpu_threads, side_by_side
@@ -52,6 +53,7 @@ def train(
     report: Reporter | None = None,
     keep_knots: bool = False,
     ensemble: bool = False,
+    start: Trained | None = None,
 ) -> Trained:
     """Train members together.
 
@@ -74,18 +76,21 @@ def train(
         Whether a category is a learned vector or its code taken as a number, or, in features of few categories,
         one-hot and otherwise a learned vector.
     report : Reporter, optional
-        A function that is called after every epoch.
+        A function that is called after every epoch; training stops if it returns True or raises `StopTraining`.
     keep_knots : bool, default=False
         Keep the learned knots of every epoch, as `Trained.knot_paths`.
     ensemble : bool, default=False
         Whether the members are parts of one model, for which some suffice. Stacks are then trained side by side on a
         GPU, which small ones leave idle most of the time, and those that have not begun when the time is up are left
         out. Otherwise they are trained one after the other, and each for at least one epoch.
+    start : Trained, optional
+        Networks to go on from, one for each member and in their order: each keeps its encoding, its best weights unless
+        an epoch is better, and its history, which the new epochs follow.
 
     Returns
     -------
     Trained
-        Networks and histories. After Ctrl-C or the time limit they are the best so far.
+        Networks and histories. After Ctrl-C, the time limit or a report that stops they are the best so far.
 
     Notes
     -----
@@ -97,9 +102,13 @@ def train(
     if not members:
         raise argument_error("members", "contain at least one member", members)
     device = resolve_device(device)
-    data = DeviceTable.from_table(table, device)
-    waiting = plan_stacks(table, members, backbone, config, device)
-    run = _Run(table, data, members, backbone, config, categories, report, keep_knots, ensemble, len(waiting))
+    data = DeviceTable.from_table(table, device, units=None if start is None else start.units)
+    if start is None:
+        waiting = plan_stacks(table, members, backbone, config, device)
+    else:
+        waiting = [list(piece.places) for piece in start.pieces]
+    reporters = None if report is None else Reporters([report])
+    run = _Run(table, data, members, backbone, config, categories, reporters, keep_knots, ensemble, len(waiting), start)
     with matrix_precision(config, device), cpu_threads(device) as run.n_threads:
         run.train(waiting)
     pieces = sorted(run.pieces, key=lambda piece: piece.places)
@@ -118,10 +127,11 @@ class _Run:
     backbone: Backbone
     config: TrainingConfig
     categories: str
-    report: Reporter | None
+    report: Reporters | None
     keep_knots: bool
     ensemble: bool
     n_stacks: int
+    start: Trained | None
 
     def __post_init__(self) -> None:
         self.pieces: list[Piece] = []
@@ -279,7 +289,8 @@ class _RunningStack:
             self.stream.wait_stream(torch.cuda.current_stream())
         with self._on_stream():
             table = run.table, run.data, self.members
-            self.stack = TrainingStack(*table, self.backbone, self.config, categories=run.categories)
+            settings = self.backbone, self.config
+            self.stack = TrainingStack(*table, *settings, categories=run.categories, start=self._start())
             self.shift, self.scale = self.stack.shift.clone(), self.stack.scale.clone()
             self.parts = self.stack.parts()
             self.knots = KnotPaths(enabled=run.keep_knots)
@@ -290,6 +301,13 @@ class _RunningStack:
         self.reports: list[Tensor] = []
         self.last_epoch = time.perf_counter()
         self.done = torch.cuda.Event() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+    def _start(self) -> Piece | None:
+        """Return a copy of the networks that the stack goes on from, if any."""
+        if self.run.start is None:
+            return None
+        piece = next(piece for piece in self.run.start.pieces if self.places[0] in piece.places)
+        return piece.keep(self.places)
 
     def _on_stream(self) -> AbstractContextManager[Any]:
         return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
@@ -338,7 +356,14 @@ class _RunningStack:
         done = run.share_done(self.places, self.pace.epochs / last if self.n_alive else 1.0)
         counts = (self.log.n_epochs, last, self.n_alive, len(self.places))
         n_training = sum(stack.n_alive for stack in run.training)
-        run.report(EpochReport(self.number, run.n_stacks, *counts, steps, done, n_training))
+        losses, scores = self.log.latest
+        scores = np.where([len(member.valid) > 0 for member in self.members], scores, np.nan)
+        metric, seconds = self.config.metric_for(run.table.goal), time.perf_counter() - run.started
+        trained = losses[~np.isnan(losses)]
+        units = score_units(run.table.goal, self.scale)
+        shown = float(trained.mean()) if len(trained) else math.nan, metric.in_units(scores, units)
+        report = EpochReport(self.number, run.n_stacks, *counts, steps, done, n_training, *shown, metric.name, seconds)
+        run.stopped |= run.report(report)
 
     def release(self) -> None:
         """Wait for the device, and free the captured graphs."""
@@ -349,9 +374,9 @@ class _RunningStack:
 
     def keep_results(self) -> None:
         """Hand over the network with the best weights of all members, including those that were removed."""
-        run, table = self.run, self.run.table
-        units = run.data.units
-        network = build_network(table, self.members, self.backbone, units=units, categories=run.categories)
+        run, start = self.run, self._start()
+        settings: dict[str, Any] = {"units": run.data.units, "categories": run.categories}
+        network = build_network(run.table, self.members, self.backbone, **settings) if start is None else start.network
         network.to(self.shift.device)
         with torch.no_grad():
             state = [*network.parameters(), *running_statistics(network)]
@@ -359,6 +384,11 @@ class _RunningStack:
                 tensor.copy_(best)
         run.pieces.append(Piece(network.eval(), tuple(self.places), self.shift, self.scale, self.backbone))
         histories = self.log.histories()
+        if run.start is not None:
+            histories = [
+                run.start.histories[place].followed_by(history)
+                for place, history in zip(self.places, histories, strict=True)
+            ]
         run.histories.update(zip(self.places, histories, strict=True))
         paths = self.knots.paths(self.members, [history.epochs for history in histories])
         run.paths.update(zip(self.places, paths, strict=True))

@@ -1,7 +1,7 @@
 """The input of training: a table, and members that each have rows, an encoding and a random seed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -110,6 +110,8 @@ class Member:
         Replaces that of the call of `train`.
     config : TrainingConfig, optional
         Replaces that of the call, except for its time limit.
+    rates : ndarray of shape (epochs,), optional
+        Learning rate of each epoch, which a schedule over all epochs multiplies; training ends with the last one.
     """
 
     train: npt.NDArray[np.int64]
@@ -121,10 +123,15 @@ class Member:
     embedding: Embedding | None = None
     backbone: Backbone | None = None
     config: TrainingConfig | None = None
+    rates: npt.NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.train):
             raise argument_error("train", "name at least one row", self.train)
+
+    def without_rows(self) -> "Member":
+        """Return the member with no validation rows and its first training row only, to keep what else it has."""
+        return replace(self, train=self.train[:1], valid=self.valid[:0])
 
     @property
     def size(self) -> int:
@@ -208,9 +215,11 @@ class DeviceTable:
     units: npt.NDArray[np.float64]
 
     @classmethod
-    def from_table(cls, table: TrainingTable, device: torch.device) -> "DeviceTable":
-        """Copy a table to a device."""
-        units = column_units(table.numbers)
+    def from_table(
+        cls, table: TrainingTable, device: torch.device, *, units: npt.NDArray[np.float64] | None = None
+    ) -> "DeviceTable":
+        """Copy a table to a device, by default in units of its own columns."""
+        units = column_units(table.numbers) if units is None else units
         kind = torch.float64 if table.task == "regression" else torch.int64
         weights = None if table.weights is None else torch.from_numpy(np.array(table.weights))
         return cls(

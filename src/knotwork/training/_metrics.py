@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -21,6 +23,7 @@ __all__ = ["METRICS", "Metric", "accuracy", "auc", "brier", "evaluate", "log_los
 _ENTRIES = 2**22
 """Classification takes as many members at a time as have about this many logits: this bounds the memory."""
 
+FloatArray = npt.NDArray[np.float64]
 Formula = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
@@ -263,6 +266,10 @@ class Metric:
         Name of the metric that replaces it as the validation score of members for which it is undefined (NaN).
     relative : str or None, default=None
         Column of records for the metric divided by the spread of the target; without it there is none.
+    degree : float, default=0
+        Power of the target's units that a score has: 1 for an error in these units, 0 for a number without units.
+    is_logarithmic : bool, default=False
+        Whether the score of a target in other units differs by the logarithm of their ratio, as a log-likelihood does.
     """
 
     name: str
@@ -272,9 +279,26 @@ class Metric:
     label: str
     fallback: str | None = None
     relative: str | None = None
+    degree: float = 0
+    is_logarithmic: bool = False
 
     def __post_init__(self) -> None:
         check_choice(self.task, "task", TASKS)
+
+    def in_units(self, scores: FloatArray, scale: float | FloatArray) -> FloatArray:
+        """Return validation scores as a user reads them: in the metric's direction and in the units of the target.
+
+        Parameters
+        ----------
+        scores : ndarray
+            Scores of targets divided by their spread, where smaller is better: negated if larger is better.
+        scale : float or ndarray
+            The spread.
+        """
+        sign = 1.0 if self.lower_is_better else -1.0
+        with np.errstate(over="ignore"):  # spreads near the largest number
+            shown: FloatArray = sign * scores * np.power(scale, self.degree)
+        return shown + np.log(scale) if self.is_logarithmic else shown
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -290,8 +314,8 @@ class Metric:
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("rmse", rmse, lower_is_better=True, task="regression", label="RMSE", relative="nrmse"),
-        Metric("mae", mae, lower_is_better=True, task="regression", label="MAE"),
+        Metric("rmse", rmse, lower_is_better=True, task="regression", label="RMSE", relative="nrmse", degree=1),
+        Metric("mae", mae, lower_is_better=True, task="regression", label="MAE", degree=1),
         Metric("r2", r2, lower_is_better=False, task="regression", label="R²"),
         Metric("auc", auc, lower_is_better=False, task="classification", label="AUC", fallback="log_loss"),
         Metric("log_loss", log_loss, lower_is_better=True, task="classification", label="log loss"),

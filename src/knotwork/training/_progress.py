@@ -1,24 +1,58 @@
-"""Progress reports of training while it runs."""
+"""Progress reports of training while it runs, and those who receive them: callbacks, the log, a line of progress."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Self, final
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self, final
+
+import numpy as np
+import numpy.typing as npt
 
 from knotwork._checks import check_installed
 
 if TYPE_CHECKING:  # rich is optional: it is imported where progress is shown
     from rich.console import Console
 
-__all__ = ["EpochReport", "ProgressBar", "Reporter"]
+__all__ = ["LOGGER", "EpochReport", "ProgressBar", "Reporter", "Reporters", "StopTraining", "log_epoch"]
+
+LOGGER = logging.getLogger("knotwork")
+"""The log of fits: a line for each epoch at the level DEBUG, and for each fit at INFO."""
 
 EVERY_REPORT = 1e9
 """Seconds of reports from which the time left is estimated: stacks of different speeds would make it jump."""
 
 
-class EpochReport(NamedTuple):
-    """The progress of a stack after an epoch.
+class StopTraining(Exception):  # noqa: N818 - it is no error
+    """Raised by a callback to stop training at the end of the epoch; the best weights so far are kept."""
 
-    `n_alive` of the `n_members` networks of the stack go on; `steps` counts those of all of them in this epoch. `done`
-    is the share of the work of all stacks, at least; `n_training` counts the networks in training in all stacks.
+
+@dataclass(frozen=True, eq=False)
+class EpochReport:
+    """The progress of a stack, networks that are trained together, after an epoch.
+
+    Parameters
+    ----------
+    stack, n_stacks : int
+        Number of the stack, from 0, and number of all stacks of the fit.
+    epoch, max_epochs : int
+        Number of the epoch, from 1, and the most that the stack is trained for.
+    n_alive, n_members : int
+        Networks of the stack that go on, and all of them.
+    steps : int
+        Steps of all networks of the stack in this epoch.
+    done : float
+        Share of the work of all stacks that is done, at least.
+    n_training : int
+        Networks in training in all stacks.
+    loss : float
+        Mean training loss of the networks that were trained in this epoch.
+    scores : ndarray of shape (n_members,)
+        Validation score of each network in the units of the target; NaN for those that had stopped before.
+    metric : str
+        Name of the score in `knotwork.training.METRICS`.
+    seconds : float
+        Time since training began.
     """
 
     stack: int
@@ -30,10 +64,45 @@ class EpochReport(NamedTuple):
     steps: int
     done: float = 0.0
     n_training: int = 0
+    loss: float = math.nan
+    scores: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    metric: str = ""
+    seconds: float = 0.0
 
 
-Reporter = Callable[[EpochReport], None]
-"""A function that is called after every epoch."""
+Reporter = Callable[[EpochReport], Any]
+"""A function that is called after every epoch; training stops if it returns True or raises `StopTraining`."""
+
+
+def log_epoch(report: EpochReport) -> None:
+    """Write a line to the log."""
+    if LOGGER.isEnabledFor(logging.DEBUG):
+        known = report.scores[~np.isnan(report.scores)]
+        scores = " to ".join(f"{end:.5g}" for end in sorted({known.min(), known.max()})) if len(known) else "unknown"
+        LOGGER.debug(
+            "epoch %d of %d, stack %d of %d: loss %.5g, %s %s, %d of %d networks go on, %.1f s",
+            *(report.epoch, report.max_epochs, report.stack + 1, report.n_stacks, report.loss, report.metric, scores),
+            *(report.n_alive, report.n_members, report.seconds),
+        )
+
+
+@final
+class Reporters:
+    """Calls several functions after every epoch, and asks to stop if one of them does; `stopped` tells if one did."""
+
+    def __init__(self, reporters: Sequence[Reporter]) -> None:
+        self._reporters, self.stopped = tuple(reporters), False
+
+    def __call__(self, report: EpochReport) -> bool:
+        """Return whether training is to stop: all functions are called in any case."""
+        for reporter in self._reporters:
+            try:
+                answer = reporter(report)
+            except StopTraining:
+                answer = True
+            # Only True stops: a callback may return what it has stored or printed.
+            self.stopped |= isinstance(answer, bool | np.bool_) and bool(answer)
+        return self.stopped
 
 
 @final

@@ -15,7 +15,7 @@ from knotwork.basis._blocks import BasisBlock, Block
 from knotwork.nn._backbones import Backbone
 from knotwork.training._members import Member, in_units
 from knotwork.training._network import Network, keep_members
-from knotwork.training._objectives import Objective, all_predictions, column_units
+from knotwork.training._objectives import Objective, all_predictions, column_units, score_units
 from knotwork.training._stack import TrainingStack, padded, predict_stack
 from knotwork.training._threads import cpu_threads
 
@@ -36,7 +36,7 @@ class History:
         Mean training loss (with dropout), validation score where smaller is better (the metric, negated if larger is
         better), and learning rate of each epoch.
     best_epoch : int
-        Epoch of the best score, from 0, whose weights are kept; -1 if no score was a number.
+        Epoch of the best score, from 1, whose weights are kept; 0 if no score was a number.
     seconds : float
         The member's share of the time of its stack.
     epoch_seconds : float, optional
@@ -56,6 +56,17 @@ class History:
         """Number of epochs."""
         return len(self.loss)
 
+    def followed_by(self, later: "History") -> "History":
+        """Return this history and one that goes on from its best weights, and keeps them unless an epoch is better."""
+        return History(
+            np.concatenate([self.loss, later.loss]),
+            np.concatenate([self.score, later.score]),
+            np.concatenate([self.learning_rate, later.learning_rate]),
+            self.epochs + later.best_epoch if later.best_epoch else self.best_epoch,
+            self.seconds + later.seconds,
+            later.epoch_seconds,
+        )
+
 
 @final
 class EpochLog:
@@ -63,7 +74,8 @@ class EpochLog:
 
     def __init__(self, n_members: int) -> None:
         self.rows: list[list[FloatArray]] = [[] for _ in range(n_members)]
-        self.best_epochs = np.full(n_members, -1)
+        self.best_epochs = np.zeros(n_members, dtype=np.int64)
+        self.latest = np.full((2, n_members), np.nan)
         self.seconds: list[list[float]] = [[] for _ in range(n_members)]
         self.alive = np.ones(n_members, dtype=bool)
         self.n_epochs = 0
@@ -72,14 +84,17 @@ class EpochLog:
         """Add an epoch, and return which members of the stack continue.
 
         The rows of `report`, with one column per member of the stack: loss, score, learning rate, whether the member
-        continues, its place among the members that the stack began with, best epoch.
+        continues, its place among the members that the stack began with, best epoch from 0. `latest` has loss and score
+        of every member that was trained in this epoch, otherwise NaN.
         """
         places = report[4].astype(np.int64)
         alive: npt.NDArray[np.bool_] = report[3] > 0
         trained = [(column, place) for column, place in enumerate(places) if self.alive[place]]
+        self.latest[:] = np.nan
         for column, place in trained:
+            self.latest[:, place] = report[:2, column]
             self.rows[place].append(report[:3, column].copy())
-            self.best_epochs[place] = int(report[5, column])
+            self.best_epochs[place] = int(report[5, column]) + 1
             self.seconds[place].append(seconds / len(trained))
             self.alive[place] = alive[column]
         self.n_epochs += 1
@@ -192,6 +207,14 @@ class Trained:
     objective: Objective
     interrupted: bool
     knot_paths: list[FloatArray | None] | None = None
+
+    @property
+    def spreads(self) -> FloatArray:
+        """The unit of each member's scores, of shape (n_members,): the spread of the target, or 1 (`score_units`)."""
+        spreads = np.empty(len(self.histories))
+        for piece in self.pieces:
+            spreads[list(piece.places)] = score_units(self.objective, piece.scale)
+        return spreads
 
     def keep(self, places: Sequence[int]) -> "Trained":
         """Return the members at increasing places; the object itself does not change.

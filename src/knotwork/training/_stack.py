@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from threading import Event
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -25,6 +25,9 @@ from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._network import Network, keep_members, matrices, weight_decays
 from knotwork.training._objectives import Objective, all_predictions, by_target, target_units
 from knotwork.training._threads import side_by_side
+
+if TYPE_CHECKING:  # results import the stack
+    from knotwork.training._results import Piece
 
 __all__ = [
     "RateGroup", "Replayed", "Schedule", "TrainingStack", "build_network", "count_parameters", "mean_score",
@@ -49,7 +52,7 @@ N_START_ROWS = 256
 
 PER_MEMBER = (
     "ids", "seeds", "train_rows", "n_train", "valid_rows", "n_valid", "shift", "scale", "weight_unit", "loss_unit",
-    "steps_done", "loss_sum",
+    "steps_done", "loss_sum", "planned_rates",
 )  # fmt: skip
 """Tensors of a stack with one entry per member, besides network, optimiser and schedule."""
 
@@ -107,10 +110,11 @@ def rate_groups(network: Network, backbone: Backbone, knot_rate: float) -> tuple
 class Schedule:
     """Learning rates and early stopping of the members of a stack; every tensor has the shape (n_members,).
 
-    `rate` is the learning rate before a schedule over epochs, `epoch` the number of epochs done. `best` is the best
-    score so far, where smaller is better, `best_epoch` its epoch from 0, or -1. `plateau_best` is the best score that
-    counted for the learning rate, and `plateau_bad` the number of epochs since then. `alive` members are still trained;
-    `improved` ones had their best score in the last epoch. All are changed in place, for captured graphs.
+    `rate` is the learning rate before a schedule over epochs, `epoch` the number of epochs done, `last` the most of a
+    member. `best` is the best score so far, where smaller is better, `best_epoch` its epoch from 0, or -1.
+    `plateau_best` is the best score that counted for the learning rate, and `plateau_bad` the number of epochs since
+    then. `alive` members are still trained; `improved` ones had their best score in the last epoch. All are changed in
+    place, for captured graphs.
     """
 
     rate: Tensor
@@ -121,14 +125,22 @@ class Schedule:
     plateau_bad: Tensor
     alive: Tensor
     improved: Tensor
+    last: Tensor
 
     @classmethod
-    def from_rates(cls, rates: Tensor) -> "Schedule":
-        """Start with the given learning rates."""
+    def from_rates(cls, rates: Tensor, last: Tensor | None = None) -> "Schedule":
+        """Start with the given learning rates, for at most the given numbers of epochs, if any."""
         worst = torch.full_like(rates, math.inf, dtype=torch.float64)
         zeros = torch.zeros_like(rates, dtype=torch.int64)
         no = torch.zeros_like(rates, dtype=torch.bool)
-        return cls(rates.clone(), zeros.clone(), worst, zeros - 1, worst.clone(), zeros.clone(), ~no, no)
+        last = torch.full_like(zeros, torch.iinfo(torch.int64).max) if last is None else last
+        return cls(rates.clone(), zeros.clone(), worst, zeros - 1, worst.clone(), zeros.clone(), ~no, no, last)
+
+    def start_from(self, scores: Tensor) -> None:
+        """Count only scores that are better than the given ones."""
+        scores = torch.where(scores.isnan(), math.inf, scores)
+        self.best.copy_(scores)
+        self.plateau_best.copy_(scores)
 
     def update(self, scores: Tensor, config: TrainingConfig) -> None:
         """Use the scores of an epoch, where smaller is better and NaN is never better."""
@@ -139,7 +151,7 @@ class Schedule:
             self._reduce(scores, config)
         self.epoch += self.alive
         waited = self.epoch - 1 - self.best_epoch
-        self.alive &= self.epoch < config.max_epochs
+        self.alive &= (self.epoch < config.max_epochs) & (self.epoch < self.last)
         if config.patience is not None:
             self.alive &= waited < config.patience
 
@@ -253,29 +265,36 @@ class TrainingStack:
         config: TrainingConfig,
         *,
         categories: str = "embedding",
+        start: "Piece | None" = None,
     ) -> None:
         self.table, self.data, self.config = table, data, config
         self.objective, self.n_targets = table.goal, table.n_targets
         self.device = device = data.numbers.device
-        self.network = build_network(table, members, backbone, units=data.units, categories=categories).to(device)
+        network = None if start is None else start.network
+        if network is None:
+            network = build_network(table, members, backbone, units=data.units, categories=categories)
+        self.network = network.to(device)
         self.ids = torch.arange(len(members), device=device)
         self.seeds = torch.tensor([member.seed for member in members], device=device) % (2**31)
-        self.network.start(self.seeds)
+        if start is None:
+            self.network.start(self.seeds)
         self.network.train()
         self.batch_size = config.batch_size_for(len(table.target))
         sizes = self.network.encoding.layout.sizes
         self.values_per_member = self.batch_size * backbone.activations(sizes, len(table.cardinalities))
         self.train_rows, self.n_train = padded([member.train for member in members], device)
         self.valid_rows, self.n_valid = padded([member.valid for member in members], device)
-        if backbone.starts_from_rows:
+        if backbone.starts_from_rows and start is None:
             self._start_from_rows()
-        self.shift, self.scale = target_units(self.objective, data.target[self.train_rows], self.n_train)
+        units = None if start is None else (start.shift, start.scale)
+        self.shift, self.scale = units or target_units(self.objective, data.target[self.train_rows], self.n_train)
         self.weight_unit = self._weight_unit()
         self.loss_unit = self._loss_unit()
         self.steps_done = torch.zeros_like(self.seeds)
         self.loss_sum = torch.zeros(len(members), dtype=torch.float64, device=device)
-        rates = [member.learning_rate or config.learning_rate for member in members]
-        self.schedule = Schedule.from_rates(torch.tensor(rates, dtype=torch.float32, device=device))
+        self.planned_rates = _planned_rates(members, config).to(device)
+        lengths = [config.max_epochs if member.rates is None else len(member.rates) for member in members]
+        self.schedule = Schedule.from_rates(self.planned_rates[:, 0], torch.tensor(lengths, device=device))
         if _lower_precision(config, backbone, device):
             for parameter in matrices(self.network):
                 parameter.data = parameter.data.bfloat16()
@@ -287,6 +306,9 @@ class TrainingStack:
         self.averages = [master.detach().clone() for master in averaged]
         self.pace = torch.tensor([0.0, 1.0], dtype=torch.float64, device=device)
         self.best = [tensor.detach().clone() for tensor in self._state()]
+        if start is not None:
+            with torch.no_grad():
+                self.schedule.start_from(torch.where(self.n_valid > 0, self._scores(), math.inf))
         self._make_buffers()
 
     @property
@@ -368,6 +390,9 @@ class TrainingStack:
         """Start an epoch: draw the order of the rows, set the learning rates."""
         order = row_order(self.seeds, self.schedule.epoch, self.n_train, self.train_rows.shape[1])
         self.order.copy_(torch.gather(self.train_rows, 1, order))
+        if self.planned_rates.shape[1] > 1:
+            now = self.schedule.epoch.clamp(max=self.planned_rates.shape[1] - 1)
+            self.schedule.rate.copy_(self.planned_rates.gather(1, now[:, None])[:, 0])
         epochs = self.pace[0] + self.pace[1] * self.done.double()
         self.rates.copy_(self.schedule.rates(self.config, self.groups, epochs))
         self.place.zero_()
@@ -573,6 +598,20 @@ def mean_score(metric: Metric, outputs: Tensor, target: Tensor, weights: Tensor 
     weights = None if weights is None else weights.repeat_interleave(n_targets, dim=0)
     scores = metric.function(outputs, target.transpose(1, 2).flatten(0, 1), weights)
     return scores.view(n_members, n_targets).mean(dim=1)
+
+
+def _planned_rates(members: Sequence[Member], config: TrainingConfig) -> Tensor:
+    """Return the learning rates of the epochs, of shape (n_members, epochs); one epoch if a schedule changes the first.
+
+    Either all members of a stack have `Member.rates`, or none has.
+    """
+    rates = [
+        np.array([member.learning_rate or config.learning_rate]) if member.rates is None else member.rates
+        for member in members
+    ]
+    longest = max(map(len, rates))
+    rows = np.stack([np.pad(each, (0, longest - len(each)), mode="edge") for each in rates])
+    return torch.from_numpy(rows).float()
 
 
 def running_statistics(network: Network) -> list[Tensor]:

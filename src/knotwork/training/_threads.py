@@ -3,6 +3,9 @@
 Threads that share every operation wait for each other after each one. Those of OpenMP wait in a loop that uses the
 core, and a step of a small network has hundreds of operations: where other processes use the cores, or a container
 limits them, such a fit takes many times as long. Threads that train different members wait only at the end of an epoch.
+
+A process that is forked has none of its parent's threads. Torch waits for them for ever where it would share an
+operation among several, so that a forked process has one thread, as in the workers of torch's DataLoader.
 """
 
 import math
@@ -17,6 +20,8 @@ from pathlib import Path
 from typing import TypeVar, final
 
 import torch
+
+from knotwork.errors import ForkedProcessError
 
 __all__ = ["StepThreads", "cores_of_quota", "cpu_threads", "side_by_side", "usable_cores"]
 
@@ -78,9 +83,21 @@ class _Setting:
 
     def __init__(self) -> None:
         self._lock, self._users, self._before = threading.Lock(), 0, 1
+        self._is_broken = False
+
+    def after_fork(self) -> None:
+        """Use one thread in a forked process; networks that its parent was training are lost with the threads."""
+        self._is_broken = self._users > 0
+        self._lock, self._users, self._before = threading.Lock(), 0, 1
+        torch.set_num_threads(1)
 
     def enter(self) -> int:
         """Return the number of cores that the caller may use."""
+        if self._is_broken:
+            raise ForkedProcessError(
+                "This process was forked while another thread used networks, and would wait for it without end. Start "
+                "processes by multiprocessing.get_context('spawn') or by joblib, or fork before networks are used."
+            )
         with self._lock:
             if not self._users:
                 self._before = torch.get_num_threads()
@@ -95,6 +112,8 @@ class _Setting:
 
 
 _SETTING = _Setting()
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_SETTING.after_fork)
 
 
 @contextmanager

@@ -1,0 +1,380 @@
+"""The rows that an estimator holds out: a random part or folds, by groups, the last rows, or those of a splitter."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral, Number
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
+from knotwork._checks import argument_error, type_error
+from knotwork._preparation.members import Rows, Split
+from knotwork._tables import factorize
+
+__all__ = ["Holdout", "check_validation", "draw_folds", "draw_split", "group_codes"]
+
+FEWEST_ROWS = 10
+"""With fewer rows than this an estimator holds out none: training stops by the rows it trains on."""
+
+LARGEST_SEED = 2**31 - 1
+
+Parts = list[tuple[Rows, Rows]]
+"""Rows to train on, and rows to validate by."""
+
+
+def check_validation(validation: Any) -> Any:
+    """Return the parameter `validation` of an estimator if it is valid; splitters and pairs of rows are tried later."""
+    if validation is None or (isinstance(validation, str) and validation == "time"):
+        return validation
+    hint = "Rows can be held out by a share, a number of folds, 'time', or a splitter such as GroupKFold(5)."
+    if isinstance(validation, float | np.floating) and not 0.0 < validation < 1.0:
+        raise argument_error("validation", "be a number between 0 and 1 if it is a share", validation, hint)
+    if isinstance(validation, bool | np.bool_ | str):
+        raise type_error("validation", "be None, 'time', a share, a number of folds or a splitter", validation, hint)
+    if isinstance(validation, int | np.integer) and validation < 2:
+        raise argument_error("validation", "be at least 2 if it is a number of folds", validation, hint)
+    known = isinstance(validation, int | np.integer | float | np.floating | Sequence) or hasattr(validation, "split")
+    if not known:
+        raise type_error("validation", "be None, 'time', a share, a number of folds or a splitter", validation, hint)
+    return validation
+
+
+def group_codes(groups: Any, n_rows: int) -> npt.NDArray[np.int64] | None:
+    """Return groups of rows as numbers from 0; missing values, and fewer than two groups, are refused.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_rows,) or None
+        A label for each row, of any type.
+    n_rows : int
+        Number of rows.
+    """
+    if groups is None:
+        return None
+    series = nw.from_native(groups, pass_through=True, series_only=True)
+    values = np.asarray(series.to_list() if isinstance(series, nw.Series) else groups)
+    if values.shape != (n_rows,):
+        raise argument_error("groups", f"have one label for each of {n_rows} rows of X", values.shape)
+    codes, distinct = factorize(values.astype(object) if values.dtype.kind not in "biuf" else values)
+    if (codes < 0).any():
+        hint = "Give such rows a group of their own."
+        raise argument_error("groups", f"have no missing labels: there are {int((codes < 0).sum())}", "NaN", hint)
+    if len(distinct) < 2:
+        hint = "With one group no row can be held out: leave groups out, or give X_val and y_val."
+        raise argument_error("groups", "name at least two groups", len(distinct), hint)
+    return codes
+
+
+@dataclass(frozen=True, eq=False)
+class Holdout:
+    """Which rows of a user's table an estimator holds out.
+
+    Parameters
+    ----------
+    validation : None, "time", float, int, splitter or sequence of pairs
+        The parameter of the estimator.
+    share : float
+        Share of the rows that one part has, unless `validation` is a share.
+    target : ndarray of shape (n,)
+        The target, as networks take it.
+    kept : ndarray of bool, shape (n,)
+        Rows of a weight larger than 0, which alone are in the training table: all row numbers below count these.
+    groups : ndarray of int, shape (n,), optional
+        The group of each row, from 0.
+    n_given : int, default=0
+        Rows behind them in the training table that were given for validation.
+    """
+
+    validation: Any
+    share: float
+    target: npt.NDArray[Any]
+    kept: npt.NDArray[np.bool_]
+    groups: npt.NDArray[np.int64] | None = None
+    n_given: int = 0
+
+    @property
+    def kept_groups(self) -> npt.NDArray[np.int64] | None:
+        """The groups of the rows that are kept."""
+        return None if self.groups is None else self.groups[self.kept]
+
+    @cached_property
+    def parts(self) -> Parts | None:
+        """Rows that train and rows that validate, where nothing is drawn; otherwise None."""
+        n_rows = int(self.kept.sum())
+        if self.n_given:
+            return [(np.arange(n_rows), n_rows + np.arange(self.n_given))]
+        if isinstance(self.validation, str):
+            return last_rows(n_rows, self.share, self.kept_groups)
+        if self.validation is None or isinstance(self.validation, Number):
+            return None
+        parts = parts_of_splitter(self.validation, self.target, self.groups, self.kept)
+        refuse_shared_groups(parts, self.kept_groups)
+        return parts
+
+    @property
+    def n_folds(self) -> int | None:
+        """Number of folds that the user has decided, or None."""
+        if self.parts is not None:
+            return len(self.parts)
+        if self.validation is None:
+            return None
+        return int(self.validation) if isinstance(self.validation, Integral) else 1
+
+    def uses_share(self, n_folds: int) -> bool:
+        """Whether `share` has an effect, with the number of folds of the plan."""
+        if self.parts is not None:
+            return isinstance(self.validation, str) and not self.n_given
+        return self.validation is None and n_folds == 1
+
+    def draw(
+        self,
+        target: npt.NDArray[Any],
+        *,
+        task: str,
+        n_folds: int,
+        n_seeds: int,
+        random: np.random.RandomState,
+    ) -> tuple[list[Split], npt.NDArray[np.int64]]:
+        """Return the rows of each fold, and random seeds of networks, drawn before any rows.
+
+        `target` is that of the training table; other parameters are as in `draw_folds`.
+        """
+        if self.parts is not None:
+            seeds = random.randint(LARGEST_SEED, size=n_seeds)
+            return _as_splits(self.parts, seeds), seeds
+        groups = self.kept_groups
+        settings: dict[str, Any] = {"task": task, "random": random, "n_seeds": n_seeds, "groups": groups}
+        if n_folds > 1:
+            n_groups = n_folds if groups is None else len(np.unique(groups))
+            if self.validation is not None and n_folds > n_groups:
+                raise argument_error("validation", f"be at most {n_groups}, the number of groups", self.validation)
+            return draw_folds(target, n_folds=n_folds, **settings)
+        share = self.share if self.validation is None else float(self.validation)
+        split, seeds = draw_split(np.arange(len(target)), target, share=share, **settings)
+        return [split], seeds
+
+
+def draw_split(
+    rows: Rows,
+    target: npt.NDArray[Any],
+    *,
+    task: str,
+    share: float,
+    random: np.random.RandomState,
+    n_seeds: int = 1,
+    groups: npt.NDArray[np.int64] | None = None,
+) -> tuple[Split, npt.NDArray[np.int64]]:
+    """Draw what an estimator draws: random seeds of its networks, and the rows that training is stopped by.
+
+    Classes are held out by their shares, none of them wholly. Of fewer than `FEWEST_ROWS` rows all are in both parts.
+    Groups are held out wholly or not at all, in any number of rows; classes then as evenly as the groups permit.
+
+    Parameters
+    ----------
+    rows : ndarray of int
+        The rows to divide.
+    target : ndarray of shape (n,)
+        The target of the whole table.
+    task : {"regression", "classification"}
+        What it is.
+    share : float
+        Share of the rows to hold out.
+    random : RandomState
+        What is drawn from: first the seeds, then the rows.
+    n_seeds : int
+        Number of seeds.
+    groups : ndarray of shape (n,), optional
+        The group of each row of the whole table, from 0.
+
+    Returns
+    -------
+    split : Split
+        Training and validation rows, none to test on; its seed is the first one.
+    seeds : ndarray of shape (n_seeds,)
+        The seeds.
+    """
+    seeds = random.randint(LARGEST_SEED, size=n_seeds)
+    labels = np.zeros(len(rows), dtype=np.int64) if task == "regression" else target[rows]
+    if groups is not None:
+        held = _held_groups(labels, groups[rows], share=share, random=random)
+    else:
+        held = np.zeros(len(rows), dtype=bool)
+        if len(rows) >= FEWEST_ROWS and task == "regression":
+            held[random.permutation(len(rows))[: max(round(share * len(rows)), 1)]] = True
+        elif len(rows) >= FEWEST_ROWS:
+            for code in np.unique(labels):
+                members = random.permutation(np.flatnonzero(labels == code))
+                held[members[: min(round(share * len(members)), len(members) - 1)]] = True
+    train, valid = (rows[~held], rows[held]) if held.any() else (rows, rows)
+    return Split(0, int(seeds[0]), train, valid, rows[:0]), seeds
+
+
+def _held_groups(
+    labels: npt.NDArray[np.int64], groups: npt.NDArray[np.int64], *, share: float, random: np.random.RandomState
+) -> npt.NDArray[np.bool_]:
+    """Return which rows are held out: groups, in random order, that bring each class closer to its share.
+
+    A group that has all rows of a class is held out only if every group has: otherwise no network would know the class.
+    """
+    codes, members = (np.unique(values, return_inverse=True)[1] for values in (labels, groups))
+    counts = np.zeros((members.max() + 1, codes.max() + 1))
+    np.add.at(counts, (members, codes), 1.0)
+    total, chosen = counts.sum(axis=0), np.zeros(len(counts), dtype=bool)
+    order = random.permutation(len(counts))
+    usable = [group for group in order if (counts[group] < total).all()]
+    for group in usable or order:
+        held = counts[chosen].sum(axis=0)
+        more = held + counts[group]
+        keeps_some = (more < total).all() if usable else more.sum() < total.sum()
+        closer = np.square(more - share * total).sum() < np.square(held - share * total).sum()
+        chosen[group] = closer and keeps_some
+    if not chosen.any():  # every group has more than twice the share
+        sizes = counts.sum(axis=1)
+        chosen[min(usable or order, key=lambda group: sizes[group])] = True
+    return chosen[members]
+
+
+def draw_folds(
+    target: npt.NDArray[Any],
+    *,
+    task: str,
+    n_folds: int,
+    random: np.random.RandomState,
+    n_seeds: int = 1,
+    groups: npt.NDArray[np.int64] | None = None,
+) -> tuple[list[Split], npt.NDArray[np.int64]]:
+    """Draw what an estimator with folds draws: random seeds of its networks, and folds of all rows.
+
+    Every row is a validation row of one fold. Folds have equal shares of each class, as far as its rows suffice. Of
+    fewer than `FEWEST_ROWS` rows, or fewer than folds, all are in both parts of every fold. A group is wholly in one
+    fold, in any number of rows; there are at most as many folds as groups.
+
+    Parameters
+    ----------
+    target : ndarray of shape (n,)
+        The target.
+    task : {"regression", "classification"}
+        What it is.
+    n_folds : int
+        Number of folds, at least 2.
+    random : RandomState
+        What is drawn from: first the seeds, then the folds.
+    n_seeds : int
+        Number of seeds.
+    groups : ndarray of shape (n,), optional
+        The group of each row, from 0.
+
+    Returns
+    -------
+    splits : list of Split
+        Training and validation rows, none to test on; all have the first seed.
+    seeds : ndarray of shape (n_seeds,)
+        The seeds.
+    """
+    seeds = random.randint(LARGEST_SEED, size=n_seeds)
+    rows = np.arange(len(target))
+    if groups is not None:
+        parts = _group_folds(target, groups, task=task, n_folds=n_folds, seed=random.randint(LARGEST_SEED))
+    elif len(rows) < max(FEWEST_ROWS, n_folds):
+        parts = [(rows, rows)] * n_folds
+    else:
+        fold_of, start = np.empty(len(target), dtype=np.int64), 0
+        labels = np.zeros(len(target)) if task == "regression" else target
+        for label in np.unique(labels):
+            members = random.permutation(np.flatnonzero(labels == label))
+            fold_of[members] = (start + np.arange(len(members))) % n_folds
+            start += len(members)
+        parts = [(rows[fold_of != fold], rows[fold_of == fold]) for fold in range(n_folds)]
+    return _as_splits(parts, seeds), seeds
+
+
+def _as_splits(parts: Parts, seeds: npt.NDArray[np.int64]) -> list[Split]:
+    """Return the folds of an estimator, with the first of its random seeds and no rows to test on."""
+    return [Split(fold, int(seeds[0]), train, valid, train[:0]) for fold, (train, valid) in enumerate(parts)]
+
+
+def _group_folds(
+    target: npt.NDArray[Any], groups: npt.NDArray[np.int64], *, task: str, n_folds: int, seed: int
+) -> Parts:
+    """Return folds of whole groups, with shares of each class that are as equal as the groups permit."""
+    n_folds = min(n_folds, len(np.unique(groups)))
+    if task == "classification" and np.unique(target, return_counts=True)[1].max() >= n_folds:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of classes with fewer rows than folds
+            splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
+            parts = [part for part in splitter.split(target, target, groups) if len(part[1])]
+        if all(len(train) for train, _ in parts):
+            return parts
+    return list(GroupKFold(n_folds, shuffle=True, random_state=seed).split(target, groups=groups))
+
+
+def last_rows(n_rows: int, share: float, groups: npt.NDArray[np.int64] | None = None) -> Parts:
+    """Return one part: the last rows validate, and those before them train, except for rows of the same groups."""
+    n_held = min(max(round(share * n_rows), 1), n_rows - 1)
+    if not n_held:
+        raise argument_error("validation", "leave rows to train on", "time", "The table needs two rows or more.")
+    rows = np.arange(n_rows)
+    train, valid = rows[:-n_held], rows[-n_held:]
+    if groups is not None:
+        train = train[~np.isin(groups[train], groups[valid])]
+        if not len(train):
+            hint = "All groups have rows among the last ones: hold out fewer rows, or leave groups out."
+            raise argument_error("validation", "leave groups to train on", "time", hint)
+    return [(train, valid)]
+
+
+def parts_of_splitter(
+    splitter: Any, target: npt.NDArray[Any], groups: npt.NDArray[np.int64] | None, kept: npt.NDArray[np.bool_]
+) -> Parts:
+    """Return the parts of a splitter of scikit-learn, or of a sequence of pairs of rows.
+
+    Parameters
+    ----------
+    splitter : splitter or sequence of pair of array-like of int
+        What divides the rows of the user's table.
+    target : ndarray of shape (n,)
+        The target of the user's table.
+    groups : ndarray of shape (n,) or None
+        The group of each of its rows.
+    kept : ndarray of bool, shape (n,)
+        The rows that have a weight: the parts that are returned count these only.
+    """
+    rows = np.arange(len(target))
+    pairs = splitter
+    if hasattr(splitter, "split"):
+        with warnings.catch_warnings():  # that a splitter ignores groups is an error here, if it divides one
+            warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
+            pairs = list(splitter.split(rows[:, None], target, groups))
+    places = np.cumsum(kept) - 1
+    parts = []
+    for pair in pairs:
+        try:
+            train, valid = (rows[np.asarray(part)] for part in pair)
+        except (TypeError, ValueError, IndexError) as error:
+            raise argument_error(
+                "validation",
+                "divide the rows into pairs of training and validation rows",
+                splitter,
+                f"A pair does not name rows of X: {error}",
+            ) from error
+        parts.append((places[train[kept[train]]], places[valid[kept[valid]]]))
+    if not parts or any(len(part) == 0 for pair in parts for part in pair):
+        hint = "Rows of weight 0 do not count."
+        raise argument_error("validation", "leave rows to train on and rows to validate by", splitter, hint)
+    if any(np.intersect1d(train, valid).size for train, valid in parts):
+        raise argument_error("validation", "hold out rows that do not train", splitter, "Some rows are in both parts.")
+    return parts
+
+
+def refuse_shared_groups(parts: Parts, groups: npt.NDArray[np.int64] | None) -> None:
+    """Raise an error if a group has rows on both sides of one of the parts of a splitter."""
+    shared = [] if groups is None else [np.intersect1d(groups[train], groups[valid]) for train, valid in parts]
+    n_shared = len({group for part in shared for group in part.tolist()})
+    if n_shared:
+        hint = "Take a splitter that knows groups, such as GroupKFold(5), or leave validation at None."
+        raise argument_error("validation", "keep groups together", f"{n_shared} groups on both sides", hint)

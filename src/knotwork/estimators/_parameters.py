@@ -1,0 +1,145 @@
+"""Parameters of the estimators by name: those of their configurations, and hints for names that are not quite right."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any, TypeVar
+
+from knotwork._checks import listed
+from knotwork.errors import ArgumentError, ArgumentTypeError
+from knotwork.nn._backbones import BACKBONES, Backbone, make_backbone
+from knotwork.training._config import TrainingConfig
+
+__all__ = ["hinted", "nested_parameters", "with_nested"]
+
+CONFIGURATIONS = ("backbone", "training")
+"""Parameters that are configurations, in the order in which they are set: training follows the backbone."""
+
+OTHER_NAMES = {
+    "max_epochs": ("epochs", "n_epochs", "num_epochs", "max_iter", "n_iter"),
+    "learning_rate": ("lr", "learning_rate_init", "eta", "eta0"),
+    "patience": ("early_stopping", "early_stopping_rounds", "n_iter_no_change"),
+    "weight_decay": ("alpha", "l2", "reg_lambda"),
+    "metric": ("eval_metric", "scoring"),
+    "widths": ("hidden_layer_sizes", "hidden_sizes", "layers", "units"),
+    "n_members": ("n_estimators", "n_ensemble", "n_networks", "ensemble_size"),
+    "validation_share": ("validation_fraction", "validation_size", "val_size", "test_size"),
+    "validation": ("cv", "n_folds", "folds", "n_splits"),
+    "categorical": ("cat_features", "categorical_features", "categorical_feature"),
+    "random_state": ("seed", "random_seed"),
+    "time_limit": ("time_budget", "max_time", "timeout"),
+    "backbone": ("model", "network", "architecture"),
+    "encoding": ("encoder", "method"),
+    "callbacks": ("callback",),
+    "device": ("accelerator", "gpu", "use_gpu"),
+}
+"""Names that other libraries have for what a parameter does."""
+
+AT_FIT = ("X_val", "y_val", "groups", "sample_weight", "eval_set")
+"""Arguments of `fit`."""
+
+Init = TypeVar("Init", bound=Callable[..., None])
+
+
+def nested_parameters(parameters: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Return the parameters of an estimator's configurations, as in ``training__learning_rate``.
+
+    Parameters
+    ----------
+    parameters : mapping
+        The parameters of the estimator.
+    task : {"regression", "classification"}
+        Its task.
+    """
+    nested: dict[str, Any] = {}
+    for name in CONFIGURATIONS:
+        configuration = _configuration(parameters, name, task)
+        if is_dataclass(configuration):
+            nested |= {f"{name}__{field.name}": getattr(configuration, field.name) for field in fields(configuration)}
+    return nested
+
+
+def with_nested(parameters: Mapping[str, Any], changes: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Return changes of parameters in which those of configurations are part of new configurations.
+
+    Parameters
+    ----------
+    parameters : mapping
+        The parameters of the estimator.
+    changes : mapping
+        Those that change, such as ``{"training__learning_rate": 0.01}``.
+    task : {"regression", "classification"}
+        Its task.
+    """
+    for name in changes:
+        outer, separator, _ = name.partition("__")
+        if separator and outer in parameters and outer not in CONFIGURATIONS:
+            raise ArgumentError(f"{name} is not a valid parameter: only {listed(CONFIGURATIONS)} have parameters.")
+    plain = {name: value for name, value in changes.items() if name.partition("__")[0] not in CONFIGURATIONS}
+    plain |= {name: changes[name] for name in CONFIGURATIONS if name in changes}
+    for name in CONFIGURATIONS:
+        inner = {key.partition("__")[2]: value for key, value in changes.items() if key.startswith(f"{name}__")}
+        if inner:
+            configuration: Any = _configuration({**parameters, **plain}, name, task)
+            known = [field.name for field in fields(configuration)] if is_dataclass(configuration) else []
+            for key in inner:
+                if key not in known:
+                    kind, nearest = type(configuration).__name__, _nearest(key, known)
+                    hint = f"Did you mean {name}__{nearest}?" if nearest else f"Available: {listed(known, most=40)}."
+                    raise ArgumentError(f"{name}__{key} is not a valid parameter: {kind} has no {key}. {hint}")
+            plain[name] = replace(configuration, **inner)
+    return plain
+
+
+def _configuration(parameters: Mapping[str, Any], name: str, task: str) -> Any:
+    """Return a configuration of an estimator, or the one that it would have if another parameter were set."""
+    value = parameters[name]
+    if name == "backbone":
+        return make_backbone("mlp" if value == "auto" else value) if isinstance(value, str) else value
+    if value is not None:
+        return value
+    backbone = _configuration(parameters, "backbone", task)
+    return TrainingConfig(**backbone.training(task)) if isinstance(backbone, Backbone) else TrainingConfig()
+
+
+def hinted(init: Init) -> Init:
+    """Return a constructor that explains where an argument belongs that it does not have; its signature is the same."""
+    known = [name for name in inspect.signature(init).parameters if name != "self"]
+
+    @wraps(init)
+    def checked(self: Any, *given: Any, **named: Any) -> None:
+        unknown = next((name for name in named if name not in known), None)
+        if unknown is not None:
+            raise ArgumentTypeError(
+                f"{type(self).__name__}() got an unexpected keyword argument {unknown!r}. "
+                f"{_hint(unknown, named[unknown], known)}"
+            )
+        init(self, *given, **named)
+
+    return checked  # type: ignore[return-value]
+
+
+def _hint(name: str, value: Any, known: list[str]) -> str:
+    """Return where an argument belongs, as a sentence."""
+    if name in AT_FIT:
+        arguments = f"{name}=..." if name in {"groups", "sample_weight"} else "X_val=..., y_val=..."
+        return f"It is an argument of fit: fit(X, y, {arguments})."
+    if name == "n_jobs":
+        return "Networks are trained in as many threads as the process may use; torch.set_num_threads sets fewer."
+    name = next((usual for usual, others in OTHER_NAMES.items() if name in others), name)
+    settings = [field.name for field in fields(TrainingConfig)]
+    backbones = [kind.__name__ for kind in BACKBONES.values() if name in {field.name for field in fields(kind)}]
+    for wanted in (name, _nearest(name, known), _nearest(name, settings)):
+        if wanted in known:
+            return f"Did you mean {wanted}={value!r}?"
+        if wanted in settings:
+            return f"{wanted} is a parameter of TrainingConfig: training=TrainingConfig({wanted}={value!r})."
+        if backbones:
+            return f"{name} is a parameter of a backbone: backbone=knotwork.nn.{backbones[0]}({name}={value!r})."
+    return f"Available: {listed(known, most=40)}."
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    return next(iter(get_close_matches(name, known, 1, 0.7)), "")
