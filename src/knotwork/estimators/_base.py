@@ -235,7 +235,7 @@ class TabularEstimator(FittedModel):
         LOGGER.info(
             "%s: %d networks on %d rows in %.1f s, %s %.5g on validation rows",
             *(type(self).__name__, len(self.weights_), len(prepared.table.target), perf_counter() - began),
-            *(prepared.config.metric_for(self._task).name, self.validation_score_),
+            *(prepared.config.metric_for(self.trained_.objective).name, self.validation_score_),
         )
         return self
 
@@ -305,9 +305,15 @@ class TabularEstimator(FittedModel):
             behind = [*given[0], y_val, np.full(n_given, arrays[-1].mean())]
             arrays = [np.concatenate(pair) for pair in zip(arrays, behind, strict=True)]
         numbers, codes, targets, all_weights = arrays
-        kinds = (self._task, cardinalities, self._n_classes, None if weights is None else all_weights)
+        kinds = (
+            self._task,
+            cardinalities,
+            self._n_classes,
+            None if weights is None else all_weights,
+            self._objective(),
+        )
         holdout = Holdout(self.validation, self.validation_share, target, kept, n_given=n_given)
-        return TrainingTable(numbers, codes, targets, *kinds, self._objective()), holdout
+        return TrainingTable(numbers, codes, targets, *kinds), holdout
 
     def _warn_unused(self, holdout: Holdout, plan: Plan) -> None:
         """Warn of parameters that were set and have no effect."""
@@ -326,9 +332,13 @@ class TabularEstimator(FittedModel):
         """Return what goes on from the fitted networks; None, with a warning, if the table or the plan is another."""
         same = hasattr(self, "_warm") and columns.to_json() == self.columns_.to_json()
         same = same and self._warm.labels == vars(self).get("labels_") and list(prepared.indicated) == self.indicated_
+        same = same and self.trained_.objective == prepared.table.goal
+        same = same and self.trained_.pieces[0].shift.shape[1:] == prepared.table.target.shape[1:]
         warm = warm_members(self._warm, prepared, plan) if same else None
         if warm is None:
-            reason = "the columns, the classes or what is trained differ from those of the last fit, or it was loaded"
+            reason = (
+                "columns, classes, objective or what is trained differ from those of the last fit, or it was loaded"
+            )
             warnings.warn(f"warm_start has no effect: {reason}. Networks are trained anew.", UserWarning, stacklevel=4)
         return warm
 
