@@ -339,3 +339,37 @@ def test_a_table_without_numbers(tmp_path):
     pd.DataFrame({"c": ["a", "b"] * 40, "y": np.arange(80) / 3}).to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(ValueError, match="no numerical feature"):
         compare_table(tmp_path / "t.csv", "y", out=tmp_path / "out")
+
+
+def test_a_wide_table_is_compared_and_fitted_with_fewer_columns(tmp_path, short, monkeypatch):
+    share = {"column_share": 0.5, "final_share": 0.5, "n_rows": 240}
+    monkeypatch.setattr(run, "make_plan", lambda *args, **kw: replace(budget.make_plan(*args, **kw), **share))
+    monkeypatch.setattr(rounds_of, "WORTH", 100.0)
+    monkeypatch.setattr(rounds_of, "MOST_REPETITIONS", 1)
+    options = CompareOptions(methods=("Std",), folds=2, time_budget=60.0, effort="single")
+    result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, device="cpu")
+    assert "with 5 of 7 features" in result.evidence
+    assert {"area", "town"} <= set(result.model.feature_names_in_)
+    assert len(result.model.feature_names_in_) == 5
+    assert result.page.exists()
+
+
+def test_importances_that_would_take_too_long_are_skipped(tmp_path, short, monkeypatch):
+    monkeypatch.setattr(run, "IMPORTANCE_SHARE", 0.0)
+    options = CompareOptions(methods=("Std",), folds=2, time_budget=60.0, effort="single")
+    sentences = []
+    path = write_flats(tmp_path)
+    result = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu", report=sentences.append)
+    assert any("Importances and figures of features are skipped" in line for line in sentences)
+    assert len(kw.load(result.model_path, device="cpu").predict(flats(5)[list(MESSY)])) == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, ("mlp", "balanced")), ({"backbone": "resnet"}, ("resnet", "single")),
+     ({"backbone": "mlp", "effort": "fast"}, ("mlp", "fast")), ({"effort": "best"}, ("mlp", "best"))],
+)  # fmt: skip
+def test_a_backbone_without_an_effort_is_saved_as_a_single_network(given, expected):
+    options = CompareOptions(**given)
+    assert (options.backbone, options.effort) == expected
+    assert replace(options, folds=3).effort == expected[1]
