@@ -20,6 +20,7 @@ from knotwork.compare import _scoring as scoring
 from knotwork.compare._budget import Speed
 from knotwork.compare._source import read_source
 from knotwork.compare._verdict import significant
+from knotwork.errors import ColumnWarning
 from knotwork.estimators import _base as base
 from knotwork.estimators import _plans as plans
 from knotwork.nn import MLPConfig
@@ -148,7 +149,8 @@ def test_the_gain_is_over_the_rows_of_the_comparison(tmp_path, short, monkeypatc
     assert row.pooled["rmse"] == score
     assert score != result.model.validation_score_
     again = kw.TabularRegressor(random_state=0, device="cpu")
-    preparation = again._prepare(source.features, source.labels, None)
+    with pytest.warns(ColumnWarning):
+        preparation = again._prepare(source.features, source.labels, None)
     again._combine(preparation, again._train(preparation, 0.0))
     assert again.validation_score_ == pytest.approx(result.model.validation_score_)
     compared = source.draw(300, seed=0).features.index
