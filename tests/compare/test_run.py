@@ -72,9 +72,10 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, t
     assert not result.interrupted
     text = "\n".join(sentences)
     task = "regression" if target == "rent" else "classification"
-    for word in (f"Task: {task}", "240 rows", "4 numerical, 3 categorical", "10 networks"):
+    for word in (f"Task: {task}", "240 rows", "2 numerical, 1 date, 1 categorical, 3 ignored", "10 networks"):
         assert word in text
-    assert "looks like dates" in text
+    assert "column 'built' is text, such as" in text
+    assert "read as dates (year, month, day)" in text
     assert "looks like an identifier" in text
     new = flats(20, seed=9)[list(MESSY)]
     new["town"] = "Atlantis"

@@ -203,7 +203,10 @@ class _Run:
                 "knotwork.TabularRegressor or TabularClassifier, which learn vectors for categories."
             )
         self._note(*source.describe(columns))
-        warnings = [f"{warning} (--drop ignores a column.)" for warning in columns.warnings]
+        warnings = [
+            warning if " is ignored: " in warning else f"{warning} (--drop ignores a column.)"
+            for warning in columns.warnings
+        ]
         for line in warnings:
             self.say(f"Warning: {line}")
         rounds, interrupted = self._validate(source)
