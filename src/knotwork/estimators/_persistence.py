@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import re
+import sys
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
@@ -37,6 +38,7 @@ from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import Residuals
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._saved_networks import (
+    MOST_LAYERS,
     MOST_TENSORS,
     Capacity,
     NetworkShape,
@@ -116,7 +118,9 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
     if type(estimator) not in CLASSES.values():
         raise type_error("estimator", "be a TabularRegressor or a TabularClassifier", estimator)
     tensors = _tensors(estimator)
-    text = json.dumps(_content(estimator, tensors), allow_nan=False)
+    content = _content(estimator, tensors)
+    _check_layers(content["pieces"])
+    text = json.dumps(content, allow_nan=False)
     n_bytes = sum(tensor.nbytes for tensor in tensors.values())
     if len(text) > LONGEST_JSON or _n_values(text) > _most_values(n_bytes):
         raise PersistenceError(
@@ -179,6 +183,15 @@ def load(path: str | Path, *, device: Any = "auto") -> Any:
     ]
     estimator.device, estimator.trained_ = device, replace(estimator.trained_, pieces=pieces)
     return estimator
+
+
+def _check_layers(pieces: list[dict[str, Any]]) -> None:
+    """Raise an error for a network of more layers than can be loaded."""
+    for piece in pieces:
+        try:
+            backbone_from_json(piece["backbone"], Capacity(MOST_LAYERS, sys.maxsize))
+        except ValueError as error:
+            raise PersistenceError(f"The estimator cannot be saved: {error} Fit again with fewer layers.") from error
 
 
 def _most_values(n_bytes: int) -> int:
