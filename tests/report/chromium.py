@@ -91,6 +91,17 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def evaluate_in_frame(self, expression):
+        """Return the value of an expression in the frame of the page, which is a process of its own."""
+        own, self._session = self._session, None
+        try:
+            targets = self._call("Target.getTargets")["targetInfos"]
+            (frame,) = [each["targetId"] for each in targets if each["type"] == "iframe"]
+            self._session = self._call("Target.attachToTarget", targetId=frame, flatten=True)["sessionId"]
+            return self.evaluate(expression)
+        finally:
+            self._session = own
+
     def click(self, selector):
         """Press and release the left button of the mouse in the middle of an element, once it stands still."""
         middle = """(async () => { const each = document.querySelector(%s); let last = [];

@@ -5,7 +5,7 @@ import logging
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Self
@@ -40,7 +40,7 @@ from knotwork.training._engine import resolve_device, train
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._network import CATEGORIES
 from knotwork.training._objectives import Objective
-from knotwork.training._progress import LOGGER, ProgressBar, Reporter, Reporters, log_epoch
+from knotwork.training._progress import LOGGER, ProgressBar, Reporter, Reporters, log_epoch, shown_stage
 from knotwork.training._results import Trained
 
 __all__ = ["Preparation", "TabularEstimator"]
@@ -225,7 +225,8 @@ class TabularEstimator(FittedModel):
             The fitted estimator; after Ctrl-C, with the best weights so far.
         """
         began = perf_counter()
-        prepared = self._prepare(X, y, sample_weight, X_val=X_val, y_val=y_val, groups=groups)
+        with shown_stage("reading the table, placing knots") if self.verbose is True else nullcontext():
+            prepared = self._prepare(X, y, sample_weight, X_val=X_val, y_val=y_val, groups=groups)
         reporters = Reporters(self.callbacks) if self.callbacks else None
         trained = self._train(prepared, began, reporters)
         combination = self._combine(prepared, trained)

@@ -368,7 +368,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any], weights: npt.NDArray[np.float64]
     ) -> float:
         mean = _weighted_mean(outputs, weights)
-        rows = ValidationRows.from_predictions(mean[None], target, trained=self.trained_)
+        rows = ValidationRows.from_predictions(mean[None], target, trained=self._held.trained)
         return min(rows.score_of(np.ones(1)), float(np.finfo(np.float64).max))
 
     def __sklearn_tags__(self) -> Any:
