@@ -125,8 +125,18 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
             f"The estimator cannot be saved: it has {len(tensors):,} tensors in {len(estimator.trained_.pieces):,} "
             f"stacks, and a file at most {MOST_TENSORS:,} in {MOST_PIECES:,}. Fit again with fewer members or layers."
         )
-    file_content = to_bytes(tensors, {KEY: text, DIGEST: _digest(text)})
+    file_content = _in_order(to_bytes(tensors, {KEY: text, DIGEST: _digest(text)}))
     write_atomically(path, lambda file: file.write(file_content))
+
+
+def _in_order(content: bytes) -> bytes:
+    """Return a file of safetensors whose metadata are in order: the format writes them in a random one."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:start])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at multiples of eight
+    return len(text).to_bytes(8, "little") + text + content[start:]
 
 
 def load(path: str | Path, *, device: Any = "auto") -> Any:
