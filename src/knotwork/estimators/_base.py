@@ -48,6 +48,9 @@ __all__ = ["Preparation", "TabularEstimator"]
 MOST_HELD = 1000
 """Most validation rows that are kept for `feature_importances_`."""
 
+FEW_ROWS = 3
+"""Tables of at most so many rows are fitted with a warning."""
+
 SHORTEST = 1e-3
 """Seconds for training where placing knots used up the time limit: every network still has one epoch."""
 
@@ -256,6 +259,7 @@ class TabularEstimator(FittedModel):
         data, holdout = self._training_table(table, y, sample_weight, columns.cardinalities, given=given)
         columns = columns.with_copies(Table(data.numbers, data.codes), data.target)
         columns.warn()
+        self._warn_of_few(len(table.numbers))
         holdout = replace(holdout, groups=group_codes(groups, len(table.numbers)))
         plan = self._plan(columns, data, n_folds=holdout.n_folds)
         self._warn_unused(holdout, plan)
@@ -315,6 +319,16 @@ class TabularEstimator(FittedModel):
         )
         holdout = Holdout(self.validation, self.validation_share, target, kept, n_given=n_given)
         return TrainingTable(numbers, codes, targets, *kinds), holdout
+
+    def _warn_of_few(self, n_rows: int) -> None:
+        """Warn of a table from which next to nothing can be learned."""
+        if n_rows <= FEW_ROWS:
+            reason = f"the table has {n_rows} {'row' if n_rows == 1 else 'rows'}"
+        elif self._task == "classification" and self._n_classes == 1:
+            reason = "y has one class, which every prediction will be"
+        else:
+            return
+        warnings.warn(f"There is next to nothing to learn: {reason}. Check the table.", UserWarning, stacklevel=4)
 
     def _warn_unused(self, holdout: Holdout, plan: Plan) -> None:
         """Warn of parameters that were set and have no effect."""
