@@ -85,7 +85,7 @@ class Columns:
     inferred : tuple of str
         What else was inferred: truth values, and the numbers that dates become.
     formats : tuple of NumberFormat, BooleanFormat, DateFormat or None
-        For each column how its text is written, and for dates what becomes of them; by default None for all.
+        For each column how its text is written, and for dates the numbers that they become; by default None for all.
 
     Examples
     --------
