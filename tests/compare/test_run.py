@@ -351,9 +351,9 @@ def test_a_wide_table_is_compared_and_fitted_with_fewer_columns(tmp_path, short,
     monkeypatch.setattr(rounds_of, "MOST_REPETITIONS", 1)
     options = CompareOptions(methods=("Std",), folds=2, time_budget=60.0, effort="single")
     result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, device="cpu")
-    assert "with 5 of 7 features" in result.evidence
+    assert "with 6 of 7 features" in result.evidence
     assert {"area", "town"} <= set(result.model.feature_names_in_)
-    assert len(result.model.feature_names_in_) == 5
+    assert len(result.model.feature_names_in_) == 6
     assert result.page.exists()
 
 
