@@ -122,3 +122,23 @@ def test_hints_can_be_pasted_into_a_shell(name):
         _check_names(pd.DataFrame({name: [1], "area": [1]}), ["area"], "table.csv")
     hint = re.search("ignore them with (.*)[.]$", str(caught.value))
     assert shlex.split(hint[1]) == ["--drop", name]
+
+
+@pytest.mark.parametrize(("width", "expected"), [(60, [0, 1, 6]), (90, [0, 1, 3, 6]), (400, list(range(9)))])
+def test_a_ranking_has_the_columns_that_fit(width, expected):
+    from knotwork._cli import _fitting_columns
+    from knotwork.report._tables import Cell, Table
+
+    columns = [
+        "model",
+        "RMSE (mean ± sd)",
+        "above the best encoding",
+        "95 % interval",
+        "p",
+        "MAE",
+        "seconds",
+        "n",
+        "epochs",
+    ]
+    row = [Cell("gradient boosting"), *[Cell("0.123 to 0.456789")] * 2, Cell("-0.0123 to 0.0456"), *[Cell("0.1")] * 5]
+    assert _fitting_columns(Table("ranking", "", "", columns, [row]), width) == expected

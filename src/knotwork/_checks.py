@@ -222,8 +222,8 @@ def check_file(path: Any, name: str) -> Path:
     try:
         if file.is_file():
             return file
-        close = get_close_matches(file.name, [each.name for each in file.parent.iterdir()])
+        hint = suggestion(file.name, [each.name for each in file.parent.iterdir()])
     except (OSError, ValueError):  # the folder does not exist or cannot be read, or the name is not valid
-        close = []
-    hint = f"Did you mean {listed(close)}?" if close else f"The current folder is {Path.cwd()}."
+        hint = ""
+    hint = hint or f"The current folder is {Path.cwd()}."
     raise argument_error(name, "be a file that exists", str(file), hint)

@@ -21,6 +21,7 @@ except MissingPackageError as error:
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 app = typer.Typer(
     name="knotwork",
@@ -207,19 +208,41 @@ def _show_ranking(comparison: Any) -> None:
     from knotwork.compare._page import ranking_table
 
     shown = ranking_table(comparison.ranking, comparison.task)
+    console = Console()
+    places = _fitting_columns(shown, console.width if console.is_terminal else 150)
     table = Table(title=shown.title, title_justify="left")
-    for name, numeric in zip(shown.columns, shown.numeric, strict=True):
-        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
-    for row in shown.rows:
-        table.add_row(*(cell.shown for cell in row))
-    Console(width=max(Console().width, 150)).print(table)
+    for place in places:
+        table.add_column(shown.columns[place], justify="right" if shown.numeric[place] else "left", overflow="fold")
+    for line, row in zip(comparison.ranking.lines, shown.rows, strict=True):
+        chosen = line is comparison.ranking.chosen
+        table.add_row(*(Text(row[place].shown) for place in places), style="bold green" if chosen else "")
+    Console(width=None if console.is_terminal else 150).print(table)
+    if len(places) < len(shown.columns):
+        missing = [name for place, name in enumerate(shown.columns) if place not in places]
+        _say(f"The terminal is too narrow for {', '.join(missing)}: see the report.")
     _say("\n".join(comparison.summary))
     raise typer.Exit(130 if comparison.interrupted else 0)
 
 
+def _fitting_columns(shown: Any, width: int) -> list[int]:
+    """Return the places of a ranking's columns that fit into a terminal; the least important are left out first."""
+    n_columns = len(shown.columns)
+    widths = [max(len(cell) for cell in (name, *(row[place].shown for row in shown.rows)))
+              for place, name in enumerate(shown.columns)]  # fmt: skip
+    score, difference, interval, p, seconds = 1, 2, 3, 4, n_columns - 3
+    by_importance = [0, score, seconds, interval, difference, p, *range(5, n_columns - 3), n_columns - 2, n_columns - 1]
+    kept: list[int] = []
+    for place in by_importance:
+        # Each column has two spaces and a line; the first two are always shown.
+        if len(kept) > 1 and 1 + sum(widths[each] + 3 for each in (*kept, place)) > width:
+            break
+        kept.append(place)
+    return sorted(kept)
+
+
 @app.command(epilog="Example: knotwork explore flats.csv --target rent --out flats.html, then open flats.html")
 def explore(
-    table: Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow or Feather file.")],
+    table: Annotated[Path, typer.Argument(help=TABLE_HELP)],
     target: Annotated[str, typer.Option(help="Name of the column to predict.")],
     *,
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("explore.html"),
@@ -230,13 +253,27 @@ def explore(
     ] = None,
     drop: Annotated[list[str] | None, typer.Option(help="A column to ignore; may be repeated.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed of the rows.")] = 0,
+    sep: Annotated[str | None, typer.Option(help=SEP_HELP)] = None,
+    encoding: Annotated[str | None, typer.Option(help=ENCODING_HELP)] = None,
+    decimal: Annotated[str | None, typer.Option(help=DECIMAL_HELP)] = None,
 ) -> None:
     """Write a page on which you move the knots of a column and see its encoding and its fit change."""
     _let_idle_threads_sleep()
     with _errors_explained("Interrupted."):
+        check_file(table, "table")
         from knotwork._explore import explore_table
+        from knotwork.datasets import TextFormat
 
-        made = explore_table(table, target, task=task, columns=columns or (), drop=drop or (), seed=seed)
+        made = explore_table(
+            table,
+            target,
+            task=task,
+            columns=columns or (),
+            drop=drop or (),
+            seed=seed,
+            text=TextFormat(sep=sep, encoding=encoding, decimal=decimal),
+            report=_say,
+        )
         page = made.save(out)
     typer.echo(f"Page: {page.resolve()}\nOpen it in a browser: {page.resolve().as_uri()}")
 
@@ -297,7 +334,7 @@ def list_datasets() -> None:
     for line in lines:
         rows = f"{line.n_rows:,}" if line.n_drawn is None else f"{line.n_drawn:,} of {line.n_rows:,}"
         table.add_row(line.key, line.task, rows, f"{line.n_numerical} + {line.n_categorical}", line.where)
-    Console(width=max(Console().width, 110)).print(table)  # whole words in a pipe, too
+    Console(width=None if Console().is_terminal else 110).print(table)  # whole words in a pipe, too
     typer.echo("Columns: numerical + categorical features.")
     typer.echo(f"KNOTWORK_DATA: {data_folder() or 'not set'}\ncache: {cache_folder()}")
 

@@ -20,6 +20,7 @@ from knotwork.compare import _scoring as scoring
 from knotwork.compare._budget import Speed
 from knotwork.compare._source import read_source
 from knotwork.compare._verdict import significant
+from knotwork.errors import ColumnWarning
 from knotwork.estimators import _base as base
 from knotwork.estimators import _plans as plans
 from knotwork.nn import MLPConfig
@@ -72,9 +73,10 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, t
     assert not result.interrupted
     text = "\n".join(sentences)
     task = "regression" if target == "rent" else "classification"
-    for word in (f"Task: {task}", "240 rows", "4 numerical, 3 categorical", "10 networks"):
+    for word in (f"Task: {task}", "240 rows", "2 numerical, 1 date, 1 categorical, 3 ignored", "10 networks"):
         assert word in text
-    assert "looks like dates" in text
+    assert "column 'built' is text, such as" in text
+    assert "read as dates (year, month, day)" in text
     assert "looks like an identifier" in text
     new = flats(20, seed=9)[list(MESSY)]
     new["town"] = "Atlantis"
@@ -147,7 +149,8 @@ def test_the_gain_is_over_the_rows_of_the_comparison(tmp_path, short, monkeypatc
     assert row.pooled["rmse"] == score
     assert score != result.model.validation_score_
     again = kw.TabularRegressor(random_state=0, device="cpu")
-    preparation = again._prepare(source.features, source.labels, None)
+    with pytest.warns(ColumnWarning):
+        preparation = again._prepare(source.features, source.labels, None)
     again._combine(preparation, again._train(preparation, 0.0))
     assert again.validation_score_ == pytest.approx(result.model.validation_score_)
     compared = source.draw(300, seed=0).features.index
@@ -339,3 +342,37 @@ def test_a_table_without_numbers(tmp_path):
     pd.DataFrame({"c": ["a", "b"] * 40, "y": np.arange(80) / 3}).to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(ValueError, match="no numerical feature"):
         compare_table(tmp_path / "t.csv", "y", out=tmp_path / "out")
+
+
+def test_a_wide_table_is_compared_and_fitted_with_fewer_columns(tmp_path, short, monkeypatch):
+    share = {"column_share": 0.5, "final_share": 0.5, "n_rows": 240}
+    monkeypatch.setattr(run, "make_plan", lambda *args, **kw: replace(budget.make_plan(*args, **kw), **share))
+    monkeypatch.setattr(rounds_of, "WORTH", 100.0)
+    monkeypatch.setattr(rounds_of, "MOST_REPETITIONS", 1)
+    options = CompareOptions(methods=("Std",), folds=2, time_budget=60.0, effort="single")
+    result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, device="cpu")
+    assert "with 6 of 7 features" in result.evidence
+    assert {"area", "town"} <= set(result.model.feature_names_in_)
+    assert len(result.model.feature_names_in_) == 6
+    assert result.page.exists()
+
+
+def test_importances_that_would_take_too_long_are_skipped(tmp_path, short, monkeypatch):
+    monkeypatch.setattr(run, "IMPORTANCE_SHARE", 0.0)
+    options = CompareOptions(methods=("Std",), folds=2, time_budget=60.0, effort="single")
+    sentences = []
+    path = write_flats(tmp_path)
+    result = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu", report=sentences.append)
+    assert any("Importances and figures of features are skipped" in line for line in sentences)
+    assert len(kw.load(result.model_path, device="cpu").predict(flats(5)[list(MESSY)])) == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, ("mlp", "balanced")), ({"backbone": "resnet"}, ("resnet", "single")),
+     ({"backbone": "mlp", "effort": "fast"}, ("mlp", "fast")), ({"effort": "best"}, ("mlp", "best"))],
+)  # fmt: skip
+def test_a_backbone_without_an_effort_is_saved_as_a_single_network(given, expected):
+    options = CompareOptions(**given)
+    assert (options.backbone, options.effort) == expected
+    assert replace(options, folds=3).effort == expected[1]

@@ -235,3 +235,15 @@ def test_ple_at_quantiles_needs_no_target():
     encoder = kw.make_encoder("PLE-Q", 4).fit(X)
     np.testing.assert_allclose(encoder.knots_[0], np.quantile(X["a"], [0.25, 0.5, 0.75]))
     assert encoder.get_params() == kw.PiecewiseLinearEncoder(4, placement="quantile").get_params()
+
+
+def test_a_mapping_takes_encoders_beside_names():
+    X = pd.DataFrame({"a": np.linspace(0.0, 8.0, 50), "b": np.linspace(1.0, 2.0, 50)})
+    fixed = kw.SplineEncoder(size=4, degree=1, placement=kw.knots.FixedPlacement([2.0, 5.0]))
+    encoder = kw.make_encoder({"a": fixed}, default="BS-Q@5", dtype=np.float64)
+    expected = np.hstack([
+        kw.basis.evaluate("bspline", X["a"], [2.0, 5.0], degree=1, domain=(0.0, 8.0)),
+        kw.make_encoder("BS-Q", size=5, dtype=np.float64).fit_transform(X[["b"]]),
+    ])  # fmt: skip
+    np.testing.assert_allclose(clone(encoder).fit_transform(X), expected)
+    assert encoder.fit(X).get_feature_names_out().tolist()[:4] == ["a_bs0", "a_bs1", "a_bs2", "a_bs3"]

@@ -6,6 +6,7 @@ import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -434,19 +435,26 @@ def test_files_that_declare_more_than_they_hold_are_refused_within_bounds(saved,
 
 def test_a_valid_file_takes_at_most_three_times_its_size(tmp_path):
     path = tmp_path / "large"
-    model = TabularRegressor("Std", MLPConfig(widths=(2048, 2048)), training=SHORT, device="cpu", random_state=0)
+    model = TabularRegressor("Std", MLPConfig(widths=(1500, 1500)), training=SHORT, device="cpu", random_state=0)
     model.fit(np.arange(20.0)[:, None], np.arange(20.0)).save(path)
     script = (
         "import resource, sys, knotwork, knotwork.estimators._persistence\n"
         "used = lambda: 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "before = used(); knotwork.load(sys.argv[1], device='cpu'); print(used() - before)"
+        "knotwork.load(sys.argv[1], device='cpu')\n"  # what is loaded at first use does not count
+        "before = used(); knotwork.load(sys.argv[2], device='cpu'); print(used() - before)"
     )
-    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    small = Path(__file__).parent / "saved" / "regressor_mlp.knotwork"
+    command = [sys.executable, "-c", script, str(small), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert int(done.stdout) < 3 * path.stat().st_size
 
 
 def test_what_cannot_be_loaded_is_not_saved(tmp_path, monkeypatch):
     model = fitted(n_members=2)
+    with monkeypatch.context() as patch:
+        patch.setattr("knotwork.estimators._persistence.MOST_LAYERS", 1)
+        with pytest.raises(PersistenceError, match="widths must have at most 1 entries.* Fit again with fewer layers"):
+            model.save(tmp_path / "model")
     monkeypatch.setattr("knotwork.estimators._persistence.MOST_TENSORS", 5)
     with pytest.raises(PersistenceError, match="it has .* tensors in 1 stacks.* Fit again with fewer members"):
         model.save(tmp_path / "model")

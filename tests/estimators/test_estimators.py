@@ -250,3 +250,20 @@ def test_realmlp_is_trained_by_its_settings(kind, frame, target):
     np.testing.assert_array_equal(outputs(model, frame), outputs(same, frame))
     other = kind("PLE@7", backbone, categories="mixed", training=kw.TrainingConfig(), random_state=0).fit(frame, target)
     assert not np.allclose(outputs(model, frame), outputs(other, frame))
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3])
+def test_very_few_rows_are_said(n_rows):
+    table, target = np.arange(2.0 * n_rows).reshape(n_rows, 2), np.arange(float(n_rows))
+    model = kw.TabularRegressor("BS-Q", training=kw.TrainingConfig(max_epochs=2), device="cpu")
+    with pytest.warns(UserWarning, match=f"next to nothing to learn: the table has {n_rows} row"):
+        model.fit(table, target)
+    assert np.isfinite(model.predict(table)).all()
+
+
+def test_one_class_is_said():
+    table = np.random.default_rng(0).normal(size=(30, 2))
+    model = kw.TabularClassifier("BS-Q", training=kw.TrainingConfig(max_epochs=2), device="cpu")
+    with pytest.warns(UserWarning, match="y has one class, which every prediction will be"):
+        model.fit(table, np.full(30, "yes"))
+    assert set(model.predict(table)) == {"yes"}

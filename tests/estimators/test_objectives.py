@@ -111,6 +111,22 @@ def test_scores_of_validation_follow_the_objective(models, name):
         assert models[name].validation_score_ == pytest.approx(np.sqrt(here) if name == "squared" else here, rel=0.35)
 
 
+@pytest.mark.parametrize("name", LAWS)
+def test_scores_of_epochs_are_in_the_units_of_the_target(models, name):
+    history = models[name].history_[0]
+    assert history["score"][history["best_epoch"] - 1] == pytest.approx(models[name].validation_score_, rel=1e-4)
+
+
+def test_a_warm_start_needs_the_same_objective():
+    model = TabularRegressor(warm_start=True, **SHORT).fit(X, LINE)
+    with pytest.warns(UserWarning, match="warm_start has no effect: columns, classes, objective"):
+        model.set_params(objective="quantile", quantiles=(0.1, 0.9)).fit(X, LINE)
+    assert model.predict(X).shape == (N, 2)
+    with pytest.warns(UserWarning, match="warm_start has no effect"):
+        model.fit(X, np.stack([LINE, LINE], axis=1))
+    assert model.predict(X).shape == (N, 2, 2)
+
+
 @pytest.mark.parametrize("name", ["poisson", "gamma", "tweedie"])
 def test_predictions_of_positive_laws_are_positive_far_outside(models, name):
     far = np.concatenate([1e6 * RNG.normal(size=(200, 3)), np.full((1, 3), np.nan)])

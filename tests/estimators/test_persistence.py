@@ -14,7 +14,8 @@ from sklearn.base import clone
 import knotwork
 from knotwork import TabularRegressor
 from knotwork.errors import PersistenceError
-from knotwork.estimators._persistence import SCHEMA, save
+from knotwork.estimators._persistence import save
+from knotwork.estimators._saved_schemas import SCHEMA
 from tests.estimators.saved_cases import (
     BACKBONES,
     SHORT,

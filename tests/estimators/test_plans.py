@@ -243,3 +243,13 @@ def test_a_seed_decides(monkeypatch):
     np.testing.assert_array_equal(first.predict(X), again.predict(X))
     np.testing.assert_array_equal(first.weights_, again.weights_)
     assert np.abs(first.predict(X) - other.predict(X)).max() > 1e-4
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_very_wide_tables_with_little_time_have_no_encoding(effort):
+    wide = make_table(n_rows=1000, n_columns=2000)
+    (recipe,) = plan(effort, wide, time_limit=4.0).recipes
+    assert {encoding.method for encoding in recipe.encodings} == {"Robust"}
+    assert work(plan(effort, wide, time_limit=4.0), wide) <= 4.0
+    narrow = plan(effort, make_table(n_rows=1000, n_columns=200), time_limit=1e-3)
+    assert {each.encodings[0].method for each in narrow.recipes} == {"PLE-Q+L4x"}

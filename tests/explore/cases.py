@@ -31,7 +31,7 @@ def difficult_table(n_rows=600, seed=0):
     outlier = base.copy()
     outlier[draw_split(n_rows, 0)[0][0]] = 1e12  # among the training rows
     X = pd.DataFrame({
-        "constant": np.full(n_rows, 7.0), "binary": (base > 0).astype(int), "flag": base > 0.5,
+        "constant": np.where(np.arange(n_rows) == 0, np.nan, 7.0), "binary": (base > 0).astype(int), "flag": base > 0.5,
         "zeros": np.where(random.uniform(size=n_rows) < 0.9, 0.0, random.exponential(size=n_rows)),
         "outlier": outlier, "missing": np.where(random.uniform(size=n_rows) < 0.4, np.nan, base),
         "empty": np.full(n_rows, np.nan), "huge": base * 1e300, "tiny": base * 1e-300,

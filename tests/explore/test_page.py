@@ -200,6 +200,17 @@ def test_a_double_click_adds_and_delete_removes(fresh):
     assert state(fresh)["size"] == 4
 
 
+def test_buttons_add_and_remove(fresh):
+    """For readers with a finger only."""
+    before = state(fresh)
+    fresh.click("#add-knot")
+    added = state(fresh)["knots"]
+    assert len(added) == 12
+    assert is_ordered(added)
+    fresh.click("#remove-knot")  # the knot that was touched last
+    assert state(fresh)["knots"] == before["knots"]
+
+
 def test_the_keyboard_moves_knots_and_says_so(fresh):
     focused = """(() => { const knot = document.activeElement; return [knot.getAttribute("role"),
         knot.getAttribute("aria-valuetext"), Number(knot.getAttribute("aria-valuenow"))]; })()"""
@@ -335,6 +346,17 @@ def test_nothing_is_loaded_and_nothing_fails(page, fresh):
     assert fresh.evaluate("document.querySelectorAll('*').length") <= 3_000
 
 
+@pytest.mark.usefixtures("no_learning")
+def test_a_notebook_shows_the_page_in_a_frame(table, tmp_path):
+    notebook = tmp_path / "notebook.html"
+    frame = kw.explore(table[0][["wave"]], table[1])._repr_html_()
+    notebook.write_text(f"<!DOCTYPE html><meta charset=utf-8><title>Notebook</title>{frame}")
+    with Browser(notebook) as opened:
+        shown = opened.evaluate_in_frame("[knotwork.page.isReady, document.querySelectorAll('.knot').length]")
+        assert shown == [True, 11]
+        assert opened.problems == []
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_phone_does_not_scroll_sideways(page, dark):
     with Browser(page, width=380, height=800, dark=dark) as phone:
@@ -405,6 +427,8 @@ def test_many_columns_and_classes(tmp_path):
         before = state(opened)["score"]
         set_value(opened, "positive-class", 1, "change")
         assert state(opened)["score"] != before
+        set_value(opened, "positive-class", 0, "change")
+        assert "class=0" in state(opened)["hash"]
         assert opened.problems == []
 
 

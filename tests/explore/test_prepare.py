@@ -115,7 +115,8 @@ def test_difficult_columns_are_prepared(task, monkeypatch):
                 knots = decoded(entry["values"], np.float64)[start : start + count]
                 assert np.all(np.diff(knots) >= 0), column["name"]
                 start += count
-    assert {"reason": "without a value in the training rows", "names": ["empty"]} in page["others"]
+    ignored = "identifiers, free text or constants, which are ignored"
+    assert {"reason": ignored, "names": ["empty"]} in page["others"]
 
 
 def test_many_columns_leave_the_least_important_out(monkeypatch):

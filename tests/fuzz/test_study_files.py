@@ -15,6 +15,7 @@ import pytest
 
 from knotwork.report import load_plans, load_records
 from knotwork.study import load_histories, load_knot_paths, load_results, pack, run
+from knotwork.study._fitting import _read as read_fitted
 from knotwork.study._folder import claim
 from knotwork.study._status import study_status
 from tests.fuzz.children import Child
@@ -22,6 +23,9 @@ from tests.fuzz.mutations import mutate
 from tests.study.cases import SMALL_MLP, tiny_plan
 
 N_CASES = 1000 if os.environ.get("KNOTWORK_FUZZ") == "full" else 60
+N_NUMERICAL = 4
+"""Numerical columns of the table of the study."""
+
 FOLDERS = {"records": 0.3, "plans": 0.25, "histories": 0.1, "knots": 0.1, ".": 0.15, "prepared": 0.05, "locks": 0.05}
 """The share of cases in which a file of each folder is damaged."""
 
@@ -37,6 +41,11 @@ def read_study(out, copy):
             "knots": rows_of(load_knot_paths(out)),
             "plans": sorted(load_plans(out) or {}),
         }
+        for path in sorted(Path(out, "prepared").glob("*.json")):
+            assert read_fitted(path, N_NUMERICAL) is None or "sha256" in path.read_text()
+        lock = claim(Path(out, "locks"), "slot")  # its process lives: None, unless the damage hides that
+        if lock is not None:
+            lock.release()
         problems = [name for status in study_status(out)[-1:] for name in status.problems]
         said = " ".join(str(warning.message) for warning in caught)
     with warnings.catch_warnings(record=True) as caught:

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from knotwork import basis
-from knotwork.knots import PLACEMENTS, CartPlacement, Column, LightGBMPlacement, Target
+from knotwork.errors import ArgumentError
+from knotwork.knots import PLACEMENTS, CartPlacement, Column, FixedPlacement, LightGBMPlacement, Target
 from knotwork.knots._placements import complete, select_spaced
 
 N = 2000
@@ -255,3 +256,15 @@ def test_a_gentle_change_of_scale_changes_nothing():
         before = placement(Column.from_values(x), 9, y)
         after = placement(Column.from_values(-7.0 + 0.125 * x), 9, y)
         np.testing.assert_allclose(after, -7.0 + 0.125 * before, rtol=1e-12)
+
+
+def test_fixed_knots_are_returned_in_order_and_checked():
+    column = Column.from_values(np.array([0.0, 10.0]))
+    placement = FixedPlacement([7.0, 2.0])
+    assert placement(column, 2).tolist() == [2.0, 7.0]
+    with pytest.raises(ArgumentError, match="be 3 numbers"):
+        placement(column, 3)
+    with pytest.raises(ArgumentError, match="strictly inside the domain"):
+        FixedPlacement([2.0, 12.0])(column, 2)
+    with pytest.raises(ArgumentError, match="be a sequence of numbers"):
+        FixedPlacement(["a"])

@@ -15,14 +15,15 @@ class Browser:
 
     def __init__(self, page, *, width=1400, height=900, dark=False, calm=False):
         self.problems, self.requests, self._last, self._rest = [], [], 0, b""
+        self._home = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # nothing is left beside the page
         to_read, self._to = os.pipe()
         self._from, to_write = os.pipe()
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "about:blank",
-                   f"--user-data-dir={tempfile.mkdtemp(dir=page.parent)}"]  # fmt: skip
+                   f"--user-data-dir={self._home.name}/profile"]  # fmt: skip
         command = f'exec "$0" "$@" 3<&{to_read} 4>&{to_write}'
         self._process = subprocess.Popen(
             ["bash", "-c", command, CHROMIUM, *options], pass_fds=(to_read, to_write), stderr=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, env={**os.environ, "HOME": str(page.parent)},
+            stdout=subprocess.DEVNULL, env={**os.environ, "HOME": self._home.name},
         )  # fmt: skip
         os.close(to_read)
         os.close(to_write)
@@ -54,6 +55,7 @@ class Browser:
         self._process.wait(timeout=60)
         os.close(self._to)
         os.close(self._from)
+        self._home.cleanup()
 
     def _call(self, method, **parameters):
         """Send a command and wait for its answer; events on the way are looked at for problems."""
@@ -90,6 +92,17 @@ class Browser:
         answer = self._call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
+
+    def evaluate_in_frame(self, expression):
+        """Return the value of an expression in the frame of the page, which is a process of its own."""
+        own, self._session = self._session, None
+        try:
+            targets = self._call("Target.getTargets")["targetInfos"]
+            (frame,) = [each["targetId"] for each in targets if each["type"] == "iframe"]
+            self._session = self._call("Target.attachToTarget", targetId=frame, flatten=True)["sessionId"]
+            return self.evaluate(expression)
+        finally:
+            self._session = own
 
     def click(self, selector):
         """Press and release the left button of the mouse in the middle of an element, once it stands still."""

@@ -4,17 +4,20 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import knotwork
 from knotwork._checks import argument_error
 from knotwork._explore._prepare import prepare
 from knotwork._files import write_atomically
+
+if TYPE_CHECKING:  # needs pandas
+    from knotwork.datasets import TextFormat
 
 __all__ = ["Explorer", "explore", "explore_table"]
 
@@ -121,8 +124,10 @@ def explore_table(
     columns: Sequence[str] = (),
     drop: Sequence[str] = (),
     seed: int = 0,
+    text: "TextFormat | None" = None,
+    report: Callable[[str], None] | None = None,
 ) -> Explorer:
-    """Return the page of a CSV, Parquet, Arrow or Feather file; rows whose target is missing are dropped.
+    """Return the page of a file; rows whose target is missing are dropped.
 
     Parameters
     ----------
@@ -136,12 +141,19 @@ def explore_table(
         Columns to ignore.
     seed : int
         Random seed of the rows.
+    text : TextFormat, optional
+        The format of a text file; by default it is detected.
+    report : callable, optional
+        Called with every sentence on what was detected.
     """
     import pandas as pd  # noqa: PLC0415 - only files need pandas
 
     from knotwork.datasets._files import check_columns, read_frame, target_labels  # noqa: PLC0415
 
-    frame, file = read_frame(path)[0], Path(path)
+    (frame, notes), file = read_frame(path, text), Path(path)
+    if report is not None:
+        for note in notes:
+            report(note)
     for names, argument in (([target], "target"), (drop, "drop"), (columns, "columns")):
         check_columns(frame, names, argument, file)
     if target in drop or target in columns:

@@ -93,7 +93,7 @@ def prepare(
         raise argument_error("y", f"have as many values as X has rows, {len(table.numbers)}", n_rows)
     if n_rows < FEWEST_ROWS:
         raise ColumnError(f"X has {n_rows} rows, and the page needs at least {FEWEST_ROWS}. Add rows.")
-    if "numerical" not in roles.roles:
+    if not roles.numerical_names:
         raise ColumnError("X has no numerical column, and only these have knots. Add one, or convert text to numbers.")
     training, held_out = draw_split(n_rows, seed)
     rows = np.concatenate([training, held_out])
@@ -238,17 +238,16 @@ def _others(
     roles: Columns, unimportant: list[Any], binned: dict[int, BinnedColumn], names: list[Any], chosen: list[int]
 ) -> list[dict[str, Any]]:
     """Return the columns that the page does not show, by reason."""
-    categorical = [
-        place if roles.names is None else roles.names[place]
-        for place, role in enumerate(roles.roles)
-        if role == "categorical"
-    ]
+    by_role: dict[str, list[Any]] = {"categorical": [], "ignored": []}
+    for place, role in enumerate(roles.roles):
+        by_role.setdefault(role, []).append(place if roles.names is None else roles.names[place])
     empty = [names[index] for index, column in binned.items() if not len(column.centres)]
     skipped = [name for index, name in enumerate(names) if index not in set(chosen)]
     reasons = {
         f"less important; name them by columns= or --columns to see them ({MOST_COLUMNS} fit in a page)": unimportant,
         "not among the columns that were asked for": skipped,
-        "categories, which have no knots": categorical,
+        "categories, which have no knots": by_role["categorical"],
+        "identifiers, free text or constants, which are ignored": by_role["ignored"],
         "without a value in the training rows": empty,
     }
     return [{"reason": reason, "names": [str(name) for name in some]} for reason, some in reasons.items() if some]

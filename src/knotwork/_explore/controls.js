@@ -130,6 +130,7 @@ function showControls() {
   $("positive-class").value = String(view.positive);
   showLearning(each, path_);
   $("line").textContent = lineOf(view.column);
+  $("remove-knot").disabled = selected < 0 || selected >= knots.length;
 }
 
 function showLearning(each, path_) {
@@ -231,6 +232,7 @@ const say = (text) => { $("live").textContent = text; };
 function chooseColumn(index) {
   stopPlaying();
   view.column = index;
+  selected = -1;
   view.ranks = columnOf(index).ranksByDefault;
   knots = knotsOf(index, encoding());
   ghost = null; hovered = null; hideReadouts();
@@ -310,6 +312,14 @@ function addKnot(position) {
   shapes.handles.children[knots.indexOf(u)]?.focus();
 }
 
+/* For readers without a mouse or keyboard: a knot in the middle of the widest gap of the axis. */
+function addToWidestGap() {
+  const column = columnOf(view.column), positions = [0, ...knots.map((u) => toPosition(column, u)), 1];
+  let widest = 0;
+  for (let i = 1; i + 1 < positions.length; i++) if (positions[i + 1] - positions[i] > positions[widest + 1] - positions[widest]) widest = i;
+  addKnot((positions[widest] + positions[widest + 1]) / 2);
+}
+
 function removeKnot(k) {
   stopPlaying();
   keepGhost();
@@ -322,7 +332,7 @@ function removeKnot(k) {
 
 /* ---- Pointer and keyboard ---------------------------------------------------------------------------------------- */
 
-let held = null, hovered = null;
+let held = null, hovered = null, selected = -1;  // the knot that is dragged, the value pointed at, the last knot in focus
 const positionOf = (event) => {
   const frame = chart.getBoundingClientRect();
   return ((event.clientX - frame.left) * (box.width / frame.width) - box.left) / inner();
@@ -368,6 +378,7 @@ chart.addEventListener("dblclick", (event) => {
 });
 shapes.handles.addEventListener("focusin", (event) => {
   const k = knotIndex(event.target.closest(".knot"));
+  if (k >= 0) { selected = k; $("remove-knot").disabled = false; }
   if (k >= 0 && !held) showAt(knots[k]);
 });
 shapes.handles.addEventListener("focusout", () => { if (!held) { hovered = null; hideReadouts(); } });
@@ -507,6 +518,8 @@ function connect() {
     showTexts(); update();
   });
   $("learn").addEventListener("click", play);
+  $("add-knot").addEventListener("click", addToWidestGap);
+  $("remove-knot").addEventListener("click", () => { if (selected >= 0 && selected < knots.length) removeKnot(selected); });
   $("frame").addEventListener("input", () => { stopPlaying(); showFrame(Number($("frame").value)); });
   $("search").addEventListener("input", () => {
     const text = $("search").value.trim().toLowerCase();

@@ -157,7 +157,7 @@ function writeHash() {
   view.encodings.forEach((each, index) => {
     if (JSON.stringify(each) !== JSON.stringify(defaultEncoding())) encodings[index] = each;
   });
-  const values = { ...view, encodings, positive: isClass ? view.positive : 0 };
+  const values = { ...view, encodings, positive: isClass ? view.positive : undefined };
   if (view.ranks === columnOf(view.column).ranksByDefault) values.ranks = undefined;
   shownHash = `#${numerics.state.write(values)}`;
   try {

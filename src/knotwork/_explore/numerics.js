@@ -405,7 +405,7 @@ const numerics = (() => {
       if (values.all) parts.set("all", "1");
       parts.set("ridge", values.ridge);
       if (values.ranks !== undefined) parts.set("axis", values.ranks ? "rows" : "values");
-      if (values.positive) parts.set("class", values.positive);
+      if (values.positive !== undefined) parts.set("class", values.positive);
       if (!values.ghost) parts.set("ghost", "0");
       for (const [index, each] of Object.entries(values.encodings)) {
         const knots = each.placement === "custom" ? each.knots.join("_") : each.frame ?? "";

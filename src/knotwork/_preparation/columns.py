@@ -66,7 +66,8 @@ class Columns:
     Numbers, decimals, booleans and durations are numerical, and so is a column whose values are all missing. Text is
     read as numbers, truth values or dates if all of it is written in one format, or most of it, with at least 20
     distinct values: the rest is missing. Otherwise it is categorical, as categories are. Columns of Python objects are
-    judged by their values. Identifiers, free text and constant columns are ignored, unless all columns are.
+    judged by their values. Identifiers, free text and constant columns are ignored, unless all columns are or the user
+    lists them.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ class Columns:
     inferred : tuple of str
         What else was inferred: truth values, and the numbers that dates become.
     formats : tuple of NumberFormat, BooleanFormat, DateFormat or None
-        For each column how its text is written, and for dates what becomes of them; by default None for all.
+        For each column how its text is written, and for dates the numbers that they become; by default None for all.
 
     Examples
     --------
@@ -163,7 +164,8 @@ class Columns:
             for index, column in enumerate(columns)
         ]
         reasons = [
-            reason_to_ignore(each, None if names is None else names[index]) for index, each in enumerate(learned)
+            "" if index in chosen else reason_to_ignore(each, None if names is None else names[index])
+            for index, each in enumerate(learned)
         ]
         if not all(reasons):
             learned = [each.ignored(reason) if reason else each for each, reason in zip(learned, reasons, strict=True)]

@@ -324,7 +324,7 @@ class DateFormat:
         return _time_of(match) if self.order == "time" else _date_of(match, self.zone)
 
     def describe(self) -> str:
-        """Return how the dates are written and what becomes of them, for a sentence."""
+        """Return how the dates are written and the numbers that they become, for a sentence."""
         return f"{WORDS[self.order]}, which become numbers: {', '.join(self.parts)}"
 
     def numbers(self, moments: npt.NDArray[Any]) -> Floats:

@@ -65,7 +65,7 @@ class Learned:
     written : Format, optional
         How its text or its dates become numbers.
     warning, inferred : str
-        What the user is told, as a warning or just to know.
+        What is said to the user, as a warning or a notice.
     is_chosen : bool
         Whether the user or the type of the column says that it is categorical.
     """

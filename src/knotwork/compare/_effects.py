@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from knotwork._preparation.columns import Columns
 from knotwork.compare._source import Source
 from knotwork.encoders._transformers import SplineEncoder
 from knotwork.errors import MissingPackageError
@@ -20,9 +21,12 @@ from knotwork.knots import PLACEMENTS
 from knotwork.knots._placements import placement_traits
 from knotwork.training._members import to_usual_range
 
-__all__ = ["MODEL_KNOTS", "Effect", "Pair", "feature_effects", "ordered_categories"]
+__all__ = ["MODEL_KNOTS", "Effect", "Pair", "feature_effects", "numbers_by_name", "ordered_categories"]
 
 Floats = npt.NDArray[np.float64]
+
+FIRST_YEAR, DAYS_OF_YEAR = 1970.0, 365.2425
+"""Dates are drawn over years: elapsed days count from this one."""
 
 MODEL_KNOTS = "this model"
 
@@ -104,9 +108,9 @@ def feature_effects(
     averaged = shown.draw(ROWS_AVERAGED, seed=2).features.sample(frac=1, random_state=0)
     importances = model.feature_importances_
     numbers = _numbers(model, shown.features)
-    roles = model.columns_.roles
-    known = [place for place, role in enumerate(roles) if role in ("numerical", "categorical")]
-    order = [place for place in np.argsort(-importances, kind="stable").tolist() if place in known]
+    roles, names = model.columns_.roles, model.columns_.names
+    drawn = {place for place, role in enumerate(roles) if role == "categorical" or names[place] in numbers}
+    order = [place for place in np.argsort(-importances, kind="stable").tolist() if place in drawn]
     others = [model.columns_.names[place] for place in order[:MOST_OTHERS]]
     n_pairs = 0
     for n_done, place in enumerate(order[:most]):
@@ -126,13 +130,36 @@ def feature_effects(
 
 
 def _numbers(model: Any, features: pd.DataFrame) -> dict[str, Floats]:
-    """Return the numerical columns as the model reads them, by name."""
-    columns, numbers = model.columns_, model.columns_.read(features).numbers
-    return {
-        name: numbers[:, span.start]
-        for name, role, (_, span) in zip(columns.names, columns.roles, columns.spans, strict=True)
-        if role == "numerical"
-    }
+    """Return the numerical columns as the model reads them, and dates as years, by name."""
+    return numbers_by_name(model.columns_, model.columns_.read(features).numbers)
+
+
+def numbers_by_name(columns: Columns, numbers: Floats) -> dict[str, Floats]:
+    """Return the numbers of a table by the names of its columns, dates as years with a fraction."""
+    out = {}
+    for name, role, (_, span) in zip(columns.names or (), columns.roles, columns.spans, strict=True):
+        if role == "numerical":
+            out[name] = numbers[:, span.start]
+        elif _is_elapsed(columns, span):
+            out[name] = _as_years(numbers[:, span.start])
+    return out
+
+
+def _is_elapsed(columns: Columns, span: slice) -> bool:
+    """Return whether the first number of a column is the elapsed days of a date."""
+    return span.stop - span.start > 1 and str(columns.numerical_names[span.start]).endswith("(elapsed days)")
+
+
+def _as_years(days: Floats) -> Floats:
+    return FIRST_YEAR + days / DAYS_OF_YEAR
+
+
+def _as_cells(model: Any, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return values of an axis as the model takes them: dates for years."""
+    if model.columns_.roles[model.columns_.names.index(name)] != "date":
+        return values
+    microseconds = np.round((values - FIRST_YEAR) * DAYS_OF_YEAR * 86_400e6)
+    return microseconds.astype(np.int64).astype("datetime64[us]")
 
 
 def _number_effect(
@@ -144,12 +171,21 @@ def _number_effect(
     grid = _grid(present, N_GRID)
     counts, edges = _histogram(present, grid, low, high)
     knots = _placed(column[known], shown.target[known], shown.task, size)
-    of_networks = [network[name] for network in model.knots_ if len(network[name])]  # waves have none
+    of_networks = _model_knots(model, name)
     if of_networks:
         knots[MODEL_KNOTS] = of_networks[0]
     responses = _responses(model, averaged, {name: grid})
     curves, lines = _curves(responses)
     return Effect(name, 0.0, grid, curves, lines, counts, edges, knots, 1 - float(known.mean())), responses
+
+
+def _model_knots(model: Any, name: str) -> list[Floats]:
+    """Return the knots of a column in each network that has any: waves have none."""
+    columns = model.columns_
+    place = columns.names.index(name)
+    number = columns.numerical_names[columns.spans[place][1].start]
+    knots = [network[number] for network in model.knots_ if len(network[number])]
+    return [_as_years(each) for each in knots] if columns.roles[place] == "date" else knots
 
 
 def _ends(present: Floats) -> tuple[float, float]:
@@ -246,7 +282,7 @@ def _responses(model: Any, rows: pd.DataFrame, columns: Mapping[str, npt.NDArray
     n_values = len(next(iter(columns.values())))
     repeated = pd.concat([rows] * n_values, ignore_index=True)
     for name, values in columns.items():
-        repeated[name] = np.repeat(values, len(rows))
+        repeated[name] = np.repeat(_as_cells(model, name, values), len(rows))
     if not isinstance(model, TabularClassifier):
         return {"": model.predict(repeated).reshape(n_values, len(rows))}
     shares = model.predict_proba(repeated).reshape(n_values, len(rows), -1)
@@ -284,9 +320,8 @@ def _strongest_pair(
         return None
     rest = varying - varying.mean(axis=0)
     rest = rest - rest.mean(axis=1, keepdims=True)
-    explained = {
-        name: _explained(rest, _groups(rows[name], is_number=name in numbers)) for name in others if name != effect.name
-    }
+    read = _numbers(model, rows)
+    explained = {name: _explained(rest, _groups(rows[name], read.get(name))) for name in others if name != effect.name}
     if not explained or max(explained.values()) < EXPLAINED:
         return None
     other = max(explained, key=lambda name: explained[name])
@@ -302,10 +337,10 @@ def _strongest_pair(
     return Pair(other, values, with_values, means, label)
 
 
-def _groups(column: pd.Series, *, is_number: bool) -> npt.NDArray[np.intp]:
-    """Return four groups of rows by a number, or rows by category; rows without a value are a group."""
-    if is_number:
-        return pd.qcut(pd.to_numeric(column, errors="coerce"), 4, labels=False, duplicates="drop").fillna(-1).to_numpy()
+def _groups(column: pd.Series, numbers: Floats | None) -> npt.NDArray[np.intp]:
+    """Return four groups of rows by their numbers, or rows by category; rows without a value are a group."""
+    if numbers is not None:
+        return pd.qcut(pd.Series(numbers), 4, labels=False, duplicates="drop").fillna(-1).to_numpy()
     codes = pd.factorize(column)[0]
     return np.where(np.isin(codes, np.argsort(-np.bincount(codes + 1))[:6] - 1), codes, -2)
 

@@ -256,9 +256,9 @@ def learning_picture(ranking: Ranking) -> Picture | None:
     for fold, history in enumerate(histories):
         epochs = np.arange(1, history.epochs + 1)
         axes.plot(epochs, history.score, color=LIGHT.blue, linewidth=1.1, alpha=0.75, gid="learning")
-        if history.best_epoch >= 0:
+        if history.best_epoch:
             best = history.best_epoch
-            axes.plot([best + 1], [history.score[best]], "o", color=LIGHT.red, markersize=4, gid=f"kept-{fold}")
+            axes.plot([best], [history.score[best - 1]], "o", color=LIGHT.red, markersize=4, gid=f"kept-{fold}")
     low, first = float(np.nanmin(scores)), float(np.nanquantile(scores, 0.95))
     room = 0.06 * (first - low) or 0.05 * max(abs(low), 1.0)
     axes.set_ylim(low - room, first + room)  # the first epochs would compress the others

@@ -13,7 +13,7 @@ import pandas as pd
 from knotwork._files import write_atomically
 from knotwork._preparation.columns import Columns
 from knotwork.compare import _figures as figures
-from knotwork.compare._effects import ROWS_AVERAGED, Effect
+from knotwork.compare._effects import ROWS_AVERAGED, Effect, numbers_by_name
 from knotwork.compare._scoring import Scored
 from knotwork.compare._source import Source
 from knotwork.compare._verdict import HOW, Line, Ranking, significant
@@ -178,12 +178,12 @@ def _residuals(ranking: Ranking, compared: Source, names: Sequence[str], deadlin
     residuals = _residual_values(compared, predicted)
     features = compared.features[list(names)]
     columns, read = Columns.learn(features)
-    numbers = iter(read.numbers.T)
+    numbers = numbers_by_name(columns, read.numbers)
     bands = [
-        figures.bands_of_numbers(name, next(numbers), residuals)
-        if role == "numerical"
+        figures.bands_of_numbers(name, numbers[name], residuals)
+        if name in numbers
         else figures.bands_of_categories(name, features[name], residuals)
-        for name, role in zip(names, columns.roles, strict=True)
+        for name in names
     ]
     largest = max((float(np.abs(each.means).max(initial=0.0)) for each in bands), default=0.0)
     # Intervals of small bands may be cut off: they would compress the means.

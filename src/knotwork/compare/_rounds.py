@@ -259,7 +259,8 @@ def most_related(source: Source, share: float) -> Source:
     columns, read = Columns.learn(source.features)
     numerical = np.flatnonzero(np.array(columns.roles) == "numerical")
     target = source.target[:, None] if not source.classes else source.target[:, None] == np.arange(len(source.classes))
-    values = _standardised(read.numbers)
+    places = [columns.spans[place][1].start for place in numerical.tolist()]
+    values = _standardised(read.numbers[:, places])
     related = [np.abs(part.T @ _standardised(target.astype(np.float64))).max(axis=1) for part in
                (values, _standardised(np.abs(values)))]  # fmt: skip
     n_kept = max(round(share * len(numerical)), 1)

@@ -203,7 +203,10 @@ class _Run:
                 "knotwork.TabularRegressor or TabularClassifier, which learn vectors for categories."
             )
         self._note(*source.describe(columns))
-        warnings = [f"{warning} (--drop ignores a column.)" for warning in columns.warnings]
+        warnings = [
+            warning if " is ignored: " in warning else f"{warning} (--drop ignores a column.)"
+            for warning in columns.warnings
+        ]
         for line in warnings:
             self.say(f"Warning: {line}")
         rounds, interrupted = self._validate(source)
@@ -324,7 +327,7 @@ class _Run:
     def _skip_slow_importances(self, model: Any) -> None:
         """Skip the importances of features, for which every column is shuffled, if they would take too long."""
         began = time.perf_counter()
-        model._outputs(model._held[0])
+        model._outputs(model._held.table)
         if (time.perf_counter() - began) * len(model.columns_.roles) > IMPORTANCE_SHARE * self.left:
             del model._held
             self._note("Importances and figures of features are skipped, because so many columns would take too long.")

@@ -196,9 +196,7 @@ class CrossValidation:
     def _stopped(self, histories: Sequence[History]) -> tuple[int, int]:
         """Return how many networks reached the cap of epochs, and a time limit, before early stopping."""
         patience, cap = self.config.patience, self.config.max_epochs
-        going = [
-            history.epochs for history in histories if patience and history.epochs - 1 - history.best_epoch < patience
-        ]
+        going = [history.epochs for history in histories if patience and history.epochs - history.best_epoch < patience]
         return sum(epochs >= cap for epochs in going), sum(epochs < cap for epochs in going)
 
 

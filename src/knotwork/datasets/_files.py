@@ -3,7 +3,6 @@
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from functools import partial
 from importlib.util import find_spec
 from os import PathLike
@@ -17,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api import types
 
-from knotwork._checks import argument_error, check_bool, check_choice, check_file, listed, type_error
+from knotwork._checks import argument_error, check_bool, check_choice, check_file, listed, suggestion, type_error
 from knotwork._tables import ADVICE
 from knotwork.datasets._arrow import read_arrow, read_parquet
 from knotwork.datasets._storage import file_sha256
@@ -215,8 +214,7 @@ def check_columns(frame: pd.DataFrame, names: Iterable[str], argument: str, path
     """Raise an error for a name that is not a column, with the most similar column names."""
     for name in names:
         if name not in frame.columns:
-            close = get_close_matches(str(name), list(frame.columns), n=3, cutoff=0.5)
-            hint = f"Did you mean {listed(close)}?" if close else f"It has {listed(frame.columns)}."
+            hint = suggestion(name, frame.columns, most=3) or f"It has {listed(frame.columns)}."
             raise argument_error(argument, f"name a column of {path.name}", name, hint)
 
 

@@ -5,7 +5,7 @@ import logging
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Self
@@ -40,13 +40,16 @@ from knotwork.training._engine import resolve_device, train
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._network import CATEGORIES
 from knotwork.training._objectives import Objective
-from knotwork.training._progress import LOGGER, ProgressBar, Reporter, Reporters, log_epoch
+from knotwork.training._progress import LOGGER, ProgressBar, Reporter, Reporters, log_epoch, shown_stage
 from knotwork.training._results import Trained
 
 __all__ = ["Preparation", "TabularEstimator"]
 
 MOST_HELD = 1000
 """Most validation rows that are kept for `feature_importances_`."""
+
+FEW_ROWS = 3
+"""Tables of at most so many rows are fitted with a warning."""
 
 SHORTEST = 1e-3
 """Seconds for training where placing knots used up the time limit: every network still has one epoch."""
@@ -225,7 +228,8 @@ class TabularEstimator(FittedModel):
             The fitted estimator; after Ctrl-C, with the best weights so far.
         """
         began = perf_counter()
-        prepared = self._prepare(X, y, sample_weight, X_val=X_val, y_val=y_val, groups=groups)
+        with shown_stage("reading the table, placing knots") if self.verbose is True else nullcontext():
+            prepared = self._prepare(X, y, sample_weight, X_val=X_val, y_val=y_val, groups=groups)
         reporters = Reporters(self.callbacks) if self.callbacks else None
         trained = self._train(prepared, began, reporters)
         combination = self._combine(prepared, trained)
@@ -235,7 +239,7 @@ class TabularEstimator(FittedModel):
         LOGGER.info(
             "%s: %d networks on %d rows in %.1f s, %s %.5g on validation rows",
             *(type(self).__name__, len(self.weights_), len(prepared.table.target), perf_counter() - began),
-            *(prepared.config.metric_for(self._task).name, self.validation_score_),
+            *(prepared.config.metric_for(self.trained_.objective).name, self.validation_score_),
         )
         return self
 
@@ -255,6 +259,7 @@ class TabularEstimator(FittedModel):
         data, holdout = self._training_table(table, y, sample_weight, columns.cardinalities, given=given)
         columns = columns.with_copies(Table(data.numbers, data.codes), data.target)
         columns.warn()
+        self._warn_of_few(len(table.numbers))
         holdout = replace(holdout, groups=group_codes(groups, len(table.numbers)))
         plan = self._plan(columns, data, n_folds=holdout.n_folds)
         self._warn_unused(holdout, plan)
@@ -305,9 +310,25 @@ class TabularEstimator(FittedModel):
             behind = [*given[0], y_val, np.full(n_given, arrays[-1].mean())]
             arrays = [np.concatenate(pair) for pair in zip(arrays, behind, strict=True)]
         numbers, codes, targets, all_weights = arrays
-        kinds = (self._task, cardinalities, self._n_classes, None if weights is None else all_weights)
+        kinds = (
+            self._task,
+            cardinalities,
+            self._n_classes,
+            None if weights is None else all_weights,
+            self._objective(),
+        )
         holdout = Holdout(self.validation, self.validation_share, target, kept, n_given=n_given)
-        return TrainingTable(numbers, codes, targets, *kinds, self._objective()), holdout
+        return TrainingTable(numbers, codes, targets, *kinds), holdout
+
+    def _warn_of_few(self, n_rows: int) -> None:
+        """Warn of a table from which next to nothing can be learned."""
+        if n_rows <= FEW_ROWS:
+            reason = f"the table has {n_rows} {'row' if n_rows == 1 else 'rows'}"
+        elif self._task == "classification" and self._n_classes == 1:
+            reason = "y has one class, which every prediction will be"
+        else:
+            return
+        warnings.warn(f"There is next to nothing to learn: {reason}. Check the table.", UserWarning, stacklevel=4)
 
     def _warn_unused(self, holdout: Holdout, plan: Plan) -> None:
         """Warn of parameters that were set and have no effect."""
@@ -326,9 +347,13 @@ class TabularEstimator(FittedModel):
         """Return what goes on from the fitted networks; None, with a warning, if the table or the plan is another."""
         same = hasattr(self, "_warm") and columns.to_json() == self.columns_.to_json()
         same = same and self._warm.labels == vars(self).get("labels_") and list(prepared.indicated) == self.indicated_
+        same = same and self.trained_.objective == prepared.table.goal
+        same = same and self.trained_.pieces[0].shift.shape[1:] == prepared.table.target.shape[1:]
         warm = warm_members(self._warm, prepared, plan) if same else None
         if warm is None:
-            reason = "the columns, the classes or what is trained differ from those of the last fit, or it was loaded"
+            reason = (
+                "columns, classes, objective or what is trained differ from those of the last fit, or it was loaded"
+            )
             warnings.warn(f"warm_start has no effect: {reason}. Networks are trained anew.", UserWarning, stacklevel=4)
         return warm
 

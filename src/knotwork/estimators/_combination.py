@@ -22,7 +22,7 @@ from knotwork.training._stack import mean_score, validation_scores
 
 __all__ = [
     "SMALLEST", "Combination", "HeldOut", "Residuals", "ValidationRows", "bagged_weights", "combine", "greedy_weights",
-    "metric_of", "reliability", "shuffled_losses", "temperature", "tempered",
+    "reliability", "shuffled_losses", "temperature", "tempered",
 ]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
@@ -100,7 +100,20 @@ class ValidationRows:
         predictions = np.stack([np.concatenate(outputs[start : start + n_folds]) for start in starts])
         rows = np.concatenate([member.valid for member in members[:n_folds]])
         weights = None if table.weights is None else table.weights[rows]
-        target, objective = table.target[rows], trained.objective
+        return cls.from_predictions(predictions, table.target[rows], weights, trained=trained, config=config)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        predictions: FloatArray,
+        target: npt.NDArray[Any],
+        weights: FloatArray | None = None,
+        *,
+        trained: Trained,
+        config: TrainingConfig | None = None,
+    ) -> "ValidationRows":
+        """Return rows of predictions in the target's own units, or of logits, of shape (n_bags, n, d_out)."""
+        objective, config = trained.objective, config or TrainingConfig()
         if objective.task == "classification":
             return cls(softmax(predictions, axis=-1), target, weights, objective, config)
         if objective.in_target_units:
@@ -122,11 +135,6 @@ class ValidationRows:
         scale = np.repeat(np.ravel(self.scale), len(located))
         return (np.ravel(self.shift)[:, None] * located).ravel(), scale
 
-    @property
-    def unit(self) -> float:
-        """The unit of scores in those of the target; 1 for several targets, whose units may differ."""
-        return float(self.scale) if np.ndim(self.scale) == 0 else 1.0
-
     def take(self, rows: npt.NDArray[np.int64]) -> "ValidationRows":
         """Return the rows of an index, which may repeat."""
         weights = None if self.weights is None else self.weights[rows]
@@ -143,15 +151,17 @@ class ValidationRows:
         return np.nan_to_num(np.concatenate(parts), nan=LARGEST, posinf=LARGEST)
 
     def score_of(self, weights: FloatArray) -> float:
-        """Return the metric of a weighted mean in its usual direction and units."""
-        if self.objective.task == "regression" and self.target.ndim == 1:
-            score, metric = self.scores(weights[None])[0], self.config.metric_for(self.objective)
-            return float(metric.in_units(score, self.unit)) if score < LARGEST else np.nan
-        rows = self.combined(weights)
-        predictions = rows.predictions
+        """Return the metric of a weighted mean in its usual direction, in units of the target unless it has several."""
+        metric, mean = self.config.metric_for(self.objective), np.tensordot(weights, self.predictions, axes=1)
         if self.objective.task == "classification":
-            predictions = np.log(np.maximum(predictions, SMALLEST))
-        return metric_of(self.config.metric_for(self.objective), predictions, rows.target, rows.weights)
+            mean = np.log(np.maximum(mean, SMALLEST))
+        score = _metric_of(metric, mean, self.target, self.weights)
+        return float(metric.in_units(np.array(score if metric.lower_is_better else -score), self.unit))
+
+    @property
+    def unit(self) -> float:
+        """The unit of scores: the size of the target's, or 1 for several targets."""
+        return float(self.scale) if np.ndim(self.scale) == 0 else 1.0
 
     def combined(self, weights: FloatArray) -> "HeldOut":
         """Return the predictions of a weighted mean of the bags, in the target's own units or as probabilities."""
@@ -172,7 +182,7 @@ class ValidationRows:
         return scores.numpy()
 
 
-def metric_of(
+def _metric_of(
     metric: Metric, predictions: FloatArray, target: npt.NDArray[Any], weights: FloatArray | None = None
 ) -> float:
     """Return a metric of predictions of shape (n, d_out), or logits."""

@@ -15,7 +15,15 @@ from knotwork._checks import argument_error, check_bool, check_choice, listed
 from knotwork._preparation.columns import Table
 from knotwork._preparation.targets import Labels, check_target, class_weights, row_weights
 from knotwork.estimators._base import TabularEstimator
-from knotwork.estimators._combination import SMALLEST, HeldOut, Residuals, metric_of, reliability, temperature, tempered
+from knotwork.estimators._combination import (
+    SMALLEST,
+    HeldOut,
+    Residuals,
+    ValidationRows,
+    reliability,
+    temperature,
+    tempered,
+)
 from knotwork.estimators._fitted import doubled
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
@@ -351,7 +359,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         return target
 
     def _read_validation_target(self, y: Any) -> npt.NDArray[Any]:
-        return check_target(y)
+        return self._read_target(y)
 
     def _row_weights(self, target: npt.NDArray[Any], sample_weight: Any) -> npt.NDArray[np.float64] | None:
         return row_weights(sample_weight, len(target))
@@ -359,8 +367,9 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     def _loss(
         self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any], weights: npt.NDArray[np.float64]
     ) -> float:
-        loss = metric_of(self.trained_.objective.metric, _weighted_mean(outputs, weights), target)
-        return min(loss, float(np.finfo(np.float64).max))
+        mean = _weighted_mean(outputs, weights)
+        rows = ValidationRows.from_predictions(mean[None], target, trained=self._held.trained)
+        return min(rows.score_of(np.ones(1)), float(np.finfo(np.float64).max))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

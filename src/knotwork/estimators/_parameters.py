@@ -3,11 +3,10 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypeVar
 
-from knotwork._checks import listed
+from knotwork._checks import listed, nearest
 from knotwork.errors import ArgumentError, ArgumentTypeError
 from knotwork.nn._backbones import BACKBONES, Backbone, make_backbone
 from knotwork.training._config import TrainingConfig
@@ -87,8 +86,8 @@ def with_nested(parameters: Mapping[str, Any], changes: Mapping[str, Any], task:
             known = [field.name for field in fields(configuration)] if is_known else []
             for key in inner:
                 if key not in known:
-                    kind, nearest = type(configuration).__name__, _nearest(key, known)
-                    hint = f"Did you mean {name}__{nearest}?" if nearest else f"Available: {listed(known, most=40)}."
+                    kind, similar = type(configuration).__name__, _nearest(key, known)
+                    hint = f"Did you mean {name}__{similar}?" if similar else f"Available: {listed(known, most=40)}."
                     raise ArgumentError(f"{name}__{key} is not a valid parameter: {kind} has no {key}. {hint}")
             plain[name] = replace(configuration, **inner)
     return plain
@@ -144,4 +143,4 @@ def _hint(name: str, value: Any, known: list[str]) -> str:
 
 
 def _nearest(name: str, known: list[str]) -> str:
-    return next(iter(get_close_matches(name, known, 1, 0.7)), "")
+    return next(iter(nearest(name, known)), "")

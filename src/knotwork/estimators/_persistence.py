@@ -8,11 +8,11 @@ import hashlib
 import json
 import math
 import re
+import sys
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
 from functools import partial
-from inspect import signature
 from numbers import Integral, Number
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import Residuals
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._saved_networks import (
+    MOST_LAYERS,
     MOST_TENSORS,
     Capacity,
     NetworkShape,
@@ -50,19 +51,16 @@ from knotwork.estimators._saved_networks import (
     piece_to_json,
     read_tensor,
 )
+from knotwork.estimators._saved_schemas import CLASSES, SCHEMA, UNSAVED, read_int, upgraded
 from knotwork.nn._backbones import BACKBONES
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device
 from knotwork.training._metrics import METRICS
 from knotwork.training._network import CATEGORIES
-from knotwork.training._objectives import USUAL, Objective, objective_from_json
+from knotwork.training._objectives import Objective, objective_from_json
 from knotwork.training._results import History, Trained
 
 __all__ = ["load", "save"]
-
-SCHEMA = 4
-"""Schema 1 had one encoding for all members, under ``"choices"``; up to schema 2 all networks had one backbone; up to
-schema 3 there was one objective for each task, and the estimators had fewer parameters. These can be read as well."""
 
 KEY, DIGEST = "knotwork", "sha256"
 """Keys of the metadata of the file: the JSON, and its checksum, which files of earlier versions do not have."""
@@ -78,7 +76,6 @@ CANDIDATE = ("method", "size", "backbone", "score", "metric", "seconds", "weight
 GROUP = ("probability", "frequency", "rows")
 """The entries of a group of rows in `TabularClassifier.calibration_`."""
 
-CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (TabularRegressor, TabularClassifier)}
 LONGEST_JSON = 90_000_000
 """Readers of the format refuse headers of more than 100 MB."""
 
@@ -94,8 +91,6 @@ MOST_SHUFFLED = 500
 """Columns up to which importances are computed for the file: the time grows with the square of their number."""
 
 SCALARS = (bool, int, float, str)
-UNSAVED = ("device", "callbacks")
-"""Parameters that are not in a file."""
 
 
 def save(estimator: TabularEstimator, path: str | Path) -> None:
@@ -116,7 +111,9 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
     if type(estimator) not in CLASSES.values():
         raise type_error("estimator", "be a TabularRegressor or a TabularClassifier", estimator)
     tensors = _tensors(estimator)
-    text = json.dumps(_content(estimator, tensors), allow_nan=False)
+    content = _content(estimator, tensors)
+    _check_layers(content["pieces"])
+    text = json.dumps(content, allow_nan=False)
     n_bytes = sum(tensor.nbytes for tensor in tensors.values())
     if len(text) > LONGEST_JSON or _n_values(text) > _most_values(n_bytes):
         raise PersistenceError(
@@ -128,8 +125,18 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
             f"The estimator cannot be saved: it has {len(tensors):,} tensors in {len(estimator.trained_.pieces):,} "
             f"stacks, and a file at most {MOST_TENSORS:,} in {MOST_PIECES:,}. Fit again with fewer members or layers."
         )
-    file_content = to_bytes(tensors, {KEY: text, DIGEST: _digest(text)})
+    file_content = _in_order(to_bytes(tensors, {KEY: text, DIGEST: _digest(text)}))
     write_atomically(path, lambda file: file.write(file_content))
+
+
+def _in_order(content: bytes) -> bytes:
+    """Return a file of safetensors whose metadata are in order: the format writes them in a random one."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:start])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at multiples of eight
+    return len(text).to_bytes(8, "little") + text + content[start:]
 
 
 def load(path: str | Path, *, device: Any = "auto") -> Any:
@@ -179,6 +186,15 @@ def load(path: str | Path, *, device: Any = "auto") -> Any:
     ]
     estimator.device, estimator.trained_ = device, replace(estimator.trained_, pieces=pieces)
     return estimator
+
+
+def _check_layers(pieces: list[dict[str, Any]]) -> None:
+    """Raise an error for a network of more layers than can be loaded."""
+    for piece in pieces:
+        try:
+            backbone_from_json(piece["backbone"], Capacity(MOST_LAYERS, sys.maxsize))
+        except ValueError as error:
+            raise PersistenceError(f"The estimator cannot be saved: {error} Fit again with fewer layers.") from error
 
 
 def _most_values(n_bytes: int) -> int:
@@ -409,96 +425,11 @@ def _finite(text: str) -> float:
 def _estimator(path: Path, content: dict[str, Any], file: Any) -> Any:
     """Return the estimator; everything wrong with the content raises one kind of error."""
     try:
-        return _checked_estimator(_upgraded(content), TensorFile(file))
+        return _checked_estimator(upgraded(content), TensorFile(file))
     except SafetensorError:
         raise
     except (ValueError, TypeError, OverflowError, RuntimeError, MemoryError) as error:
         raise _damaged(path, error) from error
-
-
-def _upgraded(content: dict[str, Any]) -> dict[str, Any]:
-    """Return content of the current schema."""
-    if content["schema"] == 1:
-        content = _from_first(content)
-    if content["schema"] == 2:
-        content = _from_second(content)
-    if content["schema"] == 3:
-        content = _from_third(content)
-    return content
-
-
-def _from_first(content: dict[str, Any]) -> dict[str, Any]:
-    """Return content of schema 2; in schema 1 all members have one encoding and equal weights."""
-    n_members = len(check_list(content.get("histories"), "histories"))
-    specs = []
-    for pair in check_list(content.get("choices"), "choices"):
-        if not isinstance(pair, list) or len(pair) != 2:
-            raise type_error("choices", "be pairs of a method and a size", pair)
-        specs.append(str(Encoding(pair[0], _read_int(pair[1], "size", minimum=1))))
-    return {
-        **{name: value for name, value in content.items() if name != "choices"},
-        "schema": 2,
-        "encodings": [specs] * n_members,
-        "weights": [1.0 / max(n_members, 1)] * n_members,
-        "candidates": [],
-    }
-
-
-def _from_second(content: dict[str, Any]) -> dict[str, Any]:
-    """Return content of schema 3; in schema 2 all networks have one backbone, and settings added since are missing."""
-    backbone = content.get("backbone")
-    name = backbone.get("name") if isinstance(backbone, dict) else None
-    added = {"effort": "balanced", "time_limit": None}
-    return {
-        **{entry: value for entry, value in content.items() if entry != "backbone"},
-        "schema": 3,
-        "score": None,
-        "parameters": _with_config({**added, **_as_dict(content.get("parameters"))}, "training"),
-        "config": _with_defaults(content.get("config")),
-        "pieces": [
-            {"embedding": None, **_as_dict(piece), "backbone": backbone}
-            for piece in check_list(content.get("pieces"), "pieces")
-        ],
-        "candidates": [
-            {**_as_dict(candidate), "backbone": name}
-            for candidate in check_list(content.get("candidates"), "candidates")
-        ],
-    }
-
-
-def _from_third(content: dict[str, Any]) -> dict[str, Any]:
-    """Return content of the current schema; in schema 3 estimators have fewer parameters, and one objective each."""
-    kind = CLASSES[check_choice(content.get("class"), "class", CLASSES)]
-    defaults = {
-        name: parameter.default for name, parameter in signature(kind).parameters.items() if name not in UNSAVED
-    }
-    regression = kind is TabularRegressor
-    return {
-        **content,
-        "schema": SCHEMA,
-        "parameters": {**defaults, **_as_dict(content.get("parameters"))},
-        "objective": USUAL["regression" if regression else "classification"].to_json(),
-        "target_name": None,
-        "n_targets": None,
-        "residuals": None,
-        "temperature": None if regression else 1.0,
-        "calibration": None if regression else [],
-    }
-
-
-def _as_dict(content: Any) -> dict[str, Any]:
-    if not isinstance(content, dict):
-        raise type_error("content", "be a dict", content)
-    return content
-
-
-def _with_config(content: dict[str, Any], name: str) -> dict[str, Any]:
-    return {**content, name: None if content.get(name) is None else _with_defaults(content[name])}
-
-
-def _with_defaults(content: Any) -> dict[str, Any]:
-    """Return a configuration of training with the defaults of settings that its schema did not have."""
-    return {**asdict(TrainingConfig()), **_as_dict(content)}
 
 
 def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
@@ -518,7 +449,7 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
     estimator.config_ = _config(content["config"])
     objective = _read_objective(content["objective"], estimator._task)
     estimator.config_.metric_for(objective)
-    n_targets = _read_int(content["n_targets"], "n_targets", minimum=2)
+    n_targets = read_int(content["n_targets"], "n_targets", minimum=2)
     shape = NetworkShape(
         n_numerical,
         (*columns.cardinalities, *[N_FLAGS] * len(estimator.indicated_)),
@@ -660,7 +591,7 @@ def _candidate(content: Any, metric: str) -> dict[str, Any]:
     check_entries(content, "candidate", CANDIDATE)
     return {
         "method": None if content["method"] is None else check_choice(content["method"], "method", METHOD_TABLE),
-        "size": _read_int(content["size"], "size", minimum=1),
+        "size": read_int(content["size"], "size", minimum=1),
         "backbone": check_choice(content["backbone"], "backbone", BACKBONES),
         "score": np.nan if content["score"] is None else _number(content["score"], "score"),
         "metric": check_choice(content["metric"], "metric", (*METRICS, metric)),
@@ -692,10 +623,6 @@ def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise type_error(name, "be text", value)
     return value
-
-
-def _read_int(content: Any, name: str, *, minimum: int = 0) -> int | None:
-    return None if content is None else check_int(content, name, minimum=minimum)
 
 
 def _read_pairs(content: Any, name: str, *, values: tuple[type, ...], optional: bool = False) -> Any:
@@ -744,8 +671,8 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "encoding": partial(_read_pairs, values=(str,)),
     "effort": _text,
     "time_limit": lambda content, name: None if content is None else _number(content, name, minimum=0.0),
-    "size": _read_int,
-    "n_members": _read_int,
+    "size": read_int,
+    "n_members": read_int,
     "class_weight": partial(_read_pairs, values=(int, float), optional=True),
     "categories": _text,
     "categorical": _read_categorical,
@@ -755,7 +682,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "refit": check_bool,
     "warm_start": check_bool,
     "training": lambda content, _: None if content is None else _config(content),
-    "random_state": _read_int,
+    "random_state": read_int,
     "verbose": check_bool,
 }
 """Every parameter of the estimators but the backbone, which is compared with the capacity of the file."""

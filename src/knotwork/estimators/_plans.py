@@ -140,6 +140,11 @@ ON_CPU = {
 
 They were chosen by out-of-fold scores on training rows of fifteen of the study's tables, see benchmarks/README.md."""
 
+SCALED = Kind("Robust", RealMLPConfig(widths=(128, 128)), 48, CYCLES)
+MANY_COLUMNS = 300
+"""Tables with more numbers have this kind if the time does not suffice for all others: placing thousands of knots and
+training a few epochs on tens of thousands of encoded columns would be worse."""
+
 EFFORTS = tuple(ON_GPU)
 """Words for how much is trained."""
 
@@ -178,7 +183,8 @@ def plan_effort(
 ) -> Plan:
     """Return what an effort trains on a table.
 
-    If the kinds of the effort would take too long, there are fewer epochs, then fewer folds, then fewer kinds.
+    If the kinds of the effort would take too long, there are fewer epochs, then fewer folds, then fewer kinds; in a
+    table of very many columns small networks without an encoding.
 
     Parameters
     ----------
@@ -198,8 +204,9 @@ def plan_effort(
     kinds = KINDS[device][effort]
     if time_limit is not None:
         seconds = min(seconds, SHARE_OF_LIMIT * time_limit)
-    for share, folds, count in _smaller(FOLDS[device][effort], len(kinds)):
-        chosen, folds = _recipes(kinds[:count], table, share=share), n_folds or folds  # noqa: PLW2901
+    is_wide = table.numbers.shape[1] > MANY_COLUMNS
+    for share, folds, fewer in _smaller(FOLDS[device][effort], kinds, is_wide=is_wide):
+        chosen, folds = _recipes(fewer, table, share=share), n_folds or folds  # noqa: PLW2901
         if _seconds(chosen, table, folds, device=device) <= seconds:
             break
     folds = 1 if n_folds is None and len(table.target) < FEW_ROWS else folds
@@ -216,14 +223,19 @@ def _type(device: str) -> str:
     return "cuda" if device == "cuda" else "cpu"
 
 
-def _smaller(n_folds: int, n_kinds: int) -> Iterator[tuple[float, int, int]]:
-    """Yield shares of the epochs, numbers of folds and of kinds, from the most work to the least."""
+def _smaller(n_folds: int, kinds: Sequence[Kind], *, is_wide: bool) -> Iterator[tuple[float, int, Sequence[Kind]]]:
+    """Yield shares of the epochs, numbers of folds, and kinds, from the most work to the least."""
     few = max(n_folds // 2, FEWEST_FOLDS)
-    for count in range(n_kinds, 0, -1):
+    if is_wide:
+        yield 1.0, n_folds, kinds
+        for share in (1.0, 0.5, 0.25, 0.1):
+            yield share, FEWEST_FOLDS, (SCALED,)
+        return
+    for count in range(len(kinds), 0, -1):
         for share, folds in ((1.0, n_folds), (0.7, n_folds), (0.5, n_folds), (0.5, few), (0.35, few)):
-            yield share, folds, count
+            yield share, folds, kinds[:count]
     for share in (0.25, 0.15, 0.1):
-        yield share, FEWEST_FOLDS, 1
+        yield share, FEWEST_FOLDS, kinds[:1]
 
 
 def _recipes(kinds: Sequence[Kind], table: TrainingTable, *, share: float) -> list[Recipe]:

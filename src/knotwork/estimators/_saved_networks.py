@@ -23,6 +23,7 @@ from knotwork.training._network import Network
 from knotwork.training._results import Piece
 
 __all__ = [
+    "MOST_LAYERS",
     "MOST_TENSORS",
     "Capacity",
     "NetworkShape",

@@ -50,7 +50,7 @@ def describe_best(records: pd.DataFrame, reference: str = "Std") -> list[str]:
             if reference not in means:
                 continue
             best = (min if score.lower_is_better else max)(means, key=lambda name: means[name])
-            scores = [f"{format_number(means[name], 3)} with {name}" for name in (best, reference)]
+            scores = [f"{format_number(means[name], 3)} with {name}" for name in dict.fromkeys((best, reference))]
             gain = abs(means[best] - means[reference])
             lines.append((gain, f"{dataset}: {score.label} {', '.join(scores)}."))
     return [line for _, line in sorted(lines, key=lambda pair: -pair[0])]

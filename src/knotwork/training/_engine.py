@@ -20,6 +20,7 @@ from knotwork.basis._blocks import Embedding
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable
+from knotwork.training._objectives import score_units
 from knotwork.training._progress import EpochReport, Reporter, Reporters
 from knotwork.training._results import EpochLog, History, KnotPaths, Piece, Trained
 from knotwork.training._stack import TrainingStack, build_network, running_statistics
@@ -359,16 +360,10 @@ class _RunningStack:
         scores = np.where([len(member.valid) > 0 for member in self.members], scores, np.nan)
         metric, seconds = self.config.metric_for(run.table.goal), time.perf_counter() - run.started
         trained = losses[~np.isnan(losses)]
-        shown = float(trained.mean()) if len(trained) else math.nan, metric.in_units(scores, self._units())
+        units = score_units(run.table.goal, self.scale)
+        shown = float(trained.mean()) if len(trained) else math.nan, metric.in_units(scores, units)
         report = EpochReport(self.number, run.n_stacks, *counts, steps, done, n_training, *shown, metric.name, seconds)
         run.stopped |= run.report(report)
-
-    def _units(self) -> npt.NDArray[np.float64] | float:
-        """Return the units of the members' scores, as `Trained.spreads`."""
-        if self.scale.dim() > 1 or self.run.table.goal.in_target_units:
-            return 1.0
-        units: npt.NDArray[np.float64] = self.scale.cpu().numpy()
-        return units
 
     def release(self) -> None:
         """Wait for the device, and free the captured graphs."""

@@ -266,10 +266,10 @@ class Metric:
         Name of the metric that replaces it as the validation score of members for which it is undefined (NaN).
     relative : str or None, default=None
         Column of records for the metric divided by the spread of the target; without it there is none.
-    degree : float, default=0.0
+    degree : float, default=0
         Power of the target's units that a score has: 1 for an error in these units, 0 for a number without units.
-    is_logarithm : bool, default=False
-        Whether the score is the logarithm of a number in these units, as that of a density.
+    is_logarithmic : bool, default=False
+        Whether the score of a target in other units differs by the logarithm of their ratio, as a log-likelihood does.
     """
 
     name: str
@@ -279,8 +279,8 @@ class Metric:
     label: str
     fallback: str | None = None
     relative: str | None = None
-    degree: float = 0.0
-    is_logarithm: bool = False
+    degree: float = 0
+    is_logarithmic: bool = False
 
     def __post_init__(self) -> None:
         check_choice(self.task, "task", TASKS)
@@ -298,7 +298,7 @@ class Metric:
         sign = 1.0 if self.lower_is_better else -1.0
         with np.errstate(over="ignore"):  # spreads near the largest number
             shown: FloatArray = sign * scores * np.power(scale, self.degree)
-        return shown + np.log(scale) if self.is_logarithm else shown
+        return shown + np.log(scale) if self.is_logarithmic else shown
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ of CUDA graphs.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from numbers import Real
 from statistics import NormalDist
@@ -26,7 +26,8 @@ from knotwork.training._metrics import METRICS, Metric, row_metric
 
 __all__ = [
     "OBJECTIVES", "USUAL", "Custom", "Gaussian", "Objective", "Quantile", "all_predictions", "by_target",
-    "column_units", "make_objective", "objective_from_json", "target_units",
+    "column_units", "make_objective", "objective_from_json", "score_units",
+    "target_units",
 ]  # fmt: skip
 
 LARGEST_LOG = 20.0
@@ -57,11 +58,15 @@ class Objective(ABC):
     name : str
         Name in `OBJECTIVES` and in saved models.
     metric_name : str
-        Name of the validation metric, the mean of `row_scores`.
+        Name of the validation metric: one of `METRICS`, or the mean of `row_scores`.
     link : {"identity", "exponential", "increasing", "spread"}
         How outputs become predictions, for exports.
     lowest : float
         Lower bound of predictions.
+    is_robust : bool
+        Whether the units of the target are median and mean absolute deviation, to which outliers matter less.
+    has_density : bool
+        Whether scores are negative logarithms of a density, which depends on the units of the target.
     has_log_outputs : bool
         Whether outputs are logarithms, as those of classes are: the large steps that suit numbers would be factors.
     """
@@ -70,7 +75,14 @@ class Objective(ABC):
     metric_name: ClassVar[str]
     link: ClassVar[str] = "identity"
     lowest: ClassVar[float] = -math.inf
+    is_robust: ClassVar[bool] = False
+    has_density: ClassVar[bool] = False
     has_log_outputs: ClassVar[bool] = False
+
+    @property
+    def degree(self) -> float:
+        """Power of the target's units that `row_scores` have."""
+        return 0.0
 
     @property
     def trained_as(self) -> str:
@@ -98,15 +110,13 @@ class Objective(ABC):
         return (1.0,) * self.n_outputs
 
     @property
-    def degree(self) -> float:
-        """The power of the target's units that `row_scores` have."""
-        return 0.0
-
-    @property
     def metric(self) -> Metric:
         """The metric of validation scores."""
+        if self.metric_name in METRICS:
+            return METRICS[self.metric_name]
         name, function = self.metric_name, row_metric(self.row_scores)
-        return Metric(name, function, lower_is_better=True, task=self.task, label=name, degree=self.degree)
+        units: dict[str, Any] = {"degree": self.degree, "is_logarithmic": self.has_density}
+        return Metric(name, function, lower_is_better=True, task=self.task, label=name, **units)
 
     @abstractmethod
     def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
@@ -142,7 +152,7 @@ class Objective(ABC):
         known : Tensor of shape (n_members, n)
             Which rows are not padding.
         """
-        return _mean_and_deviation(target, known)
+        return (_median_and_deviation if self.is_robust else _mean_and_deviation)(target, known)
 
     def check_target(self, target: Array) -> None:
         """Raise an error if a target is not in the domain of the objective."""
@@ -159,7 +169,8 @@ class Objective(ABC):
     def to_json(self) -> dict[str, Any]:
         """Return name and settings in types of JSON."""
         settings = {field.name: vars(self)[field.name] for field in fields(self)}
-        return {"name": self.name, "settings": settings}
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
+        return {"name": self.name, "settings": plain}
 
 
 def column_units(objective: Objective, units: Units) -> Units:
@@ -168,6 +179,17 @@ def column_units(objective: Objective, units: Units) -> Units:
     located = torch.tensor(objective.located, dtype=shift.dtype, device=shift.device)
     shift = (shift * located).flatten(1)
     return shift, scale.expand(-1, -1, len(located)).flatten(1)
+
+
+def score_units(objective: Objective, scale: Tensor) -> Array:
+    """Return the unit of each member's validation scores, of shape (n_members,).
+
+    It is the size of the target's unit; 1 if scores are in the target's own units, or of several targets.
+    """
+    if objective.in_target_units or scale.dim() > 1:
+        return np.ones(len(scale))
+    sizes: Array = scale.double().cpu().numpy()
+    return sizes
 
 
 def all_predictions(objective: Objective, outputs: Tensor, n_targets: int) -> Tensor:
@@ -230,11 +252,6 @@ class Squared(Objective):
     name: ClassVar[str] = "squared"
     metric_name: ClassVar[str] = "rmse"
 
-    @property
-    def metric(self) -> Metric:
-        """The root of the mean squared error."""
-        return METRICS["rmse"]
-
     def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
         """Return squared errors."""
         return (predictions[..., 0] - target).square()
@@ -247,19 +264,11 @@ class Absolute(Objective):
 
     name: ClassVar[str] = "absolute"
     metric_name: ClassVar[str] = "mae"
-
-    @property
-    def metric(self) -> Metric:
-        """The mean absolute error."""
-        return METRICS["mae"]
+    is_robust: ClassVar[bool] = True
 
     def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
         """Return absolute errors."""
         return (predictions[..., 0] - target).abs()
-
-    def units(self, target: Tensor, known: Tensor) -> Units:
-        """Return median and deviation."""
-        return _median_and_deviation(target, known)
 
 
 @final
@@ -269,6 +278,7 @@ class Huber(Objective):
 
     name: ClassVar[str] = "huber"
     metric_name: ClassVar[str] = "huber"
+    is_robust: ClassVar[bool] = True
     delta: float = 1.0
 
     def __post_init__(self) -> None:
@@ -276,7 +286,7 @@ class Huber(Objective):
 
     @property
     def degree(self) -> float:
-        """That of squared errors."""
+        """Scores are half of squares, as `delta` is a multiple of the unit."""
         return 2.0
 
     def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
@@ -284,10 +294,6 @@ class Huber(Objective):
         errors = (predictions[..., 0] - target).abs()
         inner = errors.clamp(max=self.delta)
         return inner * (errors - 0.5 * inner)
-
-    def units(self, target: Tensor, known: Tensor) -> Units:
-        """Return median and deviation."""
-        return _median_and_deviation(target, known)
 
 
 @final
@@ -304,6 +310,7 @@ class Quantile(Objective):
 
     name: ClassVar[str] = "quantile"
     metric_name: ClassVar[str] = "pinball"
+    is_robust: ClassVar[bool] = True
     link: ClassVar[str] = "increasing"
     quantiles: float | tuple[float, ...] = 0.5
 
@@ -319,6 +326,11 @@ class Quantile(Objective):
             raise argument_error("quantiles", "increase, without repetition", self.quantiles, hint)
 
     @property
+    def degree(self) -> float:
+        """Scores are distances."""
+        return 1.0
+
+    @property
     def levels(self) -> tuple[float, ...]:
         """The levels."""
         return self.quantiles if isinstance(self.quantiles, tuple) else (self.quantiles,)
@@ -327,11 +339,6 @@ class Quantile(Objective):
     def n_outputs(self) -> int:
         """One for each level."""
         return len(self.levels)
-
-    @property
-    def degree(self) -> float:
-        """That of errors."""
-        return 1.0
 
     @property
     def starts(self) -> tuple[float, ...]:
@@ -353,10 +360,6 @@ class Quantile(Objective):
             total = total + torch.maximum(level * error, (level - 1.0) * error)
         return total / self.n_outputs
 
-    def units(self, target: Tensor, known: Tensor) -> Units:
-        """Return median and deviation."""
-        return _median_and_deviation(target, known)
-
     def centre_and_spread(self, predictions: Array) -> tuple[Array, Array]:
         """Return the middle of the lowest and the highest quantile, and half of their distance."""
         if self.n_outputs == 1:
@@ -364,36 +367,27 @@ class Quantile(Objective):
         low, high = predictions[..., 0], predictions[..., -1]
         return 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
 
-    def to_json(self) -> dict[str, Any]:
-        """Return name and settings in types of JSON."""
-        levels = list(self.quantiles) if isinstance(self.quantiles, tuple) else float(self.quantiles)
-        return {"name": self.name, "settings": {"quantiles": levels}}
-
 
 @dataclass(frozen=True)
 class Deviance(Objective):
-    """The deviance of a Tweedie law with variance ``mean ** p`` and a logarithmic link: the mean is predicted.
+    """The deviance of a Tweedie law with variance ``mean ** power`` and a logarithmic link: the mean is predicted.
 
     Notes
     -----
-    In units of the mean of the target, with the output o and mu = exp(o), the loss is ``exp((2 - p) o) / (2 - p) -
+    In units of the mean of the target, with the output o and the power p, the loss is ``exp((2 - p) o) / (2 - p) -
     y exp((1 - p) o) / (1 - p)``, with the limits ``exp(o) - y o`` for p = 1 and ``o + y exp(-o)`` for p = 2. It is half
     of the deviance, but for a term without o.
     """
 
     link: ClassVar[str] = "exponential"
     lowest: ClassVar[float] = 0.0
+    power: ClassVar[float]
     has_log_outputs: ClassVar[bool] = True
 
     @property
-    @abstractmethod
-    def exponent(self) -> float:
-        """The exponent p of the variance."""
-
-    @property
     def degree(self) -> float:
-        """2 - p."""
-        return 2.0 - self.exponent
+        """Unit deviances are of this power."""
+        return 2.0 - self.power
 
     def predictions(self, outputs: Tensor) -> Tensor:
         """Return means."""
@@ -402,13 +396,13 @@ class Deviance(Objective):
     def losses(self, outputs: Tensor, target: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
         """Return half of the deviance without its constant term."""
         del label_smoothing
-        logs, p = outputs[..., 0].clamp(-LARGEST_LOG, LARGEST_LOG), self.exponent
+        logs, p = outputs[..., 0].clamp(-LARGEST_LOG, LARGEST_LOG), self.power
         rising = logs if p == 2.0 else ((2.0 - p) * logs).exp() / (2.0 - p)
         return rising - target * (logs if p == 1.0 else ((1.0 - p) * logs).exp() / (1.0 - p))
 
     def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
         """Return unit deviances."""
-        mean, p = predictions[..., 0], self.exponent
+        mean, p = predictions[..., 0], self.power
         if p == 1.0:
             return 2.0 * (torch.xlogy(target, target / mean) - target + mean)
         if p == 2.0:
@@ -423,9 +417,9 @@ class Deviance(Objective):
 
     def check_target(self, target: Array) -> None:
         """Raise an error for values below 0, or at 0 where the law has none."""
-        wrong = int((target < 0.0).sum()) if self.exponent < 2.0 else int((target <= 0.0).sum())
+        wrong = int((target < 0.0).sum()) if self.power < 2.0 else int((target <= 0.0).sum())
         if wrong:
-            wanted = "not be negative" if self.exponent < 2.0 else "be larger than 0"
+            wanted = "not be negative" if self.power < 2.0 else "be larger than 0"
             raise ColumnError(
                 f"y must {wanted} for objective={self.name!r}, but {wrong} of its {target.size} values are not valid. "
                 "Drop these rows, or choose another objective, such as 'squared' or, for zeros and positive numbers, "
@@ -439,7 +433,7 @@ class Deviance(Objective):
     def centre_and_spread(self, predictions: Array) -> tuple[Array, Array]:
         """Return means, and the standard deviations of the law, up to a factor."""
         mean = predictions[..., 0]
-        return mean, mean ** (0.5 * self.exponent)
+        return mean, mean ** (0.5 * self.power)
 
 
 @final
@@ -449,11 +443,7 @@ class Poisson(Deviance):
 
     name: ClassVar[str] = "poisson"
     metric_name: ClassVar[str] = "poisson_deviance"
-
-    @property
-    def exponent(self) -> float:
-        """The exponent of the variance."""
-        return 1.0
+    power: ClassVar[float] = 1.0
 
 
 @final
@@ -463,11 +453,7 @@ class Gamma(Deviance):
 
     name: ClassVar[str] = "gamma"
     metric_name: ClassVar[str] = "gamma_deviance"
-
-    @property
-    def exponent(self) -> float:
-        """The exponent of the variance."""
-        return 2.0
+    power: ClassVar[float] = 2.0
 
 
 @final
@@ -477,15 +463,10 @@ class Tweedie(Deviance):
 
     name: ClassVar[str] = "tweedie"
     metric_name: ClassVar[str] = "tweedie_deviance"
-    power: float = 1.5
+    power: float = 1.5  # type: ignore[misc]  # a setting here, a trait of the other laws
 
     def __post_init__(self) -> None:
         _check_setting(self.power, "power", 1.0, 3.0, closed=True)
-
-    @property
-    def exponent(self) -> float:
-        """The exponent of the variance."""
-        return float(self.power)
 
 
 @final
@@ -502,6 +483,7 @@ class Gaussian(Objective):
     name: ClassVar[str] = "gaussian"
     metric_name: ClassVar[str] = "gaussian_nll"
     link: ClassVar[str] = "spread"
+    has_density: ClassVar[bool] = True
     has_log_outputs: ClassVar[bool] = True
 
     @property
@@ -513,11 +495,6 @@ class Gaussian(Objective):
     def located(self) -> tuple[float, ...]:
         """A mean is a place, a standard deviation a distance."""
         return 1.0, 0.0
-
-    @property
-    def metric(self) -> Metric:
-        """The mean negative log-likelihood."""
-        return replace(super().metric, is_logarithm=True)
 
     def predictions(self, outputs: Tensor) -> Tensor:
         """Return means and standard deviations."""
@@ -546,11 +523,6 @@ class LogLoss(Objective):
     def task(self) -> str:
         """Classification."""
         return "classification"
-
-    @property
-    def metric(self) -> Metric:
-        """The mean cross-entropy."""
-        return METRICS["log_loss"]
 
     def losses(self, outputs: Tensor, target: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
         """Return cross-entropies."""

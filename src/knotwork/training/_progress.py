@@ -2,7 +2,8 @@
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, final
 
@@ -14,7 +15,7 @@ from knotwork._checks import check_installed
 if TYPE_CHECKING:  # rich is optional: it is imported where progress is shown
     from rich.console import Console
 
-__all__ = ["LOGGER", "EpochReport", "ProgressBar", "Reporter", "Reporters", "StopTraining", "log_epoch"]
+__all__ = ["LOGGER", "EpochReport", "ProgressBar", "Reporter", "Reporters", "StopTraining", "log_epoch", "shown_stage"]
 
 LOGGER = logging.getLogger("knotwork")
 """The log of fits: a line for each epoch at the level DEBUG, and for each fit at INFO."""
@@ -105,6 +106,17 @@ class Reporters:
         return self.stopped
 
 
+@contextmanager
+def shown_stage(text: str) -> Iterator[None]:
+    """Show what is done before the first network is trained, in a line of the terminal; a file gets nothing."""
+    check_installed("verbose=True", "study", "rich")
+    from rich.console import Console  # noqa: PLC0415 - optional
+
+    console = Console(stderr=True)
+    with console.status(text) if console.is_terminal else nullcontext():
+        yield
+
+
 @final
 class ProgressBar:
     """One line in the terminal: networks in training, share of the work, network steps per second, maximum time left.
@@ -146,7 +158,7 @@ class ProgressBar:
 
     def __enter__(self) -> Self:
         """Show the line."""
-        self._task = self._progress.add_task("first epoch", total=1.0, rate="0")
+        self._task = self._progress.add_task("building networks", total=1.0, rate="0")
         self._progress.start()
         return self
 

@@ -15,7 +15,7 @@ from knotwork.basis._blocks import BasisBlock, Block
 from knotwork.nn._backbones import Backbone
 from knotwork.training._members import Member, in_units
 from knotwork.training._network import Network, keep_members
-from knotwork.training._objectives import Objective, all_predictions, column_units
+from knotwork.training._objectives import Objective, all_predictions, column_units, score_units
 from knotwork.training._stack import TrainingStack, padded, predict_stack
 from knotwork.training._threads import cpu_threads
 
@@ -210,14 +210,10 @@ class Trained:
 
     @property
     def spreads(self) -> FloatArray:
-        """The units of the target in each member's validation scores, of shape (n_members,).
-
-        1 for classes, for objectives in the target's own units, and for several targets, whose units may differ.
-        """
-        spreads = np.ones(len(self.histories))
+        """The unit of each member's scores, of shape (n_members,): the spread of the target, or 1 (`score_units`)."""
+        spreads = np.empty(len(self.histories))
         for piece in self.pieces:
-            if piece.scale.dim() == 1 and not self.objective.in_target_units:
-                spreads[list(piece.places)] = piece.scale.cpu().numpy()
+            spreads[list(piece.places)] = score_units(self.objective, piece.scale)
         return spreads
 
     def keep(self, places: Sequence[int]) -> "Trained":

@@ -286,10 +286,8 @@ class TrainingStack:
         self.valid_rows, self.n_valid = padded([member.valid for member in members], device)
         if backbone.starts_from_rows and start is None:
             self._start_from_rows()
-        if start is None:
-            self.shift, self.scale = target_units(self.objective, data.target[self.train_rows], self.n_train)
-        else:
-            self.shift, self.scale = start.shift, start.scale
+        units = None if start is None else (start.shift, start.scale)
+        self.shift, self.scale = units or target_units(self.objective, data.target[self.train_rows], self.n_train)
         self.weight_unit = self._weight_unit()
         self.loss_unit = self._loss_unit()
         self.steps_done = torch.zeros_like(self.seeds)
@@ -591,6 +589,17 @@ def _as_loss(metric: Metric, outputs: Tensor, target: Tensor, weights: Tensor | 
     return scores if metric.lower_is_better else -scores
 
 
+def mean_score(metric: Metric, outputs: Tensor, target: Tensor, weights: Tensor | None) -> Tensor:
+    """Return a metric of every member, of several targets its mean over them; shapes as in `validation_scores`."""
+    if target.dim() == 2:
+        return metric.function(outputs, target, weights)
+    n_members, _, n_targets = target.shape
+    outputs = by_target(outputs, n_targets).transpose(1, 2).flatten(0, 1)
+    weights = None if weights is None else weights.repeat_interleave(n_targets, dim=0)
+    scores = metric.function(outputs, target.transpose(1, 2).flatten(0, 1), weights)
+    return scores.view(n_members, n_targets).mean(dim=1)
+
+
 def _planned_rates(members: Sequence[Member], config: TrainingConfig) -> Tensor:
     """Return the learning rates of the epochs, of shape (n_members, epochs); one epoch if a schedule changes the first.
 
@@ -603,17 +612,6 @@ def _planned_rates(members: Sequence[Member], config: TrainingConfig) -> Tensor:
     longest = max(map(len, rates))
     rows = np.stack([np.pad(each, (0, longest - len(each)), mode="edge") for each in rates])
     return torch.from_numpy(rows).float()
-
-
-def mean_score(metric: Metric, outputs: Tensor, target: Tensor, weights: Tensor | None) -> Tensor:
-    """Return a metric of every member, of several targets its mean over them; shapes as in `validation_scores`."""
-    if target.dim() == 2:
-        return metric.function(outputs, target, weights)
-    n_members, _, n_targets = target.shape
-    outputs = by_target(outputs, n_targets).transpose(1, 2).flatten(0, 1)
-    weights = None if weights is None else weights.repeat_interleave(n_targets, dim=0)
-    scores = metric.function(outputs, target.transpose(1, 2).flatten(0, 1), weights)
-    return scores.view(n_members, n_targets).mean(dim=1)
 
 
 def running_statistics(network: Network) -> list[Tensor]:
