@@ -369,5 +369,5 @@ def stack_times(alone: pd.DataFrame, stacked: pd.DataFrame) -> Iterator[str]:
             {row["train_seconds"] / row["train_seconds_stacked"]:.1f}.""")
     if stacked["started_at"].max() + SESSION < alone["started_at"].min():
         yield paragraph("""
-            The stacks were trained in earlier sessions, with earlier code and with compiling in their times, so that
+            The stacks were trained earlier, with earlier code and with compiling in their times, so that
             the factors are rather too small.""")

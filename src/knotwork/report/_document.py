@@ -193,8 +193,12 @@ def _opening(parts: Sequence[Part], traces: Traces | None) -> Section:
 
 
 def _open_benchmark(part: Part) -> tuple[list[str], Picture | None]:
+    """Return who leads, and with few data sets, which no test can tell apart, the largest difference from scaling."""
     sentences = lead_sentences(part.tables)
-    return sentences, lead_picture(part.tables) or (_figures.score_picture(part.summary) if sentences else None)
+    scores = _figures.score_picture(part.summary) if sentences else None
+    if scores is not None:
+        sentences += [f"Largest difference from Std, {text}" for text in _words.describe_best(part.frame)[:1]]
+    return sentences, lead_picture(part.tables) or scores
 
 
 def _open_grid(part: Part) -> tuple[list[str], Picture | None]:
