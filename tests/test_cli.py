@@ -1,12 +1,10 @@
 """The command line as a user types it."""
 
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -112,16 +110,6 @@ def test_what_is_printed_does_not_control_the_terminal(tmp_path):
     done = CliRunner().invoke(app, ["compare", str(tmp_path / "none.csv"), "--target", "\x9b31m\x07"])
     assert done.exit_code == 1
     assert not set("\x9b\x07") & set(done.output)
-
-
-@pytest.mark.parametrize("name", ["$(id)", "a b", "it's", "`id`", ";rm x", "a"])
-def test_hints_can_be_pasted_into_a_shell(name):
-    from knotwork.compare._predictions import _check_names
-
-    with pytest.raises(ValueError, match="--drop") as caught:
-        _check_names(pd.DataFrame({name: [1], "area": [1]}), ["area"], "table.csv")
-    hint = re.search("ignore them with (.*)[.]$", str(caught.value))
-    assert shlex.split(hint[1]) == ["--drop", name]
 
 
 @pytest.mark.parametrize(("width", "expected"), [(60, [0, 1, 6]), (90, [0, 1, 3, 6]), (400, list(range(9)))])

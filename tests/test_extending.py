@@ -119,7 +119,8 @@ def test_compare(part, methods, tmp_path):
     X.assign(y=Y).to_csv(tmp_path / "table.csv", index=False)
     options = CompareOptions(methods=("Std", *methods), folds=2, time_budget=5)
     found = compare_table(tmp_path / "table.csv", "y", out=tmp_path / "out", options=options, device="cpu")
-    assert {str(line.candidate) for line in found.ranking.lines} == {"Std", *methods}
+    encodings = {str(line.candidate) for line in found.ranking.lines if line.kind == "encoding"}
+    assert encodings == {"Std", *methods}
 
 
 @given("A placement")
@@ -335,5 +336,7 @@ def spelled_in(name):
 
 @pytest.mark.parametrize("name", [*FAMILIES, *PLACEMENTS, *METRICS])
 def test_a_part_is_named_in_few_files(name):
-    most = 4 if name in {"ple", "cart"} else 3  # an encoder of its own; its tree, which studies may replace
+    # PLE has an encoder of its own, and studies may replace the tree of CART. The page of the explorer computes its
+    # families itself, "quantile" and "log_loss" are objectives too, and errors of numbers are drawn in their units.
+    most = 5 if name == "ple" else 4 if name in {"bspline", "cart", "quantile", "rmse", "log_loss"} else 3
     assert len(list(spelled_in(name))) <= most, sorted(spelled_in(name))

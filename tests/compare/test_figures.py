@@ -110,7 +110,7 @@ def test_learning_curves_are_those_of_the_folds():
     lines = drawn(figure, "learning")
     assert len(lines) == 3
     np.testing.assert_array_equal(lines[0].get_ydata(), ranking.encoding.scored.histories[0].score)
-    assert drawn(figure, "kept-0")[0].get_xdata().tolist() == [8]
+    assert drawn(figure, "kept-0")[0].get_xdata().tolist() == [7]
 
 
 def number_effect(values, counts):

@@ -15,6 +15,9 @@ from knotwork.compare import predict_table
 from knotwork.datasets import TextFormat
 from knotwork.errors import ArgumentError
 
+pytestmark = pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")  # a column determines the target
+
+
 SETTINGS = {"training": kw.TrainingConfig(max_epochs=3), "random_state": 0, "device": "cpu"}
 
 

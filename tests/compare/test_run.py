@@ -311,7 +311,7 @@ def test_missing_and_unknown_columns(tmp_path, short):
     [
         (("--target", "rnet"), "Did you mean 'rent'"),
         (("--target", "constant"), "has the same value in all 240 rows"),
-        (("--target", "rent", "--methods", "BS"), "method must be one of"),
+        (("--target", "rent", "--methods", "BS"), "method must be a valid name"),
         (("--target", "rent", "--sizes", "7,x"), "sizes must be whole numbers"),
         (("--target", "rent", "--folds", 1), "folds must be an integer of at least 2"),
         (("--target", "rent", "--backbone", "cnn"), "backbone must be one of"),

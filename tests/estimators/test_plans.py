@@ -13,6 +13,9 @@ from knotwork.nn import MLPConfig
 from knotwork.training import TrainingTable
 from tests.estimators.saved_cases import of_all_backbones, plan_of_all_backbones, table, target
 
+pytestmark = pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")  # of constant columns
+
+
 DEVICES = ("cpu", "cuda")
 ESTIMATORS = (kw.TabularRegressor, kw.TabularClassifier)
 

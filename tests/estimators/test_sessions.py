@@ -165,4 +165,4 @@ def test_metrics_of_the_other_task_are_refused():
 def test_dates_are_refused_with_advice():
     frame = pd.DataFrame({"a": np.arange(40.0), "when": pd.date_range("2020-01-01", periods=40)})
     with pytest.raises(ColumnTypeError, match="column 'when'.*days since"):
-        kw.TabularRegressor(training=SHORT).fit(frame, y)
+        kw.TabularRegressor(training=SHORT, dates="error").fit(frame, y)

@@ -17,6 +17,9 @@ from tests.estimators.saved_cases import fitted, table
 from tests.fuzz.children import Child
 from tests.fuzz.mutations import mutate, mutate_header
 
+pytestmark = pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")  # of constant columns
+
+
 N_CASES = 2000 if os.environ.get("KNOTWORK_FUZZ") == "full" else 60
 FOLDER = Path(__file__).parents[1] / "estimators" / "saved"
 SAVED = sorted(FOLDER.glob("*.knotwork"))

@@ -43,9 +43,9 @@ def ranking_table(ranking: Ranking, task: str) -> Table:
     columns = ["model", f"{name} (mean ± sd)", "above the best encoding", "95 % interval", "p", *labels]
     columns += ["seconds", "parameters", "epochs"]
     caption = (
-        f"Encodings in single networks, baselines, and the saved ensemble, ordered by mean {name} over folds, lower is "
-        "better; the recommended row is bold. Intervals and p hold for all rows together; seconds are for one network, "
-        f"one baseline, or the whole ensemble. {name} without any feature: {significant(ranking.naive)}."
+        f"Encodings in single networks, and other models, ordered by mean {name} over folds, lower is better; the "
+        "recommended row is bold. Intervals and p hold for all rows together; seconds are for the training of one row. "
+        f"{name} without any feature: {significant(ranking.naive)}."
     )
     rows = [_row(line, ranking, [metric.name for metric in others]) for line in ranking.lines]
     return Table("ranking", "Candidates", caption, columns, rows)

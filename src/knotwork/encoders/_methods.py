@@ -234,7 +234,7 @@ def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = (
         return name
     if isinstance(name, str) and name.partition("+")[0] in METHOD_TABLE:
         raise argument_error(argument, "have an embedding such as '+L8', '+LR8' or '+LR8x' behind its name", name)
-    if hint := suggestion(name, (*also, *METHOD_TABLE)) if isinstance(name, str) else "":
+    if hint := suggestion(name, (*also, *METHOD_TABLE), most=3) if isinstance(name, str) else "":
         raise argument_error(argument, "be a valid name (knotwork.METHODS lists them)", name, hint)
     families, placements = _shorts()
     crossed = _crossed()
@@ -298,6 +298,8 @@ class Encoding:
             Other valid values of the argument, for the error that lists them.
         """
         name, at, size = _split(spec)
+        if at and name in also:
+            raise argument_error(argument, f"be {name!r} without a size", spec)
         has_size = METHOD_TABLE[check_method(name, argument, also=also)].has_size
         if not at:
             return cls(name, default_size if has_size else None)
