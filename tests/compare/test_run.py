@@ -226,7 +226,7 @@ def test_a_plan_is_reported_before_training(tmp_path, short, monkeypatch):
 def test_the_final_model_uses_as_many_rows_as_time_allows(tmp_path, short, monkeypatch):
     monkeypatch.setattr(run, "refit_rows", lambda n_rows, **_: n_rows // 2)
     monkeypatch.setattr(run, "make_plan", lambda *args, **kw: replace(budget.make_plan(*args, **kw), n_rows=100))
-    monkeypatch.setattr(rounds_of, "WORTH", 100.0)
+    monkeypatch.setattr(rounds_of, "WORTH", 1e9)
     options = CompareOptions(methods=("Std",), folds=2, time_budget=30.0)
     sentences = []
     compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, report=sentences.append)
@@ -347,7 +347,7 @@ def test_a_table_without_numbers(tmp_path):
 def test_a_wide_table_is_compared_and_fitted_with_fewer_columns(tmp_path, short, monkeypatch):
     share = {"column_share": 0.5, "final_share": 0.5, "n_rows": 240}
     monkeypatch.setattr(run, "make_plan", lambda *args, **kw: replace(budget.make_plan(*args, **kw), **share))
-    monkeypatch.setattr(rounds_of, "WORTH", 100.0)
+    monkeypatch.setattr(rounds_of, "WORTH", 1e9)
     monkeypatch.setattr(rounds_of, "MOST_REPETITIONS", 1)
     options = CompareOptions(methods=("Std",), folds=2, time_budget=60.0, effort="single")
     result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, device="cpu")

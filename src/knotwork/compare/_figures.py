@@ -143,7 +143,7 @@ def predicted_picture(actual: Floats, predicted: Floats, *, target: str, model: 
     figure, [axes] = _small_figure(3.3)
     cells = axes.hexbin(actual, predicted, gridsize=22, extent=(*ends, *ends), mincnt=1, linewidths=0.1)
     counts = np.asarray(cells.get_array(), dtype=float)
-    shares = 0.2 + 0.8 * np.log(counts) / max(np.log(counts.max(initial=1.0)), 1.0)
+    shares = np.clip(0.2 + 0.8 * np.log(counts) / max(np.log(counts.max(initial=1.0)), 1.0), 0.0, 1.0)  # 1 + 2e-16
     cells.set_array(None)
     cells.set_facecolor([to_rgba(LIGHT.blue, share) for share in shares.tolist()])
     cells.set_edgecolor("none")
