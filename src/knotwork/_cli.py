@@ -209,14 +209,14 @@ def _show_ranking(comparison: Any) -> None:
 
     shown = ranking_table(comparison.ranking, comparison.task)
     console = Console()
-    places = _fitting_columns(shown, console.width if console.is_terminal else 150)
+    places = _fitting_columns(shown, console.width if console.is_terminal else 220)
     table = Table(title=shown.title, title_justify="left")
     for place in places:
         table.add_column(shown.columns[place], justify="right" if shown.numeric[place] else "left", overflow="fold")
     for line, row in zip(comparison.ranking.lines, shown.rows, strict=True):
         chosen = line is comparison.ranking.chosen
         table.add_row(*(Text(row[place].shown) for place in places), style="bold green" if chosen else "")
-    Console(width=None if console.is_terminal else 150).print(table)
+    Console(width=None if console.is_terminal else 220).print(table)
     if len(places) < len(shown.columns):
         missing = [name for place, name in enumerate(shown.columns) if place not in places]
         _say(f"The terminal is too narrow for {', '.join(missing)}: see the report.")
