@@ -26,7 +26,7 @@ WIDTH, HEIGHT, BARS = 168.0, 74.0, 20.0
 """Size of a picture in a notebook, and height of its histogram."""
 
 HUES = (205, 25, 145, 300, 55, 255, 340, 180)
-"""Hues of the functions, in degrees; neighbouring ones are easy to tell apart."""
+"""Hues of the functions, in degrees; those of neighbours differ clearly."""
 
 
 @dataclass(frozen=True, eq=False)

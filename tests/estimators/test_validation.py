@@ -292,7 +292,7 @@ def test_after_ctrl_c_there_is_no_refit(trained):
     assert len(trained) == 1
 
 
-def test_a_refit_keeps_within_the_time_limit(trained):
+def test_a_refit_with_a_time_limit_predicts(trained):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # on a busy machine the time may not suffice
         training = replace(SMALL["training"], max_epochs=100_000, patience=None)

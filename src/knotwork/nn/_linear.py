@@ -201,7 +201,8 @@ def left_empty() -> Iterator[None]:
 
 def member_seeds(n_members: int) -> Tensor:
     """Return random seeds from torch's generator, which `torch.manual_seed` controls."""
-    return torch.randint(2**31 - 1, (n_members,), dtype=torch.int64)
+    # The numbers of `torch.randint`, which would load sympy on the meta device, where configurations are checked.
+    return torch.empty(n_members, dtype=torch.int64).random_(0, 2**31 - 1)
 
 
 def check_dropout(value: Any, name: str) -> float:

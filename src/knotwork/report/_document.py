@@ -193,7 +193,7 @@ def _opening(parts: Sequence[Part], traces: Traces | None) -> Section:
 
 
 def _open_benchmark(part: Part) -> tuple[list[str], Picture | None]:
-    """Return who leads, and with few data sets, which no test can tell apart, the largest difference from scaling."""
+    """Return sentences on the best methods, with few data sets on the largest difference from Std too, and a figure."""
     sentences = lead_sentences(part.tables)
     scores = _figures.score_picture(part.summary) if sentences else None
     if scores is not None:
