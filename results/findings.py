@@ -8,14 +8,13 @@ Nothing is trained. `make paper-tables` runs it after the report.
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from knotwork.encoders import METHOD_TABLE
-from knotwork.stats import average_ranks, cliques, critical_difference
+from knotwork.stats import critical_difference
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # for tests, which run this file without its folder on the path
@@ -23,6 +22,7 @@ sys.path.insert(0, str(HERE))  # for tests, which run this file without its fold
 from comparison import PAPER_BLOCKS  # noqa: E402 - needs the line above
 from questions import (  # noqa: E402 - needs the line above
     GAIN_HEAD,
+    SIZES,
     TASKS,
     ablation,
     ablation_correlation,
@@ -33,7 +33,9 @@ from questions import (  # noqa: E402 - needs the line above
     gain_cells,
     knot_cells,
     largest_cost,
-    load,
+    leaders,
+    listed_counts,
+    main_benchmark,
     paper_ranks,
     paragraph,
     ranks_by_block,
@@ -45,7 +47,6 @@ from questions import (  # noqa: E402 - needs the line above
 from token_kinds import token_pairs, tokens  # noqa: E402 - needs the line above
 
 PAGE = HERE.parent / "docs" / "findings.md"
-SIZES = (7, 15, 30)
 PLAIN_STEP = {"mlp": 1926e-6, "resnet": 3118e-6, "ft feature": 6186e-6}
 """Seconds of a step of one network in an ordinary torch loop on the H200, size 30 (table in benchmarks/README.md)."""
 
@@ -107,31 +108,6 @@ def agreement(frame: pd.DataFrame) -> Iterator[str]:
         MinMax, which are easy to place, it is {np.mean(inner):.2f}. Our aim before training: about 0.75 or more.""")
 
 
-class Leaders(NamedTuple):
-    """The order of the methods in one task and size: all names, the first clique, and the critical difference."""
-
-    task: str
-    size: int
-    names: list[str]
-    first: list[str]
-    n_blocks: int
-    gap: float
-
-
-def leaders(frame: pd.DataFrame) -> Iterator[Leaders]:
-    """Return the order of the methods in every task and size."""
-    for task in TASKS:
-        for size in SIZES:
-            blocks = ranks_by_block(frame, task, size)
-            ranks = average_ranks(blocks.to_numpy())
-            gap = critical_difference(len(ranks), len(blocks))
-            order = np.argsort(ranks, kind="stable")
-            names = [str(name) for name in blocks.columns[order]]
-            groups = [group for group in cliques(ranks, gap) if order[0] in group]
-            first = [name for name in names if groups and blocks.columns.get_loc(name) in groups[0]] or names[:1]
-            yield Leaders(task, size, names, first, len(blocks), gap)
-
-
 def ends(frame: pd.DataFrame) -> Iterator[str]:
     """Check whether PLE leads classification, and whether plain scaling is last."""
     yield paragraph("""
@@ -155,11 +131,6 @@ def ends(frame: pd.DataFrame) -> Iterator[str]:
         PLE is in the first clique of classification at {sum("PLE" in setting.first for setting in classes)} of
         {len(classes)} sizes, together with {listed_counts([len(setting.first) - 1 for setting in classes])} other
         methods.""")
-
-
-def listed_counts(numbers: list[int]) -> str:
-    """Return numbers separated by commas, with "and" before the last."""
-    return ", ".join(map(str, numbers[:-1])) + f" and {numbers[-1]}"
 
 
 def places(frame: pd.DataFrame, network: str, method: str) -> str:
@@ -361,7 +332,7 @@ def pictures(name: str, words: str) -> Iterator[str]:
 
 def page() -> str:
     """Return the page."""
-    frame = pd.concat([load(f"paper-{backbone}") for backbone in ("mlp", "resnet", "ft")])
+    frame = main_benchmark()
     n_sets = frame["dataset"].nunique()
     head = [
         "# What we found\n",

@@ -9,13 +9,17 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from knotwork.datasets import DATASETS
 from knotwork.encoders import METHOD_TABLE
+from knotwork.nn import FTTransformer
 from knotwork.report import per_epoch
+from knotwork.stats import average_ranks, cliques, critical_difference
 from knotwork.study import load_plan, load_results
 
 HERE = Path(__file__).parent
 SESSION = 600.0
 """A pause of more than this many seconds between networks begins a new session on the card."""
+SIZES = (7, 15, 30)
 TASKS = {"regression": "nrmse", "classification": "auc"}
 FAMILIES = {"BS-Grad-U": "BS-U", "IS-Grad-U": "IS-U", "MS-Grad-U": "MS-U"}
 
@@ -41,6 +45,11 @@ def load(plan: str) -> pd.DataFrame:
     network = (frame["backbone"] + " " + frame["tokens"].fillna("")).str.strip()
     score = frame["nrmse"].where(frame["task"] == "regression", frame["auc"])
     return frame.assign(network=network, score=score)
+
+
+def main_benchmark() -> pd.DataFrame:
+    """Return the networks of the main benchmark."""
+    return pd.concat([load(f"paper-{backbone}") for backbone in ("mlp", "resnet", "ft")])
 
 
 def mean_interval(values: "pd.Series[float]") -> tuple[float, float, float]:
@@ -122,6 +131,81 @@ def paper_ranks(task: str) -> pd.DataFrame:
     return pd.read_csv(HERE / "paper" / f"average_ranks_{task}.csv").set_index("method")
 
 
+class Leaders(NamedTuple):
+    """The order of the methods in one task and size: all names, the first clique, and the critical difference."""
+
+    task: str
+    size: int
+    names: list[str]
+    first: list[str]
+    n_blocks: int
+    gap: float
+
+
+def leaders(frame: pd.DataFrame) -> Iterator[Leaders]:
+    """Return the order of the methods in every task and size."""
+    for task in TASKS:
+        for size in SIZES:
+            blocks = ranks_by_block(frame, task, size)
+            ranks = average_ranks(blocks.to_numpy())
+            gap = critical_difference(len(ranks), len(blocks))
+            order = np.argsort(ranks, kind="stable")
+            names = [str(name) for name in blocks.columns[order]]
+            groups = [group for group in cliques(ranks, gap) if order[0] in group]
+            first = [name for name in names if groups and blocks.columns.get_loc(name) in groups[0]] or names[:1]
+            yield Leaders(task, size, names, first, len(blocks), gap)
+
+
+def listed_counts(numbers: list[int]) -> str:
+    """Return numbers separated by commas, with "and" before the last."""
+    return ", ".join(map(str, numbers[:-1])) + f" and {numbers[-1]}"
+
+
+def paper_tables() -> pd.DataFrame:
+    """Return rows and columns of the data sets, ours and the paper's, and whether they are the same.
+
+    The paper gives average sizes of training, validation and test rows, cut to whole numbers: their sum may be one
+    short of the rows.
+    """
+    theirs = pd.read_csv(HERE / "paper" / "datasets.csv").set_index("dataset")
+    paper_rows = theirs[["train", "valid", "test"]].sum(axis=1)
+    rows = main_benchmark().groupby("dataset")[["n_rows", "task"]].first().loc[theirs.index]
+    columns = {name: (len(DATASETS[name].numerical), len(DATASETS[name].categorical)) for name in theirs.index}
+    paper_columns = list(zip(theirs["n_numerical"], theirs["n_categorical"], strict=True))
+    return pd.DataFrame(
+        {
+            "task": rows["task"], "rows": rows["n_rows"], "paper_rows": paper_rows,
+            "columns": [columns[name] for name in theirs.index], "paper_columns": paper_columns,
+            "same_rows": (rows["n_rows"] - paper_rows).isin([0, 1]),
+            "same_columns": [columns[name] == each for name, each in zip(theirs.index, paper_columns, strict=True)],
+        }
+    )  # fmt: skip
+
+
+def token_parameters(size: int) -> dict[str, int]:
+    """Return the numbers of parameters of the FT-Transformer for SGEMM, with a token per feature and per coordinate."""
+    sizes = [size] * len(DATASETS["sgemm"].numerical)
+    networks = {kind: FTTransformer(sizes, 1, tokens=kind) for kind in ("feature", "coordinate")}
+    return {kind: sum(each.numel() for each in network.parameters()) for kind, network in networks.items()}
+
+
+class Repeats(NamedTuple):
+    """Networks with the same specification in two plans: how many, how many scored the same, the largest difference."""
+
+    number: int
+    equal: int
+    largest: float
+
+
+def repeats() -> Repeats:
+    """Compare the scores of MLPs that two plans have trained, in stacks of different members."""
+    first = load_plan("knot-training").variant_names[0]
+    again = load("knot-training").query("variant == @first")
+    both = load("paper-mlp").merge(again, on=["dataset", "method", "size", "fold"])
+    gap = (both["score_x"] - both["score_y"]).abs()
+    return Repeats(len(both), int((gap == 0).sum()), float(gap.max()))
+
+
 def quoted_averages(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the averages over data sets that the paper quotes in its text, as `value`, and ours as `mean`."""
     quoted = pd.read_csv(HERE / "paper" / "quoted_averages.csv").replace({"backbone": {"ftt": "ft feature"}})
@@ -172,6 +256,14 @@ def ablation_correlation() -> float:
     """Return Spearman's correlation of the whole grid with the paper's."""
     both = ablation_grid()
     return float(stats.spearmanr(both["mean"], both["nrmse_mean"]).statistic)
+
+
+def within_methods() -> float:
+    """Return the mean correlation, over methods, of a method's values at its sizes with the paper's."""
+    sized = ablation_grid().dropna(subset=["size"])
+    return float(np.mean([
+        stats.spearmanr(part["mean"], part["nrmse_mean"]).statistic for _, part in sized.groupby("method")
+    ]))  # fmt: skip
 
 
 def ablation() -> Iterator[str]:
@@ -288,7 +380,7 @@ def cost_ratios() -> pd.DataFrame:
     began = alone["started_at"].diff().fillna(np.inf) > SESSION
     alone = alone.assign(session=began.cumsum(), began=began)
     for network in dict.fromkeys(alone["network"]):
-        for size in (7, 15, 30):
+        for size in SIZES:
             for learned, fixed in FAMILIES.items():
                 pair = [
                     alone[(alone["network"] == network) & (alone["size"] == size) & (alone["method"] == name)]

@@ -1,0 +1,70 @@
+"""Write docs/paper_claims.md: every claim of the paper that the records can check, with our numbers and a verdict.
+
+    python results/claims.py
+
+Nothing is trained. A verdict is computed: a claim is a statement on numbers, and is confirmed if ours have the same
+property. `make paper-tables` runs it after the findings.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # for tests, which run this file without its folder on the path
+
+import benchmark_claims as benchmark  # noqa: E402 - needs the line above
+import training_claims as training  # noqa: E402 - needs the line above
+from questions import paragraph, table_head  # noqa: E402 - needs the line above
+
+PAGE = HERE.parent / "docs" / "paper_claims.md"
+
+
+def sections() -> Iterator[tuple[str, list[benchmark.Claim]]]:
+    """Return the claims of each part of the paper, under a heading."""
+    study = benchmark.Benchmark()
+    yield "Data sets and counts", list(benchmark.sizes_of_study(study))
+    yield "Tests and ranks", list(benchmark.tests_of_ranks(study))
+    yield "Regression", [claim for part in (benchmark.regression_ranks, benchmark.regression_means,
+                                            benchmark.regression_tokens) for claim in part(study)]  # fmt: skip
+    yield "Classification", [claim for part in (benchmark.classification_ranks, benchmark.classification_means)
+                             for claim in part(study)]  # fmt: skip
+    yield "All tasks", [*benchmark.takeaways(study), *benchmark.quoted(study)]
+    yield "Learned knots", [*training.learned_claims(study), *training.learned_ranks(study)]
+    yield "Cost on SGEMM", list(training.cost_claims(study))
+    yield "Ablation", [*training.ablation_curves(), *training.ablation_families()]
+    yield "Illustration", list(training.illustration_claims())
+
+
+def page() -> str:
+    """Return the page."""
+    parts = dict(sections())
+    counts = Counter(claim.verdict for claims in parts.values() for claim in claims)
+    lines = [
+        "# The paper, claim by claim\n",
+        "<!-- Written by results/claims.py from the records in results/. Do not edit. -->\n",
+        paragraph(f"""
+            Statements of the paper that can be checked with our records: {sum(counts.values())} of them, of which
+            {counts["confirmed"]} are confirmed, {counts["not confirmed"]} are not, and {counts["cannot be told"]} cannot
+            be told. Confirmed means that our numbers have the property that the paper states of its own; it does not
+            mean that a difference is significant, for which [the findings](findings.md) have intervals. The numbers
+            are from the same methods, sizes, folds and protocol; [differences](findings.md#what-differs-from-the-paper)
+            are listed there, of which the most important are an FT-Transformer with a token per feature, knots of which
+            the paper does not give all constants, and an own implementation on another card. Figures and tables are
+            numbered as in the paper. m is the size."""),
+    ]
+    for title, claims in parts.items():
+        lines += [f"## {title}\n", *table_head("claim | in the paper | here | verdict")]
+        lines += [*(claim.line for claim in claims), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(), encoding="utf-8")
+    print(PAGE)
+
+
+if __name__ == "__main__":
+    main()
