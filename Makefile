@@ -52,10 +52,14 @@ paper: $(STAMP)
 	$(MAKE) paper-tables
 
 # Tables, figures and report from the records in results/ into build/paper: no GPU, no data, nothing is trained. The
-# guide shows the page of the report (docs/paper/report.html) and docs/findings.md.
+# guide shows the page of the report (docs/paper/report.html), docs/findings.md and docs/paper_claims.md; README.md and
+# knotwork.recommend have numbers of the records, too.
 paper-tables: $(STAMP)
 	$(BIN)/python results/report.py build/paper
+	$(BIN)/python results/advice.py
 	$(BIN)/python results/findings.py
+	$(BIN)/python results/claims.py
+	$(BIN)/python results/readme.py
 
 # PreTab needs pandas 2, so the peers live in an environment of their own.
 bench: .venv-bench/.installed

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
+from knotwork._recommend import RECOMMENDATIONS
 from knotwork.report._advice import Advice, Configuration, advise
 from knotwork.report._aggregate import read_records, summarise_folds
 
@@ -26,8 +27,6 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # for tests, which run this file without its folder on the path
 
 from questions import main_benchmark, paragraph, table_head  # noqa: E402 - needs the line above
-
-import knotwork as kw  # noqa: E402 - needs the line above
 
 Array = npt.NDArray[np.float64]
 Key = tuple[str, str, str]
@@ -114,7 +113,7 @@ def left_out(entry: Advice, key: Key, criterion: Array) -> Held:
 
 def of_paper(task: str, backbone: str, budget: str) -> Configuration:
     """Return the paper's configuration."""
-    paper = kw.recommend(task, backbone, budget=budget)
+    paper = RECOMMENDATIONS[task, backbone, budget]
     return paper.method, paper.size
 
 

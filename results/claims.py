@@ -51,7 +51,7 @@ def page() -> str:
             mean that a difference is significant, for which [the findings](findings.md) have intervals. The numbers
             are from the same methods, sizes, folds and protocol; [differences](findings.md#what-differs-from-the-paper)
             are listed there, of which the most important are an FT-Transformer with a token per feature, knots of which
-            the paper does not give all constants, and an own implementation on another card. Figures and tables are
+            the paper does not give all constants, and our own implementation on another card. Figures and tables are
             numbered as in the paper. m is the size."""),
     ]
     for title, claims in parts.items():

@@ -13,7 +13,7 @@ import typer
 
 import knotwork
 from knotwork._cli import app
-from tests.page_outputs import Printed, run_page, write_outputs
+from tests.page_outputs import BLOCK, Printed, run_page, write_outputs
 
 ROOT = Path(__file__).parents[1]
 MODULES = ["knotwork", *(info.name for info in pkgutil.walk_packages(knotwork.__path__, "knotwork."))]
@@ -64,6 +64,16 @@ def test_pages_run(path, tmp_path, monkeypatch, registries):
         assert shown, f"{name}, line {block.line} prints\n{block.printed}\nRun python -m tests.page_outputs {name}"
 
 
+def test_the_scores_in_the_readme_are_those_of_its_code(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first = tmp_path / "first.md"
+    first.write_text(BLOCK.search((ROOT / "README.md").read_text())[0])
+    (block,) = run_page(first)
+    printed, shown = ([float(number) for number in re.findall(r"\d\.\d+", text)] for text in (block.printed, block.shown))
+    assert len(shown) == 4
+    assert printed == pytest.approx(shown, abs=0.011), "one unit in the last digit, for other machines"
+
+
 def test_outputs_are_compared_in_all_but_their_numbers():
     assert Printed(1, "score 0.51 of IS-Q\n", "score 0.49 of IS-Q\n").agrees
     assert not Printed(1, "score 0.51 of IS-Q\n", "").agrees
@@ -106,6 +116,6 @@ def test_commands_on_pages_are_there(words):
 def test_every_page_of_the_guide_has_code_that_runs():
     nav = re.findall(r"^ {6}- [^:]+: ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
     guide = {ROOT / "docs" / name for name in nav if "/" not in name}
-    assert len(guide) == 14
-    without = {"cluster.md", "findings.md"}  # commands, and results of the study
+    assert len(guide) == 15
+    without = {"cluster.md", "findings.md", "paper_claims.md"}  # commands, and results of the study
     assert guide - set(WITH_CODE) == {ROOT / "docs" / name for name in without}

@@ -1,26 +1,31 @@
 """The records in results/ are complete, and the pages made from them agree with them."""
 
+import ast
+import importlib
 import re
-import runpy
 import sys
 from html import unescape
 from pathlib import Path
 
 import pytest
+from markupsafe import Markup, escape
 
-from knotwork.report import Section, load_records, load_traces
-from knotwork.report._aggregate import split_records
-from knotwork.report._words import describe_ranks
+from knotwork.datasets import DATASETS
+from knotwork.report import report_folder
+from knotwork.report._page import ReportFiles
 from knotwork.study import load_plan, load_results
 from tests.conftest import PAPER
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "results"))
 
+import benchmark_claims
+import questions
+import readme
+
 from report import paper_numbers, paper_section
 
 ROOT = Path(__file__).parents[1]
 TIMES = re.compile(r"\| (mlp|resnet|ft feature) \| 4,750 \| [\d,]+ \| ([\d,]+) \|")
-HOURS = re.compile(r"\| (?:mlp|resnet|ft feature) \| 4,750 \| [\d,]+ \| [\d,]+ \| [\d.]+ \| ([\d.]+) \|")
 COMPLETE = {
     "ablation": 815,
     "paper-mlp": 4_750,
@@ -51,55 +56,195 @@ def test_the_readme_of_the_results_lists_all_plans():
         assert f"| `{name}` | {n_networks:,} | all" in text
 
 
-def test_the_page_agrees_with_the_records():
-    page = runpy.run_path(str(ROOT / "results" / "findings.py"))["page"]()
-    assert page == (ROOT / "docs" / "findings.md").read_text(encoding="utf-8"), "run python results/findings.py"
+@pytest.mark.parametrize("name", ["findings", "claims"])
+def test_pages_agree_with_the_records(name):
+    module = importlib.import_module(name)
+    assert module.page() == module.PAGE.read_text(encoding="utf-8"), "run make paper-tables"
 
 
-def test_the_published_report_agrees_with_the_records():
+def test_the_sections_of_the_readme_agree_with_records_and_benchmarks():
+    text = readme.README.read_text(encoding="utf-8")
+    assert readme.with_sections(text) == text, "run make paper-tables"
+
+
+def test_the_readme_has_no_other_numbers():
+    """A result belongs into a section that is written from records; other numbers are settings."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = re.sub(r"<!-- (\w+): written by .*?<!-- \1: end -->", "", text, flags=re.DOTALL)
+    for code_or_link in (r"^```.*?^```", r"`[^`]*`", r"\]\([^)]*\)", r"<[^>]*>"):
+        text = re.sub(code_or_link, "", text, flags=re.MULTILINE | re.DOTALL)
+    numbers = re.findall(r"(?<![\w.-])\d+(?:[.,]\d+)*(?:e-?\d+)?", text)
+    settings = {"25", "1", "95", "3.11", "1e300", "1e12", "1e-12", "2026"}
+    assert set(numbers) <= settings, f"write {set(numbers) - settings} by results/readme.py"
+    assert len(DATASETS) == 25
+    assert "# 280 networks on four tables" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert load_plan("demo").n_networks == 280
+
+
+FIGURE = re.compile(r'<figure id="figure-(\w+)">(.*?)<figcaption', re.DOTALL)
+
+
+def in_words(files, picture):
+    """Return a figure as a page shows it, with its label, tooltips and texts in place of the drawing."""
+    texts = {text.get_text() for axes in picture.figure.axes for text in axes.texts}
+    words = [f'<svg aria-label="{escape(picture.label)}">']
+    words += [f"<title>{escape(title)}</title>" for title in picture.titles.values()]
+    words += [f"<text>{escape(text)}</text>" for text in texts if re.search(r"\d", text)]
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", files.prefix + picture.name)
+    return {"name": name, "svg": Markup("".join(words)), "narrow": None, "fits": True, "caption": picture.caption}
+
+
+def figures_in(page):
+    """Return the label of each figure of a page, its tooltips, and the texts in it."""
+    return {
+        name: (
+            unescape(re.search(r'aria-label="([^"]*)"', body)[1]),
+            {unescape(title) for title in re.findall(r"<title>(.*?)</title>", body, flags=re.DOTALL)},
+            {unescape(re.sub(r"<[^>]+>", "", text)).strip() for text in
+             re.findall(r"<text[^>]*>(.*?)</text>", body, flags=re.DOTALL)},
+        )
+        for name, body in FIGURE.findall(page)
+    }  # fmt: skip
+
+
+def test_the_published_report_agrees_with_the_records(tmp_path, monkeypatch):
+    """All of the page is written again; drawings, which take most of the time, are compared by their words."""
+    monkeypatch.setattr(ReportFiles, "picture", in_words)
+    theirs = paper_numbers(PAPER)
+    page = report_folder(
+        ROOT / "results", tmp_path / "report.html", sections=[lambda parts: paper_section(parts, theirs)]
+    )
     published = (ROOT / "docs" / "paper" / "report.html").read_text(encoding="utf-8")
+    again = page.read_text(encoding="utf-8")
+    assert FIGURE.sub("", again) == FIGURE.sub("", published), "run make paper-tables"
+    drawn, shown = figures_in(again), figures_in(published)
+    assert list(drawn) == list(shown)
+    for name, (label, titles, texts) in drawn.items():
+        assert label == shown[name][0]
+        assert shown[name][1] <= titles, name
+        assert texts <= shown[name][2], name
+
+
+def test_a_network_of_two_plans_is_counted_once_in_the_report():
+    published = (ROOT / "docs" / "paper" / "report.html").read_text(encoding="utf-8")
+    ranked = load_results(ROOT / "results", load_plan("paper-mlp").plan_hash)
+    starts = load_results(ROOT / "results", load_plan("learned-starts").plan_hash)
+    shared = int(starts["key"].isin(ranked["key"]).sum())
+    assert (shared, len(starts) - shared) == (3_375, 1_875)
     text = " ".join(unescape(re.sub(r"<[^>]+>", "", published)).split())
-    traces = load_traces(ROOT / "results")
-    parts = split_records(load_records(ROOT / "results"), {*traces.knots["key"], *traces.curves["key"]})
-    main = parts[0]
-    assert main.plans == ("paper-ft", "paper-mlp", "paper-resnet")
-    sentences = [sentence for table in main.tables for sentence in describe_ranks(table).sentences]
-    beside = paper_section(parts, paper_numbers(PAPER))
-    sentences += [item for item in beside.content if isinstance(item, str)]
-    for section in (item for item in beside.content if isinstance(item, Section) and not item.folded):
-        sentences += [item for item in section.content if isinstance(item, str)]
-    assert len(sentences) == 6 * 2 + 1 + 2 + 3 + 3, "two of each rank, agreement, AUC, NRMSE, and the ablation"
-    for sentence in sentences:
-        assert sentence in text, "run make paper-tables"
+    assert f"{shared:,} of them are part of the ranks above as well, {len(starts) - shared:,} are not." in text
+
+
+def claims_on_page():
+    lines = (ROOT / "docs" / "paper_claims.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+    return [row for row in rows if row[0] != "claim"]
+
+
+def test_every_claim_has_a_place_a_number_and_a_verdict():
+    rows = claims_on_page()
+    assert len(rows) > 70
+    for row in rows:
+        assert len(row) == 4
+        assert all(row)
+        assert row[3] in ("confirmed", "not confirmed", "cannot be told")
+        assert re.search(r"\d", row[2]) or row[3] == "cannot be told", row
+    assert len({row[0] for row in rows}) == len(rows), "no claim twice"
+    assert {row[3] for row in rows} == {"confirmed", "not confirmed", "cannot be told"}
+
+
+@pytest.mark.parametrize(
+    ("claim", "verdict", "numbers"),
+    [
+        ("PLE has the highest mean AUC with every backbone at every size", "not confirmed", "in 7 of 9 cells"),
+        ("FT-Transformer: Std is better than PLE at all sizes", "not confirmed", "PLE is better at 3 of 3 sizes"),
+        ("M-splines often deteriorate at larger sizes", "not confirmed", "0 of 4"),
+        ("the values of 163 configurations", "cannot be told", "0.51"),
+    ],
+)
+def test_what_the_records_show_is_among_the_claims(claim, verdict, numbers):
+    (row,) = [row for row in claims_on_page() if row[0] == claim]
+    assert row[3] == verdict
+    assert numbers in row[2]
+
+
+def test_verdicts_follow_the_records():
+    study = benchmark_claims.Benchmark()
+    claim = "PLE has the best average rank at all three sizes"
+    verdicts = {each.text: each.verdict for each in benchmark_claims.classification_ranks(study)}
+    assert verdicts[claim] == "not confirmed"
+    study = benchmark_claims.Benchmark()
+    better = (study.frame["method"] == "PLE") & (study.frame["task"] == "classification")
+    study.frame = study.frame.assign(score=study.frame["score"].where(~better, 1.0))
+    verdicts = {each.text: each.verdict for each in benchmark_claims.classification_ranks(study)}
+    assert verdicts[claim] == "confirmed"
+
+
+def test_numbers_of_the_papers_data_sets_add_up():
+    """The paper's own sums and averages, from its table of splits."""
+    table = questions.paper_tables()
+    assert table.groupby("task")["paper_rows"].sum().to_dict() == {"regression": 255_489, "classification": 255_928}
+    features = table["paper_columns"].map(sum).groupby(table["task"]).mean().round(1)
+    assert features.to_dict() == {"regression": 10.5, "classification": 13.0}
+
+
+TYPED = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+def typed_numbers(path):
+    """Return the numbers in texts of a script that are written by hand, not computed."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documentation = {
+        ast.get_docstring(node, clean=False)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+    }
+    patterns = {id(part) for node in ast.walk(tree) if isinstance(node, ast.FormattedValue) for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in patterns:
+            if node.value not in documentation and " " in node.value.strip() and "\\d" not in node.value:
+                yield from TYPED.findall(re.sub(r"[\w-]*[A-Za-z][\w@-]*", "", node.value))
+
+
+@pytest.mark.parametrize("name", ["findings", "questions", "token_kinds", "advice", "readme"])
+def test_results_are_not_typed_by_hand(name):
+    """Texts of the pages contain settings of the study; a result is computed where it is written."""
+    settings = {"7", "15", "30", "14", "12", "95", "5", "0", "50", "2", "1", "25", "70", "20,000", "200,000", "10",
+                "65,536", "2021", "0.75", "1.13", "1.2", "19", "13"}  # fmt: skip
+    typed = set(typed_numbers(ROOT / "results" / f"{name}.py"))
+    assert typed <= settings, f"compute {typed - settings}"
+
+
+def test_the_records_of_the_ablation_with_other_rows():
+    grids = questions.row_counts()
+    assert 20_000 in grids
+    for grid in grids.values():
+        assert len(grid) == 133
+        assert grid["seeds"].nunique() == 1
+    whole = questions.ablation_grid()
+    fixed = whole[~whole["method"].str.contains("Grad")]
+    assert len(fixed) == 133
+
+
+def test_precision_is_within_the_spread_over_folds():
+    rows = readme.rows_of("Training stacks of networks", "spread over folds, difference")
+    ratios = [abs(float(row["difference"])) / float(row["spread over folds"]) for row in rows]
+    text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert f"the largest mean difference is {max(ratios):.2f} of the spread over folds" in text
 
 
 def test_steps_of_the_plain_loop_are_those_of_the_benchmark():
-    steps = runpy.run_path(str(ROOT / "results" / "findings.py"))["PLAIN_STEP"]
+    steps = importlib.import_module("findings").PLAIN_STEP
     table = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
     for network, seconds in steps.items():
         assert f"| {network.split()[0]} | BS-Q | 30 | 1 | {1e6 * seconds:.0f} |" in table
 
 
-def test_the_readme_and_the_guide_agree_with_the_page():
-    page, readme = (
-        " ".join((ROOT / name).read_text(encoding="utf-8").split()) for name in ("docs/findings.md", "README.md")
-    )
-    assert "Mean over the six settings: **0.85**" in page
-    assert "correlate with the paper's at 0.85" in readme
-    cards = {name: float(seconds.replace(",", "")) for name, seconds in TIMES.findall(page)}
-    hours = sum(map(float, HOURS.findall(page)))
-    minutes = [round(cards[name] / 60) for name in ("mlp", "resnet", "ft feature")]
-    assert f"took {sum(cards.values()) / 60:.0f} minutes on one H200 ({{}}, {{}} and {{}})".format(*minutes) in readme
-    assert f"they would take about {hours:.0f} hours" in readme
+def test_the_page_on_clusters_agrees_with_the_findings():
+    page = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
     rows = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8").splitlines()
-    for name, seconds in cards.items():
+    times = TIMES.findall(page)
+    assert len(times) == 3
+    for name, seconds in times:
         (row,) = [row for row in rows if row.startswith(f"| `paper-{name.split()[0]}` ")]
-        assert row.endswith(f" | {seconds:,.0f} |")
-    assert "by 0.87 with the paper's 163 values" in page
-    assert "its ablation at 0.87" in readme
-    assert "The largest ratio per epoch at size 30: mlp 1.10, resnet 1.07, ft feature 1.03" in page
-    assert "at most 1.10 times the time per epoch of fixed ones at size 30 with an MLP, 1.07 with a ResNet" in readme
-    assert "and 1.03 with an FT-Transformer" in readme
-    assert "on 3 of 10 small data sets, and worse on 0" in page
-    assert "on 3 of 10 small tables, and worse on none" in readme
-    assert "they gain a little: 3 of 4 intervals" in page
+        assert row.endswith(f" | {seconds} |")

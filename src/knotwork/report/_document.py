@@ -258,7 +258,10 @@ def _sections(parts: Sequence[Part], files: ReportFiles, traces: Traces | None) 
     others += [(f"{part.title}_", _time_section(part, f"times-{i}")) for i, part in enumerate(times, 1)]
     if traces is not None:
         others += [("", _trace_section(part, traces, f"traces-{i}")) for i, part in enumerate(traced, 1)]
-    others += [(f"{part.title}_", _extra_section(part, f"extra-{i}")) for i, part in enumerate(benchmarks[1:], 1)]
+    others += [
+        (f"{part.title}_", _extra_section(part, f"extra-{i}", set(benchmarks[0].frame["key"].dropna())))
+        for i, part in enumerate(benchmarks[1:], 1)
+    ]
     # A printed brief has the sections of the main benchmark only, if there is one.
     sections += [(prefix, replace(section, folded=bool(benchmarks))) for prefix, section in others]
     # Tables of several parts have the same names: files of other than the main parts have their plans as a prefix.
@@ -435,10 +438,12 @@ def _time_section(part: Part, name: str) -> Section:
     return Section(title, content, name=name, files=_score_tables(part))
 
 
-def _extra_section(part: Part, name: str) -> Section:
-    """Return results, ranks and scores of a benchmark other than the main one."""
+def _extra_section(part: Part, name: str, ranked: set[str]) -> Section:
+    """Return results, ranks and scores of a benchmark other than the main one, whose networks have the keys `ranked`."""
+    n_shared = int(part.frame["key"].isin(ranked).sum())
+    shared = f"{n_shared:,} of them are part of the ranks above as well, {len(part.frame) - n_shared:,} are not."
     content = [
-        f"{_origin(part)} They are not part of the ranks above.",
+        f"{_origin(part)} {shared if n_shared else 'They are not part of the ranks above.'}",
         *_results(part),
         *_task_ranks(part),
         _folded(_tables.browse_table(part.summary)),
