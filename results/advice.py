@@ -108,7 +108,9 @@ def left_out(entry: Advice, key: Key, criterion: Array) -> Held:
     choices = np.array([int(np.argmin(criterion[tables != table].mean(axis=0))) for table in tables])
     reached, paper = logs[tables, choices], logs[:, entry.configurations.index(of_paper(*key))]
     final = int(np.argmin(criterion.mean(axis=0)))
-    return Held(percent(reached), int((choices == final).sum()), int((reached < paper).sum()), int((reached > paper).sum()))
+    return Held(
+        percent(reached), int((choices == final).sum()), int((reached < paper).sum()), int((reached > paper).sum())
+    )
 
 
 def of_paper(task: str, backbone: str, budget: str) -> Configuration:
@@ -151,11 +153,17 @@ def content() -> list[dict[str, object]]:
         others = [name for name in dict.fromkeys(order) if name != method]
         lines.append(
             {
-                "task": key[0], "backbone": key[1], "budget": key[2], "method": method, "size": size,
-                "alternatives": others[:2], "reason": reason(key), "evidence": evidence(key, (method, size)),
+                "task": key[0],
+                "backbone": key[1],
+                "budget": key[2],
+                "method": method,
+                "size": size,
+                "alternatives": others[:2],
+                "reason": reason(key),
+                "evidence": evidence(key, (method, size)),
                 "evidence_for_the_paper": evidence(key, of_paper(*key)),
             }
-        )  # fmt: skip
+        )
     return lines
 
 
@@ -163,13 +171,15 @@ def advice_section() -> Iterator[str]:
     """Compare the paper's advice with what our records recommend, on tables that took no part in the choice."""
     yield "## What to start with: the paper's advice, and ours\n"
     yield paragraph("""
-        `kw.recommend` gives two answers, the paper's (`source="paper"`) and that of our records (`source="records"`): of
-        the methods and sizes that a budget allows, the one with the least error (NRMSE, or 1 - AUC), relative to the
-        best of them on the same table, geometric mean over tables. That mean is the excess. Place: by average rank, of
-        all methods and sizes. Left out: the choice of the other tables, scored on each table; how often it is the same
-        as that of all tables, and on how many tables it is better and worse than the paper's advice.""")
+        `kw.recommend` gives two answers, the paper's (`source="paper"`) and that of our records
+        (`source="records"`): of the methods and sizes that a budget allows, the one with the least error (NRMSE, or
+        1 - AUC), relative to the best of them on the same table, geometric mean over tables. That mean is the
+        excess. Place: by average rank, of all methods and sizes. Left out: the choice of the other tables, scored
+        on each table; how often it is the same as that of all tables, and on how many tables it is better and worse
+        than the paper's advice.""")
     yield from table_head(
-        "task | backbone | budget | paper | place | excess, % | ours | place | left out: excess, % | same | better : worse"
+        "task | backbone | budget | paper | place | excess, % | ours | place | left out: excess, % | same "
+        "| better : worse"
     )
     ours, ranked = [], []
     for key, entry in budgets().items():
@@ -185,11 +195,11 @@ def advice_section() -> Iterator[str]:
     better, worse = (sum(getattr(held, name) for held in ours) for name in ("better", "worse"))
     paper = [choice_of(entry, of_paper(*key)).excess for key, entry in budgets().items()]
     yield "\n" + paragraph(f"""
-        The choice of the other tables is better than the paper's advice in {better} cases and worse in {worse}; its mean
-        excess is {np.mean([held.excess for held in ours]):.1f} %, that of the paper's advice {np.mean(paper):.1f} %. A
-        choice by the best average rank, as in the report, has {np.mean([held.excess for held in ranked]):.1f} % on the
-        tables that are left out, so the error decides. A comparison on your own table (`knotwork compare`) is better
-        evidence than either answer.""")
+        The choice of the other tables is better than the paper's advice in {better} cases and worse in {worse}; its
+        mean excess is {np.mean([held.excess for held in ours]):.1f} %, that of the paper's advice
+        {np.mean(paper):.1f} %. A choice by the best average rank, as in the report, has
+        {np.mean([held.excess for held in ranked]):.1f} % on the tables that are left out, so the error decides. A
+        comparison on your own table (`knotwork compare`) is better evidence than either answer.""")
 
 
 def main() -> None:

@@ -14,9 +14,10 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # for tests, which run this file without its folder on the path
 
+import advice  # noqa: E402 - needs the line above
 import benchmark_claims as benchmark  # noqa: E402 - needs the line above
 import training_claims as training  # noqa: E402 - needs the line above
-from questions import paragraph, table_head  # noqa: E402 - needs the line above
+from questions import TASKS, paragraph, table_head  # noqa: E402 - needs the line above
 
 PAGE = HERE.parent / "docs" / "paper_claims.md"
 
@@ -26,15 +27,55 @@ def sections() -> Iterator[tuple[str, list[benchmark.Claim]]]:
     study = benchmark.Benchmark()
     yield "Data sets and counts", list(benchmark.sizes_of_study(study))
     yield "Tests and ranks", list(benchmark.tests_of_ranks(study))
-    yield "Regression", [claim for part in (benchmark.regression_ranks, benchmark.regression_means,
-                                            benchmark.regression_tokens) for claim in part(study)]  # fmt: skip
-    yield "Classification", [claim for part in (benchmark.classification_ranks, benchmark.classification_means)
-                             for claim in part(study)]  # fmt: skip
+    yield (
+        "Regression",
+        [
+            claim
+            for part in (benchmark.regression_ranks, benchmark.regression_means, benchmark.regression_tokens)
+            for claim in part(study)
+        ],
+    )
+    yield (
+        "Classification",
+        [claim for part in (benchmark.classification_ranks, benchmark.classification_means) for claim in part(study)],
+    )
     yield "All tasks", [*benchmark.takeaways(study), *benchmark.quoted(study)]
     yield "Learned knots", [*training.learned_claims(study), *training.learned_ranks(study)]
     yield "Cost on SGEMM", list(training.cost_claims(study))
     yield "Ablation", [*training.ablation_curves(), *training.ablation_families()]
     yield "Illustration", list(training.illustration_claims())
+    yield "Practical advice", list(advice_claims())
+
+
+def advice_claims() -> Iterator[benchmark.Claim]:
+    """Check the paper's practical advice within the budgets of `knotwork.recommend`."""
+    tables, where = advice.budgets(), "4.5 takeaway, Table 2"
+    scaled = {task: advice.choice_of(tables[task, "ft", "high"], ("Std", None)) for task in TASKS}
+    yield benchmark.Claim(
+        where,
+        "plain scaling is a strong first choice for networks that tokenise features",
+        "Std with an FT-Transformer, by average rank of all methods and sizes: "
+        + ", ".join(f"{task} place {choice.place} of {choice.of}" for task, choice in scaled.items()),
+        all(choice.place <= choice.of / 2 for choice in scaled.values()),
+    )
+    for task, names, text in (
+        (
+            "regression",
+            ("BS-U", "BS-Q"),
+            "MLP and ResNet, regression: start with B-splines on uniform or quantile knots",
+        ),
+        ("classification", ("PLE",), "MLP and ResNet, classification: start with PLE"),
+    ):
+        best = {network: tables[task, network, "low"] for network in ("mlp", "resnet")}
+        chosen = {network: entry.configurations[advice.chosen(entry)] for network, entry in best.items()}
+        n_others = len(next(iter(best.values())).configurations)
+        yield benchmark.Claim(
+            where,
+            f"{text}, at small sizes",
+            f"least mean error of {n_others} methods at m = 7 without trees or learning: "
+            + ", ".join(f"{network} {advice.named(choice)}" for network, choice in chosen.items()),
+            all(method in names for method, _ in chosen.values()),
+        )
 
 
 def page() -> str:
@@ -46,13 +87,13 @@ def page() -> str:
         "<!-- Written by results/claims.py from the records in results/. Do not edit. -->\n",
         paragraph(f"""
             Statements of the paper that can be checked with our records: {sum(counts.values())} of them, of which
-            {counts["confirmed"]} are confirmed, {counts["not confirmed"]} are not, and {counts["cannot be told"]} cannot
-            be told. Confirmed means that our numbers have the property that the paper states of its own; it does not
-            mean that a difference is significant, for which [the findings](findings.md) have intervals. The numbers
-            are from the same methods, sizes, folds and protocol; [differences](findings.md#what-differs-from-the-paper)
-            are listed there, of which the most important are an FT-Transformer with a token per feature, knots of which
-            the paper does not give all constants, and our own implementation on another card. Figures and tables are
-            numbered as in the paper. m is the size."""),
+            {counts["confirmed"]} are confirmed, {counts["not confirmed"]} are not, and {counts["cannot be told"]}
+            cannot be told. Confirmed means that our numbers have the property that the paper states of its own; it
+            does not mean that a difference is significant, for which [the findings](findings.md) have intervals.
+            The numbers are from the same methods, sizes, folds and protocol;
+            [differences](findings.md#what-differs-from-the-paper) are listed there, of which the most important are
+            an FT-Transformer with a token per feature, knots of which the paper does not give all constants, and
+            our own implementation on another card. Figures and tables are numbered as in the paper. m is the size."""),
     ]
     for title, claims in parts.items():
         lines += [f"## {title}\n", *table_head("claim | in the paper | here | verdict")]

@@ -264,42 +264,45 @@ OTHER_DATA = """
 """Differences of the data that rows and columns do not show."""
 
 CONSTANTS = """
-    **Constants that the paper does not give.** What NRMSE is divided by (here the standard deviation of the test target;
-    ranks do not depend on it; in the ablation the range of the target); leaf sizes of the trees that place knots of
-    splines; which quantiles are added where a tree gives too few knots; minimum spacing and penalty of learned knots;
-    the number of rows of the ablation; values outside of the training range (clipped). All are in the plans and in
-    the reference."""
+    **Constants that the paper does not give.** What NRMSE is divided by (here the standard deviation of the test
+    target; ranks do not depend on it; in the ablation the range of the target); leaf sizes of the trees that place
+    knots of splines; which quantiles are added where a tree gives too few knots; minimum spacing and penalty of
+    learned knots; the number of rows of the ablation; values outside of the training range (clipped). All are in
+    the plans and in the reference."""
 
 READINGS = """
     **Readings of the protocol.** Where the paper allows several, we have these. Every block of the FT-Transformer
-    normalises the input of its attention, the first one too, which the original network of Gorishniy and others (2021)
-    leaves out. Knots from trees are chosen greedily: thresholds are taken by gain, the largest first, unless one is
-    nearer than the minimum spacing to one that is taken; the paper states the two steps, spacing and choice by gain, but
-    not which of two close thresholds stays. The layer norm of learned M-splines has no parameters: mean 0 and variance 1
-    for each block."""
+    normalises the input of its attention, the first one too, which the original network of Gorishniy and others
+    (2021) leaves out. Knots from trees are chosen greedily: thresholds are taken by gain, the largest first, unless
+    one is nearer than the minimum spacing to one that is taken; the paper states the two steps, spacing and choice
+    by gain, but not which of two close thresholds stays. The layer norm of learned M-splines has no parameters:
+    mean 0 and variance 1 for each block."""
 
 
 def differences() -> Iterator[str]:
     """Describe what is known to differ from the paper before training."""
     tables, counts = paper_tables(), "numerical and categorical columns"
-    rows = [f"`{name}` ({row.rows:,}, in the paper {row.paper_rows:,})"
-            for name, row in zip(tables.index, tables.itertuples(), strict=True) if not row.same_rows]  # fmt: skip
-    columns = [f"`{name}` ({row.columns[0]} and {row.columns[1]}, in the paper {row.paper_columns[0]} and "
-               f"{row.paper_columns[1]})"
-               for name, row in zip(tables.index, tables.itertuples(), strict=True) if not row.same_columns]  # fmt: skip
+    rows = [
+        f"`{name}` ({row['rows']:,}, in the paper {row['paper_rows']:,})"
+        for name, row in tables[~tables["same_rows"]].iterrows()
+    ]
+    columns = [
+        "`{}` ({} and {}, in the paper {} and {})".format(name, *row["columns"], *row["paper_columns"])
+        for name, row in tables[~tables["same_columns"]].iterrows()
+    ]
     tokens = token_parameters(SIZES[-1])
     yield "## What differs from the paper\n"
     yield paragraph(f"""
-        **Data.** {len(tables)} tables of the same names. Rows differ from the paper's in {" and ".join(rows)}; the numbers
-        of {counts} in {", ".join(columns[:-1])} and {columns[-1]}. {OTHER_DATA}""")
+        **Data.** {len(tables)} tables of the same names. Rows differ from the paper's in {" and ".join(rows)}; the
+        numbers of {counts} in {", ".join(columns[:-1])} and {columns[-1]}. {OTHER_DATA}""")
     yield paragraph(CONSTANTS)
     yield paragraph(READINGS)
     yield paragraph(f"""
-        **The FT-Transformer.** The main table here has a token per feature. That the paper's has a token per encoded
-        coordinate is an inference, from its slow training and its loss of quality at large sizes; the paper does not say
-        it. Its parameter counts do not decide: networks have up to 1.13M parameters, while ours has
-        {tokens["coordinate"]:,} on SGEMM at size {SIZES[-1]} with a token per coordinate, and {tokens["feature"]:,} with
-        a token per feature. The effect of tokens at size {SIZES[0]} is shown below.""")
+        **The FT-Transformer.** The main table here has a token per feature. That the paper's has a token per
+        encoded coordinate is an inference, from its slow training and its loss of quality at large sizes; the paper
+        does not say it. Its parameter counts do not decide: networks have up to 1.13M parameters, while ours has
+        {tokens["coordinate"]:,} on SGEMM at size {SIZES[-1]} with a token per coordinate, and {tokens["feature"]:,}
+        with a token per feature. The effect of tokens at size {SIZES[0]} is shown below.""")
 
 
 def span(numbers: list[int]) -> str:
@@ -331,9 +334,9 @@ def in_short(frame: pd.DataFrame) -> Iterator[str]:
         {span(places["MinMax"])}; PLE is at place {listed_counts(ple_places)} of classification, where it is first in
         the paper.""")
     yield paragraph(f"""
-        - The grid of the ablation correlates by {ablation_correlation():.2f} with the paper's {len(ablation_grid())}
-        values, and has the same best configuration. The order of the sizes of one method agrees less: {within_methods():.2f}
-        on average. {unlike_the_paper()}""")
+        - The grid of the ablation correlates by {ablation_correlation():.2f} with the paper's
+        {len(ablation_grid())} values, and has the same best configuration. The order of the sizes of one method
+        agrees less: {within_methods():.2f} on average. {unlike_the_paper()}""")
     yield paragraph(f"""
         - Learned knots move if early stopping leaves time for it: in {moved["mlp"]:.0%} of the MLPs,
         {moved["resnet"]:.0%} of the ResNets and {moved["ft feature"]:.0%} of the FT-Transformers. Where they move,
@@ -353,13 +356,15 @@ def unlike_the_paper() -> str:
     """Return sentences on statements of the paper that our records contradict or do not show."""
     study = Benchmark()
     means = study.means["regression", "ft feature"]
-    cells = [table[size].idxmax() for (task, _), table in study.means.items() if task == "classification" for size in SIZES]
+    cells = [
+        table[size].idxmax() for (task, _), table in study.means.items() if task == "classification" for size in SIZES
+    ]
     worse, number = deteriorating()
-    return f"""PLE has the highest mean AUC in {cells.count("PLE")} of {len(cells)} cells of backbone and size, in the
-        paper in all. With an FT-Transformer, PLE has a lower mean NRMSE than Std at
-        {int((means.loc["PLE"] < means.loc["Std"]).sum())} of {len(SIZES)} sizes, in the paper at none. Fixed M-splines do
-        not become worse with the size as in the paper: {worse} of {number} are significantly worse at size 50 than at
-        5."""
+    return f"""PLE has the highest mean AUC in {cells.count("PLE")} of {len(cells)} cells of backbone and size, in
+        the paper in all. With an FT-Transformer, PLE has a lower mean NRMSE than Std at
+        {int((means.loc["PLE"] < means.loc["Std"]).sum())} of {len(SIZES)} sizes, in the paper at none. Fixed
+        M-splines do not become worse with the size as in the paper: {worse} of {number} are significantly worse at
+        size 50 than at 5."""
 
 
 def chance() -> Iterator[str]:
@@ -379,9 +384,9 @@ def tokens_in_short() -> Iterator[str]:
     pairs = token_pairs()
     verdicts = [pair.verdict for pair in pairs]
     yield paragraph(f"""
-        - For an FT-Transformer at size 7, a token per feature is better than a token per encoded coordinate, which the
-        paper's probably has, on {verdicts.count(-1)} of {len(pairs)} small data sets, and worse on {verdicts.count(1)}; on the
-        others the difference is not significant. It has a seventh of the tokens.""")
+        - For an FT-Transformer at size 7, a token per feature is better than a token per encoded coordinate, which
+        the paper's probably has, on {verdicts.count(-1)} of {len(pairs)} small data sets, and worse on
+        {verdicts.count(1)}; on the others the difference is not significant. It has a seventh of the tokens.""")
 
 
 def pictures(name: str, words: str) -> Iterator[str]:
@@ -397,17 +402,16 @@ def page() -> str:
         "# What we found\n",
         "<!-- Written by results/findings.py from the records in results/. Do not edit. -->\n",
         paragraph(f"""
-            The paper's experiments, trained again by this library. Main benchmark: {len(frame):,} networks, {n_sets}
-            data sets, 14 methods, sizes 7, 15 and 30, 5 folds, MLP, ResNet and FT-Transformer.
-            [The report](paper/report.html) has all ranks, scores, times and figures; the records are in `results/`, and
-            `make paper-tables` writes the tables and figures as files. [The paper, claim by claim](paper_claims.md), has
-            a verdict on each of its statements."""),
+            The paper's experiments, trained again by this library. Main benchmark: {len(frame):,} networks,
+            {n_sets} data sets, 14 methods, sizes 7, 15 and 30, 5 folds, MLP, ResNet and FT-Transformer. [The
+            report](paper/report.html) has all ranks, scores, times and figures; the records are in `results/`, and
+            `make paper-tables` writes the tables and figures as files. [The paper, claim by
+            claim](paper_claims.md), has a verdict on each of its statements."""),
         paragraph("""
-            Was anything chosen to agree with the paper? In the main benchmark nothing: constants that the paper does not
-            give are ours. In the ablation two were: the number of rows, because of four
-            it gave the order that is most like the paper's, and the divisor of NRMSE, because the range of the target
-            gives the values nearest to the paper's. [There](#the-ablation-beside-the-papers) is what the others
-            give."""),
+            Was anything chosen to agree with the paper? In the main benchmark nothing: constants that the paper
+            does not give are ours. In the ablation two were: the number of rows, because of four it gave the order
+            that is most like the paper's, and the divisor of NRMSE, because the range of the target gives the
+            values nearest to the paper's. [There](#the-ablation-beside-the-papers) is what the others give."""),
     ]
     parts = [
         pictures("opening", "Average ranks by size"), in_short(frame), differences(),

@@ -94,7 +94,9 @@ def study() -> str:
     card = {name: device_seconds(part) / 60 for name, part in parts.items()}
     hours = sum(float(steps_of(part).sum()) * PLAIN_STEP[name] for name, part in parts.items()) / 3600
     values = [
-        correlation(ranks_by_block(frame, task, size), paper_ranks(task)[f"m{size}"]) for task in TASKS for size in SIZES
+        correlation(ranks_by_block(frame, task, size), paper_ranks(task)[f"m{size}"])
+        for task in TASKS
+        for size in SIZES
     ]
     orders = list(leaders(frame))
     ple = [order.names.index("PLE") + 1 for order in orders if order.task == "classification"]
@@ -103,19 +105,20 @@ def study() -> str:
     verdicts = [pair.verdict for pair in token_pairs()]
     n_methods, n_folds, n_sets = (frame[column].nunique() for column in ("method", "fold", "dataset"))
     return paragraph(f"""
-        **The paper's study, repeated.** All {len(frame):,} networks of its main benchmark ({n_sets} tables, {n_methods}
-        methods, {len(SIZES)} sizes, {n_folds} folds; MLP, ResNet, and FT-Transformer with a token per feature) took
-        {sum(card.values()):.0f} minutes on one H200 ({card["mlp"]:.0f}, {card["resnet"]:.0f} and
-        {card["ft feature"]:.0f}), loading and scoring included; one at a time, in an ordinary torch loop on the same card,
-        they would take about {hours:.0f} hours. Our average ranks correlate with the paper's at {np.mean(values):.2f}
-        (mean of {len(values)} settings), the {len(ablation_grid())} configurations of its ablation, whose number of rows
-        was chosen to agree, at {ablation_correlation():.2f}; PLE is at place {", ".join(map(str, ple))} of {n_methods} in
-        classification at sizes {", ".join(map(str, SIZES))}, MinMax is last on average in {last} of {len(orders)}
-        settings. Learned knots take at most {costs["mlp"]:.2f} times the time per epoch of fixed ones at size
-        {SIZES[-1]} with an MLP, {costs["resnet"]:.2f} with a ResNet and {costs["ft feature"]:.2f} with an FT-Transformer,
-        each network alone on the card. With the paper's settings they gain almost nothing over the same knots fixed;
-        trained from the first epoch, they gain a little over learned knots with the paper's warm-up. At size {SIZES[0]} an FT-Transformer with a token per
-        feature was better than one with a token per coordinate, which the paper's probably has, on {verdicts.count(-1)} of
+        **The paper's study, repeated.** All {len(frame):,} networks of its main benchmark ({n_sets} tables,
+        {n_methods} methods, {len(SIZES)} sizes, {n_folds} folds; MLP, ResNet, and FT-Transformer with a token per
+        feature) took {sum(card.values()):.0f} minutes on one H200 ({card["mlp"]:.0f}, {card["resnet"]:.0f} and
+        {card["ft feature"]:.0f}), loading and scoring included; one at a time, in an ordinary torch loop on the
+        same card, they would take about {hours:.0f} hours. Our average ranks correlate with the paper's at
+        {np.mean(values):.2f} (mean of {len(values)} settings), the {len(ablation_grid())} configurations of its
+        ablation, whose number of rows was chosen to agree, at {ablation_correlation():.2f}; PLE is at place
+        {", ".join(map(str, ple))} of {n_methods} in classification at sizes {", ".join(map(str, SIZES))}, MinMax is
+        last on average in {last} of {len(orders)} settings. Learned knots take at most {costs["mlp"]:.2f} times the
+        time per epoch of fixed ones at size {SIZES[-1]} with an MLP, {costs["resnet"]:.2f} with a ResNet and
+        {costs["ft feature"]:.2f} with an FT-Transformer, each network alone on the card. With the paper's settings
+        they gain almost nothing over the same knots fixed; trained from the first epoch, they gain a little over
+        learned knots with the paper's warm-up. At size {SIZES[0]} an FT-Transformer with a token per feature was
+        better than one with a token per coordinate, which the paper's probably has, on {verdicts.count(-1)} of
         {len(verdicts)} small tables, and worse on {verdicts.count(1)}.""").strip()
 
 
@@ -123,11 +126,11 @@ def stack() -> str:
     """Return what members of a stack have in common, and the time of a step."""
     again, row = repeats(), largest_stack("mlp")
     return paragraph(f"""
-        All training goes through one engine that trains a *stack*: hundreds of networks in one program, each with its own
-        rows, encoding, random seed and early stopping, which do not depend on the other members. Sums are rounded
-        differently in stacks of another shape, and training makes such differences grow: of {again.number} MLPs that two
-        plans trained in different stacks, {again.equal} have exactly the same score, the median difference is
-        {again.median:.4f} and the largest {again.largest:.4f}. On an H200, a step takes
+        All training goes through one engine that trains a *stack*: hundreds of networks in one program, each with
+        its own rows, encoding, random seed and early stopping, which do not depend on the other members. Sums are
+        rounded differently in stacks of another shape, and training makes such differences grow: of {again.number}
+        MLPs that two plans trained in different stacks, {again.equal} have exactly the same score, the median
+        difference is {again.median:.4f} and the largest {again.largest:.4f}. On an H200, a step takes
         {float(row["stack, us per network"]):.0f} microseconds per network in a stack of {row["members"]} MLPs, and
         {float(row["plain, us"]) / 1000:.0f} milliseconds for one network in an ordinary torch loop.""").strip()
 
@@ -138,20 +141,22 @@ def speed() -> str:
     i_splines = [*faster("I-spline", "SplineTransformer"), *faster("I-spline", "SplineTransformer", dtype="float64")]
     (floor,) = stated(r"\d+ us \(([\d.]+) times the floor\) for 14 features of size 30")
     low, high = stated(r"a training step with learned knots takes ([\d.]+) to ([\d.]+) times one with fixed knots")
-    spinning, passive = stated(r"plain loop ([\d.]+) s, TabularRegressor [\d.]+ s; with `OMP_WAIT_POLICY=PASSIVE`, so that "
-                               r"waiting threads do not spin, ([\d.]+) s")  # fmt: skip
+    spinning, passive = stated(
+        r"plain loop ([\d.]+) s, TabularRegressor [\d.]+ s; with `OMP_WAIT_POLICY=PASSIVE`, so that waiting threads do "
+        r"not spin, ([\d.]+) s"
+    )
     rows = {name: largest_stack(name) for name in ("mlp", "resnet", "ft")}
     times = {name: f"{float(row['times faster']):.0f}" for name, row in rows.items()}
     share = {name: f"{float(row['share of matrix rate'].rstrip('%')):.0f} %" for name, row in rows.items()}
     points = [
         f"""Encoding 200,000 x 10 values into 30 columns each, two cores: B-splines {b_spline:.0f} times faster than
-        scikit-learn's `SplineTransformer` and {pretab:.0f} times faster than PreTab; close to the time of filling that much
-        memory with zeros.""",
-        f"""I-splines are {min(i_splines):.0f} to {max(i_splines):.0f} times faster than `SplineTransformer`'s B-splines;
-        they take longer than B-splines because half of a row is ones that must be written.""",
-        f"""Learned knots on an H200, captured in a CUDA graph: forward and backward of 65,536 x 14 values into 30 columns
-        take {floor:.1f} times (B-splines) the time of writing the output once and reading its gradient once; a training
-        step of an MLP in plain torch takes {low:.2f} to {high:.2f} times the one with fixed knots. Without a graph,
+        scikit-learn's `SplineTransformer` and {pretab:.0f} times faster than PreTab; close to the time of filling
+        that much memory with zeros.""",
+        f"""I-splines are {min(i_splines):.0f} to {max(i_splines):.0f} times faster than `SplineTransformer`'s
+        B-splines; they take longer than B-splines because half of a row is ones that must be written.""",
+        f"""Learned knots on an H200, captured in a CUDA graph: forward and backward of 65,536 x 14 values into 30
+        columns take {floor:.1f} times (B-splines) the time of writing the output once and reading its gradient once; a
+        training step of an MLP in plain torch takes {low:.2f} to {high:.2f} times the one with fixed knots. Without a graph,
         launching takes about a millisecond a call.""",
         f"""Training on an H200, per network and step, against the ordinary torch loop of one: MLP {times["mlp"]} times
         faster in a stack of {rows["mlp"]["members"]}, ResNet {times["resnet"]} times in one of

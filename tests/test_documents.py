@@ -69,7 +69,9 @@ def test_the_scores_in_the_readme_are_those_of_its_code(tmp_path, monkeypatch):
     first = tmp_path / "first.md"
     first.write_text(BLOCK.search((ROOT / "README.md").read_text())[0])
     (block,) = run_page(first)
-    printed, shown = ([float(number) for number in re.findall(r"\d\.\d+", text)] for text in (block.printed, block.shown))
+    printed, shown = (
+        [float(number) for number in re.findall(r"\d\.\d+", text)] for text in (block.printed, block.shown)
+    )
     assert len(shown) == 4
     assert printed == pytest.approx(shown, abs=0.011), "one unit in the last digit, for other machines"
 

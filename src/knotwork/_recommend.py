@@ -169,8 +169,8 @@ def recommend(
         Low is one training at a small size with knots that are quick to place. Medium allows size 15 and knots from
         trees. High allows size 30 and learned knots.
     source : {"paper", "records"}
-        The paper's advice, or the method and size with the least mean error in the records of our own study, among those
-        that the budget allows.
+        The paper's advice, or of the methods and sizes that the budget allows the one with the least mean error in the
+        records of our own study. Methods that end in ``LGBM`` need the package lightgbm.
 
     Returns
     -------

@@ -1,16 +1,27 @@
-"""Recommendations: complete, usable, and in agreement with the paper's numbers."""
+"""Recommendations: complete, usable, and in agreement with the paper's numbers and with our records."""
 
+import json
 import re
+import sys
+from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import knotwork as kw
-from knotwork._recommend import BACKBONES, BUDGETS, RECOMMENDATIONS, TASKS, Recommendation, recommend
+from knotwork._recommend import BACKBONES, BUDGETS, RECOMMENDATIONS, SOURCES, TASKS, Recommendation, recommend
 from knotwork.encoders._methods import METHOD_TABLE
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "results"))
+
+import advice
+import questions
+
 COMBINATIONS = list(product(TASKS, BACKBONES, BUDGETS))
+ANSWERS = list(product(TASKS, BACKBONES, BUDGETS, SOURCES))
 NAMES = {"mlp": "mlp", "resnet": "resnet", "ft": "ftt"}  # ours and the paper's
 
 
@@ -37,9 +48,15 @@ def test_every_combination_exists_and_no_other():
 
 
 @pytest.mark.parametrize(("task", "backbone", "budget"), COMBINATIONS)
-def test_methods_and_sizes_can_be_used(task, backbone, budget):
-    found = recommend(task, backbone, budget=budget)
-    assert found == RECOMMENDATIONS[task, backbone, budget]
+def test_the_default_is_the_papers(task, backbone, budget):
+    answer = recommend(task, backbone, budget=budget)
+    assert replace(answer, evidence="") == RECOMMENDATIONS[task, backbone, budget]
+    assert answer is recommend(task, backbone, budget=budget, source="paper")
+
+
+@pytest.mark.parametrize(("task", "backbone", "budget", "source"), ANSWERS)
+def test_methods_and_sizes_can_be_used(task, backbone, budget, source):
+    found = recommend(task, backbone, budget=budget, source=source)
     assert {found.method, *found.alternatives} <= set(kw.METHODS)
     assert found.alternatives
     assert found.method not in found.alternatives
@@ -51,15 +68,15 @@ def test_methods_and_sizes_can_be_used(task, backbone, budget):
             kw.make_encoder(method, found.size).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
 
 
-@pytest.mark.parametrize(("task", "backbone", "budget"), COMBINATIONS)
-def test_it_prints_as_two_sentences(task, backbone, budget):
-    found = recommend(task, backbone, budget=budget)
+@pytest.mark.parametrize(("task", "backbone", "budget", "source"), ANSWERS)
+def test_it_prints_as_three_sentences(task, backbone, budget, source):
+    found = recommend(task, backbone, budget=budget, source=source)
     text = str(found)
     assert text.startswith(found.method)
     assert "None" not in text
-    assert all(word in text for word in (found.reason, *found.alternatives))
+    assert all(word in text for word in (found.reason, found.evidence, *found.alternatives))
     assert text.endswith(".")
-    assert len(re.findall(r"\.(?=\s|$)", text)) == 2
+    assert len(re.findall(r"\.(?=\s|$)", text)) == 3
 
 
 def test_text():
@@ -81,9 +98,9 @@ def test_defaults_and_the_papers_table():
     assert not {name for name in named if name.startswith("MS")}  # M-splines are no first choice
 
 
-@pytest.mark.parametrize("name", ["task", "backbone", "budget"])
+@pytest.mark.parametrize("name", ["task", "backbone", "budget", "source"])
 def test_every_argument_matters(name):
-    choices = {"task": TASKS, "backbone": BACKBONES, "budget": BUDGETS}[name]
+    choices = {"task": TASKS, "backbone": BACKBONES, "budget": BUDGETS, "source": SOURCES}[name]
     assert len({recommend(**{name: choice}) for choice in choices}) > 1
 
 
@@ -93,6 +110,7 @@ def test_every_argument_matters(name):
         ({"task": "ranking"}, "task must be one of 'regression', 'classification', got task='ranking'"),
         ({"backbone": "ftt"}, "backbone must be one of 'mlp', 'resnet', 'ft', got backbone='ftt'"),
         ({"budget": 3}, "budget must be one of 'low', 'medium', 'high', got budget=3"),
+        ({"source": "ours"}, "source must be one of 'paper', 'records', got source='ours'"),
     ],
 )
 def test_wrong_arguments_are_told_the_choices(arguments, message):
@@ -137,3 +155,76 @@ def test_averages_behind_the_reasons(quoted):
     assert mlp["IS-Grad-U", 30] < mlp["BS-Grad-U", 30] < mlp["BS-Grad-U", 7]
     area = {key[2:]: value for key, value in quoted.items() if key[:2] == ("classification", "ftt")}
     assert area["PLE", 30] > area["PLE", 7] > area["Std", None]
+
+
+def test_the_file_is_what_the_records_say():
+    assert json.loads(advice.FILE.read_text(encoding="utf-8")) == advice.content(), "run make paper-tables"
+
+
+@pytest.fixture(scope="module")
+def errors():
+    """Return the error of each method and size on each table, by task and network, straight from the records."""
+    frame = questions.main_benchmark()
+    frame = frame.assign(
+        error=frame["score"].where(frame["task"] == "regression", (1 - frame["score"])),
+        size=frame["size"].astype(float).fillna(0.0),
+    )
+    wide = frame.pivot_table(index=["task", "network", "dataset"], columns=["method", "size"], values="error")
+    return wide.clip(lower=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("task", "backbone", "budget", "by_rank", "by_error"),
+    [("regression", "mlp", "medium", 19, 19), ("regression", "ft", "medium", 19, 36)],
+)
+def test_places_of_the_papers_advice_in_our_records(errors, task, backbone, budget, by_rank, by_error):
+    answer = recommend(task, backbone, budget=budget)
+    table = errors.loc[task, "ft feature" if backbone == "ft" else backbone]
+    excess = np.log(table.div(table.min(axis=1), axis=0)).mean()
+    key = answer.method, float(answer.size)
+    assert table.rank(axis=1).mean().rank()[key] == by_rank
+    assert excess.rank()[key] == by_error
+    assert f"at place {by_rank} of 38 methods and sizes by average rank, and at place {by_error}" in answer.evidence
+    assert f"on average {100 * np.expm1(excess[key]):.1f} % above" in answer.evidence
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_the_highest_budget_has_the_least_mean_error_of_all(errors, backbone):
+    for task in TASKS:
+        table = errors.loc[task, "ft feature" if backbone == "ft" else backbone]
+        best = np.log(table).mean().idxmin()
+        answer = recommend(task, backbone, budget="high", source="records")
+        assert (answer.method, float(answer.size or 0)) == best
+
+
+def test_a_table_has_no_part_in_the_choice_that_it_scores():
+    key = "regression", "mlp", "medium"
+    entry = advice.budgets()[key]
+    logs = advice.log_excess(entry)
+    before = advice.left_out(entry, key, logs)
+    paper = entry.configurations.index(advice.of_paper(*key))
+    choices = [int(np.argmin(np.delete(logs, table, axis=0).mean(axis=0))) for table in range(len(logs))]
+    reached = np.array([logs[table, choice] for table, choice in enumerate(choices)])
+    assert before.excess == pytest.approx(100 * np.expm1(reached.mean()))
+    assert (before.better, before.worse) == ((reached < logs[:, paper]).sum(), (reached > logs[:, paper]).sum())
+    spoilt = logs.copy()
+    spoilt[0] = 100.0 - spoilt[0]  # the first table would choose the worst ones
+    assert int(np.argmin(np.delete(spoilt, 0, axis=0).mean(axis=0))) == choices[0]
+
+
+def test_the_candidates_of_a_search_are_as_near_to_the_best_as_they_are_said_to_be():
+    from knotwork.estimators import _encodings
+
+    logs = {"ten": [], "recommended": [], "size 15": []}
+    for task, backbone in product(TASKS, ("mlp", "resnet")):
+        entry = advice.budgets()[task, backbone, "high"]
+        names, excess = [advice.named(each) for each in entry.configurations], advice.log_excess(entry)
+        recommended = advice.named(advice.of_paper(task, backbone, _encodings.BUDGET))
+        chosen = {"ten": _encodings.CANDIDATES, "recommended": [recommended],
+                  "size 15": [name for name in names if name.endswith("@15")]}  # fmt: skip
+        for name, each in chosen.items():
+            logs[name].extend(excess[:, [names.index(one) for one in each]].min(axis=1))
+    ten, recommended, size = (f"{100 * np.expm1(np.mean(logs[name])):.1f} %" for name in logs)
+    text = " ".join(Path(_encodings.__file__).read_text(encoding="utf-8").split())
+    assert f"the best of these ten is on average {ten} above the error" in text
+    assert f"the recommended encoding is {recommended} above it and the best of all at size 15, {size}." in text

@@ -439,7 +439,7 @@ def _time_section(part: Part, name: str) -> Section:
 
 
 def _extra_section(part: Part, name: str, ranked: set[str]) -> Section:
-    """Return results, ranks and scores of a benchmark other than the main one, whose networks have the keys `ranked`."""
+    """Return results, ranks and scores of a benchmark beside the main one, which has the networks of keys `ranked`."""
     n_shared = int(part.frame["key"].isin(ranked).sum())
     shared = f"{n_shared:,} of them are part of the ranks above as well, {len(part.frame) - n_shared:,} are not."
     content = [
