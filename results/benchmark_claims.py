@@ -553,6 +553,11 @@ def takeaways(study: Benchmark) -> Iterator[Claim]:
         f"{n_splines} of {len(top)}, the first three at three sizes",
         n_splines > len(top) / 2,
     )
+    yield from scaling(study)
+
+
+def scaling(study: Benchmark) -> Iterator[Claim]:
+    """Check what the paper says of encodings beside plain scaling."""
     for task in TASKS:
         gains = {name: 100 * (1 - float(study.gains[task, network])) for network, name in NETWORKS.items()}
         yield Claim(
@@ -562,11 +567,6 @@ def takeaways(study: Benchmark) -> Iterator[Claim]:
             + ", ".join(f"{name} {gain:.1f} %" for name, gain in gains.items()),
             gains["FT-Transformer"] < min(gains["MLP"], gains["ResNet"]),
         )
-    yield from scaling(study)
-
-
-def scaling(study: Benchmark) -> Iterator[Claim]:
-    """Check what the paper says of encodings beside plain scaling."""
     wins = {
         network: pd.concat([study.above(task, network, "Std").drop(list(SCALED)) for task in TASKS])
         for network in NETWORKS

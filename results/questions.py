@@ -328,8 +328,9 @@ def ablation_choices() -> Iterator[str]:
         With the range of the target our values are on average {ratio.mean():.2f} times the paper's; with its
         {" and with its ".join(f"{name} {value:.1f} times" for name, value in others.items())}. The order of
         configurations does not depend on the divisor. It depends on the rows: 20,000 were taken because, in a trial
-        whose networks were not kept, their order was most like the paper's. Trained again for these numbers of
-        rows, with fixed knots and the first random seeds, Spearman's correlation with the paper is:""")
+        whose networks were not kept, their order was most like the paper's. The level depends on them as well.
+        Trained again for these numbers of rows, with fixed knots and the first random seeds, Spearman's correlation
+        with the paper is:""")
     yield from table_head(
         "rows | random seeds | configurations | correlation | without M-splines | NRMSE over the paper's"
     )
@@ -344,7 +345,7 @@ def ablation_choices() -> Iterator[str]:
     missing = [f"{n_rows:,}" for n_rows in ROWS if n_rows not in grids]
     if missing:
         yield "\n" + paragraph(f"""
-            Not trained yet with {", ".join(missing)} rows: `python results/ablation_rows.py` does it.""")
+            Not trained yet with {", ".join(missing)} rows: `python results/ablation_rows.py --device cuda` does it.""")
     else:
         yield ""
 

@@ -155,9 +155,9 @@ def speed() -> str:
         f"""I-splines are {min(i_splines):.0f} to {max(i_splines):.0f} times faster than `SplineTransformer`'s
         B-splines; they take longer than B-splines because half of a row is ones that must be written.""",
         f"""Learned knots on an H200, captured in a CUDA graph: forward and backward of 65,536 x 14 values into 30
-        columns take {floor:.1f} times (B-splines) the time of writing the output once and reading its gradient once; a
-        training step of an MLP in plain torch takes {low:.2f} to {high:.2f} times the one with fixed knots. Without a graph,
-        launching takes about a millisecond a call.""",
+        columns take {floor:.1f} times (B-splines) the time of writing the output once and reading its gradient once;
+        a training step of an MLP in plain torch takes {low:.2f} to {high:.2f} times the one with fixed knots. Without a
+        graph, launching takes about a millisecond a call.""",
         f"""Training on an H200, per network and step, against the ordinary torch loop of one: MLP {times["mlp"]} times
         faster in a stack of {rows["mlp"]["members"]}, ResNet {times["resnet"]} times in one of
         {rows["resnet"]["members"]}, FT-Transformer {times["ft"]} times in one of {rows["ft"]["members"]};
