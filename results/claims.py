@@ -88,9 +88,9 @@ def page() -> str:
         paragraph(f"""
             Statements of the paper that can be checked with our records: {sum(counts.values())} of them, of which
             {counts["confirmed"]} are confirmed, {counts["not confirmed"]} are not, and {counts["cannot be told"]}
-            cannot be told. Confirmed means that our numbers have the property that the paper states of its own; it
-            does not mean that a difference is significant, for which [the findings](findings.md) have intervals.
-            The numbers are from the same methods, sizes, folds and protocol;
+            cannot be told. Confirmed means that our numbers have the property that the paper states of its own;
+            unless an interval is given, it does not mean that a difference is significant, for which [the
+            findings](findings.md) have intervals. The numbers are from the same methods, sizes, folds and protocol;
             [differences](findings.md#what-differs-from-the-paper) are listed there, of which the most important are
             an FT-Transformer with a token per feature, knots of which the paper does not give all constants, and
             our own implementation on another card. Figures and tables are numbered as in the paper. m is the size."""),

@@ -69,6 +69,15 @@ def test_a_backbone_counts_once_for_a_data_set_whatever_its_tokens():
     assert [part.plans for part in parts] == [("paper-ft", "paper-mlp"), ("paper-ft-coordinate",)]
 
 
+def test_a_further_plan_names_its_networks_that_are_ranked_as_well(tmp_path):
+    starts = plan_of("starts", methods=["Std", "PLE", "BS-U", "BS-Q"])
+    records = pd.concat([plan_of("paper", n_regression=4), starts, plan_of("rates", salt="faster")])
+    text = make_report(records, tmp_path / "report.html").read_text(encoding="utf-8")
+    n_shared = 3 * 3 * 2  # data sets, methods that both have, folds
+    assert f"24 networks. {n_shared} of them are part of the ranks above as well, {24 - n_shared} are not." in text
+    assert "24 networks. They are not part of the ranks above." in text
+
+
 def test_plans_with_different_methods_are_separate():
     parts = split(plan_of("paper", n_regression=4), plan_of("paper-starts", methods=["BS-U", "BS-Q"]))
     assert [part.plans for part in parts] == [("paper",), ("paper-starts",)]
