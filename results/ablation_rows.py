@@ -1,10 +1,11 @@
 """Train the grid of the ablation on tables with other numbers of rows than the 20,000 of the plan `ablation`.
 
-    python results/ablation_rows.py [--rows 2000 5000 10000] [--seeds 5] [--fixed] [--device cuda]
+    python results/ablation_rows.py [--rows 2000 5000 10000] [--seeds 5] [--fixed] [--prepare] [--device cuda]
 
 The paper does not give the number of rows. The records show how much the agreement with the paper's table depends on
 it (`questions.py`). They are in results/ablation_rows, apart from those of the study; a run trains missing networks
-only. `--fixed` leaves learned knots out. A network takes 2 seconds for 2,000 rows on one core, and 12 for 10,000.
+only. `--fixed` leaves learned knots out. `--prepare` only places knots, in build/ablation_rows, for a machine without
+LightGBM. A network takes 2 seconds for 2,000 rows on one core, and 12 for 10,000.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from knotwork.datasets import synthetic_ablation
 from knotwork.encoders import METHOD_TABLE
-from knotwork.study import Plan, load_plan, pack, run
+from knotwork.study import Plan, load_plan, pack, prepare_plan, run
 
 HERE = Path(__file__).parent
 RECORDS = HERE / "ablation_rows"
@@ -40,13 +41,15 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=list(ROWS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--fixed", action="store_true")
+    parser.add_argument("--prepare", action="store_true")
     parser.add_argument("--device", default="auto")
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     for n_rows in options.rows:
         plan = plan_with(n_rows, seeds=options.seeds, fixed=options.fixed, folder=WORK)
-        print(run(plan, WORK, device=options.device), flush=True)
-    print(pack(WORK, RECORDS))
+        print(prepare_plan(plan, WORK) if options.prepare else run(plan, WORK, device=options.device), flush=True)
+    if not options.prepare:
+        print(pack(WORK, RECORDS))
 
 
 if __name__ == "__main__":
