@@ -12,10 +12,12 @@ gradients.
 """
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -41,10 +43,14 @@ def way(name: str):
         kernels.MOST_TOKENS = before
 
 
+def possible(n_tokens: int) -> list[str]:
+    return [name for name in WAYS if name == "tiles" or n_tokens <= 256]
+
+
 def timed(work: Callable[[], object], device: str) -> float:
     """Return the median seconds of a call."""
     if device == "cuda":
-        from triton.testing import do_bench  # noqa: PLC0415 - needed on a GPU only
+        from triton.testing import do_bench
 
         return do_bench(work, warmup=5, rep=40, return_mode="median") / 1000
     start = time.perf_counter()
@@ -103,9 +109,8 @@ def length_table(lengths, rows: int, device: str):
     for n_tokens in lengths:
         qkv, noise = inputs(n_tokens, rows, device)
         chosen = "row" if kernels.is_short(n_tokens, WIDTH) else "tiles"
-        ways = [name for name in WAYS if name == "tiles" or n_tokens <= 256]
         peer = both_ways(torch_own, qkv, noise, device)
-        for name in [*ways, "torch"]:
+        for name in [*possible(n_tokens), "torch"]:
             times = peer
             if name != "torch":
                 with way(name):
@@ -129,15 +134,15 @@ def evaluation_table(lengths, rows: int, device: str):
         with torch.no_grad():
             for name in WAYS:
                 with way(name):
-                    fits = name == "tiles" or n_tokens <= 256
-                    cells.append(f"{1e6 * timed(lambda: ours(qkv, noise, 0.0), device):.0f}" if fits else "")
-            cells.append(f"{1e6 * timed(lambda: torch_own(qkv, noise, 0.0), device):.0f}")
+                    seconds = timed(partial(ours, qkv, noise, 0.0), device) if name in possible(n_tokens) else math.nan
+                    cells.append(f"{1e6 * seconds:.0f}")
+            cells.append(f"{1e6 * timed(partial(torch_own, qkv, noise, 0.0), device):.0f}")
         yield f"| {n_tokens} | {' | '.join(cells)} |"
 
 
 def tile_table(lengths, rows: int, device: str):
     """Measure other tiles."""
-    from knotwork._kernels import attention_tiled_triton as tiled  # noqa: PLC0415 - needs Triton
+    from knotwork._kernels import attention_tiled_triton as tiled
 
     yield "| tokens | queries, keys, warps | forward, us | with backward, us |"
     yield "|---|---|---|---|"
