@@ -418,7 +418,8 @@ def show_plan(
     typer.echo(f"{plan.name}: {plan.description}\nplan hash: {plan.plan_hash}")
     typer.echo(f"data sets ({len(plan.names)}): {', '.join(plan.names)}")
     typer.echo(f"methods ({len(plan.methods)}): {', '.join(plan.methods)}")
-    typer.echo(f"sizes: {', '.join(map(str, plan.sizes)) or 'none'}; {plan.folds} {plan.split}, seed {plan.seed}")
+    folds = plan.folds if plan.first_folds is None else f"the first {plan.first_folds} of {plan.folds}"
+    typer.echo(f"sizes: {', '.join(map(str, plan.sizes)) or 'none'}; {folds} {plan.split}, seed {plan.seed}")
     typer.echo(f"training: {plan.config}")
     for variant in plan.variants:
         typer.echo(f"variant {variant.name}: {', '.join(f'{name}={value}' for name, value in variant.training)}")
@@ -453,6 +454,7 @@ def run_study(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Train failed networks again.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="A data set to train on; may be repeated.")] = None,
+    by_fold: Annotated[bool, typer.Option("--by-fold", help="Train the first fold of all data sets first.")] = False,
 ) -> None:
     """Train the missing networks of a plan. It may be stopped and resumed, and several processes may share a folder."""
     _let_idle_threads_sleep()
@@ -470,6 +472,7 @@ def run_study(
             address=address,
             units_per_gpu=units_per_gpu,
             only=only or (),
+            by_fold=by_fold,
         )
     typer.echo(
         f"{summary.n_ok:,} trained, {summary.n_failed:,} failed, {summary.n_before:,} recorded before, in "

@@ -37,7 +37,7 @@ DIVISORS = ("std", "range")
 DEFAULT_BINS = "cart"
 """Placement of the bins of PLE; a plan may name another one, which does not need the target."""
 
-LATER: dict[str, Any] = {"variants": [], "keep_knots": False, "bins": DEFAULT_BINS}
+LATER: dict[str, Any] = {"variants": [], "keep_knots": False, "bins": DEFAULT_BINS, "first_folds": None}
 """Fields that the first version of plans did not have, with their defaults."""
 
 
@@ -211,6 +211,8 @@ class Plan:
         Record the positions of learned knots after every epoch, for `load_knot_paths`.
     bins : {"cart", "uniform", "quantile"}, default="cart"
         Placement of the bins of PLE; PLE-Q has its own.
+    first_folds : int, optional
+        Number of folds that are trained, the first of all `folds`; by default all.
     description : str, default=""
         A sentence for `knotwork study list`.
 
@@ -237,6 +239,7 @@ class Plan:
     variants: tuple[Variant, ...] = ()
     keep_knots: bool = False
     bins: str = DEFAULT_BINS
+    first_folds: int | None = None
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -248,6 +251,8 @@ class Plan:
         if learned and any(isinstance(choice.config, LinearConfig) for choice in self.backbones):
             raise argument_error("methods", "have fixed knots and no embedding in front of a linear model", learned)
         check_int(self.folds, "folds", minimum=2 if self.split == "folds" else 1)
+        if self.first_folds is not None and check_int(self.first_folds, "first_folds", minimum=1) > self.folds:
+            raise argument_error("first_folds", f"be at most folds={self.folds}", self.first_folds)
         check_int(self.seed, "seed", minimum=0)
         check_choice(self.split, "split", SPLITS)
         check_choice(self.categories, "categories", CATEGORIES)
@@ -338,7 +343,13 @@ class Plan:
     @property
     def n_networks(self) -> int:
         """Number of networks."""
-        return len(self.names) * len(self.backbones) * len(self.encodings) * len(self.variant_names) * self.folds
+        per_fold = len(self.names) * len(self.backbones) * len(self.encodings) * len(self.variant_names)
+        return per_fold * len(self.trained_folds)
+
+    @property
+    def trained_folds(self) -> range:
+        """The folds that are trained."""
+        return range(self.folds if self.first_folds is None else self.first_folds)
 
     @property
     def encodings(self) -> tuple[Encoding, ...]:

@@ -54,6 +54,7 @@ _BEHIND_METRICS: dict[str, pa.DataType] = {
     **{name: pa.float64() for name in ("target_mean", "target_std", "target_range")},
     **{name: pa.float64() for name in ("prepare_seconds", "train_seconds", "epoch_seconds")},
     **{name: pa.int64() for name in ("epochs", "best_epoch", "n_parameters")},
+    "valid_score": pa.float64(),
     "knots_moved": pa.bool_(),
     "knot_shift": pa.float64(),
     **{name: pa.int64() for name in ("n_rows", "n_features")},
@@ -67,7 +68,7 @@ _BEHIND_METRICS: dict[str, pa.DataType] = {
 IDENTITY = ("dataset", "backbone", "tokens", "method", "size", "fold", "seed", "variant", "together")
 """Columns that identify a network of a plan for a reader."""
 
-LATER = ("variant", "knot_shift", "epoch_seconds")
+LATER = ("variant", "knot_shift", "epoch_seconds", "valid_score")
 """Columns that the first version of records did not have; they are missing in old records."""
 
 CONSOLIDATED = "records.parquet"

@@ -17,11 +17,11 @@ from knotwork.basis._blocks import make_table
 from knotwork.nn._backbones import Backbone
 from knotwork.study._data import StudyData
 from knotwork.study._fitting import Wanted, wanted_by
-from knotwork.study._networks import NetworkSpec
+from knotwork.study._networks import KNOT_SETTINGS, NetworkSpec
 from knotwork.study._plan import LinearConfig, Plan
 from knotwork.study._traces import Result
 from knotwork.training._engine import resolve_device, train
-from knotwork.training._members import TrainingTable
+from knotwork.training._members import Member, TrainingTable
 from knotwork.training._metrics import METRICS, evaluate
 from knotwork.training._progress import Reporter
 from knotwork.training._results import Trained
@@ -43,7 +43,7 @@ IMPOSSIBLE = -50.0
 
 @dataclass(frozen=True, eq=False)
 class UnitTrainer:
-    """Trains networks of one data set, one backbone and one variant."""
+    """Trains networks of one data set and one backbone."""
 
     plan: Plan
     data: StudyData
@@ -102,17 +102,20 @@ class UnitTrainer:
         used = {network.fold for network in networks}
         prepared = PreparedTable.from_table(self.data.table, [split for split in self.splits if split.fold in used])
         table, splits = prepared.table, {split.fold: split for split in prepared.splits}
-        members = [prepared.member([each.encoding], splits[each.fold], fitted[each].blocks) for each in networks]
-        config = self.plan.config_of(networks[0].variant)
+        members = [
+            self._varied(prepared.member([each.encoding], splits[each.fold], fitted[each].blocks), each.variant)
+            for each in networks
+        ]
         trained = train(
             table,
             members,
             backbone,
-            replace(config, batch_size=config.batch_size_for(len(self.data.table.target))),
+            self.plan.config,
             device=self.device,
             categories=self.plan.categories,
             report=self.report,
             keep_knots=self.plan.keep_knots,
+            ensemble=True,  # stacks side by side; without a time limit none is left out
         )
         if trained.interrupted:
             raise KeyboardInterrupt
@@ -130,6 +133,15 @@ class UnitTrainer:
             row["n_parameters"] = counts[shape]
         return dict(zip(networks, self._finished(trained, rows), strict=True))
 
+    def _varied(self, member: Member, variant: str | None) -> Member:
+        """Return a member with the training of a variant; variants of the learning rate alone share a stack."""
+        config, usual = self.plan.config_of(variant), self.plan.config
+        batch_size = config.batch_size_for(len(self.data.table.target))
+        shared = replace(config, learning_rate=usual.learning_rate, batch_size=batch_size)
+        if not member.learnable:  # settings of knots do not part networks without learned ones
+            shared = replace(shared, **{name: getattr(usual, name) for name in KNOT_SETTINGS})
+        return replace(member, config=shared, learning_rate=config.learning_rate)
+
     def _finished(self, trained: Trained, rows: Sequence[dict[str, Any]]) -> list[Result]:
         """Add columns on training to rows, and return them with histories and knot paths."""
         paths = trained.knot_paths or [None] * len(rows)
@@ -141,6 +153,7 @@ class UnitTrainer:
                 "epoch_seconds": history.epoch_seconds,
                 "epochs": history.epochs,
                 "best_epoch": history.best_epoch - 1,  # records count epochs from 0
+                "valid_score": float(history.score[history.best_epoch - 1]) if history.best_epoch else None,
                 "knots_moved": shift is not None and shift[1] > LEAST_SHIFT,
                 "knot_shift": None if shift is None else shift[0],
             }
