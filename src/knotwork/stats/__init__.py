@@ -1,9 +1,9 @@
 """Statistics for comparing methods over many blocks: ranks, tests, critical differences, intervals.
 
 Scores are an array with a row per block (a data set, or a data set with a backbone) and a column per method. The
-procedure of Demsar (2006) is `average_ranks`, then `friedman`, then `critical_difference` and `cliques`. Its blocks must
-be independent: if several share a data set, average them with `average_blocks` first, or compare errors of different
-size with `relative_errors`, `average_blocks`, `wilcoxon_holm` and `pairwise_cliques`.
+procedure of Demsar (2006) is `average_ranks`, then `friedman`, then `critical_difference` and `cliques`. Blocks must be
+independent: if several share a data set, use `relative_errors` and `average_blocks` first, so that each data set counts
+once, then `wilcoxon_holm` and `pairwise_cliques`.
 """
 
 from knotwork.stats._blocks import average_blocks, block_correlation, noise_floor, relative_errors
