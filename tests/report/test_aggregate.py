@@ -73,17 +73,15 @@ def test_tests_are_over_data_sets(task):
 
 def test_a_method_is_worse_only_if_it_loses_on_data_sets():
     records = make_records(9, 0, n_folds=2, methods=["Std", "PLE", "BS-Q"], sizes=(7,))
-    # One backbone prefers PLE clearly everywhere; the other two prefer BS-Q, on eight of nine data sets.
-    better = (records["method"] == "BS-Q") & (records["backbone"] != "mlp") & (records["dataset"] != "reg00")
-    best = (records["method"] == "PLE") & (records["backbone"] == "mlp")
-    records["nrmse"] = np.where(better, 0.40, np.where(best, 0.49, np.where(records["method"] == "Std", 0.6, 0.5)))
+    errors = {"Std": 0.7, "PLE": 0.6, "BS-Q": 0.5}
+    records["nrmse"] = records["method"].map(errors)
     table = rank_table(summarise_folds(read_records(records)), "regression", size=7)
-    assert table.best == ["BS-Q"]
-    assert table.worse() == ["PLE", "Std"]
-    records.loc[better & records["dataset"].isin(["reg01", "reg02"]), "nrmse"] = 0.51
+    assert (table.best, table.worse(), table.not_worse()) == (["BS-Q"], ["PLE", "Std"], [])
+    # With one backbone, PLE is far better on two data sets: BS-Q still wins 25 of 27 blocks, but 7 of 9 data sets only.
+    turned = records["dataset"].isin(["reg00", "reg01"]) & (records["backbone"] == "mlp")
+    records.loc[turned & (records["method"] == "PLE"), "nrmse"] = 0.05
     table = rank_table(summarise_folds(read_records(records)), "regression", size=7)
-    assert table.best == ["BS-Q"]
-    assert (table.worse(), table.not_worse()) == (["Std"], ["PLE"])
+    assert (table.best, table.worse(), table.not_worse()) == (["BS-Q"], ["Std"], ["PLE"])
 
 
 def test_several_backbones_on_one_data_set_allow_no_test():
