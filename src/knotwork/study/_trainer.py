@@ -102,7 +102,10 @@ class UnitTrainer:
         used = {network.fold for network in networks}
         prepared = PreparedTable.from_table(self.data.table, [split for split in self.splits if split.fold in used])
         table, splits = prepared.table, {split.fold: split for split in prepared.splits}
-        members = [prepared.member([each.encoding], splits[each.fold], fitted[each].blocks) for each in networks]
+        members = [
+            prepared.member([each.encoding], splits[each.fold], fitted[each].blocks, seed=each.seed)
+            for each in networks
+        ]
         config = self.plan.config_of(networks[0].variant)
         trained = train(
             table,
