@@ -154,7 +154,8 @@ def test_pairs_of_identical_networks(records, main, page):
     assert (
         f"Of {len(gap)} MLPs that two plans have trained, {(gap == 0).sum()} have the same score, with differences of "
         f"up to {gap.max():.4f}; of {len(other)} networks with learned knots that never moved, "
-        f"{(other == 0).mean():.0%} have the score of the same knots fixed, with differences of up to {other.max():.4f}."
+        f"{(other == 0).mean():.0%} have the score of the same knots fixed, with differences of up to "
+        f"{other.max():.4f}."
     ) in text
     assert len(noise()) == len(gap) + len(other) + 100, "and Std and MinMax with both kinds of tokens"
     assert noise()["gap"].max() >= other.max()

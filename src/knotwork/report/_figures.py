@@ -95,27 +95,32 @@ def _cd_picture(
     """Return a critical difference diagram, wide and for a phone; `texts` are title, caption and a note for readers."""
     title, caption, note = texts
     order = np.argsort(ranks, kind="stable").tolist()
+    members = table.block_groups if groups is None else groups
+    members = sorted(members, key=lambda group: sorted(ranks[i] for i in group))
     drawn = []
     for width, head in ((_CD_WIDTH, title), (PHONE, None)):
         axes = draw_cd_diagram(table.methods, ranks, cd, groups=groups, title=head, width=width)
-        # Names are drawn at the left from the best on, then at the right from the worst on.
-        half = (len(order) + 1) // 2
-        places = [*order[:half], *order[half:][::-1]]
-        for part in ("leader", "rank", "name"):
-            artists = [each for each in axes.get_children() if each.get_gid() == part]
-            for artist, place in zip(artists, places, strict=True):
-                artist.set_gid(f"method-{place}")
+        _name_parts(axes, order, len(members))
         drawn.append(axes.get_figure(root=True))
+    methods = {f"method-{i}": name for i, name in enumerate(table.methods)}
+    titles = {f"method-{i}": f"{table.methods[i]}: average rank {ranks[i]:.2f}" for i in order}
+    for i, group in enumerate(members):
+        titles[f"group-{i}"] = f"No significant difference: {', '.join(table.methods[j] for j in group)}"
     shown = _listed([table.methods[i] for i in order], [float(ranks[i]) for i in order])
-    return Picture(
-        file_name(kind, table.task, table.size),
-        drawn[0],  # type: ignore[arg-type]
-        caption,
-        f"Critical difference diagram, {title}. {note} Average ranks: {shown}.",
-        {f"method-{i}": f"{name}: average rank {ranks[i]:.2f}" for i, name in enumerate(table.methods)},
-        drawn[1],  # type: ignore[arg-type]
-        {f"method-{i}": name for i, name in enumerate(table.methods)},
-    )
+    label = f"Critical difference diagram, {title}. {note} Average ranks: {shown}."
+    return Picture(file_name(kind, table.task, table.size), drawn[0], caption, label, titles, drawn[1], methods)  # type: ignore[arg-type]
+
+
+def _name_parts(axes: Axes, order: list[int], n_groups: int) -> None:
+    """Give names and lines of a diagram the group ids ``method-PLACE``, and its bars ``group-NUMBER``."""
+    # Names are drawn at the left from the best on, then at the right from the worst on; bars from left to right.
+    half = (len(order) + 1) // 2
+    methods = [f"method-{place}" for place in (*order[:half], *order[half:][::-1])]
+    groups = [f"group-{i}" for i in range(n_groups)]
+    for part, names in {"leader": methods, "rank": methods, "name": methods, "clique": groups}.items():
+        artists = [artist for artist in axes.get_children() if artist.get_gid() == part]
+        for artist, name in zip(artists, names, strict=True):
+            artist.set_gid(name)
 
 
 def draw_heatmap(
