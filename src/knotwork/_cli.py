@@ -419,7 +419,8 @@ def show_plan(
     typer.echo(f"data sets ({len(plan.names)}): {', '.join(plan.names)}")
     typer.echo(f"methods ({len(plan.methods)}): {', '.join(plan.methods)}")
     folds = plan.folds if plan.first_folds is None else f"the first {plan.first_folds} of {plan.folds}"
-    typer.echo(f"sizes: {', '.join(map(str, plan.sizes)) or 'none'}; {folds} {plan.split}, seed {plan.seed}")
+    seeds = f"seed {plan.seed}" + (f", {plan.n_seeds} random seeds per fold" if plan.n_seeds > 1 else "")
+    typer.echo(f"sizes: {', '.join(map(str, plan.sizes)) or 'none'}; {folds} {plan.split}, {seeds}")
     typer.echo(f"training: {plan.config}")
     for variant in plan.variants:
         typer.echo(f"variant {variant.name}: {', '.join(f'{name}={value}' for name, value in variant.training)}")

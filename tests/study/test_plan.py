@@ -207,6 +207,19 @@ def test_units_by_fold_are_ordered_by_fold_and_size():
     assert {network.key for unit in units for network in unit.networks} == {network.key for network in networks}
 
 
+def test_further_seeds_keep_the_networks_of_the_first():
+    once, thrice = (expand(tiny_plan(n_seeds=n), "d", DATA) for n in (1, 3))
+    assert tiny_plan(n_seeds=3).n_networks == len(thrice) == 3 * len(once)
+    assert {network.key for network in once} < {network.key for network in thrice}
+    assert len({network.key for network in thrice}) == len(thrice)
+    assert {(network.fold, network.seed) for network in thrice} == {
+        (0, 42), (1, 43), (0, 44), (1, 45), (0, 46), (1, 47)
+    }  # fmt: skip
+    assert tiny_plan(n_seeds=1).plan_hash == tiny_plan().plan_hash != tiny_plan(n_seeds=3).plan_hash
+    with pytest.raises(ValueError, match="n_seeds must"):
+        tiny_plan(n_seeds=0)
+
+
 def test_keys_of_existing_records_stay_valid():
     """Results of months hang on these: only a new `RECORD_VERSION` may change them, knowingly."""
     plan = load_plan("paper")

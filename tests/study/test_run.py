@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -121,6 +122,19 @@ def test_another_method_is_all_that_is_trained(finished, tmp_path):
     kept = comparable(frame[frame["method"] != "PLE"])
     pd.testing.assert_frame_equal(kept, comparable(load_results(finished[0])))
     assert len(load_results(tmp_path, tiny_plan().plan_hash)) == 6
+
+
+def test_further_seeds_are_trained_beside_the_first(finished, tmp_path):
+    shutil.copytree(finished[0], tmp_path, dirs_exist_ok=True)
+    first = load_results(tmp_path)
+    summary = run(tiny_plan(n_seeds=2), tmp_path, device="cpu")
+    assert (summary.n_ok, summary.n_before) == (6, 6)
+    frame = load_results(tmp_path)
+    assert len(frame) == 12
+    scores = frame.pivot_table(index=["method", "fold"], columns=frame["seed"] - frame["fold"], values="log_loss")
+    assert list(scores.columns) == [42, 44]
+    assert (scores[42] != scores[44]).all()
+    assert sorted(first["key"]) == sorted(frame.loc[frame["seed"] - frame["fold"] == 42, "key"])
 
 
 def test_networks_with_other_settings_are_superseded(tmp_path):

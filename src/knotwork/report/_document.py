@@ -267,12 +267,17 @@ def _sections(parts: Sequence[Part], files: ReportFiles, traces: Traces | None) 
 
 def _rank_section(part: Part) -> Section | None:
     """Return average ranks and critical difference diagrams by task."""
-    intro = (
-        "In each block (a data set with a backbone) methods are ranked by their mean score over folds; 1 is the best, "
-        "ties share the average. Bars join methods that do not differ significantly (Nemenyi, 0.05)."
-    )
+    intro = [
+        "Over blocks: in each block (a data set with a backbone) methods are ranked by their mean score; 1 is the "
+        "best, ties share the average. Bars show Nemenyi's critical difference, as such diagrams are usually drawn.",
+        "Over data sets: each data set counts once. Errors relative to the mean error of their block are averaged over "
+        "backbones, and methods are ranked and compared in pairs by them (signed ranks, Holm). Conclusions on this "
+        "page rest on these tests.",
+        *_words.describe_dependence(part.tables),
+        _words.describe_seeds(part.frame),
+    ]
     ranks = _task_ranks(part, named=True)
-    return Section("Which methods are best?", [intro, *ranks], name="ranks") if ranks else None
+    return Section("Which methods are best?", [*intro, *ranks], name="ranks") if ranks else None
 
 
 def _task_ranks(part: Part, *, named: bool = False) -> list[Section]:
@@ -281,10 +286,13 @@ def _task_ranks(part: Part, *, named: bool = False) -> list[Section]:
     for task, tables in _ranked(part).items():
         left: list[Content] = []
         for table in tables:
-            left.append(_figures.cd_picture(table) if table.has_tests else f"{table.label}: {table.why_not}")
+            if table.has_diagram:
+                left.append(Section("", _figures.cd_pictures(table)))
+            if not table.has_tests:
+                left.append(f"{table.label}: {table.why_not}")
             title = f"Ranks in detail and wins, {table.label.lower()}"
             left.append(Section(title, [_tables.detail_table(table), _tables.win_table(table)], folded=True))
-        layout = "ranks" if any(table.has_tests for table in tables) else "plain"
+        layout = "ranks" if any(table.has_diagram for table in tables) else "plain"
         columns = ("columns", (layout, left, [_tables.average_rank_table(tables)]))
         sections.append(Section(task.capitalize(), [columns], name=f"ranks-{task}" if named else ""))
     return sections

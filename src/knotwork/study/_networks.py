@@ -103,20 +103,26 @@ def expand(plan: Plan, name: str, identity: DataIdentity) -> list[NetworkSpec]:
     plan: adding or changing a method does not change the keys of other methods.
     """
     return [
-        NetworkSpec(name, choice, encoding, fold, plan.seed + fold, key, variant)
+        NetworkSpec(name, choice, encoding, fold, seed, key, variant)
         for choice in plan.backbones
         for variant in plan.variant_names
         for encoding in plan.encodings
+        for repeat in range(plan.n_seeds)
         for fold in plan.trained_folds
-        for key in [_digest(_parts(plan, identity, choice, (encoding, variant), fold))]
+        for seed in [plan.seed + fold + plan.folds * repeat]
+        for key in [_digest(_parts(plan, identity, choice, (encoding, variant), (fold, seed)))]
     ]
 
 
 def _parts(
-    plan: Plan, data: DataIdentity, choice: BackboneChoice, kind: tuple[Encoding, str | None], fold: int
+    plan: Plan,
+    data: DataIdentity,
+    choice: BackboneChoice,
+    kind: tuple[Encoding, str | None],
+    place: tuple[int, int],
 ) -> dict[str, object]:
     """Return the content of a key. Later settings are omitted at their defaults, so that earlier keys stay valid."""
-    encoding, variant = kind
+    (encoding, variant), (fold, seed) = kind, place
     training = plan.config_of(variant).identity()
     method = encoding.kind
     if not method.learnable:
@@ -135,6 +141,7 @@ def _parts(
     }
     later = {
         "variant": variant,
+        "seed": seed if seed != plan.seed + fold else None,
         "keep_knots": True if plan.keep_knots and method.learnable else None,
         "bins": plan.bins if plan.bins != DEFAULT_BINS and method.has_usual_bins else None,
         "registered": _registered(encoding),

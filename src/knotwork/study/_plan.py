@@ -37,7 +37,9 @@ DIVISORS = ("std", "range")
 DEFAULT_BINS = "cart"
 """Placement of the bins of PLE; a plan may name another one, which does not need the target."""
 
-LATER: dict[str, Any] = {"variants": [], "keep_knots": False, "bins": DEFAULT_BINS, "first_folds": None}
+LATER: dict[str, Any] = {
+    "variants": [], "keep_knots": False, "bins": DEFAULT_BINS, "n_seeds": 1, "first_folds": None,
+}  # fmt: skip
 """Fields that the first version of plans did not have, with their defaults."""
 
 
@@ -194,6 +196,9 @@ class Plan:
         Number of folds, or of repetitions of a single split.
     seed : int, default=42
         Random seed of the folds; the networks of fold f have the random seed ``seed + f``.
+    n_seeds : int, default=1
+        Number of random seeds with which each network is trained in every fold, on the same rows: ``seed + f``,
+        ``seed + f + folds`` and so on. A plan that increases it keeps the networks that are recorded already.
     split : {"folds", "holdout"}, default="folds"
         Cross-validation, or 20 % of the rows as test rows, drawn anew for each repetition.
     training : TrainingConfig, optional
@@ -231,6 +236,7 @@ class Plan:
     sizes: tuple[int, ...] = ()
     folds: int = 5
     seed: int = 42
+    n_seeds: int = 1
     split: str = "folds"
     training: TrainingConfig | None = None
     categories: str = "code"
@@ -254,6 +260,7 @@ class Plan:
         if self.first_folds is not None and check_int(self.first_folds, "first_folds", minimum=1) > self.folds:
             raise argument_error("first_folds", f"be at most folds={self.folds}", self.first_folds)
         check_int(self.seed, "seed", minimum=0)
+        check_int(self.n_seeds, "n_seeds", minimum=1)
         check_choice(self.split, "split", SPLITS)
         check_choice(self.categories, "categories", CATEGORIES)
         check_choice(self.nrmse_by, "nrmse_by", DIVISORS)
@@ -344,7 +351,7 @@ class Plan:
     def n_networks(self) -> int:
         """Number of networks."""
         per_fold = len(self.names) * len(self.backbones) * len(self.encodings) * len(self.variant_names)
-        return per_fold * len(self.trained_folds)
+        return per_fold * len(self.trained_folds) * self.n_seeds
 
     @property
     def trained_folds(self) -> range:

@@ -103,7 +103,9 @@ class UnitTrainer:
         prepared = PreparedTable.from_table(self.data.table, [split for split in self.splits if split.fold in used])
         table, splits = prepared.table, {split.fold: split for split in prepared.splits}
         members = [
-            self._varied(prepared.member([each.encoding], splits[each.fold], fitted[each].blocks), each.variant)
+            self._varied(
+                prepared.member([each.encoding], splits[each.fold], fitted[each].blocks, seed=each.seed), each.variant
+            )
             for each in networks
         ]
         trained = train(
