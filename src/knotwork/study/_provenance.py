@@ -1,0 +1,187 @@
+"""Provenance of records: the code, the software and the machine that a network was trained with."""
+
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import knotwork
+from knotwork.nn._backbones import Backbone
+from knotwork.study._folder import process_home
+from knotwork.training._config import TrainingConfig
+from knotwork.training._threads import usable_cores
+
+__all__ = ["PROVENANCE", "differences", "fitting_versions", "origin", "precision_of", "read_commit", "source_id"]
+
+PROVENANCE: dict[str, str] = {
+    "commit": "git commit of the library; a version where it was not installed from a checkout",
+    "source": "git's identifier of the library's source files",
+    "version": "version of the library",
+    "python_version": "version of Python",
+    "numpy_version": "version of numpy",
+    "torch_version": "version of torch",
+    "triton_version": "version of Triton",
+    "cuda_version": "version of CUDA that torch was built for",
+    "scikit_learn_version": "version of scikit-learn that fitted the encoding",
+    "lightgbm_version": "version of LightGBM where the encoding was fitted",
+    "device": "device of torch",
+    "gpu": "name of the GPU",
+    "driver": "version of the GPU's driver",
+    "cpu": "name of the processor",
+    "threads": "threads of the training on a CPU",
+    "precision": "precision of matrix products",
+}
+"""Columns of records on provenance, with their meanings; those that hold text."""
+
+FITTING = ("scikit_learn_version", "lightgbm_version")
+"""Columns on the software that grows trees: they matter to encodings with knots at the splits of trees."""
+
+DECIDES_BITS = tuple(name for name in PROVENANCE if name not in ("commit", "version", *FITTING))
+"""Where these are equal, training the same stack again should give the same bits."""
+
+ABSENT = "none"
+"""Stands where a machine has no such part; a missing value means that it was not recorded."""
+
+UNKNOWN = "not recorded"
+"""Stands for a missing value: records of earlier versions have none of these columns."""
+
+SKIPPED = ("__pycache__",)
+PATIENCE = 10.0
+"""Seconds that git or nvidia-smi may take."""
+
+
+def origin(device: torch.device | None = None) -> dict[str, Any]:
+    """Return the columns of records on the code, the software and the machine that train, and on a device if given."""
+    columns = {
+        "commit": read_commit(),
+        "source": source_id(),
+        "version": knotwork.__version__,
+        "python_version": platform.python_version(),
+        "numpy_version": _version_of("numpy"),
+        "torch_version": torch.__version__,
+        "triton_version": _version_of("triton"),
+        "cuda_version": torch.version.cuda or ABSENT,
+        "cpu": _processor(),
+        "threads": str(usable_cores(torch.get_num_threads())),
+        "host": process_home().split()[0],
+    }
+    if device is None:
+        return columns
+    has_gpu = device.type == "cuda"
+    gpu = torch.cuda.get_device_name(device) if has_gpu else ABSENT
+    return {**columns, "device": str(device), "gpu": gpu, "driver": _driver() if has_gpu else ABSENT}
+
+
+def fitting_versions() -> dict[str, str]:
+    """Return the columns of records on the software that fits encodings."""
+    return {"scikit_learn_version": _version_of("scikit-learn"), "lightgbm_version": _version_of("lightgbm")}
+
+
+def precision_of(config: TrainingConfig, backbone: Backbone, device: torch.device) -> str:
+    """Return the precision of matrix products of a training."""
+    if device.type != "cuda":
+        return "float32"
+    return backbone.precision if config.precision == "auto" else config.precision
+
+
+@cache
+def _version_of(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ABSENT
+
+
+@cache
+def read_commit(package: Path = Path(knotwork.__file__).parent) -> str:
+    """Return the commit of a package in a git checkout, with "+changes" if its files differ; else its version.
+
+    A checkout is recognised by its content: an environment may lie in the repository of another project.
+    """
+    lines = _output("git", "-C", str(package), "rev-parse", "HEAD", "HEAD:./").split()
+    if len(lines) == 2:
+        return lines[0] if lines[1] == source_id(package) else f"{lines[0]}+changes"
+    return f"version {knotwork.__version__}"
+
+
+@cache
+def source_id(package: Path = Path(knotwork.__file__).parent) -> str:
+    """Return git's identifier of the files of a package, whether it lies in a repository or not.
+
+    It is printed by ``git rev-parse COMMIT:src/knotwork``, so that the commit can be found on another machine.
+    """
+    return _tree(package).hex()
+
+
+def _tree(folder: Path) -> bytes:
+    """Return the SHA-1 of a folder as git computes it; empty folders and compiled files do not count."""
+    entries: dict[bytes, bytes] = {}
+    for path in folder.iterdir():
+        name = os.fsencode(path.name)
+        if path.name in SKIPPED or path.suffix == ".pyc":
+            continue
+        if path.is_dir():
+            if tree := _tree(path):
+                entries[name + b"/"] = b"40000 " + name + b"\0" + tree  # git sorts folders as if they ended in a slash
+        else:
+            mode = b"100755 " if path.stat().st_mode & 0o100 else b"100644 "
+            entries[name] = mode + name + b"\0" + _object(b"blob", path.read_bytes())
+    return _object(b"tree", b"".join(entries[name] for name in sorted(entries))) if entries else b""
+
+
+def _object(kind: bytes, content: bytes) -> bytes:
+    return hashlib.sha1(kind + b" %d\0" % len(content) + content, usedforsecurity=False).digest()
+
+
+@cache
+def _driver() -> str:
+    """Return the version of the NVIDIA driver."""
+    with suppress(OSError):
+        return Path("/sys/module/nvidia/version").read_text(encoding="ascii").strip()
+    lines = _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").split()
+    return lines[0] if lines else "unknown"
+
+
+@cache
+def _processor() -> str:
+    """Return the name of the processor."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine() or sys.platform
+
+
+def _output(*command: str) -> str:
+    """Return the output of a program; nothing if it is not available or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout
+
+
+def differences(
+    recorded: Mapping[str, Any], now: Mapping[str, Any], *, supervised: bool = False
+) -> dict[str, tuple[str, str]]:
+    """Return the columns that decide bits and differ, with both values; "not recorded" stands for a missing one.
+
+    `supervised` is whether the encoding has knots at the splits of trees.
+    """
+    names = (*DECIDES_BITS, *FITTING) if supervised else DECIDES_BITS
+    both = {name: (written(recorded.get(name)), written(now.get(name))) for name in names}
+    return {name: (before, after) for name, (before, after) in both.items() if before != after or before == UNKNOWN}
+
+
+def written(value: object) -> str:
+    """Return a value of a column on provenance for readers."""
+    return value if isinstance(value, str) and value else UNKNOWN
