@@ -58,8 +58,8 @@ def fit_all(
     """Return the fitted encodings of a data set, or the traceback where fitting raised an error.
 
     Encodings are fitted on the training rows of a fold only, and with `store` written to `folder`; those with a valid
-    file in it are read. `bins` is the placement of the bins of PLE. `n_jobs` is the number of threads: by default all cores, or one
-    for small data.
+    file in it are read. `bins` is the placement of the bins of PLE. `n_jobs` is the number of threads: by default all
+    cores, or one for small data.
     """
     wanted = list(wanted)
     by_fold = {split.fold: split for split in splits}

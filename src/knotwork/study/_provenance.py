@@ -177,7 +177,9 @@ def differences(
 
     `supervised` is whether the encoding has knots at the splits of trees.
     """
-    names = (*DECIDES_BITS, *FITTING) if supervised else DECIDES_BITS
+    names = [*DECIDES_BITS, *(FITTING if supervised else ())]
+    if "cuda" in str(recorded.get("device")) and "cuda" in str(now.get("device")):
+        names = [name for name in names if name not in ("cpu", "threads")]
     both = {name: (written(recorded.get(name)), written(now.get(name))) for name in names}
     return {name: (before, after) for name, (before, after) in both.items() if before != after or before == UNKNOWN}
 
