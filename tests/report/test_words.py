@@ -8,7 +8,14 @@ from scipy.stats import f as f_distribution
 from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
 from knotwork.report._aggregate import TASKS, rank_table, read_records, sizes_of, summarise_folds, wide_blocks
-from knotwork.report._words import describe_best, describe_gaps, describe_grids, describe_ranks, describe_records
+from knotwork.report._words import (
+    describe_best,
+    describe_gaps,
+    describe_grids,
+    describe_ranks,
+    describe_records,
+    list_sources,
+)
 from tests.report.cases import make_records
 
 METHODS = ["Std", "PLE", "BS-Q", "BS-U", "BS-Grad-U"]
@@ -169,3 +176,11 @@ def test_the_best_method_of_each_data_set_stands_beside_the_reference():
     ]
     assert describe_best(records, "BS-Q")[0] in ("reg00: NRMSE 0.250 with BS-Q.", "class00: AUC 0.875 with BS-Q.")
     assert describe_best(records, "PLE") == []
+
+
+def test_sources_state_what_was_not_recorded():
+    frame = pd.DataFrame({"seed": [42, 43, 44], "plan": ["a"] * 3, "gpu": ["H200", "H200", None], "commit": [None] * 3})
+    sources = dict(list_sources(frame))
+    assert sources["gpu"] == "H200 (2 networks); not recorded (1 networks)"
+    assert sources["commit"] == sources["scikit-learn"] == "not recorded"
+    assert sources["random seeds"] == "42, 43, 44"

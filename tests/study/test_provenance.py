@@ -4,16 +4,27 @@ import platform
 import subprocess
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 import torch
 
 import knotwork
+from knotwork.errors import ArgumentError
 from knotwork.study import _provenance as provenance
 from knotwork.study import load_results, pack, run
 from knotwork.study._networks import stack_id
 from knotwork.study._plan import PLANS, Plan, load_plan
-from knotwork.study._provenance import PROVENANCE, UNKNOWN, differences, origin, precision_of, read_commit, source_id
+from knotwork.study._provenance import (
+    PROVENANCE,
+    UNKNOWN,
+    differences,
+    origin,
+    precision_of,
+    read_commit,
+    source_id,
+    with_known,
+)
 from knotwork.study._records import STACK
 from knotwork.training import TrainingConfig
 from tests.study.cases import tiny_plan
@@ -184,3 +195,37 @@ def test_plans_are_stored_as_they_are(name):
     again = Plan.from_mapping(json.loads(json.dumps(plan.to_mapping())))
     assert again == plan
     assert again.plan_hash == plan.plan_hash
+
+
+def test_what_is_known_of_earlier_records_is_filled_in_with_its_source(tmp_path):
+    frame = pd.DataFrame(
+        {"plan": ["a", "a", "b"], "backbone": ["mlp", "ft", "mlp"], "recorded_at": [10.0, 10.0, 99.0]}
+        | dict.fromkeys(PROVENANCE)
+        | {"gpu": [None, "H100", None]}
+    )
+    assert with_known(frame, tmp_path) is frame, "without a file nothing changes"
+    (tmp_path / "provenance.toml").write_text(
+        '[[known]]\nplans = ["a"]\ngpu = "H200"\naccording_to = "a note"\n'
+        '[[known]]\nbackbones = ["mlp"]\nrecorded_until = 1970-01-01T00:01:00Z\ngpu = "B200"\nprecision = "tf32"\n'
+        'according_to = "the code"\n'
+    )
+    filled = with_known(frame, tmp_path)
+    assert filled["gpu"].fillna("").tolist() == ["H200, according to a note", "H100", ""]
+    assert filled["precision"].fillna("").tolist() == ["tf32, according to the code", "", ""]
+    assert frame["gpu"].isna().sum() == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[[known]", "TOML"),
+        ("a = 1", "nothing else"),
+        ('[[known]]\ncard = "H200"\naccording_to = "me"', "'gpu'"),
+        ('[[known]]\ngpu = 200\naccording_to = "me"', "gpu = 200"),
+        ('[[known]]\ngpu = "H200"', "according_to"),
+    ],
+)
+def test_a_wrong_file_is_explained(tmp_path, content, words):
+    (tmp_path / "provenance.toml").write_text(content)
+    with pytest.raises(ArgumentError, match=words):
+        with_known(pd.DataFrame(), tmp_path)

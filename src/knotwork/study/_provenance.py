@@ -5,22 +5,27 @@ import os
 import platform
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 
 import knotwork
+from knotwork._checks import argument_error, listed
 from knotwork.nn._backbones import Backbone
 from knotwork.study._folder import process_home
 from knotwork.training._config import TrainingConfig
 from knotwork.training._threads import usable_cores
 
-__all__ = ["PROVENANCE", "differences", "fitting_versions", "origin", "precision_of", "read_commit", "source_id"]
+__all__ = ["PROVENANCE", "differences", "fitting_versions", "origin", "precision_of", "read_commit", "source_id",
+           "with_known"]  # fmt: skip
 
 PROVENANCE: dict[str, str] = {
     "commit": "git commit of the library; a version where it was not installed from a checkout",
@@ -53,6 +58,9 @@ ABSENT = "none"
 
 UNKNOWN = "not recorded"
 """Stands for a missing value: records of earlier versions have none of these columns."""
+
+KNOWN = "provenance.toml"
+"""File in the folder of a study with what is known of the provenance of earlier records."""
 
 SKIPPED = ("__pycache__",)
 PATIENCE = 10.0
@@ -187,3 +195,46 @@ def differences(
 def written(value: object) -> str:
     """Return a value of a column on provenance for readers."""
     return value if isinstance(value, str) and value else UNKNOWN
+
+
+def with_known(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """Fill missing provenance of records with what the file ``provenance.toml`` in the folder of a study states.
+
+    Records of earlier versions did not state it. A value is followed by the source that the file names for it.
+    """
+    path = folder / KNOWN
+    if not path.is_file():
+        return frame
+    frame = frame.copy()
+    for entry in _read_known(path):
+        rows = pd.Series(True, index=frame.index)
+        for name, column in (("plans", "plan"), ("backbones", "backbone")):
+            if name in entry:
+                rows &= frame[column].isin(entry[name])
+        if "recorded_until" in entry:
+            rows &= frame["recorded_at"] <= entry["recorded_until"].timestamp()
+        for name in entry.keys() & PROVENANCE.keys():
+            text = f"{entry[name]}, according to {entry['according_to']}"
+            frame[name] = frame[name].astype(object).mask(rows & frame[name].isna(), text)
+    return frame
+
+
+def _read_known(path: Path) -> list[dict[str, Any]]:
+    """Return the tables of the file of `with_known`."""
+    valid = {"plans": list, "backbones": list, "recorded_until": datetime, "according_to": str,
+             **dict.fromkeys(PROVENANCE, str)}  # fmt: skip
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise argument_error(KNOWN, "be a TOML file", str(path), f"The reader reports: {error}.") from error
+    entries = content.get("known")
+    if content.keys() != {"known"} or not isinstance(entries, list):
+        raise argument_error(KNOWN, "have tables [[known]] and nothing else", list(content), f"Correct {path}.")
+    for entry in entries:
+        for name, value in entry.items():
+            if not isinstance(value, valid.get(name, ())):
+                requirement = f"have the keys {listed(valid, most=40)}, with texts, lists and a time"
+                raise argument_error(KNOWN, requirement, f"{name} = {value}", f"Correct {path}.")
+        if "according_to" not in entry:
+            raise argument_error(KNOWN, "name its sources by the key 'according_to'", entry, f"Correct {path}.")
+    return entries
