@@ -522,5 +522,53 @@ def show_status(out: Annotated[Path, typer.Argument(help="Folder that a plan was
         _say(f"{name} {problem}. It is ignored.", err=True)
 
 
+@study_app.command("verify", epilog="Example: knotwork study verify results --sample 5 --only abalone")
+def verify_study(
+    folder: Annotated[Path, typer.Argument(help="Folder that plans were run in.")],
+    *,
+    sample: Annotated[int, typer.Option(min=1, help="Number of records to train again.")] = 20,
+    random_seed: Annotated[int, typer.Option(min=0, help="Random seed of the sample.")] = 0,
+    plan: Annotated[str | None, typer.Option(help="Only records of this plan: its name or TOML file.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only records of this data set; may be repeated.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Train each network alone, which takes less time than its whole stack.")
+    ] = False,
+) -> None:
+    """Train a sample of the recorded networks again, and compare: equal in every bit, within noise, or different.
+
+    The exit status is 0 if all agree, and 1 if a record is different or could not be trained again.
+    """
+    _let_idle_threads_sleep()
+    with _errors_explained(), _warnings_explained():
+        from knotwork.study import verify
+
+        result = verify(
+            folder, sample=sample, random_seed=random_seed, plan=plan, only=only or (), device=device, alone=alone,
+            report=_say, progress=_progress(),
+        )  # fmt: skip
+    _print_verdicts(result.table)
+    for note in result.notes:
+        _say(note)
+    counts = ", ".join(f"{count:,} {verdict}" for verdict, count in result.counts.items() if count) or "none trained"
+    _say(f"{len(result.table):,} of {result.n_records:,} records were compared: {counts}.")
+    if result.interrupted:
+        typer.echo("Interrupted. The records above were compared before; nothing was written.", err=True)
+    raise typer.Exit(130 if result.interrupted else int(not result.agrees))
+
+
+def _print_verdicts(verdicts: Any) -> None:
+    """Print the table of a verification."""
+    table = Table(title="Recorded, and trained again here", title_justify="left")
+    for heading in ("data set", "backbone", "method", "fold", "verdict", "score", "recorded", "here", "noise"):
+        table.add_column(heading, justify="right" if heading in ("fold", "recorded", "here", "noise") else "left")
+    for row in verdicts.itertuples():
+        numbers = [f"{number:.6g}" for number in (row.recorded, row.retrained, row.noise)]
+        shown = ["" if number == "nan" else number for number in numbers]
+        cells = [row.dataset, row.backbone, row.encoding, str(row.fold), row.verdict, row.metric, *shown]
+        table.add_row(*(Text(printable(cell)) for cell in cells))
+    Console(width=None if Console().is_terminal else 140).print(table)
+
+
 if __name__ == "__main__":
     app()

@@ -10,7 +10,7 @@ from knotwork.knots._placements import placement_traits
 from knotwork.study._data import DataIdentity
 from knotwork.study._plan import DEFAULT_BINS, BackboneChoice, Plan
 
-__all__ = ["KNOT_SETTINGS", "NetworkSpec", "Unit", "expand", "fold_and_size", "group_units", "siblings"]
+__all__ = ["KNOT_SETTINGS", "NetworkSpec", "Unit", "expand", "fold_and_size", "group_units", "siblings", "stack_id"]
 
 RECORD_VERSION = 1
 """Part of every key: increase it when a change of the library changes results, so that networks are trained again."""
@@ -158,6 +158,11 @@ def _registered(encoding: Encoding) -> list[str] | None:
 
 def _digest(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def stack_id(keys: Iterable[str]) -> str:
+    """Return the identifier of a stack, given by the keys of its networks in their order."""
+    return _digest(list(keys))[:20]
 
 
 def group_units(

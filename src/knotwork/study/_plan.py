@@ -380,6 +380,15 @@ class Plan:
                 del content[name]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the content of a file of this plan, for `from_mapping`; paths of tables are absolute."""
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        content["backbones"] = [{**choice.settings, "label": choice.label} for choice in self.backbones]
+        content["tables"] = [{**asdict(table), "path": str(Path(table.path).absolute())} for table in self.tables]
+        content["training"] = asdict(self.config)
+        content["variants"] = [{"name": each.name, "training": dict(each.training)} for each in self.variants]
+        return content
+
     @classmethod
     def from_mapping(cls, content: Mapping[str, Any], folder: Path | None = None) -> "Plan":
         """Make a plan from the content of a TOML file; paths of tables are relative to `folder`."""
