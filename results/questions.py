@@ -46,6 +46,8 @@ def load(plan: str) -> pd.DataFrame:
 def mean_interval(values: "pd.Series[float]") -> tuple[float, float, float]:
     """Return the mean and its 95 % interval (t)."""
     values = values.dropna()
+    if values.nunique() == 1:
+        return (float(values.mean()),) * 3
     low, high = stats.t.interval(0.95, len(values) - 1, values.mean(), values.sem())
     return float(values.mean()), float(low), float(high)
 
@@ -126,7 +128,8 @@ def gain_cells(frame: pd.DataFrame, one: "pd.Series[bool]", other: "pd.Series[bo
 def knot_cells(rows: pd.DataFrame) -> str:
     """Return the share of networks whose knots have moved, and their mean shift in percent, as two cells."""
     moved = rows["knots_moved"].astype(bool)
-    return f"{moved.mean():.0%} | {100 * rows['knot_shift'][moved].mean():.2f}"
+    shift = f"{100 * rows['knot_shift'][moved].mean():.2f}" if moved.any() else ""
+    return f"{moved.mean():.0%} | {shift}"
 
 
 def ranks_by_block(frame: pd.DataFrame, task: str, size: int) -> pd.DataFrame:
