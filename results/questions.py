@@ -70,8 +70,10 @@ def log_error(frame: pd.DataFrame) -> "pd.Series[float]":
 def change_cells(logarithms: "pd.Series[float]") -> list[str]:
     """Return the mean change of errors in percent, its 95 % interval, and the number of data sets with more error.
 
-    `logarithms` are those of ratios of errors, one for each data set.
+    `logarithms` are those of ratios of errors, one for each data set; with fewer than two there are no numbers.
     """
+    if len(logarithms) < 2:
+        return ["not trained", "", ""]
     mean, low, high = (f"{100 * np.expm1(value):+.1f}" for value in mean_interval(logarithms))
     return [f"{mean} %", f"{low} to {high} %", f"{int((logarithms > 0).sum())} of {len(logarithms)}"]
 
