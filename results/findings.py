@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # for tests, which run this file without its folder on the path
 
 from comparison import PAPER_BLOCKS  # noqa: E402 - needs the line above
+from converged import converged, converged_knots  # noqa: E402 - needs the line above
 from inference import both_ways, noise_table  # noqa: E402 - needs the line above
 from questions import (  # noqa: E402 - needs the line above
     GAIN_HEAD,
@@ -48,6 +49,7 @@ from questions import (  # noqa: E402 - needs the line above
     table_head,
 )
 from token_kinds import token_pairs, tokens  # noqa: E402 - needs the line above
+from token_sizes import token_sizes  # noqa: E402 - needs the line above
 
 PAGE = HERE.parent / "docs" / "findings.md"
 SIZES = (7, 15, 30)
@@ -390,7 +392,7 @@ def page() -> str:
         pictures("opening", "Average ranks by size"), in_short(frame), [DIFFERENCES],
         pictures("paper_agreement", "Average ranks here against the paper's"), agreement(frame), ends(frame),
         influence(frame), both_ways(frame), averages(frame), ablation(), learned(frame), starts(), rates(),
-        noise_table(), tokens(), efficiency(), time(frame),
+        noise_table(), tokens(), token_sizes(), converged(), converged_knots(), efficiency(), time(frame),
     ]  # fmt: skip
     return "\n".join([*head, *(line for part in parts for line in part)]).rstrip() + "\n"
 

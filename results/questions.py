@@ -53,6 +53,30 @@ def mean_interval(values: "pd.Series[float]") -> tuple[float, float, float]:
     return float(values.mean()), float(low), float(high)
 
 
+def is_trained(plan: str) -> bool:
+    """Return whether this folder has records of a plan."""
+    return (HERE / "plans" / f"{load_plan(plan).plan_hash[:20]}.json").is_file()
+
+
+def not_trained(plan: str) -> str:
+    """Return the sentence of a section without records."""
+    return paragraph(f"Not trained yet: `knotwork study run {plan} --out results --by-fold` trains it, given a GPU.")
+
+
+def log_error(frame: pd.DataFrame) -> "pd.Series[float]":
+    """Return the logarithms of the errors: NRMSE, or 1 - AUC."""
+    return np.log(frame["score"].where(frame["task"] == "regression", 1 - frame["score"]).clip(lower=1e-6))
+
+
+def change_cells(logarithms: "pd.Series[float]") -> list[str]:
+    """Return the mean change of errors in percent, its 95 % interval, and the number of data sets with more error.
+
+    `logarithms` are those of ratios of errors, one for each data set.
+    """
+    mean, low, high = (f"{100 * np.expm1(value):+.1f}" for value in mean_interval(logarithms))
+    return [f"{mean} %", f"{low} to {high} %", f"{int((logarithms > 0).sum())} of {len(logarithms)}"]
+
+
 class Gain(NamedTuple):
     """Difference between two kinds of networks in one task, with each data set counted once."""
 

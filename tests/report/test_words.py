@@ -17,6 +17,7 @@ from knotwork.report._words import (
     describe_ranks,
     describe_records,
     describe_seeds,
+    list_sources,
 )
 from tests.report.cases import make_records
 
@@ -238,3 +239,11 @@ def test_the_best_method_of_each_data_set_stands_beside_the_reference():
     ]
     assert describe_best(records, "BS-Q")[0] in ("reg00: NRMSE 0.250 with BS-Q.", "class00: AUC 0.875 with BS-Q.")
     assert describe_best(records, "PLE") == []
+
+
+def test_sources_state_what_was_not_recorded():
+    frame = pd.DataFrame({"seed": [42, 43, 44], "plan": ["a"] * 3, "gpu": ["H200", "H200", None], "commit": [None] * 3})
+    sources = dict(list_sources(frame))
+    assert sources["gpu"] == "H200 (2 networks); not recorded (1 networks)"
+    assert sources["commit"] == sources["scikit-learn"] == "not recorded"
+    assert sources["random seeds"] == "42, 43, 44"

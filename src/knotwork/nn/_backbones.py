@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
-from knotwork._kernels.attention import is_short
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._mlp import MLP
 from knotwork.nn._realmlp import RealMLP
@@ -207,8 +206,7 @@ class FTTransformerConfig(Backbone):
         """Return the approximate number of values per row kept for the gradient."""
         n_tokens = 1 + n_categorical + (len(sizes) if self.pads_blocks else sum(sizes))
         width = self.d_token * (12 + 4 * self.ffn_factor)
-        weights = 0 if is_short(n_tokens, self.d_token // self.n_heads) else self.n_heads * n_tokens
-        return int(2 * sum(sizes) + self.n_blocks * n_tokens * (width + 3 * weights))
+        return int(2 * sum(sizes) + self.n_blocks * n_tokens * width)
 
     def products(self, network: nn.Module) -> int:
         """Return the approximate number of multiplications per row: every token uses the weights of the blocks."""

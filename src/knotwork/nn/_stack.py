@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from knotwork._checks import argument_error
 from knotwork._kernels.encoding import (
     AFFINE,
     Knots,
@@ -151,7 +152,7 @@ class StackEncoding(nn.Module):
     @classmethod
     def from_blocks(
         cls, blocks: Sequence[Sequence[Block]], learnable: Sequence[bool], *,
-        units: npt.NDArray[np.float64] | None = None,
+        units: npt.NDArray[np.float64] | None = None, min_spacing: float = StackLayout.min_spacing,
     ) -> Self:  # fmt: skip
         """Return the encoding of members, which are ordered so that members of the same kind are adjacent.
 
@@ -163,11 +164,17 @@ class StackEncoding(nn.Module):
             For every member, whether its knots are parameters.
         units : ndarray of shape (2, n_features), optional
             Origin and unit of the inputs, ``x = (raw - origin) / unit``; by default inputs are raw.
+        min_spacing : float, default=0.001
+            Least distance of learned knots, as a share of the range of their feature.
         """
         n_members, n_features = len(blocks), len(blocks[0])
         sizes = tuple(max(member[f].size for member in blocks) for f in range(n_features))
         counts = [[_n_knots(block) for block in member] for member in blocks]
         n_breaks = max(max(row, default=0) for row in counts) + 2
+        most = max((max(row, default=0) for row, learns in zip(counts, learnable, strict=True) if learns), default=0)
+        if min_spacing * (most + 1) >= 1.0:
+            limit = f"be smaller than 1 / {most + 1}, one over the number of intervals between learned knots"
+            raise argument_error("knot_spacing", limit, min_spacing)
         breaks = torch.ones(n_members, n_features, n_breaks, dtype=torch.float64)
         breaks[..., 0] = 0.0
         ranges = np.zeros((2, n_members, n_features))
@@ -179,7 +186,7 @@ class StackEncoding(nn.Module):
         smooth = torch.tensor([[_is_smooth(block) for block in member] for member in blocks], dtype=torch.bool)
         sigma = [[block.sigma if isinstance(block, PeriodicBlock) else 0.0 for block in member] for member in blocks]
         return cls(
-            StackLayout(tuple(_parts(blocks, learnable)), sizes, max(sizes, default=1)),
+            StackLayout(tuple(_parts(blocks, learnable)), sizes, max(sizes, default=1), min_spacing),
             breaks=breaks,
             n_knots=torch.tensor(counts, dtype=torch.int32).reshape(n_members, n_features),
             low=torch.from_numpy(ranges[0]),

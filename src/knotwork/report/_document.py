@@ -20,6 +20,7 @@ from knotwork.report._style import DARK, LIGHT, method_colour
 from knotwork.report._tables import Table
 from knotwork.report._traces import Traces, load_traces
 from knotwork.study import load_results
+from knotwork.study._provenance import with_known
 from knotwork.study._records import read_manifests
 
 __all__ = ["load_plans", "load_records", "make_report", "report_folder"]
@@ -45,7 +46,8 @@ def load_records(folder: Path) -> pd.DataFrame:
     DataFrame
         One row per trained network and plan: a network that belongs to two plans has two rows, with the name of each
         plan in the column `plan`. Of plans with the same name the latest is used. If the folder has no list of plans,
-        each network has one row, with the plan that it was trained for.
+        each network has one row, with the plan that it was trained for. Provenance that records of earlier versions do
+        not state is that of the file ``provenance.toml`` in the folder, if it exists.
     """
     if not any((Path(folder) / "records").glob("*.parquet")):
         raise argument_error(
@@ -53,12 +55,13 @@ def load_records(folder: Path) -> pd.DataFrame:
         )
     hashes = {content["plan"]: content["plan_hash"] for content in read_manifests(Path(folder))}
     if not hashes:
-        return load_results(folder)
-    return pd.concat([load_results(folder, plan_hash).assign(plan=name) for name, plan_hash in hashes.items()])
+        return with_known(load_results(folder), Path(folder))
+    plans = [load_results(folder, plan_hash).assign(plan=name) for name, plan_hash in hashes.items()]
+    return with_known(pd.concat(plans, ignore_index=True), Path(folder))
 
 
 def load_plans(folder: Path) -> dict[str, Any] | None:
-    """Read the plans of a study in ``folder/plans``, without the lists of networks; None if there is none.
+    """Read the plans of a study in ``folder/plans``, without networks and definitions; None if there is none.
 
     Parameters
     ----------
@@ -66,7 +69,9 @@ def load_plans(folder: Path) -> dict[str, Any] | None:
         As in `load_records`.
     """
     plans = {
-        content["plan_hash"][:20]: {name: value for name, value in content.items() if name != "networks"}
+        content["plan_hash"][:20]: {
+            name: value for name, value in content.items() if name not in ("networks", "definition")
+        }
         for content in read_manifests(Path(folder))
     }
     return dict(sorted(plans.items())) or None

@@ -10,6 +10,7 @@ from knotwork.datasets import DATASETS
 from knotwork.report._aggregate import LEVEL, SCORES, RankTable
 from knotwork.report._tables import Cell, Table, format_number
 from knotwork.stats import block_correlation
+from knotwork.study._provenance import PROVENANCE
 
 __all__ = ["Failure", "Finding", "checksum_table", "describe_best", "describe_dependence", "describe_gaps",
            "describe_grids", "describe_ranks", "describe_records", "describe_seeds", "enumerate_words", "list_failures",
@@ -284,14 +285,16 @@ class Failure:
 
 
 def list_sources(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return plans, versions, devices and random seeds of the records, each with its number of networks."""
-    columns = {"plan": "plan", "plan hash": "plan_hash", "version": "version", "torch": "torch_version",
-               "device": "device", "host": "host"}  # fmt: skip
+    """Return plans, provenance, stacks and random seeds of the records, each with its number of networks."""
     sources = []
-    for name, column in columns.items():
-        counts = frame[column].dropna().astype(str).value_counts()
+    for column in ("plan", "plan_hash", *PROVENANCE, "host", "stack_size"):
+        recorded = frame[column] if column in frame else pd.Series(index=frame.index, dtype=object)
+        counts = recorded.astype(object).where(recorded.notna(), "not recorded").astype(str).value_counts()
         shown = [f"{value} ({count:,} networks)" for value, count in counts.items()]
-        sources.append((name, "; ".join(shown[:_MOST_RUNS]) if shown else "not recorded"))
+        rest = [f"{len(shown) - _MOST_RUNS} more"] if len(shown) > _MOST_RUNS else []
+        name = column.removesuffix("_version").replace("_", " ").replace("scikit learn", "scikit-learn")
+        only_missing = list(counts.index) == ["not recorded"]
+        sources.append((name, "not recorded" if only_missing else "; ".join([*shown[:_MOST_RUNS], *rest])))
     seeds = sorted({str(seed) for seed in frame["seed"].dropna()}, key=lambda seed: (len(seed), seed))
     more = f" and {len(seeds) - _MOST_RUNS} more" if len(seeds) > _MOST_RUNS else ""
     return [*sources, ("random seeds", ", ".join(seeds[:_MOST_RUNS]) + more if seeds else "not recorded")]

@@ -19,7 +19,7 @@ STEPWISE = ("cosine", "cycles")
 REPORTED = {"regression": "rmse", "classification": "auc"}
 """Metrics by task that the paper reports."""
 
-LATER = ("beta2", "weight_average", "label_smoothing")
+LATER = ("beta2", "weight_average", "label_smoothing", "knot_spacing")
 """Settings that the first version did not have."""
 
 PRECISIONS = ("auto", "float32", "tf32", "bf16")
@@ -60,6 +60,8 @@ class TrainingConfig:
         Epochs before knots start to move.
     spacing_weight : float, default=0.0001
         Weight of the spacing penalty in the loss.
+    knot_spacing : float, default=0.001
+        Least distance of learned knots, as a share of the range of their feature; with K knots below 1 / (K + 1).
     weight_average : float, default=0.0
         If above 0, validation scores and the weights that are kept are those of a moving average of the weights over
         the steps, with this decay rate; 0.99 is a usual value.
@@ -100,6 +102,7 @@ class TrainingConfig:
     knot_rate: float = 2.0
     knot_warmup: int = 5
     spacing_weight: float = 1e-4
+    knot_spacing: float = 1e-3
     weight_average: float = 0.0
     label_smoothing: float = 0.0
     metric: str = "auto"
@@ -115,7 +118,8 @@ class TrainingConfig:
         check_choice(self.schedule, "schedule", SCHEDULES)
         check_choice(self.precision, "precision", PRECISIONS)
         check_choice(self.metric, "metric", ("auto", "reported", *METRICS))
-        _check_number(self.learning_rate, "learning_rate", above=True)
+        for name in ("learning_rate", "knot_spacing"):
+            _check_number(getattr(self, name), name, above=True)
         for name in ("weight_decay", "knot_rate", "spacing_weight"):
             _check_number(getattr(self, name), name)
         for name in ("plateau_factor", "beta2", "weight_average", "label_smoothing"):

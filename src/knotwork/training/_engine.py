@@ -376,6 +376,7 @@ class _RunningStack:
         """Hand over the network with the best weights of all members, including those that were removed."""
         run, start = self.run, self._start()
         settings: dict[str, Any] = {"units": run.data.units, "categories": run.categories}
+        settings["min_spacing"] = self.config.knot_spacing
         network = build_network(run.table, self.members, self.backbone, **settings) if start is None else start.network
         network.to(self.shift.device)
         with torch.no_grad():

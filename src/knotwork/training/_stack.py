@@ -18,7 +18,7 @@ from knotwork._kernels.adamw import AdamW
 from knotwork._kernels.dropout import Noise, row_order
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._linear import left_empty
-from knotwork.nn._stack import StackEncoding
+from knotwork.nn._stack import StackEncoding, StackLayout
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units
 from knotwork.training._metrics import METRICS, Metric
@@ -64,10 +64,11 @@ def build_network(
     *,
     units: np.ndarray,
     categories: str = "embedding",
+    min_spacing: float = StackLayout.min_spacing,
 ) -> Network:
     """Return the network of members in the order of their kinds, on the CPU, without initial values."""
     blocks, learnable = [member.blocks for member in members], [member.learnable for member in members]
-    encoding = StackEncoding.from_blocks(blocks, learnable, units=units)
+    encoding = StackEncoding.from_blocks(blocks, learnable, units=units, min_spacing=min_spacing)
     fan_in = torch.tensor([float(member.n_columns) for member in members])
     embedding = members[0].embedding
     settings = (encoding, table.cardinalities, backbone, table.d_out)
@@ -272,7 +273,8 @@ class TrainingStack:
         self.device = device = data.numbers.device
         network = None if start is None else start.network
         if network is None:
-            network = build_network(table, members, backbone, units=data.units, categories=categories)
+            settings: dict[str, Any] = {"units": data.units, "categories": categories}
+            network = build_network(table, members, backbone, **settings, min_spacing=config.knot_spacing)
         self.network = network.to(device)
         self.ids = torch.arange(len(members), device=device)
         self.seeds = torch.tensor([member.seed for member in members], device=device) % (2**31)
