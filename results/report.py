@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 from comparison import (
+    N_BACKBONES,
     PAPER_BLOCKS,
     Comparison,
     RankComparison,
@@ -166,7 +167,8 @@ def paper_picture(paper: pd.DataFrame, task: str, *, size: int) -> Picture | Non
         f"paper_cd_{task}_size{size}",
         draw_cd_diagram(names, values, cd, title=f"{label}, the paper's ranks").get_figure(root=True),
         f"{label}, the paper's numbers: average ranks over {n} blocks. Bars join methods that do not differ "
-        "significantly (Nemenyi, 0.05).",
+        f"significantly (Nemenyi, 0.05), if blocks are independent; with each data set as one block, the critical "
+        f"difference is {critical_difference(len(ranks), n // N_BACKBONES):.2f}.",
         f"Critical difference diagram of the paper's ranks, {label}. Critical difference {cd:.2f}. Average ranks: "
         f"{shown}.",
     )

@@ -136,6 +136,7 @@ def test_diagram_of_the_papers_ranks(task, n):
     assert [tuple(bar.get_xdata()) for bar in bars] == [(1.0, 1.5), (9.0, 9.5)]
     # q of Demsar's table for 4 methods is 2.569.
     assert f"Critical difference {2.569 * (4 * 5 / (6 * n)) ** 0.5:.2f}" in picture.label
+    assert f"one block, the critical difference is {2.569 * (4 * 5 / (2 * n)) ** 0.5:.2f}." in picture.caption
     assert paper_picture(frame, task, size=15) is None
 
 

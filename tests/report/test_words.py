@@ -57,8 +57,8 @@ def test_every_number_of_the_summary_can_be_computed_again():
         ranks = pd.Series(rankdata(sign * scores.to_numpy(), axis=1).mean(axis=0), scores.columns)
         cd = studentized_range.ppf(0.95, k, np.inf) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * n))
         best = ranks.idxmin()
-        first, near = finding.sentences
-        test, *far, blocks = finding.details
+        first, outcome = finding.sentences
+        test, *lists, blocks = finding.details
         assert first.startswith(f"{best} has the best average rank, {ranks[best]:.2f} (95 % interval ")
         assert first.endswith(f"among {k} methods over {n} blocks.")
         low, high = map(float, re.search(r"interval ([\d.]+) to ([\d.]+)", first).groups())
@@ -74,10 +74,20 @@ def test_every_number_of_the_summary_can_be_computed_again():
         assert blocks.endswith(f"Nemenyi's critical difference is {cd:.2f} at 0.05.")
         worse = {method for pair, p in adjusted.items() if p < 0.05 and best in pair for method in pair} - {best}
         seen.add(bool(worse))
-        assert near.startswith("No significant difference over" if worse else "No method is significantly worse than")
-        assert bool(far) == bool(worse)
-        for method in ranks.index.drop(best) if worse else []:
-            assert f"{method} ({ranks[method]:.2f})" in (far[0] if method in worse else near)
+        n_near = k - 1 - len(worse)
+        if worse:
+            far, near = lists
+            assert far.startswith(f"Significantly worse than {best}: ")
+            assert near.startswith(f"Not significantly worse than {best}: ")
+            for method in ranks.index.drop(best):
+                assert f"{method} ({ranks[method]:.2f})" in (far if method in worse else near)
+            words = far.partition(": ")[2] if len(worse) < n_near else near.partition(": ")[2]
+            assert words.rstrip(".") in outcome
+            assert (f"the other {n_near} are not" in outcome) == (len(worse) < n_near)
+            assert f" over {n // 3} data sets" in outcome
+        else:
+            assert not lists
+            assert outcome.startswith(f"No method is significantly worse than {best}")
         assert f"{k - 1 - len(worse)} method" in finding.verdict
     assert True in seen
 

@@ -103,14 +103,16 @@ def _outcome(table: RankTable) -> list[str]:
     if not table.test.defined:
         return ["All methods tie in every block, so there is nothing to test: no significant difference."]
     over = _count(len(table.datasets), "data set")
-    if table.least_p >= LEVEL:
-        few = f"with {len(table.methods)} methods, {over} are too few for any"
-        return [f"No significant difference: {few}."]
     if not table.differ.any():
-        return [f"No significant difference between any two methods over {over}."]
-    best, near = enumerate_words(table.best), table.not_worse()
-    if not table.worse():
+        few = f": with {len(table.methods)} methods, {over} are too few for any."
+        none = f" between any two methods over {over}."
+        return [f"No significant difference{few if table.least_p >= LEVEL else none}"]
+    best, near, far = enumerate_words(table.best), table.not_worse(), table.worse()
+    if not far:
         return [f"No method is significantly worse than {best} over {over}."]
+    if len(far) < len(near):  # the shorter list is easier to read; the details have both
+        rest = f"the other {len(near)} are not"
+        return [f"Significantly worse than {best} over {over}: {_with_ranks(table, far)}; {rest}."]
     return [f"No significant difference over {over} between {best} and {_with_ranks(table, near)}."] if near else []
 
 
@@ -125,8 +127,11 @@ def _numbers(table: RankTable) -> list[str]:
         f"{test.F:.2f}, p {_p(test.p_F)}. By signed ranks {n_differ} of {n_pairs} pairs differ (Holm, {LEVEL}); "
         f"the smallest p-value possible is {table.least_p:.2g}."
     ]
+    best = enumerate_words(table.best)
     if far := table.worse():
-        sentences.append(f"Significantly worse than {enumerate_words(table.best)}: {_with_ranks(table, far)}.")
+        sentences.append(f"Significantly worse than {best}: {_with_ranks(table, far)}.")
+    if far and (near := table.not_worse()):
+        sentences.append(f"Not significantly worse than {best}: {_with_ranks(table, near)}.")
     sentences.append(
         f"Over {_count(len(table.blocks), 'block')}, as if they were independent: Friedman chi² = {blocks.chi2:.1f}, "
         f"F = {blocks.F:.2f}, p {_p(blocks.p_F)}; Nemenyi's critical difference is {table.cd:.2f} at {LEVEL}."
