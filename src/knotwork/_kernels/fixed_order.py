@@ -1,9 +1,9 @@
 """Products and sums whose rounding does not depend on how many members are computed together.
 
 Libraries of linear algebra choose the order of a sum by the shape of the whole stack: the same member, in a stack of
-another size, then rounds differently. Within `fixed_order` the operations here use one order for each member, by kernels
-whose tiles depend on the shape of a member only. That is so on a GPU; on the CPU nothing changes, because the engine
-computes each member by itself there.
+another size, then rounds differently. Within `fixed_order` the operations here use one order for each member, by
+kernels whose tiles depend on the shape of a member only. That is so on a GPU; on the CPU nothing changes, because the
+engine computes each member by itself there.
 """
 
 from collections.abc import Iterator
@@ -77,12 +77,12 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     In a fixed order, sums over inputs, outputs (for the gradient of x) and rows (for that of the weight) run from the
     first to the last, a block of them at a time, on tensor cores: bfloat16, or float32 in tf32 where torch may use it.
     """
-    return _PRODUCT(x, weight, bias) if has_fixed_order() else _product_formula(x, weight, bias)  # type: ignore[no-any-return]
+    return _PRODUCT(x, weight, bias) if has_fixed_order() else _product_formula(x, weight, bias)
 
 
 def add_bias(x: Tensor, bias: Tensor) -> Tensor:
     """Return x, of shape (M, B, d), with a bias of shape (M, d) added to each row."""
-    return _ADD_BIAS(x, bias) if has_fixed_order() else _bias_formula(x, bias)  # type: ignore[no-any-return]
+    return _ADD_BIAS(x, bias) if has_fixed_order() else _bias_formula(x, bias)
 
 
 def look_up(table: Tensor, places: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ def look_up(table: Tensor, places: Tensor) -> Tensor:
     Tensor of shape (n_members, ..., d)
         The rows.
     """
-    return _LOOK_UP(table, places) if has_fixed_order() else _look_up_formula(table, places)  # type: ignore[no-any-return]
+    return _LOOK_UP(table, places) if has_fixed_order() else _look_up_formula(table, places)
 
 
 def row_sums(x: Tensor) -> Tensor:

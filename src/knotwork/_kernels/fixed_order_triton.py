@@ -32,10 +32,9 @@ BLOCK = 1024
 def _tile(pointer, first, second, n_first, n_second, TRANSPOSED: tl.constexpr):
     """Load a tile of a matrix of shape (n_first, n_second), or of its transpose, with zeros outside of it."""
     inside = (first < n_first)[:, None] & (second < n_second)[None, :]
+    places = first[:, None] * n_second + second[None, :]
     if TRANSPOSED:
         places = second[None, :] * n_first + first[:, None]
-    else:
-        places = first[:, None] * n_second + second[None, :]
     return tl.load(pointer + places, mask=inside, other=0.0)
 
 
