@@ -18,6 +18,9 @@ __all__ = ["ADD_BIAS", "LOOK_UP", "PRODUCT", "row_sums"]
 TILE_ROWS, TILE_COLUMNS, TILE_BYTES = 64, 128, 128
 """Rows and most columns of a program's tile of a product, and bytes of the summands that it reads at a time."""
 
+EXACT_COLUMNS, EXACT_INNER = 64, 16
+"""Most columns and summands of a tile without tensor cores, where larger ones take long to compile."""
+
 COLUMNS, ROWS = 32, 64
 """Columns of a program that sums rows, and rows per iteration."""
 
@@ -48,7 +51,7 @@ def _product(
     row_units, column_units, inner_units,
     ROW_UNIT: tl.constexpr, COLUMN_UNIT: tl.constexpr, INNER_UNIT: tl.constexpr,
     A_TRANSPOSED: tl.constexpr, B_TRANSPOSED: tl.constexpr, BIASED: tl.constexpr, PRECISION: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, N_BLOCKS: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     n_rows, n_columns, n_inner = row_units * ROW_UNIT, column_units * COLUMN_UNIT, inner_units * INNER_UNIT
@@ -58,8 +61,8 @@ def _product(
     a_start = a_pointer + member * n_rows * n_inner
     b_start = b_pointer + member * n_inner * n_columns
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for first in range(0, n_inner, INNER):
-        inner = first + tl.arange(0, INNER)
+    for block in range(N_BLOCKS):
+        inner = block * INNER + tl.arange(0, INNER)
         a = _tile(a_start, row, inner, n_rows, n_inner, A_TRANSPOSED)
         b = _tile(b_start, inner, column, n_inner, n_columns, B_TRANSPOSED)
         total = tl.dot(a, b, total, input_precision=PRECISION)
@@ -72,13 +75,15 @@ def _product(
 
 
 @triton.jit(do_not_specialize=["n_rows", "width"])
-def _column_sums(x_pointer, out_pointer, n_rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def _column_sums(
+    x_pointer, out_pointer, n_rows, width, N_BLOCKS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
     member = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     start = x_pointer + member * n_rows * width
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for first in range(0, n_rows, ROWS):
-        row = first + tl.arange(0, ROWS)
+    for block in range(N_BLOCKS):
+        row = block * ROWS + tl.arange(0, ROWS)
         inside = (row < n_rows)[:, None] & (column < width)[None, :]
         total += tl.load(start + row[:, None] * width + column[None, :], mask=inside, other=0.0).to(tl.float32)
     sums = tl.sum(total, axis=0)
@@ -86,11 +91,11 @@ def _column_sums(x_pointer, out_pointer, n_rows, width, ROWS: tl.constexpr, COLU
 
 
 @triton.jit(do_not_specialize=["n"])
-def _row_sums(x_pointer, out_pointer, n, BLOCK: tl.constexpr):
+def _row_sums(x_pointer, out_pointer, n, N_BLOCKS: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     total = tl.zeros((BLOCK,), x_pointer.dtype.element_ty)
-    for first in range(0, n, BLOCK):
-        i = first + tl.arange(0, BLOCK)
+    for block in range(N_BLOCKS):
+        i = block * BLOCK + tl.arange(0, BLOCK)
         total += tl.load(x_pointer + row * n + i, mask=i < n, other=0.0)
     tl.store(out_pointer + row, tl.sum(total, axis=0))
 
@@ -98,15 +103,15 @@ def _row_sums(x_pointer, out_pointer, n, BLOCK: tl.constexpr):
 @triton.jit(do_not_specialize=["n_codes", "n_entries", "width"])
 def _look_up_backward(
     grad_pointer, places_pointer, out_pointer, n_codes, n_entries, width,
-    CODES: tl.constexpr, ENTRIES: tl.constexpr, WIDTH: tl.constexpr,
+    N_BLOCKS: tl.constexpr, CODES: tl.constexpr, ENTRIES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Sum the gradients of the entries that name each of some rows of a member's table."""
     member = tl.program_id(1).to(tl.int64)
     code = tl.program_id(0) * CODES + tl.arange(0, CODES)
     column = tl.arange(0, WIDTH)
     total = tl.zeros((CODES, WIDTH), tl.float32)
-    for first in range(0, n_entries, ENTRIES):
-        entry = first + tl.arange(0, ENTRIES)
+    for block in range(N_BLOCKS):
+        entry = block * ENTRIES + tl.arange(0, ENTRIES)
         place = tl.load(places_pointer + member * n_entries + entry, mask=entry < n_entries, other=-1)
         inside = (entry < n_entries)[:, None] & (column < width)[None, :]
         grads = grad_pointer + (member * n_entries + entry)[:, None] * width + column[None, :]
@@ -133,13 +138,15 @@ def _multiply(
     out = torch.empty(len(a), shape.n_rows, shape.n_columns, dtype=a.dtype, device=a.device)
     in_rows = (a_transposed, True, not a_transposed or b_transposed)  # lengths of rows in memory
     units = [_unit(n, a.element_size()) if is_row else 1 for n, is_row in zip(shape, in_rows, strict=True)]
-    columns = min(max(triton.next_power_of_2(shape.n_columns), 16), TILE_COLUMNS)
+    exact = a.dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
+    widest, inner = (EXACT_COLUMNS, EXACT_INNER) if exact else (TILE_COLUMNS, TILE_BYTES // a.element_size())
+    columns = min(max(triton.next_power_of_2(shape.n_columns), 16), widest)
     grid = (triton.cdiv(shape.n_rows, TILE_ROWS) * triton.cdiv(shape.n_columns, columns), len(a))
     _product[grid](
         a, b, out if bias is None else bias, out, *(n // unit for n, unit in zip(shape, units, strict=True)),
         ROW_UNIT=units[0], COLUMN_UNIT=units[1], INNER_UNIT=units[2], A_TRANSPOSED=a_transposed,
-        B_TRANSPOSED=b_transposed, BIASED=bias is not None, PRECISION=_precision(), ROWS=TILE_ROWS, COLUMNS=columns,
-        INNER=TILE_BYTES // a.element_size(), num_warps=4, num_stages=3,
+        B_TRANSPOSED=b_transposed, BIASED=bias is not None, PRECISION="ieee" if exact else "tf32", ROWS=TILE_ROWS, COLUMNS=columns,
+        INNER=inner, N_BLOCKS=triton.cdiv(shape.n_inner, inner), num_warps=4, num_stages=3,
     )  # fmt: skip
     return out
 
@@ -152,15 +159,13 @@ def _unit(n: int, element_size: int) -> int:
     return unit
 
 
-def _precision() -> str:
-    return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
-
-
 def _sum_rows(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the sums over the rows of each member, of shape (M, d)."""
     members, n_rows, width = x.shape
     out = torch.empty(members, width, dtype=dtype, device=x.device)
-    _column_sums[(triton.cdiv(width, COLUMNS), members)](x, out, n_rows, width, ROWS=ROWS, COLUMNS=COLUMNS)
+    _column_sums[(triton.cdiv(width, COLUMNS), members)](
+        x, out, n_rows, width, N_BLOCKS=triton.cdiv(n_rows, ROWS), ROWS=ROWS, COLUMNS=COLUMNS
+    )
     return out
 
 
@@ -206,7 +211,8 @@ def _look_up_slopes(grads: Any, kept: Any, needed: Any) -> Any:
     (members, n_codes, width), out = table.shape, torch.empty_like(table)
     _look_up_backward[(triton.cdiv(n_codes, CODES), members)](
         grads[0].contiguous(), places, out, n_codes, places.shape[1], width,
-        CODES=CODES, ENTRIES=ENTRIES, WIDTH=max(triton.next_power_of_2(width), 16),
+        N_BLOCKS=triton.cdiv(places.shape[1], ENTRIES), CODES=CODES, ENTRIES=ENTRIES,
+        WIDTH=max(triton.next_power_of_2(width), 16),
     )  # fmt: skip
     return out, None
 
@@ -216,7 +222,7 @@ def row_sums(x: Tensor) -> Tensor:
     x = x.contiguous()
     out = torch.empty(x.shape[:-1], dtype=x.dtype, device=x.device)
     if x.numel():
-        _row_sums[(out.numel(),)](x, out, x.shape[-1], BLOCK=BLOCK)
+        _row_sums[(out.numel(),)](x, out, x.shape[-1], N_BLOCKS=triton.cdiv(x.shape[-1], BLOCK), BLOCK=BLOCK)
     return out if x.numel() else out.zero_()
 
 
