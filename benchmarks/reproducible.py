@@ -3,10 +3,10 @@
     python benchmarks/reproducible.py --out results            on a GPU, in about a minute
     python benchmarks/reproducible.py --small --device cpu     on the CPU, small networks
 
-Bits: networks of mixed encodings, numbers of rows and numbers of epochs are trained in stacks of 145 and of 20, and some
-of them alone, so that others leave the large stacks while they are trained. Losses and validation scores of all epochs,
-weights, running statistics and predictions must be equal. Learned knots that have not moved must give the same as fixed
-ones. The same is done without the mode, as a control: it shows the differences that the mode removes.
+Bits: networks of mixed encodings, numbers of rows and numbers of epochs are trained in stacks of 145 and of 20, and
+some of them alone, so that others leave the large stacks while they are trained. Losses and validation scores of all
+epochs, weights, running statistics and predictions must be equal. Learned knots that have not moved must give the same
+as fixed ones. The same is done without the mode, as a control: it shows the differences that the mode removes.
 
 Cost: median time of an epoch of a stack, divided by its steps and networks, with and without the mode, in turn.
 Everything is written to ``reproducible.json`` in the folder; the script ends with an error if a check fails.
@@ -19,6 +19,7 @@ import platform
 import statistics
 import time
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ class Extent:
 
 
 FULL = Extent(
-    (145, 20), 5, 12 * BATCH, 10, 145, 64, 5,
+    (145, 20), 5, 12 * BATCH, 8, 145, 48, 5,
     {"mlp": BACKBONES["mlp"].paper(), "resnet": BACKBONES["resnet"].paper()},
 )  # fmt: skip
 SMALL = Extent(
@@ -66,6 +67,7 @@ SMALL = Extent(
 )  # fmt: skip
 
 
+@cache
 def make_table(n: int, n_features: int, task: str = "regression") -> TrainingTable:
     """Return a table with a categorical column in the checks, whose number of classes is 3."""
     random = np.random.default_rng(0)
@@ -77,15 +79,20 @@ def make_table(n: int, n_features: int, task: str = "regression") -> TrainingTab
     return TrainingTable(numbers, codes, target, task, (6,), 3)
 
 
-def make_member(table: TrainingTable, method: str, size: int, seed: int, **settings: Any) -> Member:
-    """Return a member with rows of its own, fewer for some seeds than for others."""
-    order = np.random.default_rng(seed % 5).permutation(len(table.target))
+@cache
+def fitted(table: TrainingTable, method: str, fold: int) -> tuple[np.ndarray, np.ndarray, Any]:
+    """Return the training rows of a fold, of which some have fewer, its validation rows, and blocks of an encoding."""
+    order = np.random.default_rng(fold).permutation(len(table.target))
     n_valid = len(order) // 8
-    rows = order[n_valid : len(order) - 41 * (seed % 5)]
-    kind = METHOD_TABLE[method]
-    encoder = Encoding(method, size if kind.has_size else None).start.encoder()
+    rows = order[n_valid : len(order) - 41 * fold]
+    encoder = Encoding(method, SIZE if METHOD_TABLE[method].has_size else None).start.encoder()
     encoder.fit(table.numbers[rows], table.target[rows])
-    return Member(rows, order[:n_valid], encoder.blocks_, kind.learnable, seed, **settings)
+    return rows, order[:n_valid], encoder.blocks_
+
+
+def make_member(table: TrainingTable, method: str, seed: int, **settings: Any) -> Member:
+    """Return a member of one of five folds."""
+    return Member(*fitted(table, method, seed % 5), METHOD_TABLE[method].learnable, seed, **settings)
 
 
 def make_members(table: TrainingTable, n_members: int, epochs: int) -> list[Member]:
@@ -93,22 +100,23 @@ def make_members(table: TrainingTable, n_members: int, epochs: int) -> list[Memb
     members = []
     for place in range(n_members):
         rates = np.full(2 + place * 7 % (epochs - 1), 3e-3)
-        members.append(make_member(table, METHODS[place % len(METHODS)], SIZE, place, rates=rates))
+        members.append(make_member(table, METHODS[place % len(METHODS)], place, rates=rates))
     return members
 
 
-def numbers_of(trained: Any, place: int, table: TrainingTable) -> dict[str, np.ndarray]:
-    """Return everything that training has computed for a member."""
-    history = trained.histories[place]
-    piece = next(piece for piece in trained.pieces if place in piece.places)
-    index = piece.places.index(place)
-    state = {
-        name: tensor[index].detach().cpu().numpy()
-        for name, tensor in piece.network.backbone.state_dict().items()
-        if len(tensor) == len(piece.places)
-    }
-    outputs = trained.outputs(table.numbers[:500], table.codes[:500], [np.arange(500)] * len(trained.histories))
-    return {"losses": history.loss, "scores": history.score, "outputs": outputs[place], **state}
+def numbers_of(trained: Any, n_members: int, table: TrainingTable) -> list[dict[str, np.ndarray]]:
+    """Return everything that training has computed for each of the first members."""
+    outputs, numbers = trained.outputs(table.numbers[:500], table.codes[:500]), []
+    states = [
+        {name: tensor.detach().cpu().numpy() for name, tensor in piece.network.backbone.state_dict().items()}
+        for piece in trained.pieces
+    ]
+    for place in range(n_members):
+        history = trained.histories[place]
+        number, piece = next((n, piece) for n, piece in enumerate(trained.pieces) if place in piece.places)
+        state = {name: values[piece.places.index(place)] for name, values in states[number].items()}
+        numbers.append({"losses": history.loss, "scores": history.score, "outputs": outputs[place], **state})
+    return numbers
 
 
 def difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> dict[str, float]:
@@ -123,45 +131,47 @@ def difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> dict
     return found
 
 
-def check_stacks(extent: Extent, name: str, task: str, device: str, *, reproducible: bool) -> list[dict[str, Any]]:
-    """Compare members of the largest stack with the same members in smaller stacks and alone."""
+def check_stacks(
+    extent: Extent, name: str, device: str, *, n_alone: int, task: str = "regression", reproducible: bool = True
+) -> list[dict[str, Any]]:
+    """Compare members of the largest stack with the same members in smaller stacks, and the first of them alone."""
     table = make_table(extent.n_rows, N_FEATURES, task)
     members = make_members(table, extent.stacks[0], extent.epochs)
     config = replace(
         TrainingConfig.paper(), max_epochs=extent.epochs, patience=None, schedule="constant", knot_warmup=1,
         reproducible=reproducible,
     )  # fmt: skip
-    groups = [members[:n] for n in extent.stacks[1:]] + [[member] for member in members[: extent.n_alone]]
+    groups = [members[:n] for n in extent.stacks[1:]] + [[member] for member in members[:n_alone]]
     largest = train(table, members, extent.backbones[name], config, device=device)
-    expected = {place: numbers_of(largest, place, table) for place in range(extent.stacks[1])}
+    expected = numbers_of(largest, extent.stacks[1], table)
     results = []
     for number, group in enumerate(groups):
         trained = train(table, group, extent.backbones[name], config, device=device)
         first = 0 if len(group) > 1 else number - len(extent.stacks) + 1
-        for place in range(len(group)):
-            gaps = difference(expected[first + place], numbers_of(trained, place, table))
+        for place, numbers in enumerate(numbers_of(trained, len(group), table)):
+            gaps = difference(expected[first + place], numbers)
             method = METHODS[(first + place) % len(METHODS)]
             others = {"stack": len(group), "of": extent.stacks[0], "member": first + place, "method": method}
             results.append({"backbone": name, "task": task, **others, "differences": gaps})
     return results
 
 
-def check_knots(extent: Extent, name: str, device: str, *, reproducible: bool) -> list[dict[str, Any]]:
+def check_knots(extent: Extent, name: str, device: str) -> list[dict[str, Any]]:
     """Compare learned knots that have not moved with fixed ones, in one stack and alone."""
     table = make_table(extent.n_rows, N_FEATURES)
     config = replace(
         TrainingConfig.paper(), max_epochs=extent.epochs, learning_rate=3e-3, knot_warmup=extent.epochs,
-        reproducible=reproducible,
+        reproducible=True,
     )  # fmt: skip
     results = []
     for fixed, learned in PAIRS:
-        members = [make_member(table, method, SIZE, 3) for method in (fixed, learned)]
-        together = train(table, [*members, make_member(table, "PLE", SIZE, 1)], extent.backbones[name], config,
-                         device=device)  # fmt: skip
+        members = [make_member(table, method, 3) for method in (fixed, learned)]
+        others = [make_member(table, "PLE", 1)]
+        together = train(table, [*members, *others], extent.backbones[name], config, device=device)
         alone = train(table, members[1:], extent.backbones[name], config, device=device)
-        expected = numbers_of(together, 0, table)
-        for stack, trained, place in ((3, together, 1), (1, alone, 0)):
-            gaps = difference(expected, numbers_of(trained, place, table))
+        expected, in_stack = numbers_of(together, 2, table)
+        for stack, numbers in ((3, in_stack), (1, numbers_of(alone, 1, table)[0])):
+            gaps = difference(expected, numbers)
             results.append({"backbone": name, "fixed": fixed, "learned": learned, "stack": stack, "differences": gaps})
     return results
 
@@ -169,8 +179,8 @@ def check_knots(extent: Extent, name: str, device: str, *, reproducible: bool) -
 def measure_cost(extent: Extent, name: str, method: str, device: str) -> dict[str, Any]:
     """Return microseconds per step and network with and without the mode, in turn; the first run of each compiles."""
     n_rows = (extent.cost_steps + 1) * BATCH
-    table = make_table(n_rows, COST_FEATURES)
-    table = TrainingTable(table.numbers, table.codes[:, :0], table.target, "regression")
+    made = make_table(n_rows, COST_FEATURES)
+    table = TrainingTable(made.numbers, made.codes[:, :0], made.target, "regression")
     rows = np.arange(n_rows)
     kind = METHOD_TABLE[method]
     encoder = Encoding(method, COST_SIZE).start.encoder().fit(table.numbers, table.target)
@@ -202,7 +212,7 @@ def show(title: str, results: list[dict[str, Any]], *, control: bool = False) ->
         worst = sorted(result["differences"].items(), key=lambda item: -item[1])[:3]
         print(f"  DIFFERENT {what}: " + ", ".join(f"{name} by {gap:.2g}" for name, gap in worst), flush=True)
     if control and wrong:
-        largest = max(gap for result in wrong for key, gap in result["differences"].items() if key == "scores")
+        largest = max((result["differences"].get("scores", 0.0) for result in wrong), default=0.0)
         print(f"  largest relative difference of validation scores {largest:.2g}", flush=True)
     return not wrong
 
@@ -219,14 +229,14 @@ def main() -> None:
     report: dict[str, Any] = {"device": name, "torch": torch.__version__, "checks": [], "control": [], "cost": []}
     started, equal = time.perf_counter(), True
     for backbone in extent.backbones:
-        for task in ("regression", "classification"):
-            results = check_stacks(extent, backbone, task, device, reproducible=True)
+        for task, n_alone in (("regression", extent.n_alone), ("classification", 1)):
+            results = check_stacks(extent, backbone, device, n_alone=n_alone, task=task)
             equal &= show(f"{backbone}, {task}, in other stacks", results)
             report["checks"] += results
-        results = check_knots(extent, backbone, device, reproducible=True)
+        results = check_knots(extent, backbone, device)
         equal &= show(f"{backbone}, learned knots that have not moved", results)
         report["checks"] += results
-        results = check_stacks(extent, backbone, "regression", device, reproducible=False)
+        results = check_stacks(extent, backbone, device, n_alone=1, reproducible=False)
         show(f"{backbone}, regression, without the mode", results, control=True)
         report["control"] += results
         if not arguments.no_cost:

@@ -76,8 +76,7 @@ def test_networks_with_a_flat_input(compiled, kind):
     assert len(set(compiled)) > 1
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("kind", [MLP, ResNet])
+@pytest.mark.parametrize(("kind", "dtype"), [(MLP, torch.float32), (ResNet, torch.bfloat16)])
 def test_networks_in_a_fixed_order(compiled, kind, dtype, monkeypatch):
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
     network, table = kind(24, 1, n_members=2).to(dtype), torch.rand(2, 9, 8, requires_grad=True)

@@ -145,8 +145,8 @@ def _multiply(
     _product[grid](
         a, b, out if bias is None else bias, out, *(n // unit for n, unit in zip(shape, units, strict=True)),
         ROW_UNIT=units[0], COLUMN_UNIT=units[1], INNER_UNIT=units[2], A_TRANSPOSED=a_transposed,
-        B_TRANSPOSED=b_transposed, BIASED=bias is not None, PRECISION="ieee" if exact else "tf32", ROWS=TILE_ROWS, COLUMNS=columns,
-        INNER=inner, N_BLOCKS=triton.cdiv(shape.n_inner, inner), num_warps=4, num_stages=3,
+        B_TRANSPOSED=b_transposed, BIASED=bias is not None, PRECISION="ieee" if exact else "tf32", ROWS=TILE_ROWS,
+        COLUMNS=columns, INNER=inner, N_BLOCKS=triton.cdiv(shape.n_inner, inner), num_warps=4, num_stages=3,
     )  # fmt: skip
     return out
 
