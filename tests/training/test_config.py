@@ -33,7 +33,7 @@ def test_invalid_settings_are_refused(field, value):
 
 
 def test_settings_of_the_wrong_type_are_refused():
-    for field in ("learning_rate", "weight_decay", "max_epochs"):
+    for field in ("learning_rate", "weight_decay", "max_epochs", "reproducible"):
         with pytest.raises(ArgumentTypeError, match=field):
             TrainingConfig(**{field: "1"})
     with pytest.raises(ArgumentError, match="metric must be valid for regression, got .*Available: .rmse"):

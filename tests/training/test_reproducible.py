@@ -126,15 +126,17 @@ def test_learned_knots_that_have_not_moved_equal_fixed_ones(name, family):
 def test_only_knots_that_are_far_enough_apart_are_settled():
     table = make_table()
     member = make_member(table, "BS-Q", size=9)
-    encoding = StackEncoding.from_blocks([member.blocks], [False])
-    encoding.breaks[0, 0, 2] = encoding.breaks[0, 0, 1] + 1e-5
-    before = encoding.breaks.clone()
-    encoding.settle()
-    assert torch.equal(encoding.breaks[0, 0], before[0, 0])
-    learned = StackEncoding.from_blocks([member.blocks], [True])
-    learned.settle()
-    assert torch.equal(encoding.breaks[0, 1], learned.spacings()[0][0, 1])
-    torch.testing.assert_close(encoding.breaks, before, rtol=0, atol=1e-6)
+    encodings = [StackEncoding.from_blocks([member.blocks], [learned]) for learned in (False, True)]
+    for encoding in encodings:
+        encoding.breaks[0, 0, 2] = encoding.breaks[0, 0, 1] + 1e-5
+        encoding.breaks[0, 1, 1:-1] += 1e-8 * torch.arange(5)
+        before = encoding.breaks.clone()
+        encoding.settle()
+        torch.testing.assert_close(encoding.breaks, before, rtol=0, atol=1e-6)
+        assert torch.equal(encoding.breaks[0, 0], before[0, 0])
+    fixed, learned = (encoding.spacings()[0] for encoding in encodings)
+    assert torch.equal(fixed[0, 1:], learned[0, 1:])
+    assert float((fixed[0, 0] - learned[0, 0]).abs().max()) > 1e-4  # learned knots are moved apart
 
 
 def test_a_network_knows_the_mode():

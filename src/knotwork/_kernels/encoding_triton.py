@@ -577,7 +577,7 @@ def backward(
         return x_grad, out.copy_(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon, size))
     knots = max(_padded(breaks.shape[-1], size + 1), 16)
     tile = min(knots, WIDEST)
-    n_tiles = triton.cdiv(breaks.shape[-1] - 1, tile)
+    n_tiles = triton.cdiv(max(breaks.shape[-1] - 1, size), tile)
     # Sums over rows must not depend on the number of groups, which may be members of a stack.
     rows, blocks = (128, triton.cdiv(n_rows, 128 * 64)) if n_rows > 4096 else (32, 2)
     window = max(triton.next_power_of_2(2 * degree + 2), 16)

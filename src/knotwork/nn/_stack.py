@@ -268,6 +268,8 @@ class StackEncoding(nn.Module):
 
         Rounding would otherwise separate them. Knots nearer than `min_spacing`, which learned ones cannot be, stay.
         """
+        if not bool((self.n_knots > 0).any()):
+            return
         spacing = self.layout.min_spacing
         logits = logits_from_knots(self.breaks.double(), self.n_knots, spacing).float()
         if self.logits is not None:
