@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
 PLANS = ablation paper-mlp paper-resnet paper-ft paper-ft-coordinate efficiency efficiency-stacked knot-relocation \
-    learned-starts knot-training illustration
+    learned-starts knot-training illustration coordinate-sizes converged converged-knots
 
 PIP = -m pip --quiet --disable-pip-version-check
 

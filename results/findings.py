@@ -22,10 +22,14 @@ sys.path.insert(0, str(HERE))  # for tests, which run this file without its fold
 from advice import advice_section  # noqa: E402 - needs the line above
 from benchmark_claims import Benchmark  # noqa: E402 - needs the line above
 from comparison import PAPER_BLOCKS  # noqa: E402 - needs the line above
+from converged import converged, converged_knots  # noqa: E402 - needs the line above
+from inference import both_ways, noise_table  # noqa: E402 - needs the line above
 from questions import (  # noqa: E402 - needs the line above
     GAIN_HEAD,
+    GAIN_WORDS,
     SIZES,
     TASKS,
+    Gain,
     ablation,
     ablation_correlation,
     ablation_grid,
@@ -33,7 +37,8 @@ from questions import (  # noqa: E402 - needs the line above
     clear_gains,
     correlation,
     efficiency,
-    gain_cells,
+    gain_rows,
+    gains,
     knot_cells,
     largest_cost,
     leaders,
@@ -44,14 +49,15 @@ from questions import (  # noqa: E402 - needs the line above
     paragraph,
     ranks_by_block,
     rates,
-    repeats,
     shift_of,
+    significant,
     starts,
     table_head,
     token_parameters,
     within_methods,
 )
 from token_kinds import token_pairs, tokens  # noqa: E402 - needs the line above
+from token_sizes import token_sizes  # noqa: E402 - needs the line above
 from training_claims import deteriorating  # noqa: E402 - needs the line above
 
 PAGE = HERE.parent / "docs" / "findings.md"
@@ -185,22 +191,28 @@ def influence(frame: pd.DataFrame) -> Iterator[str]:
         the same: with an FT-Transformer, Std "often remains competitive".""")
 
 
-def learned(frame: pd.DataFrame) -> Iterator[str]:
-    """Describe how far learned knots move, and how much they gain."""
-    yield "## Learned knots: do they move, and do they pay?\n"
-    yield paragraph("""
-        Knots start to move after 50 epochs (the paper's warm-up), and the best weights are kept. So knots have moved
-        only in networks whose best epoch comes after that. Shift: how far a knot has moved on average, in percent of
-        the range of its feature, in networks whose knots have moved. Gain: score with learned knots minus score with
-        the same knots fixed, averaged over sizes, then over data sets, with a 95 % interval (t) over data sets, and the
-        number of data sets that improve (NRMSE: negative is better; AUC: positive is better).""")
-    yield from table_head(f"backbone | method | moved | shift, % | {GAIN_HEAD}")
+def learned_gains(frame: pd.DataFrame) -> dict[str, list[Gain]]:
+    """Return the differences of learned knots from the same knots fixed, by the first cells of their rows."""
+    rows = {}
     for network in sorted(frame["network"].unique()):
         part = frame[frame["network"] == network]
         for method in [name for name in METHOD_TABLE if METHOD_TABLE[name].learnable and name in set(frame["method"])]:
-            moved = knot_cells(part[part["method"] == method])
-            cells = gain_cells(part, part["method"] == method, part["method"] == METHOD_TABLE[method].start)
-            yield f"| {network} | {method} | {moved} | " + " | ".join(cells) + " |"
+            head = f"{network} | {method} | {knot_cells(part[part['method'] == method])}"
+            fixed = part["method"] == METHOD_TABLE[method].start
+            rows[head] = gains(part, part["method"] == method, fixed) if fixed.any() else []
+    return rows
+
+
+def learned(frame: pd.DataFrame) -> Iterator[str]:
+    """Describe how far learned knots move, and how much they gain."""
+    yield "## Learned knots: do they move, and do they pay?\n"
+    yield paragraph(f"""
+        Knots start to move after 50 epochs (the paper's warm-up), and the best weights are kept. So knots have moved
+        only in networks whose best epoch comes after that. Shift: how far a knot has moved on average, in percent of
+        the range of its feature, in networks whose knots have moved. The other columns compare learned knots with the
+        same knots fixed. {GAIN_WORDS}""")
+    yield from table_head(f"backbone | method | moved | shift, % | {GAIN_HEAD}")
+    yield from gain_rows(learned_gains(frame))
     yield "\nBy data set, the share of networks with learned knots that have moved, and the mean best epoch:\n"
     rows = frame[frame["method"].map(lambda name: METHOD_TABLE[name].learnable)]
     table = rows.assign(moved=rows["knots_moved"].astype(float)).pivot_table(
@@ -325,6 +337,7 @@ def in_short(frame: pd.DataFrame) -> Iterator[str]:
     ple = sum("PLE" in setting.first for setting in orders if setting.task == "classification")
     places = {name: [setting.names.index(name) + 1 for setting in orders] for name in ("Std", "MinMax")}
     ple_places = [setting.names.index("PLE") + 1 for setting in orders if setting.task == "classification"]
+    paid = [better for entry in significant(learned_gains(frame)).values() for better in entry]
     yield "## In short\n"
     yield paragraph(f"""
         - The order of the methods is similar to the paper's: average ranks correlate with its tables by
@@ -341,11 +354,12 @@ def in_short(frame: pd.DataFrame) -> Iterator[str]:
         - Learned knots move if early stopping leaves time for it: in {moved["mlp"]:.0%} of the MLPs,
         {moved["resnet"]:.0%} of the ResNets and {moved["ft feature"]:.0%} of the FT-Transformers. Where they move,
         it is by {100 * shifts.min():.1f} to {100 * shifts.max():.1f} % of a feature's range with the paper's rate
-        (means of backbones and methods), and they gain almost nothing over the same knots fixed. Trained from the first
-        epoch on, they gain a little over learned knots with the paper's warm-up: {clear_gains("rate 2, at once")}
-        intervals (two methods, two tasks) exclude 0. With five times the rate as well they move
-        {shift_of("rate 10, at once") / shift_of("rate 2, after 50 epochs"):.0f} times as far as with the paper's
-        training, but only {clear_gains("rate 10, at once")} intervals of the difference to it exclude 0.""")
+        (means of backbones and methods), and they gain almost nothing over the same knots fixed: {sum(paid)} of
+        {len(paid)} comparisons (backbones, methods, tasks) {"is" if sum(paid) == 1 else "are"} significant over data
+        sets. Trained from the first epoch on, they gain a little over learned knots with the paper's warm-up:
+        {clear_gains("rate 2, at once")} comparisons (methods, tasks) are significant. With five times the rate as
+        well they move {shift_of("rate 10, at once") / shift_of("rate 2, after 50 epochs"):.0f} times as far as with the
+        paper's training, and {clear_gains("rate 10, at once")} comparisons with it are significant.""")
     yield paragraph(f"""
         - Cost of learned knots: at size 30, for a network that is trained alone, the largest ratio of the time per
         epoch to that with the same knots fixed is, by backbone: {largest_cost()}.""")
@@ -365,18 +379,6 @@ def unlike_the_paper() -> str:
         {int((means.loc["PLE"] < means.loc["Std"]).sum())} of {len(SIZES)} sizes, in the paper at none. Fixed
         M-splines do not become worse with the size as in the paper: {worse} of {number} are significantly worse at
         size 50 than at 5."""
-
-
-def chance() -> Iterator[str]:
-    """Describe how much the score of a network depends on the others in its stack."""
-    again = repeats()
-    yield "## How much is chance?\n"
-    yield paragraph(f"""
-        Products of matrices round differently in stacks of another shape, and small differences grow in training. Of
-        {again.number} MLPs that two plans trained with the same specification and random seed, in different stacks,
-        {again.equal} have the same score; the median difference is {again.median:.4f}, the largest {again.largest:.4f}
-        ({again.where}). Differences of this size between single networks mean nothing; the tables above average over
-        folds, sizes and data sets.""")
 
 
 def tokens_in_short() -> Iterator[str]:
@@ -416,8 +418,9 @@ def page() -> str:
     parts = [
         pictures("opening", "Average ranks by size"), in_short(frame), differences(),
         pictures("paper_agreement", "Average ranks here against the paper's"), agreement(frame), ends(frame),
-        influence(frame), averages(frame), ablation(), learned(frame), starts(), rates(), chance(),
-        tokens(), advice_section(), efficiency(), time(frame),
+        influence(frame), both_ways(frame), averages(frame), ablation(), learned(frame), starts(), rates(),
+        noise_table(), tokens(), token_sizes(), converged(), converged_knots(), advice_section(), efficiency(),
+        time(frame),
     ]  # fmt: skip
     return "\n".join([*head, *(line for part in parts for line in part)]).rstrip() + "\n"
 

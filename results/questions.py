@@ -1,7 +1,7 @@
 """Sections of docs/findings.md, each computed from the records as lines of Markdown; `findings.py` joins them."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -9,13 +9,23 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from ablation_rows import RECORDS, ROWS
+from noise import floor_of, identical_pairs
 from scipy import stats
 
 from knotwork.datasets import DATASETS
 from knotwork.encoders import METHOD_TABLE
 from knotwork.nn import FTTransformer
 from knotwork.report import per_epoch
-from knotwork.stats import average_ranks, cliques, critical_difference
+from knotwork.stats import (
+    average_blocks,
+    average_ranks,
+    cliques,
+    compare_folds,
+    critical_difference,
+    holm,
+    relative_errors,
+    wilcoxon_holm,
+)
 from knotwork.study import load_plan, load_results
 
 HERE = Path(__file__).parent
@@ -58,63 +68,130 @@ def main_benchmark() -> pd.DataFrame:
 def mean_interval(values: "pd.Series[float]") -> tuple[float, float, float]:
     """Return the mean and its 95 % interval (t)."""
     values = values.dropna()
+    if values.nunique() == 1:
+        return (float(values.mean()),) * 3
     low, high = stats.t.interval(0.95, len(values) - 1, values.mean(), values.sem())
     return float(values.mean()), float(low), float(high)
 
 
-class Gain(NamedTuple):
-    """Difference between two kinds of networks in one task: mean over data sets, interval, improved data sets."""
+def is_trained(plan: str) -> bool:
+    """Return whether this folder has records of a plan."""
+    return (HERE / "plans" / f"{load_plan(plan).plan_hash[:20]}.json").is_file()
 
+
+def not_trained(plan: str) -> str:
+    """Return the sentence of a section without records."""
+    return paragraph(f"Not trained yet: `knotwork study run {plan} --out results --by-fold` trains it, given a GPU.")
+
+
+def log_error(frame: pd.DataFrame) -> "pd.Series[float]":
+    """Return the logarithms of the errors: NRMSE, or 1 - AUC."""
+    return np.log(frame["score"].where(frame["task"] == "regression", 1 - frame["score"]).clip(lower=1e-6))
+
+
+def change_cells(logarithms: "pd.Series[float]") -> list[str]:
+    """Return the mean change of errors in percent, its 95 % interval, and the number of data sets with more error.
+
+    `logarithms` are those of ratios of errors, one for each data set; with fewer than two there are no numbers.
+    """
+    if len(logarithms) < 2:
+        return ["not trained", "", ""]
+    mean, low, high = (f"{100 * np.expm1(value):+.1f}" for value in mean_interval(logarithms))
+    return [f"{mean} %", f"{low} to {high} %", f"{int((logarithms > 0).sum())} of {len(logarithms)}"]
+
+
+class Gain(NamedTuple):
+    """Difference between two kinds of networks in one task, with each data set counted once."""
+
+    score: str
     mean: float
+    """Mean difference of the scores."""
+    relative: float
+    """Mean difference of the errors (NRMSE, 1 - AUC) relative to their mean; negative is better."""
     low: float
     high: float
+    """Ends of the 95 % interval (t) of the relative difference."""
     better: int
     n_sets: int
-    is_better: bool
-    """Whether the interval excludes 0 on the better side."""
+    p: float
+    """p-value of the signed-rank test of relative differences over data sets."""
+    floor: float
+    """The relative difference that the noise of training alone gives."""
 
     @property
-    def cells(self) -> list[str]:
-        """The cells of a table."""
-        interval = f"{self.low:+.4f} to {self.high:+.4f}"
-        return [f"{self.mean:+.4f}", interval, f"{self.better} of {self.n_sets}"]
+    def is_better(self) -> bool:
+        """Whether the interval excludes 0 on the better side."""
+        return self.high < 0
+
+    def cells(self, adjusted: float) -> str:
+        """Return the cells of `GAIN_HEAD`, given the p-value after Holm's correction."""
+        relative, low, high, floor = (100 * value for value in (self.relative, self.low, self.high, self.floor))
+        above = "yes" if abs(self.relative) > self.floor else "no"
+        return (
+            f"{self.score} | {self.mean:+.4f} | {relative:+.2f} | {low:+.2f} to {high:+.2f} "
+            f"| {self.better} of {self.n_sets} | {adjusted:.3f} | {floor:.2f} | {above}"
+        )
 
 
-GAIN_HEAD = "NRMSE | interval | better | AUC | interval | better"
+GAIN_HEAD = "score | difference | of the error, % | interval | better | p (Holm) | noise, % | above noise"
+GAIN_WORDS = """
+    Difference: of mean scores (NRMSE: negative is better; AUC: positive is better). The next columns are relative to
+    the error, NRMSE or 1 - AUC, where negative is better: differences of a data set are averaged over its sizes and
+    folds, then over data sets, with a 95 % interval (t) over data sets and the number of data sets that improve; p is
+    that of the signed-rank test over data sets, corrected by Holm for all rows of the table; noise is the largest
+    difference that networks with the same specification have, with a probability of 95 %
+    ([below](#the-noise-of-training))."""
+"""What the columns of `GAIN_HEAD` mean."""
+
+
+@cache
+def noise() -> pd.DataFrame:
+    """Return the pairs of networks with the same specification."""
+    again = load("knot-training")
+    first = load_plan("knot-training").variant_names[0]
+    return identical_pairs(main_benchmark(), again[again["variant"] == first], load("paper-ft-coordinate"))
 
 
 def gains(frame: pd.DataFrame, one: "pd.Series[bool]", other: "pd.Series[bool]") -> list[Gain]:
     """Return the difference between networks of one kind and of another, by task.
 
-    Networks are paired by data set and size, with scores averaged over folds; differences are averaged over sizes, and
-    their mean and interval are over data sets. The first kind is better if NRMSE is negative or AUC positive.
+    Networks are paired by data set and size, with scores averaged over folds, and belong to one backbone. Relative
+    differences are averaged over sizes; their mean, interval and test are over data sets.
     """
     out = []
-    for task in TASKS:
-        means = [
-            frame[kind & (frame["task"] == task)].groupby(["dataset", "size"], dropna=False)["score"].mean()
-            for kind in (one, other)
-        ]
-        gain = (means[0] - means[1]).dropna().groupby(level="dataset").mean()
-        mean, low, high = mean_interval(gain)
-        sign = -1 if task == "regression" else 1
-        out.append(
-            Gain(mean, low, high, int((sign * gain > 0).sum()), len(gain), sign * (low if sign > 0 else high) > 0)
-        )
+    for task, column in TASKS.items():
+        kinds = [frame[kind & (frame["task"] == task)] for kind in (one, other)]
+        cells = [part.groupby(["dataset", "size"], dropna=False)["score"].mean() for part in kinds]
+        pairs = pd.concat(cells, axis=1, keys=["one", "other"]).dropna()
+        errors = pairs.to_numpy() if task == "regression" else 1 - pairs.to_numpy()
+        _, averages = average_blocks(relative_errors(errors), pairs.index.get_level_values("dataset").tolist())
+        compared = compare_folds(averages, test_to_train=0.0, reference=1)
+        mean = (pairs["one"] - pairs["other"]).groupby(level="dataset").mean().mean()
+        identical = noise()[(noise()["task"] == task) & noise()["network"].isin(kinds[0]["network"])]
+        n_averaged = kinds[0]["fold"].nunique() * len(pairs) // len(averages)
+        numbers = [compared.difference[0], compared.low[0], compared.high[0]]
+        better = int((averages[:, 0] < averages[:, 1]).sum())
+        p, floor = wilcoxon_holm(averages).p[0, 1], floor_of(identical, n_sets=len(averages), n_averaged=n_averaged)
+        out.append(Gain(column.upper(), float(mean), *map(float, numbers), better, len(averages), float(p), floor))
     return out
 
 
-def gain_cells(frame: pd.DataFrame, one: "pd.Series[bool]", other: "pd.Series[bool]") -> list[str]:
-    """Return the cells of `GAIN_HEAD`; parameters as in `gains`."""
-    if not other.any():
-        return ["not trained", "", ""] * 2
-    return [cell for gain in gains(frame, one, other) for cell in gain.cells]
+def gain_rows(rows: Mapping[str, list[Gain]], empty: str = "not trained") -> Iterator[str]:
+    """Return the rows of a table with `GAIN_HEAD`, given the gains by the first cells of each row."""
+    tested = [gain for entry in rows.values() for gain in entry]
+    adjusted = iter(holm([gain.p for gain in tested]))
+    for head, entry in rows.items():
+        for gain in entry:
+            yield f"| {head} | {gain.cells(next(adjusted))} |"
+        if not entry:
+            yield f"| {head} | {empty} |" + " |" * GAIN_HEAD.count("|")
 
 
 def knot_cells(rows: pd.DataFrame) -> str:
     """Return the share of networks whose knots have moved, and their mean shift in percent, as two cells."""
     moved = rows["knots_moved"].astype(bool)
-    return f"{moved.mean():.0%} | {100 * rows['knot_shift'][moved].mean():.2f}"
+    shift = f"{100 * rows['knot_shift'][moved].mean():.2f}" if moved.any() else ""
+    return f"{moved.mean():.0%} | {shift}"
 
 
 def ranks_by_block(frame: pd.DataFrame, task: str, size: int) -> pd.DataFrame:
@@ -170,11 +247,13 @@ def paper_tables() -> pd.DataFrame:
     The paper gives average sizes of training, validation and test rows, cut to whole numbers: their sum may be one
     short of the rows.
     """
-    theirs = pd.read_csv(HERE / "paper" / "datasets.csv").set_index("dataset")
+    theirs = pd.read_csv(HERE / "paper" / "datasets.csv").set_index("abbreviation")
+    keys = {spec.abbreviation: key for key, spec in DATASETS.items()}
+    theirs = theirs.set_index(theirs.index.map(keys).rename("dataset"))
     paper_rows = theirs[["train", "valid", "test"]].sum(axis=1)
     rows = main_benchmark().groupby("dataset")[["n_rows", "task"]].first().loc[theirs.index]
     columns = {name: (len(DATASETS[name].numerical), len(DATASETS[name].categorical)) for name in theirs.index}
-    paper_columns = list(zip(theirs["n_numerical"], theirs["n_categorical"], strict=True))
+    paper_columns = list(zip(theirs["numerical"], theirs["categorical"], strict=True))
     return pd.DataFrame(
         {
             "task": rows["task"], "rows": rows["n_rows"], "paper_rows": paper_rows,
@@ -191,27 +270,6 @@ def token_parameters(size: int) -> dict[str, int]:
     sizes = [size] * len(DATASETS["sgemm"].numerical)
     networks = {kind: FTTransformer(sizes, 1, tokens=kind) for kind in ("feature", "coordinate")}
     return {kind: sum(each.numel() for each in network.parameters()) for kind, network in networks.items()}
-
-
-class Repeats(NamedTuple):
-    """Networks with the same specification in two plans: how many, how many scored the same, and differences."""
-
-    number: int
-    equal: int
-    median: float
-    largest: float
-    where: str
-
-
-def repeats() -> Repeats:
-    """Compare the scores of MLPs that two plans have trained, in stacks of different members."""
-    again = load("knot-training")
-    again = again[again["variant"] == load_plan("knot-training").variant_names[0]]
-    both = load("paper-mlp").merge(again, on=["dataset", "method", "size", "fold"])
-    gap = (both["score_x"] - both["score_y"]).abs()
-    where = both.loc[gap.idxmax()]
-    name = f"{where['method']} on {where['dataset']}"
-    return Repeats(len(both), int((gap == 0).sum()), float(gap.median()), float(gap.max()), name)
 
 
 def quoted_averages(frame: pd.DataFrame) -> pd.DataFrame:
@@ -374,14 +432,12 @@ def starts() -> Iterator[str]:
     yield "## Where should learned knots start?\n"
     yield paragraph(f"""
         {len(frame):,} MLPs, 25 data sets, three sizes. Difference of learned knots to the fixed knots that they start
-        from, and to learned knots that start at equal distances: means over sizes, then over data sets, with 95 %
-        intervals (t) over data sets, and the number of data sets where learned knots are better. NRMSE: negative is
-        better; AUC: positive is better. Moved and shift: as above. Learned knots start at least a thousandth of the
-        range apart. On eeg, a few values lie far out, so that quantiles and splits are closer than that, and learned
-        knots cannot start where the fixed ones are.""")
+        from, and to learned knots that start at equal distances. Columns as above. Learned knots start at least a
+        thousandth of the range apart. On eeg, a few values lie far out, so that quantiles and splits are closer than
+        that, and learned knots cannot start where the fixed ones are.""")
     yield from table_head(f"learned | beside | moved | shift, % | {GAIN_HEAD}")
     learnable = [name for name in METHOD_TABLE if METHOD_TABLE[name].learnable and name in set(frame["method"])]
-    without = []
+    without, rows = [], {}
     for method in learnable:
         moved = knot_cells(frame[frame["method"] == method])
         uniform = method[:2] + "-Grad-U"
@@ -389,9 +445,9 @@ def starts() -> Iterator[str]:
             if beside not in set(frame["method"]) or beside == method:
                 continue
             kinds = frame["method"] == method, frame["method"] == beside
-            cells = gain_cells(frame, *kinds)
+            rows[f"{method} | {beside} | {moved}"] = gains(frame, *kinds)
             without.append(gains(frame, *(kind & (frame["dataset"] != "eeg") for kind in kinds))[1].mean)
-            yield f"| {method} | {beside} | {moved} | " + " | ".join(cells) + " |"
+    yield from gain_rows(rows)
     yield "\n" + paragraph(f"""
         Means of AUC depend on eeg: without it they all lie between {min(without):+.4f} and {max(without):+.4f}.""")
 
@@ -403,36 +459,46 @@ def shift_of(variant: str) -> float:
     return float(100 * moved["knot_shift"].mean())
 
 
+def significant(rows: Mapping[str, list[Gain]]) -> dict[str, list[bool]]:
+    """Return by row and task whether the first kind is better: signed ranks with Holm's correction, and above noise."""
+    adjusted = iter(holm([gain.p for entry in rows.values() for gain in entry]))
+    return {
+        head: [next(adjusted) < 0.05 and gain.relative < -gain.floor for gain in entry] for head, entry in rows.items()
+    }
+
+
+@cache
+def rate_gains() -> dict[str, list[Gain]]:
+    """Return the differences of all variants of training from the first, by the first cells of their rows."""
+    frame, (first, *others) = load("knot-training"), load_plan("knot-training").variant_names
+    rows = {}
+    for method in dict.fromkeys(frame["method"]):
+        part = frame[frame["method"] == method]
+        for variant in (first, *others):
+            head = f"{method} | {variant} | {knot_cells(part[part['variant'] == variant])}"
+            kinds = part["variant"] == variant, part["variant"] == first
+            rows[head] = gains(part, *kinds) if variant != first else []
+    return rows
+
+
 def clear_gains(variant: str) -> str:
-    """Return how many of the intervals, by method and task, show a variant to be better than the paper's training."""
-    frame = load("knot-training")
-    first = load_plan("knot-training").variant_names[0]
-    differences = [
-        gain
-        for _, part in frame.groupby("method")
-        for gain in gains(part, part["variant"] == variant, part["variant"] == first)
-    ]
-    return f"{sum(gain.is_better for gain in differences)} of {len(differences)}"
+    """Return how many differences, by method and task, show a variant to be better than the paper's training."""
+    verdicts = [
+        better for head, entry in significant(rate_gains()).items() if head.split(" | ")[1] == variant
+        for better in entry
+    ]  # fmt: skip
+    return f"{sum(verdicts)} of {len(verdicts)}"
 
 
 def rates() -> Iterator[str]:
     """Compare learning rates of knots, and training them at once."""
-    frame = load("knot-training")
-    first = load_plan("knot-training").variant_names[0]
     yield "## The rate of the knots, and the warm-up\n"
     yield paragraph(f"""
-        {len(frame):,} MLPs at size 15, 25 data sets. The rate is that of the knots over that of the network; the paper
-        uses 2, after 50 epochs. Difference to that over data sets, for both methods, with 95 % intervals (t), and the
-        number of data sets that improve.""")
+        {len(load("knot-training")):,} MLPs at size 15, 25 data sets. The rate is that of the knots over that of the
+        network; the paper uses 2, after 50 epochs. Difference to that over data sets, for both methods. Columns as
+        above.""")
     yield from table_head(f"method | rate | moved | shift, % | {GAIN_HEAD}")
-    for method in dict.fromkeys(frame["method"]):
-        part = frame[frame["method"] == method]
-        for variant in load_plan("knot-training").variant_names:
-            moved = knot_cells(part[part["variant"] == variant])
-            cells = [""] * 6
-            if variant != first:
-                cells = gain_cells(part, part["variant"] == variant, part["variant"] == first)
-            yield f"| {method} | {variant} | {moved} | " + " | ".join(cells) + " |"
+    yield from gain_rows(rate_gains(), empty="compared with")
     yield ""
 
 

@@ -22,7 +22,7 @@ from questions import (
 
 from knotwork.encoders import METHOD_TABLE
 from knotwork.report import per_epoch
-from knotwork.study import load_knot_paths, load_results
+from knotwork.study import load_knot_paths, load_plan, load_results
 
 SUBSTANTIAL = 1.5
 """A ratio of times from which on a cost counts as substantial."""
@@ -43,7 +43,7 @@ def learned_claims(study: Benchmark) -> Iterator[Claim]:
         f"{failed} of {len(learned):,} networks with learned knots failed",
         failed == 0,
     )
-    rates = records[records["variant"].fillna("").str.startswith("rate ")]
+    rates = load_results(study.folder, load_plan("knot-training").plan_hash)
     fast = rates[rates["variant"].str.startswith("rate 2,")]
     yield Claim(
         "3.1",

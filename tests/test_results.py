@@ -7,22 +7,25 @@ import sys
 from html import unescape
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from markupsafe import Markup, escape
 
+from knotwork.basis import FAMILIES
 from knotwork.datasets import DATASETS
-from knotwork.report import report_folder
+from knotwork.report import load_records, report_folder
 from knotwork.report._page import ReportFiles
 from knotwork.study import load_plan, load_results
-from tests.conftest import PAPER
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "results"))
 
 import benchmark_claims
 import questions
 import readme
+from data_table import FILE as DATA
+from data_table import describe_dataset
 
-from report import paper_numbers, paper_section
+from report import all_sections, data_section, encodings_section
 
 ROOT = Path(__file__).parents[1]
 TIMES = re.compile(r"\| (mlp|resnet|ft feature) \| 4,750 \| [\d,]+ \| ([\d,]+) \|")
@@ -110,10 +113,7 @@ def figures_in(page):
 def test_the_published_report_agrees_with_the_records(tmp_path, monkeypatch):
     """All of the page is written again; drawings, which take most of the time, are compared by their words."""
     monkeypatch.setattr(ReportFiles, "picture", in_words)
-    theirs = paper_numbers(PAPER)
-    page = report_folder(
-        ROOT / "results", tmp_path / "report.html", sections=[lambda parts: paper_section(parts, theirs)]
-    )
+    page = report_folder(ROOT / "results", tmp_path / "report.html", sections=all_sections())
     published = (ROOT / "docs" / "paper" / "report.html").read_text(encoding="utf-8")
     again = page.read_text(encoding="utf-8")
     assert FIGURE.sub("", again) == FIGURE.sub("", published), "run make paper-tables"
@@ -248,3 +248,39 @@ def test_the_page_on_clusters_agrees_with_the_findings():
     for name, seconds in times:
         (row,) = [row for row in rows if row.startswith(f"| `paper-{name.split()[0]}` ")]
         assert row.endswith(f" | {seconds} |")
+
+
+def test_the_table_of_data_sets_is_that_of_the_tables(data_folder, monkeypatch):
+    monkeypatch.setenv("KNOTWORK_DATA", str(data_folder))
+    rows = pd.read_csv(DATA).astype(object).set_index("dataset")
+    assert list(rows.index) == list(DATASETS)
+    for key in ("abalone", "air_quality"):
+        for name, value in describe_dataset(key).items():
+            if name != "dataset":
+                assert rows.loc[key, name] == value or (value == "" and pd.isna(rows.loc[key, name])), (key, name)
+
+
+def test_data_sets_are_shown_beside_the_numbers_of_the_paper():
+    (table,) = data_section([]).content
+    shown = {row[0].text: [cell.shown for cell in row] for row in table.rows}
+    assert len(shown) == 25
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    assert shown["Gamma Telescope"][4] == "10 + 0 (paper 9 + 1)"
+    assert shown["Abalone"][4] == "7 + 1"
+    assert shown["Loan Status"][2:4] == ["45,000", "26,256"]
+    assert shown["Adult"][9:] == ["76.1", "23.9", "76.1"]
+
+
+def test_one_value_in_all_encodings_is_shown():
+    (picture,) = encodings_section([]).content
+    assert len(picture.figure.axes) == 2 * (1 + len(FAMILIES))
+
+
+def test_what_is_known_of_the_provenance_of_records():
+    frame = load_records(ROOT / "results")
+    on_gpu = frame["device"].astype(str).str.startswith("cuda")
+    assert frame.loc[on_gpu, "gpu"].str.contains("H200").all()
+    assert frame["precision"].notna().all()
+    assert frame["commit"].notna().all()
+    raw = load_results(ROOT / "results")
+    assert not raw["commit"].astype(str).str.contains("according").any(), "the records themselves stay as they are"

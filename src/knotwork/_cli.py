@@ -418,7 +418,9 @@ def show_plan(
     typer.echo(f"{plan.name}: {plan.description}\nplan hash: {plan.plan_hash}")
     typer.echo(f"data sets ({len(plan.names)}): {', '.join(plan.names)}")
     typer.echo(f"methods ({len(plan.methods)}): {', '.join(plan.methods)}")
-    typer.echo(f"sizes: {', '.join(map(str, plan.sizes)) or 'none'}; {plan.folds} {plan.split}, seed {plan.seed}")
+    folds = plan.folds if plan.first_folds is None else f"the first {plan.first_folds} of {plan.folds}"
+    seeds = f"seed {plan.seed}" + (f", {plan.n_seeds} random seeds per fold" if plan.n_seeds > 1 else "")
+    typer.echo(f"sizes: {', '.join(map(str, plan.sizes)) or 'none'}; {folds} {plan.split}, {seeds}")
     typer.echo(f"training: {plan.config}")
     for variant in plan.variants:
         typer.echo(f"variant {variant.name}: {', '.join(f'{name}={value}' for name, value in variant.training)}")
@@ -453,6 +455,7 @@ def run_study(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Train failed networks again.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="A data set to train on; may be repeated.")] = None,
+    by_fold: Annotated[bool, typer.Option("--by-fold", help="Train the first fold of all data sets first.")] = False,
 ) -> None:
     """Train the missing networks of a plan. It may be stopped and resumed, and several processes may share a folder."""
     _let_idle_threads_sleep()
@@ -470,6 +473,7 @@ def run_study(
             address=address,
             units_per_gpu=units_per_gpu,
             only=only or (),
+            by_fold=by_fold,
         )
     typer.echo(
         f"{summary.n_ok:,} trained, {summary.n_failed:,} failed, {summary.n_before:,} recorded before, in "
@@ -516,6 +520,54 @@ def show_status(out: Annotated[Path, typer.Argument(help="Folder that a plan was
         typer.echo(f"  remaining: {rest}; units claimed: {each.n_working}")
     for name, problem in plans[-1].problems.items():
         _say(f"{name} {problem}. It is ignored.", err=True)
+
+
+@study_app.command("verify", epilog="Example: knotwork study verify results --sample 5 --only abalone")
+def verify_study(
+    folder: Annotated[Path, typer.Argument(help="Folder that plans were run in.")],
+    *,
+    sample: Annotated[int, typer.Option(min=1, help="Number of records to train again.")] = 20,
+    random_seed: Annotated[int, typer.Option(min=0, help="Random seed of the sample.")] = 0,
+    plan: Annotated[str | None, typer.Option(help="Only records of this plan: its name or TOML file.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only records of this data set; may be repeated.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Train each network alone, which takes less time than its whole stack.")
+    ] = False,
+) -> None:
+    """Train a sample of the recorded networks again, and compare: equal in every bit, within noise, or different.
+
+    The exit status is 0 if all agree, and 1 if a record is different or could not be trained again.
+    """
+    _let_idle_threads_sleep()
+    with _errors_explained(), _warnings_explained():
+        from knotwork.study import verify
+
+        result = verify(
+            folder, sample=sample, random_seed=random_seed, plan=plan, only=only or (), device=device, alone=alone,
+            report=_say, progress=_progress(),
+        )  # fmt: skip
+    _print_verdicts(result.table)
+    for note in result.notes:
+        _say(note)
+    counts = ", ".join(f"{count:,} {verdict}" for verdict, count in result.counts.items() if count) or "none trained"
+    _say(f"{len(result.table):,} of {result.n_records:,} records were compared: {counts}.")
+    if result.interrupted:
+        typer.echo("Interrupted. The records above were compared before; nothing was written.", err=True)
+    raise typer.Exit(130 if result.interrupted else int(not result.agrees))
+
+
+def _print_verdicts(verdicts: Any) -> None:
+    """Print the table of a verification."""
+    table = Table(title="Recorded, and trained again here", title_justify="left")
+    for heading in ("data set", "backbone", "method", "fold", "verdict", "score", "recorded", "here", "noise"):
+        table.add_column(heading, justify="right" if heading in ("fold", "recorded", "here", "noise") else "left")
+    for row in verdicts.itertuples():
+        numbers = [f"{number:.6g}" for number in (row.recorded, row.retrained, row.noise)]
+        shown = ["" if number == "nan" else number for number in numbers]
+        cells = [row.dataset, row.backbone, row.encoding, str(row.fold), row.verdict, row.metric, *shown]
+        table.add_row(*(Text(printable(cell)) for cell in cells))
+    Console(width=None if Console().is_terminal else 140).print(table)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@
 import pytest
 import torch
 
+from knotwork._kernels import attention as attention_file
 from knotwork._kernels import attention_triton, dropout_triton, layer_norm_triton, reglu_triton
-from knotwork._kernels.attention import attention, divided, weighted_values
+from knotwork._kernels.attention import attention, divided, is_short, weighted_values
 from knotwork._kernels.dropout import Noise, member_keys
 from knotwork._kernels.layer_norm import add_layer_norm, add_layer_norm_formula, layer_norm, layer_norm_formula
 from knotwork._kernels.reglu import reglu_dropout, reglu_formula
@@ -99,6 +100,27 @@ def test_attention_among_many_tokens(shape, first, dtype):
 @pytest.mark.parametrize("first", [False, True])
 def test_attention_in_many_rows(first):
     check_attention(MANY_ROWS, 0.2, torch.float32, with_bias=True, first=first)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("shape", [(2, 1, 80, 2, 24), (1, 1, 129, 1, 40)])
+def test_attention_in_tiles(shape, first, dtype, monkeypatch):
+    monkeypatch.setattr(attention_file, "MOST_TOKENS", {64: 16})
+    check_attention(shape, 0.2, dtype, with_bias=not first, first=first)
+
+
+def test_tiles_begin_where_one_program_ends():
+    assert not is_short(257, 24)
+    check_attention((1, 1, 257, 1, 24), 0.2, torch.float32, with_bias=True, first=False)
+
+
+def test_tiles_of_large_scores_do_not_overflow(monkeypatch):
+    monkeypatch.setattr(attention_file, "MOST_TOKENS", {64: 16})
+    qkv = 40 * torch.randn(1, 2, 70, 3 * 16, device=DEVICE)
+    qkv[:, :, 69] *= 3  # the largest score comes last
+    got = attention(qkv, 1, 0.2, make_noise(1), 5)
+    close(got, definition(qkv.double(), None, None, 1, 0.2, make_noise(1)), 1e-5)
 
 
 def test_the_first_query_among_more_tokens_than_its_own_kernel_holds():

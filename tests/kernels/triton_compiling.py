@@ -14,6 +14,7 @@ from triton.runtime.jit import JITFunction
 from knotwork._kernels import dispatch
 from knotwork._kernels.dropout import Noise
 from knotwork._kernels.encoding import LOCAL, NORMALISED, TAILS, Knots, Part, encode
+from knotwork._kernels.fixed_order import fixed_order, look_up
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._mlp import MLP
 from knotwork.nn._realmlp import RealMLP
@@ -67,12 +68,30 @@ def test_ft_transformer(compiled, tokens, dtype):
     assert directed | {"_tokens_forward", "_weights_backward", "_blocks_backward"} <= set(compiled)
 
 
+def test_ft_transformer_with_many_tokens(compiled):
+    network = FTTransformer([30] * 9, 1, tokens="coordinate", n_blocks=2, n_members=2).bfloat16()
+    network.forward_stack(torch.rand(2, 4, 9, 30), None, noise=noise()).sum().backward()
+    assert {"_tiled_forward", "_queries_backward", "_keys_backward"} <= set(compiled)
+    assert "_attention_forward" not in compiled
+
+
 @pytest.mark.parametrize("kind", [MLP, ResNet])
 def test_networks_with_a_flat_input(compiled, kind):
     network = kind(21, 1, n_members=2).bfloat16()
     hidden = network.enter(torch.rand(2, 32, 21).bfloat16())
     network.rest(hidden, counts=torch.tensor([32, 30]), noise=noise()).sum().backward()
     assert len(set(compiled)) > 1
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(MLP, torch.float32), (ResNet, torch.bfloat16)])
+def test_networks_in_a_fixed_order(compiled, kind, dtype, monkeypatch):
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
+    network, table = kind(24, 1, n_members=2).to(dtype), torch.rand(2, 9, 8, requires_grad=True)
+    with fixed_order():
+        vectors = look_up(table, torch.zeros(2, 32, 3, dtype=torch.int64)).flatten(-2)
+        hidden = network.enter(vectors.to(dtype))
+        network.rest(hidden, counts=torch.tensor([32, 30]), noise=noise()).sum().backward()
+    assert {"_product", "_column_sums", "_look_up_backward"} <= set(compiled)
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,32 @@ def test_each_name_is_joined_to_its_rank(k, kind):
         assert rank.get_text() == f"{value:.2f}"
 
 
+def test_groups_have_a_dot_for_each_member():
+    ranks = [1.0, 2.0, 2.5, 4.0]
+    axes = draw_cd_diagram(["a", "b", "c", "d"], ranks, groups=[(0, 2), (1, 3)])
+    assert spans(axes, "clique") == [(1.0, 2.5), (2.0, 4.0)]
+    bars = artists(axes, "clique")
+    assert all(bar.get_marker() == "o" for bar in bars)
+    assert bars[0].get_ydata()[0] != bars[1].get_ydata()[0]
+    assert artists(axes, "cd") == artists(axes, "cd text") == []
+    check_readable(axes)
+
+
+def test_groups_need_not_be_in_order():
+    axes = draw_cd_diagram(["a", "b", "c"], [3.0, 1.0, 2.0], groups=[(0, 2), (2, 1)])
+    assert spans(axes, "clique") == [(1.0, 2.0), (2.0, 3.0)]
+    assert spans(draw_cd_diagram(["a", "b"], [1.0, 2.0], groups=[]), "clique") == []
+
+
+@pytest.mark.parametrize("width", [3.6, 5.8])
+@pytest.mark.parametrize(("k", "kind"), CASES)
+def test_labels_fit_into_a_width(k, kind, width):
+    names, ranks, cd = case(k, kind)
+    axes = draw_cd_diagram(names, ranks, cd, width=width)
+    assert axes.get_figure(root=True).get_size_inches()[0] == width
+    check_readable(axes)
+
+
 def test_best_at_the_left_on_top():
     axes = draw_cd_diagram(["worst", "best", "second", "third"], [4.0, 1.0, 2.0, 3.0], 0.5)
     places = {
@@ -152,8 +178,15 @@ def test_names_are_written_without_markup():
         ((["a"], [1.0], 1.0), "ranks must be one-dimensional with at least 2 values"),
         ((["a", "b"], [1.0, np.nan], 1.0), "ranks must be finite"),
         ((["a", "b"], [1.0, 2.0], -1.0), "cd must be finite and at least 0"),
+        ((["a", "b"], [1.0, 2.0]), "groups must be given exactly if cd is not"),
     ],
 )
 def test_wrong_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         draw_cd_diagram(*arguments)
+
+
+@pytest.mark.parametrize(("cd", "groups"), [(1.0, [(0, 1)]), (None, [(0, 2)])])
+def test_wrong_groups(cd, groups):
+    with pytest.raises(ValueError, match="groups must"):
+        draw_cd_diagram(["a", "b"], [1.0, 2.0], cd, groups=groups)

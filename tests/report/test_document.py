@@ -159,7 +159,7 @@ def all_failed(records):
 
 
 HARD = {
-    "one data set": (lambda: alone(sizes=(7,)), "need two blocks; there is one"),
+    "one data set": (lambda: alone(sizes=(7,)), "Tests need two data sets; there is one"),
     "one method": (lambda: fewest(methods=["PLE"]), "Ranks need two methods"),
     "only methods without size": (lambda: few(methods=["Std", "MinMax"], backbones=["mlp"]), "Regression"),
     "no regression": (lambda: fewest(n_regression=0), "There are no records of regression"),

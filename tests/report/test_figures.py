@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex, to_rgba_array
 
+from knotwork.report._aggregate import RankTable
 from knotwork.report._costs import draw_cost_quality, draw_training_times, pareto_front
 from knotwork.report._figures import (
     LearningCurve,
     RankPair,
     ScorePanel,
     SizeCurve,
+    cd_pictures,
     draw_agreement,
     draw_heatmap,
     draw_knot_trajectories,
@@ -35,7 +37,10 @@ FIGURES = {
     "heatmap": lambda: draw_heatmap([[1, 2.5], [np.nan, 4]], ["a", "b"], columns=["c", "d"]),
     "curves": lambda: draw_size_curves(curves(), ylabel="y"),
     "times": lambda: draw_training_times(
-        np.array([[[1.0, 2.0], [3.0, np.nan]]]), panels=["mlp"], methods=["Std", "PLE"], sizes=["7", "15"]
+        np.array([[[[1.0, 0.5, 4.0], [2.0] * 3], [[3.0] * 3, [np.nan] * 3]]]),
+        panels=["mlp"],
+        methods=["Std", "PLE"],
+        sizes=["7", "15"],
     ),
     "cost": lambda: draw_cost_quality([1, 2, 3], [3, 2, 1], names=["Std", "PLE", "BS-U"]),
     "learning": lambda: draw_learning_curves(
@@ -127,7 +132,29 @@ def test_cells_have_tooltips():
 def test_bars_are_as_high_as_the_times():
     axes = FIGURES["times"]().axes[0]
     heights = {bar.get_gid(): bar.get_height() for container in axes.containers for bar in container}
-    assert heights == {"bar-0-0-0": 1.0, "bar-0-1-0": 3.0, "bar-0-0-1": 2.0}
+    assert heights == {"bar-0-0-0": 1000.0, "bar-0-1-0": 3000.0, "bar-0-0-1": 2000.0}
+    (line,) = [line for line in axes.lines if line.get_gid().startswith("range-")]
+    assert line.get_ydata().tolist() == [500.0, 4000.0], "several timings have a range, a single one has none"
+
+
+def test_knots_are_drawn_as_distances_from_their_start():
+    axes = FIGURES["knots"]().axes[0]
+    paths = {line.get_gid(): np.asarray(line.get_ydata()) for line in axes.lines if "knot" in (line.get_gid() or "")}
+    np.testing.assert_allclose(paths["knot-0-0"], [0.0, 0.1])
+    np.testing.assert_allclose(paths["knot-0-1"], [0.0, -0.1])
+
+
+@pytest.mark.parametrize(
+    ("cost", "ranks"),
+    [([1.19e-3, 1.2e-3, 1.61e-3], [4.2, 8.0, 12.9]), ([1e-3, 0.05, 9.0], [1.0, 2.0, 3.0]), ([2.0] * 3, [2.0] * 3)],
+)
+def test_ticks_of_a_cost_plot_frame_all_points(cost, ranks):
+    axes = draw_cost_quality(cost, ranks, names=["Std", "PLE", "BS-U"]).axes[0]
+    for axis, values in ((axes.xaxis, cost), (axes.yaxis, ranks)):
+        ticks = axis.get_majorticklocs()
+        assert min(ticks) <= min(values) <= max(values) <= max(ticks)
+        assert sorted(axis.get_view_interval()) == pytest.approx([min(ticks), max(ticks)])
+        assert 2 <= len(ticks) <= 14
 
 
 def test_dots_are_the_scores_and_the_best_is_filled():
@@ -157,3 +184,30 @@ def test_points_of_agreement_are_the_ranks():
     assert (figure.get_supxlabel(), figure.get_supylabel()) == ("theirs", "ours")
     with pytest.raises(ValueError, match="pairs must hold at least one pair"):
         draw_agreement([], ours="ours", theirs="theirs")
+
+
+def test_diagrams_both_ways_show_the_groups_of_their_tests():
+    # On 12 data sets, c is worse than a everywhere, and b lies between them, better than either on some.
+    random = np.random.default_rng(0)
+    errors = np.stack([random.uniform(0.1, 0.2, 12), random.uniform(0.1, 0.3, 12), random.uniform(0.3, 0.4, 12)], 1)
+    blocks = [(f"data{i}", network) for i in range(12) for network in ("mlp", "ft")]
+    table = RankTable("regression", 7, ["a", "b", "c"], blocks, np.repeat(errors, 2, axis=0), {}, [])
+    for picture, groups, ranks in zip(
+        cd_pictures(table), (table.block_groups, table.groups), (table.ranks, table.dataset_ranks), strict=True
+    ):
+        for figure in (picture.figure, picture.narrow):
+            bars = {line.get_gid(): line for line in figure.axes[0].lines if str(line.get_gid()).startswith("group-")}
+            assert len(bars) == len(groups)
+            for gid, bar in bars.items():
+                names = picture.titles[gid].partition(": ")[2].split(", ")
+                expected = sorted(ranks[table.methods.index(name)] for name in names)
+                assert [bar.get_xdata()[0], bar.get_xdata()[-1]] == [expected[0], expected[-1]]
+        assert all(picture.titles[f"method-{i}"].endswith(f"{rank:.2f}") for i, rank in enumerate(ranks))
+    assert "24 blocks, Nemenyi" in cd_pictures(table)[0].caption
+    assert "12 data sets, signed ranks" in cd_pictures(table)[1].caption
+
+
+def test_a_single_data_set_has_one_diagram():
+    blocks = [("data", network) for network in ("mlp", "resnet", "ft")]
+    table = RankTable("regression", 7, ["a", "b"], blocks, np.array([[0.1, 0.2]] * 3), {}, [])
+    assert [picture.name for picture in cd_pictures(table)] == ["cd_regression_size7"]

@@ -16,8 +16,8 @@ def ranked(task, size, best, *, n_blocks=12, second=None):
     scores = np.tile(np.linspace(0.5, 0.6, len(METHODS)), (n_blocks, 1))
     scores[:, METHODS.index(best)] = 0.1
     if second is not None:
-        scores[:, METHODS.index(second)] = 0.2
-        scores[::3, METHODS.index(second)] = 0.05
+        scores[:, METHODS.index(second)] = 0.12
+        scores[::3, METHODS.index(second)] = 0.01
     blocks = [(f"data{i}", "mlp") for i in range(n_blocks)]
     return RankTable(task, size, METHODS, blocks, scores if lower else 1 - scores, {}, [])
 

@@ -3,10 +3,12 @@
 import csv
 import io
 import re
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import ttest_1samp, wilcoxon
 
 from knotwork.report._advice import advice_table, advise
 from knotwork.report._aggregate import rank_table, read_records, summarise_folds
@@ -146,3 +148,37 @@ def test_wins_and_first_places():
     first = {row[0].text: row[4].value for row in detail.rows}
     winners = pd.Series(np.array(RANKS[0].methods)[scores.argmin(axis=1)]).value_counts()
     assert {name: count for name, count in first.items() if count} == winners.to_dict()
+
+
+def test_details_compare_with_the_best_over_data_sets():
+    records = make_records(9, 0, n_folds=2, methods=["Std", "MinMax", "PLE", "BS-Q"], sizes=(7,))
+    scores = records.groupby(["dataset", "backbone", "method"])["nrmse"].mean().unstack()
+    errors = scores.div(scores.mean(axis=1), axis=0).groupby(level="dataset").mean()
+    best = scores.rank(axis=1).mean().idxmin()
+    table = detail_table(rank_table(summarise_folds(read_records(records)), "regression", size=7))
+    rows = {row[0].text: row for row in table.rows}
+    assert [cell.value for cell in rows[best][5:9]] == [None] * 4
+    p = {pair: wilcoxon(errors[pair[0]], errors[pair[1]]).pvalue for pair in combinations(sorted(errors), 2)}
+    adjusted, worst = {}, 0.0
+    for left, pair in zip(range(len(p), 0, -1), sorted(p, key=p.get), strict=True):
+        worst = adjusted[pair] = max(worst, min(1.0, left * p[pair]))
+    for method in errors.columns.drop(best):
+        gap = errors[method] - errors[best]
+        interval = ttest_1samp(gap, 0).confidence_interval()
+        expected = [100 * gap.mean(), 100 * interval.low, 100 * interval.high, adjusted[tuple(sorted((best, method)))]]
+        np.testing.assert_allclose([cell.value for cell in rows[method][5:9]], expected)
+        assert rows[method][9].text == ("yes" if expected[3] < 0.05 else "no")
+    assert {row[9].text for row in table.rows} == {"best", "yes", "no"}
+
+
+def test_average_ranks_are_over_blocks_and_over_data_sets():
+    table = average_rank_table(RANKS)
+    assert table.columns[1:] == [
+        "size 7", "size 15", "size 30", "size 7, data sets", "size 15, data sets", "size 30, data sets"
+    ]  # fmt: skip
+    assert table.caption == "Lower is better. Blocks: 9. Data sets, each of which counts once: 3."
+    ranks = dict(zip(RANKS[0].methods, RANKS[0].dataset_ranks, strict=True))
+    assert all(row[4].value == ranks[row[0].text] for row in table.rows)
+    one = make_records(3, 0, n_folds=2, backbones=["mlp"])
+    single = average_rank_table([rank_table(summarise_folds(read_records(one)), "regression", size=7)])
+    assert single.columns == ["method", "size 7"], "with one backbone both are the same"

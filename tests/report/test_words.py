@@ -1,14 +1,24 @@
 """The summary: every number in it can be computed again from the records, and words follow the records."""
 
 import re
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 from scipy.stats import f as f_distribution
-from scipy.stats import friedmanchisquare, rankdata, studentized_range
+from scipy.stats import friedmanchisquare, rankdata, spearmanr, studentized_range, wilcoxon
 
 from knotwork.report._aggregate import TASKS, rank_table, read_records, sizes_of, summarise_folds, wide_blocks
-from knotwork.report._words import describe_best, describe_gaps, describe_grids, describe_ranks, describe_records
+from knotwork.report._words import (
+    describe_best,
+    describe_dependence,
+    describe_gaps,
+    describe_grids,
+    describe_ranks,
+    describe_records,
+    describe_seeds,
+    list_sources,
+)
 from tests.report.cases import make_records
 
 METHODS = ["Std", "PLE", "BS-Q", "BS-U", "BS-Grad-U"]
@@ -34,36 +44,69 @@ def small(effects, n=8, spread=0.001, seed=0):
 
 
 def test_every_number_of_the_summary_can_be_computed_again():
-    records = make_records(5, 4, n_folds=2, seed=3)
+    records = make_records(12, 11, n_folds=2, seed=3, methods=[*METHODS, "IS-U", "IS-Q", "IS-CART"])
+    seen = set()
     for label, finding in findings(records).items():
         task, size = label.split(", size ")
         column, sign = ("nrmse", 1) if task == "Regression" else ("auc", -1)
         part = records[(records["task"] == task.lower()) & (records["size"].isna() | (records["size"] == int(size)))]
         scores = part.groupby(["dataset", "backbone", "method"])[column].mean().unstack()
         n, k = scores.shape
+        errors = scores if sign == 1 else 1 - scores
+        sets = errors.div(errors.mean(axis=1), axis=0).groupby(level="dataset").mean()
         ranks = pd.Series(rankdata(sign * scores.to_numpy(), axis=1).mean(axis=0), scores.columns)
-        chi2 = friedmanchisquare(*scores.to_numpy().T).statistic
-        statistic = (n - 1) * chi2 / (n * (k - 1) - chi2)
-        p = f_distribution.sf(statistic, k - 1, (k - 1) * (n - 1))
         cd = studentized_range.ppf(0.95, k, np.inf) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * n))
         best = ranks.idxmin()
-        first, near = finding.sentences
-        test, difference, far = finding.details
+        first, outcome = finding.sentences
+        test, *lists, blocks = finding.details
         assert first.startswith(f"{best} has the best average rank, {ranks[best]:.2f} (95 % interval ")
         assert first.endswith(f"among {k} methods over {n} blocks.")
         low, high = map(float, re.search(r"interval ([\d.]+) to ([\d.]+)", first).groups())
         assert low <= ranks[best] <= high
-        assert p < 0.05
-        p_words = "p < 0.0001" if p < 1e-4 else f"p = {p:.4f}"
-        assert test == f"Friedman chi² = {chi2:.1f}, Iman-Davenport F = {statistic:.2f}, {p_words}."
-        assert difference == f"Nemenyi's critical difference is {cd:.2f} at 0.05."
-        assert near.startswith("No significant difference between")
-        assert far.startswith("Significantly worse than")
-        for method in ranks.index.drop(best):
-            words = f"{method} ({ranks[method]:.2f})"
-            assert words in (near if ranks[method] - ranks[best] <= cd else far)
-        n_near = int(sum(ranks.drop(best) - ranks[best] <= cd))
-        assert f"{n_near} method" in finding.verdict
+        adjusted = holm_by_hand({
+            (one, other): wilcoxon(sets[one], sets[other]).pvalue for one, other in combinations(sets.columns, 2)
+        })  # fmt: skip
+        n_differ = sum(p < 0.05 for p in adjusted.values())
+        assert test.startswith(f"Over {n // 3} data sets: {friedman_words(sets)}.")
+        assert f"{n_differ} of {len(adjusted)} pairs differ (Holm, 0.05)" in test
+        assert test.endswith(f"the smallest p-value possible is {len(adjusted) * 2 / 2 ** len(sets):.2g}.")
+        assert blocks.startswith(f"Over {n} blocks, as if they were independent: Friedman chi² = ")
+        assert blocks.endswith(f"Nemenyi's critical difference is {cd:.2f} at 0.05.")
+        worse = {method for pair, p in adjusted.items() if p < 0.05 and best in pair for method in pair} - {best}
+        seen.add(bool(worse))
+        n_near = k - 1 - len(worse)
+        if worse:
+            far, near = lists
+            assert far.startswith(f"Significantly worse than {best}: ")
+            assert near.startswith(f"Not significantly worse than {best}: ")
+            for method in ranks.index.drop(best):
+                assert f"{method} ({ranks[method]:.2f})" in (far if method in worse else near)
+            words = far.partition(": ")[2] if len(worse) < n_near else near.partition(": ")[2]
+            assert words.rstrip(".") in outcome
+            assert (f"the other {n_near} are not" in outcome) == (len(worse) < n_near)
+            assert f" over {n // 3} data sets" in outcome
+        else:
+            assert not lists
+            assert outcome.startswith(f"No method is significantly worse than {best}")
+        assert f"{k - 1 - len(worse)} method" in finding.verdict
+    assert True in seen
+
+
+def friedman_words(scores):
+    n, k = scores.shape
+    chi2 = friedmanchisquare(*scores.to_numpy().T).statistic
+    statistic = (n - 1) * chi2 / (n * (k - 1) - chi2)
+    p = f_distribution.sf(statistic, k - 1, (k - 1) * (n - 1))
+    p_words = "p < 0.0001" if p < 1e-4 else f"p = {p:.4f}"
+    return f"Friedman chi² = {chi2:.1f}, Iman-Davenport F = {statistic:.2f}, {p_words}"
+
+
+def holm_by_hand(p_values):
+    adjusted, worst = {}, 0.0
+    for left, pair in zip(range(len(p_values), 0, -1), sorted(p_values, key=p_values.get), strict=True):
+        worst = max(worst, min(1.0, left * p_values[pair]))
+        adjusted[pair] = worst
+    return adjusted
 
 
 def test_words_change_with_a_record():
@@ -82,14 +125,43 @@ def test_words_change_with_a_record():
 
 
 def test_no_significant_difference_is_stated():
-    records = small({}, spread=0.01, seed=2)
+    records = small({}, n=9, spread=0.01, seed=2)
     finding = findings(records)["Regression, size 7"]
     (table,) = tables_of(records)
-    assert not table.rejects
-    assert finding.sentences[1].startswith("No significant difference: the test does not reject")
+    assert not table.differ.any()
+    assert finding.sentences[1] == "No significant difference between any two methods over 9 data sets."
     assert finding.verdict.endswith("no significant difference")
     assert "worse" not in " ".join([*finding.sentences, *finding.details])
     assert set(table.not_worse()) == set(METHODS) - set(table.best)
+
+
+def test_too_few_data_sets_for_any_difference_are_stated():
+    # 10 pairs: the smallest p-value of 8 data sets is 10 * 2 / 2**8 = 0.078.
+    finding = findings(small({"PLE": -0.3, "BS-Q": 0.3}))["Regression, size 7"]
+    assert finding.sentences[1] == "No significant difference: with 5 methods, 8 data sets are too few for any."
+    assert "p < 0.0001" in finding.details[0]
+
+
+def test_similar_backbones_are_described():
+    records = make_records(4, 3, n_folds=2, sizes=(7,))
+    tables = tables_of(records)
+    values = []
+    for table in tables:
+        scores = pd.DataFrame(table.scores, pd.MultiIndex.from_tuples(table.blocks))
+        pairs = [spearmanr(part.iloc[i], part.iloc[j]).statistic for _, part in scores.groupby(level=0)
+                 for i, j in combinations(range(3), 2)]  # fmt: skip
+        values.append(np.mean(pairs))
+    (sentence,) = describe_dependence(tables)
+    assert f"correlate by {min(values):.2f} to {max(values):.2f} (" in sentence
+    assert describe_dependence(tables_of(make_records(3, 0, backbones=["mlp"], n_folds=2))) == []
+
+
+def test_seeds_are_described():
+    records = read_records(make_records(2, 0, n_folds=2))
+    assert describe_seeds(records).startswith("Each network was trained with one random seed per fold")
+    several = pd.concat([records.assign(seed=records["seed"] + 10 * i) for i in range(3)])
+    assert "trained with 3 random seeds per fold" in describe_seeds(several)
+    assert "trained with 2 to 3 random seeds per fold" in describe_seeds(several.iloc[1:])
 
 
 def test_ties_for_the_best_share_it():
@@ -139,9 +211,7 @@ def test_blocks_that_lack_the_same_are_named_together():
 def test_sizes_that_lack_the_same_are_named_together():
     records = make_records(1, 0, backbones=["mlp"], n_folds=2)
     sentences = describe_gaps(tables_of(records), read_records(records))
-    assert sentences[1:] == [
-        "Regression, sizes 7, 15 and 30: Tests and critical differences need two blocks; there is one."
-    ]
+    assert sentences[1:] == ["Regression, sizes 7, 15 and 30: Tests need two data sets; there is one."]
 
 
 def test_best_of_a_grid():
@@ -169,3 +239,11 @@ def test_the_best_method_of_each_data_set_stands_beside_the_reference():
     ]
     assert describe_best(records, "BS-Q")[0] in ("reg00: NRMSE 0.250 with BS-Q.", "class00: AUC 0.875 with BS-Q.")
     assert describe_best(records, "PLE") == []
+
+
+def test_sources_state_what_was_not_recorded():
+    frame = pd.DataFrame({"seed": [42, 43, 44], "plan": ["a"] * 3, "gpu": ["H200", "H200", None], "commit": [None] * 3})
+    sources = dict(list_sources(frame))
+    assert sources["gpu"] == "H200 (2 networks); not recorded (1 networks)"
+    assert sources["commit"] == sources["scikit-learn"] == "not recorded"
+    assert sources["random seeds"] == "42, 43, 44"

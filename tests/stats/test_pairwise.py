@@ -63,10 +63,14 @@ def test_methods_that_never_differ():
 
 def test_holm_as_in_r():
     # p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm") and one case above 1.
-    from knotwork.stats._pairwise import _holm
+    np.testing.assert_allclose(kw.stats.holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02])
+    np.testing.assert_allclose(kw.stats.holm([0.9, 0.8, 0.01]), [1, 1, 0.03])
 
-    np.testing.assert_allclose(_holm(np.array([0.01, 0.04, 0.03, 0.005])), [0.03, 0.06, 0.06, 0.02])
-    np.testing.assert_allclose(_holm(np.array([0.9, 0.8, 0.01])), [1, 1, 0.03])
+
+@pytest.mark.parametrize("p_values", [[], [0.1, 1.1], [-0.1], [np.nan]])
+def test_p_values_are_between_0_and_1(p_values):
+    with pytest.raises(ValueError, match="p_values must"):
+        kw.stats.holm(p_values)
 
 
 def test_pairs_are_adjusted_together():

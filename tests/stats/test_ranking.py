@@ -1,6 +1,7 @@
 """Ranks, Friedman's test and critical differences against published numbers, SciPy and definitions."""
 
 import csv
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -278,3 +279,41 @@ def test_ranks_of_the_paper(task, n, size):
     # As the paper says, several top-ranked methods do not differ, and not all methods are alike.
     assert int(np.argmin(ranks)) in groups[0]
     assert len(groups) > 1
+
+
+def symmetric(k):
+    return st.lists(st.booleans(), min_size=k * (k - 1) // 2, max_size=k * (k - 1) // 2).map(partial(_fill, k))
+
+
+def _fill(k, upper):
+    matrix = np.zeros((k, k), dtype=bool)
+    matrix[np.triu_indices(k, 1)] = upper
+    return matrix | matrix.T
+
+
+@given(st.integers(2, 6).flatmap(symmetric), st.randoms())
+def test_pairwise_cliques_are_all_largest_groups_without_a_difference(differ, random):
+    k = len(differ)
+    ranks = [random.randint(1, 3) for _ in range(k)]
+    subsets = [set(group) for size in range(2, k + 1) for group in combinations(range(k), size)
+               if not any(differ[i, j] for i, j in combinations(group, 2))]  # fmt: skip
+    expected = [group for group in subsets if not any(group < other for other in subsets)]
+    actual = kw.stats.pairwise_cliques(ranks, differ)
+    assert sorted(map(sorted, actual)) == sorted(map(sorted, expected))
+    places = {method: place for place, method in enumerate(np.argsort(ranks, kind="stable"))}
+    orders = [[places[method] for method in group] for group in actual]
+    assert orders == sorted(map(sorted, orders))
+
+
+@given(tables())
+def test_groups_by_the_critical_difference_are_pairwise_cliques(scores):
+    ranks = kw.stats.average_ranks(scores)
+    cd = kw.stats.critical_difference(scores.shape[1], len(scores))
+    apart = np.abs(ranks[:, None] - ranks) > cd
+    assert kw.stats.pairwise_cliques(ranks, apart) == kw.stats.cliques(ranks, cd)
+
+
+@pytest.mark.parametrize("differ", [[[False]], np.zeros((2, 2)), [[False, True], [False, False]]])
+def test_differences_are_a_symmetric_matrix_of_truth_values(differ):
+    with pytest.raises(ValueError, match="differ must be a symmetric matrix of 2 x 2 truth values"):
+        kw.stats.pairwise_cliques([1.0, 2.0], differ)

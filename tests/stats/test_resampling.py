@@ -19,6 +19,24 @@ def test_two_methods_are_binomial():
     np.testing.assert_allclose([result.low[1], result.high[1]], [3 - high, 3 - low])
 
 
+def test_groups_are_drawn_with_all_their_blocks():
+    # Three equal blocks of each data set: as a single block of each, and not as three independent ones.
+    single = kw.stats.bootstrap_ranks(DEMSAR)
+    tripled = np.repeat(DEMSAR, 3, axis=0)
+    groups = np.repeat(np.arange(len(DEMSAR)), 3).tolist()
+    grouped = kw.stats.bootstrap_ranks(tripled, groups=groups)
+    np.testing.assert_allclose([grouped.low, grouped.high, grouped.mean], [single.low, single.high, single.mean])
+    alone = kw.stats.bootstrap_ranks(tripled)
+    assert (alone.high - alone.low < 0.7 * (grouped.high - grouped.low)).all()
+
+
+def test_groups_may_have_different_numbers_of_blocks():
+    scores = np.array([[0, 1]] * 3 + [[1, 0]])
+    result = kw.stats.bootstrap_ranks(scores, groups=["a", "a", "a", "b"], level=0.9)
+    assert result.mean[0] == 1.25
+    assert (result.low[0], result.high[0]) == (1.0, 2.0), "a quarter of the draws has one group only"
+
+
 def test_agrees_with_scipys_bootstrap():
     ranks = kw.stats.ranks(DEMSAR, lower_is_better=False)
     expected = stats.bootstrap(

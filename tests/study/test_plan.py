@@ -180,10 +180,44 @@ def test_variants_have_distinct_keys_and_do_not_change_other_keys():
     assert len(set(plan_keys)) == plan.n_networks
     assert set(plan_keys).isdisjoint(keys(BASE).values())
     assert plan.plan_hash != BASE.plan_hash
-    units = group_units(expand(plan, "d", DATA), sizes=plan.sizes)
-    assert [unit.variant for unit in units] == ["slow", "same"]
-    assert len({unit.slot for unit in units} | {unit.record_name for unit in units}) == 4
-    assert "slow" in units[0].name
+    (unit,) = group_units(expand(plan, "d", DATA), sizes=plan.sizes)
+    assert {network.variant for network in unit.networks} == {"slow", "same"}
+    alone = group_units(expand(plan, "d", DATA), sizes=plan.sizes, together=False)
+    assert len({each.slot for each in alone}) == plan.n_networks
+    assert "slow" in alone[0].name
+    assert "slow" not in unit.name
+
+
+def test_the_first_folds_are_those_of_all_folds():
+    part = replace(BASE, first_folds=1)
+    assert part.n_networks == BASE.n_networks // BASE.folds
+    assert set(keys(part).items()) < set(keys(BASE).items())
+    assert part.plan_hash != BASE.plan_hash
+    with pytest.raises(ValueError, match=f"first_folds must be at most folds={BASE.folds}"):
+        replace(BASE, first_folds=BASE.folds + 1)
+
+
+def test_units_by_fold_are_ordered_by_fold_and_size():
+    plan = replace(BASE, sizes=(7, 5))
+    networks = [*expand(plan, "a", DATA), *expand(plan, "b", DATA)]
+    units = group_units(networks, sizes=plan.sizes, by_fold=True)
+    expected = [(fold, size, name) for fold in range(plan.folds) for size in (5, 7) for name in ("a", "b")]
+    assert [(unit.fold, unit.size, unit.dataset) for unit in units] == expected
+    assert len({unit.slot for unit in units}) == len(units)
+    assert {network.key for unit in units for network in unit.networks} == {network.key for network in networks}
+
+
+def test_further_seeds_keep_the_networks_of_the_first():
+    once, thrice = (expand(tiny_plan(n_seeds=n), "d", DATA) for n in (1, 3))
+    assert tiny_plan(n_seeds=3).n_networks == len(thrice) == 3 * len(once)
+    assert {network.key for network in once} < {network.key for network in thrice}
+    assert len({network.key for network in thrice}) == len(thrice)
+    assert {(network.fold, network.seed) for network in thrice} == {
+        (0, 42), (1, 43), (0, 44), (1, 45), (0, 46), (1, 47)
+    }  # fmt: skip
+    assert tiny_plan(n_seeds=1).plan_hash == tiny_plan().plan_hash != tiny_plan(n_seeds=3).plan_hash
+    with pytest.raises(ValueError, match="n_seeds must"):
+        tiny_plan(n_seeds=0)
 
 
 def test_keys_of_existing_records_stay_valid():

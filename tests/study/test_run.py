@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,8 @@ from sklearn.model_selection import KFold
 from knotwork.datasets import load_dataset
 from knotwork.encoders import Encoding
 from knotwork.errors import ArgumentError
-from knotwork.study import load_results, run
+from knotwork.study import _trainer as trainer
+from knotwork.study import load_histories, load_results, run
 from knotwork.study._records import RecordWarning
 from knotwork.study._status import study_status
 from knotwork.study._trainer import UnitTrainer
@@ -120,6 +122,19 @@ def test_another_method_is_all_that_is_trained(finished, tmp_path):
     kept = comparable(frame[frame["method"] != "PLE"])
     pd.testing.assert_frame_equal(kept, comparable(load_results(finished[0])))
     assert len(load_results(tmp_path, tiny_plan().plan_hash)) == 6
+
+
+def test_further_seeds_are_trained_beside_the_first(finished, tmp_path):
+    shutil.copytree(finished[0], tmp_path, dirs_exist_ok=True)
+    first = load_results(tmp_path)
+    summary = run(tiny_plan(n_seeds=2), tmp_path, device="cpu")
+    assert (summary.n_ok, summary.n_before) == (6, 6)
+    frame = load_results(tmp_path)
+    assert len(frame) == 12
+    scores = frame.pivot_table(index=["method", "fold"], columns=frame["seed"] - frame["fold"], values="log_loss")
+    assert list(scores.columns) == [42, 44]
+    assert (scores[42] != scores[44]).all()
+    assert sorted(first["key"]) == sorted(frame.loc[frame["seed"] - frame["fold"] == 42, "key"])
 
 
 def test_networks_with_other_settings_are_superseded(tmp_path):
@@ -241,7 +256,7 @@ def test_results_of_an_older_version_are_trained_again_and_kept(finished, tmp_pa
     monkeypatch.setattr("knotwork.study._networks.RECORD_VERSION", 99)
     assert run(tiny_plan(), tmp_path, device="cpu").n_ok == 6
     assert n_rows_on_disk(tmp_path) == 12
-    ours, theirs = (comparable(load_results(out)).drop(columns="key") for out in (tmp_path, finished[0]))
+    ours, theirs = (comparable(load_results(out)).drop(columns=["key", "stack"]) for out in (tmp_path, finished[0]))
     order = ["method", "fold"]
     pd.testing.assert_frame_equal(
         ours.sort_values(order, ignore_index=True), theirs.sort_values(order, ignore_index=True)
@@ -382,3 +397,54 @@ def test_status_counts_and_estimates(tmp_path):
     np.testing.assert_allclose(status.remaining, 4 * 150 * per_row)
     plans = json.loads(next((tmp_path / "plans").glob("*.json")).read_text())
     assert plans["plan_hash"] == many_units().plan_hash
+
+
+def variant(name, **training):
+    return {"name": name, "training": training}
+
+
+def test_variants_of_the_learning_rate_share_a_stack_and_change_no_other(tmp_path, monkeypatch):
+    """Scores are those of the same variant alone; a variant of the knots leaves fixed knots where they are."""
+    variants = [variant("slow"), variant("fast", learning_rate=0.1), variant("close", knot_spacing=1e-4)]
+    stacks = []
+    original = trainer.train
+
+    def train(table, members, *args, **options):
+        trained = original(table, members, *args, **options)
+        stacks.extend(sorted(piece.places) for piece in trained.pieces)
+        return trained
+
+    monkeypatch.setattr(trainer, "train", train)
+    plan = tiny_plan(methods=["BS-Q", "BS-Grad-U"], variants=variants)
+    run(plan, tmp_path / "all", device="cpu")
+    assert sorted(map(len, stacks)) == [2, 10], "only learned knots with another spacing are apart"
+    together = load_results(tmp_path / "all").set_index(["variant", "method", "fold"]).sort_index()
+    assert together.loc["slow", "log_loss"].ne(together.loc["fast", "log_loss"]).all()
+    moved = together.loc["slow", "log_loss"] - together.loc["close", "log_loss"]
+    assert (moved.loc["BS-Q"].abs() < 1e-6).all()
+    for each in variants:
+        run(tiny_plan(methods=plan.methods, variants=[each]), tmp_path / each["name"], device="cpu")
+        alone = load_results(tmp_path / each["name"]).set_index(["variant", "method", "fold"]).sort_index()
+        both = together.loc[[each["name"]]]
+        np.testing.assert_allclose(alone["log_loss"], both["log_loss"], rtol=1e-5)
+        assert (alone["key"] == both["key"]).all()
+
+
+def test_a_run_by_fold_gives_the_same_records_and_leaves_complete_folds(finished, tmp_path):
+    names = []
+    plan = tiny_plan()
+    run(plan, tmp_path, device="cpu", by_fold=True, report=names.append)
+    assert [name for name in names if name.startswith("[")] == [
+        f"[{fold + 1}/2] sk_iris, mlp, size 5, fold {fold}: 3 networks" for fold in (0, 1)
+    ]
+    both = [comparable(load_results(out)).set_index("key") for out in (tmp_path, finished[0])]
+    np.testing.assert_allclose(both[0]["log_loss"], both[1]["log_loss"], rtol=1e-5)
+    assert run(plan, tmp_path, device="cpu").n_before == plan.n_networks
+
+
+def test_the_validation_score_is_that_of_the_best_epoch(finished):
+    frame = load_results(finished[0]).set_index("key")
+    histories = load_histories(finished[0]).set_index(["key", "epoch"])
+    scores = histories["score"].loc[list(zip(frame.index, frame["best_epoch"], strict=True))].to_numpy()
+    np.testing.assert_allclose(frame["valid_score"], scores, rtol=1e-6)
+    assert (histories["score"].groupby(level=0).min().loc[frame.index].to_numpy() == scores).all()

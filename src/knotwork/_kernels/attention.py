@@ -15,7 +15,12 @@ from knotwork._kernels.dropout import Noise, check_rate, keep_threshold, keyed_b
 __all__ = ["attention", "attention_formula", "divided", "divided_product", "is_short", "weighted_values"]
 
 MOST_TOKENS = {32: 256, 64: 64}
-"""Largest number of tokens for which one GPU program processes a complete row, by the largest width of a head."""
+"""Largest number of tokens for which one GPU program processes a complete row, by the largest width of a head.
+
+With more tokens, tiles of queries meet tiles of keys."""
+
+WIDEST = 128
+"""Largest width of a head that the GPU kernels support."""
 
 MOST_WEIGHTS = 2**24
 """Attention weights that the plain path with noise holds in memory at once."""
@@ -141,9 +146,11 @@ def attention(
     Per row and head, y = (m * softmax(q k^T / sqrt(D))) v, where m is 1 / (1 - p) if the bits of weight
     ((b H + h) T + i) T + j are at least 2**32 p, and 0 otherwise. On a GPU, for up to 256 tokens with heads of width 32
     or 64 tokens with heads of width 64, one Triton kernel forward and one backward keep only qkv and a key per member,
-    with separate kernels for the first query. They omit the bias of the keys, which softmax cancels; its gradient is 0.
-    Otherwise torch's ``scaled_dot_product_attention``, or with noise the definition on a few rows at a time. On a GPU,
-    products of float32 are exact unless ``torch.set_float32_matmul_precision`` allows TF32.
+    with separate kernels for the first query. With more tokens and noise, kernels that go through tiles of queries and
+    keys also keep the results and a number per query. The kernels omit the bias of the keys, which softmax cancels; its
+    gradient is 0. Otherwise torch's ``scaled_dot_product_attention``, whose dropout would not be that of the member, or
+    with noise the definition on a few rows at a time. On a GPU, products of float32 are exact unless
+    ``torch.set_float32_matmul_precision`` allows TF32.
 
     Examples
     --------
@@ -163,13 +170,16 @@ def attention(
         raise argument_error("first", f"be of shape {(*qkv.shape[:2], 1, width)}", tuple(first.shape))
     if bias is not None and bias.shape != (len(qkv), 3 * width):
         raise argument_error("bias", f"be of shape {(len(qkv), 3 * width)}", tuple(bias.shape))
-    short = is_short(qkv.shape[2], width // n_heads) and (p == 0.0 or noise is not None)
-    run: Any = _ATTENTION if short else attention_formula
+    if p == 0.0:  # nothing is drawn, so that torch's own kernels serve for long rows
+        supported = is_short(qkv.shape[2], width // n_heads)
+    else:
+        supported = noise is not None and width // n_heads <= WIDEST
+    run: Any = _ATTENTION if supported else attention_formula
     return run(qkv, first, bias, n_heads=n_heads, p=p, noise=noise, stream=stream)  # type: ignore[no-any-return]
 
 
 def is_short(n_tokens: int, width: int) -> bool:
-    """Return whether the GPU kernels support rows of this many tokens with heads of this width."""
+    """Return whether one GPU program processes a complete row of this many tokens with heads of this width."""
     return any(n_tokens <= most and width <= widest for widest, most in MOST_TOKENS.items())
 
 

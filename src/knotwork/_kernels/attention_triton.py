@@ -18,7 +18,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork._kernels.attention import divided
+from knotwork._kernels.attention import divided, is_short
+from knotwork._kernels.attention_tiled_triton import tiled_backward, tiled_forward
 from knotwork._kernels.dispatch import Path
 from knotwork._kernels.dropout import Noise, keep_threshold
 from knotwork._kernels.dropout_triton import element_bits, member_keys
@@ -419,23 +420,30 @@ def _forward(
 ) -> Any:
     qkv, first = qkv.contiguous(), None if first is None else first.contiguous()
     keys = member_keys(noise, stream) if p > 0.0 and noise is not None else None
-    settings = _settings(n_heads, p)
+    settings, logs = _settings(n_heads, p), None
     if _alone(qkv, first, n_heads):
         out = _one_forward(first, qkv, bias, keys, settings=settings)
+    elif _is_long(qkv, first, n_heads):
+        q, kv = divided(qkv, first)
+        out, logs = tiled_forward(q, kv, bias, keys, settings=settings, numbers=_numbers(q, settings))
     else:
         out = _all_forward(*divided(qkv, first), bias, keys, settings=settings)
-    return (out,), (qkv, first, bias, keys)
+    return (out,), (qkv, first, bias, keys, None if logs is None else out, logs)
 
 
 def _backward(grads: Any, kept: Any, needed: Any, *, n_heads: int, p: float, **_: Any) -> Any:
     del needed
-    (grad,), (qkv, first, bias, keys), settings = grads, kept, _settings(n_heads, p)
+    (grad,), (qkv, first, bias, keys, *results), settings = grads, kept, _settings(n_heads, p)
     if _alone(qkv, first, n_heads):
         q_grad, kv_grad, sums = _one_backward(grad, first, qkv, bias, keys, settings=settings)
         return kv_grad, q_grad, None if bias is None else sums.to(bias.dtype)
     out, first_out = torch.empty_like(qkv), None if first is None else torch.empty_like(first)
-    q_grad, kv_grad = divided(out, first_out)
-    _all_backward(grad, *divided(qkv, first), bias, keys, settings=settings, q_grad=q_grad, kv_grad=kv_grad)
+    (q_grad, kv_grad), (q, kv) = divided(out, first_out), divided(qkv, first)
+    targets: dict[str, Any] = {"settings": settings, "q_grad": q_grad, "kv_grad": kv_grad}
+    if _is_long(qkv, first, n_heads):
+        tiled_backward(grad, q, kv, bias, keys, results, numbers=_numbers(q, settings), **targets)
+    else:
+        _all_backward(grad, q, kv, bias, keys, **targets)
     bias_grad = None
     if bias is not None:
         q_sum, v_sum = q_grad.sum((1, 2)), kv_grad[..., q_grad.shape[-1] :].sum((1, 2))
@@ -446,6 +454,12 @@ def _backward(grads: Any, kept: Any, needed: Any, *, n_heads: int, p: float, **_
 def _alone(qkv: Tensor, first: Tensor | None, n_heads: int) -> bool:
     """Return whether the kernels for the first query apply."""
     return first is not None and holds(qkv.shape[2], n_heads, first.shape[3] // n_heads)
+
+
+def _is_long(qkv: Tensor, first: Tensor | None, n_heads: int) -> bool:
+    """Return whether a row has too many tokens for one program."""
+    width = qkv.shape[3] // (3 if first is None else 2)
+    return not is_short(qkv.shape[2], width // n_heads)
 
 
 def _settings(n_heads: int, p: float) -> Settings:

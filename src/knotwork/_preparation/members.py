@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, final
 
 import numpy as np
@@ -151,10 +151,13 @@ class Fitted:
         One for each column.
     seconds : float
         Seconds that fitting took, trees that other encodings share included.
+    versions : dict of str to str
+        Versions of the software that fitted it, as far as they are recorded.
     """
 
     blocks: list[Block]
     seconds: float
+    versions: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

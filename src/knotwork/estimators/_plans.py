@@ -103,7 +103,7 @@ WAVES = "PBLD@16"
 PERIODS = "PLR@16+LR8x"
 
 ON_GPU = {
-    "fast": (Kind(RAMPS, RealMLPConfig(), 48, CYCLES), Kind(FINE, _perceptron(384, 384, 384), 36, COSINE)),
+    "fast": (Kind(RAMPS, RealMLPConfig(), 44, CYCLES), Kind(FINE, _perceptron(384, 384, 384), 33, COSINE)),
     "balanced": (
         Kind(RAMPS, RealMLPConfig(), 128, CYCLES),
         Kind(FINE, _perceptron(384, 384, 384), 60, COSINE),

@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
-from knotwork._kernels.attention import is_short
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._mlp import MLP
 from knotwork.nn._realmlp import RealMLP
@@ -45,6 +44,9 @@ class Backbone(ABC):
     starts_from_rows : bool
         Whether the network has a method ``start_from(rows, draw)`` that sets its initial parameters by encoded training
         rows of shape (n_members, batch, d_in).
+    has_fixed_order : bool
+        Whether all products and sums of the network have an order that does not depend on the other members on a GPU
+        too, as `TrainingConfig.reproducible` requires.
     advice : {"mlp", "resnet", "ft"}
         Backbone of the paper whose recommended encodings are used.
     """
@@ -55,6 +57,7 @@ class Backbone(ABC):
     undecayed: ClassVar[tuple[str, ...]] = ()
     rate_factors: ClassVar[tuple[tuple[str, float], ...]] = ()
     starts_from_rows: ClassVar[bool] = False
+    has_fixed_order: ClassVar[bool] = False
     advice: ClassVar[str] = "mlp"
 
     @abstractmethod
@@ -122,6 +125,7 @@ class MLPConfig(Backbone):
 
     name: ClassVar[str] = "mlp"
     precision: ClassVar[str] = "tf32"
+    has_fixed_order: ClassVar[bool] = True
     widths: tuple[int, ...] = (256, 128, 64)
     dropout: float = 0.15
 
@@ -153,6 +157,7 @@ class ResNetConfig(Backbone):
     """A residual network; parameters as in `knotwork.nn.ResNet`."""
 
     name: ClassVar[str] = "resnet"
+    has_fixed_order: ClassVar[bool] = True
     advice: ClassVar[str] = "resnet"
     width: int = 256
     n_blocks: int = 3
@@ -207,8 +212,7 @@ class FTTransformerConfig(Backbone):
         """Return the approximate number of values per row kept for the gradient."""
         n_tokens = 1 + n_categorical + (len(sizes) if self.pads_blocks else sum(sizes))
         width = self.d_token * (12 + 4 * self.ffn_factor)
-        weights = 0 if is_short(n_tokens, self.d_token // self.n_heads) else self.n_heads * n_tokens
-        return int(2 * sum(sizes) + self.n_blocks * n_tokens * (width + 3 * weights))
+        return int(2 * sum(sizes) + self.n_blocks * n_tokens * width)
 
     def products(self, network: nn.Module) -> int:
         """Return the approximate number of multiplications per row: every token uses the weights of the blocks."""

@@ -11,8 +11,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from knotwork._checks import argument_error
 from knotwork._kernels.encoding import (
     AFFINE,
+    Encoded,
     Knots,
     Layout,
     Part,
@@ -151,7 +153,7 @@ class StackEncoding(nn.Module):
     @classmethod
     def from_blocks(
         cls, blocks: Sequence[Sequence[Block]], learnable: Sequence[bool], *,
-        units: npt.NDArray[np.float64] | None = None,
+        units: npt.NDArray[np.float64] | None = None, min_spacing: float = StackLayout.min_spacing,
     ) -> Self:  # fmt: skip
         """Return the encoding of members, which are ordered so that members of the same kind are adjacent.
 
@@ -163,11 +165,17 @@ class StackEncoding(nn.Module):
             For every member, whether its knots are parameters.
         units : ndarray of shape (2, n_features), optional
             Origin and unit of the inputs, ``x = (raw - origin) / unit``; by default inputs are raw.
+        min_spacing : float, default=0.001
+            Least distance of learned knots, as a share of the range of their feature.
         """
         n_members, n_features = len(blocks), len(blocks[0])
         sizes = tuple(max(member[f].size for member in blocks) for f in range(n_features))
         counts = [[_n_knots(block) for block in member] for member in blocks]
         n_breaks = max(max(row, default=0) for row in counts) + 2
+        most = max((max(row, default=0) for row, learns in zip(counts, learnable, strict=True) if learns), default=0)
+        if min_spacing * (most + 1) >= 1.0:
+            limit = f"be smaller than 1 / {most + 1}, one over the number of intervals between learned knots"
+            raise argument_error("knot_spacing", limit, min_spacing)
         breaks = torch.ones(n_members, n_features, n_breaks, dtype=torch.float64)
         breaks[..., 0] = 0.0
         ranges = np.zeros((2, n_members, n_features))
@@ -179,7 +187,7 @@ class StackEncoding(nn.Module):
         smooth = torch.tensor([[_is_smooth(block) for block in member] for member in blocks], dtype=torch.bool)
         sigma = [[block.sigma if isinstance(block, PeriodicBlock) else 0.0 for block in member] for member in blocks]
         return cls(
-            StackLayout(tuple(_parts(blocks, learnable)), sizes, max(sizes, default=1)),
+            StackLayout(tuple(_parts(blocks, learnable)), sizes, max(sizes, default=1), min_spacing),
             breaks=breaks,
             n_knots=torch.tensor(counts, dtype=torch.int32).reshape(n_members, n_features),
             low=torch.from_numpy(ranges[0]),
@@ -247,9 +255,30 @@ class StackEncoding(nn.Module):
 
     def spacings(self, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
         """Return the breaks ``[0, knots, 1]`` of all members and features, and the spacing penalty of every member."""
-        no_rows = self.low.new_empty(len(self.low), 0, self.low.shape[1])
-        encoded = encode(no_rows, self._knots(epsilon), (), size=1)
+        encoded = self._without_rows(self._knots(epsilon))
         return encoded.breaks, self._no_penalty() if encoded.penalty is None else encoded.penalty
+
+    def _without_rows(self, knots: Knots) -> Encoded:
+        no_rows = self.low.new_empty(len(self.low), 0, self.low.shape[1])
+        return encode(no_rows, knots, (), size=self.layout.size)
+
+    @torch.no_grad()
+    def settle(self) -> None:
+        """Let fixed knots be exactly those that learned ones start from, which are computed from their logits.
+
+        Rounding would otherwise separate them. Knots nearer than `min_spacing`, which learned ones cannot be, stay.
+        """
+        if not bool((self.n_knots > 0).any()):
+            return
+        spacing = self.layout.min_spacing
+        logits = logits_from_knots(self.breaks.double(), self.n_knots, spacing).float()
+        if self.logits is not None:
+            self.logits.copy_(logits)
+        everywhere = torch.ones_like(self.learned)
+        computed = self._without_rows(Knots(self.n_knots, self.breaks, logits, everywhere, min_spacing=spacing)).breaks
+        padding = torch.arange(self.breaks.shape[-1] - 1, device=self.breaks.device) > self.n_knots[..., None]
+        apart = (padding | (torch.diff(self.breaks, dim=-1) >= spacing)).all(dim=-1)
+        self.breaks.copy_(torch.where(apart[..., None], computed, self.breaks))
 
     def _knots(self, epsilon: float) -> Knots:
         spacing = {"min_spacing": self.layout.min_spacing, "epsilon": epsilon}

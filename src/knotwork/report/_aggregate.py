@@ -11,7 +11,20 @@ import pandas as pd
 from knotwork._checks import argument_error, listed
 from knotwork.encoders import METHOD_TABLE
 from knotwork.knots import TASKS
-from knotwork.stats import FriedmanResult, RankIntervals, average_ranks, bootstrap_ranks, critical_difference, friedman
+from knotwork.stats import (
+    FriedmanResult,
+    PairwiseResult,
+    RankIntervals,
+    average_blocks,
+    average_ranks,
+    bootstrap_ranks,
+    cliques,
+    critical_difference,
+    friedman,
+    pairwise_cliques,
+    relative_errors,
+    wilcoxon_holm,
+)
 from knotwork.training import TrainingConfig
 
 __all__ = ["SCORES", "TASKS", "Part", "RankTable", "Score", "file_name", "in_order", "name_size",
@@ -21,6 +34,9 @@ Floats = npt.NDArray[np.float64]
 
 RUN = ["task", "dataset", "network", "method", "size", "fold", "seed"]
 """Columns that together identify a trained network."""
+
+LEVEL = 0.05
+"""Level of all tests."""
 
 _FEWEST_SIZES = 4
 """Sizes from which on a data set is shown as a grid of sizes."""
@@ -38,6 +54,10 @@ class Score:
     def direction(self) -> str:
         """The direction for captions."""
         return "lower is better" if self.lower_is_better else "higher is better"
+
+    def errors(self, scores: Floats) -> Floats:
+        """Return scores as errors, 0 for a perfect prediction: scores for which higher is better are at most 1."""
+        return scores if self.lower_is_better else 1 - scores
 
 
 def _score(task: str) -> Score:
@@ -179,7 +199,10 @@ def wide_blocks(summary: pd.DataFrame, n_sizes: int = _FEWEST_SIZES) -> list[tup
 class RankTable:
     """Scores of the methods on the complete blocks of one task and size, with ranks and tests.
 
-    A block is a data set with a network.
+    A block is a data set with a network. Average ranks, Friedman's test and Nemenyi's critical difference over blocks
+    are those that papers usually report; blocks that share a data set are not independent, though. Tests that decide
+    which methods differ are over data sets: relative errors, averaged over the networks of a data set, are compared by
+    signed ranks with Holm's correction for all pairs.
 
     Parameters
     ----------
@@ -223,9 +246,14 @@ class RankTable:
         return len(self.methods) > 1 and len(self.blocks) > 0
 
     @property
-    def has_tests(self) -> bool:
-        """Whether there are ranks on at least two blocks, which the tests need."""
+    def has_diagram(self) -> bool:
+        """Whether there are ranks on at least two blocks, which a critical difference needs."""
         return self.has_ranks and len(self.blocks) > 1
+
+    @property
+    def has_tests(self) -> bool:
+        """Whether there are ranks on at least two data sets, which the tests need."""
+        return self.has_ranks and len(self.datasets) > 1
 
     @property
     def why_not(self) -> str:
@@ -235,7 +263,12 @@ class RankTable:
             return f"Ranks need two methods with scores; there {'is' if n == 1 else 'are'} {n or 'none'}."
         if not self.blocks:
             return "Ranks need a block in which every method has all its folds; there is none."
-        return "" if self.has_tests else "Tests and critical differences need two blocks; there is one."
+        return "" if self.has_tests else "Tests need two data sets; there is one."
+
+    @property
+    def datasets(self) -> list[str]:
+        """Data sets of the blocks, each once."""
+        return list(dict.fromkeys(dataset for dataset, _ in self.blocks))
 
     @cached_property
     def ranks(self) -> Floats:
@@ -248,24 +281,62 @@ class RankTable:
         return [int(i) for i in np.argsort(self.ranks, kind="stable")]
 
     @cached_property
-    def test(self) -> FriedmanResult:
-        """Friedman's test."""
+    def block_test(self) -> FriedmanResult:
+        """Friedman's test over blocks."""
         return friedman(self.scores)
 
     @property
-    def rejects(self) -> bool:
-        """Whether Friedman's test (Iman and Davenport's form) rejects at 0.05 that all methods are equal."""
-        return self.test.p_F is not None and self.test.p_F < 0.05
+    def cd(self) -> float:
+        """Nemenyi's critical difference at 0.05 over blocks."""
+        return critical_difference(len(self.methods), len(self.blocks))
 
     @property
-    def cd(self) -> float:
-        """Nemenyi's critical difference at 0.05."""
-        return critical_difference(len(self.methods), len(self.blocks))
+    def block_groups(self) -> list[tuple[int, ...]]:
+        """Groups of methods that do not differ by Nemenyi's test over blocks, as positions."""
+        return cliques(self.ranks, self.cd)
+
+    @cached_property
+    def errors(self) -> Floats:
+        """Relative errors, averaged over the networks of each data set, of shape (n_datasets, n_methods)."""
+        relative = relative_errors(self.metric.errors(self.scores))
+        return average_blocks(relative, [dataset for dataset, _ in self.blocks])[1]
+
+    @cached_property
+    def dataset_ranks(self) -> Floats:
+        """Average ranks of the methods by `errors`, of shape (n_methods,): each data set counts once."""
+        return average_ranks(self.errors)
+
+    @cached_property
+    def test(self) -> FriedmanResult:
+        """Friedman's test over data sets."""
+        return friedman(self.errors)
+
+    @cached_property
+    def pairs(self) -> PairwiseResult:
+        """Signed-rank tests of all pairs of methods over data sets, with Holm's correction."""
+        return wilcoxon_holm(self.errors)
+
+    @property
+    def least_p(self) -> float:
+        """The smallest p-value that all pairs together allow: that of two methods with the same sign everywhere."""
+        n_pairs = len(self.methods) * (len(self.methods) - 1) // 2
+        return min(1.0, n_pairs * 2.0 ** (1 - len(self.datasets)))
+
+    @property
+    def differ(self) -> npt.NDArray[np.bool_]:
+        """Whether each pair of methods differs significantly at 0.05, of shape (n_methods, n_methods)."""
+        return np.asarray(self.pairs.adjusted < LEVEL)
+
+    @property
+    def groups(self) -> list[tuple[int, ...]]:
+        """Groups of methods of which no two differ significantly over data sets, as positions."""
+        return pairwise_cliques(self.dataset_ranks, self.differ)
 
     @cached_property
     def intervals(self) -> RankIntervals:
-        """Bootstrap intervals of the average ranks."""
-        return bootstrap_ranks(self.scores, lower_is_better=self.metric.lower_is_better)
+        """Bootstrap intervals of the average ranks: data sets are resampled, each with all its blocks."""
+        groups = [dataset for dataset, _ in self.blocks]
+        return bootstrap_ranks(self.scores, groups=groups, lower_is_better=self.metric.lower_is_better)
 
     @property
     def best(self) -> list[str]:
@@ -273,19 +344,16 @@ class RankTable:
         low = self.ranks.min()
         return [method for method, rank in zip(self.methods, self.ranks, strict=True) if rank == low]
 
-    def not_worse(self) -> list[str]:
-        """Return the other methods, best first, that do not differ significantly from the best.
-
-        All of them if Friedman's test does not reject.
-        """
-        limit = self.cd if self.rejects else np.inf
-        lead = self.ranks - self.ranks.min()
-        return [self.methods[i] for i in self.order if self.methods[i] not in self.best and lead[i] <= limit]
-
     def worse(self) -> list[str]:
-        """Return the methods, best first, that are significantly worse than the best."""
-        near = {*self.best, *self.not_worse()}
-        return [self.methods[i] for i in self.order if self.methods[i] not in near]
+        """Return the methods, best first, that are significantly worse than the best, or than one of those that tie."""
+        best = [self.methods.index(name) for name in self.best]
+        lost = self.differ & (self.pairs.direction < 0)
+        return [self.methods[i] for i in self.order if lost[i, best].any()]
+
+    def not_worse(self) -> list[str]:
+        """Return the other methods, best first, that are not significantly worse than the best."""
+        rest = {*self.best, *self.worse()}
+        return [self.methods[i] for i in self.order if self.methods[i] not in rest]
 
 
 def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: str | None = None) -> RankTable:

@@ -1,4 +1,4 @@
-"""Demsar's critical difference diagram: average ranks on a line, and bars over methods that do not differ."""
+"""Critical difference diagram (Demsar): average ranks on a line, and bars over methods that do not differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,22 +30,28 @@ _AXIS_Y = 0.80
 _LINE = 5.2
 _MARGIN = 0.08
 _NUMBER = 0.5
+_TICK = 0.24  # least distance between numbers on the line
+_TEXT_SHARE = 0.6  # largest share of the width that names may take
 
 
 def draw_cd_diagram(
     names: Sequence[str],
     ranks: npt.ArrayLike,
-    cd: float,
+    cd: float | None = None,
     *,
+    groups: Sequence[Sequence[int]] | None = None,
     axes: Axes | None = None,
     dark: bool = False,
     title: str | None = None,
+    width: float | None = None,
 ) -> Axes:
     """Draw average ranks on a line, best at the left, with bars over methods that do not differ significantly.
 
-    The better half of the methods is named at the left, the other at the right, each with its average rank. The bars
-    are those of `knotwork.stats.cliques`, and the critical difference is drawn to scale above the line. Names are
-    written on one line each; line breaks in them become spaces.
+    The better half of the methods is named at the left, the other at the right, each with its average rank. With a
+    critical difference, the bars are those of `knotwork.stats.cliques`, and the difference is drawn to scale above the
+    line. With groups of methods that tests of pairs do not separate, each bar has a dot at the rank of each member: a
+    method without a dot lies between members, but differs from one of them. Names are written on one line each; line
+    breaks in them become spaces.
 
     Parameters
     ----------
@@ -53,8 +59,10 @@ def draw_cd_diagram(
         Names of the methods.
     ranks : array-like of shape (n_methods,)
         Their average ranks, in the same order, at least 2.
-    cd : float
+    cd : float, optional
         The critical difference, as from `knotwork.stats.critical_difference`.
+    groups : sequence of sequence of int, optional
+        Groups of positions in `ranks`, as from `knotwork.stats.pairwise_cliques`, instead of `cd`.
     axes : Axes, optional
         Axes to draw on, in their final place and size; text is scaled down to fit. By default a new figure that fits
         the names.
@@ -62,6 +70,8 @@ def draw_cd_diagram(
         Whether to draw for a dark background.
     title : str, optional
         A title, above the diagram.
+    width : float, optional
+        Width of a new figure in inches, to which text is scaled down; by default as wide as names and ranks need.
 
     Returns
     -------
@@ -80,20 +90,23 @@ def draw_cd_diagram(
     [[1.964, 3.143]]
     """
     values = read_numbers(ranks, "ranks", min_size=2)
-    cd = check_not_negative(cd, "cd")
     labels = [" ".join(str(name).split()) for name in names]
     if len(labels) != len(values):
         raise argument_error("names", f"have a name for each of the {len(values)} ranks", list(names))
+    if (cd is None) == (groups is None):
+        raise argument_error("groups", "be given exactly if cd is not", groups)
     theme = theme_of(check_bool(dark, "dark"))
-    plan = _plan(labels, values, cd)
+    cd = None if cd is None else check_not_negative(cd, "cd")
+    plan = _plan(labels, values, cd, groups)
     if axes is None:
-        axes = _new_axes(plan, theme, title)
+        axes = _new_axes(plan, theme, title=title, width=width)
     scale = _fit(axes, plan)
     if title is not None:
         size = _TITLE * _FONT * scale
         axes.set_title(title, loc="left", x=0.01, color=theme.ink, fontsize=size, fontweight="bold", parse_math=False)
     _draw_scale(axes, plan, theme, scale=scale)
-    _draw_difference(axes, plan, theme, scale=scale)
+    if plan.cd is not None:
+        _draw_difference(axes, plan, plan.cd, color=theme.ink, scale=scale)
     _draw_cliques(axes, plan, theme, scale=scale)
     _draw_methods(axes, plan, theme, scale=scale)
     return axes
@@ -106,8 +119,8 @@ class _Plan:
     labels: list[str]
     ranks: Floats
     order: list[int]
-    cd: float
-    bars: list[tuple[float, float, int]]
+    cd: float | None
+    bars: list[tuple[list[float], int]]
     low: float
     high: float
     left: float
@@ -126,12 +139,12 @@ class _Plan:
     @property
     def end(self) -> float:
         """Right end of the scale, a little after the line of ranks."""
-        return max(self.high, self.low + self.cd) + 0.02 * (self.high - self.low)
+        return max(self.high, self.low + (self.cd or 0.0)) + 0.02 * (self.high - self.low)
 
     @property
     def first_row(self) -> float:
         """Height of the uppermost names."""
-        n_levels = max((level for _, _, level in self.bars), default=-1) + 1
+        n_levels = max((level for _, level in self.bars), default=-1) + 1
         return _AXIS_Y + 0.16 + _LEVEL * n_levels + _ROW / 2
 
     @property
@@ -140,40 +153,53 @@ class _Plan:
         return self.first_row + _ROW * (self.n_left - 0.5) + _MARGIN
 
 
-def _plan(labels: list[str], ranks: Floats, cd: float) -> _Plan:
+def _plan(labels: list[str], ranks: Floats, cd: float | None, groups: Sequence[Sequence[int]] | None) -> _Plan:
     order = np.argsort(ranks, kind="stable").tolist()
     low, high = float(floor(ranks.min())), float(ceil(ranks.max()))
     high = max(high, low + 1)
     half = (len(order) + 1) // 2
     widths = [max((_width(labels[i]) for i in side), default=0.0) for side in (order[:half], order[half:])]
     left, right = (width + _NUMBER + 2 * _MARGIN for width in widths)
-    spans = [(float(ranks[group[0]]), float(ranks[group[-1]])) for group in cliques(ranks, cd)]
+    if groups is None:
+        assert cd is not None
+        spans = [[float(ranks[group[0]]), float(ranks[group[-1]])] for group in cliques(ranks, cd)]
+    else:
+        spans = sorted(sorted(float(ranks[_check_member(i, len(ranks))]) for i in group) for group in groups)
     return _Plan(labels, ranks, order, cd, _levels(spans, 0.02 * (high - low)), low, high, left, right)
 
 
+def _check_member(place: int, n_methods: int) -> int:
+    if not 0 <= place < n_methods:
+        raise argument_error("groups", f"have positions of the {n_methods} methods", place)
+    return place
+
+
 def _width(text: str) -> float:
-    """Return the width of a text in inches at the natural size."""
+    """Return the width of a text in inches at the natural size, with room for rounding where it is drawn smaller."""
     width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size=_FONT), ismath=False)
-    return float(width) / 72
+    return 1.08 * float(width) / 72
 
 
-def _levels(spans: list[tuple[float, float]], gap: float) -> list[tuple[float, float, int]]:
+def _levels(spans: list[list[float]], gap: float) -> list[tuple[list[float], int]]:
     """Assign to each span, from left to right, the highest level where it overlaps no other span."""
     ends: list[float] = []
     placed = []
-    for start, end in spans:
-        level = next((level for level, last in enumerate(ends) if last + gap < start), len(ends))
-        ends[level:] = [end] if level == len(ends) else [end, *ends[level + 1 :]]
-        placed.append((start, end, level))
+    for span in spans:
+        level = next((level for level, last in enumerate(ends) if last + gap < span[0]), len(ends))
+        ends[level : level + 1] = [span[-1]]
+        placed.append((span, level))
     return placed
 
 
-def _new_axes(plan: _Plan, theme: Theme, title: str | None) -> Axes:
-    width, height = plan.left + _LINE + plan.right, plan.height
-    if title is not None:
-        width, height = max(width, 1.25 * _TITLE * _width(title)), height + 0.35
-    figure = Figure(figsize=(width, height), facecolor=theme.background)
-    return figure.add_axes((0.0, 0.0, 1.0, plan.height / height))
+def _new_axes(plan: _Plan, theme: Theme, *, title: str | None, width: float | None) -> Axes:
+    height = plan.height
+    if width is None:
+        width = max(plan.left + _LINE + plan.right, 0.0 if title is None else 1.25 * _TITLE * _width(title))
+    else:  # a scaled diagram is not as high
+        height *= min(1.0, _TEXT_SHARE * width / (plan.left + plan.right))
+    whole = height + (0.0 if title is None else 0.35)
+    figure = Figure(figsize=(width, whole), facecolor=theme.background)
+    return figure.add_axes((0.0, 0.0, 1.0, height / whole))
 
 
 def _fit(axes: Axes, plan: _Plan) -> float:
@@ -181,7 +207,7 @@ def _fit(axes: Axes, plan: _Plan) -> float:
     box = axes.get_position()
     figure_width, figure_height = axes.get_figure(root=True).get_size_inches()  # type: ignore[union-attr]
     width, height = box.width * figure_width, box.height * figure_height
-    scale = min(1.0, height / plan.height, 0.6 * width / (plan.left + plan.right))
+    scale = min(1.0, height / plan.height, _TEXT_SHARE * width / (plan.left + plan.right))
     per_inch = (plan.end - plan.start) / (width - scale * (plan.left + plan.right))
     axes.set_xlim(plan.start - per_inch * scale * plan.left, plan.end + per_inch * scale * plan.right)
     axes.set_ylim(plan.height, 0)
@@ -194,7 +220,10 @@ def _draw_scale(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:
     style: dict[str, Any] = {"color": theme.ink, "linewidth": 1.1 * scale, "solid_capstyle": "projecting"}
     style["gid"] = "scale"
     axes.plot([plan.low, plan.high], [_AXIS_Y, _AXIS_Y], **style)
-    step = next(step for step in (1, 2, 5, 10, 1000) if (plan.high - plan.low) / step <= 15)
+    (start, _), (end, _) = axes.transData.transform([(plan.low, 0.0), (plan.high, 0.0)])
+    length = (end - start) / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
+    n_numbers = min(15.0, length / (_TICK * scale))
+    step = next(step for step in (1, 2, 5, 10, 1000) if (plan.high - plan.low) / step <= n_numbers or step == 1000)
     for tick in np.arange(plan.low, plan.high + 0.25, step / 2):
         is_major = (tick - plan.low) % step == 0
         axes.plot([tick, tick], [_AXIS_Y - (0.09 if is_major else 0.05), _AXIS_Y], **style)
@@ -203,23 +232,27 @@ def _draw_scale(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:
                    align=("center", "bottom"))  # fmt: skip
 
 
-def _draw_difference(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:
+def _draw_difference(axes: Axes, plan: _Plan, cd: float, *, color: str, scale: float) -> None:
     """Draw the critical difference to scale, from the left end of the line."""
-    end = plan.low + plan.cd
-    style: dict[str, Any] = {"color": theme.ink, "linewidth": 1.6 * scale, "solid_capstyle": "butt"}
+    end = plan.low + cd
+    style: dict[str, Any] = {"color": color, "linewidth": 1.6 * scale, "solid_capstyle": "butt"}
     axes.plot([plan.low, end], [_CD_Y, _CD_Y], gid="cd", **style)
     for x in (plan.low, end):
         axes.plot([x, x], [_CD_Y - 0.05, _CD_Y + 0.05], gid="cd end", **style)
-    _write(axes, (plan.low + plan.cd / 2, _CD_Y - 0.07), f"CD = {plan.cd:.2f}", gid="cd text", size=scale,
-           color=theme.ink, align=("center", "bottom"))  # fmt: skip
+    _write(axes, (plan.low + cd / 2, _CD_Y - 0.07), f"CD = {cd:.2f}", gid="cd text", size=scale, color=color,
+           align=("center", "bottom"))  # fmt: skip
 
 
 def _draw_cliques(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:
-    """Draw a bar from the best to the worst method of each group; its round ends show a bar over ties too."""
-    for start, end, level in plan.bars:
+    """Draw a bar from the best to the worst method of each group; its round ends show a bar over ties too.
+
+    Bars of groups are thin, with a dot for each member.
+    """
+    bar, dot = (4, 4) if plan.cd is not None else (1.6, 5.5)
+    for members, level in plan.bars:
         y = _AXIS_Y + 0.12 + _LEVEL * level
-        axes.plot([start, end], [y, y], color=theme.blue, linewidth=4 * scale, solid_capstyle="butt", marker="o",
-                  markersize=4 * scale, markeredgewidth=0, gid="clique", zorder=3)  # fmt: skip
+        axes.plot(members, [y] * len(members), color=theme.blue, linewidth=bar * scale, solid_capstyle="butt",
+                  marker="o", markersize=dot * scale, markeredgewidth=0, gid="clique", zorder=3)  # fmt: skip
 
 
 def _draw_methods(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:

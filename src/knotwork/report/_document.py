@@ -20,6 +20,7 @@ from knotwork.report._style import DARK, LIGHT, method_colour
 from knotwork.report._tables import Table
 from knotwork.report._traces import Traces, load_traces
 from knotwork.study import load_results
+from knotwork.study._provenance import with_known
 from knotwork.study._records import read_manifests
 
 __all__ = ["load_plans", "load_records", "make_report", "report_folder"]
@@ -45,7 +46,8 @@ def load_records(folder: Path) -> pd.DataFrame:
     DataFrame
         One row per trained network and plan: a network that belongs to two plans has two rows, with the name of each
         plan in the column `plan`. Of plans with the same name the latest is used. If the folder has no list of plans,
-        each network has one row, with the plan that it was trained for.
+        each network has one row, with the plan that it was trained for. Provenance that records of earlier versions do
+        not state is that of the file ``provenance.toml`` in the folder, if it exists.
     """
     if not any((Path(folder) / "records").glob("*.parquet")):
         raise argument_error(
@@ -53,12 +55,13 @@ def load_records(folder: Path) -> pd.DataFrame:
         )
     hashes = {content["plan"]: content["plan_hash"] for content in read_manifests(Path(folder))}
     if not hashes:
-        return load_results(folder)
-    return pd.concat([load_results(folder, plan_hash).assign(plan=name) for name, plan_hash in hashes.items()])
+        return with_known(load_results(folder), Path(folder))
+    plans = [load_results(folder, plan_hash).assign(plan=name) for name, plan_hash in hashes.items()]
+    return with_known(pd.concat(plans, ignore_index=True), Path(folder))
 
 
 def load_plans(folder: Path) -> dict[str, Any] | None:
-    """Read the plans of a study in ``folder/plans``, without the lists of networks; None if there is none.
+    """Read the plans of a study in ``folder/plans``, without networks and definitions; None if there is none.
 
     Parameters
     ----------
@@ -66,7 +69,9 @@ def load_plans(folder: Path) -> dict[str, Any] | None:
         As in `load_records`.
     """
     plans = {
-        content["plan_hash"][:20]: {name: value for name, value in content.items() if name != "networks"}
+        content["plan_hash"][:20]: {
+            name: value for name, value in content.items() if name not in ("networks", "definition")
+        }
         for content in read_manifests(Path(folder))
     }
     return dict(sorted(plans.items())) or None
@@ -270,12 +275,17 @@ def _sections(parts: Sequence[Part], files: ReportFiles, traces: Traces | None) 
 
 def _rank_section(part: Part) -> Section | None:
     """Return average ranks and critical difference diagrams by task."""
-    intro = (
-        "In each block (a data set with a backbone) methods are ranked by their mean score over folds; 1 is the best, "
-        "ties share the average. Bars join methods that do not differ significantly (Nemenyi, 0.05)."
-    )
+    intro = [
+        "Over blocks: in each block (a data set with a backbone) methods are ranked by their mean score; 1 is the "
+        "best, ties share the average. Bars show Nemenyi's critical difference, as such diagrams are usually drawn.",
+        "Over data sets: each data set counts once. Errors relative to the mean error of their block are averaged over "
+        "backbones, and methods are ranked and compared in pairs by them (signed ranks, Holm). Conclusions on this "
+        "page rest on these tests.",
+        *_words.describe_dependence(part.tables),
+        _words.describe_seeds(part.frame),
+    ]
     ranks = _task_ranks(part, named=True)
-    return Section("Which methods are best?", [intro, *ranks], name="ranks") if ranks else None
+    return Section("Which methods are best?", [*intro, *ranks], name="ranks") if ranks else None
 
 
 def _task_ranks(part: Part, *, named: bool = False) -> list[Section]:
@@ -284,10 +294,13 @@ def _task_ranks(part: Part, *, named: bool = False) -> list[Section]:
     for task, tables in _ranked(part).items():
         left: list[Content] = []
         for table in tables:
-            left.append(_figures.cd_picture(table) if table.has_tests else f"{table.label}: {table.why_not}")
+            if table.has_diagram:
+                left.append(Section("", _figures.cd_pictures(table)))
+            if not table.has_tests:
+                left.append(f"{table.label}: {table.why_not}")
             title = f"Ranks in detail and wins, {table.label.lower()}"
             left.append(Section(title, [_tables.detail_table(table), _tables.win_table(table)], folded=True))
-        layout = "ranks" if any(table.has_tests for table in tables) else "plain"
+        layout = "ranks" if any(table.has_diagram for table in tables) else "plain"
         columns = ("columns", (layout, left, [_tables.average_rank_table(tables)]))
         sections.append(Section(task.capitalize(), [columns], name=f"ranks-{task}" if named else ""))
     return sections
@@ -422,13 +435,15 @@ def _time_section(part: Part, name: str) -> Section:
     """Return the networks that were trained alone to measure times, and the same ones in stacks."""
     pairs = _costs.ratios_of(part.frame)
     alone = part.frame[part.frame["together"].astype(object).ne(True)]
+    folds = [summarise_folds(rows) for _, rows in alone.groupby("fold")]
+    by_fold = pd.concat(folds, ignore_index=True) if folds else part.summary.iloc[:0]
     tables = [table for table in (_costs.ratio_table(pairs), _costs.stack_table(part.frame)) if table.rows]
     overhead = _costs.overhead_table(part.summary)
     content = [
         _origin(part),
         *_costs.describe_ratios(pairs),
         *_costs.describe_stacks(part.frame),
-        _costs.time_picture(summarise_folds(alone)) or "No times are recorded.",
+        _costs.time_picture(by_fold) or "No times are recorded.",
         *tables,
         _folded(overhead) if overhead.rows else None,
         _folded(_costs.time_table(part.summary)),

@@ -18,11 +18,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from knotwork._checks import argument_error
 from knotwork.encoders import METHOD_TABLE
-from knotwork.report._aggregate import SCORES, RankTable, file_name, in_order, rank_table, sizes_of
+from knotwork.report._aggregate import LEVEL, SCORES, RankTable, file_name, in_order, rank_table, sizes_of
 from knotwork.report._cd_diagram import draw_cd_diagram
 from knotwork.report._page import Picture
 from knotwork.report._style import (
     LIGHT,
+    PHONE,
     clean_axes,
     method_colour,
     method_marker,
@@ -32,7 +33,7 @@ from knotwork.report._style import (
 )
 from knotwork.report._tables import MISSING, grid_name
 
-__all__ = ["LearningCurve", "RankPair", "ScorePanel", "SizeCurve", "cd_picture", "draw_agreement", "draw_heatmap",
+__all__ = ["LearningCurve", "RankPair", "ScorePanel", "SizeCurve", "cd_pictures", "draw_agreement", "draw_heatmap",
            "draw_knot_trajectories", "draw_learning_curves", "draw_score_dots", "draw_size_curves", "grid_picture",
            "heatmap_picture", "label_points", "of_size", "panel_title", "score_picture", "size_picture"]  # fmt: skip
 
@@ -41,6 +42,9 @@ Box = tuple[float, float, float, float]
 
 _CELL = 0.62, 0.34
 """Width and height of a cell of a heatmap, in inches."""
+
+_CD_WIDTH = 5.8
+"""Width in inches of a critical difference diagram, two of which a page shows side by side."""
 
 _MOST_PANELS = 6
 """Largest number of panels of scores; with more, a table is easier to read."""
@@ -57,28 +61,66 @@ def panel_title(axes: Axes, text: str) -> None:
     axes.set_title(text, fontsize=9.5, loc="left", color=LIGHT.ink)
 
 
-def cd_picture(table: RankTable) -> Picture:
-    """Return the critical difference diagram of a table with tests."""
-    axes = draw_cd_diagram(table.methods, table.ranks, table.cd, title=table.label)
-    order = table.order
-    # Names are drawn at the left from the best on, then at the right from the worst on.
-    half = (len(order) + 1) // 2
-    drawn = [*order[:half], *order[half:][::-1]]
-    for kind in ("leader", "rank", "name"):
-        for artist, place in zip([each for each in axes.get_children() if each.get_gid() == kind], drawn, strict=True):
-            artist.set_gid(f"method-{place}")
-    ranks = _listed([table.methods[i] for i in order], [float(table.ranks[i]) for i in order])
+def cd_pictures(table: RankTable) -> list[Picture]:
+    """Return the diagram of a table over blocks with Nemenyi's test, and that over data sets with signed-rank tests.
+
+    The second is left out for a single data set.
+    """
     bars = ""
-    if not table.rejects:
+    if table.block_test.p_F is None or table.block_test.p_F >= LEVEL:
         bars = " Friedman's test does not reject that all methods are alike, so gaps between bars mean nothing."
-    return Picture(
-        file_name("cd", table.task, table.size),
-        axes.get_figure(root=True),  # type: ignore[arg-type]
-        f"{table.label}: average ranks over {len(table.blocks)} blocks.{bars}",
-        f"Critical difference diagram, {table.label}. Critical difference {table.cd:.2f}. Average ranks: {ranks}.",
-        {f"method-{i}": f"{name}: average rank {table.ranks[i]:.2f}" for i, name in enumerate(table.methods)},
-        methods={f"method-{i}": name for i, name in enumerate(table.methods)},
-    )
+    blocks = f"{table.label}: {len(table.blocks)} blocks, Nemenyi"
+    caption = f"{blocks}. Bars join methods whose average ranks differ by less than the critical difference.{bars}"
+    note = f"Critical difference {table.cd:.2f}."
+    pictures = [_cd_picture(table, "cd", (blocks, caption, note), ranks=table.ranks, cd=table.cd)]
+    if table.has_tests:
+        sets = f"{table.label}: {len(table.datasets)} data sets, signed ranks"
+        caption = f"{sets}. Each bar joins methods, marked by dots, of which no two differ (Holm, {LEVEL})."
+        named = [", ".join(table.methods[i] for i in group) for group in table.groups]
+        note = f"Groups without significant differences: {'; '.join(named) or 'none'}."
+        texts = sets, caption, note
+        pictures.append(_cd_picture(table, "cd_datasets", texts, ranks=table.dataset_ranks, groups=table.groups))
+    return pictures
+
+
+def _cd_picture(
+    table: RankTable,
+    kind: str,
+    texts: tuple[str, str, str],
+    *,
+    ranks: Floats,
+    cd: float | None = None,
+    groups: Sequence[Sequence[int]] | None = None,
+) -> Picture:
+    """Return a critical difference diagram, wide and for a phone; `texts` are title, caption and a note for readers."""
+    title, caption, note = texts
+    order = np.argsort(ranks, kind="stable").tolist()
+    members = table.block_groups if groups is None else groups
+    members = sorted(members, key=lambda group: sorted(ranks[i] for i in group))
+    drawn = []
+    for width, head in ((_CD_WIDTH, title), (PHONE, None)):
+        axes = draw_cd_diagram(table.methods, ranks, cd, groups=groups, title=head, width=width)
+        _name_parts(axes, order, len(members))
+        drawn.append(axes.get_figure(root=True))
+    methods = {f"method-{i}": name for i, name in enumerate(table.methods)}
+    titles = {f"method-{i}": f"{table.methods[i]}: average rank {ranks[i]:.2f}" for i in order}
+    for i, group in enumerate(members):
+        titles[f"group-{i}"] = f"No significant difference: {', '.join(table.methods[j] for j in group)}"
+    shown = _listed([table.methods[i] for i in order], [float(ranks[i]) for i in order])
+    label = f"Critical difference diagram, {title}. {note} Average ranks: {shown}."
+    return Picture(file_name(kind, table.task, table.size), drawn[0], caption, label, titles, drawn[1], methods)  # type: ignore[arg-type]
+
+
+def _name_parts(axes: Axes, order: list[int], n_groups: int) -> None:
+    """Give names and lines of a diagram the group ids ``method-PLACE``, and its bars ``group-NUMBER``."""
+    # Names are drawn at the left from the best on, then at the right from the worst on; bars from left to right.
+    half = (len(order) + 1) // 2
+    methods = [f"method-{place}" for place in (*order[:half], *order[half:][::-1])]
+    groups = [f"group-{i}" for i in range(n_groups)]
+    for part, names in {"leader": methods, "rank": methods, "name": methods, "clique": groups}.items():
+        artists = [artist for artist in axes.get_children() if artist.get_gid() == part]
+        for artist, name in zip(artists, names, strict=True):
+            artist.set_gid(name)
 
 
 def draw_heatmap(
@@ -440,21 +482,28 @@ def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str) -> Fig
 
 
 def draw_knot_trajectories(knots: Mapping[str, Floats], *, warm_up: int = 0) -> Figure:
-    """Draw the knots of one feature by epoch, arrays of shape (n_epochs, n_knots), a panel per setting.
+    """Draw how far the knots of one feature are from their start by epoch, a panel per setting, three in a row.
 
-    The first `warm_up` epochs, in which knots are fixed, are shaded. Knots have the group id ``knot-PANEL-KNOT``.
+    `knots` maps titles of panels to positions of shape (n_epochs, n_knots). The first `warm_up` epochs, in which knots
+    are fixed, are shaded. Knots have the group id ``knot-PANEL-KNOT``, and the same colour in all panels.
     """
-    figure = new_figure(0.5 + 2.6 * len(knots), 3.0)
-    grid = figure.subplots(1, len(knots), sharey=True, squeeze=False)
-    for p, (axes, (name, values)) in enumerate(zip(grid.flat, knots.items(), strict=True)):
-        clean_axes(axes, LIGHT)
+    colours = [LIGHT.blue, LIGHT.orange, LIGHT.green, LIGHT.pink, LIGHT.red, LIGHT.grey]
+    figure, grid = new_panels(len(knots), (0.5, 0.6), size=(3.2, 2.4), share=True)
+    for p, (axes, (name, values)) in enumerate(zip(grid, knots.items(), strict=True)):
+        axes.axhline(0, color=LIGHT.muted, linewidth=0.8, zorder=1)
         if warm_up:
             axes.axvspan(0, warm_up, color=LIGHT.line, alpha=0.5, linewidth=0)
         for k, path in enumerate(values.T):
-            axes.plot(np.arange(len(path)), path, color=LIGHT.blue, linewidth=1.2, gid=f"knot-{p}-{k}")
+            colour = colours[k % len(colours)]
+            axes.plot(np.arange(len(path)), path - path[0], color=colour, linewidth=1.3, gid=f"knot-{p}-{k}")
         panel_title(axes, name)
-        axes.set_xlabel("epoch", fontsize=9)
-    grid[0, 0].set_ylabel("knot", fontsize=9)
+    starts = next(iter(knots.values()))[0]
+    handles = [Line2D([], [], color=colours[k % len(colours)]) for k in range(len(starts))]
+    figure.legend(handles, [f"{start:.3g}" for start in starts], title="start of the knot", ncols=min(len(starts), 8),
+                  loc="outside upper left", fontsize=8, title_fontsize=8, frameon=False, labelcolor=LIGHT.ink,
+                  alignment="left").get_title().set_color(LIGHT.ink)  # fmt: skip
+    figure.supxlabel("epoch", fontsize=9.5, color=LIGHT.ink)
+    figure.supylabel("distance from the start", fontsize=9.5, color=LIGHT.ink)
     return figure
 
 

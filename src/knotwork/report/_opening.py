@@ -81,15 +81,16 @@ def _certainty(tables: Sequence[RankTable]) -> str:
     """Return how many methods are not significantly worse than the best ones."""
     tested = [table for table in tables if table.has_tests]
     if not tested:
-        return "Whether that is chance cannot be tested: there is only one block."
+        return "Whether that is chance cannot be tested: there is only one data set."
     near = [len(table.not_worse()) for table in tested]
     others = max(len(table.methods) for table in tested) - 1
-    if not any(table.rejects for table in tested):
+    if not any(table.differ.any() for table in tested):
         return f"No difference between the {others + 1} methods is significant."
     if max(near) == 0:
         return "Each of them is significantly better than all others."
     span = str(near[0]) if min(near) == max(near) else f"{min(near)} to {max(near)}"
-    return f"Of the {others} other methods, {span} {'is' if span == '1' else 'are'} not significantly worse."
+    verb = "is" if span == "1" else "are"
+    return f"Of the {others} other methods, {span} {verb} not significantly worse, with each data set counted once."
 
 
 def lead_picture(tables: Sequence[RankTable]) -> Picture | None:

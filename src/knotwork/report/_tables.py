@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from knotwork.report._aggregate import SCORES, RankTable, file_name, in_order, name_size, sizes_of
-from knotwork.stats import wilcoxon_holm, wins
+from knotwork.report._aggregate import LEVEL, SCORES, RankTable, file_name, in_order, name_size, sizes_of
+from knotwork.stats import compare_folds, wins
 from knotwork.training import METRICS
 
 __all__ = ["MISSING", "Cell", "Table", "average_rank_table", "browse_table", "dataset_table", "detail_table",
@@ -274,18 +275,20 @@ def fold_table(frame: pd.DataFrame) -> Table:
     order = {method: place for place, method in enumerate(in_order(scored["method"].unique()))}
     keys = ["task", "dataset", "network", "size", "place", "fold", "seed"]
     ordered = scored.assign(place=scored["method"].map(order)).sort_values(keys, kind="stable")
-    columns = (ordered[name].tolist() for name in ("dataset", "task", "network", "size", "method", "fold", "score"))
+    names = ("dataset", "task", "network", "size", "method", "fold", "seed", "score")
     rows = [
         [Cell(str(dataset)), Cell(str(task)), Cell(str(network)),
          Cell("no size") if np.isnan(size) else Cell(value=size, digits=0), Cell(str(method)),
-         *number_cells([fold], 0), Cell(value=score)]
-        for dataset, task, network, size, method, fold, score in zip(*columns, strict=True)
+         *number_cells([fold, seed], 0), Cell(value=score)]
+        for dataset, task, network, size, method, fold, seed, score in zip(
+            *(ordered[name].tolist() for name in names), strict=True
+        )
     ]  # fmt: skip
     return Table(
         "folds",
         "Scores by fold",
         "NRMSE for regression (lower is better), AUC for classification (higher is better).",
-        ["data set", "task", "backbone", "size", "method", "fold", "score"],
+        ["data set", "task", "backbone", "size", "method", "fold", "seed", "score"],
         rows,
     )
 
@@ -294,7 +297,7 @@ def fold_scores(table: Table) -> list[dict[str, Any]]:
     """Return the scores of `fold_table` for the script of a page: a dict per data set and backbone."""
     blocks: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in table.rows:
-        dataset, task, network, size, method, _, score = row
+        dataset, task, network, size, method, _, _, score = row
         names = (dataset.text, task.text, network.text)
         metric = SCORES[task.text]
         block = blocks.setdefault(
@@ -307,50 +310,77 @@ def fold_scores(table: Table) -> list[dict[str, Any]]:
 
 
 def average_rank_table(tables: Sequence[RankTable]) -> Table:
-    """Return the average ranks of one task from the tables of its sizes, by method, the best of each size in bold."""
+    """Return the average ranks of one task from the tables of its sizes, by method, the best of each size in bold.
+
+    Ranks over blocks come first; if data sets have several, ranks over data sets follow.
+    """
     methods = in_order([method for table in tables for method in table.methods])
-    columns = []
-    for table in tables:
-        ranks = dict(zip(table.methods, table.ranks.tolist(), strict=True))
-        cells = [Cell(value=ranks.get(method), digits=2) for method in methods]
-        columns.append(mark_best(cells, lower_is_better=True))
-    counts = [len(table.blocks) for table in tables]
-    blocks = ", ".join(f"{count} ({name_size(table.size)})" for count, table in zip(counts, tables, strict=True))
-    blocks = blocks if len(set(counts)) > 1 else str(counts[0])
+    columns = [_rank_column(table, table.ranks, methods) for table in tables]
+    heads = [name_size(table.size) for table in tables]
+    several = [table for table in tables if len(table.datasets) < len(table.blocks)]
+    columns += [_rank_column(table, table.dataset_ranks, methods) for table in several]
+    heads += [f"{name_size(table.size)}, data sets" for table in several]
+    caption = f"Lower is better. Blocks: {_counts(tables, [len(table.blocks) for table in tables])}."
+    if several:
+        n_sets = _counts(several, [len(table.datasets) for table in several])
+        caption += f" Data sets, each of which counts once: {n_sets}."
     return Table(
         f"average_ranks_{tables[0].task}",
         f"Average ranks, {tables[0].task}",
-        f"Lower is better. Blocks: {blocks}.",
-        ["method", *(name_size(table.size) for table in tables)],
+        caption,
+        ["method", *heads],
         [[Cell(method), *(column[i] for column in columns)] for i, method in enumerate(methods)],
     )
 
 
+def _rank_column(table: RankTable, ranks: npt.NDArray[np.float64], methods: list[str]) -> list[Cell]:
+    by_method = dict(zip(table.methods, ranks.tolist(), strict=True))
+    return mark_best([Cell(value=by_method.get(method), digits=2) for method in methods], lower_is_better=True)
+
+
+def _counts(tables: Sequence[RankTable], counts: list[int]) -> str:
+    """Return a number for each size, or the number that all sizes have."""
+    if len(set(counts)) == 1:
+        return str(counts[0])
+    return ", ".join(f"{count} ({name_size(table.size)})" for count, table in zip(counts, tables, strict=True))
+
+
 def detail_table(table: RankTable) -> Table:
     """Return the rank of each method with its interval, first places, and the comparison with the best."""
-    signed = table.scores if table.metric.lower_is_better else -table.scores
+    signed = table.metric.errors(table.scores)
     first = np.count_nonzero(signed == signed.min(axis=1, keepdims=True), axis=0)
-    best = table.order[0]
-    p = wilcoxon_holm(table.scores, table.metric.lower_is_better).adjusted[best] if table.has_tests else None
-    near = {*table.best, *table.not_worse()} if table.has_tests else set()
-    rows = []
-    for i in table.order:
-        name = table.methods[i]
-        verdict = "no test" if not near else "best" if name in table.best else "no" if name in near else "yes"
-        ends = [table.intervals.low[i], table.intervals.high[i]] if table.has_tests else [None, None]
-        rank = Cell(value=float(table.ranks[i]), digits=2, best=name in table.best)
-        holm = None if p is None or i == best else p[i]
-        rows.append([Cell(name), rank, *number_cells(ends, 2), *number_cells([first[i]], 0), Cell(verdict),
-                     *number_cells([holm])])  # fmt: skip
+    ends = [table.intervals.low, table.intervals.high] if table.has_tests else []
+    compared = _compared(table) if table.has_tests else [[Cell("no test")] * 5] * len(table.methods)
+    rows = [
+        [Cell(table.methods[i]), Cell(value=float(table.ranks[i]), digits=2, best=table.methods[i] in table.best),
+         *(number_cells([end[i] for end in ends], 2) or [Cell(), Cell()]), *number_cells([first[i]], 0), *compared[i]]
+        for i in table.order
+    ]  # fmt: skip
     return Table(
         file_name("ranks", table.task, table.size),
         f"Ranks in detail, {table.label[0].lower()}{table.label[1:]}",
-        "Average rank with a bootstrap interval of 95 %, blocks in which the method is first (ties count for each), "
-        "whether it is significantly worse than the best (Friedman, then Nemenyi, 0.05), and the p-value of "
-        f"Wilcoxon's test against {table.methods[best]}, corrected by Holm over all pairs.",
-        ["method", "average rank", "low", "high", "first places", "significantly worse", "p (Wilcoxon, Holm)"],
+        f"Average rank over {len(table.blocks)} blocks with a bootstrap interval of 95 % ({len(table.datasets)} data "
+        "sets are resampled), and blocks in which the method is first (ties count for each). Difference from "
+        f"{table.methods[table.order[0]]} in percent of the mean error of the methods, averaged by data set, with a "
+        "95 % interval (t, each by itself); p-value of the signed-rank test over data sets, corrected by Holm for all "
+        f"pairs; whether the method is significantly worse ({LEVEL}).",
+        ["method", "average rank", "low", "high", "first places", "difference, %", "from", "to", "p (Wilcoxon, Holm)",
+         "significantly worse"],
         rows,
-    )
+    )  # fmt: skip
+
+
+def _compared(table: RankTable) -> list[list[Cell]]:
+    """Return for each method the difference from the best with its interval, p-value and verdict."""
+    best, far = table.order[0], set(table.worse())
+    gaps = compare_folds(table.errors, test_to_train=0.0, reference=best)
+    cells = []
+    for i, name in enumerate(table.methods):
+        verdict = Cell("best" if name in table.best else "yes" if name in far else "no")
+        numbers = [] if i == best else [100 * values[i] for values in (gaps.difference, gaps.low, gaps.high)]
+        p = [] if i == best else number_cells([table.pairs.adjusted[best, i]])
+        cells.append([*(number_cells(numbers, 2) or [Cell()] * 3), *(p or [Cell()]), verdict])
+    return cells
 
 
 def win_table(table: RankTable) -> Table:

@@ -7,11 +7,14 @@ from typing import Any
 import pandas as pd
 
 from knotwork.datasets import DATASETS
-from knotwork.report._aggregate import SCORES, RankTable
+from knotwork.report._aggregate import LEVEL, SCORES, RankTable
 from knotwork.report._tables import Cell, Table, format_number
+from knotwork.stats import block_correlation
+from knotwork.study._provenance import PROVENANCE
 
-__all__ = ["Failure", "Finding", "checksum_table", "describe_best", "describe_gaps", "describe_grids", "describe_ranks",
-           "describe_records", "enumerate_words", "list_failures", "list_sources"]  # fmt: skip
+__all__ = ["Failure", "Finding", "checksum_table", "describe_best", "describe_dependence", "describe_gaps",
+           "describe_grids", "describe_ranks", "describe_records", "describe_seeds", "enumerate_words", "list_failures",
+           "list_sources"]  # fmt: skip
 
 _MOST_RUNS = 20
 _MOST_CHARACTERS = 4000
@@ -69,9 +72,9 @@ def describe_ranks(table: RankTable) -> Finding:
     else:
         first = f"{table.best[0]} has the best average rank, {low}{_interval(table)}, {_over(table)}."
     verdict = f"best by rank: {', '.join(table.best)}"
-    if table.has_tests and not table.not_worse() and table.rejects:
+    if table.has_tests and not table.not_worse():
         verdict += ", significantly better than the rest"
-    elif table.has_tests and table.rejects:
+    elif table.has_tests and table.differ.any():
         verdict += "; " + _count(len(table.not_worse()), "method") + " not significantly worse"
     elif table.has_tests:
         verdict += "; no significant difference"
@@ -94,30 +97,45 @@ def _interval(table: RankTable) -> str:
 
 
 def _outcome(table: RankTable) -> list[str]:
-    """Return sentences on the significance of differences from the best."""
+    """Return sentences on the significance of differences from the best, with each data set counted once."""
     if not table.has_tests:
         return [table.why_not]
     if not table.test.defined:
         return ["All methods tie in every block, so there is nothing to test: no significant difference."]
-    if not table.rejects:
-        return ["No significant difference: the test does not reject that all methods are alike."]
-    best, near = enumerate_words(table.best), table.not_worse()
-    if not table.worse():
-        return [f"No method is significantly worse than {best}."]
-    return [f"No significant difference between {best} and {_with_ranks(table, near)}."] if near else []
+    over = _count(len(table.datasets), "data set")
+    if not table.differ.any():
+        few = f": with {len(table.methods)} methods, {over} are too few for any."
+        none = f" between any two methods over {over}."
+        return [f"No significant difference{few if table.least_p >= LEVEL else none}"]
+    best, near, far = enumerate_words(table.best), table.not_worse(), table.worse()
+    if not far:
+        return [f"No method is significantly worse than {best} over {over}."]
+    if len(far) < len(near):  # the shorter list is easier to read; the details have both
+        rest = f"the other {len(near)} are not"
+        return [f"Significantly worse than {best} over {over}: {_with_ranks(table, far)}; {rest}."]
+    return [f"No significant difference over {over} between {best} and {_with_ranks(table, near)}."] if near else []
 
 
 def _numbers(table: RankTable) -> list[str]:
-    """Return the numbers of Friedman's and Nemenyi's tests, and the methods that are worse than the best."""
+    """Return the numbers of the tests over data sets and over blocks, and the methods that are worse than the best."""
     if not table.has_tests or not table.test.defined:
         return []
-    test = table.test
-    sentences = [f"Friedman chi² = {test.chi2:.1f}, Iman-Davenport F = {test.F:.2f}, p {_p(test.p_F)}."]
-    if not table.rejects:
-        return sentences
-    sentences.append(f"Nemenyi's critical difference is {table.cd:.2f} at 0.05.")
+    test, blocks, k = table.test, table.block_test, len(table.methods)
+    n_pairs, n_differ = k * (k - 1) // 2, int(table.differ.sum()) // 2
+    sentences = [
+        f"Over {_count(len(table.datasets), 'data set')}: Friedman chi² = {test.chi2:.1f}, Iman-Davenport F = "
+        f"{test.F:.2f}, p {_p(test.p_F)}. By signed ranks {n_differ} of {n_pairs} pairs differ (Holm, {LEVEL}); "
+        f"the smallest p-value possible is {table.least_p:.2g}."
+    ]
+    best = enumerate_words(table.best)
     if far := table.worse():
-        sentences.append(f"Significantly worse than {enumerate_words(table.best)}: {_with_ranks(table, far)}.")
+        sentences.append(f"Significantly worse than {best}: {_with_ranks(table, far)}.")
+    if far and (near := table.not_worse()):
+        sentences.append(f"Not significantly worse than {best}: {_with_ranks(table, near)}.")
+    sentences.append(
+        f"Over {_count(len(table.blocks), 'block')}, as if they were independent: Friedman chi² = {blocks.chi2:.1f}, "
+        f"F = {blocks.F:.2f}, p {_p(blocks.p_F)}; Nemenyi's critical difference is {table.cd:.2f} at {LEVEL}."
+    )
     return sentences
 
 
@@ -128,6 +146,41 @@ def _with_ranks(table: RankTable, methods: list[str]) -> str:
 
 def _p(value: float | None) -> str:
     return "< 0.0001" if value is not None and value < 1e-4 else f"= {value:.4f}"
+
+
+def describe_dependence(tables: Sequence[RankTable]) -> list[str]:
+    """Describe how similar the ranks of several networks on one data set are; empty if there is one network only."""
+    values = []
+    for table in tables:
+        groups = [dataset for dataset, _ in table.blocks]
+        if table.has_tests and len(table.datasets) < len(groups):
+            pair = [block_correlation(table.scores, groups, without_averages=flag) for flag in (False, True)]
+            values += [pair] if None not in pair else []
+    if not values:
+        return []
+    alike, specific = (_span([pair[i] for pair in values]) for i in (0, 1))
+    return [
+        f"On one data set, the ranks that two backbones give to the methods correlate by {alike} ({specific} without "
+        "the average rank of each method), so blocks that share a data set are not independent."
+    ]
+
+
+def _span(values: list[Any]) -> str:
+    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def describe_seeds(frame: pd.DataFrame) -> str:
+    """Describe with how many random seeds networks were trained in each fold."""
+    keys = ["task", "dataset", "network", "method", "size", "fold"]
+    counts = frame.groupby(keys, dropna=False)["seed"].nunique()
+    if counts.max() <= 1:
+        return (
+            "Each network was trained with one random seed per fold: scores are means over folds, whose networks have "
+            "different random seeds."
+        )
+    n = str(counts.max()) if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+    return f"Each network was trained with {n} random seeds per fold: scores are means over folds and random seeds."
 
 
 def describe_records(frame: pd.DataFrame) -> list[tuple[str, str]]:
@@ -232,14 +285,16 @@ class Failure:
 
 
 def list_sources(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return plans, versions, devices and random seeds of the records, each with its number of networks."""
-    columns = {"plan": "plan", "plan hash": "plan_hash", "version": "version", "torch": "torch_version",
-               "device": "device", "host": "host"}  # fmt: skip
+    """Return plans, provenance, stacks and random seeds of the records, each with its number of networks."""
     sources = []
-    for name, column in columns.items():
-        counts = frame[column].dropna().astype(str).value_counts()
+    for column in ("plan", "plan_hash", *PROVENANCE, "host", "stack_size"):
+        recorded = frame[column] if column in frame else pd.Series(index=frame.index, dtype=object)
+        counts = recorded.astype(object).where(recorded.notna(), "not recorded").astype(str).value_counts()
         shown = [f"{value} ({count:,} networks)" for value, count in counts.items()]
-        sources.append((name, "; ".join(shown[:_MOST_RUNS]) if shown else "not recorded"))
+        rest = [f"{len(shown) - _MOST_RUNS} more"] if len(shown) > _MOST_RUNS else []
+        name = column.removesuffix("_version").replace("_", " ").replace("scikit learn", "scikit-learn")
+        only_missing = list(counts.index) == ["not recorded"]
+        sources.append((name, "not recorded" if only_missing else "; ".join([*shown[:_MOST_RUNS], *rest])))
     seeds = sorted({str(seed) for seed in frame["seed"].dropna()}, key=lambda seed: (len(seed), seed))
     more = f" and {len(seeds) - _MOST_RUNS} more" if len(seeds) > _MOST_RUNS else ""
     return [*sources, ("random seeds", ", ".join(seeds[:_MOST_RUNS]) + more if seeds else "not recorded")]

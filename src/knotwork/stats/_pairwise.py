@@ -9,9 +9,9 @@ from scipy.stats import rankdata, wilcoxon
 from scipy.stats import t as student
 
 from knotwork._checks import argument_error, check_bool, check_int
-from knotwork.stats._scores import Floats, check_fraction, check_not_negative, read_scores
+from knotwork.stats._scores import Floats, check_fraction, check_not_negative, read_numbers, read_scores
 
-__all__ = ["FoldComparison", "PairwiseResult", "compare_folds", "wilcoxon_holm", "wins"]
+__all__ = ["FoldComparison", "PairwiseResult", "compare_folds", "holm", "wilcoxon_holm", "wins"]
 
 _EXACT_UP_TO = 50
 """Number of differences up to which p-values are exact, as in SciPy."""
@@ -63,8 +63,8 @@ def wilcoxon_holm(scores: npt.ArrayLike, lower_is_better: bool = True, *, contro
     With up to 50 remaining blocks, ``p = min(1, 2 P(W' <= W))`` is exact, where W' is the sum of a random subset of the
     same ranks, each included with probability 1/2. SciPy gives the same value without ties, and with ties for up to 13
     blocks. With more than 50 blocks, p is SciPy's normal approximation.
-    Holm's correction: with p_(1) <= ... <= p_(M) over the M pairs, the adjusted values are
-    ``max_{i <= j} min(1, (M - i + 1) p_(i))``.
+    The smallest p-value that n blocks can give is ``2 ** (1 - n)``: with M pairs, none is significant at 0.05 unless
+    ``M * 2 ** (1 - n)`` is below 0.05. `holm` corrects for the number of pairs.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def wilcoxon_holm(scores: npt.ArrayLike, lower_is_better: bool = True, *, contro
     p_values = np.array([p for p, _ in tests])
     p, adjusted, direction = np.ones((k, k)), np.ones((k, k)), np.zeros((k, k), dtype=np.int64)
     p[first, second] = p[second, first] = p_values
-    adjusted[first, second] = adjusted[second, first] = _holm(p_values)
+    adjusted[first, second] = adjusted[second, first] = holm(p_values)
     direction[first, second] = [sign for _, sign in tests]
     return PairwiseResult(p, adjusted, direction - direction.T)
 
@@ -125,12 +125,32 @@ def _sidak(p_values: Floats) -> Floats:
     return adjusted
 
 
-def _holm(p_values: Floats) -> Floats:
-    """Return p-values of shape (m,) after Holm's correction, in the given order."""
-    order = np.argsort(p_values, kind="stable")
-    factors = np.arange(len(p_values), 0, -1)
-    adjusted = np.empty_like(p_values)
-    adjusted[order] = np.minimum(1, np.maximum.accumulate(factors * p_values[order]))
+def holm(p_values: npt.ArrayLike) -> Floats:
+    """Correct the p-values of several tests by Holm's procedure, so that all of them together have one level.
+
+    Parameters
+    ----------
+    p_values : array-like of shape (n_tests,)
+        p-values, from 0 to 1.
+
+    Returns
+    -------
+    ndarray of shape (n_tests,)
+        Adjusted p-values in the given order: with p_(1) <= ... <= p_(n), ``max_{i <= j} min(1, (n - i + 1) p_(i))``. If
+        those below 0.05 count as significant, the probability of one false result or more is at most 0.05.
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03])
+    array([0.03, 0.06, 0.06])
+    """
+    values = read_numbers(p_values, "p_values", min_size=1)
+    if values.min() < 0 or values.max() > 1:
+        raise argument_error("p_values", "be between 0 and 1", values.tolist())
+    order = np.argsort(values, kind="stable")
+    factors = np.arange(len(values), 0, -1)
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(1, np.maximum.accumulate(factors * values[order]))
     return adjusted
 
 
@@ -269,7 +289,7 @@ def compare_folds(
         single = level ** (1 / (n_methods - 1))
         adjusted[others] = _sidak(p[others])
     else:
-        adjusted[others] = _holm(p[others])
+        adjusted[others] = holm(p[others])
     half = error * student.ppf((1 + single) / 2, n_folds - 1)
     return FoldComparison(
         best, base, table.mean(axis=0), difference, difference - half, difference + half, p, adjusted, level

@@ -9,10 +9,11 @@ import numpy.typing as npt
 from scipy.special import chdtrc, fdtrc
 from scipy.stats import rankdata, studentized_range
 
-from knotwork._checks import check_bool, check_int
+from knotwork._checks import argument_error, check_bool, check_int
 from knotwork.stats._scores import Floats, check_fraction, check_not_negative, read_numbers, read_scores
 
-__all__ = ["FriedmanResult", "average_ranks", "cliques", "critical_difference", "friedman", "ranks"]
+__all__ = ["FriedmanResult", "average_ranks", "cliques", "critical_difference", "friedman", "pairwise_cliques",
+           "ranks"]  # fmt: skip
 
 
 def ranks(scores: npt.ArrayLike, lower_is_better: bool = True) -> Floats:
@@ -232,4 +233,57 @@ def cliques(ranks: npt.ArrayLike, cd: float) -> list[tuple[int, ...]]:
         if end > max(reached, first + 1):
             groups.append(tuple(order[first:end].tolist()))
             reached = end
+    return groups
+
+
+def pairwise_cliques(ranks: npt.ArrayLike, differ: npt.ArrayLike) -> list[tuple[int, ...]]:
+    """Return the largest groups of methods of which no two differ significantly, from tests of all pairs.
+
+    A method may rank between two members of a group and not belong to it, because it differs from one of them: tests of
+    pairs do not depend on the ranks. Groups may overlap, but no group contains another, and groups of one method are
+    omitted.
+
+    Parameters
+    ----------
+    ranks : array-like of shape (n_methods,)
+        Average ranks of at least 2 methods, in any order; the groups are ordered by them.
+    differ : array-like of bool of shape (n_methods, n_methods)
+        Whether each pair differs significantly; symmetric, such as ``wilcoxon_holm(scores).adjusted < 0.05``.
+
+    Returns
+    -------
+    list of tuple of int
+        Groups as positions in `ranks`; groups and their members are ordered from best to worst (ties by position).
+        Empty if all methods differ.
+
+    Examples
+    --------
+    >>> pairwise_cliques([1.0, 2.0, 3.0], [[False, True, False], [True, False, False], [False, False, False]])
+    [(0, 2), (1, 2)]
+    """
+    values = read_numbers(ranks, "ranks", min_size=2)
+    matrix = np.asarray(differ)
+    if matrix.dtype != np.bool_ or matrix.shape != (len(values), len(values)) or not np.array_equal(matrix, matrix.T):
+        raise argument_error("differ", f"be a symmetric matrix of {len(values)} x {len(values)} truth values", differ)
+    places = np.argsort(np.argsort(values, kind="stable"), kind="stable")
+    near = [set(np.flatnonzero(~row).tolist()) - {i} for i, row in enumerate(matrix)]
+    groups = [sorted(group, key=lambda i: places[i]) for group in _largest_groups(near) if len(group) > 1]
+    return [tuple(group) for group in sorted(groups, key=lambda group: [places[i] for i in group])]
+
+
+def _largest_groups(near: list[set[int]]) -> list[set[int]]:
+    """Return the maximal cliques of a graph, given by the neighbours of each vertex (Bron and Kerbosch, 1973)."""
+    groups: list[set[int]] = []
+
+    def extend(group: set[int], candidates: set[int], done: set[int]) -> None:
+        if not candidates and not done:
+            groups.append(group)
+            return
+        pivot = max(candidates | done, key=lambda vertex: len(near[vertex] & candidates))
+        for vertex in sorted(candidates - near[pivot]):
+            extend(group | {vertex}, candidates & near[vertex], done & near[vertex])
+            candidates = candidates - {vertex}
+            done = done | {vertex}
+
+    extend(set(), set(range(len(near))), set())
     return groups

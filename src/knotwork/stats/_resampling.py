@@ -1,6 +1,6 @@
 """Bootstrap confidence intervals of average ranks and of rank correlations."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy.typing as npt
 from scipy.stats import rankdata
 
 from knotwork._checks import argument_error, check_int
+from knotwork.stats._blocks import group_codes
 from knotwork.stats._ranking import ranks
 from knotwork.stats._scores import Floats, check_fraction, read_numbers, read_scores
 
@@ -66,6 +67,7 @@ class CorrelationInterval:
 def bootstrap_ranks(
     scores: npt.ArrayLike,
     *,
+    groups: Sequence[Hashable] | None = None,
     n_resamples: int = 10_000,
     level: float = 0.95,
     seed: int = 0,
@@ -73,16 +75,19 @@ def bootstrap_ranks(
 ) -> RankIntervals:
     """Return average ranks with percentile intervals, from blocks resampled with replacement.
 
-    Whole blocks are resampled, so the scores of one block stay together. Blocks are assumed to be independent: if
-    several share a data set, the intervals are too narrow. Missing and infinite scores and a single block raise an
-    error.
+    Whole blocks are resampled, so the scores of one block stay together. Blocks are assumed to be independent, and if
+    several share a data set, they are not: then give the data sets as `groups`, and the blocks of a data set stay
+    together too. Missing and infinite scores and a single block or group raise an error.
 
     Parameters
     ----------
     scores : array-like of shape (n_blocks, n_methods)
         One row per block, one column per method; at least 2 of each.
+    groups : sequence of hashable of length n_blocks, optional
+        The group of each block; groups are drawn with replacement, each with all its blocks. By default each block is
+        drawn by itself.
     n_resamples : int, default=10_000
-        Number of resamples, each of n_blocks blocks.
+        Number of resamples, each of as many blocks, or groups, as there are.
     level : float, default=0.95
         Confidence level of each interval, between 0 and 1.
     seed : int, default=0
@@ -103,10 +108,15 @@ def bootstrap_ranks(
     """
     table = ranks(read_scores(scores, min_blocks=2), lower_is_better)
     level = check_fraction(level, "level")
-    n = len(table)
+    names, codes = group_codes(range(len(table)) if groups is None else groups, len(table))
+    n = len(names)
+    if n < 2:
+        raise argument_error("groups", "have at least 2 different entries", names)
+    sums, sizes = np.zeros((n, table.shape[1])), np.bincount(codes)
+    np.add.at(sums, codes, table)
     n_resamples, generator = check_int(n_resamples, "n_resamples", 1), _generator(seed)
     draws = (generator.multinomial(n, np.full(n, 1 / n), size=size) for size in _chunks(n_resamples, n))
-    means = np.concatenate([counts @ table for counts in draws]) / n
+    means = np.concatenate([(counts @ sums) / (counts @ sizes)[:, None] for counts in draws])
     low, high = _ends(means, level)
     return RankIntervals(table.mean(axis=0), low, high, level)
 

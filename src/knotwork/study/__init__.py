@@ -10,12 +10,14 @@ from knotwork.study._plan import PLANS, Plan, load_plan
 from knotwork.study._records import load_results
 from knotwork.study._runner import RunSummary, prepare_plan, run
 from knotwork.study._traces import load_curves, load_histories, load_knot_paths
+from knotwork.study._verify import Verification, verify
 
 __all__ = [
     "PLANS",
     "Plan",
     "RunSummary",
     "Split",
+    "Verification",
     "load_curves",
     "load_histories",
     "load_knot_paths",
@@ -25,4 +27,5 @@ __all__ = [
     "pack",
     "prepare_plan",
     "run",
+    "verify",
 ]

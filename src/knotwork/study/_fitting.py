@@ -4,6 +4,7 @@ import hashlib
 import json
 import traceback
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from knotwork.study._data import StudyData
 from knotwork.study._folder import write_bytes
 from knotwork.study._networks import NetworkSpec
 from knotwork.study._plan import DEFAULT_BINS
+from knotwork.study._provenance import fitting_versions
 from knotwork.training._members import TrainingTable
 
 __all__ = ["Wanted", "fit_all", "wanted_by"]
@@ -51,12 +53,13 @@ def fit_all(
     folder: Path,
     bins: str = DEFAULT_BINS,
     n_jobs: int | None = None,
+    store: bool = True,
 ) -> dict[Wanted, Fitted | str]:
     """Return the fitted encodings of a data set, or the traceback where fitting raised an error.
 
-    Encodings are fitted on the training rows of a fold only, and stored in `folder`; those with a valid file in it are
-    read. `bins` is the placement of the bins of PLE. `n_jobs` is the number of threads: by default all cores, or one
-    for small data.
+    Encodings are fitted on the training rows of a fold only, and with `store` written to `folder`; those with a valid
+    file in it are read. `bins` is the placement of the bins of PLE. `n_jobs` is the number of threads: by default all
+    cores, or one for small data.
     """
     wanted = list(wanted)
     by_fold = {split.fold: split for split in splits}
@@ -70,7 +73,7 @@ def fit_all(
     missing = [item for item in paths if item not in results]
     for item, fitted in _fit_missing(data.table, by_fold, missing, bins=bins, n_jobs=n_jobs).items():
         results[item] = fitted
-        if isinstance(fitted, Fitted):
+        if store and isinstance(fitted, Fitted):
             write_bytes(paths[item], _to_json(fitted))
     return results
 
@@ -125,12 +128,14 @@ def _joined(parts: list[tuple[Block, float] | Exception]) -> Fitted | str:
     failed = [part for part in parts if isinstance(part, Exception)]
     if failed:
         return "".join(traceback.format_exception(failed[0]))
-    return joined(part for part in parts if not isinstance(part, Exception))
+    fitted = joined(part for part in parts if not isinstance(part, Exception))
+    return replace(fitted, versions=fitting_versions())
 
 
 def _to_json(fitted: Fitted) -> bytes:
     """Return an encoding as JSON, which keeps all digits of floats, with a checksum."""
-    body = json.dumps({"seconds": fitted.seconds, "blocks": [block_to_json(block) for block in fitted.blocks]})
+    blocks = [block_to_json(block) for block in fitted.blocks]
+    body = json.dumps({"seconds": fitted.seconds, "versions": fitted.versions, "blocks": blocks})
     return json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest(), "body": body}).encode()
 
 
@@ -143,6 +148,7 @@ def _read(path: Path, n_columns: int) -> Fitted | None:
             return None
         content = json.loads(body)
         blocks = [block_from_json(block) for block in content["blocks"]]
+        versions = {str(name): str(version) for name, version in content.get("versions", {}).items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return Fitted(blocks, float(content["seconds"])) if len(blocks) == n_columns else None
+    return Fitted(blocks, float(content["seconds"]), versions) if len(blocks) == n_columns else None

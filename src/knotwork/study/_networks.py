@@ -10,12 +10,12 @@ from knotwork.knots._placements import placement_traits
 from knotwork.study._data import DataIdentity
 from knotwork.study._plan import DEFAULT_BINS, BackboneChoice, Plan
 
-__all__ = ["NetworkSpec", "Unit", "expand", "group_units", "siblings"]
+__all__ = ["KNOT_SETTINGS", "NetworkSpec", "Unit", "expand", "fold_and_size", "group_units", "siblings", "stack_id"]
 
 RECORD_VERSION = 1
 """Part of every key: increase it when a change of the library changes results, so that networks are trained again."""
 
-KNOT_SETTINGS = ("knot_rate", "knot_warmup", "spacing_weight")
+KNOT_SETTINGS = ("knot_rate", "knot_warmup", "spacing_weight", "knot_spacing")
 """Training settings that affect only methods with learned knots."""
 
 
@@ -59,9 +59,10 @@ class NetworkSpec:
 
 @dataclass(frozen=True)
 class Unit:
-    """Networks of one data set, backbone and variant that are trained together and recorded together.
+    """Networks of one data set and backbone that are trained together and recorded together.
 
-    `size` is the size of those that have one; None if none has. If `alone`, the unit is a single network.
+    `size` is the size of those that have one; None if none has. `fold` is their fold; None if they are of several. If
+    `alone`, the unit is a single network.
     """
 
     dataset: str
@@ -69,26 +70,23 @@ class Unit:
     size: int | None
     networks: tuple[NetworkSpec, ...]
     alone: bool = False
-
-    @property
-    def variant(self) -> str | None:
-        """Variant of training of all its networks."""
-        return self.networks[0].variant
+    fold: int | None = None
 
     @property
     def name(self) -> str:
         """Name in messages."""
         size = "" if self.size is None else f", size {self.size}"
-        network = f", {self.networks[0].encoding.method}, fold {self.networks[0].fold}" if self.alone else ""
-        variant = "" if self.variant is None else f", {self.variant}"
-        return f"{self.dataset}, {self.backbone.title}{size}{network}{variant}"
+        method = f", {self.networks[0].encoding.method}" if self.alone else ""
+        fold = "" if self.fold is None else f", fold {self.fold}"
+        variants = {network.variant for network in self.networks}
+        variant = f", {self.networks[0].variant}" if len(variants) == 1 and None not in variants else ""
+        return f"{self.dataset}, {self.backbone.title}{size}{method}{fold}{variant}"
 
     @property
     def slot(self) -> str:
         """Name of its lock; it does not depend on which of its networks are still missing."""
-        network = list(self.networks[0].identity.values())[:-1] if self.alone else None
-        parts = [self.dataset, self.backbone.label, self.backbone.settings, self.size, network]
-        return _digest(parts if self.variant is None else [*parts, self.variant])[:20]
+        network = list(self.networks[0].identity.values()) if self.alone else self.fold
+        return _digest([self.dataset, self.backbone.label, self.backbone.settings, self.size, network])[:20]
 
     @property
     def record_name(self) -> str:
@@ -105,20 +103,26 @@ def expand(plan: Plan, name: str, identity: DataIdentity) -> list[NetworkSpec]:
     plan: adding or changing a method does not change the keys of other methods.
     """
     return [
-        NetworkSpec(name, choice, encoding, fold, plan.seed + fold, key, variant)
+        NetworkSpec(name, choice, encoding, fold, seed, key, variant)
         for choice in plan.backbones
         for variant in plan.variant_names
         for encoding in plan.encodings
-        for fold in range(plan.folds)
-        for key in [_digest(_parts(plan, identity, choice, (encoding, variant), fold))]
+        for repeat in range(plan.n_seeds)
+        for fold in plan.trained_folds
+        for seed in [plan.seed + fold + plan.folds * repeat]
+        for key in [_digest(_parts(plan, identity, choice, (encoding, variant), (fold, seed)))]
     ]
 
 
 def _parts(
-    plan: Plan, data: DataIdentity, choice: BackboneChoice, kind: tuple[Encoding, str | None], fold: int
+    plan: Plan,
+    data: DataIdentity,
+    choice: BackboneChoice,
+    kind: tuple[Encoding, str | None],
+    place: tuple[int, int],
 ) -> dict[str, object]:
     """Return the content of a key. Later settings are omitted at their defaults, so that earlier keys stay valid."""
-    encoding, variant = kind
+    (encoding, variant), (fold, seed) = kind, place
     training = plan.config_of(variant).identity()
     method = encoding.kind
     if not method.learnable:
@@ -137,6 +141,7 @@ def _parts(
     }
     later = {
         "variant": variant,
+        "seed": seed if seed != plan.seed + fold else None,
         "keep_knots": True if plan.keep_knots and method.learnable else None,
         "bins": plan.bins if plan.bins != DEFAULT_BINS and method.has_usual_bins else None,
         "registered": _registered(encoding),
@@ -155,19 +160,36 @@ def _digest(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def group_units(networks: Iterable[NetworkSpec], *, sizes: tuple[int, ...], together: bool = True) -> list[Unit]:
-    """Group networks into units: one for each data set, backbone, variant and size, or one for each network.
+def stack_id(keys: Iterable[str]) -> str:
+    """Return the identifier of a stack, given by the keys of its networks in their order."""
+    return _digest(list(keys))[:20]
 
-    Networks without a size join those of the smallest of `sizes`.
+
+def group_units(
+    networks: Iterable[NetworkSpec], *, sizes: tuple[int, ...], together: bool = True, by_fold: bool = False
+) -> list[Unit]:
+    """Group networks into units: one for each data set, backbone and size, or one for each network.
+
+    Networks without a size join those of the smallest of `sizes`. With `by_fold` a unit has one fold, and units are
+    ordered by fold and size.
     """
-    if not together:
-        return [Unit(each.dataset, each.backbone, each.encoding.size, (each,), alone=True) for each in networks]
     smallest = min(sizes, default=None)
-    groups: dict[tuple[str, BackboneChoice, str | None, int | None], list[NetworkSpec]] = {}
+    groups: dict[tuple[str, BackboneChoice, int | None, int | None, str | None], list[NetworkSpec]] = {}
     for network in networks:
-        size = network.encoding.size if network.encoding.size is not None else smallest
-        groups.setdefault((network.dataset, network.backbone, network.variant, size), []).append(network)
-    return [Unit(dataset, backbone, size, tuple(members)) for (dataset, backbone, _, size), members in groups.items()]
+        size = smallest if together and network.encoding.size is None else network.encoding.size
+        fold = network.fold if by_fold or not together else None
+        kind = network.dataset, network.backbone, size, fold, None if together else network.key
+        groups.setdefault(kind, []).append(network)
+    units = [
+        Unit(dataset, backbone, size, tuple(members), alone=key is not None, fold=fold)
+        for (dataset, backbone, size, fold, key), members in groups.items()
+    ]
+    return sorted(units, key=fold_and_size) if by_fold else units
+
+
+def fold_and_size(unit: Unit) -> tuple[int, int]:
+    """Return the place of a unit in the order of folds, then of sizes."""
+    return unit.fold or 0, unit.size or 0
 
 
 def siblings(unit: Unit, later: Iterable[Unit]) -> list[NetworkSpec]:

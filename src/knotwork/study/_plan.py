@@ -37,7 +37,9 @@ DIVISORS = ("std", "range")
 DEFAULT_BINS = "cart"
 """Placement of the bins of PLE; a plan may name another one, which does not need the target."""
 
-LATER: dict[str, Any] = {"variants": [], "keep_knots": False, "bins": DEFAULT_BINS}
+LATER: dict[str, Any] = {
+    "variants": [], "keep_knots": False, "bins": DEFAULT_BINS, "n_seeds": 1, "first_folds": None,
+}  # fmt: skip
 """Fields that the first version of plans did not have, with their defaults."""
 
 
@@ -194,6 +196,9 @@ class Plan:
         Number of folds, or of repetitions of a single split.
     seed : int, default=42
         Random seed of the folds; the networks of fold f have the random seed ``seed + f``.
+    n_seeds : int, default=1
+        Number of random seeds with which each network is trained in every fold, on the same rows: ``seed + f``,
+        ``seed + f + folds`` and so on. A plan that increases it keeps the networks that are recorded already.
     split : {"folds", "holdout"}, default="folds"
         Cross-validation, or 20 % of the rows as test rows, drawn anew for each repetition.
     training : TrainingConfig, optional
@@ -211,6 +216,8 @@ class Plan:
         Record the positions of learned knots after every epoch, for `load_knot_paths`.
     bins : {"cart", "uniform", "quantile"}, default="cart"
         Placement of the bins of PLE; PLE-Q has its own.
+    first_folds : int, optional
+        Number of folds that are trained, the first of all `folds`; by default all.
     description : str, default=""
         A sentence for `knotwork study list`.
 
@@ -229,6 +236,7 @@ class Plan:
     sizes: tuple[int, ...] = ()
     folds: int = 5
     seed: int = 42
+    n_seeds: int = 1
     split: str = "folds"
     training: TrainingConfig | None = None
     categories: str = "code"
@@ -237,6 +245,7 @@ class Plan:
     variants: tuple[Variant, ...] = ()
     keep_knots: bool = False
     bins: str = DEFAULT_BINS
+    first_folds: int | None = None
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -248,7 +257,10 @@ class Plan:
         if learned and any(isinstance(choice.config, LinearConfig) for choice in self.backbones):
             raise argument_error("methods", "have fixed knots and no embedding in front of a linear model", learned)
         check_int(self.folds, "folds", minimum=2 if self.split == "folds" else 1)
+        if self.first_folds is not None and check_int(self.first_folds, "first_folds", minimum=1) > self.folds:
+            raise argument_error("first_folds", f"be at most folds={self.folds}", self.first_folds)
         check_int(self.seed, "seed", minimum=0)
+        check_int(self.n_seeds, "n_seeds", minimum=1)
         check_choice(self.split, "split", SPLITS)
         check_choice(self.categories, "categories", CATEGORIES)
         check_choice(self.nrmse_by, "nrmse_by", DIVISORS)
@@ -338,7 +350,13 @@ class Plan:
     @property
     def n_networks(self) -> int:
         """Number of networks."""
-        return len(self.names) * len(self.backbones) * len(self.encodings) * len(self.variant_names) * self.folds
+        per_fold = len(self.names) * len(self.backbones) * len(self.encodings) * len(self.variant_names)
+        return per_fold * len(self.trained_folds) * self.n_seeds
+
+    @property
+    def trained_folds(self) -> range:
+        """The folds that are trained."""
+        return range(self.folds if self.first_folds is None else self.first_folds)
 
     @property
     def encodings(self) -> tuple[Encoding, ...]:
@@ -361,6 +379,15 @@ class Plan:
             if content[name] == default:
                 del content[name]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the content of a file of this plan, for `from_mapping`; paths of tables are absolute."""
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        content["backbones"] = [{**choice.settings, "label": choice.label} for choice in self.backbones]
+        content["tables"] = [{**asdict(table), "path": str(Path(table.path).absolute())} for table in self.tables]
+        content["training"] = asdict(self.config)
+        content["variants"] = [{"name": each.name, "training": dict(each.training)} for each in self.variants]
+        return content
 
     @classmethod
     def from_mapping(cls, content: Mapping[str, Any], folder: Path | None = None) -> "Plan":

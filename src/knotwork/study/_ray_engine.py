@@ -15,9 +15,10 @@ from knotwork.study._fitting import Wanted, wanted_by
 from knotwork.study._folder import Lock, claim
 from knotwork.study._networks import NetworkSpec, Unit, siblings
 from knotwork.study._plan import Plan
+from knotwork.study._provenance import origin
 from knotwork.study._traces import Result
 from knotwork.study._trainer import failure
-from knotwork.study._worker import DATA_ERRORS, Outcome, Prepared, Worker, origin, train_networks
+from knotwork.study._worker import DATA_ERRORS, Outcome, Prepared, Worker, train_networks
 
 __all__ = ["Cluster", "connected"]
 
@@ -199,4 +200,4 @@ def _train_unit(
     """Train a unit in a Ray worker; the time starts here, because the task may have waited in the queue."""
     started = time.time()
     results = train_networks(plan, Prepared(*table, fitted), networks, device=device)
-    return [replace(result, row={**result.row, **origin(), "started_at": started}) for result in results]
+    return [replace(result, row={**origin(), **result.row, "started_at": started}) for result in results]

@@ -21,6 +21,7 @@ from knotwork._checks import argument_error
 from knotwork.study._folder import CHANGED, RecordWarning, read_table, write_bytes, write_table
 from knotwork.study._networks import NetworkSpec
 from knotwork.study._plan import Plan
+from knotwork.study._provenance import PROVENANCE
 from knotwork.training import METRICS
 
 __all__ = [
@@ -54,11 +55,12 @@ _BEHIND_METRICS: dict[str, pa.DataType] = {
     **{name: pa.float64() for name in ("target_mean", "target_std", "target_range")},
     **{name: pa.float64() for name in ("prepare_seconds", "train_seconds", "epoch_seconds")},
     **{name: pa.int64() for name in ("epochs", "best_epoch", "n_parameters")},
+    "valid_score": pa.float64(),
     "knots_moved": pa.bool_(),
     "knot_shift": pa.float64(),
     **{name: pa.int64() for name in ("n_rows", "n_features")},
-    **{name: pa.string() for name in ("data_sha256", "plan", "plan_hash", "version", "torch_version", "device")},
-    "host": pa.string(),
+    **{name: pa.string() for name in ("data_sha256", "plan", "plan_hash", *PROVENANCE, "host", "stack")},
+    **{name: pa.int64() for name in ("stack_size", "stack_place")},
     "started_at": pa.float64(),
     "recorded_at": pa.float64(),
     "error": pa.string(),
@@ -67,7 +69,15 @@ _BEHIND_METRICS: dict[str, pa.DataType] = {
 IDENTITY = ("dataset", "backbone", "tokens", "method", "size", "fold", "seed", "variant", "together")
 """Columns that identify a network of a plan for a reader."""
 
-LATER = ("variant", "knot_shift", "epoch_seconds")
+STACK = ("stack", "stack_size", "stack_place")
+"""Columns on the stack that a network was trained in: its identifier, the number of its networks, and the place in it,
+from 0."""
+
+_FIRST_ORIGIN = ("version", "torch_version", "device")
+LATER = (
+    "variant", "knot_shift", "epoch_seconds", "valid_score", *STACK,
+    *(name for name in PROVENANCE if name not in _FIRST_ORIGIN),
+)  # fmt: skip
 """Columns that the first version of records did not have; they are missing in old records."""
 
 CONSOLIDATED = "records.parquet"
@@ -75,7 +85,7 @@ READERS = 8
 """Threads that read records: on a shared file system most of the time is waiting."""
 
 MANIFEST_KEYS = {"plan", "plan_hash", "run_at", "n_rows", "networks"}
-"""Keys of every manifest."""
+"""Keys of every manifest; since version 0.2.0 there is also `definition`, the plan itself."""
 
 
 def _metric_columns() -> list[str]:
@@ -349,6 +359,7 @@ def write_manifest(
         "plan_hash": plan.plan_hash,
         "run_at": time.time(),
         "n_rows": {**rows, **n_rows},
+        "definition": plan.to_mapping(),
         "networks": kept
         + [
             [each.key, each.dataset, each.backbone.label, each.backbone.tokens, each.encoding.size] for each in networks
@@ -395,7 +406,7 @@ def _read_manifest(path: Path) -> dict[str, Any] | None:
     try:
         content = json.loads(path.read_bytes())
         checksum = content.pop("sha256", None)  # manifests of earlier versions have none
-        if content.keys() != MANIFEST_KEYS or checksum not in (None, _digest(content)):
+        if content.keys() - {"definition"} != MANIFEST_KEYS or checksum not in (None, _digest(content)):
             return None
         content["plan"].encode()
         float(content["run_at"])

@@ -12,7 +12,7 @@ from knotwork._checks import check_bool, check_choice, check_int, type_error
 from knotwork.study._data import DataIdentity
 from knotwork.study._fitting import wanted_by
 from knotwork.study._folder import remove_leftovers
-from knotwork.study._networks import NetworkSpec, Unit, expand, group_units, siblings
+from knotwork.study._networks import NetworkSpec, Unit, expand, fold_and_size, group_units, siblings
 from knotwork.study._plan import Plan, load_plan
 from knotwork.study._records import CONSOLIDATED, consolidate, inspect_manifests, manifest_paths, write_manifest
 from knotwork.study._traces import TRACES
@@ -69,6 +69,7 @@ def run(
     address: str | None = None,
     units_per_gpu: int = 2,
     only: Sequence[str] = (),
+    by_fold: bool = False,
 ) -> RunSummary:
     """Train the networks of a plan that are not recorded in a folder yet.
 
@@ -101,6 +102,10 @@ def run(
         Number of units that share a GPU of a Ray cluster.
     only : sequence of str
         Data sets of the plan to train on, in this order; by default all of them.
+    by_fold : bool
+        Train the first fold of all data sets before the second one, and small sizes before large ones, so that a run
+        that is stopped leaves complete folds. Otherwise all folds are trained together, which is faster for small
+        networks.
 
     Returns
     -------
@@ -117,7 +122,8 @@ def run(
     """
     plan, folder = _read_arguments(plan, out)
     check_choice(engine, "engine", ENGINES)
-    check_bool(retry_failed, "retry_failed")
+    for name, value in (("retry_failed", retry_failed), ("by_fold", by_fold)):
+        check_bool(value, name)
     check_int(units_per_gpu, "units_per_gpu", minimum=1)
     if engine == "local":  # the devices of a cluster are not those of this machine
         resolve_device(device)
@@ -127,7 +133,7 @@ def run(
         remove_leftovers(folder / name)
     worker = Worker(plan, folder, device, retry_failed, n_jobs)
     with _cluster(engine, address) as ray:
-        return _Run(plan, worker, report, progress, ray, units_per_gpu, tuple(only)).train()
+        return _Run(plan, worker, report, progress, ray, units_per_gpu, tuple(only), by_fold).train()
 
 
 def prepare_plan(
@@ -196,6 +202,7 @@ class _Run:
     ray: Any = None
     units_per_gpu: int = 2
     only: tuple[str, ...] = ()
+    by_fold: bool = False
     summary: RunSummary = field(default_factory=RunSummary)
 
     def train(self) -> RunSummary:
@@ -210,12 +217,18 @@ class _Run:
         missing = self.worker.missing(networks)
         self.summary.n_networks, self.summary.n_before = len(networks), len(networks) - len(missing)
         self._announce(identities, networks, missing)
-        units = group_units(missing, sizes=self.plan.sizes, together=self.plan.together)
-        self._work([unit for name in self.only for unit in units if unit.dataset == name] if self.only else units)
+        units = group_units(missing, sizes=self.plan.sizes, together=self.plan.together, by_fold=self.by_fold)
+        self._work(self._chosen(units) if self.only else units)
         if missing or CONSOLIDATED in self.worker.index.problems:
             consolidate(self.worker.out)
         self.summary.seconds = time.perf_counter() - started
         return self.summary
+
+    def _chosen(self, units: list[Unit]) -> list[Unit]:
+        """Return the units of the data sets `only`, in their order, within a fold and size if folds come first."""
+        order = {name: place for place, name in enumerate(self.only)}
+        chosen = sorted((unit for unit in units if unit.dataset in order), key=lambda unit: order[unit.dataset])
+        return sorted(chosen, key=fold_and_size) if self.by_fold else chosen
 
     def prepare(self) -> RunSummary:
         """Fit the encodings of all networks."""

@@ -120,7 +120,7 @@ def plan_lines(plan: Plan, out: str | PathLike[str] | None = None) -> list[Line]
                 for n_rows in rows
                 if n_rows is not None
                 for encoding in plan.encodings
-                for _ in range(plan.folds * len(plan.variant_names))
+                for _ in range(len(plan.trained_folds) * plan.n_seeds * len(plan.variant_names))
             ]
             seconds = _estimate_seconds(places, frame) if None not in rows else None
         lines.append(Line(choice.title, plan.n_networks // len(plan.backbones), seconds))

@@ -17,11 +17,12 @@ from knotwork.basis._blocks import make_table
 from knotwork.nn._backbones import Backbone
 from knotwork.study._data import StudyData
 from knotwork.study._fitting import Wanted, wanted_by
-from knotwork.study._networks import NetworkSpec
+from knotwork.study._networks import KNOT_SETTINGS, NetworkSpec, stack_id
 from knotwork.study._plan import LinearConfig, Plan
+from knotwork.study._provenance import origin, precision_of
 from knotwork.study._traces import Result
 from knotwork.training._engine import resolve_device, train
-from knotwork.training._members import TrainingTable
+from knotwork.training._members import Member, TrainingTable
 from knotwork.training._metrics import METRICS, evaluate
 from knotwork.training._progress import Reporter
 from knotwork.training._results import Trained
@@ -43,7 +44,7 @@ IMPOSSIBLE = -50.0
 
 @dataclass(frozen=True, eq=False)
 class UnitTrainer:
-    """Trains networks of one data set, one backbone and one variant."""
+    """Trains networks of one data set and one backbone."""
 
     plan: Plan
     data: StudyData
@@ -90,7 +91,10 @@ class UnitTrainer:
         row = {
             **self._scores(outputs, table.target[split.test]),
             "n_parameters": model.model.coef_.size + np.size(model.model.intercept_),
-            "device": "cpu",
+            **origin(torch.device("cpu")),
+            "precision": "float64",
+            **fitted.versions,
+            **_stack_columns([network], 0),
             "prepare_seconds": fitted.seconds,
             "train_seconds": seconds,
             "knots_moved": False,
@@ -102,24 +106,36 @@ class UnitTrainer:
         used = {network.fold for network in networks}
         prepared = PreparedTable.from_table(self.data.table, [split for split in self.splits if split.fold in used])
         table, splits = prepared.table, {split.fold: split for split in prepared.splits}
-        members = [prepared.member([each.encoding], splits[each.fold], fitted[each].blocks) for each in networks]
-        config = self.plan.config_of(networks[0].variant)
+        members = [
+            self._varied(
+                prepared.member([each.encoding], splits[each.fold], fitted[each].blocks, seed=each.seed), each.variant
+            )
+            for each in networks
+        ]
+        config, device = self.plan.config, resolve_device(self.device)
+        environment = {**origin(device), "precision": precision_of(config, backbone, device)}
         trained = train(
             table,
             members,
             backbone,
-            replace(config, batch_size=config.batch_size_for(len(self.data.table.target))),
-            device=self.device,
+            config,
+            device=device,
             categories=self.plan.categories,
             report=self.report,
             keep_knots=self.plan.keep_knots,
+            ensemble=True,  # stacks side by side; without a time limit none is left out
         )
         if trained.interrupted:
             raise KeyboardInterrupt
         tests = [splits[network.fold].test for network in networks]
         outputs = trained.outputs(table.numbers, table.codes, tests)
         rows = [
-            {**self._scores(output, table.target[test]), "prepare_seconds": fitted[network].seconds}
+            {
+                **self._scores(output, table.target[test]),
+                **environment,
+                **fitted[network].versions,
+                "prepare_seconds": fitted[network].seconds,
+            }
             for network, output, test in zip(networks, outputs, tests, strict=True)
         ]
         counts: dict[Any, int] = {}  # counting builds a network, so do it once for each shape
@@ -128,19 +144,34 @@ class UnitTrainer:
             if shape not in counts:
                 counts[shape] = count_parameters(table, member, backbone, categories=self.plan.categories)
             row["n_parameters"] = counts[shape]
-        return dict(zip(networks, self._finished(trained, rows), strict=True))
+        return dict(zip(networks, self._finished(trained, networks, rows), strict=True))
 
-    def _finished(self, trained: Trained, rows: Sequence[dict[str, Any]]) -> list[Result]:
+    def _varied(self, member: Member, variant: str | None) -> Member:
+        """Return a member with the training of a variant; variants of the learning rate alone share a stack."""
+        config, usual = self.plan.config_of(variant), self.plan.config
+        batch_size = config.batch_size_for(len(self.data.table.target))
+        shared = replace(config, learning_rate=usual.learning_rate, batch_size=batch_size)
+        if not member.learnable:  # settings of knots do not part networks without learned ones
+            shared = replace(shared, **{name: getattr(usual, name) for name in KNOT_SETTINGS})
+        return replace(member, config=shared, learning_rate=config.learning_rate)
+
+    def _finished(
+        self, trained: Trained, networks: Sequence[NetworkSpec], rows: Sequence[dict[str, Any]]
+    ) -> list[Result]:
         """Add columns on training to rows, and return them with histories and knot paths."""
+        for piece in trained.pieces:
+            stack = [networks[place] for place in piece.places]
+            for place_in_stack, place in enumerate(piece.places):
+                rows[place].update(_stack_columns(stack, place_in_stack))
         paths = trained.knot_paths or [None] * len(rows)
         results = []
         for row, history, shift, path in zip(rows, trained.histories, knot_shifts(trained), paths, strict=True):
             columns = {
-                "device": str(resolve_device(self.device)),
                 "train_seconds": history.seconds,
                 "epoch_seconds": history.epoch_seconds,
                 "epochs": history.epochs,
                 "best_epoch": history.best_epoch - 1,  # records count epochs from 0
+                "valid_score": float(history.score[history.best_epoch - 1]) if history.best_epoch else None,
                 "knots_moved": shift is not None and shift[1] > LEAST_SHIFT,
                 "knot_shift": None if shift is None else shift[0],
             }
@@ -203,6 +234,11 @@ class _LinearModel:
         grid = np.linspace(self.table.numbers.min(), self.table.numbers.max(), GRID)
         values = self.outputs(grid[:, None], np.zeros((GRID, 0), dtype=np.int64))
         return np.column_stack([grid, softmax(values, axis=1)[:, -1] if self.table.n_classes else values[:, 0]])
+
+
+def _stack_columns(stack: Sequence[NetworkSpec], place: int) -> dict[str, Any]:
+    """Return the columns of records on the stack of a network."""
+    return {"stack": stack_id(network.key for network in stack), "stack_size": len(stack), "stack_place": place}
 
 
 def failure(error: str) -> Result:

@@ -8,22 +8,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
-import torch
-
-import knotwork
 from knotwork._preparation.members import Fitted, Split, make_splits
 from knotwork.errors import ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError
 from knotwork.study._data import DataIdentity, StudyData, load_data
 from knotwork.study._fitting import Wanted, fit_all, wanted_by
-from knotwork.study._folder import PREPARING, STALE, Lock, claim, process_home
+from knotwork.study._folder import PREPARING, STALE, Lock, claim
 from knotwork.study._networks import NetworkSpec, Unit
 from knotwork.study._plan import Plan
+from knotwork.study._provenance import origin
 from knotwork.study._records import RecordIndex, write_records
 from knotwork.study._traces import Result, write_traces
 from knotwork.study._trainer import UnitTrainer
 from knotwork.training._progress import Reporter
 
-__all__ = ["DATA_ERRORS", "POLL", "Outcome", "Prepared", "Worker", "origin", "train_networks"]
+__all__ = ["DATA_ERRORS", "POLL", "Outcome", "Prepared", "Worker", "train_networks"]
 
 DATA_ERRORS = (ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError)
 """Errors that make a data set unavailable: it is skipped, and the others are trained."""
@@ -162,15 +160,6 @@ def train_networks(
 ) -> list[Result]:
     """Train networks, and return the result of each."""
     return UnitTrainer(plan, prepared.data, prepared.splits, device, report).results(networks, prepared.fitted)
-
-
-def origin() -> dict[str, Any]:
-    """Return the columns of records on the machine and the software that train."""
-    return {
-        "version": knotwork.__version__,
-        "torch_version": torch.__version__,
-        "host": process_home().split()[0],
-    }
 
 
 def _complete_rows(

@@ -1,0 +1,106 @@
+"""Sections of docs/findings.md on significance: tests over blocks and over data sets, and the noise of training."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from noise import floor_of
+from questions import TASKS, noise, paragraph, table_head
+
+from knotwork.report import RankTable
+from knotwork.stats import block_correlation
+from knotwork.study import load_plan
+
+SIZES = (7, 15, 30)
+
+
+def rank_tables(frame: pd.DataFrame) -> list[RankTable]:
+    """Return the scores of the main benchmark by task and size, with their ranks and tests."""
+    tables = []
+    for task in TASKS:
+        for size in SIZES:
+            part = frame[(frame["task"] == task) & (frame["size"].isna() | (frame["size"] == size))]
+            wide = part.pivot_table(index=["dataset", "network"], columns="method", values="score", aggfunc="mean")
+            blocks = [(str(dataset), str(network)) for dataset, network in wide.index]
+            tables.append(RankTable(task, size, list(map(str, wide.columns)), blocks, wide.to_numpy(), {}, []))
+    return tables
+
+
+def worse_by_nemenyi(table: RankTable) -> list[str]:
+    """Return the methods, best first, whose average rank over blocks is a critical difference above the best."""
+    return [table.methods[i] for i in table.order if table.ranks[i] - table.ranks.min() > table.cd]
+
+
+def n_pairs_by_nemenyi(table: RankTable) -> int:
+    """Return the number of pairs of methods whose average ranks over blocks differ by the critical difference."""
+    return int((np.abs(table.ranks[:, None] - table.ranks) > table.cd).sum()) // 2
+
+
+def p_words(p: float | None) -> str:
+    """Return a p-value for a cell."""
+    return "none" if p is None else "< 0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def both_ways(frame: pd.DataFrame) -> Iterator[str]:
+    """Compare tests over blocks, as the paper has them, with tests over data sets."""
+    tables = rank_tables(frame)
+    seeds = frame.groupby(["dataset", "network", "method", "size", "fold"], dropna=False)["seed"].nunique()
+    n_seeds = "one random seed" if seeds.max() == 1 else f"{seeds.min()} to {seeds.max()} random seeds"
+    k = len(tables[0].methods)
+    fewest = min(tables, key=lambda table: len(table.datasets))
+    yield "## Which differences are significant?\n"
+    yield paragraph(f"""
+        The paper's diagrams count each data set with each backbone as a block of its own. On one data set, however,
+        the ranks that two backbones give to the methods are alike (correlation below; in brackets without the average
+        rank of each method), so blocks are not independent, and tests over them are too sure. Tests over data sets
+        count each data set once: errors (NRMSE, 1 - AUC) relative to the mean error of their block are averaged over
+        folds, then over backbones, and all pairs of methods are compared by signed ranks with Holm's correction. For
+        {k} methods that is a strict test: over {len(fewest.datasets)} data sets the smallest possible p-value is
+        {fewest.least_p:.3f}, for two methods of which one is better everywhere. Each network was trained with
+        {n_seeds} per fold. Pairs: those that differ at 5 %, of {k * (k - 1) // 2}.""")
+    yield from table_head(
+        "task | size | correlation | blocks | pairs (Nemenyi) | data sets | Friedman's p | pairs (signed ranks)"
+    )
+    for table in tables:
+        groups = [dataset for dataset, _ in table.blocks]
+        alike, specific = (block_correlation(table.scores, groups, without_averages=flag) for flag in (False, True))
+        yield (
+            f"| {table.task} | {table.size} | {alike:.2f} ({specific:.2f}) | {len(groups)} "
+            f"| {n_pairs_by_nemenyi(table)} | {len(table.datasets)} | {p_words(table.test.p_F)} "
+            f"| {int(table.differ.sum()) // 2} |"
+        )
+    yield "\n" + paragraph("""
+        Significantly worse than the method with the best average rank, both ways (the report draws all groups):""")
+    yield from table_head("task | size | best | worse over blocks (Nemenyi) | worse over data sets (signed ranks)")
+    for table in tables:
+        lists = [", ".join(names) or "none" for names in (worse_by_nemenyi(table), table.worse())]
+        yield f"| {table.task} | {table.size} | {', '.join(table.best)} | {lists[0]} | {lists[1]} |"
+    yield ""
+
+
+def noise_table() -> Iterator[str]:
+    """Describe the differences between networks with the same specification."""
+    pairs = noise()
+    n_folds, n_sets = load_plan("paper").folds, pairs.groupby("task")["dataset"].nunique()
+    plans = pairs[pairs["source"] == "two plans"]
+    still = pairs[pairs["source"] == "knots that never moved"]
+    yield "## The noise of training\n"
+    yield paragraph(f"""
+        Products of matrices round differently in stacks of another shape, and training amplifies it. How far apart are
+        networks with the same specification, data and random seed? Of {len(plans)} MLPs that two plans have trained,
+        {int((plans["gap"] == 0).sum())} have the same score, with differences of up to {plans["gap"].max():.4f}; of
+        {len(still)} networks with learned knots that never moved, {(still["gap"] == 0).mean():.0%} have the score of
+        the same knots fixed, with differences of up to {still["gap"].max():.4f}. Relative: root mean square of the
+        differences, in percent of the error. Noise: the largest mean difference between two methods that this gives
+        with a probability of 95 %, over all data sets of a task, {n_folds} folds and {len(SIZES)} sizes (for one size
+        {np.sqrt(len(SIZES)):.1f} times as much). Data sets without pairs are assumed to have the average noise of the
+        others. Knots that never moved belong to networks that stopped early, so that the noise of ResNet and
+        FT-Transformer, whose pairs are mostly such, is rather too small.""")
+    yield from table_head("backbone | task | pairs | data sets | same score | largest | relative, % | noise, %")
+    for (network, task), part in pairs.groupby(["network", "task"]):
+        floor = floor_of(part, n_sets=int(n_sets[task]), n_averaged=n_folds * len(SIZES))
+        yield (
+            f"| {network} | {task} | {len(part)} | {part['dataset'].nunique()} | {(part['gap'] == 0).mean():.0%} "
+            f"| {part['gap'].max():.4f} | {100 * np.sqrt((part['relative'] ** 2).mean()):.2f} | {100 * floor:.2f} |"
+        )
+    yield ""

@@ -1,0 +1,369 @@
+"""The choice of an encoding for every column, by cross-validated additive ridge regressions on the encoded columns."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, final
+
+import numpy as np
+import numpy.typing as npt
+
+from knotwork._checks import argument_error, type_error
+from knotwork._tables import as_frame, check_weights, frame_names, read_numbers
+from knotwork.basis._base import FloatArray
+from knotwork.basis._blocks import Block, make_table
+from knotwork.encoders._methods import Encoding
+from knotwork.knots import Column, Target
+
+__all__ = ["FEATURE_CANDIDATES", "FeatureChoice", "choose_columns", "choose_per_feature", "read_candidates"]
+
+FEATURE_CANDIDATES = (
+    "IS-CART@30", "PLE@30", "IS-Q@30", "BS-U@30", "BS-CART@30", "BS-Q@30", "IS-CART@15", "PLE@15", "IS-Q@15", "BS-U@15",
+    "BS-Q@7", "Std",
+)  # fmt: skip
+"""Encodings to choose among for every column; of those that are equally good the first is taken."""
+
+MOST_ROWS = 20_000
+MOST_CELLS = 30_000_000
+"""Rows, and numbers of all columns encoded by the first candidate, that are used at most."""
+
+FEWEST_ROWS = 40
+N_FOLDS = 5
+N_SWEEPS = 3
+MOST_CLASSES = 10
+
+PENALTIES = (0.3, 3.0, 30.0, 300.0)
+USUAL_PENALTY = 3.0
+"""Ridge penalties, in rows: each is as strong as so many further rows at which the curve is zero."""
+
+
+@dataclass(frozen=True)
+class FeatureChoice:
+    """The encoding that was chosen for a column, and why.
+
+    Parameters
+    ----------
+    column : object
+        Name of the column, or its place.
+    encoding : str
+        The chosen encoding, such as ``"PLE@30"``.
+    losses : dict of str to float
+        For each candidate the cross-validated squared error of the column's curve, as a share of that of no curve at
+        all; empty if the table has too few rows to compare.
+    reason : str
+        The reason, with numbers.
+    """
+
+    column: Any
+    encoding: str
+    losses: Mapping[str, float]
+    reason: str
+
+
+def choose_per_feature(
+    X: Any,
+    y: Any,
+    *,
+    candidates: Sequence[str] = FEATURE_CANDIDATES,
+    task: str | None = None,
+    sample_weight: Any = None,
+    random_state: int = 0,
+) -> list[FeatureChoice]:
+    """Choose an encoding for every numerical column.
+
+    Parameters
+    ----------
+    X : frame or array of shape (n, d)
+        Training rows, numbers only; NaN is missing.
+    y : array of shape (n,)
+        Target.
+    candidates : sequence of str
+        Encodings with fixed knots, such as ``"BS-Q@15"``. Of those that are equally good the first is chosen.
+    task : {"regression", "classification"}, optional
+        Task of the target. By default labels and integers with up to 20 distinct values are classes.
+    sample_weight : array of shape (n,), optional
+        Weights of the rows.
+    random_state : int, default=0
+        Random seed of the division of the rows.
+
+    Returns
+    -------
+    list of FeatureChoice
+        The choice for each column.
+
+    Notes
+    -----
+    Knots are placed on one half of at most 20,000 rows. On the other half, in five folds, an additive model with the
+    first candidate for every column is fitted; without its curve for column j it leaves the partial residuals of j, on
+    which each candidate is fitted by ridge regression. Losses are squared errors of these curves on the held rows; for
+    classes the targets are their indicators. A candidate counts as equally good if its loss is above the smallest by
+    less than the standard error of the difference.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(2000, 2))
+    >>> y = np.sin(20 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=2000)
+    >>> choices = choose_per_feature(X, y, candidates=["Std", "BS-Q@7", "BS-Q@15"])
+    >>> [choice.encoding for choice in choices]
+    ['BS-Q@15', 'Std']
+
+    A transformer with these encodings:
+
+    >>> from knotwork import make_encoder
+    >>> encoder = make_encoder({choice.column: choice.encoding for choice in choices})
+    """
+    frame = as_frame(X)
+    numbers = np.asarray(read_numbers(X), dtype=np.float64)
+    names = list(range(numbers.shape[1])) if frame is None else frame_names(frame)
+    target = Target.from_values(y, task)
+    if len(target.values) != len(numbers):
+        raise argument_error("y", f"have as many values as X has rows, {len(numbers)}", len(target.values))
+    weights = check_weights(sample_weight, len(numbers))
+    return choose_columns(
+        numbers,
+        target.values,
+        names=names,
+        task=target.task,
+        weights=weights,
+        candidates=read_candidates(candidates),
+        seed=random_state,
+    )
+
+
+def read_candidates(candidates: Any) -> list[Encoding]:
+    """Return the encodings that a sequence of names says; learned knots and embeddings raise an error."""
+    if isinstance(candidates, str) or not isinstance(candidates, Sequence) or not len(candidates):
+        raise type_error("candidates", "be a sequence of encodings", candidates, "Write ['Std', 'BS-Q@15'].")
+    encodings = [Encoding.parse(spec, 15, argument="candidates") for spec in candidates]
+    for encoding in encodings:
+        encoding.encoder()  # raises if something of it is learned with a network
+    return list(dict.fromkeys(encodings))
+
+
+def choose_columns(
+    numbers: FloatArray,
+    target: npt.NDArray[Any],
+    *,
+    names: Sequence[Any],
+    task: str,
+    weights: FloatArray | None = None,
+    candidates: Sequence[Encoding] | None = None,
+    seed: int = 0,
+) -> list[FeatureChoice]:
+    """Choose an encoding for every column of an array; see `choose_per_feature`.
+
+    Parameters
+    ----------
+    numbers : ndarray of shape (n, d)
+        Training rows.
+    target : ndarray of shape (n,) or (n, k)
+        Numbers, or codes of classes.
+    names : sequence
+        Names of the columns.
+    task : {"regression", "classification"}
+        What the target is.
+    weights : ndarray of shape (n,), optional
+        Weights of the rows.
+    candidates : sequence of Encoding, optional
+        What to choose among.
+    seed : int
+        Random seed.
+    """
+    candidates = read_candidates(FEATURE_CANDIDATES) if candidates is None else candidates
+    usual = candidates[0]
+    n_rows = int(min(MOST_ROWS, MOST_CELLS / max(numbers.shape[1] * (usual.size or 1), 1)))
+    rows = np.random.default_rng(seed).permutation(len(numbers))[:n_rows]
+    if len(rows) < FEWEST_ROWS or len(candidates) == 1:
+        few = "it is the only candidate" if len(candidates) == 1 else f"{len(rows)} rows are too few to compare others"
+        return [FeatureChoice(name, str(usual), {}, few[0].upper() + few[1:] + ".") for name in names]
+    placing, scoring = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+    goal = Target.from_values(target[placing] if target.ndim == 1 else target[placing, 0], task)
+    columns = [
+        _Encoded.fit(values, candidates, goal, placing, scoring, weights=weights, seed=seed + place)
+        for place, values in enumerate(numbers.T)
+    ]
+    weight = np.ones(len(scoring)) if weights is None else weights[scoring]
+    additive = _Additive(_responses(target[scoring], task, weight), weight, seed)
+    additive.fit([column.design(0) for column in columns])
+    return [
+        _choice(name, candidates, *additive.losses(place, column.designs()), additive.weights)
+        for place, (name, column) in enumerate(zip(names, columns, strict=True))
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Encoded:
+    """A column whose candidates have been fitted.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        The column in the rows that candidates are scored on.
+    blocks : list of Block
+        The fitted candidates.
+    """
+
+    values: FloatArray
+    blocks: list[Block]
+
+    @classmethod
+    def fit(
+        cls,
+        values: FloatArray,
+        candidates: Sequence[Encoding],
+        goal: Target,
+        placing: npt.NDArray[np.intp],
+        scoring: npt.NDArray[np.intp],
+        *,
+        weights: FloatArray | None,
+        seed: int,
+    ) -> Self:
+        """Place the knots of all candidates by some rows."""
+        column = Column.from_values(values[placing], None if weights is None else weights[placing])
+        blocks = [candidate.encoder().fit_column(column, goal, seed=seed) for candidate in candidates]
+        return cls(values[scoring], blocks)
+
+    def design(self, place: int) -> FloatArray:
+        """Return the columns of one candidate."""
+        return next(self._designs(self.blocks[place : place + 1]))
+
+    def designs(self) -> Iterator[FloatArray]:
+        """Yield the columns of each candidate."""
+        return self._designs(self.blocks)
+
+    def _designs(self, blocks: list[Block]) -> Iterator[FloatArray]:
+        from knotwork.basis._compiled import encode_dense  # noqa: PLC0415 - numba takes half a second to load
+
+        table = make_table(tuple(blocks), extrapolation="clip", indicator=False)
+        repeated = np.repeat(self.values[:, None], len(blocks), axis=1)
+        encoded = encode_dense(repeated, table, dtype=np.dtype(np.float64), n_threads=1)
+        missing = np.isnan(self.values)
+        for end, block in zip(np.cumsum([block.size for block in blocks]), blocks, strict=True):
+            design = encoded[:, end - block.size : end]
+            yield np.column_stack([design, missing]) if missing.any() else design
+
+
+@final
+class _Additive:
+    """Additive ridge regressions, one for each fold, that leave partial residuals of every column.
+
+    Parameters
+    ----------
+    responses : ndarray of shape (n, k)
+        Targets.
+    weights : ndarray of shape (n,)
+        Weights of the rows.
+    seed : int
+        Random seed of the folds.
+    """
+
+    def __init__(self, responses: FloatArray, weights: FloatArray, seed: int) -> None:
+        self.weights = weights
+        self.folds = np.random.default_rng(seed).permutation(len(weights)) % N_FOLDS
+        in_training = [weights * (self.folds != fold) for fold in range(N_FOLDS)]
+        self.in_training = np.array(in_training)
+        means = [np.average(responses, axis=0, weights=part) for part in in_training]
+        self.residuals = np.array([responses - mean for mean in means])
+        self.curves: list[list[FloatArray]] = []
+        self.designs: list[FloatArray] = []
+
+    def fit(self, designs: Sequence[FloatArray]) -> None:
+        """Fit a curve of each column by backfitting, with its columns of shape (n, m) for every row."""
+        self.designs = [design - np.average(design, axis=0, weights=self.weights) for design in designs]
+        self.curves = [[] for _ in designs]
+        for place, design in enumerate(self.designs):
+            self.curves[place] = [np.zeros((design.shape[1], self.residuals.shape[2]))] * N_FOLDS
+        solvers = [self._solvers(design, (USUAL_PENALTY,)) for design in self.designs]
+        for _ in range(N_SWEEPS):
+            for place, (design, solver) in enumerate(zip(self.designs, solvers, strict=True)):
+                for fold in range(N_FOLDS):
+                    partial = self._partial(place, fold)
+                    [curve] = solver[fold](design.T @ (partial * self.in_training[fold][:, None]))
+                    self.residuals[fold] = partial - design @ curve
+                    self.curves[place][fold] = curve
+
+    def _partial(self, place: int, fold: int) -> FloatArray:
+        """Return the residuals of a fold's model without its curve of a column."""
+        partial: FloatArray = self.residuals[fold] + self.designs[place] @ self.curves[place][fold]
+        return partial
+
+    def _solvers(self, design: FloatArray, penalties: Sequence[float]) -> list["_Solver"]:
+        """Return the ridge regressions of each fold."""
+        by_fold = [design[self.folds == fold] for fold in range(N_FOLDS)]
+        weight = [self.weights[self.folds == fold][:, None] for fold in range(N_FOLDS)]
+        products = [part.T @ (part * each) for part, each in zip(by_fold, weight, strict=True)]
+        total = np.sum(products, axis=0)
+        return [_Solver(total - product, self.in_training[f].sum(), penalties) for f, product in enumerate(products)]
+
+    def losses(self, place: int, designs: Iterable[FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Return squared errors on held rows: of each design, of shape (n_designs, n), and of no curve at all."""
+        partials = [self._partial(place, fold) for fold in range(N_FOLDS)]
+        nothing = self._held(partials)
+        return np.array([self._loss(design, partials) for design in designs]), nothing
+
+    def _held(self, residuals: Sequence[FloatArray]) -> FloatArray:
+        """Return the squared errors of every row in the fold that holds it out."""
+        squares: FloatArray = (np.array(residuals)[self.folds, np.arange(len(self.folds))] ** 2).sum(axis=1)
+        return squares
+
+    def _loss(self, design: FloatArray, partials: Sequence[FloatArray]) -> FloatArray:
+        """Return the squared errors of a design with its best penalty."""
+        design = design - np.average(design, axis=0, weights=self.weights)
+        out = np.empty((len(PENALTIES), len(design)))
+        for fold, solver in enumerate(self._solvers(design, PENALTIES)):
+            held = self.folds == fold
+            curves = solver(design.T @ (partials[fold] * self.in_training[fold][:, None]))
+            for penalty, curve in enumerate(curves):
+                out[penalty, held] = ((partials[fold][held] - design[held] @ curve) ** 2).sum(axis=1)
+        best: FloatArray = out[np.argmin(out @ self.weights)]
+        return best
+
+
+@final
+class _Solver:
+    """Ridge regressions with one matrix of products and several penalties."""
+
+    def __init__(self, products: FloatArray, n_rows: float, penalties: Sequence[float]) -> None:
+        self.values, self.vectors = np.linalg.eigh(products)
+        self.penalties = [penalty * max(np.trace(products) / (n_rows * len(products)), 1e-12) for penalty in penalties]
+
+    def __call__(self, products: FloatArray) -> list[FloatArray]:
+        """Return the coefficients of each penalty, given the products with the targets."""
+        rotated = self.vectors.T @ products
+        values = np.maximum(self.values, 0.0)[:, None]
+        return [self.vectors @ (rotated / (values + penalty)) for penalty in self.penalties]
+
+
+def _responses(target: npt.NDArray[Any], task: str, weights: FloatArray) -> FloatArray:
+    """Return targets of squared errors, of total variance 1: numbers, or indicators of the most frequent classes."""
+    if task == "classification":
+        classes, codes = np.unique(target, return_inverse=True)
+        frequent = np.argsort(-np.bincount(codes, weights), kind="stable")[: 1 if len(classes) == 2 else MOST_CLASSES]
+        values = (codes[:, None] == frequent).astype(np.float64)
+    else:
+        values = target.astype(np.float64).reshape(len(target), -1)
+        values = values / np.maximum(np.abs(values).max(axis=0), 1e-300)
+    values -= np.average(values, axis=0, weights=weights)
+    spread = np.sqrt(np.average(values**2, axis=0, weights=weights))
+    scaled: FloatArray = values / np.where(spread > 0, spread, 1.0) / np.sqrt(values.shape[1])
+    return scaled
+
+
+def _choice(
+    name: Any, candidates: Sequence[Encoding], errors: FloatArray, nothing: FloatArray, weights: FloatArray
+) -> FeatureChoice:
+    """Return the first candidate that is as good as the best, from the squared errors of each on every row."""
+    shares = weights / weights.sum()
+    losses, none = errors @ shares, float(nothing @ shares)
+    excess = errors - errors[np.argmin(losses)]
+    deviations = excess - (excess @ shares)[:, None]
+    standard_errors = np.sqrt((deviations * shares) ** 2 @ np.ones(len(shares)))
+    place = int(np.argmax(excess @ shares <= standard_errors))
+    usual, chosen = str(candidates[0]), str(candidates[place])
+    table = {str(each): float(loss / max(none, 1e-300)) for each, loss in zip(candidates, losses, strict=True)}
+    if place == 0:
+        reason = f"No other candidate is better than {usual} by more than the standard error."
+    else:
+        gain, error = 1.0 - losses[place] / max(losses[0], 1e-300), standard_errors[0] / max(losses[0], 1e-300)
+        reason = f"{100 * gain:.1f} % less error than {usual} (standard error {100 * error:.1f} %)."
+    return FeatureChoice(name, chosen, table, reason)

@@ -1,0 +1,464 @@
+"""Verification: a sample of records is trained again on this machine and compared with what was recorded."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.stats import t as student
+
+import knotwork
+from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed
+from knotwork._preparation.members import Fitted, Split, make_splits
+from knotwork.errors import ArgumentError, ArgumentTypeError
+from knotwork.study._data import load_data
+from knotwork.study._fitting import Wanted, fit_all, wanted_by
+from knotwork.study._networks import NetworkSpec, expand, stack_id
+from knotwork.study._plan import PLANS, LinearConfig, Plan, load_plan
+from knotwork.study._provenance import UNKNOWN, differences, origin, precision_of
+from knotwork.study._records import (
+    RecordIndex,
+    check_manifests,
+    inspect_manifests,
+    manifest_paths,
+    open_study,
+    warn_of,
+)
+from knotwork.study._traces import Result
+from knotwork.study._trainer import UnitTrainer
+from knotwork.study._worker import DATA_ERRORS, Progress
+from knotwork.training import METRICS
+from knotwork.training._engine import resolve_device
+
+__all__ = ["VERDICTS", "Verification", "verify"]
+
+VERDICTS = ("equal", "within noise", "different", "not retrained")
+"""How far a record agrees: in every bit, no further away than another random seed, further, or unknown."""
+
+N_SEEDS = 4
+"""Further random seeds that the noise of a network is estimated from."""
+
+SEED_STEP = 1000
+"""Distance of these random seeds: networks of other folds have the numbers next to that of a network."""
+
+CONFIDENCE = 0.99
+"""Share of honest records whose difference is below the noise even if rounding acts like another random seed."""
+
+STACKS_TO_MACHINES = 100.0
+"""How many times more two machines may differ in rounding than a network alone does from the same one in a stack."""
+
+ROUNDING = 1e-5
+"""Smallest noise, as a share of a score or of 1."""
+
+FEWEST_ROWS = 2
+"""Test rows whose class or rank rounding may change: the smallest noise of scores of classes is their share."""
+
+EXACT = ("n_rows", "n_features", "n_parameters", "target_mean", "target_std", "target_range")
+"""Columns that depend on neither the machine nor rounding."""
+
+COURSE = ("epochs", "best_epoch", "knots_moved")
+"""Columns that equal records share besides their scores."""
+
+SUM_ROUNDING = 1e-9
+"""Largest relative difference of the columns `EXACT`, some of which are sums over test rows."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The result of `verify`.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row for each record of the sample: what identifies it, `verdict` (one of `VERDICTS`), the `metric` with the
+        largest difference relative to its noise, its `recorded` and `retrained` values, the `noise`, and the `reason`.
+    n_records : int
+        Number of trained networks that the sample was drawn from.
+    notes : tuple of str
+        Sentences on the sample: what differs between this machine and the recorded one.
+    interrupted : bool
+        Whether Ctrl-C ended it: the table then has the records that were trained before.
+    """
+
+    table: pd.DataFrame
+    n_records: int
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of records of each verdict."""
+        return {verdict: int((self.table["verdict"] == verdict).sum()) for verdict in VERDICTS}
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all records of the sample were trained again, and are equal or within noise."""
+        counts = self.counts
+        return not self.interrupted and counts["different"] == counts["not retrained"] == 0
+
+
+def verify(
+    out: str | PathLike[str],
+    *,
+    sample: int = 20,
+    random_seed: int = 0,
+    plan: Plan | str | PathLike[str] | None = None,
+    only: Sequence[str] = (),
+    device: str = "auto",
+    alone: bool = False,
+    report: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
+) -> Verification:
+    """Train a random sample of the recorded networks again, and compare the scores.
+
+    Nothing is written to the folder. The plan, the folds and, where they are stored, the knots are those of the folder.
+    On a machine with the recorded software and hardware, the whole stack of a network is trained again, and every bit
+    must be the same; if two trainings here differ, the machine itself is not deterministic, and noise is allowed for.
+    Elsewhere a network is trained alone, and a difference is compared with that between random seeds.
+
+    Parameters
+    ----------
+    out : str or path
+        Folder of the study.
+    sample : int, default=20
+        Number of records; all if there are fewer.
+    random_seed : int, default=0
+        Random seed of the sample.
+    plan : Plan, str or path, optional
+        Verify only the records of this plan, given by its name or file; by default of all plans in the folder. It is
+        needed for a plan of your own that was run by version 0.1.0, which did not store it.
+    only : sequence of str
+        Verify only records of these data sets.
+    device : str, default="auto"
+        Device for training; by default a GPU if one is available.
+    alone : bool, default=False
+        Train networks alone even where the bits of a whole stack could be compared, which takes less time.
+    report : callable, optional
+        Called with a sentence for each record.
+    progress : callable, optional
+        As in `run`.
+
+    Returns
+    -------
+    Verification
+        A table with a verdict for each record, and whether all agree.
+
+    Notes
+    -----
+    Noise is measured for each network. Its random seed and four others give the standard deviation s of a score; two
+    random seeds are less than ``sqrt(2) t s`` apart 99 times out of 100, where t is the 99.5 % quantile of Student's
+    distribution with 4 degrees of freedom. Rounding cannot do more than that. Where the precision of matrix products is
+    the recorded one, it does less: at most 100 times the difference between the network alone and the same one in a
+    stack of five.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from knotwork.study import Plan, run
+    >>> plan = Plan(name="tiny", datasets=["sk_iris"], methods=["Std"], backbones=["mlp"], training={"max_epochs": 1})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = run(plan, folder, device="cpu")
+    ...     verify(folder, sample=3, device="cpu").agrees
+    True
+    """
+    check_int(sample, "sample", minimum=1)
+    check_int(random_seed, "random_seed", minimum=0)
+    check_bool(alone, "alone")
+    settings = _Settings(resolve_device(device), alone, progress)
+    given = plan if plan is None or isinstance(plan, Plan) else load_plan(plan)
+    index = open_study(out)
+    plans = _plans_of(index, given)
+    records = _records_of(index, given, only)
+    drawn = np.random.default_rng(random_seed).choice(len(records), size=min(sample, len(records)), replace=False)
+    lines: list[_Line] = []
+    interrupted = False
+    try:
+        for line in _lines(index, plans, records.iloc[drawn], settings):
+            lines.append(line)
+            if report is not None:
+                report(f"[{len(lines)}/{len(drawn)}] {line.sentence}")
+    except KeyboardInterrupt:
+        interrupted = True
+    table = pd.DataFrame([line.columns for line in lines], columns=[*_Line.IDENTITY, *_Line.RESULTS])
+    return Verification(table, len(records), _notes(lines), interrupted)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """Settings of `verify` that affect training."""
+
+    device: torch.device
+    alone: bool
+    progress: Progress | None
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The verdict on one record; `differing` has what differs between the recorded machine and this one."""
+
+    record: Mapping[str, Any]
+    verdict: str
+    reason: str = ""
+    metric: str = ""
+    recorded: float = math.nan
+    retrained: float = math.nan
+    noise: float = math.nan
+    differing: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    IDENTITY: ClassVar = ("plan", "dataset", "backbone", "fold", "variant", "key")
+    RESULTS: ClassVar = ("encoding", "verdict", "metric", "recorded", "retrained", "noise", "reason")
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Its row of `Verification.table`."""
+        identity = {name: self.record[name] for name in self.IDENTITY}
+        return identity | {name: getattr(self, name) for name in self.RESULTS}
+
+    @property
+    def encoding(self) -> str:
+        """Method and size, such as BS-Q@7."""
+        return str(self.record["method"]) + ("" if pd.isna(self.record["size"]) else f"@{self.record['size']}")
+
+    @property
+    def sentence(self) -> str:
+        """The verdict for a reader."""
+        variant = "" if pd.isna(self.record["variant"]) else f", {self.record['variant']}"
+        name = f"{self.record['dataset']}, {self.record['backbone']}, {self.encoding}"
+        return f"{name}, fold {self.record['fold']}{variant}: {self.verdict}{self.reason and f' ({self.reason})'}"
+
+
+def _plans_of(index: RecordIndex, given: Plan | None) -> dict[str, Plan | str]:
+    """Return the plans in the folder of a study by their hashes; the reason where one is not available."""
+    manifests, problems = inspect_manifests(manifest_paths(index.out), index)
+    warn_of(index.out, problems)
+    check_manifests(index.out, manifests)
+    built_in = {plan.plan_hash: plan for plan in map(load_plan, PLANS)}
+    plans = {manifest["plan_hash"]: _stored_plan(manifest, built_in) for manifest in manifests}
+    return plans if given is None else {**plans, given.plan_hash: given}
+
+
+def _stored_plan(manifest: Mapping[str, Any], built_in: Mapping[str, Plan]) -> Plan | str:
+    """Return the plan of a manifest, which is stored in it or built into the library; else the reason."""
+    if "definition" not in manifest:
+        missing = f"the folder does not contain the plan {manifest['plan']!r}; name its file by --plan"
+        return built_in.get(manifest["plan_hash"], missing)
+    try:
+        plan = Plan.from_mapping(manifest["definition"])
+    except (ArgumentError, ArgumentTypeError, TypeError) as error:
+        return f"the plan {manifest['plan']!r} is not valid here: {error}"
+    if plan.plan_hash != manifest["plan_hash"]:
+        return f"the plan {manifest['plan']!r} has another meaning in version {knotwork.__version__} of the library"
+    return plan
+
+
+def _records_of(index: RecordIndex, given: Plan | None, only: Sequence[str]) -> pd.DataFrame:
+    """Return the records that a sample is drawn from, in an order that does not depend on files."""
+    frame = index.frame()
+    frame = frame[frame["status"] == "ok"]
+    if given is not None:
+        names = sorted(set(frame["plan"].dropna()))
+        frame = frame[frame["plan_hash"] == given.plan_hash]
+        if not len(frame):
+            requirement = f"be a plan whose networks were trained in {index.out}"
+            raise argument_error("plan", requirement, given.name, f"Its plans: {listed(names)}.")
+    for name in only:
+        check_choice(name, "only", sorted(set(frame["dataset"])))
+    if only:
+        frame = frame[frame["dataset"].isin(only)]
+    if not len(frame):
+        raise argument_error("out", "have a record of a trained network", str(index.out), "Run a plan there first.")
+    return frame.sort_values("key", ignore_index=True)
+
+
+def _lines(
+    index: RecordIndex, plans: Mapping[str, Plan | str], sample: pd.DataFrame, settings: _Settings
+) -> Iterator[_Line]:
+    """Train the networks of a sample again, one data set after the other, and yield the verdicts."""
+    order = ["plan", "dataset", "backbone", "stack", "key"]
+    for names, rows in sample.sort_values(order).groupby(["plan_hash", "dataset"], sort=False):
+        plan_hash, dataset = map(str, names)
+        records = [{str(name): value for name, value in row.items()} for row in rows.to_dict("records")]
+        plan = plans.get(plan_hash, "the folder has no list of the networks of its plan")
+        if isinstance(plan, str):
+            yield from (_Line(record, "not retrained", plan) for record in records)
+            continue
+        try:
+            retraining = _Retraining(plan, dataset, index, settings)
+        except DATA_ERRORS as error:
+            yield from (_Line(record, "not retrained", str(error)) for record in records)
+            continue
+        yield from map(retraining.line, records)
+
+
+class _Retraining:
+    """Trains networks of one plan and data set again."""
+
+    def __init__(self, plan: Plan, dataset: str, index: RecordIndex, settings: _Settings) -> None:
+        self.plan, self.index, self.settings = plan, index, settings
+        self.data = load_data(plan, dataset)
+        table = self.data.table
+        self.splits = make_splits(table.target, table.task, folds=plan.folds, seed=plan.seed, split=plan.split)
+        self.networks = {network.key: network for network in expand(plan, dataset, self.data.identity)}
+        self.fitted: dict[Wanted, Fitted | str] = {}
+        self.trained: tuple[list[NetworkSpec], dict[NetworkSpec, Result]] = [], {}
+
+    def line(self, record: Mapping[str, Any]) -> _Line:
+        """Return the verdict on a record."""
+        network = self.networks.get(record["key"])
+        if network is None:
+            changed = record["data_sha256"] != self.data.identity.sha256
+            reason = f"data set {self.data.name!r} has changed" if changed else "its key has changed with the library"
+            return _Line(record, "not retrained", f"{reason} since it was recorded")
+        fitted = self._fit([network])[wanted_by(network)]
+        if isinstance(fitted, str):
+            return _Line(record, "not retrained", _last_line(fitted))
+        differing = differences(record, self._environment(network, fitted), supervised=network.encoding.kind.supervised)
+        is_same = differing.keys() <= {"source"} and not self.settings.alone
+        stack = self._stack(record) if is_same else None
+        result = self._train(stack or [network])[network]
+        if result.row["status"] != "ok":
+            return _Line(record, "not retrained", f"training failed here: {_last_line(result.row['error'])}")
+        line = _compared(record, result.row, noise=None)
+        if line.verdict != "equal":
+            is_exact = stack is not None and not differing and self._is_deterministic(stack, network, result)
+            if not is_exact:
+                noise = self._noise(network, result, same_precision="precision" not in differing)
+                line = _compared(record, result.row, noise=noise)
+        return replace(line, differing=differing)
+
+    def _fit(self, networks: Sequence[NetworkSpec]) -> dict[Wanted, Fitted | str]:
+        """Return encodings of networks: those stored in the folder, others fitted now and not stored."""
+        wanted = {wanted_by(network) for network in networks}
+        new = sorted(wanted - self.fitted.keys(), key=repr)
+        if new:
+            folder = self.index.out / "prepared"
+            self.fitted |= fit_all(self.data, self.splits, new, folder=folder, bins=self.plan.bins, store=False)
+        return {item: self.fitted[item] for item in wanted}
+
+    def _environment(self, network: NetworkSpec, fitted: Fitted) -> dict[str, Any]:
+        """Return the columns on provenance that a record of a network would have here."""
+        backbone = network.backbone.config
+        if isinstance(backbone, LinearConfig):
+            return {**origin(torch.device("cpu")), "precision": "float64", **fitted.versions}
+        precision = precision_of(self.plan.config_of(network.variant), backbone, self.settings.device)
+        return {**origin(self.settings.device), "precision": precision, **fitted.versions}
+
+    def _stack(self, record: Mapping[str, Any]) -> list[NetworkSpec] | None:
+        """Return the networks that a record was trained with, in their order; None if one is not known."""
+        frame = self.index.frame()
+        keys = frame[frame["stack"] == record["stack"]].sort_values("stack_place")["key"].tolist()
+        if stack_id(keys) != record["stack"] or not set(keys) <= self.networks.keys():
+            return None
+        return [self.networks[key] for key in keys]
+
+    def _train(self, networks: list[NetworkSpec], *, again: bool = False) -> dict[NetworkSpec, Result]:
+        """Train networks in one stack; the results of the last one are kept, as several of a sample may be in it."""
+        if again or self.trained[0] != networks:
+            results = self._results(networks, self.splits, self._fit(networks))
+            if again:
+                return results
+            self.trained = networks, results
+        return self.trained[1]
+
+    def _results(
+        self, networks: list[NetworkSpec], splits: Sequence[Split], fitted: dict[Wanted, Fitted | str]
+    ) -> dict[NetworkSpec, Result]:
+        progress = self.settings.progress
+        with nullcontext(None) if progress is None else progress() as report:
+            trainer = UnitTrainer(self.plan, self.data, splits, str(self.settings.device), report)
+            return dict(zip(networks, trainer.results(networks, fitted), strict=True))
+
+    def _is_deterministic(self, stack: list[NetworkSpec], network: NetworkSpec, result: Result) -> bool:
+        """Return whether a second training here gives the same bits as the first."""
+        return _compared(result.row, self._train(stack, again=True)[network].row, noise=None).verdict == "equal"
+
+    def _noise(self, network: NetworkSpec, result: Result, *, same_precision: bool) -> dict[str, float]:
+        """Return the noise of every score of a network, for `_compared`."""
+        split = next(split for split in self.splits if split.fold == network.fold)
+        scores = _scores(result.row)
+        step = FEWEST_ROWS / len(split.test) if self.data.table.task == "classification" else 0.0
+        floors = {name: max(ROUNDING * max(abs(value), 1.0), step) for name, value in scores.items()}
+        if isinstance(network.backbone.config, LinearConfig):
+            return floors
+        fitted = self._fit([network])[wanted_by(network)]
+        seeds = [split.seed + SEED_STEP * number for number in range(N_SEEDS + 1)]  # the first is its own
+        splits = [replace(split, fold=self.plan.folds + number, seed=seed) for number, seed in enumerate(seeds)]
+        others = [replace(network, fold=each.fold) for each in splits]  # a fold stands for its rows and a random seed
+        copy, *rest = self._results(others, splits, {wanted_by(other): fitted for other in others}).values()
+        noise = _spreads(result.row, [other.row for other in rest])
+        if same_precision:
+            rounding = {name: STACKS_TO_MACHINES * abs(copy.row.get(name, math.inf) - scores[name]) for name in scores}
+            noise = {name: min(value, rounding[name]) for name, value in noise.items()}
+        return {name: max(floor, noise.get(name, 0.0)) for name, floor in floors.items()}
+
+
+def _spreads(row: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return how far two random seeds may be apart in every score, given the rows of several."""
+    rows = [row, *(other for other in others if other["status"] == "ok")]
+    if len(rows) < 2:
+        return {}
+    factor = math.sqrt(2.0) * float(student.ppf(0.5 + CONFIDENCE / 2, len(rows) - 1))
+    names = [name for name in _scores(row) if all(name in _scores(other) for other in rows)]
+    return {name: factor * float(np.std([other[name] for other in rows], ddof=1)) for name in names}
+
+
+def _scores(row: Mapping[str, Any]) -> dict[str, float]:
+    """Return the scores of a record."""
+    names = [column for metric in METRICS.values() for column in metric.columns]
+    return {name: float(row[name]) for name in names if name in row and pd.notna(row[name])}
+
+
+def _compared(record: Mapping[str, Any], row: Mapping[str, Any], *, noise: Mapping[str, float] | None) -> _Line:
+    """Compare a record with the row of a network that was trained again.
+
+    `noise` has the largest difference of each score that is allowed; if it is None, every bit must be the same.
+    """
+    recorded, now = _scores(record), _scores(row)
+    gaps = {name: abs(now[name] - value) if name in now else math.inf for name, value in recorded.items()}
+    limits = {name: ROUNDING * max(abs(value), 1.0) for name, value in recorded.items()} | dict(noise or {})
+    worst = max(gaps, key=lambda name: gaps[name] / limits[name])
+    fixed = _unequal(record, row, EXACT, SUM_ROUNDING)
+    course = _unequal(record, row, COURSE)
+    if fixed:
+        verdict, reason = "different", fixed
+    elif not any(gaps.values()) and not course:
+        verdict, reason = "equal", ""
+    elif noise is None:
+        verdict = "different"
+        reason = "" if any(gaps.values()) else course
+    else:
+        verdict, reason = "within noise" if gaps[worst] <= limits[worst] else "different", ""
+    allowed = 0.0 if noise is None else limits[worst]
+    return _Line(record, verdict, reason, worst, recorded[worst], now.get(worst, math.nan), allowed)
+
+
+def _unequal(record: Mapping[str, Any], row: Mapping[str, Any], names: Sequence[str], rounding: float = 0.0) -> str:
+    """Return a sentence on the first column that differs; nothing if none does. Missing columns are not compared."""
+    for name in names:
+        before, now = record.get(name), row.get(name)
+        if pd.notna(before) and pd.notna(now) and abs(float(now) - float(before)) > rounding * abs(float(before)):
+            return f"{name} is {now:g} here, recorded is {before:g}"
+    return ""
+
+
+def _last_line(error: str) -> str:
+    """Return the message of a traceback."""
+    lines = error.strip().splitlines() or ["unknown error"]
+    return lines[-1].partition(": ")[2] or lines[-1]
+
+
+def _notes(lines: Sequence[_Line]) -> tuple[str, ...]:
+    """Return sentences on what differs between the recorded machine and this one."""
+    counts = Counter((name, *both) for line in lines for name, both in line.differing.items())
+    missing = sorted({name for name, before, _ in counts if before == UNKNOWN})
+    notes = [f"Not recorded: {', '.join(missing)}. Bits need not be equal."] if missing else []
+    for (name, before, now), count in counts.items():
+        if before != UNKNOWN:
+            notes.append(f"{name}: {before} recorded, {now} here ({count} of {len(lines)} records).")
+    return tuple(notes)

@@ -1,0 +1,161 @@
+"""Numbers of the findings on significance and noise, computed again from the records with pandas and SciPy alone."""
+
+import re
+import sys
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from knotwork.encoders import METHOD_TABLE
+from knotwork.study import load_plan, load_results
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "results"))
+
+from findings import learned_gains  # noqa: E402 - needs the line above
+from inference import rank_tables, worse_by_nemenyi  # noqa: E402 - needs the line above
+from questions import gain_rows, noise, rate_gains, significant  # noqa: E402 - needs the line above
+
+
+@pytest.fixture(scope="module")
+def page():
+    return (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def records():
+    """The networks of all plans, with the errors NRMSE or 1 - AUC."""
+    frames = []
+    for plan in ("paper-mlp", "paper-resnet", "paper-ft", "knot-training", "paper-ft-coordinate"):
+        frame = load_results(ROOT / "results", load_plan(plan).plan_hash).assign(source=plan)
+        frames.append(frame.assign(variant=frame["variant"].astype(object)))
+    frame = pd.concat(frames, ignore_index=True)
+    score = frame["nrmse"].where(frame["task"] == "regression", frame["auc"])
+    error = frame["nrmse"].where(frame["task"] == "regression", 1 - frame["auc"])
+    network = frame["backbone"].where(frame["tokens"].isna(), frame["backbone"] + " " + frame["tokens"].astype(str))
+    return frame.assign(score=score, error=error, network=network, size=frame["size"].astype(float))
+
+
+@pytest.fixture(scope="module")
+def main(records):
+    return records[records["source"].isin(["paper-mlp", "paper-resnet", "paper-ft"])]
+
+
+def wide(main, task, size):
+    part = main[(main["task"] == task) & (main["size"].isna() | (main["size"] == size))]
+    return part.pivot_table(index=["dataset", "network"], columns="method", values="error", aggfunc="mean")
+
+
+def row_of(page, *cells):
+    """Return the cells of the row of a table that begins with some."""
+    (line,) = re.findall(rf"^\| {re.escape(' | '.join(cells))} \|.*$", page, re.MULTILINE)
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+@pytest.mark.parametrize("size", [7, 15, 30])
+def test_both_kinds_of_tests(main, page, task, size):
+    errors = wide(main, task, size)
+    pairs = [stats.spearmanr(part.iloc[i], part.iloc[j]).statistic for _, part in errors.groupby(level="dataset")
+             for i, j in combinations(range(3), 2)]  # fmt: skip
+    ranks = errors.rank(axis=1).mean()
+    cd = stats.studentized_range.ppf(0.95, 14, np.inf) / np.sqrt(2) * np.sqrt(14 * 15 / (6 * len(errors)))
+    apart = sum(abs(ranks[a] - ranks[b]) > cd for a, b in combinations(ranks.index, 2))
+    sets = errors.div(errors.mean(axis=1), axis=0).groupby(level="dataset").mean()
+    p = pd.Series({pair: stats.wilcoxon(sets[pair[0]], sets[pair[1]]).pvalue for pair in combinations(sets, 2)})
+    ordered = p.sort_values()
+    adjusted = np.maximum.accumulate(ordered * np.arange(len(p), 0, -1))
+    differ = set(adjusted[adjusted < 0.05].index)
+    chi2 = stats.friedmanchisquare(*sets.to_numpy().T)
+    assert chi2.pvalue < 1e-4
+    cells = row_of(page, task, str(size), f"{np.mean(pairs):.2f} ({rest_correlation(errors):.2f})")
+    assert cells[3:] == [str(len(errors)), str(apart), str(len(sets)), "< 0.0001", str(len(differ))]
+    best = ranks.idxmin()
+    far = [name for name in ranks.sort_values(kind="stable").index if ranks[name] - ranks[best] > cd]
+    lost = [name for name in ranks.sort_values(kind="stable").index if {(best, name), (name, best)} & differ]
+    assert row_of(page, task, str(size), best)[3:] == [", ".join(far), ", ".join(lost)]
+
+
+def rest_correlation(errors):
+    ranks = errors.rank(axis=1)
+    rest = ranks - ranks.mean()
+    return np.mean([np.corrcoef(part.iloc[i], part.iloc[j])[0, 1] for _, part in rest.groupby(level="dataset")
+                    for i, j in combinations(range(3), 2)])  # fmt: skip
+
+
+def test_groups_are_those_of_the_report(main):
+    for table in rank_tables(main):
+        assert set(worse_by_nemenyi(table)).isdisjoint(
+            table.methods[i] for group in table.block_groups if table.order[0] in group for i in group
+        )
+        assert all(not table.differ[np.ix_(group, group)].any() for group in table.groups)
+
+
+@pytest.mark.parametrize(("network", "method"), [("mlp", "IS-Grad-U"), ("resnet", "BS-Grad-U")])
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_learned_against_fixed_knots(main, page, network, method, task):
+    part = main[(main["network"] == network) & (main["task"] == task)]
+    means = part.groupby(["method", "dataset", "size"])["error"].mean()
+    learned, fixed = means[method], means[METHOD_TABLE[method].start]
+    relative = (2 * (learned - fixed) / (learned + fixed)).groupby(level="dataset").mean()
+    interval = stats.ttest_1samp(relative, 0).confidence_interval()
+    score = "NRMSE" if task == "regression" else "AUC"
+    rows = [
+        line for line in page.splitlines() if line.startswith(f"| {network} | {method} | ") and f"| {score} |" in line
+    ]
+    cells = [cell.strip() for cell in rows[0].strip("|").split("|")]
+    sign = 1 if task == "regression" else -1
+    assert cells[5:9] == [
+        f"{sign * (learned - fixed).groupby(level='dataset').mean().mean():+.4f}", f"{100 * relative.mean():+.2f}",
+        f"{100 * interval.low:+.2f} to {100 * interval.high:+.2f}", f"{(relative < 0).sum()} of {len(relative)}",
+    ]  # fmt: skip
+    (gain,) = [gain for head, entry in learned_gains(main).items() if head.startswith(f"{network} | {method}")
+               for gain in entry if gain.score == score]  # fmt: skip
+    assert gain.p == pytest.approx(stats.wilcoxon(relative).pvalue)
+    assert gain.floor == pytest.approx(floor_by_hand(network, task, len(relative), 15))
+    assert cells[10:] == [f"{100 * gain.floor:.2f}", "yes" if abs(relative.mean()) > gain.floor else "no"]
+
+
+def floor_by_hand(network, task, n_sets, n_averaged):
+    pairs = noise()[(noise()["network"] == network) & (noise()["task"] == task)]
+    squares = [np.mean(part["relative"] ** 2) for _, part in pairs.groupby("dataset")]
+    return stats.norm.ppf(0.975) * np.sqrt(np.mean(squares) / (n_sets * n_averaged))
+
+
+def test_the_correction_is_for_all_rows_of_a_table():
+    rows = rate_gains()
+    p = np.array([gain.p for entry in rows.values() for gain in entry])
+    adjusted = np.empty(len(p))
+    adjusted[np.argsort(p)] = np.minimum(1, np.maximum.accumulate(np.sort(p) * np.arange(len(p), 0, -1)))
+    shown = [line.split(" | ")[9] for line in gain_rows(rows) if "+" in line or "-0" in line]
+    assert shown == [f"{value:.3f}" for value in adjusted]
+    better = [flag for entry in significant(rows).values() for flag in entry]
+    gains = [gain for entry in rows.values() for gain in entry]
+    expected = [value < 0.05 and gain.relative < -gain.floor for value, gain in zip(adjusted, gains, strict=True)]
+    assert better == expected
+    assert 0 < sum(better) < len(better)
+
+
+def test_pairs_of_identical_networks(records, main, page):
+    keys = ["dataset", "network", "method", "size", "fold"]
+    again = records[records["variant"] == "rate 2, after 50 epochs"]
+    plans = main.merge(again, on=keys)
+    gap = (plans["score_x"] - plans["score_y"]).abs()
+    still = main[main["method"].isin(["BS-Grad-U", "IS-Grad-U"]) & ~main["knots_moved"].astype(bool)]
+    starts = still.assign(method=still["method"].str.replace("Grad-U", "U"))
+    unmoved = main.merge(starts, on=keys)
+    other = (unmoved["score_x"] - unmoved["score_y"]).abs()
+    text = " ".join(page.split())
+    assert (plans["seed_x"] == plans["seed_y"]).all()
+    assert (
+        f"Of {len(gap)} MLPs that two plans have trained, {(gap == 0).sum()} have the same score, with differences of "
+        f"up to {gap.max():.4f}; of {len(other)} networks with learned knots that never moved, "
+        f"{(other == 0).mean():.0%} have the score of the same knots fixed, with differences of up to "
+        f"{other.max():.4f}."
+    ) in text
+    assert len(noise()) == len(gap) + len(other) + 100, "and Std and MinMax with both kinds of tokens"
+    assert noise()["gap"].max() >= other.max()
