@@ -133,9 +133,9 @@ def stack() -> str:
         rounded differently in stacks of another shape, and training makes such differences grow: of {len(gaps)}
         MLPs that two plans trained in different stacks, {(gaps == 0).sum()} have exactly the same score, the median
         difference is {gaps.median():.4f} and the largest {gaps.max():.4f}. With `TrainingConfig(reproducible=True)`
-        every bit is the same. On an H200, a step takes {float(row["stack, us per network"]):.0f} microseconds per
-        network in a stack of {row["members"]} MLPs, and {float(row["plain, us"]) / 1000:.0f} milliseconds for one
-        network in an ordinary torch loop.""").strip()
+        every bit is the same, on a GPU for MLP and ResNet, on a CPU for all backbones. On an H200, a step takes
+        {float(row["stack, us per network"]):.0f} microseconds per network in a stack of {row["members"]} MLPs, and
+        {float(row["plain, us"]) / 1000:.0f} milliseconds for one network in an ordinary torch loop.""").strip()
 
 
 def speed() -> str:
