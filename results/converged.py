@@ -9,7 +9,6 @@ from questions import (
     is_trained,
     knot_cells,
     load,
-    mean_interval,
     not_trained,
     paragraph,
     table_head,
@@ -83,12 +82,13 @@ def converged() -> Iterator[str]:
     places = frame[["dataset", "fold"]].drop_duplicates()
     same = usual.merge(places, on=["dataset", "fold"])
     n_sets, folds = frame["dataset"].nunique(), places.groupby("dataset").size()
-    limit = plan.config.max_epochs
+    limit, stop = plan.config.max_epochs, load_plan("paper-mlp").config.max_epochs
+    counted = " to ".join(str(number) for number in dict.fromkeys([folds.min(), folds.max()]))
     yield paragraph(f"""
-        The paper's MLP stops after {same["epochs"].max()} epochs, where {at_limit(usual, 200)} of the regressions at
+        The paper's MLP stops after {stop} epochs, where {at_limit(usual, stop)} of the regressions at
         size 15 are still being trained. Here the same networks train for up to {limit:,} epochs with the paper's
         patience and schedule, at {len(plan.variants)} learning rates ({", ".join(map(str, plan.variant_names))}; the
-        paper has 1e-4): {len(frame):,} MLPs, {n_sets} data sets, {folds.min()} to {folds.max()} folds. For each data
+        paper has 1e-4): {len(frame):,} MLPs, {n_sets} data sets, {counted} folds. For each data
         set and method, the rate with the best mean validation score is taken. Change: of NRMSE compared with the
         protocol in the same folds, as percent, with 95 % intervals (t) over data sets, and the number of data sets with
         more error.""")
@@ -116,7 +116,8 @@ def method_table(best: pd.DataFrame, same: pd.DataFrame) -> Iterator[str]:
 
 def limits(frame: pd.DataFrame, best: pd.DataFrame, limit: int) -> str:
     """Return the shares of networks that were still being trained at the end."""
-    by_rate = ", ".join(f"{name} {at_limit(part, limit)}" for name, part in frame.groupby("variant", sort=False))
+    names = load_plan(PLAN).variant_names
+    by_rate = ", ".join(f"{name} {at_limit(frame[frame['variant'] == name], limit)}" for name in names)
     slowest = best.groupby("dataset")["epochs"].mean().sort_values(ascending=False)
     return f"""
         Still at the limit of {limit:,} epochs: {at_limit(best, limit)} of the chosen networks; by rate: {by_rate}. The
@@ -132,18 +133,15 @@ def order(best: pd.DataFrame, same: pd.DataFrame, usual: pd.DataFrame) -> str:
     again = scores(rest[rest["_merge"] == "left_only"]) if (rest["_merge"] == "left_only").any() else old
     first = [frame.rank(axis=1).mean().idxmin() for frame in (old, new)]
     places = [int(frame.rank(axis=1).mean().rank()["Std"]) for frame in (old, new)]
-    table_level = pd.Series({name: stats.spearmanr(old.loc[name], new.loc[name]).statistic for name in new.index})
-    mean, low, high = mean_interval(table_level)
+    alone = pd.Series({name: stats.spearmanr(old.loc[name], new.loc[name]).statistic for name in new.index})
+    between = [written(rank_correlation(old[names], new[names])) for names in (new.columns, encodings)]
+    within = [written(rank_correlation(old[names], again[names])) for names in (new.columns, encodings)]
     return f"""
-        Spearman's correlation of the average ranks of all methods, protocol and converged: **{
-        written(rank_correlation(old, new))
-    }**; without Std and MinMax {
-        written(rank_correlation(old[encodings], new[encodings]))
-    }. The protocol with itself, these folds beside the other
-        ones: {written(rank_correlation(old, again))}, {written(rank_correlation(old[encodings], again[encodings]))}.
-        Data set by data set, the two orders correlate by {mean:.2f} ({low:.2f} to {high:.2f}) on average. Best:
-        {first[0]} with the protocol, {first[1]} if converged; Std is at place {places[0]} and {places[1]} of
-        {len(new.columns)}."""
+        Spearman's correlation of the average ranks of all methods, protocol and converged: **{between[0]}**; without
+        Std and MinMax {between[1]}. The protocol with itself, these folds beside the other ones: {within[0]},
+        {within[1]}. Intervals: 95 %, data sets drawn with replacement. On single data sets, the two orders correlate by
+        {alone.min():.2f} to {alone.max():.2f} (mean {alone.mean():.2f}). Best: {first[0]} with the protocol,
+        {first[1]} if converged; Std is at place {places[0]} and {places[1]} of {len(new.columns)}."""
 
 
 def converged_knots() -> Iterator[str]:

@@ -49,6 +49,8 @@ def load(plan: str) -> pd.DataFrame:
 def mean_interval(values: "pd.Series[float]") -> tuple[float, float, float]:
     """Return the mean and its 95 % interval (t)."""
     values = values.dropna()
+    if values.nunique() == 1:
+        return (float(values.mean()),) * 3
     low, high = stats.t.interval(0.95, len(values) - 1, values.mean(), values.sem())
     return float(values.mean()), float(low), float(high)
 
@@ -71,8 +73,10 @@ def log_error(frame: pd.DataFrame) -> "pd.Series[float]":
 def change_cells(logarithms: "pd.Series[float]") -> list[str]:
     """Return the mean change of errors in percent, its 95 % interval, and the number of data sets with more error.
 
-    `logarithms` are those of ratios of errors, one for each data set.
+    `logarithms` are those of ratios of errors, one for each data set; with fewer than two there are no numbers.
     """
+    if len(logarithms) < 2:
+        return ["not trained", "", ""]
     mean, low, high = (f"{100 * np.expm1(value):+.1f}" for value in mean_interval(logarithms))
     return [f"{mean} %", f"{low} to {high} %", f"{int((logarithms > 0).sum())} of {len(logarithms)}"]
 
@@ -168,7 +172,8 @@ def gain_rows(rows: Mapping[str, list[Gain]], empty: str = "not trained") -> Ite
 def knot_cells(rows: pd.DataFrame) -> str:
     """Return the share of networks whose knots have moved, and their mean shift in percent, as two cells."""
     moved = rows["knots_moved"].astype(bool)
-    return f"{moved.mean():.0%} | {100 * rows['knot_shift'][moved].mean():.2f}"
+    shift = f"{100 * rows['knot_shift'][moved].mean():.2f}" if moved.any() else ""
+    return f"{moved.mean():.0%} | {shift}"
 
 
 def ranks_by_block(frame: pd.DataFrame, task: str, size: int) -> pd.DataFrame:

@@ -24,8 +24,20 @@ from comparison import (
     compare_ranks,
     describe_agreement,
 )
+from data_table import FILE as DATA
+from data_table import dataset_table
 
-from knotwork.report import Part, Picture, RankPair, Section, draw_agreement, draw_cd_diagram, report_folder
+from knotwork.datasets import encoding_illustration
+from knotwork.report import (
+    Part,
+    Picture,
+    RankPair,
+    Section,
+    draw_agreement,
+    draw_cd_diagram,
+    draw_encoded_value,
+    report_folder,
+)
 from knotwork.stats import critical_difference
 
 HERE = Path(__file__).parent
@@ -65,6 +77,28 @@ def paper_section(parts: Sequence[Part], theirs: Mapping[str, pd.DataFrame]) -> 
     single = [entry.as_table() for entry in ranks if entry.network is not None]
     content = [*_ranks(ranks, theirs), *map(_comparison, others)]
     return Section("Does this agree with the paper?", content, name="paper", files=single)
+
+
+def encodings_section(parts: Sequence[Part]) -> Section:
+    """Return the paper's figure of one value in all encodings; it depends on no record."""
+    del parts
+    figure = draw_encoded_value(encoding_illustration(seed=42), x=0.58, size=6)
+    caption = (
+        "The first figure of the paper: the value 0.58 (red) of a column of 44 values, scaled, and encoded by each "
+        "family at size 6 with equally spaced knots. Marks are the values of the functions, bars the encoded "
+        "coordinates. The values are drawn as the paper describes, with a random seed of our own."
+    )
+    label = "One value after scaling, and encoded by piecewise-linear ramps, B-, M- and I-splines of size 6."
+    return Section("How is a value encoded?", [Picture("encoded_value", figure, caption, label)], name="encodings")
+
+
+def data_section(parts: Sequence[Part]) -> Section:
+    """Return the data sets of the main benchmark, with their columns, splits and classes."""
+    rows = pd.read_csv(DATA)
+    main = next((part for part in parts if part.kind == "benchmark"), None)
+    used = rows if main is None else rows[rows["dataset"].isin(main.frame["dataset"])]
+    table = dataset_table(used, pd.read_csv(HERE / "paper" / "datasets.csv"))
+    return Section("What are the data sets?", [table], name="datasets")
 
 
 def _ranks(ranks: Sequence[RankComparison], theirs: Mapping[str, pd.DataFrame]) -> list[str | Picture | Section | None]:
@@ -143,7 +177,8 @@ def paper_picture(paper: pd.DataFrame, task: str, *, size: int) -> Picture | Non
 def main(out: Path) -> None:
     """Write the report into a folder, and its page into the guide."""
     theirs = paper_numbers(HERE / "paper")
-    page = report_folder(HERE, out / "report.html", sections=[lambda parts: paper_section(parts, theirs)])
+    sections = [lambda parts: paper_section(parts, theirs), data_section, encodings_section]
+    page = report_folder(HERE, out / "report.html", sections=sections)
     PUBLISHED.parent.mkdir(exist_ok=True)
     shutil.copyfile(page, PUBLISHED)
     for name in SHOWN:

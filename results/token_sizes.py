@@ -54,11 +54,11 @@ def answer(values: "pd.Series[float]") -> str:
 def token_sizes() -> Iterator[str]:
     """Answer whether splines become worse with size if each coordinate is a token."""
     yield "## With a token per coordinate, do splines become worse with size?\n"
-    if not is_trained(PLAN):
+    both = records() if is_trained(PLAN) else {}
+    table = {(kind, size): changes(frame, size) for kind, frame in both.items() for size in (15, 30)}
+    if not both or len(table["coordinate", 30].by_table) < 2:
         yield not_trained(PLAN)
         return
-    both = records()
-    table = {(kind, size): changes(frame, size) for kind, frame in both.items() for size in (15, 30)}
     main = table["coordinate", 30]
     n_sets, n_folds = len(main.by_table), main.n_folds
     yield paragraph(f"""

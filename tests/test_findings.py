@@ -79,6 +79,16 @@ def test_folds_without_all_sizes_do_not_count(sections):
     assert "**Yes**" in page
 
 
+def test_sizes_that_are_not_trained_yet(sections):
+    frames = token_frames(0.1)
+    frame = frames["coordinate-sizes"]
+    page = sections("token_sizes", "token_sizes", {**frames, "coordinate-sizes": frame[frame["size"] != 15]})
+    assert "| splines | coordinate | not trained |" in page
+    assert "**Yes**" in page
+    page = sections("token_sizes", "token_sizes", {**frames, "coordinate-sizes": frame[frame["size"] != 30]})
+    assert "Not trained yet" in page
+
+
 def converged_frames(*, keep):
     """Return records whose order of methods is that of the protocol, or random; the rate 1e-3 is best."""
     plan, random = load_plan("converged"), np.random.default_rng(3)
@@ -109,7 +119,7 @@ def test_the_rate_is_chosen_on_validation_rows(sections):
     others = next(line for line in page.splitlines() if line.startswith("| BS-U |")).split(" | ")
     assert [int(cell) for cell in others[6:10]] == [0, 0, 13, 0]
     assert float(others[3].split()[0]) == pytest.approx(100 * np.expm1(-0.1), abs=1.5)
-    assert "2 to 2 folds" in page
+    assert "13 data sets, 2 folds" in " ".join(page.split())
 
 
 @pytest.mark.parametrize("keep", [True, False])

@@ -6,8 +6,11 @@ import sys
 from html import unescape
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from knotwork.basis import FAMILIES
+from knotwork.datasets import DATASETS
 from knotwork.report import Section, load_records, load_traces
 from knotwork.report._aggregate import split_records
 from knotwork.report._words import describe_ranks
@@ -16,7 +19,10 @@ from tests.conftest import PAPER
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "results"))
 
-from report import paper_numbers, paper_section
+from data_table import FILE as DATA
+from data_table import describe_dataset
+
+from report import data_section, encodings_section, paper_numbers, paper_section
 
 ROOT = Path(__file__).parents[1]
 TIMES = re.compile(r"\| (mlp|resnet|ft feature) \| 4,750 \| [\d,]+ \| ([\d,]+) \|")
@@ -103,3 +109,39 @@ def test_the_readme_and_the_guide_agree_with_the_page():
     assert "on 3 of 10 small data sets, and worse on 0" in page
     assert "on 3 of 10 small tables, and worse on none" in readme
     assert "with the paper's warm-up: 1 of 4 comparisons" in page
+
+
+def test_the_table_of_data_sets_is_that_of_the_tables(data_folder, monkeypatch):
+    monkeypatch.setenv("KNOTWORK_DATA", str(data_folder))
+    rows = pd.read_csv(DATA).astype(object).set_index("dataset")
+    assert list(rows.index) == list(DATASETS)
+    for key in ("abalone", "air_quality"):
+        for name, value in describe_dataset(key).items():
+            if name != "dataset":
+                assert rows.loc[key, name] == value or (value == "" and pd.isna(rows.loc[key, name])), (key, name)
+
+
+def test_data_sets_are_shown_beside_the_numbers_of_the_paper():
+    (table,) = data_section([]).content
+    shown = {row[0].text: [cell.shown for cell in row] for row in table.rows}
+    assert len(shown) == 25
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    assert shown["Gamma Telescope"][4] == "10 + 0 (paper 9 + 1)"
+    assert shown["Abalone"][4] == "7 + 1"
+    assert shown["Loan Status"][2:4] == ["45,000", "26,256"]
+    assert shown["Adult"][9:] == ["76.1", "23.9", "76.1"]
+
+
+def test_one_value_in_all_encodings_is_shown():
+    (picture,) = encodings_section([]).content
+    assert len(picture.figure.axes) == 2 * (1 + len(FAMILIES))
+
+
+def test_what_is_known_of_the_provenance_of_records():
+    frame = load_records(ROOT / "results")
+    on_gpu = frame["device"].astype(str).str.startswith("cuda")
+    assert frame.loc[on_gpu, "gpu"].str.contains("H200").all()
+    assert frame["precision"].notna().all()
+    assert frame["commit"].notna().all()
+    raw = load_results(ROOT / "results")
+    assert not raw["commit"].astype(str).str.contains("according").any(), "the records themselves stay as they are"

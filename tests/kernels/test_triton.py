@@ -17,6 +17,7 @@ CASES = {
     "triton_cases_members.py": {"TRITON_INTERPRET": "1"},
     "triton_cases_steps.py": {"TRITON_INTERPRET": "1"},
     "triton_cases_attention.py": {"TRITON_INTERPRET": "1"},
+    "triton_cases_fixed_order.py": {"TRITON_INTERPRET": "1"},
     "triton_compiling.py": {},
 }
 

@@ -14,6 +14,7 @@ from triton.runtime.jit import JITFunction
 from knotwork._kernels import dispatch
 from knotwork._kernels.dropout import Noise
 from knotwork._kernels.encoding import LOCAL, NORMALISED, TAILS, Knots, Part, encode
+from knotwork._kernels.fixed_order import fixed_order, look_up
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._mlp import MLP
 from knotwork.nn._realmlp import RealMLP
@@ -80,6 +81,17 @@ def test_networks_with_a_flat_input(compiled, kind):
     hidden = network.enter(torch.rand(2, 32, 21).bfloat16())
     network.rest(hidden, counts=torch.tensor([32, 30]), noise=noise()).sum().backward()
     assert len(set(compiled)) > 1
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(MLP, torch.float32), (ResNet, torch.bfloat16)])
+def test_networks_in_a_fixed_order(compiled, kind, dtype, monkeypatch):
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
+    network, table = kind(24, 1, n_members=2).to(dtype), torch.rand(2, 9, 8, requires_grad=True)
+    with fixed_order():
+        vectors = look_up(table, torch.zeros(2, 32, 3, dtype=torch.int64)).flatten(-2)
+        hidden = network.enter(vectors.to(dtype))
+        network.rest(hidden, counts=torch.tensor([32, 30]), noise=noise()).sum().backward()
+    assert {"_product", "_column_sums", "_look_up_backward"} <= set(compiled)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,10 @@ FIGURES = {
     "heatmap": lambda: draw_heatmap([[1, 2.5], [np.nan, 4]], ["a", "b"], columns=["c", "d"]),
     "curves": lambda: draw_size_curves(curves(), ylabel="y"),
     "times": lambda: draw_training_times(
-        np.array([[[1.0, 2.0], [3.0, np.nan]]]), panels=["mlp"], methods=["Std", "PLE"], sizes=["7", "15"]
+        np.array([[[[1.0, 0.5, 4.0], [2.0] * 3], [[3.0] * 3, [np.nan] * 3]]]),
+        panels=["mlp"],
+        methods=["Std", "PLE"],
+        sizes=["7", "15"],
     ),
     "cost": lambda: draw_cost_quality([1, 2, 3], [3, 2, 1], names=["Std", "PLE", "BS-U"]),
     "learning": lambda: draw_learning_curves(
@@ -129,7 +132,29 @@ def test_cells_have_tooltips():
 def test_bars_are_as_high_as_the_times():
     axes = FIGURES["times"]().axes[0]
     heights = {bar.get_gid(): bar.get_height() for container in axes.containers for bar in container}
-    assert heights == {"bar-0-0-0": 1.0, "bar-0-1-0": 3.0, "bar-0-0-1": 2.0}
+    assert heights == {"bar-0-0-0": 1000.0, "bar-0-1-0": 3000.0, "bar-0-0-1": 2000.0}
+    (line,) = [line for line in axes.lines if line.get_gid().startswith("range-")]
+    assert line.get_ydata().tolist() == [500.0, 4000.0], "several timings have a range, a single one has none"
+
+
+def test_knots_are_drawn_as_distances_from_their_start():
+    axes = FIGURES["knots"]().axes[0]
+    paths = {line.get_gid(): np.asarray(line.get_ydata()) for line in axes.lines if "knot" in (line.get_gid() or "")}
+    np.testing.assert_allclose(paths["knot-0-0"], [0.0, 0.1])
+    np.testing.assert_allclose(paths["knot-0-1"], [0.0, -0.1])
+
+
+@pytest.mark.parametrize(
+    ("cost", "ranks"),
+    [([1.19e-3, 1.2e-3, 1.61e-3], [4.2, 8.0, 12.9]), ([1e-3, 0.05, 9.0], [1.0, 2.0, 3.0]), ([2.0] * 3, [2.0] * 3)],
+)
+def test_ticks_of_a_cost_plot_frame_all_points(cost, ranks):
+    axes = draw_cost_quality(cost, ranks, names=["Std", "PLE", "BS-U"]).axes[0]
+    for axis, values in ((axes.xaxis, cost), (axes.yaxis, ranks)):
+        ticks = axis.get_majorticklocs()
+        assert min(ticks) <= min(values) <= max(values) <= max(ticks)
+        assert sorted(axis.get_view_interval()) == pytest.approx([min(ticks), max(ticks)])
+        assert 2 <= len(ticks) <= 14
 
 
 def test_dots_are_the_scores_and_the_best_is_filled():

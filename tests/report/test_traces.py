@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from knotwork.datasets import load_dataset
 from knotwork.report import make_report, report_folder
@@ -13,6 +14,7 @@ from knotwork.report._traces import (
     fit_picture,
     knot_pictures,
     learning_picture,
+    noiseless_scores,
     scatter_picture,
 )
 from knotwork.study import Plan, run
@@ -72,13 +74,23 @@ def test_paths_of_knots():
     frame = read_records(records)
     (picture,) = knot_pictures(frame, knots)
     panels = picture.figure.axes
-    assert [axes.get_title(loc="left") for axes in panels] == ["1e-5", "1e-4"]
-    np.testing.assert_allclose(panels[1].lines[1].get_ydata(), [0.5, 0.5, 0.5, 0.8])
-    np.testing.assert_allclose(panels[1].lines[0].get_ydata(), [0.25] * 4)
+    assert [axes.get_title(loc="left") for axes in panels] == ["variant 1e-5", "variant 1e-4"]
+    paths = {line.get_gid(): line.get_ydata() for line in panels[1].lines}
+    np.testing.assert_allclose(paths["knot-1-1"], [0.0, 0.0, 0.0, 0.3])
+    np.testing.assert_allclose(paths["knot-1-0"], [0.0] * 4)
     turned = read_records(records.assign(variant=["2e-4", "1e-5"]))
-    assert [axes.get_title(loc="left") for axes in knot_pictures(turned, knots)[0].figure.axes] == ["1e-5", "2e-4"]
+    assert [axes.get_title(loc="left") for axes in knot_pictures(turned, knots)[0].figure.axes] == [
+        "variant 1e-5",
+        "variant 2e-4",
+    ]
+    known = knot_pictures(read_records(records.assign(plan="knot-relocation")), knots)[0]
+    assert [axes.get_title(loc="left") for axes in known.figure.axes] == [
+        "learning rate of knots 1e-5",
+        "learning rate of knots 1e-4",
+    ]
     assert describe_knots(frame, knots) == [
-        "BS-Grad-U: the knot that ends farthest from its start is 0.100 (1e-5), 0.300 (1e-4) away from it."
+        "BS-Grad-U: the knot that ends farthest from its start is 0.100 (variant 1e-5), 0.300 (variant 1e-4) away from "
+        "it."
     ]
 
 
@@ -131,3 +143,19 @@ def test_fits_are_drawn_with_the_truth(dataset):
     truth = next(line for line in figure.axes[0].lines if line.get_label() == "truth")
     at_zero = {"regression": 0.5, "classification": 0.04}[task]
     assert truth.get_ydata()[0] == pytest.approx(at_zero, abs=1e-3)
+    note = figure.axes[0].get_title(loc="left")
+    true, value = truth.get_ydata(), grid**2
+    if task == "regression":
+        assert note.endswith(f"NRMSE {np.sqrt(np.mean((value - true) ** 2)) / np.std(true):.4f}")
+    else:
+        assert "AUC" in note
+        assert note.endswith(f"Brier score {np.mean(true * (1 - value) ** 2 + (1 - true) * value**2):.4f}")
+
+
+def test_scores_of_classes_are_expectations_over_drawn_classes():
+    rng = np.random.default_rng(0)
+    truth, fit = rng.uniform(size=50), rng.uniform(size=50)
+    drawn = (rng.uniform(size=(4000, 50)) < truth).astype(int).ravel()
+    scores = noiseless_scores("classification", truth, fit)
+    assert scores["AUC"] == pytest.approx(roc_auc_score(drawn, np.tile(fit, 4000)), abs=2e-3)
+    assert scores["Brier score"] == pytest.approx(brier_score_loss(drawn, np.tile(fit, 4000)), abs=2e-3)

@@ -33,7 +33,7 @@ def test_invalid_settings_are_refused(field, value):
 
 
 def test_settings_of_the_wrong_type_are_refused():
-    for field in ("learning_rate", "weight_decay", "max_epochs"):
+    for field in ("learning_rate", "weight_decay", "max_epochs", "reproducible"):
         with pytest.raises(ArgumentTypeError, match=field):
             TrainingConfig(**{field: "1"})
     with pytest.raises(ArgumentError, match="metric must be valid for regression, got .*Available: .rmse"):
@@ -42,7 +42,7 @@ def test_settings_of_the_wrong_type_are_refused():
 
 def test_later_settings_do_not_change_the_identity_of_earlier_results():
     config = TrainingConfig()
-    later = {"beta2": 0.9, "weight_average": 0.5, "label_smoothing": 0.2}
+    later = {"beta2": 0.9, "weight_average": 0.5, "label_smoothing": 0.2, "reproducible": True}
     assert not set(config.identity()) & set(later)
     assert len(config.identity()) == 14
     for name, value in later.items():

@@ -170,7 +170,7 @@ def attention(
         raise argument_error("first", f"be of shape {(*qkv.shape[:2], 1, width)}", tuple(first.shape))
     if bias is not None and bias.shape != (len(qkv), 3 * width):
         raise argument_error("bias", f"be of shape {(len(qkv), 3 * width)}", tuple(bias.shape))
-    if p == 0.0:  # torch's own kernels for long rows are faster, and nothing is drawn
+    if p == 0.0:  # nothing is drawn, so that torch's own kernels serve for long rows
         supported = is_short(qkv.shape[2], width // n_heads)
     else:
         supported = noise is not None and width // n_heads <= WIDEST

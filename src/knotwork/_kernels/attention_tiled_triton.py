@@ -204,7 +204,7 @@ def _constants(q: Tensor, kv: Tensor, bias: Tensor | None, settings: Any) -> dic
         "BIAS": bias is not None,
         "DROPOUT": settings.p > 0.0,
         "PRECISION": "tf32" if settings.tf32 else "ieee",
-        "num_warps": WARPS if queries == QUERIES else 1,
+        "num_warps": WARPS if queries == QUERIES else 2,
     }
 
 

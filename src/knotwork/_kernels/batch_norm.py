@@ -11,6 +11,7 @@ from torch.nn import functional
 from knotwork._checks import argument_error
 from knotwork._kernels.dispatch import Operation, Path, as_array, over_chunks
 from knotwork._kernels.dropout import ZERO, Noise, as_bits, check_rate, compiled_keys, dropout, keep, keep_threshold
+from knotwork._kernels.fixed_order import has_fixed_order
 from knotwork.basis._compiled import compiled
 
 __all__ = ["Settings", "batch_norm", "batch_norm_eval", "batch_norm_formula"]
@@ -20,13 +21,14 @@ COLUMNS_PER_CHUNK = 128
 
 
 class Settings(NamedTuple):
-    """Settings of the normalisation, relu and dropout, as in `batch_norm`."""
+    """Settings of the normalisation, relu and dropout, as in `batch_norm`, and whether the order of sums is fixed."""
 
     momentum: float
     epsilon: float
     relu: bool
     p: float
     stream: int
+    fixed_order: bool = False
 
 
 def batch_norm_formula(
@@ -297,7 +299,7 @@ def batch_norm(
         y = functional.dropout(y, p)
         return y if residual is None else residual + y
     tensors = x, weight, bias, residual
-    settings = Settings(momentum, epsilon, relu, p, stream)
+    settings = Settings(momentum, epsilon, relu, p, stream, has_fixed_order())
     # The CPU loops require running statistics in float32.
     loops = x.device.type != "cpu" or all(buffer.dtype == torch.float32 for buffer in buffers)
     run: Any = _BATCH_NORM if loops else batch_norm_formula

@@ -179,7 +179,7 @@ def _run(
     mean, inverse = (torch.empty(members, width, dtype=torch.float32, device=x.device) for _ in range(2))
     keys = torch.empty(members, dtype=torch.int64, device=x.device)
     drop = settings.p > 0.0 and noise is not None
-    shape = _shape(x)
+    shape = _shape(x, fixed_order=settings.fixed_order)
     _batch_norm_forward[(triton.cdiv(width, shape["COLUMNS"]), members)](
         x, weight.contiguous(), bias.contiguous(), *buffers, keys if counts is None else counts,
         x if residual is None else residual.contiguous(), *(noise if noise is not None else (keys, keys)), mean,
@@ -194,7 +194,7 @@ def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, 
     x, weight, y, mean, inverse, keys = kept
     weight = weight.contiguous()
     x_grad, weight_grad, bias_grad = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
-    shape = _shape(x)
+    shape = _shape(x, fixed_order=settings.fixed_order)
     _batch_norm_backward[(triton.cdiv(x.shape[2], shape["COLUMNS"]), x.shape[0])](
         grads[0].contiguous(), x, x if y is None else y, weight, keys if counts is None else counts, mean, inverse,
         keys, x_grad, weight_grad, bias_grad, x.shape[2], keep_threshold(settings.p), 1.0 / (1.0 - settings.p),
@@ -203,12 +203,15 @@ def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, 
     return x_grad, weight_grad, bias_grad, grads[0] if needed[3] else None
 
 
-def _shape(x: Tensor) -> dict[str, int]:
-    """Return the sizes of the tiles: 128 bytes of a row, or down to 32 if the GPU would otherwise be partly idle."""
+def _shape(x: Tensor, *, fixed_order: bool) -> dict[str, int]:
+    """Return the sizes of the tiles: 128 bytes of a row, or down to 32 if the GPU would otherwise be partly idle.
+
+    In a fixed order they depend on the shape of a member only.
+    """
     members, n_rows, width = x.shape
     columns = 128 // x.element_size()
     while columns * x.element_size() > 32 and (
-        columns >= 2 * width or members * triton.cdiv(width, columns) < PROGRAMS
+        columns >= 2 * width or (not fixed_order and members * triton.cdiv(width, columns) < PROGRAMS)
     ):
         columns //= 2
     rows = min(TILE // columns, max(triton.next_power_of_2(n_rows), 16))

@@ -306,9 +306,10 @@ def _rows(part: Part, x: Tensor, breaks: Tensor, n_knots: Tensor, size: int) -> 
 class Loops(NamedTuple):
     """The loops of one device for the encoding; `path_of` runs them part by part.
 
-    - ``knots(logits, n_knots, breaks, learned, min_spacing, epsilon)`` returns the breaks and penalties of all groups.
-    - ``knots_backward(breaks_grad, penalty_grad, logits, n_knots, learned, min_spacing, epsilon)`` returns the gradient
-      of the logits; one of the first two may be None.
+    - ``knots(logits, n_knots, breaks, learned, min_spacing, epsilon, size)`` returns the breaks and penalties of all
+      groups.
+    - ``knots_backward(breaks_grad, penalty_grad, logits, n_knots, learned, min_spacing, epsilon, size)`` returns the
+      gradient of the logits; one of the first two may be None.
     - ``rows(x, breaks, n_knots, out, *, kind, degree)`` fills `out`, which is contiguous and holds zeros, or anything
       if `writes_zeros`.
     - ``rows_backward(grad, x, breaks, n_knots, *, kind, degree, with_x)`` returns the gradients of x, in its type
@@ -338,7 +339,7 @@ def _forward(
     tensors = (logits, breaks, x, n_knots, learned)
     others: tuple[Tensor, ...] = ()
     if logits is not None:
-        breaks, penalty = loops.knots(logits, n_knots, breaks, learned, min_spacing, epsilon)
+        breaks, penalty = loops.knots(logits, n_knots, breaks, learned, min_spacing, epsilon, size)
         others = (penalty, breaks)
     assert breaks is not None
     groups_filled = sum(part.stop - part.start for part in parts if part.features is None and part.kind != AFFINE)
@@ -359,7 +360,7 @@ def _forward(
 
 def _backward(
     loops: Loops, grads: Any, kept: Any, needed: Any, *, parts: Sequence[Part], min_spacing: float, epsilon: float,
-    **_: Any,
+    size: int, **_: Any,
 ) -> Any:  # fmt: skip
     """Return the gradients of logits, breaks and x.
 
@@ -369,17 +370,16 @@ def _backward(
     logits, breaks, x, n_knots, learned, *others = kept
     grad, penalty_grad, breaks_grad = grads if others else (*grads, None, None)
     tensors = (grad, x, others[1] if others else breaks, n_knots)
-    moving = [part for part in parts if part.learned and part.kind != AFFINE]
-    at_once = loops.rows_to_logits is not None and all(part.features is None for part in moving)
-    if at_once and needed[0] and not needed[1] and grad is not None and breaks_grad is None:
+    at_once = loops.rows_to_logits is not None and needed[0] and not needed[1]
+    if at_once and grad is not None and breaks_grad is None:
         spacing = (penalty_grad, logits, min_spacing, epsilon)
-        return *_backward_to_logits(loops, parts, moving, tensors, spacing, needed[2]), None, None
+        return *_backward_to_logits(loops, parts, tensors, spacing, needed[2]), None, None
     x_grad, slopes = (torch.zeros_like(x), None) if grad is None else _sums(loops, parts, tensors, needed)
     if breaks_grad is not None:
         slopes = breaks_grad if slopes is None else slopes + breaks_grad
     logits_grad = None
     if needed[0]:
-        logits_grad = loops.knots_backward(slopes, penalty_grad, logits, n_knots, learned, min_spacing, epsilon)
+        logits_grad = loops.knots_backward(slopes, penalty_grad, logits, n_knots, learned, min_spacing, epsilon, size)
     if needed[1] and learned is not None:
         slopes = torch.zeros_like(breaks) if slopes is None else torch.where(learned[:, None, None], 0.0, slopes)
     return logits_grad, slopes if needed[1] else None, x_grad if needed[2] else None, None, None
@@ -426,11 +426,15 @@ def _part_backward(
 
 
 def _backward_to_logits(
-    loops: Loops, parts: Sequence[Part], moving: Sequence[Part], tensors: Any, spacing: Any, with_x: bool
+    loops: Loops, parts: Sequence[Part], tensors: Any, spacing: Any, with_x: bool
 ) -> tuple[Tensor, None, Tensor | None]:
-    """Return the gradients of logits, breaks (None) and x (None unless `with_x`)."""
+    """Return the gradients of logits, breaks (None) and x (None unless `with_x`).
+
+    Which way a member takes depends on itself only: so do its gradients, bit for bit.
+    """
     penalty_grad, logits, min_spacing, epsilon = spacing
     x_grad = torch.zeros_like(tensors[1]) if with_x else None
+    moving = [part for part in parts if part.learned and part.kind != AFFINE and part.features is None]
     covered = sum(part.stop - part.start for part in moving) == len(logits)
     out = torch.empty_like(logits) if covered else torch.zeros_like(logits)
     assert loops.rows_to_logits is not None
@@ -442,9 +446,17 @@ def _backward_to_logits(
         part_x_grad = loops.rows_to_logits(*pieces, slopes, logits[piece], min_spacing, epsilon, **settings)
         if x_grad is not None:
             x_grad[piece] = part_x_grad
-    for part in parts:
-        if part not in moving:
-            _part_backward(loops, part, tensors, x_grad, None)
+    others = [part for part in parts if part not in moving]
+    with_slopes = any(part.learned for part in others)
+    slopes = torch.zeros_like(tensors[2]) if with_slopes else None
+    for part in others:
+        _part_backward(loops, part, tensors, x_grad, slopes if part.learned else None)
+    for start, stop in sorted({(part.start, part.stop) for part in others if part.learned}):
+        piece = slice(start, stop)
+        assert slopes is not None
+        gradients = slopes[piece], None if penalty_grad is None else penalty_grad[piece]
+        knots = logits[piece], tensors[3][piece], None, min_spacing, epsilon, tensors[0].shape[-1]
+        out[piece] = loops.knots_backward(*gradients, *knots)
     return out, None, x_grad
 
 

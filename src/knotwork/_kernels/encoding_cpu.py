@@ -263,8 +263,10 @@ def _knots_backward(breaks_grad, penalty_grad, shares, n_knots, min_spacing, eps
 
 
 def _make_knots(
-    logits: Tensor, n_knots: Tensor, breaks: Tensor | None, learned: Tensor | None, min_spacing: float, epsilon: float
-) -> tuple[Tensor, Tensor]:
+    logits: Tensor, n_knots: Tensor, breaks: Tensor | None, learned: Tensor | None, min_spacing: float, epsilon: float,
+    size: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    del size
     groups, features, n_widths = logits.shape
     all_breaks = torch.empty(groups, features, n_widths + 1, dtype=logits.dtype)
     numbers, counts, rows = as_array(logits.double()), as_array(n_knots), all_breaks.numpy()
@@ -280,8 +282,9 @@ def _make_knots(
 
 def _knots_to_logits(
     breaks_grad: Tensor | None, penalty_grad: Tensor | None, logits: Tensor, n_knots: Tensor, learned: Tensor | None,
-    min_spacing: float, epsilon: float,
+    min_spacing: float, epsilon: float, size: int,
 ) -> Tensor:  # fmt: skip
+    del size
     groups, features, n_widths = logits.shape
     out = torch.zeros_like(logits, memory_format=torch.contiguous_format)
     slopes = np.zeros((groups, features, n_widths + 1)) if breaks_grad is None else as_array(breaks_grad.double())

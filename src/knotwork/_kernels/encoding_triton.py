@@ -442,46 +442,55 @@ def gather_sums(
         tl.store(out_pointer + table * n_breaks + column, slopes, mask=column < n_breaks)
 
 
-def _make_breaks(logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+# The tiles of kernels over knots depend on the size of blocks, which is larger than the number of knots: so sums do not
+# depend on the knots of other members in a stack.
+
+
+def _padded(n_widths: int, size: int) -> int:
+    return triton.next_power_of_2(max(n_widths, size))
+
+
+def _make_breaks(logits: Tensor, n_knots: Tensor, min_spacing: float, size: int) -> Tensor:
     """Return the breaks of `breaks_from_widths`, for logits of shape (G, F, K + 1)."""
     logits = logits.contiguous()
     groups, features, n_widths = logits.shape
     breaks = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
-    widths = triton.next_power_of_2(n_widths)
+    widths = _padded(n_widths, size)
     _breaks_forward[(groups * features,)](logits, n_knots, breaks, features, n_widths, min_spacing, WIDTHS=widths)
     return breaks
 
 
-def _breaks_to_logits(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float) -> Tensor:
+def _breaks_to_logits(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, size: int) -> Tensor:
     """Return the gradient of the logits from that of the breaks."""
     grad, logits = grad.contiguous(), logits.contiguous()
     out = torch.empty_like(logits)
     groups, features, n_widths = logits.shape
-    widths = triton.next_power_of_2(n_widths)
+    widths = _padded(n_widths, size)
     _breaks_backward[(groups * features,)](grad, logits, n_knots, out, features, n_widths, min_spacing, WIDTHS=widths)
     return out
 
 
 def make_knots(
-    logits: Tensor, n_knots: Tensor, breaks: Tensor | None, learned: Tensor | None, min_spacing: float, epsilon: float
-) -> tuple[Tensor, Tensor]:
+    logits: Tensor, n_knots: Tensor, breaks: Tensor | None, learned: Tensor | None, min_spacing: float, epsilon: float,
+    size: int = 1,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return breaks and penalties, from one kernel if a group is not too large for it.
 
     With `learned`, the other groups have the given breaks, and a penalty of 0.
     """
     groups, features, n_widths = logits.shape
-    if triton.next_power_of_2(features) * triton.next_power_of_2(n_widths) > MOST_IN_ONE:
-        learned_breaks = _make_breaks(logits, n_knots, min_spacing)
-        penalty = _run_penalty(logits, n_knots, min_spacing, epsilon)
+    if triton.next_power_of_2(features) * _padded(n_widths, size) > MOST_IN_ONE:
+        learned_breaks = _make_breaks(logits, n_knots, min_spacing, size)
+        penalty = _run_penalty(logits, n_knots, min_spacing, epsilon, size)
         if breaks is None or learned is None:
             return learned_breaks, penalty
         return torch.where(learned[:, None, None], learned_breaks, breaks), torch.where(learned, penalty, 0.0)
     out = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
-    return out, _run_penalty(logits, n_knots, min_spacing, epsilon, out, breaks, learned)
+    return out, _run_penalty(logits, n_knots, min_spacing, epsilon, size, out, breaks, learned)
 
 
 def _run_penalty(
-    logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, breaks: Tensor | None = None,
+    logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, size: int, breaks: Tensor | None = None,
     fixed: Tensor | None = None, learned: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     logits = logits.contiguous()
@@ -490,34 +499,36 @@ def _run_penalty(
     _penalty_forward[(groups,)](
         logits, n_knots, out if breaks is None else breaks, out, out if fixed is None else fixed.contiguous(),
         out if learned is None else learned.contiguous(), features, n_widths, min_spacing, epsilon,
-        FEATURES=triton.next_power_of_2(features), WIDTHS=triton.next_power_of_2(n_widths),
+        FEATURES=triton.next_power_of_2(features), WIDTHS=_padded(n_widths, size),
         WITH_BREAKS=breaks is not None, WITH_FIXED=learned is not None,
     )  # fmt: skip
     return out
 
 
-def penalty_backward(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float) -> Tensor:
+def penalty_backward(
+    grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, size: int = 1
+) -> Tensor:
     """Return the gradient of the logits from that of the penalties."""
     grad, logits = grad.contiguous(), logits.contiguous()
     out = torch.empty_like(logits)
     groups, features, n_widths = logits.shape
     _penalty_backward[(groups * features,)](
         grad, logits, n_knots, out, features, n_widths, min_spacing, epsilon,
-        WIDTHS=triton.next_power_of_2(n_widths),
+        WIDTHS=_padded(n_widths, size),
     )  # fmt: skip
     return out
 
 
 def knots_to_logits(
     breaks_grad: Tensor | None, penalty_grad: Tensor | None, logits: Tensor, n_knots: Tensor, learned: Tensor | None,
-    min_spacing: float, epsilon: float,
+    min_spacing: float, epsilon: float, size: int = 1,
 ) -> Tensor:  # fmt: skip
     """Return the gradient of the logits from those of breaks and penalties; 0 for groups that are not learned."""
     parts = []
     if breaks_grad is not None:
-        parts.append(_breaks_to_logits(breaks_grad, logits, n_knots, min_spacing))
+        parts.append(_breaks_to_logits(breaks_grad, logits, n_knots, min_spacing, size))
     if penalty_grad is not None:
-        parts.append(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon))
+        parts.append(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon, size))
     total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
     return total if learned is None else torch.where(learned[:, None, None], total, 0.0)
 
@@ -563,13 +574,13 @@ def backward(
         if spacings is None or spacings.penalty_grad is None:
             return x_grad, out.zero_()
         logits, min_spacing, epsilon, penalty_grad = spacings
-        return x_grad, out.copy_(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon))
-    knots = max(triton.next_power_of_2(breaks.shape[-1]), 16)
+        return x_grad, out.copy_(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon, size))
+    knots = max(_padded(breaks.shape[-1], size + 1), 16)
     tile = min(knots, WIDEST)
-    n_tiles = triton.cdiv(breaks.shape[-1] - 1, tile)
-    rows = 128 if n_rows > 4096 else 32
+    n_tiles = triton.cdiv(max(breaks.shape[-1] - 1, size), tile)
+    # Sums over rows must not depend on the number of groups, which may be members of a stack.
+    rows, blocks = (128, triton.cdiv(n_rows, 128 * 64)) if n_rows > 4096 else (32, 2)
     window = max(triton.next_power_of_2(2 * degree + 2), 16)
-    blocks = min(max(triton.cdiv(n_rows * n_tables * n_tiles, rows * 2048), 1), 64)
     n_parts = triton.cdiv(n_rows, rows * blocks)
     parts = torch.empty(n_parts, n_tables, knots, window, dtype=torch.float32, device=x.device)
     long = grad.numel() >= 2**31

@@ -459,6 +459,8 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
         n_targets,
     )
     estimator.trained_ = _trained(content, file, shape, objective=objective)
+    for piece in estimator.trained_.pieces:
+        piece.network.reproducible = estimator.config_.reproducible
     _set_calibration(estimator, content, file)
     estimator._set_names(columns)
     n_members = len(estimator.trained_.histories)
@@ -610,6 +612,8 @@ def _parameters(content: Any, names: Any, capacity: Capacity) -> dict[str, Any]:
 
 def _config(content: Any) -> TrainingConfig:
     known = [field.name for field in fields(TrainingConfig)]
+    if isinstance(content, dict):
+        content = {"reproducible": False, **content}  # the first files of this schema do not have it
     return TrainingConfig(**check_entries(content, "training", known))
 
 

@@ -44,6 +44,9 @@ class Backbone(ABC):
     starts_from_rows : bool
         Whether the network has a method ``start_from(rows, draw)`` that sets its initial parameters by encoded training
         rows of shape (n_members, batch, d_in).
+    has_fixed_order : bool
+        Whether all products and sums of the network have an order that does not depend on the other members on a GPU
+        too, as `TrainingConfig.reproducible` requires.
     advice : {"mlp", "resnet", "ft"}
         Backbone of the paper whose recommended encodings are used.
     """
@@ -54,6 +57,7 @@ class Backbone(ABC):
     undecayed: ClassVar[tuple[str, ...]] = ()
     rate_factors: ClassVar[tuple[tuple[str, float], ...]] = ()
     starts_from_rows: ClassVar[bool] = False
+    has_fixed_order: ClassVar[bool] = False
     advice: ClassVar[str] = "mlp"
 
     @abstractmethod
@@ -121,6 +125,7 @@ class MLPConfig(Backbone):
 
     name: ClassVar[str] = "mlp"
     precision: ClassVar[str] = "tf32"
+    has_fixed_order: ClassVar[bool] = True
     widths: tuple[int, ...] = (256, 128, 64)
     dropout: float = 0.15
 
@@ -152,6 +157,7 @@ class ResNetConfig(Backbone):
     """A residual network; parameters as in `knotwork.nn.ResNet`."""
 
     name: ClassVar[str] = "resnet"
+    has_fixed_order: ClassVar[bool] = True
     advice: ClassVar[str] = "resnet"
     width: int = 256
     n_blocks: int = 3

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_bool, check_int
+from knotwork._kernels.fixed_order import product
 from knotwork.nn._linear import Draw, Initial, flat_rows, initialise, member_seeds
 
 __all__ = ["FeatureEmbedding"]
@@ -84,6 +85,6 @@ class FeatureEmbedding(Initial):
         """Map blocks of shape (n_members, batch, n_features, size) to (n_members, batch, n_features, width)."""
         weight = self.weight.flatten(0, 1)
         by_feature = blocks.to(weight.dtype).transpose(1, 2).reshape(len(weight), -1, weight.shape[1])
-        out = torch.baddbmm(self.bias.to(weight.dtype).flatten(0, 1)[:, None], by_feature, weight)
+        out = product(by_feature, weight, self.bias.to(weight.dtype).flatten(0, 1))
         out = out.view(len(blocks), -1, blocks.shape[1], weight.shape[-1]).transpose(1, 2)
         return torch.relu(out) if self.relu else out

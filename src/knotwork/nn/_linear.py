@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from knotwork._checks import argument_error, type_error
 from knotwork._kernels.dropout import Noise, drawn_bits, member_keys
+from knotwork._kernels.fixed_order import look_up, product
 
 __all__ = [
     "Draw",
@@ -116,13 +117,12 @@ class Linear(Initial):
         """Map inputs of shape (n_members, ..., d_in) to (n_members, ..., d_out)."""
         if self.bias is None:
             return self.product(x)
-        rows = x.flatten(1, -2).to(self.weight.dtype)
-        out = torch.baddbmm(self.bias.to(self.weight.dtype)[:, None], rows, self.weight)
+        out = product(x.flatten(1, -2).to(self.weight.dtype), self.weight, self.bias.to(self.weight.dtype))
         return out.view(*x.shape[:-1], out.shape[-1])
 
     def product(self, x: Tensor) -> Tensor:
         """Return the product with the weight, without the bias, for a caller that adds the bias later."""
-        out = torch.bmm(x.flatten(1, -2).to(self.weight.dtype), self.weight)
+        out = product(x.flatten(1, -2).to(self.weight.dtype), self.weight)
         return out.view(*x.shape[:-1], out.shape[-1])
 
 
@@ -135,26 +135,6 @@ def first_places(cardinalities: Sequence[int]) -> Tensor:
     """Return the index of each feature's first category in one table of all categories."""
     # A cumulative sum of torch, on the meta device that models are loaded by, would load torch's compiler for seconds.
     return torch.tensor([*accumulate([0, *cardinalities])][: len(cardinalities)], dtype=torch.int64)
-
-
-def look_up(table: Tensor, places: Tensor) -> Tensor:
-    """Return rows of the table of each member.
-
-    Parameters
-    ----------
-    table : Tensor of shape (n_members, n, d)
-        A table for each member.
-    places : Tensor of shape (n_members, ...)
-        Indices of rows, int64.
-
-    Returns
-    -------
-    Tensor of shape (n_members, ..., d)
-        The rows.
-    """
-    n_members, n, _ = table.shape
-    offsets = torch.arange(n_members, device=places.device).view(-1, *[1] * (places.dim() - 1)) * n
-    return nn.functional.embedding(places + offsets, table.flatten(0, 1))
 
 
 def initialise(module: nn.Module, seeds: Tensor) -> None:

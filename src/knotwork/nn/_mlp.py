@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from knotwork._checks import check_int
 from knotwork._kernels.dropout import Noise, bias_act_dropout
+from knotwork._kernels.fixed_order import add_bias
 from knotwork.nn._linear import Linear, check_dropout, flat_rows, initialise, member_seeds
 
 __all__ = ["MLP"]
@@ -88,4 +89,4 @@ class MLP(nn.Module):
         layers: Iterable[Any] = self.layers
         for stream, layer in enumerate(layers):
             hidden, bias = layer.product(bias_act_dropout(hidden, bias, p, noise, stream)), layer.bias
-        return hidden + bias[:, None]  # type: ignore[no-any-return]
+        return add_bias(hidden, bias)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from knotwork._checks import argument_error
 from knotwork._kernels.encoding import (
     AFFINE,
+    Encoded,
     Knots,
     Layout,
     Part,
@@ -254,9 +255,30 @@ class StackEncoding(nn.Module):
 
     def spacings(self, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
         """Return the breaks ``[0, knots, 1]`` of all members and features, and the spacing penalty of every member."""
-        no_rows = self.low.new_empty(len(self.low), 0, self.low.shape[1])
-        encoded = encode(no_rows, self._knots(epsilon), (), size=1)
+        encoded = self._without_rows(self._knots(epsilon))
         return encoded.breaks, self._no_penalty() if encoded.penalty is None else encoded.penalty
+
+    def _without_rows(self, knots: Knots) -> Encoded:
+        no_rows = self.low.new_empty(len(self.low), 0, self.low.shape[1])
+        return encode(no_rows, knots, (), size=self.layout.size)
+
+    @torch.no_grad()
+    def settle(self) -> None:
+        """Let fixed knots be exactly those that learned ones start from, which are computed from their logits.
+
+        Rounding would otherwise separate them. Knots nearer than `min_spacing`, which learned ones cannot be, stay.
+        """
+        if not bool((self.n_knots > 0).any()):
+            return
+        spacing = self.layout.min_spacing
+        logits = logits_from_knots(self.breaks.double(), self.n_knots, spacing).float()
+        if self.logits is not None:
+            self.logits.copy_(logits)
+        everywhere = torch.ones_like(self.learned)
+        computed = self._without_rows(Knots(self.n_knots, self.breaks, logits, everywhere, min_spacing=spacing)).breaks
+        padding = torch.arange(self.breaks.shape[-1] - 1, device=self.breaks.device) > self.n_knots[..., None]
+        apart = (padding | (torch.diff(self.breaks, dim=-1) >= spacing)).all(dim=-1)
+        self.breaks.copy_(torch.where(apart[..., None], computed, self.breaks))
 
     def _knots(self, epsilon: float) -> Knots:
         spacing = {"min_spacing": self.layout.min_spacing, "epsilon": epsilon}

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from knotwork.encoders._methods import METHOD_TABLE
 from knotwork.report._aggregate import RankTable, file_name, in_order, name_size, sizes_of
@@ -22,6 +22,9 @@ __all__ = ["complexity_table", "cost_pictures", "describe_ratios", "describe_sta
 
 Floats = npt.NDArray[np.float64]
 Box = tuple[float, float, float, float]
+
+WIDE = 8.0
+"""Ratio of the longest to the shortest time from which an axis is logarithmic."""
 
 _RUN = ["dataset", "network", "size", "fold", "seed"]
 
@@ -257,10 +260,11 @@ def _stacks(frame: pd.DataFrame) -> pd.DataFrame:
 def draw_training_times(
     seconds: Floats, *, panels: Sequence[str], methods: Sequence[str], sizes: Sequence[str]
 ) -> Figure:
-    """Draw times as bars: a panel per backbone, a group of bars per method, a bar per size.
+    """Draw the milliseconds of an epoch as bars: a panel per backbone, a group of bars per method, a bar per size.
 
-    `seconds` has the shape (n_panels, n_methods, n_sizes); missing times are NaN and leave no gap. Bars have the group
-    id ``bar-PANEL-METHOD-SIZE``.
+    `seconds` has the shape (n_panels, n_methods, n_sizes, 3), the median, the least and the most of several timings; a
+    line from the least to the most is drawn where they differ. Missing times are NaN and leave no gap. Bars have the
+    group id ``bar-PANEL-METHOD-SIZE``.
     """
     figure = new_figure(9.6, 0.8 + 1.75 * len(panels))
     grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
@@ -272,11 +276,13 @@ def draw_training_times(
         axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
         panel_title(axes, panels[p])
         for m, row in enumerate(seconds[p]):
-            known = np.flatnonzero(np.isfinite(row))
+            known = np.flatnonzero(np.isfinite(row[:, 0]))
             for place, s in enumerate(known):
-                shift = (place - (len(known) - 1) / 2) * width
-                axes.bar(m + shift, row[s], width * 0.92, color=colours[s % len(colours)], gid=f"bar-{p}-{m}-{s}")
-        axes.set_ylabel("seconds per epoch", fontsize=9)
+                x, (median, least, most) = m + (place - (len(known) - 1) / 2) * width, 1000 * row[s]
+                axes.bar(x, median, width * 0.92, color=colours[s % len(colours)], gid=f"bar-{p}-{m}-{s}")
+                if least < most:
+                    axes.plot([x, x], [least, most], color=LIGHT.ink, linewidth=1.1, gid=f"range-{p}-{m}-{s}")
+    figure.supylabel("milliseconds per epoch", fontsize=9.5, color=LIGHT.ink)
     handles = [Patch(color=colours[s % len(colours)]) for s in range(len(sizes))]
     figure.legend(
         handles, sizes, loc="outside upper right", fontsize=8, frameon=False, labelcolor=LIGHT.ink, ncols=len(sizes)
@@ -286,40 +292,54 @@ def draw_training_times(
 
 
 def time_picture(summary: pd.DataFrame) -> Picture | None:
-    """Return seconds per epoch by backbone, method and size; None if no times are recorded."""
+    """Return milliseconds per epoch by backbone, method and size; None if no times are recorded.
+
+    Of one data set, the rows of `summary` may be those of several folds, each as from `summarise_folds`: then the least
+    and the most of them are shown, too.
+    """
     part = summary[summary["complete"] & summary["epoch"].notna()]
     if not len(part):
         return None
     networks, methods = sorted(part["network"].unique()), in_order(part["method"].unique())
     sizes = [*([None] if part["size"].isna().any() else []), *(size for size in sizes_of(part) if size is not None)]
-    seconds = np.full((len(networks), len(methods), len(sizes)), np.nan)
+    seconds = np.full((len(networks), len(methods), len(sizes), 3), np.nan)
     titles: dict[str, str] = {}
     marks: dict[str, str] = {}
     for s, size in enumerate(sizes):
-        medians = _medians(part[part["size"].isna() if size is None else part["size"] == size])
-        for (network, method), value in medians.items():
+        timings = _timings(part[part["size"].isna() if size is None else part["size"] == size])
+        for (network, method), values in timings.items():
             p, m = networks.index(network), methods.index(method)
-            seconds[p, m, s] = value
-            titles[gid := f"bar-{p}-{m}-{s}"] = f"{method}, {network}{of_size(size)}: {_seconds(value)} per epoch"
-            marks[gid] = method
+            seconds[p, m, s] = values
+            span = "" if values[1] == values[2] else f" ({_seconds(values[1])} to {_seconds(values[2])})"
+            titles[gid := f"bar-{p}-{m}-{s}"] = (
+                f"{method}, {network}{of_size(size)}: {_seconds(values[0])} per epoch{span}"
+            )
+            marks |= {gid: method, gid.replace("bar", "range"): method}
     names = [name_size(size) for size in sizes]
-    overall = _medians(part)
+    overall = _timings(part)
     fastest = []
     for network in networks:
-        value, method = min((value, method) for (name, method), value in overall.items() if name == network)
+        value, method = min((values[0], method) for (name, method), values in overall.items() if name == network)
         fastest.append(f"{network}: fastest over all sizes {method}, {_seconds(value)}")
+    span = " Lines: least to most of the splits." if (seconds[..., 1] < seconds[..., 2]).any() else ""
     return Picture(
         "times", draw_training_times(seconds, panels=networks, methods=methods, sizes=names),
-        "Seconds per epoch, which do not depend on when training stopped; median over folds and data sets. Members of "
-        "a stack share its time in equal parts.",
-        f"Seconds per epoch by backbone, method and size. {'; '.join(fastest)}.", titles, methods=marks,
+        "Milliseconds per epoch, which do not depend on when training stopped: the median epoch of a network, and of "
+        f"these the median over folds and data sets. Members of a stack share its time in equal parts.{span}",
+        f"Milliseconds per epoch by backbone, method and size. {'; '.join(fastest)}.", titles, methods=marks,
     )  # fmt: skip
 
 
-def _medians(part: pd.DataFrame) -> dict[tuple[str, str], float]:
-    """Return the median seconds per epoch by network and method."""
-    medians = part.groupby(["network", "method"], as_index=False)["epoch"].median()
-    return {(str(row.network), str(row.method)): float(row.epoch) for row in medians.itertuples()}
+def _timings(part: pd.DataFrame) -> dict[tuple[str, str], tuple[float, float, float]]:
+    """Return the median, the least and the most seconds per epoch by network and method.
+
+    Over several data sets, which differ in their rows, all three are the median.
+    """
+    of_one = part["dataset"].nunique() == 1
+    timings = part.groupby(["network", "method"])["epoch"].agg(["median", "min", "max"])
+    ends = timings[["min", "max"]] if of_one else timings[["median", "median"]]
+    values = np.column_stack([timings["median"], ends]).tolist()
+    return {(str(name), str(method)): tuple(row) for (name, method), row in zip(timings.index, values, strict=True)}
 
 
 def _seconds(value: float) -> str:
@@ -358,26 +378,36 @@ def draw_cost_quality(
     axes = figure.subplots()
     clean_axes(axes, LIGHT)
     axes.grid(color=LIGHT.line, linewidth=0.6)
-    axes.set_xscale("log")
     front = pareto_front(x, y)
     axes.plot(x[front], y[front], color=LIGHT.red, linewidth=1.2, linestyle="--", zorder=1)
     for i, name in enumerate(names):
         axes.plot([x[i]], [y[i]], method_marker(name), color=method_colour(name, LIGHT), markersize=7, gid=f"point-{i}",
                   linestyle="none")  # fmt: skip
     low, high, least, most = limits or (x.min(), x.max(), y.min(), y.max())
-    spread = max(high / low, 1.5) ** 0.12
-    axes.set_xlim(low / spread, high * spread**1.8)
-    margin = 0.08 * max(1.0, float(most - least))
-    axes.set_ylim(most + margin, max(0.0, least - margin))
-    axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5], prune="upper" if least - margin < 0.5 else None))
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5]))
+    seconds, levels = _ticks_around(low, high, log=high > WIDE * low), _ticks_around(least, most)
+    axes.set_xscale("log" if high > WIDE * low else "linear")
+    axes.set_xticks(seconds, [_seconds(value) for value in seconds])
+    axes.set_xlim(seconds[0], seconds[-1])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _seconds(value) if value > 0 else ""))
+    axes.set_yticks(levels)
+    axes.set_ylim(levels[-1], levels[0])
     axes.set_xlabel("time per epoch, median over data sets and backbones", fontsize=9)
     axes.set_ylabel("average rank (best on top)", fontsize=9)
     points = list(zip(x.tolist(), y.tolist(), strict=True))
     label_points(axes, list(names), points=points, lines=[[points[i] for i in front]])
     return figure
+
+
+def _ticks_around(low: float, high: float, *, log: bool = False) -> list[float]:
+    """Return ticks of which the first is below all values and the last above them, so that the axis frames them."""
+    powers = np.arange(np.floor(np.log10(low)) - 1, np.ceil(np.log10(high)) + 2)
+    ticks = np.sort(np.concatenate([step * 10.0**powers for step in (1, 2, 5)]))
+    if not log:
+        margin = max(high - low, 0.02 * abs(high)) * 0.04
+        locator = MaxNLocator(7, steps=[1, 2, 2.5, 5, 10])
+        ticks = np.asarray(locator.tick_values(low - margin, high + margin))
+    first, last = np.searchsorted(ticks, low, side="left") - 1, np.searchsorted(ticks, high, side="right")
+    return [float(f"{tick:.12g}") for tick in ticks[max(first, 0) : last + 1]]
 
 
 def cost_pictures(summary: pd.DataFrame, tables: Sequence[RankTable]) -> list[tuple[str, str, Picture]]:

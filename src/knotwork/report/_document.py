@@ -432,13 +432,15 @@ def _time_section(part: Part, name: str) -> Section:
     """Return the networks that were trained alone to measure times, and the same ones in stacks."""
     pairs = _costs.ratios_of(part.frame)
     alone = part.frame[part.frame["together"].astype(object).ne(True)]
+    folds = [summarise_folds(rows) for _, rows in alone.groupby("fold")]
+    by_fold = pd.concat(folds, ignore_index=True) if folds else part.summary.iloc[:0]
     tables = [table for table in (_costs.ratio_table(pairs), _costs.stack_table(part.frame)) if table.rows]
     overhead = _costs.overhead_table(part.summary)
     content = [
         _origin(part),
         *_costs.describe_ratios(pairs),
         *_costs.describe_stacks(part.frame),
-        _costs.time_picture(summarise_folds(alone)) or "No times are recorded.",
+        _costs.time_picture(by_fold) or "No times are recorded.",
         *tables,
         _folded(overhead) if overhead.rows else None,
         _folded(_costs.time_table(part.summary)),

@@ -482,21 +482,28 @@ def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str) -> Fig
 
 
 def draw_knot_trajectories(knots: Mapping[str, Floats], *, warm_up: int = 0) -> Figure:
-    """Draw the knots of one feature by epoch, arrays of shape (n_epochs, n_knots), a panel per setting.
+    """Draw how far the knots of one feature are from their start by epoch, a panel per setting, three in a row.
 
-    The first `warm_up` epochs, in which knots are fixed, are shaded. Knots have the group id ``knot-PANEL-KNOT``.
+    `knots` maps titles of panels to positions of shape (n_epochs, n_knots). The first `warm_up` epochs, in which knots
+    are fixed, are shaded. Knots have the group id ``knot-PANEL-KNOT``, and the same colour in all panels.
     """
-    figure = new_figure(0.5 + 2.6 * len(knots), 3.0)
-    grid = figure.subplots(1, len(knots), sharey=True, squeeze=False)
-    for p, (axes, (name, values)) in enumerate(zip(grid.flat, knots.items(), strict=True)):
-        clean_axes(axes, LIGHT)
+    colours = [LIGHT.blue, LIGHT.orange, LIGHT.green, LIGHT.pink, LIGHT.red, LIGHT.grey]
+    figure, grid = new_panels(len(knots), (0.5, 0.6), size=(3.2, 2.4), share=True)
+    for p, (axes, (name, values)) in enumerate(zip(grid, knots.items(), strict=True)):
+        axes.axhline(0, color=LIGHT.muted, linewidth=0.8, zorder=1)
         if warm_up:
             axes.axvspan(0, warm_up, color=LIGHT.line, alpha=0.5, linewidth=0)
         for k, path in enumerate(values.T):
-            axes.plot(np.arange(len(path)), path, color=LIGHT.blue, linewidth=1.2, gid=f"knot-{p}-{k}")
+            colour = colours[k % len(colours)]
+            axes.plot(np.arange(len(path)), path - path[0], color=colour, linewidth=1.3, gid=f"knot-{p}-{k}")
         panel_title(axes, name)
-        axes.set_xlabel("epoch", fontsize=9)
-    grid[0, 0].set_ylabel("knot", fontsize=9)
+    starts = next(iter(knots.values()))[0]
+    handles = [Line2D([], [], color=colours[k % len(colours)]) for k in range(len(starts))]
+    figure.legend(handles, [f"{start:.3g}" for start in starts], title="start of the knot", ncols=min(len(starts), 8),
+                  loc="outside upper left", fontsize=8, title_fontsize=8, frameon=False, labelcolor=LIGHT.ink,
+                  alignment="left").get_title().set_color(LIGHT.ink)  # fmt: skip
+    figure.supxlabel("epoch", fontsize=9.5, color=LIGHT.ink)
+    figure.supylabel("distance from the start", fontsize=9.5, color=LIGHT.ink)
     return figure
 
 

@@ -1,21 +1,24 @@
 """Figures of the traces of a study: learning curves, paths of knots, fitted curves; and of its data."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from sklearn.metrics import roc_auc_score
 
 from knotwork.datasets import SYNTHETIC, illustration_curve, illustration_probability, load_dataset
 from knotwork.report._aggregate import SCORES, in_order
 from knotwork.report._figures import LearningCurve, draw_knot_trajectories, draw_learning_curves
 from knotwork.report._illustrations import Fit, FitPanel, draw_fits, draw_scatter
 from knotwork.report._page import Picture
-from knotwork.study import load_curves, load_histories, load_knot_paths
+from knotwork.study import PLANS, load_curves, load_histories, load_knot_paths, load_plan
 
 __all__ = ["Traces", "describe_knots", "fit_picture", "knot_pictures", "learning_picture", "load_traces",
-           "scatter_picture"]  # fmt: skip
+           "noiseless_scores", "scatter_picture"]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 
@@ -88,7 +91,7 @@ def learning_picture(frame: pd.DataFrame, histories: pd.DataFrame, task: str) ->
 
 
 def knot_pictures(frame: pd.DataFrame, knots: pd.DataFrame) -> list[Picture]:
-    """Return the paths of the knots of the first feature, a figure for each method, a panel for each network."""
+    """Return the ways of the knots of the first feature, a figure for each method, a panel for each network."""
     pictures = []
     for method, paths in _paths(frame, knots).items():
         still = min(int(np.argmax((path != path[0]).any(axis=1))) or len(path) for path in paths.values())
@@ -98,10 +101,12 @@ def knot_pictures(frame: pd.DataFrame, knots: pd.DataFrame) -> list[Picture]:
             Picture(
                 f"knots_{method}",
                 draw_knot_trajectories(paths, warm_up=max(0, still - 1)),
-                f"{method}: knots of {feature} by epoch. Shaded: epochs before any knot moves.",
-                f"Paths of the knots of {feature}, {method}. Farthest way of a knot from its start: {moved}.",
+                f"{method}: distance of the knots of {feature} from their start, by epoch, in units of the feature. "
+                "Shaded: epochs before any knot moves.",
+                f"Displacement of the knots of {feature}, {method}. Farthest way of a knot from its start: {moved}.",
                 {
-                    f"knot-{p}-{k}": f"{name}, knot {k + 1}: from {path[0, k]:.3f} to {path[-1, k]:.3f}"
+                    f"knot-{p}-{k}": f"{name}, knot {k + 1}: from {path[0, k]:.3f} to {path[-1, k]:.3f}, "
+                    f"{path[-1, k] - path[0, k]:+.3f}"
                     for p, (name, path) in enumerate(paths.items())
                     for k in range(path.shape[1])
                 },
@@ -131,18 +136,31 @@ def _paths(frame: pd.DataFrame, knots: pd.DataFrame) -> dict[str, dict[str, Floa
         part = knots[knots["key"] == row["key"]]
         part = part[part["feature"] == part["feature"].iloc[0]]
         wide = part.pivot(index="epoch", columns="knot", values="position").sort_index().to_numpy(dtype=float)
-        by_method.setdefault(str(row["method"]), {})[str(row["variant"] or row["network"])] = wide
+        by_method.setdefault(str(row["method"]), {})[_setting(row)] = wide
     return {
         method: dict(sorted(paths.items(), key=lambda path: _order(path[0]))) for method, paths in by_method.items()
     }
 
 
-def _order(variant: str) -> tuple[float, str]:
-    """Return the sort key of a variant: its name as a number, if it is one, otherwise its name."""
+def _setting(row: Mapping[Any, Any]) -> str:
+    """Return what a network has in contrast to others: the setting of its variant, or else its backbone."""
+    if not row["variant"] or pd.isna(row["variant"]):
+        return str(row["network"])
+    plan = load_plan(row["plan"]) if row["plan"] in PLANS else None
+    varied = {name for variant in plan.variants for name, _ in variant.training} if plan is not None else set()
+    if plan is not None and varied == {"knot_rate"} and row["variant"] in plan.variant_names:
+        config = plan.config_of(row["variant"])
+        rate = np.format_float_scientific(config.learning_rate * config.knot_rate, precision=3, trim="-", exp_digits=1)
+        return f"learning rate of knots {rate}"
+    return f"variant {row['variant']}"
+
+
+def _order(setting: str) -> tuple[float, str]:
+    """Return the sort key of a setting: its last word as a number, if it is one, otherwise its name."""
     try:
-        return float(variant), variant
+        return float(setting.rpartition(" ")[2]), setting
     except ValueError:
-        return float("inf"), variant
+        return float("inf"), setting
 
 
 def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
@@ -157,9 +175,11 @@ def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
         for method in in_order(part.index):
             curve = curves[curves["key"] == part.loc[method, "key"]].sort_values("x")
             grid = curve["x"].to_numpy(dtype=float)
-            note = f"{SCORES[task].label} {scores[method]:.4f}"
-            fits.append(Fit(method, curve["value"].to_numpy(dtype=float), note))
-            notes.append(f"{task}, {method}: {note}")
+            values = curve["value"].to_numpy(dtype=float)
+            known = noiseless_scores(task, TRUTHS[dataset](grid), values)
+            note = ", ".join(f"{name} {score:.4f}" for name, score in known.items())
+            fits.append(Fit(method, values, note))
+            notes.append(f"{task}, {method}: {note}; {SCORES[task].label} of test rows {scores[method]:.4f}")
         table = load_dataset(dataset)
         ylabel = "y" if task == "regression" else "probability of class 1"
         x, y = table.numbers()[:, 0], np.asarray(table.target_values(), dtype=float)
@@ -170,10 +190,41 @@ def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
     return Picture(
         "fits",
         draw_fits(panels),
-        f"Linear models behind encodings of size {', '.join(sizes)}: fits (coloured), the truth (dashed) and the data, "
-        "with the score on test rows.",
+        f"Linear models behind encodings of size {', '.join(sizes)}: fits (coloured), the truth (dashed) and the data. "
+        "Scores compare a fit with the truth at evenly spaced x: NRMSE with the noiseless target, by its standard "
+        "deviation; AUC and Brier score in expectation over classes drawn with the true probabilities.",
         f"Fits of linear models on two problems of one feature. {'; '.join(notes)}.",
     )
+
+
+def noiseless_scores(task: str, truth: Floats, fit: Floats) -> dict[str, float]:
+    """Return the scores of a fitted curve against the true one, both on a grid of equally likely values.
+
+    Parameters
+    ----------
+    task : {"regression", "classification"}
+        For regression NRMSE, by the standard deviation of the truth; for two classes AUC and Brier score.
+    truth, fit : ndarray of shape (n_grid,)
+        Targets without noise, or probabilities of the second class.
+
+    Notes
+    -----
+    With p the true and q the fitted probability, the expected Brier score is the mean of ``p (1 - q)^2 + (1 - p) q^2``.
+    AUC is the probability that a value drawn in proportion to p has a larger q than one drawn in proportion to 1 - p.
+
+    Examples
+    --------
+    >>> noiseless_scores("classification", np.array([0.0, 1.0]), np.array([0.2, 0.8]))
+    {'AUC': 1.0, 'Brier score': 0.04}
+    """
+    if task == "regression":
+        return {"NRMSE": float(np.sqrt(np.mean((fit - truth) ** 2)) / np.std(truth))}
+    classes, weights = np.repeat([1, 0], len(truth)), np.concatenate([truth, 1 - truth])
+    brier = float(np.mean(truth * (1 - fit) ** 2 + (1 - truth) * fit**2))
+    return {
+        "AUC": float(roc_auc_score(classes, np.tile(fit, 2), sample_weight=weights)),
+        "Brier score": round(brier, 12),
+    }
 
 
 def scatter_picture(frame: pd.DataFrame) -> Picture | None:

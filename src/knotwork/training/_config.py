@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from knotwork._checks import argument_error, check_choice, check_int, listed, type_error
+from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._objectives import USUAL, Objective
 
@@ -19,7 +19,7 @@ STEPWISE = ("cosine", "cycles")
 REPORTED = {"regression": "rmse", "classification": "auc"}
 """Metrics by task that the paper reports."""
 
-LATER = ("beta2", "weight_average", "label_smoothing", "knot_spacing")
+LATER = ("beta2", "weight_average", "label_smoothing", "knot_spacing", "reproducible")
 """Settings that the first version did not have."""
 
 PRECISIONS = ("auto", "float32", "tf32", "bf16")
@@ -74,6 +74,9 @@ class TrainingConfig:
     precision : {"auto", "float32", "tf32", "bf16"}, default="auto"
         Precision of matrix products on a GPU. By default that of the backbone: tf32 for an MLP, and bf16 with float32
         copies of the weights for the others. On a CPU always float32.
+    reproducible : bool, default=False
+        Whether a network depends on its rows, encoding and random seed alone, bit for bit. Otherwise it depends on the
+        networks that it is trained with as well, by rounding. See Notes.
     time_limit : float, optional
         Seconds after which training stops at the end of an epoch.
 
@@ -83,6 +86,13 @@ class TrainingConfig:
     ``0.5 (1 - cos(2 pi log2(1 + 15 t)))``, the schedule of RealMLP (Holzmueller and others, 2024). Step n of the
     moving average, from 0, has the decay rate ``min(weight_average, (1 + n) / (10 + n))``: first steps forget the
     initial weights.
+
+    With `reproducible`, a network that is trained alone, with others of any encodings, or after others have stopped,
+    has the same weights, scores and predictions on one machine with the same versions, and learned knots that have not
+    moved equal fixed ones. Products and sums then have one order for each network, in the same precision. On a CPU
+    networks are computed one by one, each by one thread, whatever the number of cores. A GPU needs Triton and a
+    backbone with `Backbone.has_fixed_order`, ``"mlp"`` or ``"resnet"``, and no frequencies are learned there. A time
+    limit ends training by the clock, and so differs between runs in any case.
 
     Examples
     --------
@@ -107,6 +117,7 @@ class TrainingConfig:
     label_smoothing: float = 0.0
     metric: str = "auto"
     precision: str = "auto"
+    reproducible: bool = False
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
@@ -117,6 +128,7 @@ class TrainingConfig:
                 check_int(getattr(self, name), name, minimum=1)
         check_choice(self.schedule, "schedule", SCHEDULES)
         check_choice(self.precision, "precision", PRECISIONS)
+        check_bool(self.reproducible, "reproducible")
         check_choice(self.metric, "metric", ("auto", "reported", *METRICS))
         for name in ("learning_rate", "knot_spacing"):
             _check_number(getattr(self, name), name, above=True)

@@ -16,14 +16,18 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error
+from knotwork._kernels.dispatch import HAS_TRITON
 from knotwork.basis._blocks import Embedding
+from knotwork.basis._families import PLAIN
 from knotwork.nn._backbones import Backbone
+from knotwork.nn._stack import WAVES, kind_of
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable
+from knotwork.training._network import running_statistics
 from knotwork.training._objectives import score_units
 from knotwork.training._progress import EpochReport, Reporter, Reporters
 from knotwork.training._results import EpochLog, History, KnotPaths, Piece, Trained
-from knotwork.training._stack import TrainingStack, build_network, running_statistics
+from knotwork.training._stack import TrainingStack, build_network
 from knotwork.training._threads import StepThreads, cpu_threads, side_by_side
 
 __all__ = ["matrix_precision", "network_products", "resolve_device", "train"]
@@ -58,7 +62,7 @@ def train(
     """Train members together.
 
     A member's result depends on its rows, encoding and seed, and on the other members only by rounding: products in
-    stacks of different shapes round differently.
+    stacks of different shapes round differently. With `TrainingConfig.reproducible` it does not depend on them at all.
 
     Parameters
     ----------
@@ -102,6 +106,8 @@ def train(
     if not members:
         raise argument_error("members", "contain at least one member", members)
     device = resolve_device(device)
+    for member in members:
+        _check_reproducible(member, *_settings(member, backbone, config), device)
     data = DeviceTable.from_table(table, device, units=None if start is None else start.units)
     if start is None:
         waiting = plan_stacks(table, members, backbone, config, device)
@@ -295,7 +301,8 @@ class _RunningStack:
             self.parts = self.stack.parts()
             self.knots = KnotPaths(enabled=run.keep_knots)
             self.knots.add(self.parts)
-        self.threads = StepThreads(run.n_threads if self.stack.is_large else 1)
+        shares_steps = self.stack.is_large and not self.config.reproducible
+        self.threads = StepThreads(run.n_threads if shares_steps else 1)
         self.log, self.pace, self.wasted = EpochLog(len(places)), Pace(self.config.max_epochs), 0.0
         self.n_alive = len(places)
         self.reports: list[Tensor] = []
@@ -375,10 +382,14 @@ class _RunningStack:
     def keep_results(self) -> None:
         """Hand over the network with the best weights of all members, including those that were removed."""
         run, start = self.run, self._start()
-        settings: dict[str, Any] = {"units": run.data.units, "categories": run.categories}
-        settings["min_spacing"] = self.config.knot_spacing
-        network = build_network(run.table, self.members, self.backbone, **settings) if start is None else start.network
-        network.to(self.shift.device)
+        device, reproducible = self.shift.device, self.config.reproducible
+        settings: dict[str, Any] = {"units": run.data.units, "categories": run.categories, "device": device}
+        if start is None:
+            settings |= {"reproducible": reproducible, "min_spacing": self.config.knot_spacing}
+            network = build_network(run.table, self.members, self.backbone, **settings)
+        else:
+            network = start.network.to(device)
+            network.reproducible = reproducible
         with torch.no_grad():
             state = [*network.parameters(), *running_statistics(network)]
             for tensor, best in zip(state, self.stack.best, strict=True):
@@ -422,7 +433,7 @@ def plan_stacks(
     """Return the places of the members of each stack, in the order of their kinds.
 
     Members of one backbone, configuration, embedding and size form a stack, because smaller blocks would be padded;
-    those that are only scaled join the smallest others, unless each value is a token.
+    those that are only scaled join the smallest others, unless each value is a token or they must be reproducible.
     """
     groups: dict[Any, list[int]] = {}
     for place, member in enumerate(members):
@@ -430,12 +441,31 @@ def plan_stacks(
     memory = _free_memory(device) * MEMORY_SHARE
     stacks = []
     for (group_backbone, group_config, _), places in groups.items():
-        for same_size in _by_size(places, members, group_backbone):
+        join = not group_config.reproducible  # a member that is only scaled would have more inputs there, of zeros
+        for same_size in _by_size(places, members, group_backbone, join_scaled=join):
             same_size.sort(key=lambda place: members[place].kinds)
             columns = _columns([members[place] for place in same_size])
             most = max(int(memory / _member_bytes(table, columns, group_backbone, group_config)), 1)
             stacks += np.array_split(np.array(same_size), -(-len(same_size) // most))
     return [[int(place) for place in stack] for stack in stacks]
+
+
+def _check_reproducible(member: Member, backbone: Backbone, config: TrainingConfig, device: torch.device) -> None:
+    """Raise an error if a member cannot be trained as `TrainingConfig.reproducible` requires."""
+    if not config.reproducible or device.type == "cpu":
+        return
+    kinds = {kind_of(block, member.learnable).kind for block in member.blocks}
+    reason = None
+    if device.type != "cuda" or not HAS_TRITON:
+        reason = "on the CPU, or on a GPU with Triton"
+    elif not backbone.has_fixed_order:
+        reason = f"on the CPU with the backbone {backbone.name!r}"
+    elif kinds & set(WAVES):
+        reason = "on the CPU with encodings that learn frequencies"
+    elif member.learnable and PLAIN in kinds:
+        reason = "on the CPU with learned knots of a family without compiled code"
+    if reason is not None:
+        raise argument_error("reproducible", f"be used {reason}", True, "Pass device='cpu', or reproducible=False.")
 
 
 def _columns(members: Sequence[Member]) -> int:
@@ -449,11 +479,13 @@ def _settings(member: Member, backbone: Backbone, config: TrainingConfig) -> tup
     return member.backbone or backbone, member.config or config
 
 
-def _by_size(places: Sequence[int], members: Sequence[Member], backbone: Backbone) -> list[list[int]]:
+def _by_size(
+    places: Sequence[int], members: Sequence[Member], backbone: Backbone, *, join_scaled: bool
+) -> list[list[int]]:
     by_size: dict[Any, list[int]] = {}
     for place in places:
         by_size.setdefault(members[place].size if backbone.pads_blocks else members[place].sizes, []).append(place)
-    if backbone.pads_blocks and len(by_size) > 1 and 1 in by_size:
+    if join_scaled and backbone.pads_blocks and len(by_size) > 1 and 1 in by_size:
         scaled = by_size.pop(1)
         by_size[min(by_size)] += scaled
     return list(by_size.values())

@@ -17,7 +17,7 @@ from knotwork.nn._stack import kind_of
 from knotwork.training._config import TrainingConfig
 from knotwork.training._objectives import USUAL, Objective
 
-__all__ = ["Member", "TrainingTable", "column_units", "to_usual_range", "usual_range"]
+__all__ = ["Member", "TrainingTable", "column_units", "padded", "planned_rates", "to_usual_range", "usual_range"]
 
 TAIL, FAR = 0.005, 10.0
 """Share of a column outside of its middle at either end; outliers are farther from it than FAR times its extent."""
@@ -202,6 +202,29 @@ def in_units(numbers: npt.NDArray[np.float64], units: npt.NDArray[np.float64]) -
     limit = float(np.finfo(np.float32).max) / 4  # so that encodings can subtract such values
     clipped: npt.NDArray[np.float64] = np.clip(scaled, -limit, limit)
     return clipped.astype(np.float32)
+
+
+def padded(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return rows of different lengths as one tensor, padded with zeros, and the lengths."""
+    counts = torch.tensor([len(member_rows) for member_rows in rows])
+    tensor = torch.zeros(len(rows), int(counts.max()), dtype=torch.int64)
+    for place, member_rows in enumerate(rows):
+        tensor[place, : len(member_rows)] = torch.from_numpy(np.asarray(member_rows, dtype=np.int64))
+    return tensor.to(device), counts.to(device)
+
+
+def planned_rates(members: Sequence[Member], config: TrainingConfig) -> Tensor:
+    """Return the learning rates of the epochs, of shape (n_members, epochs); one epoch if a schedule changes the first.
+
+    Either all members of a stack have `Member.rates`, or none has.
+    """
+    rates = [
+        np.array([member.learning_rate or config.learning_rate]) if member.rates is None else member.rates
+        for member in members
+    ]
+    longest = max(map(len, rates))
+    rows = np.stack([np.pad(each, (0, longest - len(each)), mode="edge") for each in rates])
+    return torch.from_numpy(rows).float()
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice, type_error
+from knotwork._kernels.fixed_order import row_sums
 from knotwork.knots import TASKS
 
 __all__ = ["METRICS", "Metric", "accuracy", "auc", "brier", "evaluate", "log_loss", "mae", "r2", "rmse", "row_metric"]
@@ -113,7 +114,7 @@ def _precision(outputs: Tensor) -> torch.dtype:
 
 def _mean(values: Tensor, weights: Tensor) -> Tensor:
     """Return the weighted mean over rows; values of weight 0 are ignored, NaN included."""
-    return torch.where(weights > 0, values * weights, 0.0).sum(dim=1) / weights.sum(dim=1)
+    return row_sums(torch.where(weights > 0, values * weights, 0.0)) / row_sums(weights)
 
 
 @_regression
@@ -228,7 +229,7 @@ def auc(outputs: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
     pairs = inside.sum(dim=-1) * outside.sum(dim=-1)
     share = torch.where(pairs > 0, inside.sum(dim=-1), 0.0)
     areas = torch.where(pairs > 0, _ordered_pairs(scores, inside, outside) / pairs, 0.0)
-    result = (share * areas).sum(dim=-1) / share.sum(dim=-1)
+    result = row_sums(share * areas) / row_sums(share)
     return torch.where(scores.isnan().flatten(1).any(dim=1), torch.nan, result)
 
 

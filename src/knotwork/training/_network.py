@@ -1,13 +1,15 @@
 """The network of a stack: encoded numbers, embedded if wanted, and categories, followed by a backbone."""
 
+import copy
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import torch
 from torch import Tensor, nn
 
 from knotwork._checks import check_choice
 from knotwork._kernels.dropout import Noise
+from knotwork._kernels.fixed_order import fixed_order
 from knotwork.basis._blocks import Embedding
 from knotwork.knots import TASKS
 from knotwork.nn._backbones import Backbone
@@ -16,7 +18,10 @@ from knotwork.nn._linear import Uniform, first_places, initialise, look_up, make
 from knotwork.nn._stack import StackEncoding
 from knotwork.nn._tabm import mean_prediction
 
-__all__ = ["CATEGORIES", "Network", "keep_members", "matrices", "weight_decays"]
+__all__ = [
+    "CATEGORIES", "Network", "RateGroup", "keep_members", "matrices", "network_of", "rate_groups", "running_statistics",
+    "weight_decays",
+]  # fmt: skip
 
 CATEGORIES = ("embedding", "code", "mixed")
 D_CATEGORY = 8
@@ -40,8 +45,11 @@ class Network(nn.Module):
     Members whose blocks are smaller than the stack's have inputs that are always 0; their first layer has `fan_in`, the
     number of the others. `task` says what several outputs are: logits, in ``"classification"``. An `embedding` maps the
     block of each feature, and may add the scaled value in front of it.
+
+    A `reproducible` network rounds as each of its members does alone, see `TrainingConfig.reproducible`.
     """
 
+    reproducible: bool = False
     category_starts: Tensor
     embedded_places: Tensor
     one_hot_places: Tensor
@@ -130,6 +138,12 @@ class Network(nn.Module):
         penalty : Tensor of shape (n_members,)
             Spacing penalty of each member, 0 where knots are fixed.
         """
+        with fixed_order(self.reproducible):
+            return self._forward(numbers, codes, counts, noise)
+
+    def _forward(
+        self, numbers: Tensor, codes: Tensor, counts: Tensor | None, noise: Noise | None
+    ) -> tuple[Tensor, Tensor]:
         head = self.backbone.head if self.has_tokens else self.backbone.first
         blocks, penalty = self._blocks(numbers, head.weight.dtype)
         if self.has_tokens:
@@ -198,6 +212,26 @@ def weight_decays(network: Network, backbone: Backbone, weight_decay: float) -> 
     return [decay(name) for name, _ in network.named_parameters()]
 
 
+class RateGroup(NamedTuple):
+    """Parameters with the same multiple of the learning rate; knots wait for `TrainingConfig.knot_warmup`."""
+
+    factor: float = 1.0
+    knots: bool = False
+
+
+def rate_groups(network: Network, backbone: Backbone, knot_rate: float) -> tuple[list[RateGroup], list[int]]:
+    """Return the groups, with that of the factor 1 first, and the place of the group of each parameter."""
+
+    def group(name: str) -> RateGroup:
+        if name == "encoding.logits":
+            return RateGroup(knot_rate, knots=True)
+        return RateGroup(next((factor for part, factor in backbone.rate_factors if part in name), 1.0))
+
+    of_parameters = [group(name) for name, _ in network.named_parameters()]
+    groups = list(dict.fromkeys([RateGroup(), *of_parameters]))
+    return groups, [groups.index(each) for each in of_parameters]
+
+
 def matrices(network: Network) -> list[nn.Parameter]:
     """Return the parameters of matrix products, which may be kept in lower precision."""
     return [
@@ -205,6 +239,19 @@ def matrices(network: Network) -> list[nn.Parameter]:
         for name, parameter in network.named_parameters()
         if name.startswith(("backbone.", "feature_embedding.")) and name.endswith("weight") and parameter.dim() >= 3
     ]
+
+
+def running_statistics(network: Network) -> list[Tensor]:
+    """Return the buffers of batch normalisation, which belong to the weights of a member."""
+    return [buffer for name, buffer in network.named_buffers() if "running" in name]
+
+
+def network_of(network: Network, index: Tensor) -> Network:
+    """Return the network of the members of an increasing index, with copies of their tensors only."""
+    tensors = [*network.parameters(), *network.buffers()]
+    part = copy.deepcopy(network, {id(tensor): tensor for tensor in tensors})  # copies no tensor
+    keep_members(part, index)
+    return part
 
 
 def keep_members(network: Network, index: Tensor) -> None:

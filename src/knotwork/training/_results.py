@@ -1,6 +1,5 @@
 """The output of training: networks with their best weights, histories, and paths of learned knots."""
 
-import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +12,10 @@ from torch import Tensor
 
 from knotwork.basis._blocks import BasisBlock, Block
 from knotwork.nn._backbones import Backbone
-from knotwork.training._members import Member, in_units
-from knotwork.training._network import Network, keep_members
+from knotwork.training._members import Member, in_units, padded
+from knotwork.training._network import Network, network_of
 from knotwork.training._objectives import Objective, all_predictions, column_units, score_units
-from knotwork.training._stack import TrainingStack, padded, predict_stack
+from knotwork.training._stack import TrainingStack, predict_stack
 from knotwork.training._threads import cpu_threads
 
 __all__ = ["EpochLog", "History", "KnotPaths", "Piece", "Trained"]
@@ -172,8 +171,7 @@ class Piece:
         """Return a piece of its members at increasing places, with a copy of the network."""
         kept = [index for index, place in enumerate(self.places) if place in places]
         index = torch.tensor(kept, device=self.shift.device)
-        network = copy.deepcopy(self.network)
-        keep_members(network, index)
+        network = network_of(self.network, index)
         if not bool(network.encoding.learned.any()):
             network.encoding.logits = None  # none of the members that are left has learned knots
         new_places = tuple(places.index(self.places[old]) for old in kept)
@@ -262,10 +260,10 @@ class Trained:
         for piece in self.pieces:
             device = piece.shift.device
             piece_rows = [np.arange(len(numbers)) if rows is None else rows[place] for place in piece.places]
-            row_tensor, _ = padded(piece_rows, device)
+            row_tensor, counts = padded(piece_rows, device)
             inputs = scaled.to(device), code_tensor.to(device), row_tensor
             with cpu_threads(device) as n_threads:
-                outputs = predict_stack(piece.network, *inputs, n_threads=n_threads).double()
+                outputs = predict_stack(piece.network, *inputs, n_threads=n_threads, counts=counts).double()
             if self.objective.task == "regression":
                 n_targets = 1 if piece.shift.dim() == 1 else piece.shift.shape[1]
                 shift, scale = column_units(self.objective, (piece.shift, piece.scale))

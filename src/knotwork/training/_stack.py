@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import torch
@@ -16,13 +16,22 @@ from torch import Tensor
 
 from knotwork._kernels.adamw import AdamW
 from knotwork._kernels.dropout import Noise, row_order
+from knotwork._kernels.fixed_order import fixed_order, row_sums
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._linear import left_empty
 from knotwork.nn._stack import StackEncoding, StackLayout
 from knotwork.training._config import TrainingConfig
-from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units
+from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units, padded, planned_rates
 from knotwork.training._metrics import METRICS, Metric
-from knotwork.training._network import Network, keep_members, matrices, weight_decays
+from knotwork.training._network import (
+    Network,
+    RateGroup,
+    matrices,
+    network_of,
+    rate_groups,
+    running_statistics,
+    weight_decays,
+)
 from knotwork.training._objectives import Objective, all_predictions, by_target, target_units
 from knotwork.training._threads import side_by_side
 
@@ -30,8 +39,8 @@ if TYPE_CHECKING:  # results import the stack
     from knotwork.training._results import Piece
 
 __all__ = [
-    "RateGroup", "Replayed", "Schedule", "TrainingStack", "build_network", "count_parameters", "mean_score",
-    "padded", "predict_stack", "running_statistics", "validation_scores",
+    "Replayed", "Schedule", "TrainingStack", "build_network", "count_parameters", "mean_score", "predict_stack",
+    "validation_scores",
 ]  # fmt: skip
 
 ROWS_AT_ONCE = {"cpu": 1 << 13, "cuda": 1 << 18}
@@ -65,8 +74,10 @@ def build_network(
     units: np.ndarray,
     categories: str = "embedding",
     min_spacing: float = StackLayout.min_spacing,
+    reproducible: bool = False,
+    device: torch.device | None = None,
 ) -> Network:
-    """Return the network of members in the order of their kinds, on the CPU, without initial values."""
+    """Return the network of members in the order of their kinds without initial values, by default on the CPU."""
     blocks, learnable = [member.blocks for member in members], [member.learnable for member in members]
     encoding = StackEncoding.from_blocks(blocks, learnable, units=units, min_spacing=min_spacing)
     fan_in = torch.tensor([float(member.n_columns) for member in members])
@@ -76,6 +87,11 @@ def build_network(
         network = Network(*settings, task=table.task, categories=categories, fan_in=fan_in, embedding=embedding)
     if network.feature_embedding is not None:
         network.feature_embedding.set_fan_in([member.sizes for member in members])
+    if device is not None:
+        network.to(device)
+    network.reproducible = reproducible
+    if reproducible:
+        network.encoding.settle()
     return network
 
 
@@ -84,26 +100,6 @@ def count_parameters(table: TrainingTable, member: Member, backbone: Backbone, *
     units = column_units(table.numbers[:1])
     network = build_network(table, [member], backbone, units=units, categories=categories)
     return sum(parameter.numel() for parameter in network.parameters())
-
-
-class RateGroup(NamedTuple):
-    """Parameters with the same multiple of the learning rate; knots wait for `TrainingConfig.knot_warmup`."""
-
-    factor: float = 1.0
-    knots: bool = False
-
-
-def rate_groups(network: Network, backbone: Backbone, knot_rate: float) -> tuple[list[RateGroup], list[int]]:
-    """Return the groups, with that of the factor 1 first, and the place of the group of each parameter."""
-
-    def group(name: str) -> RateGroup:
-        if name == "encoding.logits":
-            return RateGroup(knot_rate, knots=True)
-        return RateGroup(next((factor for part, factor in backbone.rate_factors if part in name), 1.0))
-
-    of_parameters = [group(name) for name, _ in network.named_parameters()]
-    groups = list(dict.fromkeys([RateGroup(), *of_parameters]))
-    return groups, [groups.index(each) for each in of_parameters]
 
 
 @final
@@ -271,30 +267,27 @@ class TrainingStack:
         self.table, self.data, self.config = table, data, config
         self.objective, self.n_targets = table.goal, table.n_targets
         self.device = device = data.numbers.device
-        network = None if start is None else start.network
-        if network is None:
-            settings: dict[str, Any] = {"units": data.units, "categories": categories}
-            network = build_network(table, members, backbone, **settings, min_spacing=config.knot_spacing)
-        self.network = network.to(device)
         self.ids = torch.arange(len(members), device=device)
         self.seeds = torch.tensor([member.seed for member in members], device=device) % (2**31)
+        self.train_rows, self.n_train = padded([member.train for member in members], device)
+        self.valid_rows, self.n_valid = padded([member.valid for member in members], device)
         if start is None:
-            self.network.start(self.seeds)
+            made: dict[str, Any] = {"reproducible": config.reproducible, "min_spacing": config.knot_spacing}
+            self.network = build_network(
+                table, members, backbone, units=data.units, categories=categories, **made, device=device
+            )
+            self._start(from_rows=backbone.starts_from_rows)
+        else:
+            self.network = start.network.to(device)
+            self.network.reproducible = config.reproducible
         self.network.train()
         self.batch_size = config.batch_size_for(len(table.target))
         sizes = self.network.encoding.layout.sizes
         self.values_per_member = self.batch_size * backbone.activations(sizes, len(table.cardinalities))
-        self.train_rows, self.n_train = padded([member.train for member in members], device)
-        self.valid_rows, self.n_valid = padded([member.valid for member in members], device)
-        if backbone.starts_from_rows and start is None:
-            self._start_from_rows()
-        units = None if start is None else (start.shift, start.scale)
-        self.shift, self.scale = units or target_units(self.objective, data.target[self.train_rows], self.n_train)
-        self.weight_unit = self._weight_unit()
-        self.loss_unit = self._loss_unit()
+        self._set_units(None if start is None else (start.shift, start.scale))
         self.steps_done = torch.zeros_like(self.seeds)
         self.loss_sum = torch.zeros(len(members), dtype=torch.float64, device=device)
-        self.planned_rates = _planned_rates(members, config).to(device)
+        self.planned_rates = planned_rates(members, config).to(device)
         lengths = [config.max_epochs if member.rates is None else len(member.rates) for member in members]
         self.schedule = Schedule.from_rates(self.planned_rates[:, 0], torch.tensor(lengths, device=device))
         if _lower_precision(config, backbone, device):
@@ -321,7 +314,10 @@ class TrainingStack:
     def _make_buffers(self) -> None:
         """Make the tensors that a step changes in place, and graphs to be captured with them."""
         self.parameters = list(self.network.parameters())
-        self.offsets = torch.arange(min(self.batch_size, self.train_rows.shape[1]), device=self.device)
+        shared = self.config.reproducible and not self.is_split  # then other members must not change the batch
+        n_rows = self.batch_size if shared else min(self.batch_size, self.train_rows.shape[1])
+        self.offsets = torch.arange(n_rows, device=self.device)
+        self.valid_counts = [max(n, 1) for n in self.n_valid.tolist()] if self.config.reproducible else []
         self.place = torch.zeros((), dtype=torch.int64, device=self.device)
         self.order = torch.zeros_like(self.train_rows)
         self.number = torch.zeros(1, dtype=torch.int64, device=self.device)
@@ -351,6 +347,50 @@ class TrainingStack:
     def _state(self) -> list[Tensor]:
         """Return what is kept of members: parameters or averages of them, and statistics of batch normalisation."""
         return [*(self.averages or self.optimiser.masters), *running_statistics(self.network)]
+
+    @property
+    def is_split(self) -> bool:
+        """Whether each member is computed by itself: libraries for a CPU round by the shape of all members together."""
+        return self.config.reproducible and self.device.type == "cpu"
+
+    def _alone(self) -> "list[TrainingStack]":
+        """Return each member with its rows only, as it is in a stack of its own, but for its network."""
+        members = []
+        for member in range(len(self.ids)):
+            one = copy.copy(self)
+            for name in ("ids", "seeds", "n_train", "n_valid"):
+                setattr(one, name, getattr(self, name)[member : member + 1])
+            one.train_rows = self.train_rows[member : member + 1, : int(self.n_train[member])]
+            one.valid_rows = self.valid_rows[member : member + 1, : int(self.n_valid[member])]
+            members.append(one)
+        return members
+
+    @torch.no_grad()
+    def _start(self, *, from_rows: bool) -> None:
+        """Set the initial parameters of every member."""
+        if not self.is_split or len(self.ids) == 1:
+            self.network.start(self.seeds)
+            if from_rows:
+                self._start_from_rows()
+            return
+        for one in self._alone():
+            one.network = network_of(self.network, one.ids)
+            one._start(from_rows=from_rows)
+            for whole, values in zip(self.network.parameters(), one.network.parameters(), strict=True):
+                whole[one.ids] = values
+
+    def _set_units(self, units: tuple[Tensor, Tensor] | None) -> None:
+        """Set the units of targets, unless they are given, of weights and of losses."""
+        if self.config.reproducible and len(self.ids) > 1:
+            members = self._alone()
+            for place, one in enumerate(members):
+                one._set_units(None if units is None else (units[0][place : place + 1], units[1][place : place + 1]))
+            for name in ("shift", "scale", "weight_unit", "loss_unit"):
+                setattr(self, name, torch.cat([getattr(one, name) for one in members]))
+            return
+        self.shift, self.scale = units or target_units(self.objective, self.data.target[self.train_rows], self.n_train)
+        self.weight_unit = self._weight_unit()
+        self.loss_unit = self._loss_unit()
 
     def _start_from_rows(self) -> None:
         """Set the initial parameters by random training rows of each member, the same number for all."""
@@ -413,13 +453,17 @@ class TrainingStack:
         known = (offsets < counts[:, None]).to(outputs.dtype)
         if self.data.weights is not None:
             known = known * self.data.weights[rows] * self.weight_unit[:, None]
-        losses = (self._losses(outputs, rows) * known).sum(dim=1) / counts.clamp(min=1)
+        by_row = self._losses(outputs, rows) * known
+        losses = by_row.sum(dim=1) / counts.clamp(min=1)
         summands = [losses, penalty] if penalty.requires_grad else [losses]  # the gradient of their weighted sum
         grads = torch.autograd.grad(summands, self.parameters, self.loss_weights[: len(summands)], allow_unused=True)
         with torch.no_grad():
             self.optimiser.step(grads, self._step_rates(), active)
             if self.averages:
                 self._average(active)
+            if self.config.reproducible:
+                with fixed_order():
+                    losses = row_sums(by_row) / counts.clamp(min=1)
             self.loss_sum += losses.double() * counts
             self.steps_done += active
             self.place += batch
@@ -503,8 +547,23 @@ class TrainingStack:
             predictions = predictions.to(target.dtype) * _beside(self.scale, outputs) + _beside(self.shift, outputs)
         elif self.objective.task == "regression":
             target = self._scaled(target)
-        scores = validation_scores(self.config, self.objective, predictions, target, weights)
+        scores = self._validation_scores(predictions, target, weights)
         return torch.where(self.n_valid > 0, scores, no_rows)
+
+    def _validation_scores(self, predictions: Tensor, target: Tensor, weights: Tensor) -> Tensor:
+        """Return the scores of predictions; weighted ones of each member by itself if it must be reproducible.
+
+        Sums of weights of one are exact in any order.
+        """
+        tensors = predictions, target, weights
+        with fixed_order(self.config.reproducible):
+            if not self.config.reproducible or self.data.weights is None:
+                return validation_scores(self.config, self.objective, *tensors)
+            scores = [
+                validation_scores(self.config, self.objective, *(part[place : place + 1, :n] for part in tensors))
+                for place, n in enumerate(self.valid_counts)
+            ]
+        return torch.cat(scores)
 
     def release(self) -> None:
         """Free the captured graphs."""
@@ -520,7 +579,10 @@ class TrainingStack:
         """Keep only the members of an increasing index."""
         for name in PER_MEMBER:
             setattr(self, name, getattr(self, name)[index])
-        keep_members(self.network, index)
+        if self.is_split:  # so that rows of padding, of which other members need more, are not computed
+            self.train_rows = self.train_rows[:, : int(self.n_train.max())]
+            self.valid_rows = self.valid_rows[:, : int(self.n_valid.max())]
+        self.network = network_of(self.network, index)
         self.schedule.keep(index)
         self.optimiser.keep(index, list(self.network.parameters()))
         self.averages = [average.index_select(0, index) for average in self.averages]
@@ -537,7 +599,7 @@ class TrainingStack:
         Parts share `best`, where each writes its own members, and take the place of this stack, which must not be
         trained any more. They do not depend on the number of threads, so that results do not either.
         """
-        most = max(min(VALUES_PER_PART // self.values_per_member, MEMBERS_PER_PART), 1)
+        most = 1 if self.is_split else max(min(VALUES_PER_PART // self.values_per_member, MEMBERS_PER_PART), 1)
         n_parts = -(-len(self.ids) // most)
         if self.device.type != "cpu" or n_parts == 1:
             return [self]
@@ -546,15 +608,20 @@ class TrainingStack:
     def _part(self, index: Tensor) -> "TrainingStack":
         """Return a stack of some members."""
         part = copy.copy(self)
-        tensors = [*self.network.parameters(), *self.network.buffers()]
-        part.network = copy.deepcopy(self.network, {id(tensor): tensor for tensor in tensors})  # copies no tensor
         part.schedule, part.optimiser = copy.copy(self.schedule), copy.copy(self.optimiser)
         part._keep(index)
         return part
 
 
-def predict_stack(network: Network, numbers: Tensor, codes: Tensor, rows: Tensor, *, n_threads: int = 1) -> Tensor:
-    """Return the outputs of every member for its rows of shape (n_members, n), of shape (n_members, n, d_out)."""
+def predict_stack(
+    network: Network, numbers: Tensor, codes: Tensor, rows: Tensor, *, n_threads: int = 1, counts: Tensor | None = None
+) -> Tensor:
+    """Return the outputs of every member for its rows of shape (n_members, n), of shape (n_members, n, d_out).
+
+    `counts` are the rows that are not padding, by default all: on a CPU a reproducible network predicts no others.
+    """
+    if network.reproducible and rows.device.type == "cpu" and len(rows) > 1:
+        return _predict_one_by_one(network, numbers, codes, rows, n_threads=n_threads, counts=counts)
     was_training = network.training
     network.eval()
     at_once = max(ROWS_AT_ONCE.get(rows.device.type, 1 << 13) // len(rows), 1)
@@ -567,6 +634,19 @@ def predict_stack(network: Network, numbers: Tensor, codes: Tensor, rows: Tensor
     parts = side_by_side([partial(outputs, part) for part in torch.split(rows, at_once, dim=1)], n_threads)
     network.train(was_training)
     return torch.cat(parts, dim=1)
+
+
+def _predict_one_by_one(
+    network: Network, numbers: Tensor, codes: Tensor, rows: Tensor, *, n_threads: int, counts: Tensor | None
+) -> Tensor:
+    """Return the outputs of `predict_stack`, computed as those of each member alone."""
+    lengths = [rows.shape[1]] * len(rows) if counts is None else counts.tolist()
+    outputs = []
+    for place, n in enumerate(lengths):
+        one = network_of(network, torch.tensor([place]))
+        values = predict_stack(one, numbers, codes, rows[place : place + 1, :n], n_threads=n_threads)
+        outputs.append(torch.nn.functional.pad(values, (0, 0, 0, rows.shape[1] - n)))
+    return torch.cat(outputs)
 
 
 def validation_scores(
@@ -602,25 +682,6 @@ def mean_score(metric: Metric, outputs: Tensor, target: Tensor, weights: Tensor 
     return scores.view(n_members, n_targets).mean(dim=1)
 
 
-def _planned_rates(members: Sequence[Member], config: TrainingConfig) -> Tensor:
-    """Return the learning rates of the epochs, of shape (n_members, epochs); one epoch if a schedule changes the first.
-
-    Either all members of a stack have `Member.rates`, or none has.
-    """
-    rates = [
-        np.array([member.learning_rate or config.learning_rate]) if member.rates is None else member.rates
-        for member in members
-    ]
-    longest = max(map(len, rates))
-    rows = np.stack([np.pad(each, (0, longest - len(each)), mode="edge") for each in rates])
-    return torch.from_numpy(rows).float()
-
-
-def running_statistics(network: Network) -> list[Tensor]:
-    """Return the buffers of batch normalisation, which belong to the weights of a member."""
-    return [buffer for name, buffer in network.named_buffers() if "running" in name]
-
-
 def _lower_precision(config: TrainingConfig, backbone: Backbone, device: torch.device) -> bool:
     if device.type != "cuda":
         return False
@@ -635,12 +696,3 @@ def _valid(counts: Tensor, n: int) -> Tensor:
 def _beside(values: Tensor, outputs: Tensor) -> Tensor:
     """Return numbers of each member, of shape (n_members,) or (n_members, d_out), that broadcast with outputs."""
     return values.view(len(values), *[1] * (outputs.dim() - 2), -1)
-
-
-def padded(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return rows of different lengths as one tensor, padded with zeros, and the lengths."""
-    counts = torch.tensor([len(member_rows) for member_rows in rows])
-    tensor = torch.zeros(len(rows), int(counts.max()), dtype=torch.int64)
-    for place, member_rows in enumerate(rows):
-        tensor[place, : len(member_rows)] = torch.from_numpy(np.asarray(member_rows, dtype=np.int64))
-    return tensor.to(device), counts.to(device)
