@@ -349,10 +349,10 @@ class RankTable:
         return [method for method, rank in zip(self.methods, self.ranks, strict=True) if rank == low]
 
     def worse(self) -> list[str]:
-        """Return the methods, best first, that are significantly worse than the best, or than one of those that tie."""
+        """Return the methods, best first, that are significantly worse than the best, and than all that tie with it."""
         best = [self.methods.index(name) for name in self.best]
         lost = self.differ & (self.pairs.direction < 0)
-        return [self.methods[i] for i in self.order if lost[i, best].any()]
+        return [self.methods[i] for i in self.order if lost[i, best].all()]
 
     def not_worse(self) -> list[str]:
         """Return the other methods, best first, that are not significantly worse than the best."""
