@@ -22,7 +22,7 @@ sys.path.insert(0, str(HERE))  # for tests, which run this file without its fold
 
 from comparison import PAPER_BLOCKS  # noqa: E402 - needs the line above
 from converged import converged, converged_knots  # noqa: E402 - needs the line above
-from inference import both_ways, noise_table  # noqa: E402 - needs the line above
+from inference import both_ways, noise_table, random_seeds  # noqa: E402 - needs the line above
 from questions import (  # noqa: E402 - needs the line above
     GAIN_HEAD,
     GAIN_WORDS,
@@ -392,7 +392,8 @@ def page() -> str:
         pictures("opening", "Average ranks by size"), in_short(frame), [DIFFERENCES],
         pictures("paper_agreement", "Average ranks here against the paper's"), agreement(frame), ends(frame),
         influence(frame), both_ways(frame), averages(frame), ablation(), learned(frame), starts(), rates(),
-        noise_table(), tokens(), token_sizes(), converged(), converged_knots(), efficiency(), time(frame),
+        noise_table(), random_seeds(), tokens(), token_sizes(), converged(), converged_knots(), efficiency(),
+        time(frame),
     ]  # fmt: skip
     return "\n".join([*head, *(line for part in parts for line in part)]).rstrip() + "\n"
 

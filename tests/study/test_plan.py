@@ -27,6 +27,7 @@ TOML = 'datasets = ["sk_iris"]\nmethods = ["Std"]\nbackbones = ["mlp"]\n'
         ("demo", 280),
         ("efficiency", 69),
         ("learned-starts", 5_250),
+        ("paper-mlp-seeds", 5_250),
         ("knot-training", 1_250),
         ("illustration", 4),
         ("knot-relocation", 12),
