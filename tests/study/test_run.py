@@ -382,3 +382,15 @@ def test_status_counts_and_estimates(tmp_path):
     np.testing.assert_allclose(status.remaining, 4 * 150 * per_row)
     plans = json.loads(next((tmp_path / "plans").glob("*.json")).read_text())
     assert plans["plan_hash"] == many_units().plan_hash
+
+
+def test_single_networks_are_timed_fold_by_fold():
+    from knotwork.study._data import DataIdentity
+    from knotwork.study._networks import expand, group_units
+
+    plan = tiny_plan(datasets=["sk_wine", "sk_iris"], together=False)
+    data = DataIdentity("0" * 64, "y", "classification", ("x",), (), 100)
+    networks = [network for name in plan.names for network in expand(plan, name, data)]
+    units = group_units(networks, sizes=plan.sizes, together=False)
+    order = [(unit.dataset, unit.networks[0].fold) for unit in units]
+    assert order == [("sk_wine", 0)] * 3 + [("sk_wine", 1)] * 3 + [("sk_iris", 0)] * 3 + [("sk_iris", 1)] * 3

@@ -163,10 +163,14 @@ def stack_id(keys: Iterable[str]) -> str:
 def group_units(networks: Iterable[NetworkSpec], *, sizes: tuple[int, ...], together: bool = True) -> list[Unit]:
     """Group networks into units: one for each data set, backbone, variant and size, or one for each network.
 
-    Networks without a size join those of the smallest of `sizes`.
+    Networks without a size join those of the smallest of `sizes`. Single networks of a data set come fold by fold, so
+    that all methods are timed once before any is timed again: the load of a machine may change.
     """
     if not together:
-        return [Unit(each.dataset, each.backbone, each.encoding.size, (each,), alone=True) for each in networks]
+        networks = list(networks)
+        places = {name: place for place, name in enumerate(dict.fromkeys(each.dataset for each in networks))}
+        rounds = sorted(networks, key=lambda each: (places[each.dataset], each.fold))
+        return [Unit(each.dataset, each.backbone, each.encoding.size, (each,), alone=True) for each in rounds]
     smallest = min(sizes, default=None)
     groups: dict[tuple[str, BackboneChoice, str | None, int | None], list[NetworkSpec]] = {}
     for network in networks:
