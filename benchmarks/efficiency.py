@@ -1,6 +1,6 @@
-"""Milliseconds per epoch of every method of the plan ``efficiency``, each network alone, on several splits of SGEMM.
+"""Milliseconds per epoch of every method of the plan ``efficiency-epochs``, each network alone, on splits of SGEMM.
 
-    python benchmarks/efficiency.py [--device cpu] [--folds 5] [--epochs 5] [--backbones mlp resnet ft] [--sizes 7 30]
+    python benchmarks/efficiency.py [--device cpu] [--folds 5] [--epochs 10] [--backbones mlp resnet ft] [--sizes 7 30]
 
 The paper gives the total time of five folds, which also depends on when each training stops. Here every network is
 trained for a fixed number of epochs and its median epoch counts. A study trains single networks split by split: all
@@ -26,15 +26,13 @@ FIXED = {"BS-Grad-U": "BS-U", "IS-Grad-U": "IS-U", "MS-Grad-U": "MS-U"}
 
 def measure(out: Path, options: argparse.Namespace) -> pd.DataFrame:
     """Return the records of all networks."""
-    plan = kw.study.load_plan("efficiency")
-    backbones = tuple(choice for choice in plan.backbones if choice.label in options.backbones)
+    plan = kw.study.load_plan("efficiency-epochs")
     plan = replace(
         plan,
-        name="efficiency-epochs",
-        backbones=backbones,
+        backbones=tuple(choice for choice in plan.backbones if choice.label in options.backbones),
         sizes=tuple(options.sizes),
         folds=options.folds,
-        training=replace(plan.config, max_epochs=options.epochs, patience=None),
+        training=replace(plan.config, max_epochs=options.epochs, patience=options.epochs),
     )
     load = os.getloadavg()[0]
     summary = kw.study.run(plan, out, device=options.device)
@@ -46,7 +44,7 @@ def rows(frame: pd.DataFrame) -> list[str]:
     """Return a line of Markdown for each backbone, method and size."""
     frame = frame.assign(ms=1000 * frame["epoch_seconds"], size=frame["size"].fillna(0).astype(int))
     wide = frame.pivot(index=["backbone", "method", "size"], columns="fold", values="ms")
-    order = {name: place for place, name in enumerate(kw.study.load_plan("efficiency").methods)}
+    order = {name: place for place, name in enumerate(kw.study.load_plan("efficiency-epochs").methods)}
     lines = []
     for key in sorted(wide.index, key=lambda key: (key[0], order[key[1]], key[2])):
         backbone, method, size = key
@@ -68,7 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--folds", type=int, default=5)
-    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--backbones", nargs="+", default=["mlp", "resnet", "ft"])
     parser.add_argument("--sizes", nargs="+", type=int, default=[7, 15, 30])
     parser.add_argument("--out", type=Path)
