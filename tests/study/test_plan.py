@@ -26,6 +26,7 @@ TOML = 'datasets = ["sk_iris"]\nmethods = ["Std"]\nbackbones = ["mlp"]\n'
         ("ablation", 815),
         ("demo", 280),
         ("efficiency", 69),
+        ("efficiency-epochs", 345),
         ("learned-starts", 5_250),
         ("paper-mlp-seeds", 5_250),
         ("knot-training", 1_250),
