@@ -1,11 +1,11 @@
 """Bases of functions on an interval: exact values and derivatives, no state, no fitting.
 
 `evaluate` and `derivative` take the name of a family in `FAMILIES`. To evaluate the same knots repeatedly, keep an
-object of `BSpline`, `MSpline`, `ISpline` or `PiecewiseLinear`, which checks its knots once.
+object of `BSpline`, `CyclicSpline`, `MSpline`, `ISpline` or `PiecewiseLinear`, which checks its knots once.
 """
 
 from knotwork.basis._base import EXTRAPOLATIONS, Basis, SplineBasis
-from knotwork.basis._bspline import BSpline
+from knotwork.basis._bspline import BSpline, CyclicSpline
 from knotwork.basis._families import (
     FAMILIES,
     Family,
@@ -23,6 +23,7 @@ __all__ = [
     "FAMILIES",
     "BSpline",
     "Basis",
+    "CyclicSpline",
     "Family",
     "ISpline",
     "MSpline",

@@ -9,11 +9,12 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice
 from knotwork.basis._base import Basis, FloatArray, SplineBasis
-from knotwork.basis._bspline import BSpline, bspline_slopes, bspline_values, local_bsplines, place
+from knotwork.basis._bspline import BSpline, CyclicSpline, bspline_slopes, bspline_values, local_bsplines, place
 
 __all__ = [
     "AFFINE",
     "COSINE",
+    "CYCLIC",
     "FAMILIES",
     "LOCAL",
     "NORMALISED",
@@ -33,11 +34,11 @@ __all__ = [
     "make_basis",
 ]
 
-PLAIN, AFFINE, LOCAL, UNIT_AREA, TAILS, NORMALISED, PERIODIC, COSINE = -2, -1, 0, 1, 2, 3, 4, 5
+PLAIN, AFFINE, LOCAL, UNIT_AREA, TAILS, NORMALISED, PERIODIC, COSINE, CYCLIC = -2, -1, 0, 1, 2, 3, 4, 5, 6
 """Kinds of blocks of columns, here and in the torch layers. `PLAIN`: no compiled code; `AFFINE`: one scaled value;
 `LOCAL`: B-splines; `UNIT_AREA`: B-splines times their heights; `TAILS`: ones, then sums of the B-splines that follow;
 `NORMALISED`: as `UNIT_AREA`, then scaled to mean 0 and variance 1 over the columns of a feature; `PERIODIC`: cosines
-and sines; `COSINE`: cosines with phases. Saved models contain these numbers."""
+and sines; `COSINE`: cosines with phases; `CYCLIC`: cyclic B-splines. Saved models contain these numbers."""
 
 
 def heights(breaks: FloatArray, degree: int) -> FloatArray:
@@ -154,7 +155,9 @@ class PiecewiseLinear(Basis):
         return len(self.knots) + 1
 
     def _values(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
-        return np.clip((x[:, None] - breaks[:-1]) / np.diff(breaks), 0.0, 1.0)
+        least, most = np.zeros(self.size), np.ones(self.size)
+        least[0], most[-1] = -np.inf, np.inf  # outside the domain, the first and the last ramp continue
+        return np.clip((x[:, None] - breaks[:-1]) / np.diff(breaks), least, most)
 
     def _slopes(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
         bins = np.searchsorted(breaks[1:-1], x, side="right")
@@ -179,6 +182,8 @@ class Family:
         layers call `function`.
     normalised : bool, default=False
         Whether blocks are scaled to mean 0 and variance 1 where knots are learned.
+    cyclic : str or None, default=None
+        Name of the family that replaces this one with ``extrapolation="periodic"``.
     with_placements : bool, default=True
         Whether `SplineEncoder` accepts the family, and every placement gives a method, as in ``"BS-Q"``. False for the
         piecewise-linear family, which has a separate encoder.
@@ -193,6 +198,7 @@ class Family:
     short: str
     kind: int | None = None
     normalised: bool = False
+    cyclic: str | None = None
     with_placements: bool = True
     function: Callable[..., Any] | None = None
 
@@ -225,10 +231,11 @@ class Family:
 
 
 FAMILIES: dict[str, Family] = {
-    "bspline": Family(BSpline, "B-splines", "BS", LOCAL),
+    "bspline": Family(BSpline, "B-splines", "BS", LOCAL, cyclic="cyclic"),
     "ispline": Family(ISpline, "I-splines", "IS", TAILS),
     "mspline": Family(MSpline, "M-splines", "MS", UNIT_AREA, normalised=True),
     "ple": Family(PiecewiseLinear, "PLE", "PLE", TAILS, with_placements=False),
+    "cyclic": Family(CyclicSpline, "cyclic splines", "CS", CYCLIC, cyclic="cyclic"),
 }
 """The families by name. An entry that you add is accepted wherever a family can be named."""
 
@@ -306,13 +313,14 @@ def evaluate(
         Degree of the polynomials, at least 0; ignored by ``"ple"``.
     domain : tuple of float
         The two ends.
-    extrapolation : {"clip", "linear", "error"}
-        Treatment of values outside the domain: move them to the nearer end, continue in a straight line, or raise.
+    extrapolation : {"clip", "linear", "continue", "periodic", "error"}
+        Treatment of values outside the domain: move them to the nearer end, continue in a straight line, by the
+        polynomial of the last interval, periodically (cyclic families only), or raise.
 
     Returns
     -------
     ndarray of shape (..., m)
-        Values in float64; ``m = K + degree + 1`` for splines and ``m = K + 1`` for ``"ple"``.
+        Values in float64; ``m = K + degree + 1`` for B-, M- and I-splines, ``K + 1`` for ``"ple"`` and ``"cyclic"``.
 
     Examples
     --------
