@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from knotwork.basis._blocks import CUBIC, NONE, QUARTIC, RAMP, Table
-from knotwork.basis._families import AFFINE, TAILS
+from knotwork.basis._blocks import CUBIC, CYCLE, NONE, QUARTIC, RAMP, Table
+from knotwork.basis._families import AFFINE, CYCLIC, TAILS
 
 __all__ = ["compiled", "encode_dense", "encode_sparse"]
 
@@ -56,6 +56,8 @@ def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
         x = low if x < low else x
         inside[i] = high if x > high else x
         intervals[i] = 0
+    if column.kind == CYCLIC:
+        _into_period(X, first_row, n_rows, column, inside)
     if n_knots <= MOST_COUNTED:
         for k in range(start, start + n_knots):
             knot = numbers[k]
@@ -71,6 +73,18 @@ def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
                 else:
                     above = middle
             intervals[i] = below
+
+
+@compiled()
+def _into_period(X, first_row, n_rows, column, inside):
+    """Fill the values moved into the domain by whole periods: the formula of `into_period`."""
+    low, high, unit = column.low, column.high, column.unit
+    period = high - low
+    for i in range(n_rows):
+        x = X[first_row + i, column.source] * unit
+        if x >= high or x < low:
+            x -= period * np.floor((x - low) / period)
+            inside[i] = x if low <= x < high else low
 
 
 @compiled()
@@ -118,7 +132,7 @@ def _fill_any(n_rows, column, pieces, inside, intervals, windows):
             value = pieces[k, 2 + degree * length + r]
             for power in range(degree - 1, -1, -1):
                 value = value * v + pieces[k, 2 + power * length + r]
-            windows[i, r] = value if value > 0.0 else 0.0
+            windows[i, r] = value if value > 0.0 or column.signed else 0.0
 
 
 @compiled()
@@ -127,7 +141,7 @@ def _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows):
     length = column.window
     for i in range(n_rows):
         beyond = X[first_row + i, column.source] * column.unit - inside[i]
-        if column.kind != AFFINE and not column.clip and (beyond > 0.0 or beyond < 0.0):
+        if column.lines and (beyond > 0.0 or beyond < 0.0):
             edge = column.edges + (length if beyond > 0.0 else 0)
             for r in range(length):
                 windows[i, r] = numbers[edge + r] + beyond * numbers[edge + 2 * length + r]
@@ -149,7 +163,7 @@ def _encode_tile(formula, X, first_row, n_rows, columns, numbers, pieces, scratc
     for c in range(len(columns)):
         column, intervals, windows = columns[c], all_intervals[c], all_windows[c]
         _locate(X, first_row, n_rows, column, numbers, inside, intervals)
-        if len(formula) == CUBIC:
+        if len(formula) == CUBIC or len(formula) == CYCLE:
             _fill_cubics(n_rows, column.piece, pieces, inside, intervals, windows)
         elif len(formula) == QUARTIC:
             _fill_quartics(n_rows, column.piece, pieces, inside, intervals, windows)
@@ -175,6 +189,28 @@ def _write_ones(out, i, first, n):
 
 
 @compiled()
+def _in_cycle(column, interval, window, place):
+    """Return the sum of the functions of a cyclic window that meet in a column."""
+    size, total = column.n_knots + 1, 0.0
+    for r in range((place - interval) % size, column.window, size):
+        total += window[r]
+    return total
+
+
+@compiled()
+def _write_cycle(column, interval, window, indices, data):
+    """Write the entries of a cyclic window in the order of columns, and return how many of them are zero."""
+    zeros = 0
+    n_first = max(interval + column.entries - column.n_knots - 1, 0)  # entries that begin again at the first column
+    for k in range(column.entries):
+        place = k if k < n_first else interval + k - n_first
+        indices[k] = column.output + place
+        data[k] = _in_cycle(column, interval, window, place)
+        zeros += data[k] == 0.0
+    return zeros
+
+
+@compiled()
 def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, out):
     """Write all entries that differ from zero into `out`, which holds zeros."""
     _, intervals, windows = scratch
@@ -194,6 +230,13 @@ def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, ou
                 if len(formula) == CUBIC or len(formula) == QUARTIC:
                     for r in range(4):  # the compiler knows the length and writes one vector
                         out[tile + i, output + interval + r] = windows[c, i, r]
+                elif len(formula) == CYCLE:
+                    for r in range(4):
+                        place = interval + r if interval + r <= column.n_knots else interval + r - column.n_knots - 1
+                        out[tile + i, output + place] = windows[c, i, r]
+                elif column.kind == CYCLIC:
+                    for place in range(column.n_knots + 1):
+                        out[tile + i, output + place] = _in_cycle(column, interval, windows[c, i], place)
                 else:
                     for r in range(column.window):
                         out[tile + i, output + interval + r] = windows[c, i, r]
@@ -215,7 +258,7 @@ def _count(X, columns, numbers, pieces, indicator, scratch, counts):
                 if np.isnan(X[tile + i, column.source]):
                     counts[tile + i] += indicator
                 else:
-                    counts[tile + i] += intervals[c, i] + column.window
+                    counts[tile + i] += intervals[c, i] + column.entries
 
 
 @compiled()
@@ -242,11 +285,14 @@ def _sparse(formula, X, columns, numbers, pieces, indicator, scratch, largest, e
                         indices[entry + k] = output + k
                         data[entry + k] = 1.0
                     entry += interval
-                for r in range(column.window):
-                    indices[entry + r] = output + interval + r
-                    data[entry + r] = windows[c, i, r]
-                    zeros += windows[c, i, r] == 0.0
-                entry += column.window
+                if column.kind == CYCLIC:
+                    zeros += _write_cycle(column, interval, windows[c, i], indices[entry:], data[entry:])
+                else:
+                    for r in range(column.window):
+                        indices[entry + r] = output + interval + r
+                        data[entry + r] = windows[c, i, r]
+                        zeros += windows[c, i, r] == 0.0
+                entry += column.entries
             entries[tile + i] = entry
     return zeros
 
@@ -323,7 +369,7 @@ def _encode_plain(values: npt.NDArray[np.float64], table: Table, largest: float,
     """Write the blocks that have no compiled code."""
     for index, block in table.plain:
         first = int(table.columns["output"][index])
-        encoded = block.encode(values[:, index], "linear" if table.linear else "clip")
+        encoded = block.encode(values[:, index], table.extrapolation)
         out[:, first : first + block.size] = np.clip(encoded, -largest, largest)
         if table.indicator:
             out[:, first + block.size] = np.isnan(values[:, index])
