@@ -7,6 +7,7 @@ import torch
 from knotwork import basis
 from knotwork._kernels.encoding import (
     AFFINE,
+    CYCLIC,
     LOCAL,
     NORMALISED,
     PLAIN,
@@ -25,7 +26,7 @@ from knotwork.basis import FAMILIES, Basis, Family
 from knotwork.errors import ArgumentError
 
 CASES = [("bspline", d) for d in range(5)] + [("mspline", d) for d in range(5)] + [("ispline", d) for d in range(5)]
-CASES += [("ple", 0), ("normalised", 1), ("normalised", 3)]
+CASES += [("ple", 0), ("normalised", 1), ("normalised", 3)] + [("cyclic", d) for d in range(1, 5)]
 
 
 def encode_rows(x, breaks, counts, *, kind, degree, size):
@@ -77,7 +78,7 @@ def definition(family, degree, x, breaks, n_knots, size):
                 breaks[group, feature, 1 : count + 1].double().numpy(),
                 degree=degree,
             )
-            rows = functions.evaluate(x[group, :, feature].double().numpy())
+            rows = functions.evaluate(x[group, :, feature].double().clamp(0.0, 1.0).numpy())
             if family == "normalised":
                 rows = torch.nn.functional.layer_norm(torch.tensor(rows), (functions.size,)).numpy()
             out[group, :, feature, : functions.size] = rows
@@ -238,7 +239,13 @@ STACKS = {
     "features": [
         Part(LOCAL, 3, 0, 2, learned=True, features=(0, 2)),
         Part(AFFINE, 0, 0, 2, learned=True, features=(1,)),
-        Part(TAILS, 1, 2, 5),
+        Part(TAILS, 1, 2, 4),
+        Part(CYCLIC, 3, 4, 5),
+    ],
+    "cycles": [
+        Part(CYCLIC, 3, 0, 3, learned=True),
+        Part(CYCLIC, 2, 3, 5, features=(0, 2)),
+        Part(LOCAL, 3, 3, 5, features=(1,)),
     ],
     "own functions": [
         Part(PLAIN, 1, 0, 1, learned=True, family="hinges"),

@@ -17,11 +17,16 @@ import torch
 from torch import Tensor
 
 from knotwork._kernels.dispatch import Operation, Packing, Path, as_array, in_threads, over_chunks
-from knotwork._kernels.encoding import NORMALISED, TAILS, TYPES, Knots, Part, encode
+from knotwork._kernels.encoding import LOCAL, NORMALISED, TAILS, TYPES, Knots, Part, encode
 from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip, make_scratch, run_backwards, window_at
 from knotwork.basis._compiled import compiled
 
-__all__ = ["encode_linear", "encoded_linear_formula"]
+__all__ = ["encode_linear", "encoded_linear_formula", "has_fused"]
+
+
+def has_fused(kind: int) -> bool:
+    """Return whether `encode_linear` has a path for a kind of functions that does not write the encoding."""
+    return LOCAL <= kind <= NORMALISED
 
 
 def encoded_linear_formula(

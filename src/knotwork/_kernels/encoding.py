@@ -21,10 +21,22 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice, check_int
 from knotwork._kernels.dispatch import Operation, Packing, Path
-from knotwork.basis._families import AFFINE, COSINE, FAMILIES, LOCAL, NORMALISED, PERIODIC, PLAIN, TAILS, UNIT_AREA
+from knotwork.basis._families import (
+    AFFINE,
+    COSINE,
+    CYCLIC,
+    FAMILIES,
+    LOCAL,
+    NORMALISED,
+    PERIODIC,
+    PLAIN,
+    TAILS,
+    UNIT_AREA,
+)
 
 __all__ = [
     "AFFINE",
+    "CYCLIC",
     "LOCAL",
     "NORMALISED",
     "NORM_EPSILON",
@@ -39,6 +51,7 @@ __all__ = [
     "breaks_from_widths",
     "encode",
     "encoding_formula",
+    "into_unit",
     "logits_from_knots",
     "path_of",
     "rows_formula",
@@ -75,6 +88,11 @@ class Layout:
         """Kind of the rows."""
         kind = FAMILIES[self.family].kind
         return NORMALISED if self.normalised else PLAIN if kind is None else kind
+
+    @property
+    def is_cyclic(self) -> bool:
+        """Whether the functions repeat with period 1."""
+        return FAMILIES[self.family].basis.is_cyclic
 
     @property
     def scheme(self) -> int:
@@ -129,6 +147,11 @@ def _used(n_widths: int, n_knots: Tensor) -> Tensor:
     return torch.arange(n_widths, device=n_knots.device) <= n_knots[..., None]
 
 
+def into_unit(x: Tensor) -> Tensor:
+    """Return values moved into [0, 1) by whole numbers; infinite values become 0, NaN stays."""
+    return torch.where(x.isinf(), 0.0, x - x.floor())
+
+
 def rows_formula(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int, size: int) -> Tensor:
     """Return the rows of one kind of functions at values between 0 and 1.
 
@@ -155,7 +178,8 @@ def rows_formula(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
     B-splines of degree q follow from those of degree q - 1: with knots t_l < t_r around x, a value v adds
     v (t_r - x) / (t_r - t_l) to the left one of two neighbours, and v (x - t_l) / (t_r - t_l) to the right one.
     M-splines are B-splines times (degree + 1) / (t_(l + degree + 1) - t_l). I-splines and ramps are the sums of all
-    B-splines (of one degree more) from the right: a row is ones, then fractions, then zeros.
+    B-splines (of one degree more) from the right: a row is ones, then fractions, then zeros. Cyclic splines are the
+    B-splines of the knots that repeat with period 1, whose columns are counted modulo the number of intervals.
     """
     missing = torch.isnan(x)
     n_knots = n_knots[:, None]
@@ -163,8 +187,12 @@ def rows_formula(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
     knots = breaks[:, None, :, 1:-1]
     interval = torch.minimum((knots <= x[..., None]).sum(dim=-1), n_knots)
     window = interval[..., None] + torch.arange(-degree, degree + 2, device=x.device)
-    window = torch.minimum(window.clamp(min=0), (n_knots + 1)[..., None])
-    t = torch.gather(breaks[:, None].expand(*x.shape, breaks.shape[-1]), -1, window).unbind(dim=-1)
+    n_intervals, all_breaks = (n_knots + 1)[..., None], breaks[:, None].expand(*x.shape, breaks.shape[-1])
+    if kind == CYCLIC:
+        turns = torch.div(window, n_intervals, rounding_mode="floor")
+        t = (torch.gather(all_breaks, -1, window - turns * n_intervals) + turns).unbind(dim=-1)
+    else:
+        t = torch.gather(all_breaks, -1, torch.minimum(window.clamp(min=0), n_intervals)).unbind(dim=-1)
 
     values = [torch.ones_like(x)]
     for q in range(1, degree + 1):
@@ -183,7 +211,10 @@ def rows_formula(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
     columns = torch.arange(size, device=x.device)
     rows = (columns < interval[..., None]).to(x.dtype) if kind == TAILS else x.new_zeros(*x.shape, size)
     places = interval[..., None] + torch.arange(len(values), device=x.device)
-    rows = rows.scatter(-1, places, torch.stack(values, dim=-1))
+    if kind == CYCLIC:  # functions may meet in one column
+        rows = rows.scatter_add(-1, places % n_intervals, torch.stack(values, dim=-1))
+    else:
+        rows = rows.scatter(-1, places, torch.stack(values, dim=-1))
     if kind == NORMALISED:
         sizes = (n_knots + degree + 1)[..., None]
         centred = (rows - rows.sum(dim=-1, keepdim=True) / sizes) * (columns < sizes)
@@ -218,7 +249,7 @@ class Part:
         """Number of functions without knots; every knot adds one."""
         if self.family:
             return FAMILIES[self.family].smallest_size(self.degree)
-        return self.degree + (self.kind not in (TAILS, PERIODIC, COSINE))
+        return 1 if self.kind == CYCLIC else self.degree + (self.kind not in (TAILS, PERIODIC, COSINE))
 
     def of(self, tensor: Tensor, axis: int = 1) -> Tensor:
         """Return the part's groups and, along `axis`, its features."""

@@ -437,7 +437,8 @@ def fit_column(
         try:
             encoder, shared = _encoder(encoding, trees, bins)
             before = shared.seconds if shared is not None and shared.grown is not None else 0.0
-            block = encoder.fit_column(usual_column if encoding.has_knots else plain, goal, seed=seed)
+            on_range = encoding.has_knots and not encoding.kind.is_cyclic  # a cycle has no ends to move values to
+            block = encoder.fit_column(usual_column if on_range else plain, goal, seed=seed)
             out[encoding] = block, time.perf_counter() - started + before
         except Exception as error:  # a study records it, a fit raises it
             out[encoding] = error

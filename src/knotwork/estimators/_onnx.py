@@ -16,7 +16,7 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_installed, listed
 from knotwork._files import write_atomically
-from knotwork._kernels.encoding import AFFINE, NORM_EPSILON, NORMALISED, TAILS, UNIT_AREA, Part
+from knotwork._kernels.encoding import AFFINE, CYCLIC, NORM_EPSILON, NORMALISED, TAILS, UNIT_AREA, Part
 from knotwork._preparation.columns import LARGEST
 from knotwork._preparation.targets import Labels
 from knotwork.basis._blocks import SMOOTH_LIMIT
@@ -402,6 +402,9 @@ def _scaled(graph: Graph, numbers: str, *, encoding: StackEncoding, member: int)
     low, scale = _as_numpy(encoding.low[member]), _as_numpy(encoding.scale[member])
     values = graph("Div", graph("Sub", numbers, low), scale)
     values = graph("Clip", values, np.float32(-FARTHEST), np.float32(FARTHEST))
+    if encoding.cyclic is not None and bool(encoding.cyclic[member].any()):
+        wrapped = graph("Sub", values, graph("Floor", values))
+        values = graph("Where", _as_numpy(encoding.cyclic[member]), wrapped, values)
     if encoding.smooth is None or not bool(encoding.smooth[member].any()):
         return values
     share = graph("Div", values, np.float32(SMOOTH_LIMIT))
@@ -409,9 +412,14 @@ def _scaled(graph: Graph, numbers: str, *, encoding: StackEncoding, member: int)
     return graph("Where", _as_numpy(encoding.smooth[member]), graph("Div", values, root), values)
 
 
+def _map_features(graph: Graph, rows: str, matrices: Array) -> str:
+    """Multiply the rows of each feature, of shape (n, f, width), by a matrix of its own."""
+    product = graph("MatMul", graph("Transpose", rows, perm=[1, 0, 2]), matrices)
+    return graph("Transpose", product, perm=[1, 0, 2])
+
+
 def _embed(graph: Graph, blocks: str, layer: FeatureEmbedding, member: int) -> str:
-    by_feature = graph("MatMul", graph("Transpose", blocks, perm=[1, 0, 2]), _as_numpy(layer.weight[member]))
-    out = graph("Add", graph("Transpose", by_feature, perm=[1, 0, 2]), _as_numpy(layer.bias[member]))
+    out = graph("Add", _map_features(graph, blocks, _as_numpy(layer.weight[member])), _as_numpy(layer.bias[member]))
     return graph("Relu", out) if layer.relu else out
 
 
@@ -460,9 +468,12 @@ def _rows(graph: Graph, x: str, *, part: Part, breaks: Array, n_knots: Array) ->
         return x, 1
     x = graph("Clip", x, np.float32(0.0), np.float32(1.0))
     degree, most = part.degree, int(n_knots.max())
-    knots = _repeated(breaks, n_knots, degree)
+    knots = _repeated(breaks, n_knots, degree, cyclic=part.kind == CYCLIC)
     rows = _splines(graph, x, knots=knots, n_knots=n_knots, degree=degree)
     width = most + degree + 1
+    if part.kind == CYCLIC:  # columns behind the last interval are those of the first ones
+        places = np.arange(width) % (n_knots[:, None] + 1)
+        return _map_features(graph, rows, np.eye(most + 1, dtype=np.float32)[places]), most + 1
     if part.kind == TAILS:
         tails = graph.slice(rows, 1, width, axis=2)
         return graph("CumSum", tails, graph.constant(2, np.int64), reverse=1), width - 1
@@ -473,9 +484,16 @@ def _rows(graph: Graph, x: str, *, part: Part, breaks: Array, n_knots: Array) ->
     return rows, width
 
 
-def _repeated(breaks: Array, n_knots: Array, degree: int) -> Array:
-    """Return the knots with both ends `degree` times more, padded with ones, of shape (f, K + 2 + 2 degree)."""
+def _repeated(breaks: Array, n_knots: Array, degree: int, *, cyclic: bool) -> Array:
+    """Return the knots with both ends `degree` times more, padded with ones, of shape (f, K + 2 + 2 degree).
+
+    If `cyclic`, the knots of the neighbouring periods take the place of the ends.
+    """
     most = int(n_knots.max())
+    if cyclic:
+        places = np.arange(-degree, most + 2 + degree)
+        counts = n_knots[:, None] + 1
+        return np.take_along_axis(breaks, places % counts, axis=1) + (places // counts).astype(np.float32)
     knots = np.ones((len(breaks), most + 2 + 2 * degree), dtype=np.float32)
     knots[:, :degree] = 0.0
     knots[:, degree : degree + most + 2] = breaks[:, : most + 2]

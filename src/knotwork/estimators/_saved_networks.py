@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
-from knotwork._kernels.encoding import AFFINE, NORMALISED, PLAIN, TAILS, Layout, Part
+from knotwork._kernels.encoding import AFFINE, CYCLIC, NORMALISED, PLAIN, TAILS, Layout, Part
 from knotwork.basis._blocks import Embedding
 from knotwork.nn._backbones import BACKBONES, Backbone
 from knotwork.nn._stack import WAVES, StackEncoding, StackLayout
@@ -49,6 +49,9 @@ MOST_LAYERS = 500
 MOST_PARTS = 10_000
 """Largest numbers of tensors in a file, of layers of a network and of parts of a layout: far more than any model has,
 and few enough to build within seconds."""
+
+MOST_CYCLIC = 20
+"""Largest degree of cyclic splines in fewer columns than that: functions that meet in one column are added."""
 
 SHORT = 1024
 """A length that a tensor without elements may have in any file."""
@@ -277,8 +280,9 @@ def _part(content: Any, n_features: int, size: int) -> Part:
         if not features or max(features) >= n_features:
             raise argument_error("features", f"be from 0 to {n_features - 1}", features)
     smallest = 2 if kind in WAVES else int(kind == TAILS)
-    known = kind <= NORMALISED or kind in WAVES
-    if not known or not (degree == 0 if kind == AFFINE else smallest <= degree <= size):
+    most = max(size, MOST_CYCLIC) if kind == CYCLIC else size
+    known = kind <= NORMALISED or kind in (*WAVES, CYCLIC)
+    if not known or not (degree == 0 if kind == AFFINE else smallest <= degree <= most):
         raise argument_error("kind", "be a kind of functions with a degree that is valid for it", (kind, degree))
     if not 0 <= start < stop:
         raise argument_error("start", "be at least 0 and smaller than stop", (start, stop))

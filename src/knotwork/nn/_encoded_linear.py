@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
-from knotwork._kernels.encoded_linear import encode_linear
-from knotwork.basis import FAMILIES
+from knotwork._kernels.encoded_linear import encode_linear, has_fused
 from knotwork.nn._encoding import PiecewiseLinearEncoding, SplineEncoding
 
 __all__ = ["EncodedLinear"]
@@ -44,8 +43,8 @@ class EncodedLinear(nn.Module):
         Whether a bias is added.
     path : {"auto", "fused", "dense"}, default="auto"
         Whether to fuse encoding and product, or to store the encoding and multiply; ``"auto"`` takes the path that was
-        faster in benchmarks. The fused path is available on the CPU; on other devices the dense path is always used,
-        as for encodings with ``missing="indicator"``.
+        faster in benchmarks. The fused path is available on the CPU for B-, M- and I-splines and ramps; elsewhere the
+        dense path is always used, as for encodings with ``missing="indicator"``.
 
     Attributes
     ----------
@@ -128,7 +127,7 @@ class EncodedLinear(nn.Module):
         return self._fused(x) if self._takes_fused(x) else self._mapped(self.encoding(x))
 
     def _takes_fused(self, x: Tensor) -> bool:
-        if FAMILIES[self.encoding.layout.family].kind is None:  # the family has no compiled code
+        if not has_fused(self.encoding.layout.kind):
             return False
         if self.path != "auto" or self.encoding.missing == "indicator":
             return self.path == "fused"

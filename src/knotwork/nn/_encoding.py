@@ -19,11 +19,13 @@ from knotwork._kernels.encoding import (
     Layout,
     Part,
     encode,
+    into_unit,
     logits_from_knots,
     spacing_penalty,
     widths_from_logits,
 )
 from knotwork.basis import FAMILIES
+from knotwork.basis._families import family_name
 from knotwork.nn._stack import scaled_knots, separated
 
 __all__ = ["PiecewiseLinearEncoding", "SplineEncoding"]
@@ -172,7 +174,8 @@ class _Encoding(nn.Module, ABC):
         Parameters
         ----------
         x : Tensor of shape (..., n_features), or (n_members, ..., n_features)
-            Values in [0, 1], or in the units of `set_range`; values outside are moved to the nearer end.
+            Values in [0, 1], or in the units of `set_range`; values outside are moved to the nearer end, or by whole
+            periods for cyclic splines.
 
         Returns
         -------
@@ -236,10 +239,11 @@ class _Encoding(nn.Module, ABC):
         self._check_input(x)
         groups = 1 if self.n_members is None else self.n_members
         values = x.reshape(groups, -1, self.n_features)
-        if self.low is None or self.scale is None:
+        if self.low is not None and self.scale is not None:
+            values = (values - self.low.reshape(groups, 1, -1)) / self.scale.reshape(groups, 1, -1)
+        elif not self.layout.is_cyclic:
             self._inspect(values)
-            return values
-        return (values - self.low.reshape(groups, 1, -1)) / self.scale.reshape(groups, 1, -1)
+        return into_unit(values) if self.layout.is_cyclic else values
 
     def _inspect(self, values: Tensor) -> None:
         """Warn once if values are far outside [0, 1], as raw columns are; later forward passes are not inspected."""
@@ -291,7 +295,7 @@ class _Encoding(nn.Module, ABC):
 
 @final
 class SplineEncoding(_Encoding):
-    """Encode features by B-, M- or I-splines on knots that are learned with the network, or fixed.
+    """Encode features by B-, M-, I- or cyclic splines on knots that are learned with the network, or fixed.
 
     Learned knots always stay in order and at least `min_spacing` apart. Values outside [0, 1] are moved to the nearer
     end; a missing value (NaN) is a block of zeros and has no gradient. Blocks of M-splines with learned knots are
@@ -303,13 +307,14 @@ class SplineEncoding(_Encoding):
         Number of features.
     size : int or sequence of int
         Columns per feature, or a sequence with one number for each feature; smaller blocks are padded with zeros.
-    family : {"bspline", "mspline", "ispline"}, default="bspline"
-        Family of spline functions.
+    family : {"bspline", "mspline", "ispline", "cyclic"}, default="bspline"
+        Family of spline functions, a name of `knotwork.basis.FAMILIES`. The range of cyclic ones is one period.
     degree : int, default=3
         Degree of the pieces.
     knots : array-like, optional
-        Initial interior knots in [0, 1]: of shape (n_features, size - degree - 1), a sequence with an array for each
-        feature, or either with a leading axis of members. By default at equal distances.
+        Initial interior knots in [0, 1]: of shape (n_features, size - degree - 1), for cyclic splines
+        (n_features, size - 1); a sequence with an array for each feature; or either with a leading axis of members. By
+        default at equal distances.
     learnable : bool, default=True
         Whether the knots are parameters.
     min_spacing : float, default=0.001
@@ -363,7 +368,8 @@ class SplineEncoding(_Encoding):
             Whether the knots are parameters, which start from those of the encoder.
         """
         knots, settings = _scaled_knots(encoder), {"learnable": learnable, "missing": encoder.missing}
-        layer = cls(len(knots), encoder.size, family=encoder.family, degree=encoder.degree, knots=knots, **settings)
+        family = family_name(encoder.blocks_[0].basis)
+        layer = cls(len(knots), encoder.size, family=family, degree=encoder.degree, knots=knots, **settings)
         return layer.set_range(*encoder.domain_.T)
 
 

@@ -1,7 +1,7 @@
 """The encodings of a stack of members, each with its own functions, knots and scaling, in one tensor."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple, Self, final
@@ -13,11 +13,13 @@ from torch import Tensor, nn
 
 from knotwork._kernels.encoding import (
     AFFINE,
+    CYCLIC,
     Knots,
     Layout,
     Part,
     breaks_from_widths,
     encode,
+    into_unit,
     logits_from_knots,
     widths_from_logits,
 )
@@ -126,6 +128,7 @@ class StackEncoding(nn.Module):
     smooth: Tensor | None
     sigma: Tensor | None
     has_range: Tensor
+    cyclic: Tensor | None
 
     def __init__(
         self, layout: StackLayout, *, breaks: Tensor, n_knots: Tensor, low: Tensor, scale: Tensor, learned: Tensor,
@@ -145,7 +148,10 @@ class StackEncoding(nn.Module):
         self.register_buffer("scale", scale.float())
         self.register_buffer("learned", learned)
         self.register_buffer("smooth", smooth)
-        self.register_buffer("has_range", _has_range(layout.parts, low.shape), persistent=False)
+        without_range = [part for part in layout.parts if part.kind in (AFFINE, *WAVES)]
+        cyclic = [part for part in layout.parts if _is_cyclic(part)]
+        self.register_buffer("has_range", ~_marked(without_range, low.shape), persistent=False)
+        self.register_buffer("cyclic", _marked(cyclic, low.shape) if cyclic else None, persistent=False)
         self.register_buffer("sigma", None if sigma is None else sigma.float(), persistent=False)
 
     @classmethod
@@ -213,6 +219,8 @@ class StackEncoding(nn.Module):
     def scaled(self, x: Tensor) -> Tensor:
         """Return values of shape (n_members, batch, n_features) as they are encoded, on the scale of each feature."""
         values = ((x - self.low[:, None]) / self.scale[:, None]).clamp_(-FARTHEST, FARTHEST)
+        if self.cyclic is not None:
+            values = torch.where(self.cyclic[:, None], into_unit(values), values)
         return values if self.smooth is None else torch.where(self.smooth[:, None], smoothly_clipped(values), values)
 
     def raw(self, values: Tensor) -> Tensor:
@@ -299,13 +307,17 @@ def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list
     return parts
 
 
-def _has_range(parts: Sequence[Part], shape: Sequence[int]) -> Tensor:
-    """Return which features of which members are encoded on a range: splines and ramps."""
-    out = torch.ones(*shape, dtype=torch.bool)
+def _is_cyclic(part: Part) -> bool:
+    """Return whether values of a part are moved into [0, 1) by whole periods."""
+    return part.kind == CYCLIC or (bool(part.family) and FAMILIES[part.family].basis.is_cyclic)
+
+
+def _marked(parts: Iterable[Part], shape: Sequence[int]) -> Tensor:
+    """Return which features of which members belong to some parts."""
+    out = torch.zeros(*shape, dtype=torch.bool)
     for part in parts:
-        if part.kind in (AFFINE, *WAVES):
-            features = range(shape[1]) if part.features is None else part.features
-            out[part.start : part.stop, list(features)] = False
+        features = range(shape[1]) if part.features is None else part.features
+        out[part.start : part.stop, list(features)] = True
     return out
 
 
