@@ -1,11 +1,12 @@
 """Bases of functions on an interval: exact values and derivatives, no state, no fitting.
 
 `evaluate` and `derivative` take the name of a family in `FAMILIES`. To evaluate the same knots repeatedly, keep an
-object of `BSpline`, `CyclicSpline`, `MSpline`, `ISpline` or `PiecewiseLinear`, which checks its knots once.
+object of `BSpline`, `CyclicSpline`, `NaturalSpline` or another class of these, which checks its knots once.
 """
 
 from knotwork.basis._base import EXTRAPOLATIONS, Basis, SplineBasis
 from knotwork.basis._bspline import BSpline, CyclicSpline
+from knotwork.basis._cubic import NaturalSpline
 from knotwork.basis._families import (
     FAMILIES,
     Family,
@@ -27,6 +28,7 @@ __all__ = [
     "Family",
     "ISpline",
     "MSpline",
+    "NaturalSpline",
     "PiecewiseLinear",
     "SplineBasis",
     "derivative",

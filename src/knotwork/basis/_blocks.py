@@ -12,6 +12,7 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, check_bool, check_int
 from knotwork.basis._base import Basis, FloatArray, binary_unit
 from knotwork.basis._bspline import bspline_slopes, bspline_values, extended
+from knotwork.basis._cubic import PiecewiseCubic
 from knotwork.basis._families import (
     AFFINE,
     CYCLIC,
@@ -33,6 +34,7 @@ __all__ = [
     "QUARTIC",
     "RAMP",
     "SMOOTH_LIMIT",
+    "WHOLE",
     "AffineBlock",
     "BasisBlock",
     "Block",
@@ -44,10 +46,10 @@ __all__ = [
     "make_table",
 ]
 
-NONE, CUBIC, QUARTIC, RAMP, ANY, CYCLE = 0, 1, 2, 3, 4, 5
+NONE, CUBIC, QUARTIC, RAMP, ANY, CYCLE, WHOLE = 0, 1, 2, 3, 4, 5, 6
 """Compiled formulas of a column. `NONE`: the block encodes itself; windows of four cubics (B- and M-splines of degree
 3), of four quartics (I-splines of degree 3) and of one line (PLE), all for clipped values; `CYCLE`: windows of four
-cubics that begin again at the first column behind the last; `ANY`: everything else."""
+cubics that begin again at the first column behind the last; `WHOLE`: cubics in all columns; `ANY`: everything else."""
 
 SMOOTH_LIMIT = 3.0
 """Smooth clipping is ``z / sqrt(1 + (z / limit)**2)``, which lies between -limit and limit."""
@@ -293,7 +295,7 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
             continue
         column["formula"] = _formula(row)
         column["kind"], column["degree"], column["n_knots"] = row.kind, row.degree, len(row.knots)
-        column["window"] = row.degree + (row.kind != TAILS)
+        column["window"] = (row.pieces.shape[1] - 2) // (row.degree + 1) if row.degree else 1
         column["entries"] = min(column["window"], len(row.pieces)) if row.kind == CYCLIC else column["window"]
         column["lines"], column["signed"] = bool(len(row.edges)), row.signed
         column["unit"], column["low"], column["high"] = row.unit, *row.domain
@@ -309,6 +311,8 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
 
 
 def _formula(row: "_Row") -> int:
+    if row.whole:
+        return WHOLE
     if row.kind == CYCLIC and len(row.pieces) <= row.degree:  # several functions of a window meet in one column
         return ANY
     return FORMULAS.get((row.kind, row.degree, not (len(row.edges) or row.signed)), ANY)
@@ -323,6 +327,7 @@ class _Row(NamedTuple):
     knots: FloatArray = np.empty(0)
     edges: FloatArray = np.empty(0)
     signed: bool = False
+    whole: bool = False  # every function varies on every interval
 
 
 def _row(block: Block, extrapolation: str) -> _Row | None:
@@ -337,10 +342,12 @@ def _row(block: Block, extrapolation: str) -> _Row | None:
     basis, kind = block.basis, family_of(block.basis).kind
     if kind is None:
         return None
-    scheme = basis.degree + 1 if kind == TAILS else basis.degree
     unit = binary_unit(*basis.domain)
     low, high = (end * unit for end in basis.domain)
     breaks = np.concatenate(([low], basis.knots * unit, [high]))
+    if isinstance(basis, PiecewiseCubic):
+        return _cubic_row(basis, kind, unit, breaks, extrapolation)
+    scheme = basis.degree + 1 if kind == TAILS else basis.degree
     weights = np.ones(basis.size)
     if kind == UNIT_AREA:
         with np.errstate(over="ignore"):  # an infinite height is bounded by the minimum
@@ -351,6 +358,20 @@ def _row(block: Block, extrapolation: str) -> _Row | None:
     if extrapolation == "continue":
         return settings._replace(domain=(-np.inf, np.inf), signed=True)
     return settings._replace(edges=_edges(kind, breaks, basis.degree, weights))
+
+
+def _cubic_row(basis: PiecewiseCubic, kind: int, unit: float, breaks: FloatArray, extrapolation: str) -> _Row:
+    """Return a basis of cubics as the compiled code needs it."""
+    cubics = basis.coefficients(breaks)
+    pieces = np.column_stack([breaks[:-1], 1.0 / np.diff(breaks), cubics.reshape(len(cubics), -1)])
+    ends = (float(breaks[0]), float(breaks[-1]))
+    row = _Row(kind, 3, unit, ends, pieces, breaks[1:-1], signed=True, whole=True)
+    if extrapolation not in ("linear", "continue"):
+        return row
+    if extrapolation == "continue" and not basis.ends_in_lines:
+        return row._replace(domain=(-np.inf, np.inf))
+    values, slopes = (function(breaks[[0, -1]], breaks) for function in (basis._values, basis._slopes))
+    return row._replace(edges=np.concatenate([*values, *slopes]))
 
 
 def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> FloatArray:

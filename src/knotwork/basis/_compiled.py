@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from knotwork.basis._blocks import CUBIC, CYCLE, NONE, QUARTIC, RAMP, Table
+from knotwork.basis._blocks import CUBIC, CYCLE, NONE, QUARTIC, RAMP, WHOLE, Table
 from knotwork.basis._families import AFFINE, CYCLIC, TAILS
 
 __all__ = ["compiled", "encode_dense", "encode_sparse"]
@@ -119,6 +119,20 @@ def _fill_ramps(n_rows, piece, pieces, inside, intervals, windows):
 
 
 @compiled()
+def _fill_whole(n_rows, column, pieces, inside, intervals, windows):
+    """Fill windows of cubic polynomials that are as wide as the block; the inner loop is vectorised."""
+    length = column.window
+    for i in range(n_rows):
+        k = column.piece + intervals[i]
+        intervals[i] = 0  # the window begins at the first column
+        v = (inside[i] - pieces[k, 0]) * pieces[k, 1]
+        piece, window = pieces[k, 2:], windows[i]
+        for r in range(length):
+            value = (piece[3 * length + r] * v + piece[2 * length + r]) * v + piece[length + r]
+            window[r] = value * v + piece[r]
+
+
+@compiled()
 def _fill_any(n_rows, column, pieces, inside, intervals, windows):
     """Fill windows of any kind and degree."""
     degree, length = column.degree, column.window
@@ -170,7 +184,10 @@ def _encode_tile(formula, X, first_row, n_rows, columns, numbers, pieces, scratc
         elif len(formula) == RAMP:
             _fill_ramps(n_rows, column.piece, pieces, inside, intervals, windows)
         else:
-            _fill_any(n_rows, column, pieces, inside, intervals, windows)
+            if len(formula) == WHOLE:
+                _fill_whole(n_rows, column, pieces, inside, intervals, windows)
+            else:
+                _fill_any(n_rows, column, pieces, inside, intervals, windows)
             _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows)
 
 

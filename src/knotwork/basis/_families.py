@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice
 from knotwork.basis._base import Basis, FloatArray, SplineBasis
+from knotwork.basis._cubic import NaturalSpline
 from knotwork.basis._bspline import BSpline, CyclicSpline, bspline_slopes, bspline_values, local_bsplines, place
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "CYCLIC",
     "FAMILIES",
     "LOCAL",
+    "NATURAL",
     "NORMALISED",
     "PERIODIC",
     "PLAIN",
@@ -34,11 +36,13 @@ __all__ = [
     "make_basis",
 ]
 
-PLAIN, AFFINE, LOCAL, UNIT_AREA, TAILS, NORMALISED, PERIODIC, COSINE, CYCLIC = -2, -1, 0, 1, 2, 3, 4, 5, 6
+PLAIN, AFFINE, LOCAL, UNIT_AREA, TAILS, NORMALISED, PERIODIC, COSINE = -2, -1, 0, 1, 2, 3, 4, 5
+CYCLIC, NATURAL = 6, 7
 """Kinds of blocks of columns, here and in the torch layers. `PLAIN`: no compiled code; `AFFINE`: one scaled value;
 `LOCAL`: B-splines; `UNIT_AREA`: B-splines times their heights; `TAILS`: ones, then sums of the B-splines that follow;
 `NORMALISED`: as `UNIT_AREA`, then scaled to mean 0 and variance 1 over the columns of a feature; `PERIODIC`: cosines
-and sines; `COSINE`: cosines with phases; `CYCLIC`: cyclic B-splines. Saved models contain these numbers."""
+and sines; `COSINE`: cosines with phases; `CYCLIC`: cyclic B-splines; `NATURAL`: natural cubic splines. Saved
+models contain these numbers."""
 
 
 def heights(breaks: FloatArray, degree: int) -> FloatArray:
@@ -236,6 +240,7 @@ FAMILIES: dict[str, Family] = {
     "mspline": Family(MSpline, "M-splines", "MS", UNIT_AREA, normalised=True),
     "ple": Family(PiecewiseLinear, "PLE", "PLE", TAILS, with_placements=False),
     "cyclic": Family(CyclicSpline, "cyclic splines", "CS", CYCLIC, cyclic="cyclic"),
+    "natural": Family(NaturalSpline, "natural splines", "NS", NATURAL),
 }
 """The families by name. An entry that you add is accepted wherever a family can be named."""
 
@@ -276,7 +281,7 @@ def make_basis(
     knots : array-like of shape (K,)
         Interior knots, strictly increasing and strictly inside the domain.
     degree : int
-        Degree of the polynomials, at least 0; ignored by ``"ple"``.
+        Degree of the polynomials, at least 0; ignored by families without a degree, as ``"ple"`` and ``"natural"``.
     domain : tuple of float
         The two ends.
 
@@ -310,7 +315,7 @@ def evaluate(
     knots : array-like of shape (K,)
         Interior knots, strictly increasing and strictly inside the domain.
     degree : int
-        Degree of the polynomials, at least 0; ignored by ``"ple"``.
+        Degree of the polynomials, at least 0; ignored by families without a degree, as ``"ple"`` and ``"natural"``.
     domain : tuple of float
         The two ends.
     extrapolation : {"clip", "linear", "continue", "periodic", "error"}
@@ -320,7 +325,8 @@ def evaluate(
     Returns
     -------
     ndarray of shape (..., m)
-        Values in float64; ``m = K + degree + 1`` for B-, M- and I-splines, ``K + 1`` for ``"ple"`` and ``"cyclic"``.
+        Values in float64; ``m = K + degree + 1`` for B-, M- and I-splines, ``K + 1`` for ``"ple"`` and ``"cyclic"``,
+        ``K + 2`` for ``"natural"``.
 
     Examples
     --------
