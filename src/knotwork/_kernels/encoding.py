@@ -21,12 +21,14 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice, check_int
 from knotwork._kernels.dispatch import Operation, Packing, Path
+from knotwork._kernels.natural import natural_matrix
 from knotwork.basis._families import (
     AFFINE,
     COSINE,
     CYCLIC,
     FAMILIES,
     LOCAL,
+    NATURAL,
     NORMALISED,
     PERIODIC,
     PLAIN,
@@ -38,6 +40,7 @@ __all__ = [
     "AFFINE",
     "CYCLIC",
     "LOCAL",
+    "NATURAL",
     "NORMALISED",
     "NORM_EPSILON",
     "PLAIN",
@@ -58,6 +61,9 @@ __all__ = [
     "spacing_penalty",
     "widths_from_logits",
 ]
+
+SMALLEST = {CYCLIC: 1, NATURAL: 2}
+"""Numbers of functions without knots of the kinds for which they do not depend on the degree."""
 
 NORM_EPSILON = 1e-5
 """Added to the variance of normalised rows, as in LayerNorm."""
@@ -97,7 +103,7 @@ class Layout:
     @property
     def scheme(self) -> int:
         """Degree of the B-splines that the triangular scheme computes."""
-        return self.degree + 1 if self.kind == TAILS else self.degree
+        return {TAILS: self.degree + 1, NATURAL: 3}.get(self.kind, self.degree)
 
     @property
     def smallest(self) -> int:
@@ -249,7 +255,14 @@ class Part:
         """Number of functions without knots; every knot adds one."""
         if self.family:
             return FAMILIES[self.family].smallest_size(self.degree)
-        return 1 if self.kind == CYCLIC else self.degree + (self.kind not in (TAILS, PERIODIC, COSINE))
+        if self.kind in SMALLEST:
+            return SMALLEST[self.kind]
+        return self.degree + (self.kind not in (TAILS, PERIODIC, COSINE))
+
+    @property
+    def is_composed(self) -> bool:
+        """Whether `encode` computes the part from others, in plain torch: not by the loops of a device."""
+        return bool(self.family) or self.kind == NATURAL
 
     def of(self, tensor: Tensor, axis: int = 1) -> Tensor:
         """Return the part's groups and, along `axis`, its features."""
@@ -546,7 +559,7 @@ def encode(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: 
         x,
         knots.n_knots,
         knots.learned,
-        parts=tuple(part for part in parts if not part.family),
+        parts=tuple(part for part in parts if not part.is_composed),
         size=size,
         dtype=dtype,
         min_spacing=knots.min_spacing,
@@ -554,18 +567,34 @@ def encode(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: 
     )
     values, penalty, breaks = (results, None, given) if knots.logits is None else results
     for part in parts:
-        if part.family:
-            part.write(values, _plain_rows(part, x, breaks, knots.n_knots, size).to(dtype), axis=2)
+        if part.is_composed:
+            rows = _plain_rows if part.family else _natural_rows
+            part.write(values, rows(part, x, breaks, knots, size).to(dtype), axis=2)
     return Encoded(values, breaks, penalty)
 
 
-def _plain_rows(part: Part, x: Tensor, breaks: Tensor, n_knots: Tensor, size: int) -> Tensor:
+def _natural_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, size: int) -> Tensor:
+    """Return the rows of natural splines: those of B-splines times the matrix of each feature."""
+    if part.learned or knots.breaks is None:
+        part_breaks = part.of(breaks)
+        matrix = natural_matrix(part_breaks, part.of(knots.n_knots))
+    else:  # the tensor that lasts, so that the matrix is computed once
+        part_breaks, matrix = part.of(knots.breaks), part.of(natural_matrix(knots.breaks, knots.n_knots))
+    every = Part(LOCAL, 3, 0, part.stop - part.start)
+    size_of_rows = part_breaks.shape[-1] + 2
+    part_knots = Knots(part.of(knots.n_knots), part_breaks)
+    rows = encode(part.of(x, axis=2), part_knots, [every], size=size_of_rows).values
+    out = torch.matmul(rows.transpose(1, 2), matrix).transpose(1, 2)
+    return torch.nn.functional.pad(out[..., :size], (0, max(size - out.shape[-1], 0)))
+
+
+def _plain_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, size: int) -> Tensor:
     """Return the rows of a part whose family has no compiled code."""
     piece = part.of(x, axis=2).to(breaks.dtype)
     missing = torch.isnan(piece)
     inside = torch.where(missing, 0.0, piece).clamp(0.0, 1.0)
     assert part.function is not None
-    rows = part.function(inside, part.of(breaks), part.of(n_knots), degree=part.degree, size=size)
+    rows = part.function(inside, part.of(breaks), part.of(knots.n_knots), degree=part.degree, size=size)
     if rows.shape != (*piece.shape, size):
         raise argument_error("function", f"return rows of shape {(*piece.shape, size)}", tuple(rows.shape))
     return torch.where(missing[..., None], 0.0, rows)

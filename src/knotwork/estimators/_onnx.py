@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error, check_installed, listed
 from knotwork._files import write_atomically
-from knotwork._kernels.encoding import AFFINE, CYCLIC, NORM_EPSILON, NORMALISED, TAILS, UNIT_AREA, Part
+from knotwork._kernels.encoding import AFFINE, CYCLIC, NATURAL, NORM_EPSILON, NORMALISED, TAILS, UNIT_AREA, Part
+from knotwork._kernels.natural import natural_matrix
 from knotwork._preparation.columns import LARGEST
 from knotwork._preparation.targets import Labels
 from knotwork.basis._blocks import SMOOTH_LIMIT
@@ -474,6 +476,9 @@ def _rows(graph: Graph, x: str, *, part: Part, breaks: Array, n_knots: Array) ->
     if part.kind == CYCLIC:  # columns behind the last interval are those of the first ones
         places = np.arange(width) % (n_knots[:, None] + 1)
         return _map_features(graph, rows, np.eye(most + 1, dtype=np.float32)[places]), most + 1
+    if part.kind == NATURAL:
+        matrices = natural_matrix(torch.from_numpy(breaks[None]), torch.from_numpy(n_knots[None]))
+        return _map_features(graph, rows, _as_numpy(matrices[0, :, :width, : most + 2])), most + 2
     if part.kind == TAILS:
         tails = graph.slice(rows, 1, width, axis=2)
         return graph("CumSum", tails, graph.constant(2, np.int64), reverse=1), width - 1

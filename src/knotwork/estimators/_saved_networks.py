@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
-from knotwork._kernels.encoding import AFFINE, CYCLIC, NORMALISED, PLAIN, TAILS, Layout, Part
+from knotwork._kernels.encoding import AFFINE, CYCLIC, NATURAL, NORMALISED, PLAIN, TAILS, Layout, Part
 from knotwork.basis._blocks import Embedding
 from knotwork.nn._backbones import BACKBONES, Backbone
 from knotwork.nn._stack import WAVES, StackEncoding, StackLayout
@@ -281,8 +281,9 @@ def _part(content: Any, n_features: int, size: int) -> Part:
             raise argument_error("features", f"be from 0 to {n_features - 1}", features)
     smallest = 2 if kind in WAVES else int(kind == TAILS)
     most = max(size, MOST_CYCLIC) if kind == CYCLIC else size
-    known = kind <= NORMALISED or kind in (*WAVES, CYCLIC)
-    if not known or not (degree == 0 if kind == AFFINE else smallest <= degree <= most):
+    known = kind <= NORMALISED or kind in (*WAVES, CYCLIC, NATURAL)
+    only = {AFFINE: 0, NATURAL: 3}.get(kind, degree)
+    if not known or degree != only or (kind not in (AFFINE, NATURAL) and not smallest <= degree <= most):
         raise argument_error("kind", "be a kind of functions with a degree that is valid for it", (kind, degree))
     if not 0 <= start < stop:
         raise argument_error("start", "be at least 0 and smaller than stop", (start, stop))
