@@ -6,7 +6,7 @@ import numpy as np
 import patsy
 import pytest
 from scipy import integrate
-from scipy.interpolate import BSpline
+from scipy.interpolate import BSpline, CubicSpline
 from sklearn.preprocessing import SplineTransformer
 
 from knotwork import basis
@@ -225,7 +225,9 @@ def test_values_and_derivatives_of_cyclic_splines_wrap(degree, n_knots):
     settings = {"knots": knots, "degree": degree, "domain": domain}
     before, after = np.nextafter(4.0, 0.0), -3.0
     for function in (basis.evaluate, basis.derivative) if degree > 1 else (basis.evaluate,):
-        np.testing.assert_allclose(function("cyclic", before, **settings), function("cyclic", after, **settings), atol=1e-9)
+        np.testing.assert_allclose(
+            function("cyclic", before, **settings), function("cyclic", after, **settings), atol=1e-9
+        )
     x = np.random.default_rng(100).uniform(-3.0, 4.0, 50)
     values = basis.evaluate("cyclic", x, **settings)
     assert values.shape[1] == n_knots + 1
@@ -236,6 +238,31 @@ def test_values_and_derivatives_of_cyclic_splines_wrap(degree, n_knots):
             np.testing.assert_allclose(again, at_x, rtol=0, atol=1e-12 * max(1.0, np.abs(at_x).max()))
     with pytest.raises(ArgumentError, match="lie inside the domain"):
         basis.evaluate("cyclic", 4.5, **settings, extrapolation="error")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_natural_splines_equal_patsy(seed):
+    random = np.random.default_rng(seed)
+    edges = np.sort(random.normal(scale=10.0 ** random.integers(-3, 4), size=random.integers(3, 25)))
+    width = edges[-1] - edges[0]
+    x = np.concatenate((edges, random.uniform(edges[0] - width, edges[-1] + width, 100)))
+    names = {"x": x, "k": edges[1:-1], "a": edges[0], "b": edges[-1]}
+    theirs = np.asarray(patsy.dmatrix("cr(x, knots=k, lower_bound=a, upper_bound=b) - 1", names))
+    settings = {"knots": edges[1:-1], "domain": (edges[0], edges[-1])}
+    for extrapolation in ("linear", "continue"):
+        ours = basis.evaluate("natural", x, **settings, extrapolation=extrapolation)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10 * np.abs(theirs).max())
+    inside = (x >= edges[0]) & (x <= edges[-1])
+    np.testing.assert_allclose(basis.evaluate("natural", x, **settings)[inside], theirs[inside], rtol=0, atol=1e-10)
+
+
+def test_natural_splines_interpolate_as_scipy_does():
+    edges = np.array([0.0, 0.3, 0.35, 0.8, 1.0])
+    x = np.linspace(0.0, 1.0, 200)
+    expected = CubicSpline(edges, np.eye(5), bc_type="natural")
+    np.testing.assert_allclose(basis.evaluate("natural", x, edges[1:-1]), expected(x), rtol=0, atol=1e-12)
+    slopes = basis.derivative("natural", x, edges[1:-1])
+    np.testing.assert_allclose(slopes, expected(x, 1), rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

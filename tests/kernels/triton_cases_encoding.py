@@ -64,7 +64,9 @@ def test_encoding(family, degree, n_knots, tight):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize(("family", "degree"), [("bspline", 3), ("normalised", 2), ("ispline", 3), ("ple", 0), ("cyclic", 3)])
+@pytest.mark.parametrize(
+    ("family", "degree"), [("bspline", 3), ("normalised", 2), ("ispline", 3), ("ple", 0), ("cyclic", 3)]
+)
 def test_more_columns_and_knots_than_a_program_has(family, degree):
     layout = make_layout(family, degree)
     x, breaks, counts = make_case(1, ROWS, [70, 33], dtype=torch.float32)

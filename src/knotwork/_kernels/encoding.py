@@ -21,7 +21,6 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice, check_int
 from knotwork._kernels.dispatch import Operation, Packing, Path
-from knotwork._kernels.natural import natural_matrix
 from knotwork.basis._families import (
     AFFINE,
     COSINE,
@@ -553,6 +552,9 @@ def encode(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: 
     given = knots.breaks if knots.logits is None else knots.logits
     assert given is not None
     dtype = given.dtype if dtype is None else dtype
+    if len(parts) == 1 and parts[0].is_composed and _covers(parts[0], x):  # nothing else is written
+        others = encode(x[:, :0], knots, (), size=size, dtype=dtype)
+        return others._replace(values=_composed_rows(parts[0], x, others.breaks, knots, size).to(dtype))
     results = _ENCODING(
         knots.logits,
         knots.breaks,
@@ -568,28 +570,16 @@ def encode(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: 
     values, penalty, breaks = (results, None, given) if knots.logits is None else results
     for part in parts:
         if part.is_composed:
-            rows = _plain_rows if part.family else _natural_rows
-            part.write(values, rows(part, x, breaks, knots, size).to(dtype), axis=2)
+            part.write(values, _composed_rows(part, x, breaks, knots, size).to(dtype), axis=2)
     return Encoded(values, breaks, penalty)
 
 
-def _natural_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, size: int) -> Tensor:
-    """Return the rows of natural splines: those of B-splines times the matrix of each feature."""
-    if part.learned or knots.breaks is None:
-        part_breaks = part.of(breaks)
-        matrix = natural_matrix(part_breaks, part.of(knots.n_knots))
-    else:  # the tensor that lasts, so that the matrix is computed once
-        part_breaks, matrix = part.of(knots.breaks), part.of(natural_matrix(knots.breaks, knots.n_knots))
-    every = Part(LOCAL, 3, 0, part.stop - part.start)
-    size_of_rows = part_breaks.shape[-1] + 2
-    part_knots = Knots(part.of(knots.n_knots), part_breaks)
-    rows = encode(part.of(x, axis=2), part_knots, [every], size=size_of_rows).values
-    out = torch.matmul(rows.transpose(1, 2), matrix).transpose(1, 2)
-    return torch.nn.functional.pad(out[..., :size], (0, max(size - out.shape[-1], 0)))
+def _composed_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, size: int) -> Tensor:
+    """Return the rows of a part that is computed from others, or whose family has no compiled code."""
+    if not part.family:
+        from knotwork._kernels.natural import natural_rows  # noqa: PLC0415 - it is built on this module
 
-
-def _plain_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, size: int) -> Tensor:
-    """Return the rows of a part whose family has no compiled code."""
+        return natural_rows(part, x, breaks, knots, size)
     piece = part.of(x, axis=2).to(breaks.dtype)
     missing = torch.isnan(piece)
     inside = torch.where(missing, 0.0, piece).clamp(0.0, 1.0)

@@ -6,7 +6,6 @@ object of `BSpline`, `CyclicSpline`, `NaturalSpline` or another class of these, 
 
 from knotwork.basis._base import EXTRAPOLATIONS, Basis, SplineBasis
 from knotwork.basis._bspline import BSpline, CyclicSpline
-from knotwork.basis._cubic import NaturalSpline
 from knotwork.basis._families import (
     FAMILIES,
     Family,
@@ -18,6 +17,7 @@ from knotwork.basis._families import (
     family_of,
     make_basis,
 )
+from knotwork.basis._natural import NaturalSpline
 
 __all__ = [
     "EXTRAPOLATIONS",

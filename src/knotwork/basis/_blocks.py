@@ -12,11 +12,11 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, check_bool, check_int
 from knotwork.basis._base import Basis, FloatArray, binary_unit
 from knotwork.basis._bspline import bspline_slopes, bspline_values, extended
-from knotwork.basis._cubic import PiecewiseCubic
 from knotwork.basis._families import (
     AFFINE,
     CYCLIC,
     LOCAL,
+    NATURAL,
     TAILS,
     UNIT_AREA,
     family_name,
@@ -24,6 +24,7 @@ from knotwork.basis._families import (
     heights,
     make_basis,
 )
+from knotwork.basis._natural import NaturalSpline, bends_of
 
 __all__ = [
     "ANY",
@@ -49,10 +50,14 @@ __all__ = [
 NONE, CUBIC, QUARTIC, RAMP, ANY, CYCLE, WHOLE = 0, 1, 2, 3, 4, 5, 6
 """Compiled formulas of a column. `NONE`: the block encodes itself; windows of four cubics (B- and M-splines of degree
 3), of four quartics (I-splines of degree 3) and of one line (PLE), all for clipped values; `CYCLE`: windows of four
-cubics that begin again at the first column behind the last; `WHOLE`: cubics in all columns; `ANY`: everything else."""
+cubics that begin again at the first column behind the last; `WHOLE`: natural splines, in all columns; `ANY`: everything
+else."""
 
 SMOOTH_LIMIT = 3.0
 """Smooth clipping is ``z / sqrt(1 + (z / limit)**2)``, which lies between -limit and limit."""
+
+LARGEST_BEND = 1e37
+"""Limit of the second derivatives of natural splines: values are in the range of float32."""
 
 MIN_SUPPORT = 1e-6
 """Heights of M-splines are computed as if their support covered at least this share of the domain."""
@@ -295,7 +300,7 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
             continue
         column["formula"] = _formula(row)
         column["kind"], column["degree"], column["n_knots"] = row.kind, row.degree, len(row.knots)
-        column["window"] = (row.pieces.shape[1] - 2) // (row.degree + 1) if row.degree else 1
+        column["window"] = block.basis.size if row.kind == NATURAL else row.degree + (row.kind != TAILS)
         column["entries"] = min(column["window"], len(row.pieces)) if row.kind == CYCLIC else column["window"]
         column["lines"], column["signed"] = bool(len(row.edges)), row.signed
         column["unit"], column["low"], column["high"] = row.unit, *row.domain
@@ -311,7 +316,7 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
 
 
 def _formula(row: "_Row") -> int:
-    if row.whole:
+    if row.kind == NATURAL:
         return WHOLE
     if row.kind == CYCLIC and len(row.pieces) <= row.degree:  # several functions of a window meet in one column
         return ANY
@@ -327,26 +332,24 @@ class _Row(NamedTuple):
     knots: FloatArray = np.empty(0)
     edges: FloatArray = np.empty(0)
     signed: bool = False
-    whole: bool = False  # every function varies on every interval
 
 
 def _row(block: Block, extrapolation: str) -> _Row | None:
     """Return a block as the compiled code needs it, or None for functions without compiled code."""
-    if isinstance(block, PeriodicBlock) or (isinstance(block, AffineBlock) and block.smooth):
-        return None
-    if isinstance(block, AffineBlock):
+    if isinstance(block, AffineBlock) and not block.smooth:
         unit = binary_unit(0.0, block.scale)
         low, high = block.domain
         piece = np.array([[block.shift * unit, 1.0 / (block.scale * unit)]])
         return _Row(AFFINE, 0, unit, (low * unit, high * unit), piece, signed=True)
-    basis, kind = block.basis, family_of(block.basis).kind
-    if kind is None:
+    kind = family_of(block.basis).kind if isinstance(block, BasisBlock) else None
+    if kind is None or not isinstance(block, BasisBlock):
         return None
+    basis = block.basis
     unit = binary_unit(*basis.domain)
     low, high = (end * unit for end in basis.domain)
     breaks = np.concatenate(([low], basis.knots * unit, [high]))
-    if isinstance(basis, PiecewiseCubic):
-        return _cubic_row(basis, kind, unit, breaks, extrapolation)
+    if isinstance(basis, NaturalSpline):
+        return _natural_row(basis, unit, breaks, extrapolation)
     scheme = basis.degree + 1 if kind == TAILS else basis.degree
     weights = np.ones(basis.size)
     if kind == UNIT_AREA:
@@ -360,16 +363,20 @@ def _row(block: Block, extrapolation: str) -> _Row | None:
     return settings._replace(edges=_edges(kind, breaks, basis.degree, weights))
 
 
-def _cubic_row(basis: PiecewiseCubic, kind: int, unit: float, breaks: FloatArray, extrapolation: str) -> _Row:
-    """Return a basis of cubics as the compiled code needs it."""
-    cubics = basis.coefficients(breaks)
-    pieces = np.column_stack([breaks[:-1], 1.0 / np.diff(breaks), cubics.reshape(len(cubics), -1)])
-    ends = (float(breaks[0]), float(breaks[-1]))
-    row = _Row(kind, 3, unit, ends, pieces, breaks[1:-1], signed=True, whole=True)
+def _natural_row(basis: NaturalSpline, unit: float, breaks: FloatArray, extrapolation: str) -> _Row:
+    """Return natural splines as the compiled code needs them.
+
+    The pieces are followed by two rows for each interval: the second derivatives of all functions at its left end and
+    at its right end, times the square of its width over 6.
+    """
+    bends, widths = bends_of(breaks)
+    pieces = np.zeros((3 * len(widths), basis.size))
+    pieces[: len(widths), :2] = np.column_stack([breaks[:-1], 1.0 / np.diff(breaks)])
+    both = np.stack([bends[:-1], bends[1:]], axis=1) * (widths**2 / 6.0)[:, None, None]
+    pieces[len(widths) :] = np.clip(both, -LARGEST_BEND, LARGEST_BEND).reshape(-1, basis.size)
+    row = _Row(NATURAL, 1, unit, (float(breaks[0]), float(breaks[-1])), pieces, breaks[1:-1], signed=True)
     if extrapolation not in ("linear", "continue"):
         return row
-    if extrapolation == "continue" and not basis.ends_in_lines:
-        return row._replace(domain=(-np.inf, np.inf))
     values, slopes = (function(breaks[[0, -1]], breaks) for function in (basis._values, basis._slopes))
     return row._replace(edges=np.concatenate([*values, *slopes]))
 

@@ -159,7 +159,7 @@ class BSpline(SplineBasis):
 @final
 @dataclass(frozen=True, eq=False)
 class CyclicSpline(SplineBasis):
-    """Cyclic B-splines: values and derivatives at the two ends of the domain are equal, as for hours, months and angles.
+    """Cyclic B-splines: values and derivatives at the two ends of the domain are equal. For hours, months, angles.
 
     They are non-negative and sum to one. The domain is one period, and values outside it are moved into it by whole
     periods.

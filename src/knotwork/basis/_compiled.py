@@ -119,20 +119,6 @@ def _fill_ramps(n_rows, piece, pieces, inside, intervals, windows):
 
 
 @compiled()
-def _fill_whole(n_rows, column, pieces, inside, intervals, windows):
-    """Fill windows of cubic polynomials that are as wide as the block; the inner loop is vectorised."""
-    length = column.window
-    for i in range(n_rows):
-        k = column.piece + intervals[i]
-        intervals[i] = 0  # the window begins at the first column
-        v = (inside[i] - pieces[k, 0]) * pieces[k, 1]
-        piece, window = pieces[k, 2:], windows[i]
-        for r in range(length):
-            value = (piece[3 * length + r] * v + piece[2 * length + r]) * v + piece[length + r]
-            window[r] = value * v + piece[r]
-
-
-@compiled()
 def _fill_any(n_rows, column, pieces, inside, intervals, windows):
     """Fill windows of any kind and degree."""
     degree, length = column.degree, column.window
@@ -184,10 +170,7 @@ def _encode_tile(formula, X, first_row, n_rows, columns, numbers, pieces, scratc
         elif len(formula) == RAMP:
             _fill_ramps(n_rows, column.piece, pieces, inside, intervals, windows)
         else:
-            if len(formula) == WHOLE:
-                _fill_whole(n_rows, column, pieces, inside, intervals, windows)
-            else:
-                _fill_any(n_rows, column, pieces, inside, intervals, windows)
+            _fill_any(n_rows, column, pieces, inside, intervals, windows)
             _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows)
 
 
@@ -214,6 +197,18 @@ def _in_cycle(column, interval, window, place):
     return total
 
 
+@compiled(forceinline=True)
+def _fill_cycle(formula, column, interval, window, row):
+    """Write a cyclic window into a dense row."""
+    if len(formula) == CYCLE:
+        for r in range(4):
+            place = interval + r if interval + r <= column.n_knots else interval + r - column.n_knots - 1
+            row[column.output + place] = window[r]
+    else:
+        for place in range(column.n_knots + 1):
+            row[column.output + place] = _in_cycle(column, interval, window, place)
+
+
 @compiled()
 def _write_cycle(column, interval, window, indices, data):
     """Write the entries of a cyclic window in the order of columns, and return how many of them are zero."""
@@ -225,6 +220,52 @@ def _write_cycle(column, interval, window, indices, data):
         data[k] = _in_cycle(column, interval, window, place)
         zeros += data[k] == 0.0
     return zeros
+
+
+@compiled(fastmath={"contract"}, forceinline=True)
+def _write_curves(left, right, interval, u, row):
+    """Write natural splines: two hats, and the bends at both ends of the interval; the loop is vectorised."""
+    w = 1.0 - u
+    from_left, from_right = w * w * w - w, u * u * u - u
+    for r in range(len(row)):
+        row[r] = from_left * left[r] + from_right * right[r]
+    row[interval] += w
+    row[interval + 1] += u
+
+
+@compiled()
+def _write_lines(X, first_row, n_rows, column, numbers, inside, largest, out):
+    """Write straight lines, with the values and slopes at the ends, into all columns of values outside the domain."""
+    length = column.window
+    for i in range(n_rows):
+        beyond = X[first_row + i, column.source] * column.unit - inside[i]
+        if beyond > 0.0 or beyond < 0.0:
+            edge = column.edges + (length if beyond > 0.0 else 0)
+            for r in range(length):
+                value = numbers[edge + r] + beyond * numbers[edge + 2 * length + r]
+                out[first_row + i, column.output + r] = min(max(value, -largest), largest)
+
+
+@compiled()
+def _whole(X, columns, numbers, pieces, indicator, scratch, largest, out):
+    """Write blocks whose functions vary on every interval into `out`: they need no window."""
+    inside, all_intervals, _ = scratch
+    for tile in range(0, X.shape[0], TILE):
+        n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
+        for c in range(len(columns)):
+            column, intervals = columns[c], all_intervals[c]
+            _locate(X, tile, n_rows, column, numbers, inside, intervals)
+            first, length, piece, bends = column.output, column.window, column.piece, column.piece + column.n_knots + 1
+            for i in range(n_rows):
+                k = intervals[i]
+                u = (inside[i] - pieces[piece + k, 0]) * pieces[piece + k, 1]
+                if not np.isnan(u):
+                    row = out[tile + i, first : first + length]
+                    _write_curves(pieces[bends + 2 * k], pieces[bends + 2 * k + 1], k, u, row)
+                elif indicator:
+                    out[tile + i, first + column.size] = 1.0
+            if column.lines:
+                _write_lines(X, tile, n_rows, column, numbers, inside, largest, out)
 
 
 @compiled()
@@ -247,13 +288,8 @@ def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, ou
                 if len(formula) == CUBIC or len(formula) == QUARTIC:
                     for r in range(4):  # the compiler knows the length and writes one vector
                         out[tile + i, output + interval + r] = windows[c, i, r]
-                elif len(formula) == CYCLE:
-                    for r in range(4):
-                        place = interval + r if interval + r <= column.n_knots else interval + r - column.n_knots - 1
-                        out[tile + i, output + place] = windows[c, i, r]
                 elif column.kind == CYCLIC:
-                    for place in range(column.n_knots + 1):
-                        out[tile + i, output + place] = _in_cycle(column, interval, windows[c, i], place)
+                    _fill_cycle(formula, column, interval, windows[c, i], out[tile + i])
                 else:
                     for r in range(column.window):
                         out[tile + i, output + interval + r] = windows[c, i, r]
@@ -332,6 +368,9 @@ def encode_dense(
     def encode(rows: slice) -> None:
         values = _as_float64(X[rows])
         for formula, columns in groups:
+            if formula == WHOLE:
+                _whole(values, columns, *table.compiled, _scratch(table), largest, out[rows])
+                continue
             _dense((0,) * formula, values, columns, *table.compiled, _scratch(table), largest, out[rows])
         _encode_plain(values, table, largest, out[rows])
 
@@ -344,10 +383,10 @@ def encode_sparse(
 ) -> sparse.csr_array:
     """Encode numbers into a CSR array without a dense one of the same size; parameters as in `encode_dense`.
 
-    If a block has no compiled code, chunks of rows are encoded densely.
+    If a block has no compiled code, or no zeros, chunks of rows are encoded densely.
     """
     n_rows = X.shape[0]
-    if table.plain:
+    if table.plain or (table.columns["formula"] == WHOLE).any():
         settings: dict[str, Any] = {"dtype": dtype, "n_threads": n_threads}
         parts = [sparse.csr_array(encode_dense(X[rows], table, **settings)) for rows in _slices(X.shape)]
         return sparse.csr_array(sparse.vstack(parts, format="csr"))

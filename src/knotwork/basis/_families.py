@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice
 from knotwork.basis._base import Basis, FloatArray, SplineBasis
-from knotwork.basis._cubic import NaturalSpline
 from knotwork.basis._bspline import BSpline, CyclicSpline, bspline_slopes, bspline_values, local_bsplines, place
+from knotwork.basis._natural import NaturalSpline
 
 __all__ = [
     "AFFINE",

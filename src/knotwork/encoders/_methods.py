@@ -1,6 +1,7 @@
 """The methods by name, encodings (a method, a size and an embedding), and their encoders, also one per column."""
 
 import operator
+import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from inspect import signature
@@ -296,7 +297,7 @@ def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = (
 
 @dataclass(frozen=True, order=True)
 class Encoding:
-    """A method, with or without a period or an embedding, and a size: ``"BS-Q@15"``, ``"CS-U@12%24"``, ``"PLE@30+LR8"``.
+    """A method and a size, with or without a period or an embedding: ``"BS-Q@15"``, ``"CS-U@12%24"``, ``"PLE@30+LR8"``.
 
     Parameters
     ----------
@@ -356,11 +357,8 @@ class Encoding:
         return cls(name, int(size))
 
     def __str__(self) -> str:
-        if self.size is None:
-            return self.method
-        place = min(place for place in map(self.method.find, "%+") if place >= 0) if set("%+") & {*self.method} else None
-        name, rest = self.method[:place], "" if place is None else self.method[place:]
-        return f"{name}@{self.size}{rest}"
+        name = re.split("[%+]", self.method)[0]
+        return self.method if self.size is None else f"{name}@{self.size}{self.method.removeprefix(name)}"
 
     @property
     def kind(self) -> Method:

@@ -18,7 +18,7 @@ from torch import Tensor
 from knotwork._checks import argument_error, check_installed, listed
 from knotwork._files import write_atomically
 from knotwork._kernels.encoding import AFFINE, CYCLIC, NATURAL, NORM_EPSILON, NORMALISED, TAILS, UNIT_AREA, Part
-from knotwork._kernels.natural import natural_matrix
+from knotwork._kernels.natural import bends_formula
 from knotwork._preparation.columns import LARGEST
 from knotwork._preparation.targets import Labels
 from knotwork.basis._blocks import SMOOTH_LIMIT
@@ -469,6 +469,8 @@ def _rows(graph: Graph, x: str, *, part: Part, breaks: Array, n_knots: Array) ->
     if part.kind == AFFINE:
         return x, 1
     x = graph("Clip", x, np.float32(0.0), np.float32(1.0))
+    if part.kind == NATURAL:
+        return _curves(graph, x, breaks=breaks, n_knots=n_knots)
     degree, most = part.degree, int(n_knots.max())
     knots = _repeated(breaks, n_knots, degree, cyclic=part.kind == CYCLIC)
     rows = _splines(graph, x, knots=knots, n_knots=n_knots, degree=degree)
@@ -476,9 +478,6 @@ def _rows(graph: Graph, x: str, *, part: Part, breaks: Array, n_knots: Array) ->
     if part.kind == CYCLIC:  # columns behind the last interval are those of the first ones
         places = np.arange(width) % (n_knots[:, None] + 1)
         return _map_features(graph, rows, np.eye(most + 1, dtype=np.float32)[places]), most + 1
-    if part.kind == NATURAL:
-        matrices = natural_matrix(torch.from_numpy(breaks[None]), torch.from_numpy(n_knots[None]))
-        return _map_features(graph, rows, _as_numpy(matrices[0, :, :width, : most + 2])), most + 2
     if part.kind == TAILS:
         tails = graph.slice(rows, 1, width, axis=2)
         return graph("CumSum", tails, graph.constant(2, np.int64), reverse=1), width - 1
@@ -487,6 +486,21 @@ def _rows(graph: Graph, x: str, *, part: Part, breaks: Array, n_knots: Array) ->
     if part.kind == NORMALISED:
         rows = _normalised(graph, rows, sizes=n_knots + degree + 1, width=width)
     return rows, width
+
+
+def _curves(graph: Graph, x: str, *, breaks: Array, n_knots: Array) -> tuple[str, int]:
+    """Add natural splines: with hats H, of which two are not 0, ``H + width^2 / 6 (H^3 - H) bends``."""
+    hats, inside = (
+        _splines(graph, x, knots=_repeated(breaks, n_knots, degree, cyclic=False), n_knots=n_knots, degree=degree)
+        for degree in (1, 0)
+    )
+    width = int(n_knots.max()) + 2
+    sixths = np.diff(breaks[:, :width], axis=1) ** 2 / np.float32(6.0)
+    cubes = graph("Sub", graph("Mul", graph("Mul", hats, hats), hats), hats)
+    cubes = graph("Mul", cubes, graph.total(graph("Mul", inside, sixths)))
+    bends = bends_formula(torch.from_numpy(breaks[None].astype(np.float64)), torch.from_numpy(n_knots[None]))[0]
+    matrices = _as_numpy(bends[:, :width, :width].float())
+    return graph("Add", hats, _map_features(graph, cubes, matrices)), width
 
 
 def _repeated(breaks: Array, n_knots: Array, degree: int, *, cyclic: bool) -> Array:
