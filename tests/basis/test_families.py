@@ -169,7 +169,7 @@ def test_continued_splines_are_the_polynomials_of_scipy(degree):
         knots, domain, x = random_case(seed)
         width = domain[1] - domain[0]
         x = np.concatenate((x, domain[0] - width * np.linspace(0, 1, 9), domain[1] + width * np.linspace(0, 1, 9)))
-        plain, heights = scipy_basis(knots, domain, degree)
+        plain, _ = scipy_basis(knots, domain, degree)
         settings = {"knots": knots, "degree": degree, "domain": domain, "extrapolation": "continue"}
         for family, expected in (("bspline", plain), ("mspline", scipy_basis(knots, domain, degree, "unit area")[0])):
             for got, wanted in (

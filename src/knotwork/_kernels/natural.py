@@ -76,7 +76,7 @@ def _bends(breaks: Tensor, n_knots: Tensor) -> Tensor:
 
 
 def natural_formula(x: Tensor, breaks: Tensor, n_knots: Tensor, bends: Tensor, *, size: int) -> Tensor:
-    """Return the rows of natural splines; x, breaks, n_knots and size as in `rows_formula`, bends of `bends_formula`."""
+    """Return the rows of natural splines; bends are those of `bends_formula`, other arguments as in `rows_formula`."""
     missing = torch.isnan(x)
     x = torch.where(missing, 0.0, x).to(breaks.dtype).clamp(0.0, 1.0)
     interval = torch.minimum((breaks[:, None, :, 1:-1] <= x[..., None]).sum(dim=-1), n_knots[:, None])[..., None]

@@ -23,6 +23,7 @@ from knotwork.training._members import Member, TrainingTable, to_usual_range
 __all__ = [
     "SPLITS",
     "Fitted",
+    "MISSING",
     "PreparedTable",
     "Split",
     "add_indicators",
@@ -37,6 +38,9 @@ SPLITS = {
     "folds": "cross-validation, shuffled, stratified for classes",
     "holdout": "for each seed another 20 % of the rows for the test",
 }
+MISSING = ("zeros", "learned")
+"""What networks have for a missing number."""
+
 VALID_SHARE = 0.1
 TEST_SHARE = 0.2
 
@@ -170,11 +174,14 @@ class PreparedTable:
         The folds, as rows of this table.
     indicated : tuple of int
         Numerical columns that are missing in some training row.
+    missing : {"zeros", "learned"}, default="zeros"
+        What networks have for a missing number: zeros, or a learned vector.
     """
 
     table: TrainingTable
     splits: tuple[Split, ...]
     indicated: tuple[int, ...]
+    missing: str = "zeros"
 
     @classmethod
     def from_table(cls, table: TrainingTable, splits: Sequence[Split]) -> Self:
@@ -284,6 +291,7 @@ class PreparedTable:
             learnable,
             split.seed if seed is None else int(seed),
             embedding=candidate[0].embedding if len(blocks) else None,
+            learned_missing=self.missing == "learned" and bool(self.indicated),
         )
 
 

@@ -445,9 +445,12 @@ def _encode(graph: Graph, values: str, missing: str, *, encoding: StackEncoding,
         rows = graph("Where", x_missing, np.float32(0.0), rows)
         blocks.append(graph("Pad", rows, graph.ints(0, 0, 0, 0, 0, encoding.layout.size - width)))
     joined = graph.join(blocks, 1)
-    if order == sorted(order):
+    if order != sorted(order):
+        joined = graph("Gather", joined, np.argsort(order).astype(np.int64), axis=1)
+    vectors = encoding.missing_vectors()
+    if vectors is None:
         return joined
-    return graph("Gather", joined, np.argsort(order).astype(np.int64), axis=1)
+    return graph("Where", graph("Unsqueeze", missing, graph.ints(2)), _as_numpy(vectors[member]), joined)
 
 
 def _waves(graph: Graph, x: str, *, part: Part, encoding: StackEncoding, place: tuple[int, Array]) -> str:

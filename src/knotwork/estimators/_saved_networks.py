@@ -302,6 +302,9 @@ def _encoding(layout: StackLayout, file: TensorFile, prefix: str, *, n_members: 
     if f"{prefix}.network.encoding.smooth" in file.kinds:
         expected["smooth"] = shape, torch.bool
     tensors = {name: read_tensor(file, f"{prefix}.network.encoding.{name}", *kind) for name, kind in expected.items()}
+    learned_missing = f"{prefix}.network.encoding.missing" in file.kinds
+    if learned_missing:
+        file.check(f"{prefix}.network.encoding.missing", (*shape, layout.size), torch.float32)
     if layout.waves:  # the encoding allocates as many frequencies
         file.check(f"{prefix}.network.encoding.frequencies", (*shape, layout.n_frequencies), torch.float32)
     n_knots = tensors["n_knots"].numpy()
@@ -309,7 +312,7 @@ def _encoding(layout: StackLayout, file: TensorFile, prefix: str, *, n_members: 
     _check_parts(layout, n_knots, tensors["learned"].numpy())
     if bool((tensors["scale"] <= 0.0).any()):
         raise argument_error("scale", "be larger than 0", float(tensors["scale"].min()))
-    return StackEncoding(layout, **tensors)
+    return StackEncoding(layout, **tensors, learned_missing=learned_missing)
 
 
 def _check_breaks(breaks: npt.NDArray[np.float32], n_knots: npt.NDArray[np.int32]) -> None:

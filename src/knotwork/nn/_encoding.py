@@ -30,7 +30,7 @@ from knotwork.nn._stack import scaled_knots, separated
 
 __all__ = ["PiecewiseLinearEncoding", "SplineEncoding"]
 
-MISSING = ("zeros", "indicator", "error")
+MISSING = ("zeros", "indicator", "learned", "error")
 
 INSPECTED = 8
 """Forward passes of a layer without a range whose values are inspected: on a GPU each inspection waits for it."""
@@ -87,6 +87,9 @@ class _Encoding(nn.Module, ABC):
             self.logits = nn.Parameter(logits.to(torch.get_default_dtype()))
         else:
             self.register_buffer("breaks", separated(breaks, n_knots).to(torch.get_default_dtype()))
+        lead = () if n_members is None else (n_members,)
+        vectors = torch.zeros(*lead, self.n_features, self.size) if missing == "learned" else None
+        self.missing_vectors = None if vectors is None else nn.Parameter(vectors)
         self.register_buffer("low", None)
         self.register_buffer("scale", None)
         groups = 1 if self.n_members is None else self.n_members
@@ -186,6 +189,9 @@ class _Encoding(nn.Module, ABC):
         encoded = self._encode(values).values
         if self.missing == "indicator":
             encoded = torch.cat([encoded, torch.isnan(values)[..., None].to(encoded.dtype)], dim=-1)
+        if self.missing_vectors is not None:
+            vectors = self._grouped(self.missing_vectors)[:, None, :, : self.size].to(encoded.dtype)
+            encoded = torch.where(torch.isnan(values)[..., None], vectors, encoded)
         return encoded.reshape(*x.shape, encoded.shape[-1])
 
     def _encode(self, values: Tensor | None) -> Encoded:
@@ -298,7 +304,7 @@ class SplineEncoding(_Encoding):
     """Encode features by B-, M-, I- or cyclic splines on knots that are learned with the network, or fixed.
 
     Learned knots always stay in order and at least `min_spacing` apart. Values outside [0, 1] are moved to the nearer
-    end; a missing value (NaN) is a block of zeros and has no gradient. Blocks of M-splines with learned knots are
+    end; a missing value (NaN) is a block of zeros, or a learned one, and has no gradient. Blocks of M-splines with learned knots are
     normalised to mean 0 and variance 1, because their height changes with the knots.
 
     Parameters
@@ -319,8 +325,9 @@ class SplineEncoding(_Encoding):
         Whether the knots are parameters.
     min_spacing : float, default=0.001
         Smallest distance between learned knots.
-    missing : {"zeros", "indicator", "error"}, default="zeros"
-        How to encode NaN; ``"indicator"`` adds a column that is 1 if the value is missing.
+    missing : {"zeros", "indicator", "learned", "error"}, default="zeros"
+        How to encode NaN: by zeros, by zeros and a column that is 1 if the value is missing, or by a learned vector
+        for each feature, `missing_vectors`, which starts at zero.
     n_members : int, optional
         Number of members, each with its own knots; input and output then have a leading axis of members.
 
@@ -389,7 +396,7 @@ class PiecewiseLinearEncoding(_Encoding):
         Whether the edges are parameters.
     min_spacing : float, default=0.001
         Smallest width of a learned bin.
-    missing : {"zeros", "indicator", "error"}, default="zeros"
+    missing : {"zeros", "indicator", "learned", "error"}, default="zeros"
         How to encode NaN, as in `SplineEncoding`.
     n_members : int, optional
         Number of members, each with its own edges, as in `SplineEncoding`.

@@ -96,7 +96,7 @@ class StackLayout:
 
 @final
 class StackEncoding(nn.Module):
-    """Encode the features of every member by its own functions, knots and ranges; a missing value is a block of zeros.
+    """Encode the features of every member by its own functions, knots and ranges; missing values by zeros, or learned.
 
     Parameters
     ----------
@@ -114,10 +114,13 @@ class StackEncoding(nn.Module):
         Features whose scaled values are clipped smoothly, bool; None if none are.
     sigma : Tensor of shape (n_members, n_features), optional
         Standard deviations of the initial frequencies.
+    learned_missing : bool, default=False
+        Whether a missing value is a learned vector of each member and feature in place of zeros.
 
     Notes
     -----
-    Frequencies and phases are parameters. Members without them have zeros, which are not used.
+    Frequencies and phases are parameters. Members without them have zeros, which are not used. So are the vectors of
+    missing values, which start at zero; they are zero in columns that a member does not have.
     """
 
     breaks: Tensor
@@ -129,10 +132,11 @@ class StackEncoding(nn.Module):
     sigma: Tensor | None
     has_range: Tensor
     cyclic: Tensor | None
+    own_columns: Tensor | None
 
     def __init__(
         self, layout: StackLayout, *, breaks: Tensor, n_knots: Tensor, low: Tensor, scale: Tensor, learned: Tensor,
-        smooth: Tensor | None = None, sigma: Tensor | None = None,
+        smooth: Tensor | None = None, sigma: Tensor | None = None, learned_missing: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         self.layout = layout
@@ -140,6 +144,10 @@ class StackEncoding(nn.Module):
         with_phases = any(part.kind == COSINE for part in layout.parts)
         self.frequencies = nn.Parameter(torch.zeros(shape)) if layout.waves else None
         self.phases = nn.Parameter(torch.zeros(shape)) if with_phases else None
+        vectors = torch.zeros(*low.shape, layout.size) if learned_missing else None
+        self.missing = None if vectors is None else nn.Parameter(vectors)
+        own_columns = None if vectors is None else _own_columns(layout, n_knots)
+        self.register_buffer("own_columns", own_columns, persistent=False)
         logits = logits_from_knots(breaks.double(), n_knots, layout.min_spacing) if bool(learned.any()) else None
         self.logits = None if logits is None else nn.Parameter(logits.float())
         self.register_buffer("breaks", breaks.float())
@@ -157,7 +165,7 @@ class StackEncoding(nn.Module):
     @classmethod
     def from_blocks(
         cls, blocks: Sequence[Sequence[Block]], learnable: Sequence[bool], *,
-        units: npt.NDArray[np.float64] | None = None,
+        units: npt.NDArray[np.float64] | None = None, learned_missing: bool = False,
     ) -> Self:  # fmt: skip
         """Return the encoding of members, which are ordered so that members of the same kind are adjacent.
 
@@ -169,6 +177,8 @@ class StackEncoding(nn.Module):
             For every member, whether its knots are parameters.
         units : ndarray of shape (2, n_features), optional
             Origin and unit of the inputs, ``x = (raw - origin) / unit``; by default inputs are raw.
+        learned_missing : bool, default=False
+            Whether a missing value is a learned vector.
         """
         n_members, n_features = len(blocks), len(blocks[0])
         sizes = tuple(max(member[f].size for member in blocks) for f in range(n_features))
@@ -193,6 +203,7 @@ class StackEncoding(nn.Module):
             learned=torch.tensor(list(learnable)),
             smooth=smooth if bool(smooth.any()) else None,
             sigma=torch.tensor(sigma).reshape(n_members, n_features),
+            learned_missing=learned_missing,
         )
 
     @torch.no_grad()
@@ -233,12 +244,24 @@ class StackEncoding(nn.Module):
         """Encode scaled values; results as in `forward`."""
         size, waves = self.layout.size, self.layout.waves
         if len(waves) == 1 and waves[0].features is None and waves[0].stop - waves[0].start == len(values):
-            return self._waves(waves[0], values, dtype), self._no_penalty()
+            return self._with_missing(values, self._waves(waves[0], values, dtype)), self._no_penalty()
         parts = [part for part in self.layout.parts if part not in waves]
         encoded = encode(values, self._knots(epsilon), parts, size=size, dtype=dtype)
         for part in waves:
             part.write(encoded.values, self._waves(part, values, dtype), axis=2)
-        return encoded.values, self._no_penalty() if encoded.penalty is None else encoded.penalty
+        blocks = self._with_missing(values, encoded.values)
+        return blocks, self._no_penalty() if encoded.penalty is None else encoded.penalty
+
+    def missing_vectors(self) -> Tensor | None:
+        """Return the vectors of missing values, of shape (n_members, n_features, size); None if they are not learned."""
+        return None if self.missing is None or self.own_columns is None else self.missing * self.own_columns
+
+    def _with_missing(self, values: Tensor, blocks: Tensor) -> Tensor:
+        """Return blocks with the vectors of missing values in place of zeros."""
+        vectors = self.missing_vectors()
+        if vectors is None:
+            return blocks
+        return torch.where(torch.isnan(values)[..., None], vectors[:, None].to(blocks.dtype), blocks)
 
     def _waves(self, part: Part, values: Tensor, dtype: torch.dtype) -> Tensor:
         """Return the cosines and sines of a part, padded with zeros."""
@@ -269,6 +292,10 @@ class StackEncoding(nn.Module):
     def starting_breaks(self) -> Tensor:
         """Return the initial breaks: those that were placed, moved apart to `min_spacing` if knots are learned."""
         breaks = self.breaks.double()
+        vectors = torch.zeros(*low.shape, layout.size) if learned_missing else None
+        self.missing = None if vectors is None else nn.Parameter(vectors)
+        own_columns = None if vectors is None else _own_columns(layout, n_knots)
+        self.register_buffer("own_columns", own_columns, persistent=False)
         logits = logits_from_knots(breaks, self.n_knots, self.layout.min_spacing)
         moved = breaks_from_widths(widths_from_logits(logits, self.n_knots, self.layout.min_spacing), self.n_knots)
         return torch.where(self.learned[:, None, None], moved, breaks)
@@ -310,6 +337,16 @@ def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list
 def _is_cyclic(part: Part) -> bool:
     """Return whether values of a part are moved into [0, 1) by whole periods."""
     return part.kind == CYCLIC or (bool(part.family) and FAMILIES[part.family].basis.is_cyclic)
+
+
+def _own_columns(layout: StackLayout, n_knots: Tensor) -> Tensor:
+    """Return which columns are functions of the members and features, not padding, of shape (..., size)."""
+    counts = torch.zeros_like(n_knots)
+    for part in layout.parts:
+        kept = _marked([part], n_knots.shape)
+        smallest = 1 if part.kind == AFFINE else part.degree if part.kind in WAVES else part.smallest
+        counts = torch.where(kept, n_knots + smallest, counts)
+    return torch.arange(layout.size) < counts[..., None]
 
 
 def _marked(parts: Iterable[Part], shape: Sequence[int]) -> Tensor:

@@ -67,7 +67,7 @@ def build_network(
 ) -> Network:
     """Return the network of members in the order of their kinds, on the CPU, without initial values."""
     blocks, learnable = [member.blocks for member in members], [member.learnable for member in members]
-    encoding = StackEncoding.from_blocks(blocks, learnable, units=units)
+    encoding = StackEncoding.from_blocks(blocks, learnable, units=units, learned_missing=members[0].learned_missing)
     fan_in = torch.tensor([float(member.n_columns) for member in members])
     embedding = members[0].embedding
     settings = (encoding, table.cardinalities, backbone, table.d_out)
