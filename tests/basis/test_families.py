@@ -127,7 +127,7 @@ def test_ple_is_its_closed_form_and_an_ispline_of_degree_zero():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_size_and_shape(family):
     knots = [0.2, 0.5]
-    size = {"ple": 3, "cyclic": 3, "natural": 4}.get(family, 6)
+    size = {"ple": 3, "cyclic": 3, "natural": 4, "radial": 4, "thin_plate": 3}.get(family, 6)
     assert basis.make_basis(family, knots).size == size
     assert basis.evaluate(family, np.zeros((4, 5)), knots).shape == (4, 5, size)
     assert basis.evaluate(family, 0.5, knots).shape == (size,)

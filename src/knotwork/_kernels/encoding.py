@@ -31,7 +31,9 @@ from knotwork.basis._families import (
     NORMALISED,
     PERIODIC,
     PLAIN,
+    RADIAL,
     TAILS,
+    THIN_PLATE,
     UNIT_AREA,
 )
 
@@ -43,7 +45,9 @@ __all__ = [
     "NORMALISED",
     "NORM_EPSILON",
     "PLAIN",
+    "RADIAL",
     "TAILS",
+    "THIN_PLATE",
     "UNIT_AREA",
     "Encoded",
     "Knots",
@@ -61,7 +65,7 @@ __all__ = [
     "widths_from_logits",
 ]
 
-SMALLEST = {CYCLIC: 1, NATURAL: 2}
+SMALLEST = {CYCLIC: 1, NATURAL: 2, RADIAL: 2, THIN_PLATE: 1}
 """Numbers of functions without knots of the kinds for which they do not depend on the degree."""
 
 NORM_EPSILON = 1e-5
@@ -261,7 +265,7 @@ class Part:
     @property
     def is_composed(self) -> bool:
         """Whether `encode` computes the part from others, in plain torch: not by the loops of a device."""
-        return bool(self.family) or self.kind == NATURAL
+        return bool(self.family) or self.kind in (NATURAL, RADIAL, THIN_PLATE)
 
     def of(self, tensor: Tensor, axis: int = 1) -> Tensor:
         """Return the part's groups and, along `axis`, its features."""
@@ -290,7 +294,8 @@ class Knots(NamedTuple):
     """Knots of all groups: `n_knots` and `breaks` as in `rows_formula`, or logits of shape (G, F, K + 1), or both.
 
     With both, `learned`, bool of shape (G,), selects the groups whose knots are computed from logits, which are those
-    of parts that are `learned`; None selects all. `epsilon` is that of the penalty.
+    of parts that are `learned`; None selects all. `epsilon` is that of the penalty. `log_widths`, of shape (G, F, size),
+    are logarithms of the factors of the widths of radial functions; None for factors of one.
     """
 
     n_knots: Tensor
@@ -299,6 +304,7 @@ class Knots(NamedTuple):
     learned: Tensor | None = None
     min_spacing: float = 1e-3
     epsilon: float = 1e-6
+    log_widths: Tensor | None = None
 
 
 class Encoded(NamedTuple):
@@ -577,9 +583,10 @@ def encode(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: 
 def _composed_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, size: int) -> Tensor:
     """Return the rows of a part that is computed from others, or whose family has no compiled code."""
     if not part.family:
-        from knotwork._kernels.natural import natural_rows  # noqa: PLC0415 - it is built on this module
+        from knotwork._kernels import natural, radial  # noqa: PLC0415 - they are built on this module
 
-        return natural_rows(part, x, breaks, knots, size)
+        rows = natural.natural_rows if part.kind == NATURAL else radial.radial_rows
+        return rows(part, x, breaks, knots, size)
     piece = part.of(x, axis=2).to(breaks.dtype)
     missing = torch.isnan(piece)
     inside = torch.where(missing, 0.0, piece).clamp(0.0, 1.0)

@@ -1,7 +1,7 @@
-"""Natural cubic splines at values between 0 and 1: hats at the two neighbouring knots, and the bends of all curves there.
+"""Natural cubic splines at values between 0 and 1: hats at the two neighbouring knots, and the bends of all curves.
 
-The bends, second derivatives of all curves at all knots, depend on the knots only, not on rows: those of fixed knots are
-computed once. A row is then two of their rows, each times a number. The formulas are those of `NaturalSpline`.
+The bends, second derivatives of all curves at all knots, depend on the knots only, not on rows: those of fixed knots
+are computed once. A row is then two of their rows, each times a number. The formulas are those of `NaturalSpline`.
 """
 
 from typing import Any

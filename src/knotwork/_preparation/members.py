@@ -21,9 +21,9 @@ from knotwork.knots._placements import TreePlacement, select_spaced
 from knotwork.training._members import Member, TrainingTable, to_usual_range
 
 __all__ = [
+    "MISSING",
     "SPLITS",
     "Fitted",
-    "MISSING",
     "PreparedTable",
     "Split",
     "add_indicators",

@@ -18,6 +18,7 @@ from knotwork.basis._families import (
     make_basis,
 )
 from knotwork.basis._natural import NaturalSpline
+from knotwork.basis._radial import RadialBasis, ThinPlateSpline
 
 __all__ = [
     "EXTRAPOLATIONS",
@@ -30,7 +31,9 @@ __all__ = [
     "MSpline",
     "NaturalSpline",
     "PiecewiseLinear",
+    "RadialBasis",
     "SplineBasis",
+    "ThinPlateSpline",
     "derivative",
     "evaluate",
     "family_of",

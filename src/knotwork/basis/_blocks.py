@@ -17,17 +17,21 @@ from knotwork.basis._families import (
     CYCLIC,
     LOCAL,
     NATURAL,
+    RADIAL,
     TAILS,
+    THIN_PLATE,
     UNIT_AREA,
     family_name,
     family_of,
     heights,
     make_basis,
 )
-from knotwork.basis._natural import NaturalSpline, bends_of
+from knotwork.basis._natural import bends_of
+from knotwork.basis._radial import bump_widths
 
 __all__ = [
     "ANY",
+    "BUMPS",
     "CUBIC",
     "CYCLE",
     "MIN_SUPPORT",
@@ -47,11 +51,11 @@ __all__ = [
     "make_table",
 ]
 
-NONE, CUBIC, QUARTIC, RAMP, ANY, CYCLE, WHOLE = 0, 1, 2, 3, 4, 5, 6
+NONE, CUBIC, QUARTIC, RAMP, ANY, CYCLE, WHOLE, BUMPS = 0, 1, 2, 3, 4, 5, 6, 7
 """Compiled formulas of a column. `NONE`: the block encodes itself; windows of four cubics (B- and M-splines of degree
 3), of four quartics (I-splines of degree 3) and of one line (PLE), all for clipped values; `CYCLE`: windows of four
-cubics that begin again at the first column behind the last; `WHOLE`: natural splines, in all columns; `ANY`: everything
-else."""
+cubics that begin again at the first column behind the last; `WHOLE`: natural splines, in all columns; `BUMPS`: radial
+functions; `ANY`: everything else."""
 
 SMOOTH_LIMIT = 3.0
 """Smooth clipping is ``z / sqrt(1 + (z / limit)**2)``, which lies between -limit and limit."""
@@ -220,6 +224,9 @@ def block_from_json(content: Mapping[str, Any]) -> Block:
     return BasisBlock(basis, content["size"])
 
 
+FULL = {NATURAL: WHOLE, RADIAL: BUMPS, THIN_PLATE: BUMPS}
+"""The formulas of kinds whose functions all vary on every interval."""
+
 FORMULAS = {
     (LOCAL, 3, True): CUBIC,
     (UNIT_AREA, 3, True): CUBIC,
@@ -300,7 +307,7 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
             continue
         column["formula"] = _formula(row)
         column["kind"], column["degree"], column["n_knots"] = row.kind, row.degree, len(row.knots)
-        column["window"] = block.basis.size if row.kind == NATURAL else row.degree + (row.kind != TAILS)
+        column["window"] = block.basis.size if row.kind in FULL else row.degree + (row.kind != TAILS)
         column["entries"] = min(column["window"], len(row.pieces)) if row.kind == CYCLIC else column["window"]
         column["lines"], column["signed"] = bool(len(row.edges)), row.signed
         column["unit"], column["low"], column["high"] = row.unit, *row.domain
@@ -316,8 +323,8 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
 
 
 def _formula(row: "_Row") -> int:
-    if row.kind == NATURAL:
-        return WHOLE
+    if row.kind in FULL:
+        return FULL[row.kind]
     if row.kind == CYCLIC and len(row.pieces) <= row.degree:  # several functions of a window meet in one column
         return ANY
     return FORMULAS.get((row.kind, row.degree, not (len(row.edges) or row.signed)), ANY)
@@ -348,8 +355,8 @@ def _row(block: Block, extrapolation: str) -> _Row | None:
     unit = binary_unit(*basis.domain)
     low, high = (end * unit for end in basis.domain)
     breaks = np.concatenate(([low], basis.knots * unit, [high]))
-    if isinstance(basis, NaturalSpline):
-        return _natural_row(basis, unit, breaks, extrapolation)
+    if kind in FULL:
+        return _full_row(basis, kind, unit, breaks, extrapolation)
     scheme = basis.degree + 1 if kind == TAILS else basis.degree
     weights = np.ones(basis.size)
     if kind == UNIT_AREA:
@@ -363,22 +370,38 @@ def _row(block: Block, extrapolation: str) -> _Row | None:
     return settings._replace(edges=_edges(kind, breaks, basis.degree, weights))
 
 
-def _natural_row(basis: NaturalSpline, unit: float, breaks: FloatArray, extrapolation: str) -> _Row:
-    """Return natural splines as the compiled code needs them.
-
-    The pieces are followed by two rows for each interval: the second derivatives of all functions at its left end and
-    at its right end, times the square of its width over 6.
-    """
-    bends, widths = bends_of(breaks)
-    pieces = np.zeros((3 * len(widths), basis.size))
-    pieces[: len(widths), :2] = np.column_stack([breaks[:-1], 1.0 / np.diff(breaks)])
-    both = np.stack([bends[:-1], bends[1:]], axis=1) * (widths**2 / 6.0)[:, None, None]
-    pieces[len(widths) :] = np.clip(both, -LARGEST_BEND, LARGEST_BEND).reshape(-1, basis.size)
-    row = _Row(NATURAL, 1, unit, (float(breaks[0]), float(breaks[-1])), pieces, breaks[1:-1], signed=True)
+def _full_row(basis: Basis, kind: int, unit: float, breaks: FloatArray, extrapolation: str) -> _Row:
+    """Return functions that all vary on every interval as the compiled code needs them."""
+    domain = (float(breaks[0]), float(breaks[-1]))
+    pieces = _bends(breaks) if kind == NATURAL else _centres(breaks, kind)
+    row = _Row(kind, 1, unit, domain, pieces, breaks[1:-1], signed=True)
+    if extrapolation == "continue" and kind != NATURAL:
+        return row._replace(domain=(-np.inf, np.inf))
     if extrapolation not in ("linear", "continue"):
         return row
     values, slopes = (function(breaks[[0, -1]], breaks) for function in (basis._values, basis._slopes))
     return row._replace(edges=np.concatenate([*values, *slopes]))
+
+
+def _bends(breaks: FloatArray) -> FloatArray:
+    """Return the pieces of natural splines: a row per interval with its left end and the reciprocal of its width.
+
+    They are followed by two rows for each interval: the second derivatives of all functions at its left end and at its
+    right end, times the square of its width over 6.
+    """
+    bends, widths = bends_of(breaks)
+    pieces = np.zeros((3 * len(widths), len(breaks)))
+    pieces[: len(widths), :2] = np.column_stack([breaks[:-1], 1.0 / np.diff(breaks)])
+    both = np.stack([bends[:-1], bends[1:]], axis=1) * (widths**2 / 6.0)[:, None, None]
+    pieces[len(widths) :] = np.clip(both, -LARGEST_BEND, LARGEST_BEND).reshape(-1, len(breaks))
+    return pieces
+
+
+def _centres(breaks: FloatArray, kind: int) -> FloatArray:
+    """Return a row per radial function: its centre, and the factor of distances to it."""
+    if kind == RADIAL:
+        return np.column_stack([breaks, np.sqrt(0.5) / bump_widths(breaks)])
+    return np.column_stack([breaks[:-1], np.full(len(breaks) - 1, 1.0 / (breaks[-1] - breaks[0]))])
 
 
 def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> FloatArray:

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from knotwork.basis._blocks import CUBIC, CYCLE, NONE, QUARTIC, RAMP, WHOLE, Table
-from knotwork.basis._families import AFFINE, CYCLIC, TAILS
+from knotwork.basis._blocks import BUMPS, CUBIC, CYCLE, NONE, QUARTIC, RAMP, WHOLE, Table
+from knotwork.basis._families import AFFINE, CYCLIC, RADIAL, TAILS
 
 __all__ = ["compiled", "encode_dense", "encode_sparse"]
 
@@ -42,6 +42,16 @@ def compiled(**options: Any) -> Callable[[F], F]:
     return decorate
 
 
+@compiled(forceinline=True)
+def _clip(X, first_row, n_rows, column, inside):
+    """Fill, for some rows of a column, the value clipped to the domain."""
+    j, unit, low, high = column.source, column.unit, column.low, column.high
+    for i in range(n_rows):
+        x = X[first_row + i, j] * unit
+        x = low if x < low else x
+        inside[i] = high if x > high else x
+
+
 @compiled()
 def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
     """Fill, for some rows of a column, the value clipped to the domain and the number of interior knots <= it.
@@ -49,12 +59,9 @@ def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
     The loop over knots is the outer one, so that the inner one has no branch and is vectorised. For many knots, a
     binary search per row is cheaper.
     """
-    j, unit, low, high, n_knots = column.source, column.unit, column.low, column.high, column.n_knots
-    start = column.knots
+    n_knots, start = column.n_knots, column.knots
+    _clip(X, first_row, n_rows, column, inside)
     for i in range(n_rows):
-        x = X[first_row + i, j] * unit
-        x = low if x < low else x
-        inside[i] = high if x > high else x
         intervals[i] = 0
     if column.kind == CYCLIC:
         _into_period(X, first_row, n_rows, column, inside)
@@ -269,6 +276,69 @@ def _whole(X, columns, numbers, pieces, indicator, scratch, largest, out):
 
 
 @compiled()
+def _write_bumps(first_row, n_rows, column, values, indicator, out):
+    """Write the values of functions, of shape (size, rows), row by row."""
+    for i in range(n_rows):
+        if not np.isnan(values[0, i]):
+            row = out[first_row + i, column.output : column.output + column.window]
+            for r in range(len(row)):
+                row[r] = values[r, i]
+        elif indicator:
+            out[first_row + i, column.output + column.size] = 1.0
+
+
+@compiled(fastmath={"contract"}, forceinline=True)
+def _fill_bumps(n_rows, inside, centre, factor, scratch, values):
+    """Fill ``exp(-(factor (x - centre))**2)``: 2**-n times a polynomial of the rest, in loops that are vectorised.
+
+    Adding 1.5 * 2**52 rounds to a whole number, which is then in the last bits of the sum.
+    """
+    squares, rounded, powers = scratch
+    bits, power_bits = rounded.view(np.int64), powers.view(np.int64)
+    for i in range(n_rows):
+        distance = (inside[i] - centre) * factor
+        square = distance * distance
+        squares[i] = square if not square > 700.0 else 700.0
+        rounded[i] = squares[i] * 1.4426950408889634 + 6755399441055744.0
+    for i in range(n_rows):
+        power_bits[i] = (1023 << 52) - (bits[i] << 52)
+    for i in range(n_rows):
+        n = rounded[i] - 6755399441055744.0
+        rest = (n * 0.6931471803691238 - squares[i]) + n * 1.9082149292705877e-10
+        p = rest * (1.0 / 479001600.0) + (1.0 / 39916800.0)
+        p = (p * rest + 1.0 / 3628800.0) * rest + 1.0 / 362880.0
+        p = (p * rest + 1.0 / 40320.0) * rest + 1.0 / 5040.0
+        p = (p * rest + 1.0 / 720.0) * rest + 1.0 / 120.0
+        p = (p * rest + 1.0 / 24.0) * rest + 1.0 / 6.0
+        values[i] = (((p * rest + 0.5) * rest + 1.0) * rest + 1.0) * powers[i]
+
+
+@compiled()
+def _bumps(X, columns, numbers, pieces, indicator, scratch, largest, out):
+    """Write radial functions: function by function for a tile of values, then row by row."""
+    inside, _, windows = scratch
+    values, work = np.empty((windows.shape[2], TILE)), (np.empty(TILE), np.empty(TILE), np.empty(TILE))
+    for tile in range(0, X.shape[0], TILE):
+        n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
+        for c in range(len(columns)):
+            column = columns[c]
+            _clip(X, tile, n_rows, column, inside)
+            for r in range(column.window):
+                centre, factor, function = pieces[column.piece + r, 0], pieces[column.piece + r, 1], values[r]
+                if column.kind == RADIAL:
+                    _fill_bumps(n_rows, inside, centre, factor, work, function)
+                else:
+                    for i in range(n_rows):
+                        share = (inside[i] - centre) * factor
+                        value = share if r == 0 else np.abs(share) * share * share
+                        value = value if not value > largest else largest
+                        function[i] = value if not value < -largest else -largest
+            _write_bumps(tile, n_rows, column, values, indicator, out)
+            if column.lines:
+                _write_lines(X, tile, n_rows, column, numbers, inside, largest, out)
+
+
+@compiled()
 def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, out):
     """Write all entries that differ from zero into `out`, which holds zeros."""
     _, intervals, windows = scratch
@@ -368,8 +438,10 @@ def encode_dense(
     def encode(rows: slice) -> None:
         values = _as_float64(X[rows])
         for formula, columns in groups:
-            if formula == WHOLE:
-                _whole(values, columns, *table.compiled, _scratch(table), largest, out[rows])
+            if formula in (WHOLE, BUMPS):
+                (_whole if formula == WHOLE else _bumps)(
+                    values, columns, *table.compiled, _scratch(table), largest, out[rows]
+                )
                 continue
             _dense((0,) * formula, values, columns, *table.compiled, _scratch(table), largest, out[rows])
         _encode_plain(values, table, largest, out[rows])
@@ -386,7 +458,7 @@ def encode_sparse(
     If a block has no compiled code, or no zeros, chunks of rows are encoded densely.
     """
     n_rows = X.shape[0]
-    if table.plain or (table.columns["formula"] == WHOLE).any():
+    if table.plain or np.isin(table.columns["formula"], (WHOLE, BUMPS)).any():
         settings: dict[str, Any] = {"dtype": dtype, "n_threads": n_threads}
         parts = [sparse.csr_array(encode_dense(X[rows], table, **settings)) for rows in _slices(X.shape)]
         return sparse.csr_array(sparse.vstack(parts, format="csr"))

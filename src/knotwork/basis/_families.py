@@ -11,6 +11,7 @@ from knotwork._checks import argument_error, check_choice
 from knotwork.basis._base import Basis, FloatArray, SplineBasis
 from knotwork.basis._bspline import BSpline, CyclicSpline, bspline_slopes, bspline_values, local_bsplines, place
 from knotwork.basis._natural import NaturalSpline
+from knotwork.basis._radial import RadialBasis, ThinPlateSpline
 
 __all__ = [
     "AFFINE",
@@ -22,7 +23,9 @@ __all__ = [
     "NORMALISED",
     "PERIODIC",
     "PLAIN",
+    "RADIAL",
     "TAILS",
+    "THIN_PLATE",
     "UNIT_AREA",
     "Family",
     "ISpline",
@@ -37,12 +40,12 @@ __all__ = [
 ]
 
 PLAIN, AFFINE, LOCAL, UNIT_AREA, TAILS, NORMALISED, PERIODIC, COSINE = -2, -1, 0, 1, 2, 3, 4, 5
-CYCLIC, NATURAL = 6, 7
+CYCLIC, NATURAL, RADIAL, THIN_PLATE = 6, 7, 8, 9
 """Kinds of blocks of columns, here and in the torch layers. `PLAIN`: no compiled code; `AFFINE`: one scaled value;
 `LOCAL`: B-splines; `UNIT_AREA`: B-splines times their heights; `TAILS`: ones, then sums of the B-splines that follow;
 `NORMALISED`: as `UNIT_AREA`, then scaled to mean 0 and variance 1 over the columns of a feature; `PERIODIC`: cosines
-and sines; `COSINE`: cosines with phases; `CYCLIC`: cyclic B-splines; `NATURAL`: natural cubic splines. Saved
-models contain these numbers."""
+and sines; `COSINE`: cosines with phases; `CYCLIC`: cyclic B-splines; `NATURAL`: natural cubic splines;
+`RADIAL`: Gaussian bumps; `THIN_PLATE`: a line and cubed distances. Saved models contain these numbers."""
 
 
 def heights(breaks: FloatArray, degree: int) -> FloatArray:
@@ -241,6 +244,8 @@ FAMILIES: dict[str, Family] = {
     "ple": Family(PiecewiseLinear, "PLE", "PLE", TAILS, with_placements=False),
     "cyclic": Family(CyclicSpline, "cyclic splines", "CS", CYCLIC, cyclic="cyclic"),
     "natural": Family(NaturalSpline, "natural splines", "NS", NATURAL),
+    "radial": Family(RadialBasis, "radial functions", "RBF", RADIAL),
+    "thin_plate": Family(ThinPlateSpline, "thin-plate splines", "TPS", THIN_PLATE),
 }
 """The families by name. An entry that you add is accepted wherever a family can be named."""
 
@@ -325,8 +330,8 @@ def evaluate(
     Returns
     -------
     ndarray of shape (..., m)
-        Values in float64; ``m = K + degree + 1`` for B-, M- and I-splines, ``K + 1`` for ``"ple"`` and ``"cyclic"``,
-        ``K + 2`` for ``"natural"``.
+        Values in float64; ``m = K + degree + 1`` for B-, M- and I-splines, ``K + 1`` for ``"ple"``, ``"cyclic"`` and
+        ``"thin_plate"``, ``K + 2`` for ``"natural"`` and ``"radial"``.
 
     Examples
     --------

@@ -17,8 +17,20 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_installed, listed
 from knotwork._files import write_atomically
-from knotwork._kernels.encoding import AFFINE, CYCLIC, NATURAL, NORM_EPSILON, NORMALISED, TAILS, UNIT_AREA, Part
+from knotwork._kernels.encoding import (
+    AFFINE,
+    CYCLIC,
+    NATURAL,
+    NORM_EPSILON,
+    NORMALISED,
+    RADIAL,
+    TAILS,
+    THIN_PLATE,
+    UNIT_AREA,
+    Part,
+)
 from knotwork._kernels.natural import bends_formula
+from knotwork._kernels.radial import bump_widths
 from knotwork._preparation.columns import LARGEST
 from knotwork._preparation.targets import Labels
 from knotwork.basis._blocks import SMOOTH_LIMIT
@@ -440,6 +452,9 @@ def _encode(graph: Graph, values: str, missing: str, *, encoding: StackEncoding,
         x, x_missing = (graph("Unsqueeze", column, graph.ints(2)) for column in columns)
         if part.kind in WAVES:
             rows, width = _waves(graph, x, part=part, encoding=encoding, place=(member, features)), part.degree
+        elif part.kind in (RADIAL, THIN_PLATE):
+            x = graph("Clip", x, np.float32(0.0), np.float32(1.0))
+            rows, width = _bumps(graph, x, part=part, encoding=encoding, place=(member, features))
         else:
             rows, width = _rows(graph, x, part=part, breaks=breaks[features], n_knots=n_knots[features])
         rows = graph("Where", x_missing, np.float32(0.0), rows)
@@ -465,6 +480,23 @@ def _waves(graph: Graph, x: str, *, part: Part, encoding: StackEncoding, place: 
     assert encoding.phases is not None
     angles = graph("Add", angles, _as_numpy(encoding.phases[member])[features])
     return graph("Cos", graph.slice(angles, 0, part.degree, axis=2))
+
+
+def _bumps(graph: Graph, x: str, *, part: Part, encoding: StackEncoding, place: tuple[int, Array]) -> tuple[str, int]:
+    """Add the radial functions of one part at x of shape (n, f, 1); return the name of (n, f, width), and the width."""
+    member, features = place
+    breaks, n_knots = (tensor[member : member + 1, features] for tensor in (encoding.spacings()[0], encoding.n_knots))
+    width = int(n_knots.max()) + part.smallest
+    used = (np.arange(width) < _as_numpy(n_knots[0])[:, None] + part.smallest).astype(np.float32)
+    centres = _as_numpy(breaks[0, :, :width])
+    if part.kind == THIN_PLATE:
+        distances = graph("Abs", graph("Sub", x, centres[:, 1:]))
+        rows = graph.join([x, graph("Mul", graph("Mul", distances, distances), distances)], 2)
+        return graph("Mul", rows, used), width
+    assert encoding.log_widths is not None
+    widths = bump_widths(breaks, n_knots)[0, :, :width] * encoding.log_widths[member, features, :width].exp()
+    shares = graph("Div", graph("Sub", x, centres), _as_numpy(widths))
+    return graph("Mul", graph("Exp", graph("Mul", graph("Mul", shares, shares), np.float32(-0.5))), used), width
 
 
 def _rows(graph: Graph, x: str, *, part: Part, breaks: Array, n_knots: Array) -> tuple[str, int]:

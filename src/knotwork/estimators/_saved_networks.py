@@ -15,7 +15,18 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
-from knotwork._kernels.encoding import AFFINE, CYCLIC, NATURAL, NORMALISED, PLAIN, TAILS, Layout, Part
+from knotwork._kernels.encoding import (
+    AFFINE,
+    CYCLIC,
+    NATURAL,
+    NORMALISED,
+    PLAIN,
+    RADIAL,
+    TAILS,
+    THIN_PLATE,
+    Layout,
+    Part,
+)
 from knotwork.basis._blocks import Embedding
 from knotwork.nn._backbones import BACKBONES, Backbone
 from knotwork.nn._stack import WAVES, StackEncoding, StackLayout
@@ -49,6 +60,9 @@ MOST_LAYERS = 500
 MOST_PARTS = 10_000
 """Largest numbers of tensors in a file, of layers of a network and of parts of a layout: far more than any model has,
 and few enough to build within seconds."""
+
+DEGREES = {AFFINE: 0, NATURAL: 3, RADIAL: 0, THIN_PLATE: 0}
+"""Degrees of the kinds of functions that have only one."""
 
 MOST_CYCLIC = 20
 """Largest degree of cyclic splines in fewer columns than that: functions that meet in one column are added."""
@@ -281,9 +295,11 @@ def _part(content: Any, n_features: int, size: int) -> Part:
             raise argument_error("features", f"be from 0 to {n_features - 1}", features)
     smallest = 2 if kind in WAVES else int(kind == TAILS)
     most = max(size, MOST_CYCLIC) if kind == CYCLIC else size
-    known = kind <= NORMALISED or kind in (*WAVES, CYCLIC, NATURAL)
-    only = {AFFINE: 0, NATURAL: 3}.get(kind, degree)
-    if not known or degree != only or (kind not in (AFFINE, NATURAL) and not smallest <= degree <= most):
+    if kind in DEGREES:
+        valid = degree == DEGREES[kind]
+    else:
+        valid = (kind <= NORMALISED or kind in (*WAVES, CYCLIC)) and smallest <= degree <= most
+    if not valid:
         raise argument_error("kind", "be a kind of functions with a degree that is valid for it", (kind, degree))
     if not 0 <= start < stop:
         raise argument_error("start", "be at least 0 and smaller than stop", (start, stop))
@@ -305,6 +321,8 @@ def _encoding(layout: StackLayout, file: TensorFile, prefix: str, *, n_members: 
     learned_missing = f"{prefix}.network.encoding.missing" in file.kinds
     if learned_missing:
         file.check(f"{prefix}.network.encoding.missing", (*shape, layout.size), torch.float32)
+    if any(part.kind == RADIAL for part in layout.parts):
+        file.check(f"{prefix}.network.encoding.log_widths", (*shape, layout.size), torch.float32)
     if layout.waves:  # the encoding allocates as many frequencies
         file.check(f"{prefix}.network.encoding.frequencies", (*shape, layout.n_frequencies), torch.float32)
     n_knots = tensors["n_knots"].numpy()

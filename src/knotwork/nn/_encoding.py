@@ -14,6 +14,7 @@ from knotwork._checks import argument_error, check_bool, check_choice, check_int
 from knotwork._kernels.dispatch import is_transformed
 from knotwork._kernels.encoding import (
     PLAIN,
+    RADIAL,
     Encoded,
     Knots,
     Layout,
@@ -88,6 +89,8 @@ class _Encoding(nn.Module, ABC):
         else:
             self.register_buffer("breaks", separated(breaks, n_knots).to(torch.get_default_dtype()))
         lead = () if n_members is None else (n_members,)
+        widths = torch.zeros(*lead, self.n_features, self.size) if learnable and layout.kind == RADIAL else None
+        self.log_widths = None if widths is None else nn.Parameter(widths)
         vectors = torch.zeros(*lead, self.n_features, self.size) if missing == "learned" else None
         self.missing_vectors = None if vectors is None else nn.Parameter(vectors)
         self.register_buffer("low", None)
@@ -230,7 +233,9 @@ class _Encoding(nn.Module, ABC):
         if not self.learnable:
             return Knots(n_knots, self._grouped(_at_least_float32(self.breaks)))
         logits = self._grouped(_at_least_float32(self.logits))
-        return Knots(n_knots, logits=logits, min_spacing=self.min_spacing, epsilon=self._epsilon)
+        widths = None if self.log_widths is None else self._grouped(_at_least_float32(self.log_widths))
+        spacing = {"min_spacing": self.min_spacing, "epsilon": self._epsilon}
+        return Knots(n_knots, logits=logits, log_widths=widths, **spacing)
 
     def grouped_breaks(self) -> Tensor:
         """Return ``[0, knots, 1]`` of shape (members or 1, n_features, K + 2), differentiable."""
@@ -301,11 +306,11 @@ class _Encoding(nn.Module, ABC):
 
 @final
 class SplineEncoding(_Encoding):
-    """Encode features by B-, M-, I- or cyclic splines on knots that are learned with the network, or fixed.
+    """Encode features by splines or radial functions on knots that are learned with the network, or fixed.
 
     Learned knots always stay in order and at least `min_spacing` apart. Values outside [0, 1] are moved to the nearer
-    end; a missing value (NaN) is a block of zeros, or a learned one, and has no gradient. Blocks of M-splines with learned knots are
-    normalised to mean 0 and variance 1, because their height changes with the knots.
+    end; a missing value (NaN) is a block of zeros, or a learned one, and has no gradient. Blocks of M-splines with
+    learned knots are normalised to mean 0 and variance 1, because their height changes with the knots.
 
     Parameters
     ----------
@@ -313,14 +318,15 @@ class SplineEncoding(_Encoding):
         Number of features.
     size : int or sequence of int
         Columns per feature, or a sequence with one number for each feature; smaller blocks are padded with zeros.
-    family : {"bspline", "mspline", "ispline", "cyclic"}, default="bspline"
-        Family of spline functions, a name of `knotwork.basis.FAMILIES`. The range of cyclic ones is one period.
+    family : {"bspline", "mspline", "ispline", "cyclic", "natural", "radial", "thin_plate"}, default="bspline"
+        Family of functions, a name of `knotwork.basis.FAMILIES` with placements. The range of cyclic ones is one
+        period. Radial functions with learned knots also learn the factors of their widths, `log_widths`.
     degree : int, default=3
         Degree of the pieces.
     knots : array-like, optional
-        Initial interior knots in [0, 1]: of shape (n_features, size - degree - 1), for cyclic splines
-        (n_features, size - 1); a sequence with an array for each feature; or either with a leading axis of members. By
-        default at equal distances.
+        Initial interior knots in [0, 1]: of shape (n_features, K) with K = size - degree - 1, for families without a
+        degree and cyclic ones as in `knotwork.basis`; a sequence with an array for each feature; or either with a
+        leading axis of members. By default at equal distances.
     learnable : bool, default=True
         Whether the knots are parameters.
     min_spacing : float, default=0.001

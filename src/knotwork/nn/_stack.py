@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from knotwork._kernels.encoding import (
     AFFINE,
     CYCLIC,
+    RADIAL,
     Knots,
     Layout,
     Part,
@@ -119,8 +120,9 @@ class StackEncoding(nn.Module):
 
     Notes
     -----
-    Frequencies and phases are parameters. Members without them have zeros, which are not used. So are the vectors of
-    missing values, which start at zero; they are zero in columns that a member does not have.
+    Frequencies, phases and the factors of the widths of radial functions are parameters. Members without them have
+    zeros, which are not used. So are the vectors of missing values, which start at zero; they are zero in columns that
+    a member does not have.
     """
 
     breaks: Tensor
@@ -144,6 +146,8 @@ class StackEncoding(nn.Module):
         with_phases = any(part.kind == COSINE for part in layout.parts)
         self.frequencies = nn.Parameter(torch.zeros(shape)) if layout.waves else None
         self.phases = nn.Parameter(torch.zeros(shape)) if with_phases else None
+        has_widths = any(part.kind == RADIAL for part in layout.parts)
+        self.log_widths = nn.Parameter(torch.zeros(*low.shape, layout.size)) if has_widths else None
         vectors = torch.zeros(*low.shape, layout.size) if learned_missing else None
         self.missing = None if vectors is None else nn.Parameter(vectors)
         own_columns = None if vectors is None else _own_columns(layout, n_knots)
@@ -253,7 +257,7 @@ class StackEncoding(nn.Module):
         return blocks, self._no_penalty() if encoded.penalty is None else encoded.penalty
 
     def missing_vectors(self) -> Tensor | None:
-        """Return the vectors of missing values, of shape (n_members, n_features, size); None if they are not learned."""
+        """Return the vectors of missing values, of shape (n_members, n_features, size); None if none are learned."""
         return None if self.missing is None or self.own_columns is None else self.missing * self.own_columns
 
     def _with_missing(self, values: Tensor, blocks: Tensor) -> Tensor:
@@ -283,7 +287,7 @@ class StackEncoding(nn.Module):
         return encoded.breaks, self._no_penalty() if encoded.penalty is None else encoded.penalty
 
     def _knots(self, epsilon: float) -> Knots:
-        spacing = {"min_spacing": self.layout.min_spacing, "epsilon": epsilon}
+        spacing = {"min_spacing": self.layout.min_spacing, "epsilon": epsilon, "log_widths": self.log_widths}
         return Knots(self.n_knots, self.breaks, self.logits, None if self.logits is None else self.learned, **spacing)
 
     def _no_penalty(self) -> Tensor:
@@ -292,10 +296,6 @@ class StackEncoding(nn.Module):
     def starting_breaks(self) -> Tensor:
         """Return the initial breaks: those that were placed, moved apart to `min_spacing` if knots are learned."""
         breaks = self.breaks.double()
-        vectors = torch.zeros(*low.shape, layout.size) if learned_missing else None
-        self.missing = None if vectors is None else nn.Parameter(vectors)
-        own_columns = None if vectors is None else _own_columns(layout, n_knots)
-        self.register_buffer("own_columns", own_columns, persistent=False)
         logits = logits_from_knots(breaks, self.n_knots, self.layout.min_spacing)
         moved = breaks_from_widths(widths_from_logits(logits, self.n_knots, self.layout.min_spacing), self.n_knots)
         return torch.where(self.learned[:, None, None], moved, breaks)

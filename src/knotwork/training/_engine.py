@@ -420,8 +420,8 @@ def plan_stacks(
 ) -> list[list[int]]:
     """Return the places of the members of each stack, in the order of their kinds.
 
-    Members of one backbone, configuration, embedding, kind of missing values and size form a stack, because smaller blocks would be padded;
-    those that are only scaled join the smallest others, unless each value is a token.
+    Members of one backbone, configuration, embedding, kind of missing values and size form a stack, because smaller
+    blocks would be padded; those that are only scaled join the smallest others, unless each value is a token.
     """
     groups: dict[Any, list[int]] = {}
     for place, member in enumerate(members):
