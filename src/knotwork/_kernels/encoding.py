@@ -294,8 +294,8 @@ class Knots(NamedTuple):
     """Knots of all groups: `n_knots` and `breaks` as in `rows_formula`, or logits of shape (G, F, K + 1), or both.
 
     With both, `learned`, bool of shape (G,), selects the groups whose knots are computed from logits, which are those
-    of parts that are `learned`; None selects all. `epsilon` is that of the penalty. `log_widths`, of shape (G, F, size),
-    are logarithms of the factors of the widths of radial functions; None for factors of one.
+    of parts that are `learned`; None selects all. `epsilon` is that of the penalty. `log_widths`, (G, F, size), are
+    logarithms of the factors of the widths of radial functions; None for factors of one.
     """
 
     n_knots: Tensor
@@ -585,8 +585,8 @@ def _composed_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, size: in
     if not part.family:
         from knotwork._kernels import natural, radial  # noqa: PLC0415 - they are built on this module
 
-        rows = natural.natural_rows if part.kind == NATURAL else radial.radial_rows
-        return rows(part, x, breaks, knots, size)
+        compute = natural.natural_rows if part.kind == NATURAL else radial.radial_rows
+        return compute(part, x, breaks, knots, size)
     piece = part.of(x, axis=2).to(breaks.dtype)
     missing = torch.isnan(piece)
     inside = torch.where(missing, 0.0, piece).clamp(0.0, 1.0)

@@ -181,8 +181,8 @@ def _run(x: Tensor, breaks: Tensor, n_knots: Tensor, bends: Tensor, *, size: int
     target = out.numpy()
 
     def work(group: int, rows: slice) -> None:
-        numbers = np.empty((2, 1), tables.dtype)
-        _forward(values[group, rows], knots[group], counts[group], tables[group], *numbers, target[group, rows])
+        a, b = np.empty((2, 1), tables.dtype)
+        _forward(values[group, rows], knots[group], counts[group], tables[group], a, b, target[group, rows])
 
     over_chunks(work, *x.shape[:2], rows_per_chunk=ROWS_PER_CHUNK)
     return (out,), (x, breaks, n_knots, bends)

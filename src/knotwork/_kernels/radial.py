@@ -1,4 +1,4 @@
-"""Radial functions at values between 0 and 1, in plain torch: Gaussian bumps with learned widths, thin-plate splines."""
+"""Radial functions at values between 0 and 1, in plain torch: Gaussian bumps of learned widths, thin-plate splines."""
 
 import torch
 from torch import Tensor

@@ -307,7 +307,7 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
             continue
         column["formula"] = _formula(row)
         column["kind"], column["degree"], column["n_knots"] = row.kind, row.degree, len(row.knots)
-        column["window"] = block.basis.size if row.kind in FULL else row.degree + (row.kind != TAILS)
+        column["window"] = row.window
         column["entries"] = min(column["window"], len(row.pieces)) if row.kind == CYCLIC else column["window"]
         column["lines"], column["signed"] = bool(len(row.edges)), row.signed
         column["unit"], column["low"], column["high"] = row.unit, *row.domain
@@ -339,6 +339,12 @@ class _Row(NamedTuple):
     knots: FloatArray = np.empty(0)
     edges: FloatArray = np.empty(0)
     signed: bool = False
+    n_functions: int = 0  # if all vary on every interval
+
+    @property
+    def window(self) -> int:
+        """Number of functions that are not constant 0 or 1 on an interval."""
+        return self.n_functions or self.degree + (self.kind != TAILS)
 
 
 def _row(block: Block, extrapolation: str) -> _Row | None:
@@ -374,7 +380,7 @@ def _full_row(basis: Basis, kind: int, unit: float, breaks: FloatArray, extrapol
     """Return functions that all vary on every interval as the compiled code needs them."""
     domain = (float(breaks[0]), float(breaks[-1]))
     pieces = _bends(breaks) if kind == NATURAL else _centres(breaks, kind)
-    row = _Row(kind, 1, unit, domain, pieces, breaks[1:-1], signed=True)
+    row = _Row(kind, 1, unit, domain, pieces, breaks[1:-1], signed=True, n_functions=basis.size)
     if extrapolation == "continue" and kind != NATURAL:
         return row._replace(domain=(-np.inf, np.inf))
     if extrapolation not in ("linear", "continue"):

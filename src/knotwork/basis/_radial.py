@@ -1,4 +1,4 @@
-"""Radial functions in one dimension: Gaussian bumps and thin-plate splines, which depend on the distance to a centre."""
+"""Radial functions in one dimension, which depend on the distance to a centre: Gaussian bumps, thin-plate splines."""
 
 from dataclasses import dataclass
 from typing import final
@@ -93,4 +93,5 @@ class ThinPlateSpline(Basis):
     def _slopes(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
         width = breaks[-1] - breaks[0]
         shares = (x[:, None] - breaks[1:-1]) / width
-        return np.column_stack([np.ones(len(x)), 3.0 * shares * np.abs(shares)]) / width
+        slopes: FloatArray = np.column_stack([np.ones(len(x)), 3.0 * shares * np.abs(shares)]) / width
+        return slopes

@@ -43,8 +43,8 @@ class EncodedLinear(nn.Module):
         Whether a bias is added.
     path : {"auto", "fused", "dense"}, default="auto"
         Whether to fuse encoding and product, or to store the encoding and multiply; ``"auto"`` takes the path that was
-        faster in benchmarks. The fused path is available on the CPU for B-, M- and I-splines and ramps; elsewhere the
-        dense path is always used, as for encodings with ``missing="indicator"`` or ``"learned"``.
+        faster in benchmarks. The fused path is available on the CPU, for ramps and for splines other than natural
+        ones; elsewhere the dense path is always used, as with ``missing="indicator"`` or ``"learned"``.
 
     Attributes
     ----------

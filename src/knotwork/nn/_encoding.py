@@ -234,8 +234,7 @@ class _Encoding(nn.Module, ABC):
             return Knots(n_knots, self._grouped(_at_least_float32(self.breaks)))
         logits = self._grouped(_at_least_float32(self.logits))
         widths = None if self.log_widths is None else self._grouped(_at_least_float32(self.log_widths))
-        spacing = {"min_spacing": self.min_spacing, "epsilon": self._epsilon}
-        return Knots(n_knots, logits=logits, log_widths=widths, **spacing)
+        return Knots(n_knots, None, logits, None, self.min_spacing, self._epsilon, widths)
 
     def grouped_breaks(self) -> Tensor:
         """Return ``[0, knots, 1]`` of shape (members or 1, n_features, K + 2), differentiable."""

@@ -287,8 +287,9 @@ class StackEncoding(nn.Module):
         return encoded.breaks, self._no_penalty() if encoded.penalty is None else encoded.penalty
 
     def _knots(self, epsilon: float) -> Knots:
-        spacing = {"min_spacing": self.layout.min_spacing, "epsilon": epsilon, "log_widths": self.log_widths}
-        return Knots(self.n_knots, self.breaks, self.logits, None if self.logits is None else self.learned, **spacing)
+        learned = None if self.logits is None else self.learned
+        spacing = self.layout.min_spacing, epsilon
+        return Knots(self.n_knots, self.breaks, self.logits, learned, *spacing, self.log_widths)
 
     def _no_penalty(self) -> Tensor:
         return torch.zeros(len(self.breaks), device=self.breaks.device)
