@@ -6,7 +6,9 @@ import numpy as np
 import patsy
 import pytest
 from scipy import integrate
-from scipy.interpolate import BSpline, CubicSpline
+from scipy.interpolate import BSpline, CubicSpline, RBFInterpolator
+from scipy.stats import norm
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import SplineTransformer
 
 from knotwork import basis
@@ -263,6 +265,27 @@ def test_natural_splines_interpolate_as_scipy_does():
     np.testing.assert_allclose(basis.evaluate("natural", x, edges[1:-1]), expected(x), rtol=0, atol=1e-12)
     slopes = basis.derivative("natural", x, edges[1:-1])
     np.testing.assert_allclose(slopes, expected(x, 1), rtol=0, atol=1e-10)
+
+
+def test_bumps_are_the_kernel_of_scikit_learn():
+    knots, x = np.array([0.2, 0.4, 0.6, 0.8]), np.linspace(0.0, 1.0, 50)
+    centres = np.linspace(0.0, 1.0, 6)[:, None]
+    expected = rbf_kernel(x[:, None], centres, gamma=0.5 / 0.2**2)
+    np.testing.assert_allclose(basis.evaluate("radial", x, knots), expected, rtol=0, atol=1e-10)
+    uneven = basis.evaluate("radial", [0.1, 0.5], [0.1, 0.5])
+    widths = np.array([0.1, 0.25, 0.45, 0.5])
+    expected = norm.pdf([[0.1], [0.5]], [0.0, 0.1, 0.5, 1.0], widths) * widths * np.sqrt(2 * np.pi)
+    np.testing.assert_allclose(uneven, expected, rtol=0, atol=1e-12)
+
+
+def test_thin_plate_splines_contain_the_interpolant_of_scipy():
+    knots = np.array([1.0, 2.0, 4.5, 5.0, 8.0])
+    values = np.array([0.3, -1.0, 2.0, 0.5, 1.0])
+    x = np.linspace(0.0, 9.0, 80)
+    expected = RBFInterpolator(knots[:, None], values, kernel="cubic", degree=1)(x[:, None])
+    columns = basis.evaluate("thin_plate", x, knots, domain=(0.0, 9.0))
+    columns = np.column_stack([np.ones(80), columns])
+    np.testing.assert_allclose(columns @ np.linalg.lstsq(columns, expected, rcond=None)[0], expected, atol=1e-10)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

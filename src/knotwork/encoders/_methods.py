@@ -288,7 +288,7 @@ def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = (
     names = [method for method in METHOD_TABLE if method in METHODS or method not in crossed]
     beginnings, ends = (", ".join(short for short, _ in parts) for parts in (families, placements))
     requirement = (
-        f"be one of {listed((*also, *names), most=40)}, or a family ({beginnings}) and a placement ({ends}) as in "
+        f"be one of {listed((*also, *names), most=80)}, or a family ({beginnings}) and a placement ({ends}) as in "
         "'BS-Q', with 'Grad' in between for learned knots as in 'BS-Grad-Q', each with or without an embedding as in "
         "'PLE+LR8', or a period as in 'CS-U%24'"
     )
