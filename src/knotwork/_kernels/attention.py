@@ -17,8 +17,8 @@ __all__ = ["attention", "attention_formula", "divided", "divided_product", "is_s
 MOST_TOKENS, WIDEST_ROW = 64, 64
 """Largest number of tokens, and largest width of a head, for which one GPU program processes a complete row.
 
-With more tokens, tiles of queries meet tiles of keys: on an H200 a row takes 1.5 times as long at 96 tokens, and half as
-long at 32."""
+With more tokens, tiles of queries meet tiles of keys: on an H200 a row takes 1.5 times as long at 96 tokens, and half
+as long at 32."""
 
 WIDEST = 128
 """Largest width of a head that the GPU kernels support."""
