@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-PLANS = ablation paper-mlp paper-resnet paper-ft paper-ft-coordinate efficiency efficiency-stacked knot-relocation \
+PLANS = ablation paper-mlp paper-mlp-seeds paper-resnet paper-ft paper-ft-coordinate efficiency efficiency-stacked knot-relocation \
     learned-starts knot-training illustration coordinate-sizes converged converged-knots
 
 PIP = -m pip --quiet --disable-pip-version-check

@@ -1,12 +1,13 @@
-"""Milliseconds per epoch of every method of the plan ``efficiency``, each network alone, on several splits of SGEMM.
+"""Milliseconds per epoch of every method of the plan ``efficiency-epochs``, each network alone, on splits of SGEMM.
 
-    python benchmarks/efficiency.py [--device cpu] [--folds 5] [--epochs 5] [--backbones mlp resnet ft] [--sizes 7 15 30]
+    python benchmarks/efficiency.py [--device cpu] [--folds 5] [--epochs 10] [--backbones mlp resnet ft] [--sizes 7 30]
 
 The paper gives the total time of five folds, which also depends on when each training stops. Here every network is
-trained for a fixed number of epochs and its median epoch counts. The splits are rounds: all methods are timed once before
-any is timed again, so that a machine whose load changes treats them alike. A row has the median, the least and the most
-of the rounds; learned knots have their ratio to the same knots fixed, within each round. Records, with the provenance of
-every timing, stay in the folder of `--out` if it is given, and another run there measures only what is missing.
+trained for a fixed number of epochs and its median epoch counts. A study trains single networks split by split: all
+methods are timed once before any is timed again, so that a load that changes treats them alike. A row has the median,
+the least and the most of the splits; learned knots have their ratio to the same knots fixed, within each split.
+Records, with the provenance of every timing, stay in the folder of `--out`, where another run measures what
+is missing.
 """
 
 import argparse
@@ -24,23 +25,26 @@ FIXED = {"BS-Grad-U": "BS-U", "IS-Grad-U": "IS-U", "MS-Grad-U": "MS-U"}
 
 
 def measure(out: Path, options: argparse.Namespace) -> pd.DataFrame:
-    """Return the records of all rounds."""
-    plan = kw.study.load_plan("efficiency")
-    backbones = tuple(choice for choice in plan.backbones if choice.label in options.backbones)
-    training = replace(plan.config, max_epochs=options.epochs, patience=None)
-    short = replace(plan, name="efficiency-epochs", backbones=backbones, sizes=tuple(options.sizes), training=training)
-    rounds = [replace(short, seed=plan.seed + number) for number in range(options.folds)]
-    for each in rounds:
-        summary = kw.study.run(each, out, device=options.device)
-        print(f"seed {each.seed}: {summary.n_ok} networks in {summary.seconds:.0f} s, load {os.getloadavg()[0]:.1f}")
-    return pd.concat([kw.study.load_results(out, each.plan_hash) for each in rounds], ignore_index=True)
+    """Return the records of all networks."""
+    plan = kw.study.load_plan("efficiency-epochs")
+    plan = replace(
+        plan,
+        backbones=tuple(choice for choice in plan.backbones if choice.label in options.backbones),
+        sizes=tuple(options.sizes),
+        folds=options.folds,
+        training=replace(plan.config, max_epochs=options.epochs, patience=options.epochs),
+    )
+    load = os.getloadavg()[0]
+    summary = kw.study.run(plan, out, device=options.device)
+    print(f"{summary.n_ok} networks in {summary.seconds:.0f} s, load {load:.1f} to {os.getloadavg()[0]:.1f}")
+    return kw.study.load_results(out, plan.plan_hash)
 
 
 def rows(frame: pd.DataFrame) -> list[str]:
     """Return a line of Markdown for each backbone, method and size."""
     frame = frame.assign(ms=1000 * frame["epoch_seconds"], size=frame["size"].fillna(0).astype(int))
-    wide = frame.pivot(index=["backbone", "method", "size"], columns="seed", values="ms")
-    order = {name: place for place, name in enumerate(kw.study.load_plan("efficiency").methods)}
+    wide = frame.pivot(index=["backbone", "method", "size"], columns="fold", values="ms")
+    order = {name: place for place, name in enumerate(kw.study.load_plan("efficiency-epochs").methods)}
     lines = []
     for key in sorted(wide.index, key=lambda key: (key[0], order[key[1]], key[2])):
         backbone, method, size = key
@@ -62,7 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--folds", type=int, default=5)
-    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--backbones", nargs="+", default=["mlp", "resnet", "ft"])
     parser.add_argument("--sizes", nargs="+", type=int, default=[7, 15, 30])
     parser.add_argument("--out", type=Path)
@@ -72,7 +76,7 @@ def main() -> None:
     place = frame["gpu"].iloc[0] if frame["gpu"].iloc[0] != "none" else f"{frame['cpu'].iloc[0]}, CPU"
     software = f"torch {frame['torch_version'].iloc[0]}, commit {frame['commit'].iloc[0][:7]}"
     print(f"\n{datetime.now(UTC):%Y-%m-%d}, {place}, {frame['precision'].iloc[0]}, {software}; {options.epochs} epochs")
-    print("| backbone | method | size | median ms | least | most | rounds | learned / fixed |")
+    print("| backbone | method | size | median ms | least | most | splits | learned / fixed |")
     print("|---|---|--:|--:|--:|--:|--:|--:|")
     print("\n".join(rows(frame)))
 

@@ -54,7 +54,6 @@ def dataset_table(rows: pd.DataFrame, theirs: pd.DataFrame) -> Table:
         lines.append(
             [
                 Cell(row["title"]),
-                Cell(row["task"]),
                 numbers[0],
                 Cell(value=float(other[list(parts)].sum()), digits=0),
                 Cell(columns if columns == stated else f"{columns} (paper {stated})"),
@@ -69,9 +68,10 @@ def dataset_table(rows: pd.DataFrame, theirs: pd.DataFrame) -> Table:
         "The data sets",
         "Rows without missing values, and those of the paper's splits; numerical + categorical columns, and those of "
         "the paper where they differ; mean numbers of training, validation and test rows over 5 folds; number of "
-        "classes, and the shares of the largest and the smallest one in percent, beside the paper's of the largest.",
-        ["data set", "task", "rows", "in the paper", "columns", "training", "validation", "test", "classes",
-         "largest, %", "smallest, %", "largest in the paper, %"],
+        "classes (none for regression), and the shares of the largest and the smallest one in percent, beside that of "
+        "the largest in the paper.",
+        ["data set", "rows", "paper's", "columns", "train", "valid", "test", "classes", "largest, %", "smallest, %",
+         "paper's, %"],
         lines,
     )  # fmt: skip
 

@@ -23,7 +23,7 @@ from advice import advice_section  # noqa: E402 - needs the line above
 from benchmark_claims import Benchmark  # noqa: E402 - needs the line above
 from comparison import PAPER_BLOCKS  # noqa: E402 - needs the line above
 from converged import converged, converged_knots  # noqa: E402 - needs the line above
-from inference import both_ways, noise_table  # noqa: E402 - needs the line above
+from inference import both_ways, noise_table, random_seeds  # noqa: E402 - needs the line above
 from questions import (  # noqa: E402 - needs the line above
     GAIN_HEAD,
     GAIN_WORDS,
@@ -375,7 +375,8 @@ def unlike_the_paper() -> str:
         table[size].idxmax() for (task, _), table in study.means.items() if task == "classification" for size in SIZES
     ]
     worse, number = deteriorating()
-    return f"""- Statements of the paper that our records do not confirm are marked [claim by claim](paper_claims.md), among
+    return f"""
+        - Statements of the paper that our records do not confirm are marked [claim by claim](paper_claims.md), among
         them these. PLE has the highest mean AUC in {cells.count("PLE")} of {len(cells)} cells of backbone and size, in
         the paper in all. With an FT-Transformer, PLE has a lower mean NRMSE than Std at
         {int((means.loc["PLE"] < means.loc["Std"]).sum())} of {len(SIZES)} sizes, in the paper at none. Fixed
@@ -421,8 +422,8 @@ def page() -> str:
         pictures("opening", "Average ranks by size"), in_short(frame), differences(),
         pictures("paper_agreement", "Average ranks here against the paper's"), agreement(frame), ends(frame),
         influence(frame), both_ways(frame), averages(frame), ablation(), learned(frame), starts(), rates(),
-        noise_table(), tokens(), token_sizes(), converged(), converged_knots(), advice_section(), efficiency(),
-        time(frame),
+        noise_table(), random_seeds(), tokens(), token_sizes(), converged(), converged_knots(), advice_section(),
+        efficiency(), time(frame),
     ]  # fmt: skip
     return "\n".join([*head, *(line for part in parts for line in part)]).rstrip() + "\n"
 

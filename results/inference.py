@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from noise import floor_of
-from questions import TASKS, noise, paragraph, table_head
+from noise import errors_of, floor_of
+from questions import TASKS, is_trained, load, noise, paragraph, table_head
+from scipy import stats
 
 from knotwork.report import RankTable
 from knotwork.stats import block_correlation
@@ -76,6 +77,47 @@ def both_ways(frame: pd.DataFrame) -> Iterator[str]:
         lists = [", ".join(names) or "none" for names in (worse_by_nemenyi(table), table.worse())]
         yield f"| {table.task} | {table.size} | {', '.join(table.best)} | {lists[0]} | {lists[1]} |"
     yield ""
+
+
+def random_seeds() -> Iterator[str]:
+    """Describe how much random seeds matter; nothing before networks with further seeds are trained."""
+    if not is_trained("paper-mlp-seeds"):
+        return
+    frame = load("paper-mlp-seeds")
+    yield "## How much do random seeds matter?\n"
+    yield from seed_lines(frame[frame["size"].isna() | (frame["size"] == 15)])
+
+
+def seed_lines(frame: pd.DataFrame) -> Iterator[str]:
+    """Compare the random seeds of networks of one size, each trained with several in every fold."""
+    frame = frame.assign(error=errors_of(frame))
+    cell = ["task", "dataset", "method", "fold"]
+    frame["repeat"] = frame.groupby(cell)["seed"].rank(method="dense").astype(int)
+    repeats = sorted(frame["repeat"].unique())
+    yield paragraph(f"""
+        {len(frame):,} networks: each is trained with {len(repeats)} random seeds in every fold, which differ in initial
+        weights and in the order of rows. Seeds: standard deviation of the error between seeds, in percent of the error
+        (root mean square over networks). Correlation: of the average ranks of the methods over data sets, between two
+        seeds, on average. Pairs: methods that differ significantly over data sets, with each seed alone and with the
+        mean of all.""")
+    yield from table_head("task | networks | seeds, % | correlation | pairs, each seed | pairs, mean of all")
+    for task, part in frame.groupby("task", sort=False):
+        errors = part.groupby(cell)["error"]
+        spread = float(np.sqrt((errors.var() / errors.mean() ** 2).mean()))
+        alone = [_seed_table(part[part["repeat"] == repeat]) for repeat in repeats]
+        ranks = np.corrcoef(stats.rankdata([table.dataset_ranks for table in alone], axis=1))
+        mean = float(ranks[np.triu_indices(len(repeats), 1)].mean())
+        counts = [int(table.differ.sum()) // 2 for table in (*alone, _seed_table(part))]
+        each = ", ".join(map(str, counts[:-1]))
+        yield f"| {task} | {len(part):,} | {100 * spread:.2f} | {mean:.2f} | {each} | {counts[-1]} |"
+    yield ""
+
+
+def _seed_table(part: pd.DataFrame) -> RankTable:
+    """Return the mean scores of one task and backbone."""
+    wide = part.pivot_table(index="dataset", columns="method", values="score", aggfunc="mean")
+    blocks = [(str(dataset), "mlp") for dataset in wide.index]
+    return RankTable(str(part["task"].iloc[0]), None, list(map(str, wide.columns)), blocks, wide.to_numpy(), {}, [])
 
 
 def noise_table() -> Iterator[str]:

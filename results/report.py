@@ -89,7 +89,8 @@ def encodings_section(parts: Sequence[Part]) -> Section:
         "coordinates. The values are drawn as the paper describes, with a random seed of our own."
     )
     label = "One value after scaling, and encoded by piecewise-linear ramps, B-, M- and I-splines of size 6."
-    return Section("How is a value encoded?", [Picture("encoded_value", figure, caption, label)], name="encodings")
+    picture = Picture("encoded_value", figure, caption, label)
+    return Section("How is a value encoded?", [picture], name="encodings", folded=True)
 
 
 def data_section(parts: Sequence[Part]) -> Section:
@@ -98,7 +99,7 @@ def data_section(parts: Sequence[Part]) -> Section:
     main = next((part for part in parts if part.kind == "benchmark"), None)
     used = rows if main is None else rows[rows["dataset"].isin(main.frame["dataset"])]
     table = dataset_table(used, pd.read_csv(HERE / "paper" / "datasets.csv"))
-    return Section("What are the data sets?", [table], name="datasets")
+    return Section("What are the data sets?", [table], name="datasets", folded=True)
 
 
 def _ranks(ranks: Sequence[RankComparison], theirs: Mapping[str, pd.DataFrame]) -> list[str | Picture | Section | None]:

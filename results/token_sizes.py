@@ -59,11 +59,12 @@ def token_sizes() -> Iterator[str]:
     if not both or len(table["coordinate", 30].by_table) < 2:
         yield not_trained(PLAN)
         return
-    main = table["coordinate", 30]
-    n_sets, n_folds = len(main.by_table), main.n_folds
+    extents = [table["coordinate", size] for size in (15, 30)]
+    n_sets, n_folds = [len(each.by_table) for each in extents], min(each.n_folds for each in extents)
+    counts = f"{n_sets[0]}" if n_sets[0] == n_sets[1] else f"{n_sets[0]} (size 15) and {n_sets[1]} (size 30)"
     yield paragraph(f"""
-        {len(both["coordinate"])} FT-Transformers with a token per coordinate, {n_sets} small data sets, sizes 7, 15 and
-        30, at least {n_folds} {"folds" if n_folds > 1 else "fold"} of each. Change of the error (NRMSE, or 1 - AUC)
+        {len(both["coordinate"])} FT-Transformers with a token per coordinate, {counts} small data sets,
+        at least {n_folds} {"folds" if n_folds > 1 else "fold"} of each. Change of the error (NRMSE, or 1 - AUC)
         from size 7: logarithms of ratios, averaged over folds, then over data sets, as percent; 95 % intervals (t) over
         data sets, and the number of data sets with more error. Beside it the same data sets, methods and folds with a
         token per feature.""")
@@ -81,18 +82,23 @@ def conclusion(table: dict[tuple[str, int], Changes], frame: pd.DataFrame) -> st
     tasks = frame.groupby("dataset")["task"].first()
     numbers = main.of("splines")[lambda values: values.index.map(tasks) == "regression"]
     pairs = {
-        "than PLE's": main.of("splines") - main.of("PLE"),
-        "with a token per coordinate than per feature": (main.of("splines") - beside.of("splines")).dropna(),
+        "to PLE's": main.of("splines") - main.of("PLE"),
+        "to that with a token per feature": (main.of("splines") - beside.of("splines")).dropna(),
     }
     more = "; ".join(f"{name}: {' ('.join(change_cells(values)[:2])})" for name, values in pairs.items())
+    alone = f"; on the {len(numbers)} regressions alone: {answer(numbers)} ({' ('.join(change_cells(numbers)[:2])}))"
     scaled = frame[frame["method"] == "Std"].assign(error=log_error).groupby(["dataset", "fold"])["error"].mean()
+    large = frame[frame["method"].isin(SPLINES) & (frame["size"] == 30)].groupby(["dataset", "fold"]).size().index
+    scaled = scaled[scaled.index.isin(large)]
     levels = []
     for size in (7, 30):
         part = frame[frame["method"].isin(SPLINES) & (frame["size"] == size)].assign(error=log_error)
         gap = part.groupby(["dataset", "fold"])["error"].mean() - scaled
         levels.append(f"{100 * np.expm1(gap.groupby(level='dataset').mean().mean()):+.1f} %")
     return f"""
-        Do splines become worse from size 7 to 30? **{answer(main.of("splines")).capitalize()}**; on the {len(numbers)}
-        regressions alone: {answer(numbers)} ({" (".join(change_cells(numbers)[:2])})). The change of the splines is
-        larger by {more}. Error of the splines compared with Std: {levels[0]} at size 7, {levels[1]} at size 30. The
+        Do splines become worse from size 7 to 30? **{answer(main.of("splines")).capitalize()}**{
+        alone if len(numbers) > 1 else ""
+    }. The change of the splines compared {more}. Error of the splines compared with Std: {levels[0]} at size 7, {
+        levels[1]
+    } at size 30. The
         paper's mean NRMSE of BS-Q with an FT-Transformer grows from 0.2451 at size 7 to 0.3034 at size 30."""

@@ -12,12 +12,13 @@ from scipy import stats
 
 from knotwork.encoders import METHOD_TABLE
 from knotwork.study import load_plan, load_results
+from tests.report.cases import make_records
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "results"))
 
 from findings import learned_gains  # noqa: E402 - needs the line above
-from inference import rank_tables, worse_by_nemenyi  # noqa: E402 - needs the line above
+from inference import rank_tables, seed_lines, worse_by_nemenyi  # noqa: E402 - needs the line above
 from questions import gain_rows, noise, rate_gains, significant  # noqa: E402 - needs the line above
 
 
@@ -159,3 +160,22 @@ def test_pairs_of_identical_networks(records, main, page):
     ) in text
     assert len(noise()) == len(gap) + len(other) + 100, "and Std and MinMax with both kinds of tokens"
     assert noise()["gap"].max() >= other.max()
+
+
+def test_random_seeds_are_compared():
+    records = make_records(13, 0, backbones=["mlp"], methods=["Std", "MinMax", "PLE"], sizes=(15,), n_folds=2)
+    random = np.random.default_rng(0)
+    frame = pd.concat([records.assign(seed=records["seed"] + 2 * i) for i in range(3)], ignore_index=True)
+    frame["score"] = frame["nrmse"] * (1 + 0.03 * random.normal(size=len(frame)))
+    (row,) = [line for line in seed_lines(frame) if line.startswith("| regression")]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    spread = frame.groupby(["dataset", "method", "fold"])["score"].agg(["mean", "var"])
+    assert cells[1:3] == [str(len(frame)), f"{100 * np.sqrt((spread['var'] / spread['mean'] ** 2).mean()):.2f}"]
+    assert float(cells[2]) == pytest.approx(3, abs=0.5)
+    counts = []
+    for chosen in [*(frame[frame["seed"] // 2 == i] for i in range(3)), frame]:
+        errors = chosen.pivot_table(index="dataset", columns="method", values="score", aggfunc="mean")
+        relative = errors.div(errors.mean(axis=1), axis=0)
+        p = sorted(stats.wilcoxon(relative[a], relative[b]).pvalue for a, b in combinations(relative, 2))
+        counts.append(str(sum(np.maximum.accumulate(np.array(p) * [3, 2, 1]) < 0.05)))
+    assert cells[4:] == [", ".join(counts[:3]), counts[3]]

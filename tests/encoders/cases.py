@@ -21,6 +21,11 @@ ENCODERS = {
     "Robust": kw.ScalarEncoder("robust"),
     "Periodic": kw.PeriodicEncoder(7),
     "Cosine": kw.PeriodicEncoder(6, family="cosine"),
+    "CS-Q": kw.SplineEncoder("cyclic", 7),
+    "BS periodic": kw.SplineEncoder(size=6, extrapolation="periodic", placement="uniform", degree=2),
+    "NS-Q": kw.SplineEncoder("natural", 7),
+    "RBF-U": kw.SplineEncoder("radial", 7, placement="uniform"),
+    "TPS-CART": kw.SplineEncoder("thin_plate", 7, placement="cart"),
     "per feature": kw.PerFeatureEncoder({}, default="IS-Q@6"),
 }
 """One of every kind, unfitted; clone before use."""

@@ -21,7 +21,35 @@ Y = np.sin(3 * X["a"]) + X["b"] ** 2
 def test_nineteen_methods_are_those_of_the_paper():
     splines = {f"{s}-{p}" for s in ("BS", "IS", "MS") for p in ("U", "Q", "CART", "LGBM", "Grad-U")}
     assert set(PAPER_METHODS) == {"Std", "MinMax", "PLE", "PLE-Adaptive"} | splines
-    assert (*PAPER_METHODS, "Robust", "PLE-Q", "Periodic", "Cosine", "PLR", "PBLD") == kw.METHODS
+    beyond = ["Robust", "PLE-Q", "Periodic", "Cosine", "PLR", "PBLD"]
+    others = {f"{family}-{end}" for family in ("CS", "NS", "RBF", "TPS") for end in ("U", "Q", "Grad-U")}
+    assert (*PAPER_METHODS, *beyond) == kw.METHODS[:25]
+    assert set(kw.METHODS[25:]) == others
+
+
+@pytest.mark.parametrize(
+    ("text", "method", "size", "start"),
+    [
+        ("CS-U@12%24", "CS-U%24", 12, "CS-U@12%24"),
+        ("CS-Grad-Q@6%365.25", "CS-Grad-Q%365.25", 6, "CS-Q@6%365.25"),
+        ("CS-U@8%24+LR4x", "CS-U%24+LR4x", 8, "CS-U@8%24"),
+        ("CS-U%7", "CS-U%7", None, "CS-U%7"),
+    ],
+)
+def test_a_period_is_a_part_of_the_name(text, method, size, start):
+    encoding = Encoding.parse(text)
+    assert (encoding.method, encoding.size) == (method, size)
+    assert str(encoding) == text
+    assert str(encoding.start) == start
+    assert encoding.start.encoder().period == float(text.partition("%")[2].partition("+")[0])
+
+
+@pytest.mark.parametrize("text", ["BS-U%24", "Std%24", "CS-U%0", "CS-U%-3", "CS-U%inf", "CS-U%day", "CS-U@5%"])
+def test_a_period_that_is_not_valid(text):
+    with pytest.raises(ValueError, match="have a period larger than 0, as in 'CS-U%24', and only for a cyclic family"):
+        Encoding.parse(text)
+    with pytest.raises(ValueError, match="period must be None for the family 'bspline'"):
+        Method("bspline", "uniform", period=24.0)
 
 
 @pytest.mark.parametrize("method", FIXED)

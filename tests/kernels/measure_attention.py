@@ -30,7 +30,7 @@ LENGTHS = (8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 400, 512, 600)
 TOKENS = 1_500_000
 """Tokens of a measured stack, about as many as fit into the memory of a GPU with everything else of a step."""
 TILES = ((64, 64, 4), (64, 32, 4), (128, 64, 8), (64, 128, 8))
-WAYS = {"row": {32: 256}, "tiles": {128: 0}}
+WAYS = {"row": 256, "tiles": 0}
 
 
 @contextmanager

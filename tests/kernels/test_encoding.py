@@ -7,7 +7,9 @@ import torch
 from knotwork import basis
 from knotwork._kernels.encoding import (
     AFFINE,
+    CYCLIC,
     LOCAL,
+    NATURAL,
     NORMALISED,
     PLAIN,
     TAILS,
@@ -21,11 +23,12 @@ from knotwork._kernels.encoding import (
     spacing_penalty,
     widths_from_logits,
 )
+from knotwork._kernels.natural import bends_formula, natural_formula
 from knotwork.basis import FAMILIES, Basis, Family
 from knotwork.errors import ArgumentError
 
 CASES = [("bspline", d) for d in range(5)] + [("mspline", d) for d in range(5)] + [("ispline", d) for d in range(5)]
-CASES += [("ple", 0), ("normalised", 1), ("normalised", 3)]
+CASES += [("ple", 0), ("normalised", 1), ("normalised", 3)] + [("cyclic", d) for d in range(1, 5)]
 
 
 def encode_rows(x, breaks, counts, *, kind, degree, size):
@@ -77,7 +80,7 @@ def definition(family, degree, x, breaks, n_knots, size):
                 breaks[group, feature, 1 : count + 1].double().numpy(),
                 degree=degree,
             )
-            rows = functions.evaluate(x[group, :, feature].double().numpy())
+            rows = functions.evaluate(x[group, :, feature].double().clamp(0.0, 1.0).numpy())
             if family == "normalised":
                 rows = torch.nn.functional.layer_norm(torch.tensor(rows), (functions.size,)).numpy()
             out[group, :, feature, : functions.size] = rows
@@ -204,6 +207,76 @@ def test_compiled_spacings_equal_plain_torch(n_knots, dtype):
         )
 
 
+def natural_case(n_knots, *, dtype=torch.float64, n_rows=60, **settings):
+    x, breaks, counts = make_case(2, n_rows, n_knots, dtype=dtype, **settings)
+    x[0, n_rows // 2, 0] = torch.nan
+    return x, breaks, counts, {"kind": NATURAL, "degree": 3, "size": max(n_knots) + 3}
+
+
+@pytest.mark.parametrize("n_knots", [[5, 5, 5], [0, 3, 11], [26], [0], [1]])
+@pytest.mark.parametrize("tight", [False, True])
+def test_natural_splines_equal_the_definition(n_knots, tight):
+    x, breaks, counts, settings = natural_case(n_knots, tight=tight)
+    expected = definition("natural", 0, x, breaks, counts, settings["size"])
+    bends = bends_formula(breaks, counts)
+    scale = expected.abs().max()
+    for got in (
+        encode_rows(x, breaks, counts, **settings),
+        natural_formula(x, breaks, counts, bends, size=settings["size"]),
+    ):
+        torch.testing.assert_close(got / scale, expected / scale, rtol=0, atol=1e-10 if tight else 1e-12)
+    single = encode_rows(x.float(), breaks.float(), counts, **settings)
+    assert single.dtype == torch.float32
+    torch.testing.assert_close(single.double() / scale, expected / scale, rtol=0, atol=3e-4 if tight else 2e-5)
+
+
+@pytest.mark.parametrize("n_knots", [[4, 4], [1, 6], [0, 2]])
+def test_gradients_of_natural_splines_are_those_of_differences(n_knots):
+    x, breaks, counts, settings = natural_case(n_knots, n_rows=9, seed=3)
+    inner = torch.arange(max(n_knots)) < counts[..., None]
+
+    def run(values, knots):
+        middle = torch.where(inner, knots, 1.0)
+        full = torch.cat([torch.zeros_like(middle[..., :1]), middle, torch.ones_like(middle[..., :1])], dim=-1)
+        return encode_rows(values, full, counts, **settings)
+
+    values = torch.tensor(np.random.default_rng(0).uniform(0.01, 0.99, x.shape)).requires_grad_()
+    knots = breaks[..., 1:-1].clone().requires_grad_()
+    assert torch.autograd.gradcheck(run, (values, knots))
+    assert torch.autograd.gradgradcheck(run, (values[:, :2].detach().requires_grad_(), knots))
+
+
+def test_bends_of_fixed_knots_are_computed_again_when_these_change():
+    x, breaks, counts, settings = natural_case([5, 3])
+    first = encode_rows(x, breaks, counts, **settings)
+    assert torch.equal(encode_rows(x, breaks, counts, **settings), first)
+    breaks[..., 1] *= 0.5
+    expected = definition("natural", 0, x, breaks, counts, settings["size"])
+    torch.testing.assert_close(encode_rows(x, breaks, counts, **settings), expected, rtol=0, atol=1e-10)
+
+
+def test_natural_splines_in_a_stack():
+    parts = [
+        Part(NATURAL, 3, 0, 2, learned=True),
+        Part(NATURAL, 3, 2, 4, features=(0, 2)),
+        Part(LOCAL, 3, 2, 4, features=(1,)),
+        Part(NATURAL, 3, 4, 5),
+    ]
+    (x, breaks, logits), counts, learned = make_stack(parts)
+    encoded = encode(x, Knots(counts, breaks, logits, learned), parts, size=SIZE)
+    for family, groups, features in (
+        ("natural", [0, 1, 4], [0, 1, 2]),
+        ("natural", [2, 3], [0, 2]),
+        ("bspline", [2], [1]),
+    ):
+        of = [tensor.detach()[groups][..., features] for tensor in (x, counts)]
+        expected = definition(family, 3, of[0], encoded.breaks.detach()[groups][:, features], of[1], SIZE)
+        torch.testing.assert_close(encoded.values[groups][:, :, features], expected, rtol=0, atol=1e-9)
+    gradients = torch.autograd.grad(encoded.values.square().sum(), [x, logits])
+    assert bool(gradients[1][:2].abs().sum() > 0)
+    assert bool((gradients[1][2:] == 0).all())
+
+
 def hinges(x, breaks, n_knots, *, degree, size):
     """A family without compiled code: ``relu(x - k)`` for 0 and every knot k, to a power."""
     used = torch.arange(size) <= n_knots[:, None, :, None]
@@ -238,7 +311,13 @@ STACKS = {
     "features": [
         Part(LOCAL, 3, 0, 2, learned=True, features=(0, 2)),
         Part(AFFINE, 0, 0, 2, learned=True, features=(1,)),
-        Part(TAILS, 1, 2, 5),
+        Part(TAILS, 1, 2, 4),
+        Part(CYCLIC, 3, 4, 5),
+    ],
+    "cycles": [
+        Part(CYCLIC, 3, 0, 3, learned=True),
+        Part(CYCLIC, 2, 3, 5, features=(0, 2)),
+        Part(LOCAL, 3, 3, 5, features=(1,)),
     ],
     "own functions": [
         Part(PLAIN, 1, 0, 1, learned=True, family="hinges"),

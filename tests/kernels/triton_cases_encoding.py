@@ -64,7 +64,9 @@ def test_encoding(family, degree, n_knots, tight):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize(("family", "degree"), [("bspline", 3), ("normalised", 2), ("ispline", 3), ("ple", 0)])
+@pytest.mark.parametrize(
+    ("family", "degree"), [("bspline", 3), ("normalised", 2), ("ispline", 3), ("ple", 0), ("cyclic", 3)]
+)
 def test_more_columns_and_knots_than_a_program_has(family, degree):
     layout = make_layout(family, degree)
     x, breaks, counts = make_case(1, ROWS, [70, 33], dtype=torch.float32)
@@ -104,7 +106,7 @@ def test_knots(n_knots, in_one, monkeypatch):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("large", "dtype"), [(False, torch.bfloat16), (True, torch.float32)], ids=str)
 @pytest.mark.parametrize("with_x", [False, True])
-@pytest.mark.parametrize("stack", ["one part", "parts", "features"])
+@pytest.mark.parametrize("stack", ["one part", "parts", "features", "cycles"])
 def test_a_stack_with_learned_knots(stack, with_x, large, dtype, monkeypatch):
     parts = STACKS[stack]
     (x, breaks, logits), counts, learned = make_stack(parts, torch.float32, ROWS)

@@ -12,7 +12,7 @@ from knotwork._kernels.encoded_linear import encode_linear
 from knotwork._kernels.encoding import spacing_penalty
 from tests.kernels.test_encoding import CASES, encode_rows, make_case, make_layout
 
-FAMILIES = ["bspline", "mspline", "ispline", "ple"]
+FAMILIES = ["bspline", "mspline", "ispline", "ple", "cyclic"]
 
 
 @pytest.fixture(autouse=True)

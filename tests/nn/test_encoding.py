@@ -14,7 +14,7 @@ import knotwork as kw
 from knotwork import basis
 from knotwork._kernels.encoding import spacing_penalty
 
-FAMILIES = ["bspline", "mspline", "ispline", "ple"]
+FAMILIES = ["bspline", "mspline", "ispline", "ple", "cyclic", "natural", "radial", "thin_plate"]
 
 
 def make(family, n_features, size, **options):
@@ -39,11 +39,11 @@ def test_shapes_with_several_batch_dimensions(family, learnable):
     assert layer(x[:0]).shape == (0, 4, 5, 3, 7)
 
 
-@pytest.mark.parametrize("family", ["bspline", "ispline", "ple"])
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "mspline"])
 def test_uniform_start_is_the_definition(family):
     layer = make(family, 2, 8)
     x = inputs(50, 2)
-    n_knots = 7 if family == "ple" else 4
+    n_knots = 8 - basis.FAMILIES[family].smallest_size(3)
     expected = basis.evaluate(family, x.double().numpy(), np.arange(1, n_knots + 1) / (n_knots + 1))
     torch.testing.assert_close(layer(x).detach(), torch.tensor(expected, dtype=torch.float32), rtol=0, atol=2e-5)
 
@@ -56,7 +56,9 @@ def test_learned_msplines_are_normalised_and_fixed_ones_are_not():
     torch.testing.assert_close(learned, nn.functional.layer_norm(fixed, (8,)), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("method", ["BS-Q", "IS-CART", "MS-U", "BS-LGBM", "PLE", "PLE-Adaptive"])
+@pytest.mark.parametrize(
+    "method", ["BS-Q", "IS-CART", "MS-U", "BS-LGBM", "PLE", "PLE-Adaptive", "CS-Q", "NS-Q", "RBF-U", "TPS-U"]
+)
 @pytest.mark.parametrize("missing", ["zeros", "indicator"])
 def test_from_encoder_takes_raw_values(method, missing):
     random = np.random.default_rng(0)
@@ -286,6 +288,56 @@ def test_the_penalty_inside_and_beside_a_compiled_pass():
     torch.testing.assert_close(loss, layer(x).sum() + fresh_penalty(layer))
     (got,) = torch.autograd.grad(loss, layer.logits)
     torch.testing.assert_close(got, torch.autograd.grad(layer(x).sum() + fresh_penalty(layer), layer.logits)[0])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("n_members", [None, 2])
+def test_learned_vectors_of_missing_values(family, n_members):
+    layer = make(family, 3, 7, missing="learned", n_members=n_members)
+    lead = () if n_members is None else (n_members,)
+    x = inputs(*lead, 20, 3)
+    x[..., 4, 1] = torch.nan
+    zeros = make(family, 3, 7, n_members=n_members)
+    torch.testing.assert_close(layer(x), zeros(x))  # the vectors start at zero
+    assert layer.missing_vectors.shape == (*lead, 3, 7)
+    layer(x).sum().backward()
+    expected = torch.zeros(*lead, 3, 7)
+    expected[..., 1, :] = 1.0
+    torch.testing.assert_close(layer.missing_vectors.grad, expected)
+    with torch.no_grad():
+        layer.missing_vectors.add_(2.5)
+    assert bool((layer(x)[..., 4, 1, :] == 2.5).all())
+    present = ~torch.isnan(x)
+    torch.testing.assert_close(layer(x)[present], zeros(x)[present])
+    assert layer.get_output_shape() == (3, 7)
+
+
+def test_cyclic_layers_repeat_and_have_a_gradient_everywhere():
+    layer = kw.nn.SplineEncoding(1, 6, family="cyclic", learnable=False).double().set_range([0.0], [24.0])
+    x = torch.linspace(-60.0, 60.0, 31, dtype=torch.float64)[:, None].requires_grad_()
+    torch.testing.assert_close(layer(x), layer(x + 48.0), rtol=0, atol=1e-6)
+    gradient = torch.autograd.grad(layer(x)[..., 0].sum(), x)[0]
+    moved = (layer(x + 1e-4)[..., 0] - layer(x - 1e-4)[..., 0]) / 2e-4
+    torch.testing.assert_close(gradient, moved.detach(), rtol=0, atol=1e-3)
+    assert bool(layer(torch.tensor([[torch.inf]], dtype=torch.float64)).isfinite().all())
+
+
+def test_widths_of_radial_functions_are_learned():
+    layer = kw.nn.SplineEncoding(2, 6, family="radial")
+    assert [name for name, _ in layer.named_parameters()] == ["logits", "log_widths"]
+    x = inputs(30, 2)
+    before = layer(x).detach()
+    with torch.no_grad():
+        layer.log_widths.add_(np.log(2.0))
+    torch.testing.assert_close(layer(x), before**0.25)  # bumps twice as wide
+    knots = torch.rand(2, 4, dtype=torch.float64).sort(dim=-1).values
+    double = kw.nn.SplineEncoding(2, 6, family="radial", knots=knots.numpy()).double()
+    values = inputs(4, 2).double()
+
+    def run(logits, widths):
+        return torch.func.functional_call(double, {"logits": logits, "log_widths": widths}, (values,))
+
+    assert torch.autograd.gradcheck(run, tuple(double.parameters()))
 
 
 def test_parameters_have_effects():

@@ -40,6 +40,25 @@ def test_ranks(records, task, n_blocks, size):
     assert not table.absent
 
 
+def test_further_seeds_at_one_size_leave_the_others_complete(records):
+    second = records[(records["size"] == 15) & (records["backbone"] == "mlp")]
+    both = pd.concat([records, second.assign(seed=second["seed"] + 100)], ignore_index=True)
+    summary = summarise_folds(read_records(both))
+    assert summary["complete"].all()
+    assert set(summary.loc[(summary["network"] == "mlp") & (summary["size"] == 15), "expected"]) == {6}
+    assert set(summary.loc[summary["size"] != 15, "expected"]) == {3}
+    chosen = second[(second["method"] == "PLE") & (second["fold"] == 0)].index
+    lacking = both.drop(index=both.index[(both["seed"] >= 100) & (both["method"] == "PLE") & (both["fold"] == 0)])
+    summary = summarise_folds(read_records(lacking))
+    assert len(chosen) == (~summary["complete"]).sum() == 5
+
+
+def test_a_fold_that_a_whole_size_lacks_is_missing(records):
+    summary = summarise_folds(read_records(records[(records["size"] != 15) | (records["fold"] != 1)]))
+    assert not summary.loc[summary["size"] == 15, "complete"].any()
+    assert summary.loc[summary["size"] != 15, "complete"].all()
+
+
 def by_data_set(records, task, size):
     """Return the relative errors of the methods, averaged over the backbones of each data set."""
     scores, _ = plain_ranks(records, task, size)

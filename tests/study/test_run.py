@@ -448,3 +448,15 @@ def test_the_validation_score_is_that_of_the_best_epoch(finished):
     scores = histories["score"].loc[list(zip(frame.index, frame["best_epoch"], strict=True))].to_numpy()
     np.testing.assert_allclose(frame["valid_score"], scores, rtol=1e-6)
     assert (histories["score"].groupby(level=0).min().loc[frame.index].to_numpy() == scores).all()
+
+
+def test_single_networks_are_timed_fold_by_fold():
+    from knotwork.study._data import DataIdentity
+    from knotwork.study._networks import expand, group_units
+
+    plan = tiny_plan(datasets=["sk_wine", "sk_iris"], together=False)
+    data = DataIdentity("0" * 64, "y", "classification", ("x",), (), 100)
+    networks = [network for name in plan.names for network in expand(plan, name, data)]
+    units = group_units(networks, sizes=plan.sizes, together=False)
+    order = [(unit.dataset, unit.networks[0].fold) for unit in units]
+    assert order == [("sk_wine", 0)] * 3 + [("sk_wine", 1)] * 3 + [("sk_iris", 0)] * 3 + [("sk_iris", 1)] * 3

@@ -111,6 +111,22 @@ def test_another_precision_allows_for_the_difference_between_random_seeds(study)
     assert any("gpu: NVIDIA H200 recorded, none here" in note for note in result.notes)
 
 
+def test_noise_is_that_of_other_random_seeds(study, monkeypatch):
+    drawn = []
+    spreads = verifying._spreads
+    monkeypatch.setattr(verifying, "_spreads", lambda row, others: drawn.append([row, *others]) or spreads(row, others))
+    tamper(study, precision="bfloat16", rmse=0.5)
+    verify(study, device="cpu")
+    (rows,) = drawn
+    assert len({row["rmse"] for row in rows}) == verifying.N_SEEDS + 1
+
+
+def test_further_random_seeds_are_verified(tmp_path):
+    plan = tiny_plan(datasets=["sk_diabetes"], training=TRAINING, methods=["Std"], sizes=[], n_seeds=2)
+    run(plan, tmp_path, device="cpu")
+    assert verify(tmp_path, device="cpu").counts["equal"] == 4
+
+
 def test_a_machine_that_is_not_deterministic_is_given_its_noise(study, monkeypatch):
     """Two trainings that differ from each other are no evidence against a record that differs from both."""
     value = float(load_results(study)["rmse"].iloc[0])

@@ -17,11 +17,16 @@ import torch
 from torch import Tensor
 
 from knotwork._kernels.dispatch import Operation, Packing, Path, as_array, in_threads, over_chunks
-from knotwork._kernels.encoding import NORMALISED, TAILS, TYPES, Knots, Part, encode
+from knotwork._kernels.encoding import CYCLIC, LOCAL, NORMALISED, TAILS, TYPES, Knots, Part, encode
 from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip, make_scratch, run_backwards, window_at
 from knotwork.basis._compiled import compiled
 
-__all__ = ["encode_linear", "encoded_linear_formula"]
+__all__ = ["encode_linear", "encoded_linear_formula", "has_fused"]
+
+
+def has_fused(kind: int) -> bool:
+    """Return whether `encode_linear` has a path for a kind of functions that does not write the encoding."""
+    return LOCAL <= kind <= NORMALISED or kind == CYCLIC
 
 
 def encoded_linear_formula(
@@ -298,6 +303,12 @@ def encode_linear(
 
     I-splines and ramps before i are one, which adds the sum of W[f, k] over k < i. Rows normalised to mean 0 and
     variance 1 have -mean / spread in every column, which adds that times the sum of all W[f, k]. Compiled loops run on
-    the CPU; on a GPU, writing the encoding and multiplying is faster.
+    the CPU; on a GPU, writing the encoding and multiplying is faster. For cyclic splines the first rows of W follow the
+    last ones of each feature again.
     """
+    if kind == CYCLIC:
+        places = torch.arange(size + degree, device=weight.device) % (n_knots[..., None] + 1)
+        index = places[..., None].expand(*places.shape, weight.shape[-1])
+        by_feature = weight.reshape(*places.shape[:2], size, -1)
+        weight, size = torch.gather(by_feature, 2, index).flatten(1, 2), size + degree
     return _ENCODED_LINEAR(x, breaks, n_knots, weight, bias, kind=kind, degree=degree, size=size)  # type: ignore[no-any-return]

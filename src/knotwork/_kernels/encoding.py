@@ -21,15 +21,33 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice, check_int
 from knotwork._kernels.dispatch import Operation, Packing, Path
-from knotwork.basis._families import AFFINE, COSINE, FAMILIES, LOCAL, NORMALISED, PERIODIC, PLAIN, TAILS, UNIT_AREA
+from knotwork.basis._families import (
+    AFFINE,
+    COSINE,
+    CYCLIC,
+    FAMILIES,
+    LOCAL,
+    NATURAL,
+    NORMALISED,
+    PERIODIC,
+    PLAIN,
+    RADIAL,
+    TAILS,
+    THIN_PLATE,
+    UNIT_AREA,
+)
 
 __all__ = [
     "AFFINE",
+    "CYCLIC",
     "LOCAL",
+    "NATURAL",
     "NORMALISED",
     "NORM_EPSILON",
     "PLAIN",
+    "RADIAL",
     "TAILS",
+    "THIN_PLATE",
     "UNIT_AREA",
     "Encoded",
     "Knots",
@@ -39,12 +57,16 @@ __all__ = [
     "breaks_from_widths",
     "encode",
     "encoding_formula",
+    "into_unit",
     "logits_from_knots",
     "path_of",
     "rows_formula",
     "spacing_penalty",
     "widths_from_logits",
 ]
+
+SMALLEST = {CYCLIC: 1, NATURAL: 2, RADIAL: 2, THIN_PLATE: 1}
+"""Numbers of functions without knots of the kinds for which they do not depend on the degree."""
 
 NORM_EPSILON = 1e-5
 """Added to the variance of normalised rows, as in LayerNorm."""
@@ -77,9 +99,14 @@ class Layout:
         return NORMALISED if self.normalised else PLAIN if kind is None else kind
 
     @property
+    def is_cyclic(self) -> bool:
+        """Whether the functions repeat with period 1."""
+        return FAMILIES[self.family].basis.is_cyclic
+
+    @property
     def scheme(self) -> int:
         """Degree of the B-splines that the triangular scheme computes."""
-        return self.degree + 1 if self.kind == TAILS else self.degree
+        return {TAILS: self.degree + 1, NATURAL: 3}.get(self.kind, self.degree)
 
     @property
     def smallest(self) -> int:
@@ -129,6 +156,11 @@ def _used(n_widths: int, n_knots: Tensor) -> Tensor:
     return torch.arange(n_widths, device=n_knots.device) <= n_knots[..., None]
 
 
+def into_unit(x: Tensor) -> Tensor:
+    """Return values moved into [0, 1) by whole numbers; infinite values become 0, NaN stays."""
+    return torch.where(x.isinf(), 0.0, x - x.floor())
+
+
 def rows_formula(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int, size: int) -> Tensor:
     """Return the rows of one kind of functions at values between 0 and 1.
 
@@ -155,7 +187,8 @@ def rows_formula(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
     B-splines of degree q follow from those of degree q - 1: with knots t_l < t_r around x, a value v adds
     v (t_r - x) / (t_r - t_l) to the left one of two neighbours, and v (x - t_l) / (t_r - t_l) to the right one.
     M-splines are B-splines times (degree + 1) / (t_(l + degree + 1) - t_l). I-splines and ramps are the sums of all
-    B-splines (of one degree more) from the right: a row is ones, then fractions, then zeros.
+    B-splines (of one degree more) from the right: a row is ones, then fractions, then zeros. Cyclic splines are the
+    B-splines of the knots that repeat with period 1, whose columns are counted modulo the number of intervals.
     """
     missing = torch.isnan(x)
     n_knots = n_knots[:, None]
@@ -163,8 +196,12 @@ def rows_formula(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
     knots = breaks[:, None, :, 1:-1]
     interval = torch.minimum((knots <= x[..., None]).sum(dim=-1), n_knots)
     window = interval[..., None] + torch.arange(-degree, degree + 2, device=x.device)
-    window = torch.minimum(window.clamp(min=0), (n_knots + 1)[..., None])
-    t = torch.gather(breaks[:, None].expand(*x.shape, breaks.shape[-1]), -1, window).unbind(dim=-1)
+    n_intervals, all_breaks = (n_knots + 1)[..., None], breaks[:, None].expand(*x.shape, breaks.shape[-1])
+    if kind == CYCLIC:
+        turns = torch.div(window, n_intervals, rounding_mode="floor")
+        t = (torch.gather(all_breaks, -1, window - turns * n_intervals) + turns).unbind(dim=-1)
+    else:
+        t = torch.gather(all_breaks, -1, torch.minimum(window.clamp(min=0), n_intervals)).unbind(dim=-1)
 
     values = [torch.ones_like(x)]
     for q in range(1, degree + 1):
@@ -183,7 +220,10 @@ def rows_formula(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
     columns = torch.arange(size, device=x.device)
     rows = (columns < interval[..., None]).to(x.dtype) if kind == TAILS else x.new_zeros(*x.shape, size)
     places = interval[..., None] + torch.arange(len(values), device=x.device)
-    rows = rows.scatter(-1, places, torch.stack(values, dim=-1))
+    if kind == CYCLIC:  # functions may meet in one column
+        rows = rows.scatter_add(-1, places % n_intervals, torch.stack(values, dim=-1))
+    else:
+        rows = rows.scatter(-1, places, torch.stack(values, dim=-1))
     if kind == NORMALISED:
         sizes = (n_knots + degree + 1)[..., None]
         centred = (rows - rows.sum(dim=-1, keepdim=True) / sizes) * (columns < sizes)
@@ -218,7 +258,14 @@ class Part:
         """Number of functions without knots; every knot adds one."""
         if self.family:
             return FAMILIES[self.family].smallest_size(self.degree)
+        if self.kind in SMALLEST:
+            return SMALLEST[self.kind]
         return self.degree + (self.kind not in (TAILS, PERIODIC, COSINE))
+
+    @property
+    def is_composed(self) -> bool:
+        """Whether `encode` computes the part from others, in plain torch: not by the loops of a device."""
+        return bool(self.family) or self.kind in (NATURAL, RADIAL, THIN_PLATE)
 
     def of(self, tensor: Tensor, axis: int = 1) -> Tensor:
         """Return the part's groups and, along `axis`, its features."""
@@ -247,7 +294,8 @@ class Knots(NamedTuple):
     """Knots of all groups: `n_knots` and `breaks` as in `rows_formula`, or logits of shape (G, F, K + 1), or both.
 
     With both, `learned`, bool of shape (G,), selects the groups whose knots are computed from logits, which are those
-    of parts that are `learned`; None selects all. `epsilon` is that of the penalty.
+    of parts that are `learned`; None selects all. `epsilon` is that of the penalty. `log_widths`, (G, F, size), are
+    logarithms of the factors of the widths of radial functions; None for factors of one.
     """
 
     n_knots: Tensor
@@ -256,6 +304,7 @@ class Knots(NamedTuple):
     learned: Tensor | None = None
     min_spacing: float = 1e-3
     epsilon: float = 1e-6
+    log_widths: Tensor | None = None
 
 
 class Encoded(NamedTuple):
@@ -521,13 +570,16 @@ def encode(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: 
     given = knots.breaks if knots.logits is None else knots.logits
     assert given is not None
     dtype = given.dtype if dtype is None else dtype
+    if len(parts) == 1 and parts[0].is_composed and _covers(parts[0], x):  # nothing else is written
+        others = encode(x[:, :0], knots, (), size=size, dtype=dtype)
+        return others._replace(values=_composed_rows(parts[0], x, others.breaks, knots, size).to(dtype))
     results = _ENCODING(
         knots.logits,
         knots.breaks,
         x,
         knots.n_knots,
         knots.learned,
-        parts=tuple(part for part in parts if not part.family),
+        parts=tuple(part for part in parts if not part.is_composed),
         size=size,
         dtype=dtype,
         min_spacing=knots.min_spacing,
@@ -535,18 +587,23 @@ def encode(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: 
     )
     values, penalty, breaks = (results, None, given) if knots.logits is None else results
     for part in parts:
-        if part.family:
-            part.write(values, _plain_rows(part, x, breaks, knots.n_knots, size).to(dtype), axis=2)
+        if part.is_composed:
+            part.write(values, _composed_rows(part, x, breaks, knots, size).to(dtype), axis=2)
     return Encoded(values, breaks, penalty)
 
 
-def _plain_rows(part: Part, x: Tensor, breaks: Tensor, n_knots: Tensor, size: int) -> Tensor:
-    """Return the rows of a part whose family has no compiled code."""
+def _composed_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, size: int) -> Tensor:
+    """Return the rows of a part that is computed from others, or whose family has no compiled code."""
+    if not part.family:
+        from knotwork._kernels import natural, radial  # noqa: PLC0415 - they are built on this module
+
+        compute = natural.natural_rows if part.kind == NATURAL else radial.radial_rows
+        return compute(part, x, breaks, knots, size)
     piece = part.of(x, axis=2).to(breaks.dtype)
     missing = torch.isnan(piece)
     inside = torch.where(missing, 0.0, piece).clamp(0.0, 1.0)
     assert part.function is not None
-    rows = part.function(inside, part.of(breaks), part.of(n_knots), degree=part.degree, size=size)
+    rows = part.function(inside, part.of(breaks), part.of(knots.n_knots), degree=part.degree, size=size)
     if rows.shape != (*piece.shape, size):
         raise argument_error("function", f"return rows of shape {(*piece.shape, size)}", tuple(rows.shape))
     return torch.where(missing[..., None], 0.0, rows)

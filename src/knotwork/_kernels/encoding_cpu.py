@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from knotwork._kernels.dispatch import as_array, in_ranges, over_chunks
-from knotwork._kernels.encoding import LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
+from knotwork._kernels.encoding import CYCLIC, LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
 from knotwork.basis._compiled import compiled
 
 __all__ = ["ENCODING", "LOOPS", "ROWS_PER_CHUNK", "clip", "make_scratch", "run_backwards", "window_at"]
@@ -19,11 +19,30 @@ ROWS_PER_CHUNK = 256
 
 
 @compiled(forceinline=True)
-def _locate(x, breaks, f, n_knots, degree, t):
+def _in_cycle(place, n_knots):
+    """Return a place modulo the number of intervals; a division is slower."""
+    while place < 0:
+        place += n_knots + 1
+    while place > n_knots:
+        place -= n_knots + 1
+    return place
+
+
+@compiled(forceinline=True)
+def _locate(x, breaks, f, n_knots, kind, degree, t):
     """Fill t with the degree + 1 knots on either side of x; return the interval of x."""
     interval = 0
     for k in range(1, n_knots + 1):
         interval += breaks[f, k] <= x
+    if kind == CYCLIC:
+        place = _in_cycle(interval - degree, n_knots)
+        turns = (interval - degree - place) // (n_knots + 1)
+        for c in range(2 * degree + 2):
+            t[c] = breaks[f, place] + turns
+            place += 1
+            if place > n_knots:
+                place, turns = 0, turns + 1
+        return interval
     for c in range(2 * degree + 2):
         place = interval + c - degree
         place = 0 if place < 0 else place
@@ -78,10 +97,10 @@ def window_at(x, breaks, f, n_knots, kind, degree, t, levels):
     Row q of `levels` holds the B-splines of degree q; for M-splines the last row is multiplied by their heights. Mean
     and spread are those of the encoded row, or 0 and 1 if rows are not normalised.
     """
-    interval = _locate(x, breaks, f, n_knots, degree, t)
+    interval = _locate(x, breaks, f, n_knots, kind, degree, t)
     _levels(x, degree, t, levels)
     mean, scale = 0.0, 1.0
-    if kind not in (LOCAL, TAILS):
+    if kind not in (LOCAL, TAILS, CYCLIC):
         _to_unit_area(degree, t, levels)
         if kind == NORMALISED:
             mean, scale = _moments(degree, levels, n_knots + degree + 1)
@@ -118,7 +137,7 @@ def run_backwards(x, f, n_knots, kind, degree, interval, mean, scale, total, t, 
             here = local[r]
             local[r] = before
             before += here
-    elif kind != LOCAL:
+    elif kind not in (LOCAL, CYCLIC):
         if kind == NORMALISED:
             _before_normalising(degree, levels, n_knots + degree + 1, mean, scale, total, local)
         for r in range(degree + 1):
@@ -141,6 +160,8 @@ def run_backwards(x, f, n_knots, kind, degree, interval, mean, scale, total, t, 
             local[r] += u * rise
     for c in range(2 * degree + 2):
         place = interval + c - degree
+        if kind == CYCLIC:
+            place = _in_cycle(place, n_knots)
         if 0 < place <= n_knots:
             breaks_grad[f, place] += slopes[c]
     return x_slope
@@ -167,6 +188,9 @@ def _forward(x, breaks, n_knots, kind, degree, t, levels, out):
                 for r in range(degree, 0, -1):
                     tail += levels[degree, r]
                     out[i, f, interval + r - 1] = tail
+            elif kind == CYCLIC:
+                for r in range(degree + 1):  # functions may meet in one column
+                    out[i, f, _in_cycle(interval + r, n_knots[f])] += levels[degree, r]
             else:
                 if kind == NORMALISED:
                     for k in range(n_knots[f] + degree + 1):
@@ -205,8 +229,12 @@ def _backward(x, breaks, n_knots, kind, degree, grad, t, levels, local, slopes, 
                 continue
             n, value = n_knots[f], clip(x[i, f])
             interval, mean, scale = window_at(value, breaks, f, n, kind, degree, t, levels)
-            for r in range(degree if kind == TAILS else degree + 1):
-                local[r] = grad[i, f, interval + r]
+            if kind == CYCLIC:
+                for r in range(degree + 1):
+                    local[r] = grad[i, f, _in_cycle(interval + r, n)]
+            else:
+                for r in range(degree if kind == TAILS else degree + 1):
+                    local[r] = grad[i, f, interval + r]
             total = _row_sum(grad, i, f, n + degree + 1) if kind == NORMALISED else 0.0
             x_slope = run_backwards(
                 value, f, n, kind, degree, interval, mean, scale, total, t, levels, local, slopes, breaks_grad

@@ -11,12 +11,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork._kernels.encoding import LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
+from knotwork._kernels.encoding import CYCLIC, LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
 
 __all__ = ["ENCODING", "Spacings", "backward", "forward", "knots_to_logits", "make_knots"]
 
 _LOCAL = tl.constexpr(LOCAL)
 _TAILS = tl.constexpr(TAILS)
+_CYCLIC = tl.constexpr(CYCLIC)
 _NORMALISED = tl.constexpr(NORMALISED)
 _NORM_EPSILON = tl.constexpr(NORM_EPSILON)
 
@@ -28,7 +29,7 @@ MOST_IN_ONE = 16_384
 
 
 @triton.jit
-def _find(x, breaks, n_knots, DEGREE: tl.constexpr, STEPS: tl.constexpr):
+def _find(x, breaks, n_knots, KIND: tl.constexpr, DEGREE: tl.constexpr, STEPS: tl.constexpr):
     """Return the interval of each x, by bisection, and the 2 degree + 2 knots around it, as a tuple."""
     interval = tl.zeros(x.shape, tl.int32)
     for step in tl.static_range(STEPS):
@@ -37,8 +38,13 @@ def _find(x, breaks, n_knots, DEGREE: tl.constexpr, STEPS: tl.constexpr):
         interval = tl.where(knot <= x, further, interval)
     t = ()
     for c in tl.static_range(2 * DEGREE + 2):
-        place = tl.minimum(tl.maximum(interval + c - DEGREE, 0), n_knots + 1)
-        t = t + (tl.load(breaks + place),)
+        if KIND == _CYCLIC:  # integers are divided towards zero: the dividend must not be negative
+            turns = (interval + c - DEGREE + DEGREE * (n_knots + 1)) // (n_knots + 1) - DEGREE
+            place = interval + c - DEGREE - turns * (n_knots + 1)
+            t = t + (tl.load(breaks + place) + turns.to(tl.float32),)
+        else:
+            place = tl.minimum(tl.maximum(interval + c - DEGREE, 0), n_knots + 1)
+            t = t + (tl.load(breaks + place),)
     return interval, t
 
 
@@ -98,7 +104,7 @@ def _encoded_rows(
     """
     present = x == x
     x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
-    interval, t = _find(x, breaks, n_knots, DEGREE, STEPS)
+    interval, t = _find(x, breaks, n_knots, KIND, DEGREE, STEPS)
     levels, _ = _levels_at(x, t, DEGREE)
     values = levels[DEGREE]
     column = first + tl.arange(0, COLUMNS)[None, :]
@@ -109,6 +115,11 @@ def _encoded_rows(
         for k in tl.static_range(DEGREE):
             tail += values[DEGREE - k]
             rows = tl.where(place == DEGREE - 1 - k, tail[:, None], rows)
+    elif KIND == _CYCLIC:
+        rows = tl.zeros(place.shape, tl.float32)
+        for r in tl.static_range(DEGREE + 1):
+            target = (interval + r) % (n_knots + 1)
+            rows += tl.where(column == target[:, None], values[r][:, None], 0.0)  # functions may meet in one column
     else:
         if KIND != _LOCAL:
             values = _to_unit_area(values, t, DEGREE)
@@ -208,7 +219,7 @@ def _backward(
         present = here & (x == x)
         inside = present & (x >= 0.0) & (x <= 1.0)
         x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
-        interval, t = _find(x, breaks_pointer + table * n_breaks, n_knots, DEGREE, STEPS)
+        interval, t = _find(x, breaks_pointer + table * n_breaks, n_knots, KIND, DEGREE, STEPS)
         levels, spans = _levels_at(x, t, DEGREE)
         mine = here
         if WIDE:
@@ -223,6 +234,10 @@ def _backward(
             local = (zero,)
             for r in tl.static_range(DEGREE):
                 local = local + (local[r] + tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
+        elif KIND == _CYCLIC:
+            for r in tl.static_range(DEGREE + 1):
+                entry = grad_pointer + v * size + (interval + r) % (n_knots + 1)
+                local = local + (tl.load(entry, mask=present, other=0.0).to(tl.float32),)
         else:
             for r in tl.static_range(DEGREE + 1):
                 local = local + (tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
@@ -239,7 +254,7 @@ def _backward(
                 share = local[r] - total / (n_knots + DEGREE + 1) - (heights[r] - mean) * along
                 before = before + (scale * share,)
             local = before
-        if KIND != _LOCAL and KIND != _TAILS:  # noqa: PLR1714 - Triton knows no `in`
+        if KIND != _LOCAL and KIND != _TAILS and KIND != _CYCLIC:  # noqa: PLR1714 - Triton knows no `in`
             raised = ()
             for r in tl.static_range(DEGREE + 1):
                 span = 1.0 / (t[DEGREE + r + 1] - t[r])
@@ -406,8 +421,8 @@ def _penalty_backward(
 def gather_sums(
     parts_pointer, n_knots_pointer, out_pointer, logits_pointer, penalty_grad_pointer,
     n_features, n_breaks, min_spacing, epsilon,
-    N_PARTS: tl.constexpr, PARTS: tl.constexpr, DEGREE: tl.constexpr, KNOTS: tl.constexpr, WINDOW: tl.constexpr,
-    TO_LOGITS: tl.constexpr, WITH_PENALTY: tl.constexpr,
+    N_PARTS: tl.constexpr, PARTS: tl.constexpr, KIND: tl.constexpr, DEGREE: tl.constexpr, KNOTS: tl.constexpr,
+    WINDOW: tl.constexpr, TO_LOGITS: tl.constexpr, WITH_PENALTY: tl.constexpr,
 ):  # fmt: skip
     """Sum the parts of all programs, and for each knot the gradients from all intervals around it.
 
@@ -425,6 +440,8 @@ def gather_sums(
         start = parts_pointer + (part * tl.num_programs(0) + table) * KNOTS * WINDOW
         for c in tl.static_range(2 * DEGREE + 2):
             interval = place + DEGREE - c
+            if KIND == _CYCLIC:
+                interval = (interval + (DEGREE + 1) * (n_knots + 1)) % (n_knots + 1)
             known = (interval >= 0) & (interval <= n_knots) & (place >= 1) & (place <= n_knots) & (part < N_PARTS)
             totals += tl.load(start + interval * WINDOW + c, mask=known, other=0.0)
     slopes = tl.sum(totals, axis=1)
@@ -603,8 +620,8 @@ def backward(
         parts, n_knots, out, made_of.logits.contiguous(),
         out if made_of.penalty_grad is None else made_of.penalty_grad.contiguous(), x.shape[2], breaks.shape[-1],
         made_of.min_spacing, made_of.epsilon,
-        N_PARTS=n_parts, PARTS=min(triton.next_power_of_2(n_parts), 32), DEGREE=degree, KNOTS=knots, WINDOW=window,
-        TO_LOGITS=spacings is not None, WITH_PENALTY=made_of.penalty_grad is not None,
+        N_PARTS=n_parts, PARTS=min(triton.next_power_of_2(n_parts), 32), KIND=kind, DEGREE=degree, KNOTS=knots,
+        WINDOW=window, TO_LOGITS=spacings is not None, WITH_PENALTY=made_of.penalty_grad is not None,
     )  # fmt: skip
     return x_grad, out
 

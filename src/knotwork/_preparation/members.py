@@ -21,6 +21,7 @@ from knotwork.knots._placements import TreePlacement, select_spaced
 from knotwork.training._members import Member, TrainingTable, to_usual_range
 
 __all__ = [
+    "MISSING",
     "SPLITS",
     "Fitted",
     "PreparedTable",
@@ -37,6 +38,9 @@ SPLITS = {
     "folds": "cross-validation, shuffled, stratified for classes",
     "holdout": "for each seed another 20 % of the rows for the test",
 }
+MISSING = ("zeros", "learned")
+"""What networks have for a missing number."""
+
 VALID_SHARE = 0.1
 TEST_SHARE = 0.2
 
@@ -173,11 +177,14 @@ class PreparedTable:
         The folds, as rows of this table.
     indicated : tuple of int
         Numerical columns that are missing in some training row.
+    missing : {"zeros", "learned"}, default="zeros"
+        What networks have for a missing number: zeros, or a learned vector.
     """
 
     table: TrainingTable
     splits: tuple[Split, ...]
     indicated: tuple[int, ...]
+    missing: str = "zeros"
 
     @classmethod
     def from_table(cls, table: TrainingTable, splits: Sequence[Split]) -> Self:
@@ -287,6 +294,7 @@ class PreparedTable:
             learnable,
             split.seed if seed is None else int(seed),
             embedding=candidate[0].embedding if len(blocks) else None,
+            learned_missing=self.missing == "learned" and bool(self.indicated),
         )
 
 
@@ -440,7 +448,8 @@ def fit_column(
         try:
             encoder, shared = _encoder(encoding, trees, bins)
             before = shared.seconds if shared is not None and shared.grown is not None else 0.0
-            block = encoder.fit_column(usual_column if encoding.has_knots else plain, goal, seed=seed)
+            on_range = encoding.has_knots and not encoding.kind.is_cyclic  # a cycle has no ends to move values to
+            block = encoder.fit_column(usual_column if on_range else plain, goal, seed=seed)
             out[encoding] = block, time.perf_counter() - started + before
         except Exception as error:  # a study records it, a fit raises it
             out[encoding] = error

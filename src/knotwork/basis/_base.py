@@ -13,12 +13,14 @@ from knotwork._checks import argument_error, check_choice, check_int
 __all__ = [
     "EXTRAPOLATIONS",
     "MIN_GAP",
+    "UNBOUNDED",
     "Basis",
     "FloatArray",
     "SplineBasis",
     "binary_unit",
     "check_domain",
     "check_knots",
+    "into_period",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -26,9 +28,14 @@ FloatArray = npt.NDArray[np.float64]
 EXTRAPOLATIONS = {
     "clip": "a value outside the domain is moved to the nearer end",
     "linear": "the basis continues in a straight line, with its value and slope at the end",
+    "continue": "the basis continues by the polynomials of its first and last interval",
+    "periodic": "a value outside the domain is moved into it by whole periods, for cyclic bases",
     "error": "a value outside the domain raises an error",
 }
-"""The treatments of values outside the domain."""
+"""The treatments of values outside the domain. A cyclic basis has no ends: all but ``"error"`` mean ``"periodic"``."""
+
+UNBOUNDED = ("linear", "continue", "periodic")
+"""The treatments for which values must be finite."""
 
 MIN_GAP = 1e-290
 """Smallest distance between neighbouring knots, in the unit of `binary_unit`: its reciprocal is still finite."""
@@ -86,6 +93,24 @@ def check_knots(knots: npt.ArrayLike, domain: tuple[float, float]) -> FloatArray
     return array
 
 
+def into_period(x: FloatArray, domain: tuple[float, float]) -> FloatArray:
+    """Move values into the domain by whole periods; a value too large to have a phase goes to the left end.
+
+    Examples
+    --------
+    >>> into_period(np.array([-1.0, 0.0, 23.5, 24.0, 49.0]), (0.0, 24.0))
+    array([23. ,  0. , 23.5,  0. ,  1. ])
+    """
+    low, high = domain
+    unit = binary_unit(low, high)  # the width of the domain may overflow
+    start, width = low * unit, high * unit - low * unit
+    with np.errstate(invalid="ignore", over="ignore"):
+        moved = x * unit - width * np.floor((x * unit - start) / width)
+        moved = np.where((moved >= start) & (moved < high * unit), moved / unit, low)
+    inside: FloatArray = np.where(np.isnan(x) | ((x >= low) & (x < high)), x, moved)
+    return inside
+
+
 @dataclass(frozen=True, eq=False)
 class Basis(ABC):
     """A set of ``size`` functions on an interval, determined by interior knots.
@@ -101,6 +126,7 @@ class Basis(ABC):
     knots: FloatArray
     domain: tuple[float, float] = (0.0, 1.0)
     _is_density: ClassVar[bool] = False  # values have the unit 1 / x, as those of M-splines do
+    is_cyclic: ClassVar[bool] = False  # values outside the domain are moved into it by whole periods
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "domain", check_domain(self.domain))
@@ -118,7 +144,10 @@ class Basis(ABC):
 
     @abstractmethod
     def _values(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
-        """Return values of shape (n, size) at x of shape (n,), inside the domain; ``breaks = [low, *knots, high]``."""
+        """Return values of shape (n, size) at x of shape (n,); ``breaks = [low, *knots, high]``.
+
+        Values of x outside the domain are those of ``extrapolation="continue"``.
+        """
 
     @abstractmethod
     def _slopes(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
@@ -133,8 +162,8 @@ class Basis(ABC):
         ----------
         x : array-like of shape (...)
             Points to evaluate at.
-        extrapolation : {"clip", "linear", "error"}
-            Treatment of values outside the domain.
+        extrapolation : {"clip", "linear", "continue", "periodic", "error"}
+            Treatment of values outside the domain, see `EXTRAPOLATIONS`.
 
         Returns
         -------
@@ -155,7 +184,7 @@ class Basis(ABC):
         x, inside, unit = self._prepare(x, extrapolation)
         breaks = self._breaks(unit)
         values = self._values(inside * unit, breaks)
-        if extrapolation == "linear":
+        if extrapolation == "linear" and not self.is_cyclic:
             outside = np.flatnonzero(x.ravel() != inside)
             steps = (x.ravel()[outside] - inside[outside]) * unit
             values[outside] += steps[:, None] * self._slopes(inside[outside] * unit, breaks)
@@ -169,14 +198,14 @@ class Basis(ABC):
         """Return the derivatives of all functions with respect to x.
 
         Where a derivative jumps at a knot, the limit from the right is returned; at the right end, the limit from the
-        left. Outside the domain, clipped values have derivative zero, and linearly extrapolated ones the slope at the
-        end. Parameters and shapes are those of `evaluate`.
+        left. Outside the domain, clipped values have derivative zero, linearly extrapolated ones the slope at the end,
+        and values that continue that of the polynomial. Parameters and shapes are those of `evaluate`.
         """
         x, inside, unit = self._prepare(x, extrapolation)
         slopes = self._slopes(inside * unit, self._breaks(unit))
         with np.errstate(over="ignore"):
             slopes *= unit * (unit if self._is_density else 1.0)
-        if extrapolation == "clip":
+        if extrapolation == "clip" and not self.is_cyclic:
             slopes[x.ravel() != inside] = 0.0
         slopes[np.isnan(inside)] = np.nan
         return slopes.reshape(*x.shape, self.size)
@@ -186,20 +215,22 @@ class Basis(ABC):
         return np.concatenate(([low], self.knots, [high])) * unit
 
     def _prepare(self, x: npt.ArrayLike, extrapolation: str) -> tuple[FloatArray, FloatArray, float]:
-        """Return x, x clipped to the domain and flattened, and the factor of `binary_unit`."""
-        check_choice(extrapolation, "extrapolation", EXTRAPOLATIONS)
+        """Return x, the values to evaluate at, flattened, and the factor of `binary_unit`."""
+        available = [name for name in EXTRAPOLATIONS if name != "periodic" or self.is_cyclic]
+        check_choice(extrapolation, "extrapolation", available)
         x = np.asarray(x, dtype=np.float64)
         low, high = self.domain
-        inside = np.clip(x.ravel(), low, high)
-        if extrapolation != "clip":
-            invalid = x[(x < low) | (x > high)] if extrapolation == "error" else x[np.isinf(x)]
-            if invalid.size:
-                raise argument_error(
-                    "x",
-                    f"lie inside the domain ({low!r}, {high!r})" if extrapolation == "error" else "be finite",
-                    invalid[0],
-                    "Pass extrapolation='clip' to move such values to the nearer end.",
-                )
+        if extrapolation == "error":
+            invalid, requirement = x[(x < low) | (x > high)], f"lie inside the domain ({low!r}, {high!r})"
+        else:
+            invalid, requirement = x[np.isinf(x) & (extrapolation in UNBOUNDED)], "be finite"
+        if invalid.size:
+            advice = "Pass extrapolation='clip' to move such values into the domain."
+            raise argument_error("x", requirement, invalid[0], advice)
+        if self.is_cyclic:
+            inside = into_period(x.ravel(), self.domain)
+        else:
+            inside = x.ravel() if extrapolation == "continue" else np.clip(x.ravel(), low, high)
         return x, inside, binary_unit(low, high)
 
 

@@ -11,17 +11,35 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_bool, check_int
 from knotwork.basis._base import Basis, FloatArray, binary_unit
-from knotwork.basis._bspline import bspline_slopes, bspline_values
-from knotwork.basis._families import AFFINE, LOCAL, TAILS, UNIT_AREA, family_name, family_of, heights, make_basis
+from knotwork.basis._bspline import bspline_slopes, bspline_values, extended
+from knotwork.basis._families import (
+    AFFINE,
+    CYCLIC,
+    LOCAL,
+    NATURAL,
+    RADIAL,
+    TAILS,
+    THIN_PLATE,
+    UNIT_AREA,
+    family_name,
+    family_of,
+    heights,
+    make_basis,
+)
+from knotwork.basis._natural import bends_of
+from knotwork.basis._radial import bump_widths
 
 __all__ = [
     "ANY",
+    "BUMPS",
     "CUBIC",
+    "CYCLE",
     "MIN_SUPPORT",
     "NONE",
     "QUARTIC",
     "RAMP",
     "SMOOTH_LIMIT",
+    "WHOLE",
     "AffineBlock",
     "BasisBlock",
     "Block",
@@ -33,12 +51,17 @@ __all__ = [
     "make_table",
 ]
 
-NONE, CUBIC, QUARTIC, RAMP, ANY = 0, 1, 2, 3, 4
+NONE, CUBIC, QUARTIC, RAMP, ANY, CYCLE, WHOLE, BUMPS = 0, 1, 2, 3, 4, 5, 6, 7
 """Compiled formulas of a column. `NONE`: the block encodes itself; windows of four cubics (B- and M-splines of degree
-3), of four quartics (I-splines of degree 3) and of one line (PLE), all for clipped values; `ANY`: everything else."""
+3), of four quartics (I-splines of degree 3) and of one line (PLE), all for clipped values; `CYCLE`: windows of four
+cubics that begin again at the first column behind the last; `WHOLE`: natural splines, in all columns; `BUMPS`: radial
+functions; `ANY`: everything else."""
 
 SMOOTH_LIMIT = 3.0
 """Smooth clipping is ``z / sqrt(1 + (z / limit)**2)``, which lies between -limit and limit."""
+
+LARGEST_BEND = 1e37
+"""Limit of the second derivatives of natural splines: values are in the range of float32."""
 
 MIN_SUPPORT = 1e-6
 """Heights of M-splines are computed as if their support covered at least this share of the domain."""
@@ -201,13 +224,17 @@ def block_from_json(content: Mapping[str, Any]) -> Block:
     return BasisBlock(basis, content["size"])
 
 
+FULL = {NATURAL: WHOLE, RADIAL: BUMPS, THIN_PLATE: BUMPS}
+"""The formulas of kinds whose functions all vary on every interval."""
+
 FORMULAS = {
     (LOCAL, 3, True): CUBIC,
     (UNIT_AREA, 3, True): CUBIC,
     (TAILS, 4, True): QUARTIC,
     (TAILS, 1, True): RAMP,
+    (CYCLIC, 3, True): CYCLE,
 }
-"""The fast formula by kind, degree of the polynomials, and whether values outside the domain are clipped."""
+"""The fast formula by kind, degree of the polynomials, and whether all values are moved into the domain."""
 
 COLUMN = np.dtype(
     [
@@ -222,7 +249,9 @@ COLUMN = np.dtype(
         ("unit", np.float64),  # factor of x and of all positions, see `binary_unit`
         ("low", np.float64),
         ("high", np.float64),
-        ("clip", np.bool_),  # False: continue in a straight line outside the domain
+        ("entries", np.int64),  # number of columns that are written for a window
+        ("lines", np.bool_),  # continue in straight lines outside the domain
+        ("signed", np.bool_),  # functions may be negative; otherwise negative values are rounding errors
         ("knots", np.int64),  # index of the first interior knot in `Table.numbers`
         ("edges", np.int64),  # index in `Table.numbers` of values at the left and at the right end, then slopes
         ("piece", np.int64),  # row of the first interval in `Table.pieces`
@@ -240,7 +269,7 @@ class Table(NamedTuple):
     pieces: FloatArray  # a row per interval: its left end, the reciprocal of its width, coefficients power by power
     indicator: bool  # every block is followed by a column that is 1 where the value is missing
     plain: tuple[tuple[int, Block], ...]  # indices and blocks of the columns without compiled code
-    linear: bool  # the functions continue in straight lines outside the domain
+    extrapolation: str  # treatment of values outside the domain
 
     @property
     def compiled(self) -> tuple[FloatArray, FloatArray, bool]:
@@ -264,8 +293,7 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
     Deviation: heights of M-splines are those on the domain scaled to [0, 1], and at most those of a support as wide as
     `MIN_SUPPORT`, so that a column with an outlier of 1e300 does not overflow.
     """
-    linear = extrapolation == "linear"
-    rows = [_row(block, linear=linear) for block in blocks]
+    rows = [_row(block, extrapolation) for block in blocks]
     columns = np.zeros(len(blocks), dtype=COLUMN)
     shapes = [row.pieces.shape for row in rows if row is not None]
     pieces = np.zeros((sum(length for length, _ in shapes), max((width for _, width in shapes), default=0)))
@@ -273,13 +301,15 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
     plain: list[tuple[int, Block]] = []
     position = piece = 0
     for source, (column, block, row) in enumerate(zip(columns, blocks, rows, strict=True)):
-        column["source"], column["size"], column["clip"] = source, block.size, not linear
+        column["source"], column["size"] = source, block.size
         if row is None:
             plain.append((source, block))
             continue
-        column["formula"] = FORMULAS.get((row.kind, row.degree, not linear), ANY)
+        column["formula"] = _formula(row)
         column["kind"], column["degree"], column["n_knots"] = row.kind, row.degree, len(row.knots)
-        column["window"] = row.degree + (row.kind != TAILS)
+        column["window"] = row.window
+        column["entries"] = min(column["window"], len(row.pieces)) if row.kind == CYCLIC else column["window"]
+        column["lines"], column["signed"] = bool(len(row.edges)), row.signed
         column["unit"], column["low"], column["high"] = row.unit, *row.domain
         column["knots"], column["edges"], column["piece"] = position, position + len(row.knots), piece
         numbers += [row.knots, row.edges]
@@ -288,7 +318,16 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
         piece += len(row.pieces)
     widths = columns["size"] + int(indicator)
     columns["output"] = np.cumsum(widths) - widths
-    return Table(columns, np.concatenate([np.empty(0), *numbers]), pieces, indicator, tuple(plain), linear)
+    outside = "clip" if extrapolation == "error" else extrapolation
+    return Table(columns, np.concatenate([np.empty(0), *numbers]), pieces, indicator, tuple(plain), outside)
+
+
+def _formula(row: "_Row") -> int:
+    if row.kind in FULL:
+        return FULL[row.kind]
+    if row.kind == CYCLIC and len(row.pieces) <= row.degree:  # several functions of a window meet in one column
+        return ANY
+    return FORMULAS.get((row.kind, row.degree, not (len(row.edges) or row.signed)), ANY)
 
 
 class _Row(NamedTuple):
@@ -299,30 +338,76 @@ class _Row(NamedTuple):
     pieces: FloatArray
     knots: FloatArray = np.empty(0)
     edges: FloatArray = np.empty(0)
+    signed: bool = False
+    n_functions: int = 0  # if all vary on every interval
+
+    @property
+    def window(self) -> int:
+        """Number of functions that are not constant 0 or 1 on an interval."""
+        return self.n_functions or self.degree + (self.kind != TAILS)
 
 
-def _row(block: Block, *, linear: bool) -> _Row | None:
+def _row(block: Block, extrapolation: str) -> _Row | None:
     """Return a block as the compiled code needs it, or None for functions without compiled code."""
-    if isinstance(block, PeriodicBlock) or (isinstance(block, AffineBlock) and block.smooth):
-        return None
-    if isinstance(block, AffineBlock):
+    if isinstance(block, AffineBlock) and not block.smooth:
         unit = binary_unit(0.0, block.scale)
         low, high = block.domain
         piece = np.array([[block.shift * unit, 1.0 / (block.scale * unit)]])
-        return _Row(AFFINE, 0, unit, (low * unit, high * unit), piece)
-    basis, kind = block.basis, family_of(block.basis).kind
-    if kind is None:
+        return _Row(AFFINE, 0, unit, (low * unit, high * unit), piece, signed=True)
+    kind = family_of(block.basis).kind if isinstance(block, BasisBlock) else None
+    if kind is None or not isinstance(block, BasisBlock):
         return None
-    scheme = basis.degree + 1 if kind == TAILS else basis.degree
+    basis = block.basis
     unit = binary_unit(*basis.domain)
     low, high = (end * unit for end in basis.domain)
     breaks = np.concatenate(([low], basis.knots * unit, [high]))
+    if kind in FULL:
+        return _full_row(basis, kind, unit, breaks, extrapolation)
+    scheme = basis.degree + 1 if kind == TAILS else basis.degree
     weights = np.ones(basis.size)
     if kind == UNIT_AREA:
         with np.errstate(over="ignore"):  # an infinite height is bounded by the minimum
             weights = np.minimum((high - low) * heights(breaks, basis.degree), (basis.degree + 1) / MIN_SUPPORT)
-    edges = _edges(kind, breaks, basis.degree, weights) if linear else np.empty(0)
-    return _Row(kind, scheme, unit, (low, high), _pieces(breaks, kind, scheme, weights), breaks[1:-1], edges)
+    settings = _Row(kind, scheme, unit, (low, high), _pieces(breaks, kind, scheme, weights), breaks[1:-1])
+    if basis.is_cyclic or extrapolation not in ("linear", "continue"):
+        return settings
+    if extrapolation == "continue":
+        return settings._replace(domain=(-np.inf, np.inf), signed=True)
+    return settings._replace(edges=_edges(kind, breaks, basis.degree, weights))
+
+
+def _full_row(basis: Basis, kind: int, unit: float, breaks: FloatArray, extrapolation: str) -> _Row:
+    """Return functions that all vary on every interval as the compiled code needs them."""
+    domain = (float(breaks[0]), float(breaks[-1]))
+    pieces = _bends(breaks) if kind == NATURAL else _centres(breaks, kind)
+    row = _Row(kind, 1, unit, domain, pieces, breaks[1:-1], signed=True, n_functions=basis.size)
+    if extrapolation == "continue" and kind != NATURAL:
+        return row._replace(domain=(-np.inf, np.inf))
+    if extrapolation not in ("linear", "continue"):
+        return row
+    values, slopes = (function(breaks[[0, -1]], breaks) for function in (basis._values, basis._slopes))
+    return row._replace(edges=np.concatenate([*values, *slopes]))
+
+
+def _bends(breaks: FloatArray) -> FloatArray:
+    """Return the pieces of natural splines: a row per interval with its left end and the reciprocal of its width.
+
+    They are followed by two rows for each interval: the second derivatives of all functions at its left end and at its
+    right end, times the square of its width over 6.
+    """
+    bends, widths = bends_of(breaks)
+    pieces = np.zeros((3 * len(widths), len(breaks)))
+    pieces[: len(widths), :2] = np.column_stack([breaks[:-1], 1.0 / np.diff(breaks)])
+    both = np.stack([bends[:-1], bends[1:]], axis=1) * (widths**2 / 6.0)[:, None, None]
+    pieces[len(widths) :] = np.clip(both, -LARGEST_BEND, LARGEST_BEND).reshape(-1, len(breaks))
+    return pieces
+
+
+def _centres(breaks: FloatArray, kind: int) -> FloatArray:
+    """Return a row per radial function: its centre, and the factor of distances to it."""
+    if kind == RADIAL:
+        return np.column_stack([breaks, np.sqrt(0.5) / bump_widths(breaks)])
+    return np.column_stack([breaks[:-1], np.full(len(breaks) - 1, 1.0 / (breaks[-1] - breaks[0]))])
 
 
 def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> FloatArray:
@@ -332,7 +417,7 @@ def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> 
     values: column ``2 + power * window + r`` has the coefficient of function r.
     """
     interval, start, width = np.arange(len(breaks) - 1), breaks[:-1], np.diff(breaks)
-    t = np.pad(breaks, max(degree - 1, 0), mode="edge")
+    t = extended(breaks, max(degree - 1, 0), cyclic=kind == CYCLIC)
     first = interval + max(degree - 1, 0)
     values = np.zeros((degree + 1, len(interval), degree + 1))  # function, interval, power
     values[0, :, 0] = 1.0
@@ -349,7 +434,7 @@ def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> 
         values[q] = from_left
     if kind == TAILS:
         values = np.cumsum(values[:0:-1], axis=0)[::-1]
-    else:
+    elif kind == UNIT_AREA:
         values = values * weights[interval + np.arange(degree + 1)[:, None]][:, :, None]
     coefficients = values.transpose(1, 2, 0).reshape(len(interval), -1)
     return np.column_stack([start, 1.0 / width, coefficients])

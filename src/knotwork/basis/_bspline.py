@@ -1,4 +1,4 @@
-"""B-splines: all other families are computed from them.
+"""B-splines, clamped and cyclic: all other families of splines are computed from them.
 
 Let ``low < k_1 < ... < k_K < high`` be the ends of the domain and the K interior knots, and let t be the *clamped*
 sequence: the same numbers with both ends repeated p + 1 times. There are m = K + p + 1 B-splines of degree p, defined
@@ -14,6 +14,10 @@ If i of the interior knots are <= x, all B-splines are zero at x except those wi
 depend only on the p knots on either side of x. `local_bsplines` computes these p + 1 values by the triangular scheme:
 it starts with the one function of degree 0 and applies the recursion degree by degree; each value of degree q - 1 adds
 a share to two values of degree q. No denominator is zero, because each spans the interval around x.
+
+*Cyclic* B-splines are those of the sequence that repeats with the period ``high - low`` instead of the ends:
+``t_(l+K+1) = t_l + high - low``. There are m = K + 1 of them, one for each interval: the functions i, ..., i + p of the
+interval i are counted modulo m, and those that meet are added.
 """
 
 from dataclasses import dataclass
@@ -24,20 +28,35 @@ import numpy.typing as npt
 
 from knotwork.basis._base import FloatArray, SplineBasis
 
-__all__ = ["BSpline", "bspline_slopes", "bspline_values", "local_bsplines", "place"]
+__all__ = ["BSpline", "CyclicSpline", "bspline_slopes", "bspline_values", "extended", "local_bsplines", "place"]
 
 
-def local_bsplines(x: FloatArray, breaks: FloatArray, degree: int) -> tuple[npt.NDArray[np.intp], FloatArray]:
+def extended(breaks: FloatArray, n: int, *, cyclic: bool) -> FloatArray:
+    """Return the breaks with n more on either side: the ends again, or those of the neighbouring periods."""
+    if not cyclic:
+        return np.pad(breaks, n, mode="edge")
+    n_intervals, period = len(breaks) - 1, breaks[-1] - breaks[0]
+    turns, places = np.divmod(np.concatenate([np.arange(-n, 0), np.arange(1, n + 1)]), n_intervals)
+    others = breaks[places] + turns * period
+    others[n:] += period
+    return np.concatenate([others[:n], breaks, others[n:]])
+
+
+def local_bsplines(
+    x: FloatArray, breaks: FloatArray, degree: int, *, cyclic: bool = False
+) -> tuple[npt.NDArray[np.intp], FloatArray]:
     """Return the degree + 1 B-splines that can differ from zero, and the index of the first.
 
     Parameters
     ----------
     x : ndarray of shape (n,)
-        Points inside the domain.
+        Points inside the domain; for points outside, the polynomials of the first or last interval.
     breaks : ndarray of shape (K + 2,)
         ``[low, k_1, ..., k_K, high]``, strictly increasing.
     degree : int
         Degree p >= 0.
+    cyclic : bool, default=False
+        Whether the knots repeat periodically; by default they are clamped.
 
     Returns
     -------
@@ -53,7 +72,7 @@ def local_bsplines(x: FloatArray, breaks: FloatArray, degree: int) -> tuple[npt.
            [0. , 1. ]]))
     """
     interval = np.searchsorted(breaks[1:-1], x, side="right")
-    t = np.pad(breaks, max(degree - 1, 0), mode="edge")  # the part of the clamped sequence that is read
+    t = extended(breaks, max(degree - 1, 0), cyclic=cyclic)  # the part of the sequence that is read
     first = interval + max(degree - 1, 0)  # t[first] <= x <= t[first + 1]
     values = np.zeros((x.size, degree + 1))
     values[:, 0] = 1.0
@@ -68,27 +87,40 @@ def local_bsplines(x: FloatArray, breaks: FloatArray, degree: int) -> tuple[npt.
     return interval, values
 
 
+def _local_slopes(
+    x: FloatArray, breaks: FloatArray, degree: int, *, cyclic: bool
+) -> tuple[npt.NDArray[np.intp], FloatArray]:
+    """Return the derivatives of the functions of `local_bsplines`, and the index of the first."""
+    interval, values = local_bsplines(x, breaks, max(degree - 1, 0), cyclic=cyclic)
+    if degree == 0:
+        return interval, np.zeros((x.size, 1))
+    t = extended(breaks, degree - 1, cyclic=cyclic)
+    ends = interval[:, None] + degree + np.arange(degree)
+    # Every B-spline of degree p - 1 adds one term to two neighbouring slopes, with opposite signs.
+    flux = degree * values / (t[ends] - t[ends - degree])
+    return interval, np.pad(flux, ((0, 0), (1, 0))) - np.pad(flux, ((0, 0), (0, 1)))
+
+
 def place(interval: npt.NDArray[np.intp], values: FloatArray, size: int) -> FloatArray:
-    """Write each row of `values` into a row of `size` zeros, starting at column `interval`."""
-    rows = np.zeros((interval.size, size))
-    columns = interval[:, None] + np.arange(values.shape[1])
-    np.put_along_axis(rows, columns, values, axis=1)
+    """Add each row of `values` to a row of `size` zeros, from column `interval` on, counted modulo `size`."""
+    rows, every = np.zeros((interval.size, size)), np.arange(interval.size)
+    for r, column in enumerate(values.T):
+        rows[every, (interval + r) % size] += column
     return rows
 
 
-def bspline_values(x: FloatArray, breaks: FloatArray, degree: int) -> FloatArray:
-    """Return all K + degree + 1 B-splines at x; parameters as for `local_bsplines`."""
-    return place(*local_bsplines(x, breaks, degree), len(breaks) + degree - 1)
+def bspline_values(x: FloatArray, breaks: FloatArray, degree: int, *, cyclic: bool = False) -> FloatArray:
+    """Return all B-splines at x; parameters as for `local_bsplines`."""
+    return place(*local_bsplines(x, breaks, degree, cyclic=cyclic), _size(breaks, degree, cyclic))
 
 
-def bspline_slopes(x: FloatArray, breaks: FloatArray, degree: int) -> FloatArray:
-    """Return the derivatives of all K + degree + 1 B-splines at x; parameters as for `local_bsplines`."""
-    if degree == 0:
-        return np.zeros((x.size, len(breaks) - 1))
-    t = np.pad(breaks, degree - 1, mode="edge")
-    # Every B-spline of degree p - 1 adds one term to two neighbouring slopes, with opposite signs.
-    flux = degree * bspline_values(x, breaks, degree - 1) / (t[degree:] - t[:-degree])
-    return np.pad(flux, ((0, 0), (1, 0))) - np.pad(flux, ((0, 0), (0, 1)))
+def bspline_slopes(x: FloatArray, breaks: FloatArray, degree: int, *, cyclic: bool = False) -> FloatArray:
+    """Return the derivatives of all B-splines at x; parameters as for `local_bsplines`."""
+    return place(*_local_slopes(x, breaks, degree, cyclic=cyclic), _size(breaks, degree, cyclic))
+
+
+def _size(breaks: FloatArray, degree: int, cyclic: bool) -> int:
+    return len(breaks) - 1 + (0 if cyclic else degree)
 
 
 @final
@@ -122,3 +154,46 @@ class BSpline(SplineBasis):
 
     def _slopes(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
         return bspline_slopes(x, breaks, self.degree)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CyclicSpline(SplineBasis):
+    """Cyclic B-splines: values and derivatives at the two ends of the domain are equal. For hours, months, angles.
+
+    They are non-negative and sum to one. The domain is one period, and values outside it are moved into it by whole
+    periods.
+
+    Parameters
+    ----------
+    knots, domain, degree
+        As for `SplineBasis`; the width of the domain is the period.
+
+    Notes
+    -----
+    The B-splines of the knots that repeat with the period, see the head of `knotwork/basis/_bspline.py`, as those of
+    `sklearn.preprocessing.SplineTransformer` with ``extrapolation="periodic"``. Their span for degree 3 is that of `cc`
+    in patsy and mgcv.
+
+    Examples
+    --------
+    >>> CyclicSpline([8.0, 16.0], domain=(0.0, 24.0), degree=1).evaluate([0.0, 4.0, 20.0, 24.0, 28.0])
+    array([[1. , 0. , 0. ],
+           [0.5, 0.5, 0. ],
+           [0.5, 0. , 0.5],
+           [1. , 0. , 0. ],
+           [0.5, 0.5, 0. ]])
+    """
+
+    is_cyclic = True
+
+    @property
+    def size(self) -> int:
+        """Number of functions, m = K + 1, one for each interval."""
+        return len(self.knots) + 1
+
+    def _values(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
+        return bspline_values(x, breaks, self.degree, cyclic=True)
+
+    def _slopes(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
+        return bspline_slopes(x, breaks, self.degree, cyclic=True)

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from knotwork.basis._blocks import CUBIC, NONE, QUARTIC, RAMP, Table
-from knotwork.basis._families import AFFINE, TAILS
+from knotwork.basis._blocks import BUMPS, CUBIC, CYCLE, NONE, QUARTIC, RAMP, WHOLE, Table
+from knotwork.basis._families import AFFINE, CYCLIC, RADIAL, TAILS
 
 __all__ = ["compiled", "encode_dense", "encode_sparse"]
 
@@ -42,6 +42,16 @@ def compiled(**options: Any) -> Callable[[F], F]:
     return decorate
 
 
+@compiled(forceinline=True)
+def _clip(X, first_row, n_rows, column, inside):
+    """Fill, for some rows of a column, the value clipped to the domain."""
+    j, unit, low, high = column.source, column.unit, column.low, column.high
+    for i in range(n_rows):
+        x = X[first_row + i, j] * unit
+        x = low if x < low else x
+        inside[i] = high if x > high else x
+
+
 @compiled()
 def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
     """Fill, for some rows of a column, the value clipped to the domain and the number of interior knots <= it.
@@ -49,13 +59,12 @@ def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
     The loop over knots is the outer one, so that the inner one has no branch and is vectorised. For many knots, a
     binary search per row is cheaper.
     """
-    j, unit, low, high, n_knots = column.source, column.unit, column.low, column.high, column.n_knots
-    start = column.knots
+    n_knots, start = column.n_knots, column.knots
+    _clip(X, first_row, n_rows, column, inside)
     for i in range(n_rows):
-        x = X[first_row + i, j] * unit
-        x = low if x < low else x
-        inside[i] = high if x > high else x
         intervals[i] = 0
+    if column.kind == CYCLIC:
+        _into_period(X, first_row, n_rows, column, inside)
     if n_knots <= MOST_COUNTED:
         for k in range(start, start + n_knots):
             knot = numbers[k]
@@ -71,6 +80,18 @@ def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
                 else:
                     above = middle
             intervals[i] = below
+
+
+@compiled()
+def _into_period(X, first_row, n_rows, column, inside):
+    """Fill the values moved into the domain by whole periods: the formula of `into_period`."""
+    low, high, unit = column.low, column.high, column.unit
+    period = high - low
+    for i in range(n_rows):
+        x = X[first_row + i, column.source] * unit
+        if x >= high or x < low:
+            x -= period * np.floor((x - low) / period)
+            inside[i] = x if low <= x < high else low
 
 
 @compiled()
@@ -118,7 +139,7 @@ def _fill_any(n_rows, column, pieces, inside, intervals, windows):
             value = pieces[k, 2 + degree * length + r]
             for power in range(degree - 1, -1, -1):
                 value = value * v + pieces[k, 2 + power * length + r]
-            windows[i, r] = value if value > 0.0 else 0.0
+            windows[i, r] = value if value > 0.0 or column.signed else 0.0
 
 
 @compiled()
@@ -127,7 +148,7 @@ def _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows):
     length = column.window
     for i in range(n_rows):
         beyond = X[first_row + i, column.source] * column.unit - inside[i]
-        if column.kind != AFFINE and not column.clip and (beyond > 0.0 or beyond < 0.0):
+        if column.lines and (beyond > 0.0 or beyond < 0.0):
             edge = column.edges + (length if beyond > 0.0 else 0)
             for r in range(length):
                 windows[i, r] = numbers[edge + r] + beyond * numbers[edge + 2 * length + r]
@@ -149,7 +170,7 @@ def _encode_tile(formula, X, first_row, n_rows, columns, numbers, pieces, scratc
     for c in range(len(columns)):
         column, intervals, windows = columns[c], all_intervals[c], all_windows[c]
         _locate(X, first_row, n_rows, column, numbers, inside, intervals)
-        if len(formula) == CUBIC:
+        if len(formula) == CUBIC or len(formula) == CYCLE:
             _fill_cubics(n_rows, column.piece, pieces, inside, intervals, windows)
         elif len(formula) == QUARTIC:
             _fill_quartics(n_rows, column.piece, pieces, inside, intervals, windows)
@@ -175,6 +196,149 @@ def _write_ones(out, i, first, n):
 
 
 @compiled()
+def _in_cycle(column, interval, window, place):
+    """Return the sum of the functions of a cyclic window that meet in a column."""
+    size, total = column.n_knots + 1, 0.0
+    for r in range((place - interval) % size, column.window, size):
+        total += window[r]
+    return total
+
+
+@compiled(forceinline=True)
+def _fill_cycle(formula, column, interval, window, row):
+    """Write a cyclic window into a dense row."""
+    if len(formula) == CYCLE:
+        for r in range(4):
+            place = interval + r if interval + r <= column.n_knots else interval + r - column.n_knots - 1
+            row[column.output + place] = window[r]
+    else:
+        for place in range(column.n_knots + 1):
+            row[column.output + place] = _in_cycle(column, interval, window, place)
+
+
+@compiled()
+def _write_cycle(column, interval, window, indices, data):
+    """Write the entries of a cyclic window in the order of columns, and return how many of them are zero."""
+    zeros = 0
+    n_first = max(interval + column.entries - column.n_knots - 1, 0)  # entries that begin again at the first column
+    for k in range(column.entries):
+        place = k if k < n_first else interval + k - n_first
+        indices[k] = column.output + place
+        data[k] = _in_cycle(column, interval, window, place)
+        zeros += data[k] == 0.0
+    return zeros
+
+
+@compiled(fastmath={"contract"}, forceinline=True)
+def _write_curves(left, right, interval, u, row):
+    """Write natural splines: two hats, and the bends at both ends of the interval; the loop is vectorised."""
+    w = 1.0 - u
+    from_left, from_right = w * w * w - w, u * u * u - u
+    for r in range(len(row)):
+        row[r] = from_left * left[r] + from_right * right[r]
+    row[interval] += w
+    row[interval + 1] += u
+
+
+@compiled()
+def _write_lines(X, first_row, n_rows, column, numbers, inside, largest, out):
+    """Write straight lines, with the values and slopes at the ends, into all columns of values outside the domain."""
+    length = column.window
+    for i in range(n_rows):
+        beyond = X[first_row + i, column.source] * column.unit - inside[i]
+        if beyond > 0.0 or beyond < 0.0:
+            edge = column.edges + (length if beyond > 0.0 else 0)
+            for r in range(length):
+                value = numbers[edge + r] + beyond * numbers[edge + 2 * length + r]
+                out[first_row + i, column.output + r] = min(max(value, -largest), largest)
+
+
+@compiled()
+def _whole(X, columns, numbers, pieces, indicator, scratch, largest, out):
+    """Write blocks whose functions vary on every interval into `out`: they need no window."""
+    inside, all_intervals, _ = scratch
+    for tile in range(0, X.shape[0], TILE):
+        n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
+        for c in range(len(columns)):
+            column, intervals = columns[c], all_intervals[c]
+            _locate(X, tile, n_rows, column, numbers, inside, intervals)
+            first, length, piece, bends = column.output, column.window, column.piece, column.piece + column.n_knots + 1
+            for i in range(n_rows):
+                k = intervals[i]
+                u = (inside[i] - pieces[piece + k, 0]) * pieces[piece + k, 1]
+                if not np.isnan(u):
+                    row = out[tile + i, first : first + length]
+                    _write_curves(pieces[bends + 2 * k], pieces[bends + 2 * k + 1], k, u, row)
+                elif indicator:
+                    out[tile + i, first + column.size] = 1.0
+            if column.lines:
+                _write_lines(X, tile, n_rows, column, numbers, inside, largest, out)
+
+
+@compiled()
+def _write_bumps(first_row, n_rows, column, values, indicator, out):
+    """Write the values of functions, of shape (size, rows), row by row."""
+    for i in range(n_rows):
+        if not np.isnan(values[0, i]):
+            row = out[first_row + i, column.output : column.output + column.window]
+            for r in range(len(row)):
+                row[r] = values[r, i]
+        elif indicator:
+            out[first_row + i, column.output + column.size] = 1.0
+
+
+@compiled(fastmath={"contract"}, forceinline=True)
+def _fill_bumps(n_rows, inside, centre, factor, scratch, values):
+    """Fill ``exp(-(factor (x - centre))**2)``: 2**-n times a polynomial of the rest, in loops that are vectorised.
+
+    Adding 1.5 * 2**52 rounds to a whole number, which is then in the last bits of the sum.
+    """
+    squares, rounded, powers = scratch
+    bits, power_bits = rounded.view(np.int64), powers.view(np.int64)
+    for i in range(n_rows):
+        distance = (inside[i] - centre) * factor
+        square = distance * distance
+        squares[i] = square if not square > 700.0 else 700.0
+        rounded[i] = squares[i] * 1.4426950408889634 + 6755399441055744.0
+    for i in range(n_rows):
+        power_bits[i] = (1023 << 52) - (bits[i] << 52)
+    for i in range(n_rows):
+        n = rounded[i] - 6755399441055744.0
+        rest = (n * 0.6931471803691238 - squares[i]) + n * 1.9082149292705877e-10
+        p = rest * (1.0 / 479001600.0) + (1.0 / 39916800.0)
+        p = (p * rest + 1.0 / 3628800.0) * rest + 1.0 / 362880.0
+        p = (p * rest + 1.0 / 40320.0) * rest + 1.0 / 5040.0
+        p = (p * rest + 1.0 / 720.0) * rest + 1.0 / 120.0
+        p = (p * rest + 1.0 / 24.0) * rest + 1.0 / 6.0
+        values[i] = (((p * rest + 0.5) * rest + 1.0) * rest + 1.0) * powers[i]
+
+
+@compiled()
+def _bumps(X, columns, numbers, pieces, indicator, scratch, largest, out):
+    """Write radial functions: function by function for a tile of values, then row by row."""
+    inside, _, windows = scratch
+    values, work = np.empty((windows.shape[2], TILE)), (np.empty(TILE), np.empty(TILE), np.empty(TILE))
+    for tile in range(0, X.shape[0], TILE):
+        n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
+        for c in range(len(columns)):
+            column = columns[c]
+            _clip(X, tile, n_rows, column, inside)
+            for r in range(column.window):
+                centre, factor, function = pieces[column.piece + r, 0], pieces[column.piece + r, 1], values[r]
+                if column.kind == RADIAL:
+                    _fill_bumps(n_rows, inside, centre, factor, work, function)
+                else:
+                    for i in range(n_rows):
+                        share = (inside[i] - centre) * factor
+                        value = share if r == 0 else np.abs(share) * share * share
+                        value = value if not value > largest else largest
+                        function[i] = value if not value < -largest else -largest
+            _write_bumps(tile, n_rows, column, values, indicator, out)
+            if column.lines:
+                _write_lines(X, tile, n_rows, column, numbers, inside, largest, out)
+
+
+@compiled()
 def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, out):
     """Write all entries that differ from zero into `out`, which holds zeros."""
     _, intervals, windows = scratch
@@ -194,6 +358,8 @@ def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, ou
                 if len(formula) == CUBIC or len(formula) == QUARTIC:
                     for r in range(4):  # the compiler knows the length and writes one vector
                         out[tile + i, output + interval + r] = windows[c, i, r]
+                elif column.kind == CYCLIC:
+                    _fill_cycle(formula, column, interval, windows[c, i], out[tile + i])
                 else:
                     for r in range(column.window):
                         out[tile + i, output + interval + r] = windows[c, i, r]
@@ -215,7 +381,7 @@ def _count(X, columns, numbers, pieces, indicator, scratch, counts):
                 if np.isnan(X[tile + i, column.source]):
                     counts[tile + i] += indicator
                 else:
-                    counts[tile + i] += intervals[c, i] + column.window
+                    counts[tile + i] += intervals[c, i] + column.entries
 
 
 @compiled()
@@ -242,11 +408,14 @@ def _sparse(formula, X, columns, numbers, pieces, indicator, scratch, largest, e
                         indices[entry + k] = output + k
                         data[entry + k] = 1.0
                     entry += interval
-                for r in range(column.window):
-                    indices[entry + r] = output + interval + r
-                    data[entry + r] = windows[c, i, r]
-                    zeros += windows[c, i, r] == 0.0
-                entry += column.window
+                if column.kind == CYCLIC:
+                    zeros += _write_cycle(column, interval, windows[c, i], indices[entry:], data[entry:])
+                else:
+                    for r in range(column.window):
+                        indices[entry + r] = output + interval + r
+                        data[entry + r] = windows[c, i, r]
+                        zeros += windows[c, i, r] == 0.0
+                entry += column.entries
             entries[tile + i] = entry
     return zeros
 
@@ -269,6 +438,11 @@ def encode_dense(
     def encode(rows: slice) -> None:
         values = _as_float64(X[rows])
         for formula, columns in groups:
+            if formula in (WHOLE, BUMPS):
+                (_whole if formula == WHOLE else _bumps)(
+                    values, columns, *table.compiled, _scratch(table), largest, out[rows]
+                )
+                continue
             _dense((0,) * formula, values, columns, *table.compiled, _scratch(table), largest, out[rows])
         _encode_plain(values, table, largest, out[rows])
 
@@ -281,10 +455,10 @@ def encode_sparse(
 ) -> sparse.csr_array:
     """Encode numbers into a CSR array without a dense one of the same size; parameters as in `encode_dense`.
 
-    If a block has no compiled code, chunks of rows are encoded densely.
+    If a block has no compiled code, or no zeros, chunks of rows are encoded densely.
     """
     n_rows = X.shape[0]
-    if table.plain:
+    if table.plain or np.isin(table.columns["formula"], (WHOLE, BUMPS)).any():
         settings: dict[str, Any] = {"dtype": dtype, "n_threads": n_threads}
         parts = [sparse.csr_array(encode_dense(X[rows], table, **settings)) for rows in _slices(X.shape)]
         return sparse.csr_array(sparse.vstack(parts, format="csr"))
@@ -323,7 +497,7 @@ def _encode_plain(values: npt.NDArray[np.float64], table: Table, largest: float,
     """Write the blocks that have no compiled code."""
     for index, block in table.plain:
         first = int(table.columns["output"][index])
-        encoded = block.encode(values[:, index], "linear" if table.linear else "clip")
+        encoded = block.encode(values[:, index], table.extrapolation)
         out[:, first : first + block.size] = np.clip(encoded, -largest, largest)
         if table.indicator:
             out[:, first + block.size] = np.isnan(values[:, index])

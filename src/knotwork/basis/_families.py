@@ -9,17 +9,23 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice
 from knotwork.basis._base import Basis, FloatArray, SplineBasis
-from knotwork.basis._bspline import BSpline, bspline_slopes, bspline_values, local_bsplines, place
+from knotwork.basis._bspline import BSpline, CyclicSpline, bspline_slopes, bspline_values, local_bsplines, place
+from knotwork.basis._natural import NaturalSpline
+from knotwork.basis._radial import RadialBasis, ThinPlateSpline
 
 __all__ = [
     "AFFINE",
     "COSINE",
+    "CYCLIC",
     "FAMILIES",
     "LOCAL",
+    "NATURAL",
     "NORMALISED",
     "PERIODIC",
     "PLAIN",
+    "RADIAL",
     "TAILS",
+    "THIN_PLATE",
     "UNIT_AREA",
     "Family",
     "ISpline",
@@ -34,10 +40,12 @@ __all__ = [
 ]
 
 PLAIN, AFFINE, LOCAL, UNIT_AREA, TAILS, NORMALISED, PERIODIC, COSINE = -2, -1, 0, 1, 2, 3, 4, 5
+CYCLIC, NATURAL, RADIAL, THIN_PLATE = 6, 7, 8, 9
 """Kinds of blocks of columns, here and in the torch layers. `PLAIN`: no compiled code; `AFFINE`: one scaled value;
 `LOCAL`: B-splines; `UNIT_AREA`: B-splines times their heights; `TAILS`: ones, then sums of the B-splines that follow;
 `NORMALISED`: as `UNIT_AREA`, then scaled to mean 0 and variance 1 over the columns of a feature; `PERIODIC`: cosines
-and sines; `COSINE`: cosines with phases. Saved models contain these numbers."""
+and sines; `COSINE`: cosines with phases; `CYCLIC`: cyclic B-splines; `NATURAL`: natural cubic splines;
+`RADIAL`: Gaussian bumps; `THIN_PLATE`: a line and cubed distances. Saved models contain these numbers."""
 
 
 def heights(breaks: FloatArray, degree: int) -> FloatArray:
@@ -154,7 +162,9 @@ class PiecewiseLinear(Basis):
         return len(self.knots) + 1
 
     def _values(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
-        return np.clip((x[:, None] - breaks[:-1]) / np.diff(breaks), 0.0, 1.0)
+        least, most = np.zeros(self.size), np.ones(self.size)
+        least[0], most[-1] = -np.inf, np.inf  # outside the domain, the first and the last ramp continue
+        return np.clip((x[:, None] - breaks[:-1]) / np.diff(breaks), least, most)
 
     def _slopes(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
         bins = np.searchsorted(breaks[1:-1], x, side="right")
@@ -179,6 +189,8 @@ class Family:
         layers call `function`.
     normalised : bool, default=False
         Whether blocks are scaled to mean 0 and variance 1 where knots are learned.
+    cyclic : str or None, default=None
+        Name of the family that replaces this one with ``extrapolation="periodic"``.
     with_placements : bool, default=True
         Whether `SplineEncoder` accepts the family, and every placement gives a method, as in ``"BS-Q"``. False for the
         piecewise-linear family, which has a separate encoder.
@@ -193,6 +205,7 @@ class Family:
     short: str
     kind: int | None = None
     normalised: bool = False
+    cyclic: str | None = None
     with_placements: bool = True
     function: Callable[..., Any] | None = None
 
@@ -225,10 +238,14 @@ class Family:
 
 
 FAMILIES: dict[str, Family] = {
-    "bspline": Family(BSpline, "B-splines", "BS", LOCAL),
+    "bspline": Family(BSpline, "B-splines", "BS", LOCAL, cyclic="cyclic"),
     "ispline": Family(ISpline, "I-splines", "IS", TAILS),
     "mspline": Family(MSpline, "M-splines", "MS", UNIT_AREA, normalised=True),
     "ple": Family(PiecewiseLinear, "PLE", "PLE", TAILS, with_placements=False),
+    "cyclic": Family(CyclicSpline, "cyclic splines", "CS", CYCLIC, cyclic="cyclic"),
+    "natural": Family(NaturalSpline, "natural splines", "NS", NATURAL),
+    "radial": Family(RadialBasis, "radial functions", "RBF", RADIAL),
+    "thin_plate": Family(ThinPlateSpline, "thin-plate splines", "TPS", THIN_PLATE),
 }
 """The families by name. An entry that you add is accepted wherever a family can be named."""
 
@@ -269,7 +286,7 @@ def make_basis(
     knots : array-like of shape (K,)
         Interior knots, strictly increasing and strictly inside the domain.
     degree : int
-        Degree of the polynomials, at least 0; ignored by ``"ple"``.
+        Degree of the polynomials, at least 0; ignored by families without a degree, as ``"ple"`` and ``"natural"``.
     domain : tuple of float
         The two ends.
 
@@ -303,16 +320,18 @@ def evaluate(
     knots : array-like of shape (K,)
         Interior knots, strictly increasing and strictly inside the domain.
     degree : int
-        Degree of the polynomials, at least 0; ignored by ``"ple"``.
+        Degree of the polynomials, at least 0; ignored by families without a degree, as ``"ple"`` and ``"natural"``.
     domain : tuple of float
         The two ends.
-    extrapolation : {"clip", "linear", "error"}
-        Treatment of values outside the domain: move them to the nearer end, continue in a straight line, or raise.
+    extrapolation : {"clip", "linear", "continue", "periodic", "error"}
+        Treatment of values outside the domain: move them to the nearer end, continue in a straight line, by the
+        polynomial of the last interval, periodically (cyclic families only), or raise.
 
     Returns
     -------
     ndarray of shape (..., m)
-        Values in float64; ``m = K + degree + 1`` for splines and ``m = K + 1`` for ``"ple"``.
+        Values in float64; ``m = K + degree + 1`` for B-, M- and I-splines, ``K + 1`` for ``"ple"``, ``"cyclic"`` and
+        ``"thin_plate"``, ``K + 2`` for ``"natural"`` and ``"radial"``.
 
     Examples
     --------

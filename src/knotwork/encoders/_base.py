@@ -22,7 +22,7 @@ from knotwork._pictures import (
     pictures_html,
 )
 from knotwork._tables import check_weights, column_labels, header, is_batches, is_empty, read_numbers, refuse
-from knotwork.basis._base import EXTRAPOLATIONS, FloatArray
+from knotwork.basis._base import EXTRAPOLATIONS, UNBOUNDED, FloatArray
 from knotwork.basis._blocks import BasisBlock, Block, make_table
 from knotwork.knots import TASKS, Column, QuantileSketch, Target
 
@@ -70,6 +70,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
     random_state: Any
     blocks_: list[Block]
     n_features_in_: int
+    _extrapolations: Sequence[str] = [name for name in EXTRAPOLATIONS if name != "periodic"]
 
     @property
     @abstractmethod
@@ -243,7 +244,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         return tags
 
     def _check_all(self) -> None:
-        check_choice(self.extrapolation, "extrapolation", EXTRAPOLATIONS)
+        check_choice(self.extrapolation, "extrapolation", self._extrapolations)
         check_choice(self.missing, "missing", MISSING)
         if self.task is not None:
             check_choice(self.task, "task", TASKS)
@@ -331,7 +332,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         for label, column, block in zip(column_labels(self), values.T, self.blocks_, strict=True):
             if self.missing == "error":
                 refuse(np.isnan(column), label, "contains NaN", "Fill it, or pass missing='zeros'.")
-            if self.missing == "error" or self.extrapolation == "linear":
+            if self.missing == "error" or self.extrapolation in UNBOUNDED:
                 refuse(np.isinf(column), label, "contains infinity", "Pass extrapolation='clip' and missing='zeros'.")
             if self.extrapolation == "error":
                 low, high = _domain(block)
@@ -339,7 +340,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
                     (column < low) | (column > high),
                     label,
                     f"has values outside its training range from {low!r} to {high!r}",
-                    "Pass extrapolation='clip' to move such values to the nearer end.",
+                    "Pass extrapolation='clip' to move such values into the range.",
                 )
 
 

@@ -1,6 +1,7 @@
 """The methods by name, encodings (a method, a size and an embedding), and their encoders, also one per column."""
 
 import operator
+import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from inspect import signature
@@ -20,6 +21,7 @@ from knotwork.encoders._transformers import (
     PiecewiseLinearEncoder,
     ScalarEncoder,
     SplineEncoder,
+    check_period,
 )
 from knotwork.errors import ArgumentTypeError
 from knotwork.knots import PLACEMENTS, Column, Target
@@ -57,6 +59,8 @@ class Method:
         Name of the method with fixed knots and without an embedding that this one starts from.
     embedding : Embedding or None
         Map of each feature's block, learned with a network; needs `start`.
+    period : float or None
+        Period of a cyclic family; None for the training range.
     """
 
     family: str
@@ -65,8 +69,13 @@ class Method:
     adaptive: bool = False
     start: str | None = field(default=None, repr=False)
     embedding: Embedding | None = field(default=None, repr=False)
+    period: float | None = field(default=None, repr=False)  # studies cache knots by the representation
 
     def __post_init__(self) -> None:
+        if self.period is not None:
+            check_period(self.period)
+            if not self.is_cyclic:
+                raise argument_error("period", f"be None for the family {self.family!r}, which has none", self.period)
         if self.embedding is not None and self.start is None:
             raise argument_error("start", "be the name of the method without its embedding", self.start)
 
@@ -74,6 +83,11 @@ class Method:
     def has_knots(self) -> bool:
         """Whether the method has knots; False for cosines and sines and for a scaling."""
         return self.placement is not None
+
+    @property
+    def is_cyclic(self) -> bool:
+        """Whether the functions repeat with a period."""
+        return self.family in FAMILIES and FAMILIES[self.family].basis.is_cyclic
 
     @property
     def has_size(self) -> bool:
@@ -110,6 +124,9 @@ class Method:
         label = placement_traits(check_choice(self.placement, "placement", PLACEMENTS)).label
         return f"learned from {label}" if self.learnable else label
 
+
+PAPER_FAMILIES = ("bspline", "ispline", "mspline", "ple")
+"""The families of the paper."""
 
 _NAMED = {
     "Std": Method("standard"),
@@ -162,10 +179,13 @@ class MethodTable(MutableMapping[str, Method]):
     Each pair of a family in `knotwork.basis.FAMILIES` and a placement in `knotwork.knots.PLACEMENTS` has two methods,
     such as ``"BS-Q"`` with fixed knots and ``"BS-Grad-Q"`` with learned knots that start from these. A family or a
     placement that you register has its methods at once. You can add further methods, and delete only these. A name and
-    an embedding, such as ``"PLE+LR8"``, is the method with that embedding behind it; iteration does not list these.
+    an embedding, such as ``"PLE+LR8"``, is the method with that embedding behind it, and a name and a period, such as
+    ``"CS-U%24"``, the method of a cyclic family modulo that period; iteration does not list these.
 
     Examples
     --------
+    >>> METHOD_TABLE["CS-U%24"].period
+    24.0
     >>> METHOD_TABLE["IS-Grad-Q"].start
     'IS-Q'
     >>> METHOD_TABLE["PLE+LR8"].embedding
@@ -188,14 +208,21 @@ class MethodTable(MutableMapping[str, Method]):
 
     def __getitem__(self, name: str) -> Method:
         methods = self._all()
-        if name in methods or not isinstance(name, str) or "+" not in name:
+        if name in methods or not isinstance(name, str):
             return methods[name]
-        base, _, text = name.partition("+")
+        rest, plus, text = name.partition("+")
+        base, percent, period = rest.partition("%")
+        method = methods[base]
+        start = method.start or (base if plus else None)
         try:
-            embedding = Embedding.parse(text)
+            return replace(
+                method,
+                start=start and f"{start}{percent}{period}",
+                embedding=Embedding.parse(text) if plus else method.embedding,
+                period=float(period) if percent else method.period,
+            )
         except ValueError:
             raise KeyError(name) from None
-        return replace(methods[base], start=methods[base].start or base, embedding=embedding)
 
     def __setitem__(self, name: str, method: Method) -> None:
         self._added[name] = method
@@ -216,13 +243,29 @@ class MethodTable(MutableMapping[str, Method]):
 METHOD_TABLE = MethodTable()
 """All methods by name."""
 
-METHODS: tuple[str, ...] = tuple(
-    name for name, method in METHOD_TABLE.items() if not method.learnable or method.placement == "uniform"
+PAPER_METHODS: tuple[str, ...] = tuple(
+    name
+    for name, method in METHOD_TABLE.items()
+    if name not in _BEYOND_PAPER
+    and method.family in (*SCALINGS, *PAPER_FAMILIES)
+    and (not method.learnable or method.placement == "uniform")
 )
-"""Names of the methods: the 19 of the paper, in which learned knots start from equal distances, and further ones."""
+"""Names of the 19 methods of the paper, in which learned knots start from equal distances."""
 
-PAPER_METHODS: tuple[str, ...] = tuple(name for name in METHODS if name not in _BEYOND_PAPER)
-"""Names of the 19 methods of the paper."""
+METHODS: tuple[str, ...] = (
+    *PAPER_METHODS,
+    *_BEYOND_PAPER,
+    *(
+        name
+        for name, method in METHOD_TABLE.items()
+        if method.has_knots
+        and method.family not in PAPER_FAMILIES
+        and not method.supervised
+        and (not method.learnable or method.placement == "uniform")
+    ),
+)
+"""Names of the methods: those of the paper, further ones, and those of other families with knots that need no target.
+`METHOD_TABLE` has all pairs of a family and a placement."""
 
 
 def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = ()) -> str:
@@ -232,7 +275,11 @@ def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = (
     """
     if isinstance(name, str) and name in METHOD_TABLE:
         return name
-    if isinstance(name, str) and name.partition("+")[0] in METHOD_TABLE:
+    base = name.partition("+")[0].partition("%")[0] if isinstance(name, str) else ""
+    if base in METHOD_TABLE and "%" in name.partition("+")[0] and name.partition("+")[0] not in METHOD_TABLE:
+        requirement = "have a period larger than 0, as in 'CS-U%24', and only for a cyclic family"
+        raise argument_error(argument, requirement, name)
+    if base in METHOD_TABLE:
         raise argument_error(argument, "have an embedding such as '+L8', '+LR8' or '+LR8x' behind its name", name)
     if hint := suggestion(name, (*also, *METHOD_TABLE), most=3) if isinstance(name, str) else "":
         raise argument_error(argument, "be a valid name (knotwork.METHODS lists them)", name, hint)
@@ -241,16 +288,16 @@ def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = (
     names = [method for method in METHOD_TABLE if method in METHODS or method not in crossed]
     beginnings, ends = (", ".join(short for short, _ in parts) for parts in (families, placements))
     requirement = (
-        f"be one of {listed((*also, *names), most=40)}, or a family ({beginnings}) and a placement ({ends}) as in "
+        f"be one of {listed((*also, *names), most=80)}, or a family ({beginnings}) and a placement ({ends}) as in "
         "'BS-Q', with 'Grad' in between for learned knots as in 'BS-Grad-Q', each with or without an embedding as in "
-        "'PLE+LR8'"
+        "'PLE+LR8', or a period as in 'CS-U%24'"
     )
     raise argument_error(argument, requirement, name)
 
 
 @dataclass(frozen=True, order=True)
 class Encoding:
-    """A method, with or without an embedding, and a size, as in ``"BS-Q@15"`` and ``"PLE@30+LR8"``.
+    """A method and a size, with or without a period or an embedding: ``"BS-Q@15"``, ``"CS-U@12%24"``, ``"PLE@30+LR8"``.
 
     Parameters
     ----------
@@ -289,7 +336,7 @@ class Encoding:
         Parameters
         ----------
         spec : str
-            The method, then the size behind ``@``, then the embedding behind ``+``.
+            The method, then the size behind ``@``, the period behind ``%``, and the embedding behind ``+``.
         default_size : int, optional
             Size if the method has one and `spec` does not contain it.
         argument : str, default="method"
@@ -310,8 +357,8 @@ class Encoding:
         return cls(name, int(size))
 
     def __str__(self) -> str:
-        name, plus, embedding = self.method.partition("+")
-        return self.method if self.size is None else f"{name}@{self.size}{plus}{embedding}"
+        name = re.split("[%+]", self.method)[0]
+        return self.method if self.size is None else f"{name}@{self.size}{self.method.removeprefix(name)}"
 
     @property
     def kind(self) -> Method:
@@ -371,7 +418,9 @@ class Encoding:
             family = {} if method.family == "periodic" else {"family": method.family}
             return _build(PeriodicEncoder, {**settings, **family}, options)
         if not method.has_bins:
-            return _build(SplineEncoder, {"family": method.family, "placement": method.placement, **settings}, options)
+            kind = {"family": method.family, "placement": method.placement}
+            period = {} if method.period is None else {"period": method.period}
+            return _build(SplineEncoder, {**kind, **settings, **period}, options)
         if method.adaptive:
             settings = {"adaptive": True}
         if method.placement != "cart":
@@ -380,12 +429,13 @@ class Encoding:
 
 
 def _split(spec: Any) -> tuple[Any, str, str]:
-    """Return the method with its embedding unless that is the default, ``"@"`` if there is a size, and the size."""
+    """Return the method with its period, its embedding unless that is the default, ``"@"`` and the size, if any."""
     if not isinstance(spec, str):
         return spec, "", ""
     rest, plus, embedding = spec.partition("+")
+    rest, percent, period = rest.partition("%")
     base, at, size = rest.partition("@")
-    name = f"{base}{plus}{embedding}"
+    name, base = f"{base}{percent}{period}{plus}{embedding}", f"{base}{percent}{period}"
     usual = METHOD_TABLE[base].embedding if base in METHOD_TABLE else None
     return base if name in METHOD_TABLE and METHOD_TABLE[name].embedding == usual else name, at, size
 
@@ -417,7 +467,7 @@ class PerFeatureEncoder(Encoder):
         unfitted encoders such as ``SplineEncoder(size=9, degree=1)``, of which the settings of knots are used.
     default : str, optional
         Method of columns that the mapping does not contain; without it, such a column raises an error.
-    extrapolation : {"clip", "linear", "error"}, default="clip"
+    extrapolation : {"clip", "linear", "continue", "error"}, default="clip"
         Treatment of values outside the training range, as in `SplineEncoder`.
     missing : {"zeros", "indicator", "error"}, default="zeros"
         Treatment of missing values, as in `SplineEncoder`.

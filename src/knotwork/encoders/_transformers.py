@@ -8,13 +8,21 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork.basis import FAMILIES, Family, PiecewiseLinear
-from knotwork.basis._base import FloatArray
+from knotwork.basis._base import EXTRAPOLATIONS, FloatArray, check_domain
 from knotwork.basis._blocks import AffineBlock, BasisBlock, Block, PeriodicBlock
 from knotwork.encoders._base import Encoder
 from knotwork.knots import Column, Placement, Target, complete
 from knotwork.knots._placements import cart_thresholds, resolve_placement, separated
 
-__all__ = ["SCALINGS", "WAVES", "PeriodicEncoder", "PiecewiseLinearEncoder", "ScalarEncoder", "SplineEncoder"]
+__all__ = [
+    "SCALINGS",
+    "WAVES",
+    "PeriodicEncoder",
+    "PiecewiseLinearEncoder",
+    "ScalarEncoder",
+    "SplineEncoder",
+    "check_period",
+]
 
 SCALINGS = {
     "standard": "mean 0 and standard deviation 1",
@@ -28,6 +36,19 @@ FEWEST_BINS, MOST_BINS, ADAPTIVE_LEAF = 5, 50, 25
 """Smallest and largest number of bins of an adaptive encoding, and smallest number of rows of a bin."""
 
 
+def check_period(period: Any) -> tuple[float, float]:
+    """Return the two ends of a period; a number is the period from 0 on."""
+    if isinstance(period, Real) and not isinstance(period, bool):
+        if not 0.0 < float(period) < np.inf:
+            raise argument_error("period", "be larger than 0, or the two ends of a period", period)
+        return 0.0, float(period)
+    try:
+        return check_domain(period)
+    except ValueError as error:
+        requirement = "be a number larger than 0, or the two ends of a period, the first smaller than the second"
+        raise argument_error("period", requirement, period) from error
+
+
 @final
 class SplineEncoder(Encoder):
     """Encode each numerical column by the values of `size` spline functions on knots fitted to that column.
@@ -37,17 +58,24 @@ class SplineEncoder(Encoder):
 
     Parameters
     ----------
-    family : {"bspline", "ispline", "mspline"}, default="bspline"
+    family : {"bspline", "ispline", "mspline", "cyclic"}, default="bspline"
         B-splines are local bumps that sum to one, M-splines bumps of unit area (on the range scaled to [0, 1]),
-        I-splines monotone steps from 0 to 1. Or any other name of `knotwork.basis.FAMILIES` except ``"ple"``.
+        I-splines monotone steps from 0 to 1, cyclic splines B-splines that begin again at the end of a period. Or any
+        other name of `knotwork.basis.FAMILIES` except ``"ple"``.
     size : int, default=15
-        Number m of columns per feature, at least ``degree + 1``; there are m - degree - 1 interior knots.
+        Number m of columns per feature. B-, M- and I-splines have m - degree - 1 interior knots, cyclic ones m - 1, and
+        m intervals.
     placement : {"uniform", "quantile", "cart", "lgbm"} or Placement, default="quantile"
         Placement of the knots; ``"cart"`` and ``"lgbm"`` need the target.
     degree : int, default=3
         Degree of the polynomials, at least 0; ignored by a family without a degree.
-    extrapolation : {"clip", "linear", "error"}, default="clip"
-        Treatment of values outside the training range: move them to its end, continue in a straight line, or raise.
+    extrapolation : {"clip", "linear", "continue", "periodic", "error"}, default="clip"
+        Treatment of values outside the training range: move them to its end, continue in a straight line or by the
+        polynomial of the last interval, repeat the functions, or raise. ``"periodic"`` makes B-splines cyclic, and for
+        cyclic ones all but ``"error"`` mean it.
+    period : float or tuple of float, optional
+        Period of cyclic splines, such as 24 for hours: from 0 to this number, or from the first to the second of two.
+        By default the training range, whose two ends are then the same point of the cycle.
     missing : {"zeros", "indicator", "error"}, default="zeros"
         Treatment of missing values: a block of zeros, zeros and one more column that marks them with 1, or raise.
     task : {"regression", "classification"}, optional
@@ -71,8 +99,9 @@ class SplineEncoder(Encoder):
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
-    Notes ----- The columns are the functions of `knotwork.basis` on the range scaled to [0, 1]; B- and I-splines do not
-    depend on the scale.
+    Notes
+    -----
+    The columns are the functions of `knotwork.basis` on the range scaled to [0, 1]; only M-splines depend on the scale.
 
     Deviation: the height of an M-spline whose support is narrower than a millionth of the range is that of one as wide,
     so that a column with an outlier of 1e300 does not overflow.
@@ -87,7 +116,13 @@ class SplineEncoder(Encoder):
            [0.  , 0.5 , 0.5 , 0.  ],
            [0.  , 0.  , 0.75, 0.25],
            [0.  , 0.  , 0.  , 1.  ]], dtype=float32)
+    >>> hours = np.array([[0.0], [23.0]])  # one hour apart
+    >>> SplineEncoder("cyclic", 4, degree=1, placement="uniform", period=24).fit_transform(hours).round(2)
+    array([[1.  , 0.  , 0.  , 0.  ],
+           [0.83, 0.  , 0.  , 0.17]], dtype=float32)
     """
+
+    _extrapolations = tuple(EXTRAPOLATIONS)
 
     def __init__(
         self,
@@ -97,6 +132,7 @@ class SplineEncoder(Encoder):
         placement: str | Placement = "quantile",
         degree: int = 3,
         extrapolation: str = "clip",
+        period: float | tuple[float, float] | None = None,
         missing: str = "zeros",
         task: str | None = None,
         sparse_output: bool = False,
@@ -109,6 +145,7 @@ class SplineEncoder(Encoder):
         self.placement = placement
         self.degree = degree
         self.extrapolation = extrapolation
+        self.period = period
         self.missing = missing
         self.task = task
         self.sparse_output = sparse_output
@@ -128,10 +165,16 @@ class SplineEncoder(Encoder):
         name = f"{family.label} of degree {degree}" if family.has_degree else family.label
         check_int(self.size, "size", smallest, hint=f"{name} have at least {smallest} functions.")
         resolve_placement(self.placement)
+        if self.period is not None:
+            check_period(self.period)
+            if not family.basis.is_cyclic:
+                raise argument_error("period", f"be None for {family.label}", self.period, "Choose family='cyclic'.")
 
     def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
         """Return the fitted encoding of one column."""
         family = self._family()
+        if self.period is not None:
+            column = column.in_period(check_period(self.period))
         n_knots = self.size - family.smallest_size(self.degree)
         knots = resolve_placement(self.placement)(column, n_knots, target, seed)
         return BasisBlock(family.make(knots, degree=self.degree, domain=column.domain), self.size)
@@ -141,7 +184,13 @@ class SplineEncoder(Encoder):
 
     def _family(self) -> Family:
         available = [name for name, family in FAMILIES.items() if family.with_placements]
-        return FAMILIES[check_choice(self.family, "family", available)]
+        family = FAMILIES[check_choice(self.family, "family", available)]
+        if self.extrapolation != "periodic":
+            return family
+        if family.cyclic is None:
+            advice = "Choose family='bspline' or 'cyclic'."
+            raise argument_error("extrapolation", f"not be 'periodic' for {family.label}", self.extrapolation, advice)
+        return FAMILIES[family.cyclic]
 
 
 @final
@@ -162,8 +211,9 @@ class PiecewiseLinearEncoder(Encoder):
     adaptive : bool, default=False
         Let the tree choose the number of bins of each column, between 5 and 50 with at least 25 rows each; `size` is
         then ignored. Only with ``placement="cart"``.
-    extrapolation : {"clip", "linear", "error"}, default="clip"
-        Treatment of values outside the training range: move them to its end, continue in a straight line, or raise.
+    extrapolation : {"clip", "linear", "continue", "error"}, default="clip"
+        Treatment of values outside the training range: move them to its end, continue in a straight line, which is
+        also ``"continue"`` here, or raise.
     missing : {"zeros", "indicator", "error"}, default="zeros"
         Treatment of missing values: a block of zeros, zeros and one more column that marks them with 1, or raise.
     task : {"regression", "classification"}, optional
@@ -362,7 +412,7 @@ class ScalarEncoder(Encoder):
     ----------
     scaling : {"standard", "minmax", "robust"}, default="standard"
         To mean 0 and standard deviation 1, from the training range to [0, 1], or as in the Notes.
-    extrapolation : {"clip", "linear", "error"}, default="clip"
+    extrapolation : {"clip", "linear", "continue", "error"}, default="clip"
         Treatment of values outside the training range by min-max scaling, as in `SplineEncoder`; ignored by the others.
     missing : {"zeros", "indicator", "error"}, default="zeros"
         Treatment of missing values, as in `SplineEncoder`.

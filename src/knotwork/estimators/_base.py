@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._preparation.columns import Columns, Table
-from knotwork._preparation.members import PreparedTable
+from knotwork._preparation.members import MISSING, PreparedTable
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, check_validation, group_codes
 from knotwork.estimators._combination import Combination, HeldOut, combine
@@ -119,6 +119,7 @@ class TabularEstimator(FittedModel):
         time_limit: float | None = None,
         size: int | None = None,
         n_members: int | None = None,
+        missing: str = "zeros",
         categories: str = "embedding",
         categorical: Any = None,
         dates: str = "features",
@@ -138,6 +139,7 @@ class TabularEstimator(FittedModel):
         self.time_limit = time_limit
         self.size = size
         self.n_members = n_members
+        self.missing = missing
         self.categories = categories
         self.categorical = categorical
         self.dates = dates
@@ -271,6 +273,7 @@ class TabularEstimator(FittedModel):
         counts = {"n_folds": plan.n_folds, "n_seeds": plan.n_seeds}
         splits, seeds = holdout.draw(data.target, task=self._task, random=random, **counts)
         plan, prepared = replace(plan, n_folds=len(splits)), PreparedTable.from_table(data, splits)
+        prepared = replace(prepared, missing=self.missing)
         warm = self._warm_members(columns, prepared, plan) if self.warm_start and self.__sklearn_is_fitted__() else None
         if warm is not None:
             return Preparation(columns, prepared, *warm, config, state, plan, self.trained_)
@@ -348,6 +351,8 @@ class TabularEstimator(FittedModel):
         same = hasattr(self, "_warm") and columns.to_json() == self.columns_.to_json()
         same = same and self._warm.labels == vars(self).get("labels_") and list(prepared.indicated) == self.indicated_
         same = same and self.trained_.objective == prepared.table.goal
+        learned = self.trained_.pieces[0].network.encoding.missing is not None
+        same = same and learned == (prepared.missing == "learned" and bool(prepared.indicated))
         same = same and self.trained_.pieces[0].shift.shape[1:] == prepared.table.target.shape[1:]
         warm = warm_members(self._warm, prepared, plan) if same else None
         if warm is None:
@@ -485,6 +490,7 @@ class TabularEstimator(FittedModel):
             check_int(self.n_members, "n_members", minimum=1)
         if self.backbone != "auto":
             make_backbone(self.backbone)
+        check_choice(self.missing, "missing", MISSING)
         check_choice(self.categories, "categories", CATEGORIES)
         check_bool(self.verbose, "verbose")
         if not isinstance(self.validation_share, float) or not 0.0 < self.validation_share < 1.0:

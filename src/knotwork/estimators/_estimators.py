@@ -80,6 +80,9 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     n_members : int, optional
         Number of networks that are trained together from different random seeds and whose predictions are averaged;
         with ``"validated"`` and ``"ensemble"``, of every encoding. By default as `effort` decides, or one.
+    missing : {"zeros", "learned"}, default="zeros"
+        What a missing number becomes, besides the vector that marks it: zeros, or a learned vector in place of the
+        functions, one for each column, which starts at zero.
     categories : {"embedding", "code", "mixed"}, default="embedding"
         Whether a category is a learned vector or, as in the paper, an integer code, or, in columns of at most eight
         categories, one-hot and otherwise a learned vector; an FT-Transformer always learns vectors.
@@ -201,6 +204,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         time_limit: float | None = None,
         size: int | None = None,
         n_members: int | None = None,
+        missing: str = "zeros",
         categories: str = "embedding",
         categorical: Any = None,
         dates: str = "features",
@@ -225,6 +229,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
             time_limit=time_limit,
             size=size,
             n_members=n_members,
+            missing=missing,
             categories=categories,
             categorical=categorical,
             dates=dates,
@@ -409,6 +414,9 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         with ``"validated"`` and ``"ensemble"``, of every encoding. By default as `effort` decides, or one.
     class_weight : "balanced" or mapping, optional
         Weights of the classes in the loss: inversely proportional to their frequency, or as given for each label.
+    missing : {"zeros", "learned"}, default="zeros"
+        What a missing number becomes, besides the vector that marks it: zeros, or a learned vector in place of the
+        functions, one for each column, which starts at zero.
     categories : {"embedding", "code", "mixed"}, default="embedding"
         Whether a category is a learned vector or an integer code, or, in columns of at most eight categories, one-hot
         and otherwise a learned vector.
@@ -481,6 +489,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         size: int | None = None,
         n_members: int | None = None,
         class_weight: Any = None,
+        missing: str = "zeros",
         categories: str = "embedding",
         categorical: Any = None,
         dates: str = "features",
@@ -504,6 +513,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
             time_limit=time_limit,
             size=size,
             n_members=n_members,
+            missing=missing,
             categories=categories,
             categorical=categorical,
             dates=dates,

@@ -5,34 +5,28 @@ separate parts of the graph, with their weights as constants.
 """
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
 from knotwork._checks import argument_error, check_installed, listed
 from knotwork._files import write_atomically
-from knotwork._kernels.encoding import AFFINE, NORM_EPSILON, NORMALISED, TAILS, UNIT_AREA, Part
 from knotwork._preparation.columns import LARGEST
 from knotwork._preparation.targets import Labels
-from knotwork.basis._blocks import SMOOTH_LIMIT
-from knotwork.basis._families import PERIODIC
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import SMALLEST
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
+from knotwork.estimators._onnx_encodings import FLOAT, Array, Graph, as_numpy, encoded_blocks
 from knotwork.nn import _ft_transformer as ft_transformer
 from knotwork.nn import _resnet as resnet
-from knotwork.nn._embedding import FeatureEmbedding
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._linear import Linear
 from knotwork.nn._mlp import MLP
 from knotwork.nn._realmlp import RealMLP
 from knotwork.nn._resnet import ResNet
-from knotwork.nn._stack import FARTHEST, WAVES, StackEncoding
 from knotwork.nn._tabm import TabM
 from knotwork.training._network import Network
 from knotwork.training._objectives import (
@@ -48,11 +42,10 @@ from knotwork.training._results import Piece
 
 __all__ = ["export_onnx"]
 
-Array = npt.NDArray[Any]
 OPSETS = {"": 18, "ai.onnx.ml": 4}
 IR_VERSION = 9
-FLOAT, INT64, STRING, BOOL, DOUBLE, UINT64 = 1, 7, 8, 9, 11, 13
-"""Types of values, as ``onnx.TensorProto`` numbers them."""
+INT64, STRING, BOOL, DOUBLE, UINT64 = 7, 8, 9, 11, 13
+"""Further types of values, as ``onnx.TensorProto`` numbers them."""
 
 NUMBERS = "numbers"
 RESERVED = (NUMBERS, "prediction", "std", "probabilities", "label", "")
@@ -121,60 +114,6 @@ def export_onnx(estimator: TabularEstimator, path: str | Path) -> None:
     onnx.checker.check_model(model)
     content = model.SerializeToString()
     write_atomically(path, lambda file: file.write(content))
-
-
-@dataclass(frozen=True)
-class Graph:
-    """Nodes and constants of a graph; every call adds a node.
-
-    Names of values begin with a slash: inputs never do, see `_input_names`.
-    """
-
-    onnx: Any
-    nodes: list[Any] = field(default_factory=list)
-    constants: list[Any] = field(default_factory=list)
-
-    def constant(self, values: Any, dtype: Any = None) -> str:
-        """Add a tensor and return its name; text is of type object."""
-        name = f"/constant{len(self.constants)}"
-        self.constants.append(self.onnx.numpy_helper.from_array(np.array(values, dtype=dtype, order="C"), name))
-        return name
-
-    def __call__(self, operation: str, *inputs: Any, name: str = "", domain: str = "", **attributes: Any) -> str:
-        """Add a node and return the name of its result; inputs are names of values, or arrays."""
-        names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
-        name = name or f"/value{len(self.nodes)}"
-        self.nodes.append(self.onnx.helper.make_node(operation, names, [name], domain=domain, **attributes))
-        return name
-
-    def describe(self, name: str, kind: int, *shape: int | str) -> Any:
-        """Return the description of an input or output of the model."""
-        return self.onnx.helper.make_tensor_value_info(name, kind, shape)
-
-    def ints(self, *values: int) -> str:
-        """Add integers and return their name."""
-        return self.constant(values, np.int64)
-
-    def reshape(self, value: str, *shape: int) -> str:
-        """Change the shape of a value; 0 keeps the length of an axis, one length may be -1."""
-        return self("Reshape", value, self.ints(*shape))
-
-    def join(self, values: Sequence[str], axis: int) -> str:
-        """Concatenate values along an axis."""
-        return values[0] if len(values) == 1 else self("Concat", *values, axis=axis)
-
-    def slice(self, value: str, start: int, stop: int, *, axis: int) -> str:
-        """Take a range along an axis."""
-        return self("Slice", value, self.ints(start), self.ints(stop), self.ints(axis))
-
-    def total(self, value: str) -> str:
-        """Sum over the last axis and keep it."""
-        return self("ReduceSum", value, self.ints(-1), keepdims=1)
-
-
-def _as_numpy(tensor: Tensor) -> Array:
-    array: Array = tensor.detach().cpu().numpy()
-    return array
 
 
 def _check_networks(estimator: TabularEstimator) -> None:
@@ -276,11 +215,11 @@ def _member_outputs(
     network, blocks = piece.network, None
     numbers, codes, missing = inputs
     if numbers is not None and missing is not None:
-        blocks = _blocks(graph, numbers, missing, network=network, member=member)
+        blocks = encoded_blocks(graph, numbers, missing, network=network, member=member)
     outputs = graph("Cast", _run(graph, blocks, codes, network=network, member=member), to=DOUBLE)
     if objective.task == "classification":
         return outputs
-    shift, scale = (_as_numpy(values[member]) for values in column_units(objective, (piece.shift, piece.scale)))
+    shift, scale = (as_numpy(values[member]) for values in column_units(objective, (piece.shift, piece.scale)))
     predictions = LINKS[objective.link](graph, outputs, objective, len(shift))
     return graph("Add", graph("Mul", predictions, scale), shift)
 
@@ -379,147 +318,6 @@ def _classes(labels: Labels) -> tuple[Array, int]:
     return np.array(labels.values, dtype=dtype), type_
 
 
-def _blocks(graph: Graph, numbers: str, missing: str, *, network: Network, member: int) -> str:
-    """Add encoding and embedding of one member; return the name of blocks, float32 of shape (n, n_features, columns).
-
-    `numbers` are in their units, float32 of shape (n, n_features), finite; `missing` marks those that are missing.
-    """
-    values = _scaled(graph, numbers, encoding=network.encoding, member=member)
-    blocks = _encode(graph, values, missing, encoding=network.encoding, member=member)
-    if network.feature_embedding is not None:
-        blocks = _embed(graph, blocks, network.feature_embedding, member)
-    if network.embedding is not None and network.embedding.raw:
-        centred = graph("Clip", values, np.float32(0.0), np.float32(1.0))
-        centred = graph("Sub", graph("Mul", centred, np.float32(2.0)), np.float32(1.0))
-        raw = graph("Where", _as_numpy(network.encoding.has_range[member]), centred, values)
-        raw = graph("Where", missing, np.float32(0.0), raw)
-        blocks = graph.join([graph("Unsqueeze", raw, graph.ints(2)), blocks], 2)
-    return blocks
-
-
-def _scaled(graph: Graph, numbers: str, *, encoding: StackEncoding, member: int) -> str:
-    """Add the values on the scale of each feature."""
-    low, scale = _as_numpy(encoding.low[member]), _as_numpy(encoding.scale[member])
-    values = graph("Div", graph("Sub", numbers, low), scale)
-    values = graph("Clip", values, np.float32(-FARTHEST), np.float32(FARTHEST))
-    if encoding.smooth is None or not bool(encoding.smooth[member].any()):
-        return values
-    share = graph("Div", values, np.float32(SMOOTH_LIMIT))
-    root = graph("Sqrt", graph("Add", graph("Mul", share, share), np.float32(1.0)))
-    return graph("Where", _as_numpy(encoding.smooth[member]), graph("Div", values, root), values)
-
-
-def _embed(graph: Graph, blocks: str, layer: FeatureEmbedding, member: int) -> str:
-    by_feature = graph("MatMul", graph("Transpose", blocks, perm=[1, 0, 2]), _as_numpy(layer.weight[member]))
-    out = graph("Add", graph("Transpose", by_feature, perm=[1, 0, 2]), _as_numpy(layer.bias[member]))
-    return graph("Relu", out) if layer.relu else out
-
-
-def _encode(graph: Graph, values: str, missing: str, *, encoding: StackEncoding, member: int) -> str:
-    """Add the encoding of scaled values; return the name of the blocks, float32 of shape (n, n_features, size)."""
-    n_features = len(encoding.layout.sizes)
-    breaks, n_knots = _as_numpy(encoding.spacings()[0][member]), _as_numpy(encoding.n_knots[member])
-    blocks: list[str] = []
-    order: list[int] = []
-    for part in encoding.layout.parts:
-        if not part.start <= member < part.stop:
-            continue
-        features = np.arange(n_features) if part.features is None else np.array(part.features)
-        order.extend(features.tolist())
-        columns = [graph("Gather", value, features.astype(np.int64), axis=1) for value in (values, missing)]
-        x, x_missing = (graph("Unsqueeze", column, graph.ints(2)) for column in columns)
-        if part.kind in WAVES:
-            rows, width = _waves(graph, x, part=part, encoding=encoding, place=(member, features)), part.degree
-        else:
-            rows, width = _rows(graph, x, part=part, breaks=breaks[features], n_knots=n_knots[features])
-        rows = graph("Where", x_missing, np.float32(0.0), rows)
-        blocks.append(graph("Pad", rows, graph.ints(0, 0, 0, 0, 0, encoding.layout.size - width)))
-    joined = graph.join(blocks, 1)
-    if order == sorted(order):
-        return joined
-    return graph("Gather", joined, np.argsort(order).astype(np.int64), axis=1)
-
-
-def _waves(graph: Graph, x: str, *, part: Part, encoding: StackEncoding, place: tuple[int, Array]) -> str:
-    """Add the cosines and sines of one part at x of shape (n, f, 1), for a member and some features."""
-    member, features = place
-    assert encoding.frequencies is not None
-    angles = graph("Mul", x, np.float32(2.0 * np.pi) * _as_numpy(encoding.frequencies[member])[features])
-    if part.kind == PERIODIC:
-        half = (part.degree + 1) // 2
-        angles = graph.slice(angles, 0, half, axis=2)
-        return graph.join([graph("Cos", angles), graph.slice(graph("Sin", angles), 0, part.degree - half, axis=2)], 2)
-    assert encoding.phases is not None
-    angles = graph("Add", angles, _as_numpy(encoding.phases[member])[features])
-    return graph("Cos", graph.slice(angles, 0, part.degree, axis=2))
-
-
-def _rows(graph: Graph, x: str, *, part: Part, breaks: Array, n_knots: Array) -> tuple[str, int]:
-    """Add the functions of one part at x of shape (n, f, 1); return the name of (n, f, width), and the width."""
-    if part.kind == AFFINE:
-        return x, 1
-    x = graph("Clip", x, np.float32(0.0), np.float32(1.0))
-    degree, most = part.degree, int(n_knots.max())
-    knots = _repeated(breaks, n_knots, degree)
-    rows = _splines(graph, x, knots=knots, n_knots=n_knots, degree=degree)
-    width = most + degree + 1
-    if part.kind == TAILS:
-        tails = graph.slice(rows, 1, width, axis=2)
-        return graph("CumSum", tails, graph.constant(2, np.int64), reverse=1), width - 1
-    if part.kind in (UNIT_AREA, NORMALISED):
-        rows = graph("Div", graph("Mul", rows, np.float32(degree + 1)), _widths(knots, degree + 1))
-    if part.kind == NORMALISED:
-        rows = _normalised(graph, rows, sizes=n_knots + degree + 1, width=width)
-    return rows, width
-
-
-def _repeated(breaks: Array, n_knots: Array, degree: int) -> Array:
-    """Return the knots with both ends `degree` times more, padded with ones, of shape (f, K + 2 + 2 degree)."""
-    most = int(n_knots.max())
-    knots = np.ones((len(breaks), most + 2 + 2 * degree), dtype=np.float32)
-    knots[:, :degree] = 0.0
-    knots[:, degree : degree + most + 2] = breaks[:, : most + 2]
-    return knots
-
-
-def _widths(knots: Array, order: int) -> Array:
-    """Return ``knots[i + order] - knots[i]``, and 1 for 0: the functions are 0 there."""
-    widths = knots[:, order:] - knots[:, : knots.shape[1] - order]
-    return np.where(widths > 0, widths, np.float32(1.0))
-
-
-def _splines(graph: Graph, x: str, *, knots: Array, n_knots: Array, degree: int) -> str:
-    """Add all B-splines at x by the recursion of Cox and de Boor, from the indicator of the interval that holds x.
-
-    With u = v / (t[i + q] - t[i]) for v of degree q - 1, the next are (x - t[i]) u[i] + (t[i + q + 1] - x) u[i + 1].
-    """
-    n_intervals = knots.shape[1] - 1
-    # Infinite ends: no x lies in an interval of the padding, and the last interval holds the right end.
-    first = np.full((len(knots), n_intervals), np.inf, dtype=np.float32)
-    after = np.full((len(knots), n_intervals), np.inf, dtype=np.float32)
-    for feature, count in enumerate(n_knots):
-        inner = slice(degree, degree + count + 1)
-        first[feature, inner] = knots[feature, inner]
-        after[feature, degree : degree + count] = knots[feature, degree + 1 : degree + count + 1]
-    values = graph("Cast", graph("And", graph("GreaterOrEqual", x, first), graph("Less", x, after)), to=FLOAT)
-    for q in range(1, degree + 1):
-        end = n_intervals - q
-        share = graph("Div", values, _widths(knots, q))
-        rising = graph("Mul", graph("Sub", x, knots[:, : end + 1]), share)
-        falling = graph("Mul", graph("Sub", knots[:, q : n_intervals + 1], x), share)
-        values = graph("Add", graph.slice(rising, 0, end, axis=2), graph.slice(falling, 1, end + 1, axis=2))
-    return values
-
-
-def _normalised(graph: Graph, rows: str, *, sizes: Array, width: int) -> str:
-    """Add LayerNorm without parameters over the first `sizes` columns of each feature."""
-    counts = sizes.astype(np.float32)[:, None]
-    used = (np.arange(width) < sizes[:, None]).astype(np.float32)
-    centred = graph("Mul", graph("Sub", rows, graph("Div", graph.total(rows), counts)), used)
-    variance = graph("Div", graph.total(graph("Mul", centred, centred)), counts)
-    return graph("Div", centred, graph("Sqrt", graph("Add", variance, np.float32(NORM_EPSILON))))
-
-
 def _run(graph: Graph, blocks: str | None, codes: str | None, *, network: Network, member: int) -> str:
     """Add the backbone of one member; return the name of its outputs, float32 of shape (n, d_out).
 
@@ -544,13 +342,13 @@ def _run(graph: Graph, blocks: str | None, codes: str | None, *, network: Networ
 
 def _tabm(graph: Graph, inputs: str, backbone: TabM, member: int, *, task: str) -> str:
     """Add the mean of all predictions; values are of shape (n_predictions, n, width)."""
-    adapters = _as_numpy(backbone.adapters.values[member])[:, None]
+    adapters = as_numpy(backbone.adapters.values[member])[:, None]
     hidden = _linear(graph, graph("Mul", graph("Unsqueeze", inputs, graph.ints(0)), adapters), backbone.first, member)
     for layer in backbone.layers:
         hidden = _linear(graph, graph("Relu", hidden), layer, member)  # type: ignore[arg-type]
     heads = backbone.heads
-    product = graph("MatMul", graph("Relu", hidden), _as_numpy(heads.weight[member]))
-    outputs = graph("Add", product, _as_numpy(heads.bias[member])[:, None])
+    product = graph("MatMul", graph("Relu", hidden), as_numpy(heads.weight[member]))
+    outputs = graph("Add", product, as_numpy(heads.bias[member])[:, None])
     n_predictions = heads.bias.shape[1]
     if task == "regression":
         return graph("ReduceMean", outputs, graph.ints(0), keepdims=0)
@@ -576,12 +374,12 @@ def _category_inputs(graph: Graph, codes: str, *, network: Network, member: int)
     if network.categories == "code":
         parts.append(graph("Sub", graph("Cast", codes, to=FLOAT), np.float32(1.0)))
     if network.one_hot_places.shape[1]:
-        features, *values = _as_numpy(network.one_hot_places)
+        features, *values = as_numpy(network.one_hot_places)
         chosen = graph("Gather", codes, features, axis=1)
         signs = [graph("Cast", graph("Equal", chosen, code), to=FLOAT) for code in values]
         parts.append(graph("Sub", *signs))
     if network.embeddings is not None:
-        embeddings, places = network.embeddings.values, _as_numpy(network.embedded_places)
+        embeddings, places = network.embeddings.values, as_numpy(network.embedded_places)
         chosen = graph("Gather", codes, places, axis=1)
         vectors = _look_up(graph, chosen, embeddings[member], network.category_starts)
         parts.append(graph.reshape(vectors, -1, len(places) * embeddings.shape[-1]))
@@ -590,12 +388,12 @@ def _category_inputs(graph: Graph, codes: str, *, network: Network, member: int)
 
 def _look_up(graph: Graph, codes: str, table: Tensor, starts: Tensor) -> str:
     """Add the vectors of codes, of shape (n, n_categorical, width)."""
-    return graph("Gather", _as_numpy(table), graph("Add", codes, _as_numpy(starts)), axis=0)
+    return graph("Gather", as_numpy(table), graph("Add", codes, as_numpy(starts)), axis=0)
 
 
 def _linear(graph: Graph, x: str, layer: Linear, member: int) -> str:
-    product = graph("MatMul", x, _as_numpy(layer.weight[member]))
-    return product if layer.bias is None else graph("Add", product, _as_numpy(layer.bias[member]))
+    product = graph("MatMul", x, as_numpy(layer.weight[member]))
+    return product if layer.bias is None else graph("Add", product, as_numpy(layer.bias[member]))
 
 
 def _realmlp(graph: Graph, inputs: str, backbone: RealMLP, member: int) -> str:
@@ -603,7 +401,7 @@ def _realmlp(graph: Graph, inputs: str, backbone: RealMLP, member: int) -> str:
     for place, (weight, bias) in enumerate(backbone.plain_layers(member)):
         if place:
             hidden = graph(ONNX_ACTIVATIONS[backbone.activation], hidden)
-        hidden = graph("Add", graph("MatMul", hidden, _as_numpy(weight)), _as_numpy(bias))
+        hidden = graph("Add", graph("MatMul", hidden, as_numpy(weight)), as_numpy(bias))
     return hidden
 
 
@@ -619,11 +417,11 @@ def _batch_norm(graph: Graph, x: str, norm: resnet.BatchNorm, member: int) -> st
     """Add a normalisation by the running statistics."""
     scale = norm.weight[member] * (norm.running_var[member] + EPSILON).rsqrt()
     shift = norm.bias[member] - norm.running_mean[member] * scale
-    return graph("Add", graph("Mul", x, _as_numpy(scale)), _as_numpy(shift))
+    return graph("Add", graph("Mul", x, as_numpy(scale)), as_numpy(shift))
 
 
 def _layer_norm(graph: Graph, x: str, norm: ft_transformer.LayerNorm, member: int) -> str:
-    weights = _as_numpy(norm.weight[member]), _as_numpy(norm.bias[member])
+    weights = as_numpy(norm.weight[member]), as_numpy(norm.bias[member])
     return graph("LayerNormalization", x, *weights, axis=-1, epsilon=EPSILON)
 
 
@@ -649,15 +447,15 @@ def _tokens(
         parts.append(_look_up(graph, codes, tokenizer.categories.values[member], tokenizer.category_starts))
     padded = graph("Pad", graph.join(parts, 1), graph.ints(0, 1, 0, 0, 0, 0))
     return graph(
-        "Add", padded, np.concatenate([_as_numpy(tokenizer.cls[member])[None], _as_numpy(tokenizer.bias[member])])
+        "Add", padded, np.concatenate([as_numpy(tokenizer.cls[member])[None], as_numpy(tokenizer.bias[member])])
     )
 
 
 def _number_tokens(graph: Graph, blocks: str, tokenizer: ft_transformer.Tokenizer, member: int) -> str:
-    weight = _as_numpy(tokenizer.weight[member])
+    weight = as_numpy(tokenizer.weight[member])
     n_features, size, d_token = weight.shape
     if tokenizer.by_coordinate:
-        places = _as_numpy(tokenizer.places)
+        places = as_numpy(tokenizer.places)
         values = graph("Gather", graph.reshape(blocks, -1, n_features * size), places, axis=1)
         return graph("Mul", graph("Unsqueeze", values, graph.ints(2)), weight.reshape(-1, d_token)[places])
     by_feature = graph("MatMul", graph("Transpose", blocks, perm=[1, 0, 2]), weight)

@@ -678,6 +678,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "size": read_int,
     "n_members": read_int,
     "class_weight": partial(_read_pairs, values=(int, float), optional=True),
+    "missing": _text,
     "categories": _text,
     "categorical": _read_categorical,
     "dates": _text,

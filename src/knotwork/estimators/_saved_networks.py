@@ -15,7 +15,18 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
-from knotwork._kernels.encoding import AFFINE, NORMALISED, PLAIN, TAILS, Layout, Part
+from knotwork._kernels.encoding import (
+    AFFINE,
+    CYCLIC,
+    NATURAL,
+    NORMALISED,
+    PLAIN,
+    RADIAL,
+    TAILS,
+    THIN_PLATE,
+    Layout,
+    Part,
+)
 from knotwork.basis._blocks import Embedding
 from knotwork.nn._backbones import BACKBONES, Backbone
 from knotwork.nn._stack import WAVES, StackEncoding, StackLayout
@@ -49,6 +60,12 @@ MOST_LAYERS = 500
 MOST_PARTS = 10_000
 """Largest numbers of tensors in a file, of layers of a network and of parts of a layout: far more than any model has,
 and few enough to build within seconds."""
+
+DEGREES = {AFFINE: 0, NATURAL: 3, RADIAL: 0, THIN_PLATE: 0}
+"""Degrees of the kinds of functions that have only one."""
+
+MOST_CYCLIC = 20
+"""Largest degree of cyclic splines in fewer columns than that: functions that meet in one column are added."""
 
 SHORT = 1024
 """A length that a tensor without elements may have in any file."""
@@ -277,8 +294,12 @@ def _part(content: Any, n_features: int, size: int) -> Part:
         if not features or max(features) >= n_features:
             raise argument_error("features", f"be from 0 to {n_features - 1}", features)
     smallest = 2 if kind in WAVES else int(kind == TAILS)
-    known = kind <= NORMALISED or kind in WAVES
-    if not known or not (degree == 0 if kind == AFFINE else smallest <= degree <= size):
+    most = max(size, MOST_CYCLIC) if kind == CYCLIC else size
+    if kind in DEGREES:
+        valid = degree == DEGREES[kind]
+    else:
+        valid = (kind <= NORMALISED or kind in (*WAVES, CYCLIC)) and smallest <= degree <= most
+    if not valid:
         raise argument_error("kind", "be a kind of functions with a degree that is valid for it", (kind, degree))
     if not 0 <= start < stop:
         raise argument_error("start", "be at least 0 and smaller than stop", (start, stop))
@@ -297,6 +318,11 @@ def _encoding(layout: StackLayout, file: TensorFile, prefix: str, *, n_members: 
     if f"{prefix}.network.encoding.smooth" in file.kinds:
         expected["smooth"] = shape, torch.bool
     tensors = {name: read_tensor(file, f"{prefix}.network.encoding.{name}", *kind) for name, kind in expected.items()}
+    learned_missing = f"{prefix}.network.encoding.missing" in file.kinds
+    if learned_missing:
+        file.check(f"{prefix}.network.encoding.missing", (*shape, layout.size), torch.float32)
+    if any(part.kind == RADIAL for part in layout.parts):
+        file.check(f"{prefix}.network.encoding.log_widths", (*shape, layout.size), torch.float32)
     if layout.waves:  # the encoding allocates as many frequencies
         file.check(f"{prefix}.network.encoding.frequencies", (*shape, layout.n_frequencies), torch.float32)
     n_knots = tensors["n_knots"].numpy()
@@ -304,7 +330,7 @@ def _encoding(layout: StackLayout, file: TensorFile, prefix: str, *, n_members: 
     _check_parts(layout, n_knots, tensors["learned"].numpy())
     if bool((tensors["scale"] <= 0.0).any()):
         raise argument_error("scale", "be larger than 0", float(tensors["scale"].min()))
-    return StackEncoding(layout, **tensors)
+    return StackEncoding(layout, **tensors, learned_missing=learned_missing)
 
 
 def _check_breaks(breaks: npt.NDArray[np.float32], n_knots: npt.NDArray[np.int32]) -> None:

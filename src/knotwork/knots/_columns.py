@@ -1,7 +1,7 @@
 """The input of knot placement: a column of numbers, summarised from a table or from batches, and the target."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import frexp, ldexp, ulp
 
 import numpy as np
@@ -10,7 +10,7 @@ from sklearn.utils.validation import column_or_1d
 
 from knotwork._checks import argument_error, check_choice
 from knotwork._tables import missing_mask
-from knotwork.basis._base import FloatArray
+from knotwork.basis._base import FloatArray, into_period
 from knotwork.errors import ArgumentError
 
 __all__ = ["TASKS", "Column", "QuantileSketch", "Target", "column_domain", "infer_task"]
@@ -62,6 +62,8 @@ class Column:
         Weight of each row; None if all are equal.
     moments : tuple of float or None
         Exact mean and standard deviation, if `distinct` and `weights` are approximate.
+    period : tuple of float or None
+        The two ends of a period that contains all values, see `in_period`; None if the domain is the range of values.
     """
 
     distinct: FloatArray
@@ -70,6 +72,7 @@ class Column:
     rows: npt.NDArray[np.intp] | None = None
     row_weights: FloatArray | None = None
     moments: tuple[float, float] | None = None
+    period: tuple[float, float] | None = None
 
     @classmethod
     def from_values(cls, values: npt.NDArray[np.float64], sample_weight: FloatArray | None = None) -> "Column":
@@ -94,10 +97,26 @@ class Column:
 
     @property
     def domain(self) -> tuple[float, float]:
-        """The two ends of the basis; ``(0, 1)`` if all values are missing."""
+        """The two ends of the basis: the period, or the range of values; ``(0, 1)`` if all values are missing."""
+        if self.period is not None:
+            return self.period
         if not len(self.distinct):
             return 0.0, 1.0
         return column_domain(float(self.distinct[0]), float(self.distinct[-1]))
+
+    def in_period(self, period: tuple[float, float]) -> "Column":
+        """Return the column with its values moved into a period, which becomes the domain.
+
+        Examples
+        --------
+        >>> column = Column.from_values(np.array([1.0, 23.0, 25.0])).in_period((0.0, 24.0))
+        >>> column.distinct, column.weights, column.domain
+        (array([ 1., 23.]), array([2., 1.]), (0.0, 24.0))
+        """
+        distinct, places = np.unique(into_period(self.distinct, period), return_inverse=True)
+        weights = np.bincount(places, self.weights, len(distinct)).astype(np.float64)
+        codes = None if self.codes is None else places[self.codes]
+        return replace(self, distinct=distinct, weights=weights, codes=codes, moments=None, period=period)
 
     def mean_and_deviation(self) -> tuple[float, float]:
         """Return the weighted mean and standard deviation, ``(0, 0)`` for a column without values.

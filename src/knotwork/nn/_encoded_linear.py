@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
-from knotwork._kernels.encoded_linear import encode_linear
-from knotwork.basis import FAMILIES
+from knotwork._kernels.encoded_linear import encode_linear, has_fused
 from knotwork.nn._encoding import PiecewiseLinearEncoding, SplineEncoding
 
 __all__ = ["EncodedLinear"]
@@ -44,8 +43,8 @@ class EncodedLinear(nn.Module):
         Whether a bias is added.
     path : {"auto", "fused", "dense"}, default="auto"
         Whether to fuse encoding and product, or to store the encoding and multiply; ``"auto"`` takes the path that was
-        faster in benchmarks. The fused path is available on the CPU; on other devices the dense path is always used,
-        as for encodings with ``missing="indicator"``.
+        faster in benchmarks. The fused path is available on the CPU, for ramps and for splines other than natural
+        ones; elsewhere the dense path is always used, as with ``missing="indicator"`` or ``"learned"``.
 
     Attributes
     ----------
@@ -73,8 +72,8 @@ class EncodedLinear(nn.Module):
         self.encoding = encoding
         self.out_features = check_int(out_features, "out_features", minimum=1)
         self.path = check_choice(path, "path", PATHS)
-        if path == "fused" and encoding.missing == "indicator":
-            raise argument_error("path", "be 'auto' or 'dense' if missing='indicator'", path)
+        if path == "fused" and encoding.missing in ("indicator", "learned"):
+            raise argument_error("path", f"be 'auto' or 'dense' if missing={encoding.missing!r}", path)
         n_in = encoding.n_features * (encoding.size + (encoding.missing == "indicator"))
         lead = () if encoding.n_members is None else (encoding.n_members,)
         self.weight = nn.Parameter(torch.empty(*lead, n_in, self.out_features))
@@ -128,9 +127,9 @@ class EncodedLinear(nn.Module):
         return self._fused(x) if self._takes_fused(x) else self._mapped(self.encoding(x))
 
     def _takes_fused(self, x: Tensor) -> bool:
-        if FAMILIES[self.encoding.layout.family].kind is None:  # the family has no compiled code
+        if not has_fused(self.encoding.layout.kind):
             return False
-        if self.path != "auto" or self.encoding.missing == "indicator":
+        if self.path != "auto" or self.encoding.missing in ("indicator", "learned"):
             return self.path == "fused"
         n_rows = x.numel() // self.encoding.n_features
         return _fused_is_faster(x.device.type, size=self.encoding.size, n_out=self.out_features, n_rows=n_rows)

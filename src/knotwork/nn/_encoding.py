@@ -14,21 +14,24 @@ from knotwork._checks import argument_error, check_bool, check_choice, check_int
 from knotwork._kernels.dispatch import is_transformed
 from knotwork._kernels.encoding import (
     PLAIN,
+    RADIAL,
     Encoded,
     Knots,
     Layout,
     Part,
     encode,
+    into_unit,
     logits_from_knots,
     spacing_penalty,
     widths_from_logits,
 )
 from knotwork.basis import FAMILIES
+from knotwork.basis._families import family_name
 from knotwork.nn._stack import scaled_knots, separated
 
 __all__ = ["PiecewiseLinearEncoding", "SplineEncoding"]
 
-MISSING = ("zeros", "indicator", "error")
+MISSING = ("zeros", "indicator", "learned", "error")
 
 INSPECTED = 8
 """Forward passes of a layer without a range whose values are inspected: on a GPU each inspection waits for it."""
@@ -85,6 +88,11 @@ class _Encoding(nn.Module, ABC):
             self.logits = nn.Parameter(logits.to(torch.get_default_dtype()))
         else:
             self.register_buffer("breaks", separated(breaks, n_knots).to(torch.get_default_dtype()))
+        lead = () if n_members is None else (n_members,)
+        widths = torch.zeros(*lead, self.n_features, self.size) if learnable and layout.kind == RADIAL else None
+        self.log_widths = None if widths is None else nn.Parameter(widths)
+        vectors = torch.zeros(*lead, self.n_features, self.size) if missing == "learned" else None
+        self.missing_vectors = None if vectors is None else nn.Parameter(vectors)
         self.register_buffer("low", None)
         self.register_buffer("scale", None)
         groups = 1 if self.n_members is None else self.n_members
@@ -172,7 +180,8 @@ class _Encoding(nn.Module, ABC):
         Parameters
         ----------
         x : Tensor of shape (..., n_features), or (n_members, ..., n_features)
-            Values in [0, 1], or in the units of `set_range`; values outside are moved to the nearer end.
+            Values in [0, 1], or in the units of `set_range`; values outside are moved to the nearer end, or by whole
+            periods for cyclic splines.
 
         Returns
         -------
@@ -183,6 +192,9 @@ class _Encoding(nn.Module, ABC):
         encoded = self._encode(values).values
         if self.missing == "indicator":
             encoded = torch.cat([encoded, torch.isnan(values)[..., None].to(encoded.dtype)], dim=-1)
+        if self.missing_vectors is not None:
+            vectors = self._grouped(self.missing_vectors)[:, None, :, : self.size].to(encoded.dtype)
+            encoded = torch.where(torch.isnan(values)[..., None], vectors, encoded)
         return encoded.reshape(*x.shape, encoded.shape[-1])
 
     def _encode(self, values: Tensor | None) -> Encoded:
@@ -221,7 +233,8 @@ class _Encoding(nn.Module, ABC):
         if not self.learnable:
             return Knots(n_knots, self._grouped(_at_least_float32(self.breaks)))
         logits = self._grouped(_at_least_float32(self.logits))
-        return Knots(n_knots, logits=logits, min_spacing=self.min_spacing, epsilon=self._epsilon)
+        widths = None if self.log_widths is None else self._grouped(_at_least_float32(self.log_widths))
+        return Knots(n_knots, None, logits, None, self.min_spacing, self._epsilon, widths)
 
     def grouped_breaks(self) -> Tensor:
         """Return ``[0, knots, 1]`` of shape (members or 1, n_features, K + 2), differentiable."""
@@ -236,10 +249,11 @@ class _Encoding(nn.Module, ABC):
         self._check_input(x)
         groups = 1 if self.n_members is None else self.n_members
         values = x.reshape(groups, -1, self.n_features)
-        if self.low is None or self.scale is None:
+        if self.low is not None and self.scale is not None:
+            values = (values - self.low.reshape(groups, 1, -1)) / self.scale.reshape(groups, 1, -1)
+        elif not self.layout.is_cyclic:
             self._inspect(values)
-            return values
-        return (values - self.low.reshape(groups, 1, -1)) / self.scale.reshape(groups, 1, -1)
+        return into_unit(values) if self.layout.is_cyclic else values
 
     def _inspect(self, values: Tensor) -> None:
         """Warn once if values are far outside [0, 1], as raw columns are; later forward passes are not inspected."""
@@ -291,11 +305,11 @@ class _Encoding(nn.Module, ABC):
 
 @final
 class SplineEncoding(_Encoding):
-    """Encode features by B-, M- or I-splines on knots that are learned with the network, or fixed.
+    """Encode features by splines or radial functions on knots that are learned with the network, or fixed.
 
     Learned knots always stay in order and at least `min_spacing` apart. Values outside [0, 1] are moved to the nearer
-    end; a missing value (NaN) is a block of zeros and has no gradient. Blocks of M-splines with learned knots are
-    normalised to mean 0 and variance 1, because their height changes with the knots.
+    end; a missing value (NaN) is a block of zeros, or a learned one, and has no gradient. Blocks of M-splines with
+    learned knots are normalised to mean 0 and variance 1, because their height changes with the knots.
 
     Parameters
     ----------
@@ -303,19 +317,22 @@ class SplineEncoding(_Encoding):
         Number of features.
     size : int or sequence of int
         Columns per feature, or a sequence with one number for each feature; smaller blocks are padded with zeros.
-    family : {"bspline", "mspline", "ispline"}, default="bspline"
-        Family of spline functions.
+    family : {"bspline", "mspline", "ispline", "cyclic", "natural", "radial", "thin_plate"}, default="bspline"
+        Family of functions, a name of `knotwork.basis.FAMILIES` with placements. The range of cyclic ones is one
+        period. Radial functions with learned knots also learn the factors of their widths, `log_widths`.
     degree : int, default=3
         Degree of the pieces.
     knots : array-like, optional
-        Initial interior knots in [0, 1]: of shape (n_features, size - degree - 1), a sequence with an array for each
-        feature, or either with a leading axis of members. By default at equal distances.
+        Initial interior knots in [0, 1]: of shape (n_features, K) with K = size - degree - 1, for families without a
+        degree and cyclic ones as in `knotwork.basis`; a sequence with an array for each feature; or either with a
+        leading axis of members. By default at equal distances.
     learnable : bool, default=True
         Whether the knots are parameters.
     min_spacing : float, default=0.001
         Smallest distance between learned knots.
-    missing : {"zeros", "indicator", "error"}, default="zeros"
-        How to encode NaN; ``"indicator"`` adds a column that is 1 if the value is missing.
+    missing : {"zeros", "indicator", "learned", "error"}, default="zeros"
+        How to encode NaN: by zeros, by zeros and a column that is 1 if the value is missing, or by a learned vector
+        for each feature, `missing_vectors`, which starts at zero.
     n_members : int, optional
         Number of members, each with its own knots; input and output then have a leading axis of members.
 
@@ -363,7 +380,8 @@ class SplineEncoding(_Encoding):
             Whether the knots are parameters, which start from those of the encoder.
         """
         knots, settings = _scaled_knots(encoder), {"learnable": learnable, "missing": encoder.missing}
-        layer = cls(len(knots), encoder.size, family=encoder.family, degree=encoder.degree, knots=knots, **settings)
+        family = family_name(encoder.blocks_[0].basis)
+        layer = cls(len(knots), encoder.size, family=family, degree=encoder.degree, knots=knots, **settings)
         return layer.set_range(*encoder.domain_.T)
 
 
@@ -383,7 +401,7 @@ class PiecewiseLinearEncoding(_Encoding):
         Whether the edges are parameters.
     min_spacing : float, default=0.001
         Smallest width of a learned bin.
-    missing : {"zeros", "indicator", "error"}, default="zeros"
+    missing : {"zeros", "indicator", "learned", "error"}, default="zeros"
         How to encode NaN, as in `SplineEncoding`.
     n_members : int, optional
         Number of members, each with its own edges, as in `SplineEncoding`.

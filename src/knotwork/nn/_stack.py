@@ -1,7 +1,7 @@
 """The encodings of a stack of members, each with its own functions, knots and scaling, in one tensor."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple, Self, final
@@ -14,12 +14,15 @@ from torch import Tensor, nn
 from knotwork._checks import argument_error
 from knotwork._kernels.encoding import (
     AFFINE,
+    CYCLIC,
+    RADIAL,
     Encoded,
     Knots,
     Layout,
     Part,
     breaks_from_widths,
     encode,
+    into_unit,
     logits_from_knots,
     widths_from_logits,
 )
@@ -96,7 +99,7 @@ class StackLayout:
 
 @final
 class StackEncoding(nn.Module):
-    """Encode the features of every member by its own functions, knots and ranges; a missing value is a block of zeros.
+    """Encode the features of every member by its own functions, knots and ranges; missing values by zeros, or learned.
 
     Parameters
     ----------
@@ -114,10 +117,14 @@ class StackEncoding(nn.Module):
         Features whose scaled values are clipped smoothly, bool; None if none are.
     sigma : Tensor of shape (n_members, n_features), optional
         Standard deviations of the initial frequencies.
+    learned_missing : bool, default=False
+        Whether a missing value is a learned vector of each member and feature in place of zeros.
 
     Notes
     -----
-    Frequencies and phases are parameters. Members without them have zeros, which are not used.
+    Frequencies, phases and the factors of the widths of radial functions are parameters. Members without them have
+    zeros, which are not used. So are the vectors of missing values, which start at zero; they are zero in columns that
+    a member does not have.
     """
 
     breaks: Tensor
@@ -128,10 +135,12 @@ class StackEncoding(nn.Module):
     smooth: Tensor | None
     sigma: Tensor | None
     has_range: Tensor
+    cyclic: Tensor | None
+    own_columns: Tensor | None
 
     def __init__(
         self, layout: StackLayout, *, breaks: Tensor, n_knots: Tensor, low: Tensor, scale: Tensor, learned: Tensor,
-        smooth: Tensor | None = None, sigma: Tensor | None = None,
+        smooth: Tensor | None = None, sigma: Tensor | None = None, learned_missing: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         self.layout = layout
@@ -139,6 +148,12 @@ class StackEncoding(nn.Module):
         with_phases = any(part.kind == COSINE for part in layout.parts)
         self.frequencies = nn.Parameter(torch.zeros(shape)) if layout.waves else None
         self.phases = nn.Parameter(torch.zeros(shape)) if with_phases else None
+        has_widths = any(part.kind == RADIAL for part in layout.parts)
+        self.log_widths = nn.Parameter(torch.zeros(*low.shape, layout.size)) if has_widths else None
+        vectors = torch.zeros(*low.shape, layout.size) if learned_missing else None
+        self.missing = None if vectors is None else nn.Parameter(vectors)
+        own_columns = None if vectors is None else _own_columns(layout, n_knots)
+        self.register_buffer("own_columns", own_columns, persistent=False)
         logits = logits_from_knots(breaks.double(), n_knots, layout.min_spacing) if bool(learned.any()) else None
         self.logits = None if logits is None else nn.Parameter(logits.float())
         self.register_buffer("breaks", breaks.float())
@@ -147,13 +162,17 @@ class StackEncoding(nn.Module):
         self.register_buffer("scale", scale.float())
         self.register_buffer("learned", learned)
         self.register_buffer("smooth", smooth)
-        self.register_buffer("has_range", _has_range(layout.parts, low.shape), persistent=False)
+        without_range = [part for part in layout.parts if part.kind in (AFFINE, *WAVES)]
+        cyclic = [part for part in layout.parts if _is_cyclic(part)]
+        self.register_buffer("has_range", ~_marked(without_range, low.shape), persistent=False)
+        self.register_buffer("cyclic", _marked(cyclic, low.shape) if cyclic else None, persistent=False)
         self.register_buffer("sigma", None if sigma is None else sigma.float(), persistent=False)
 
     @classmethod
     def from_blocks(
         cls, blocks: Sequence[Sequence[Block]], learnable: Sequence[bool], *,
         units: npt.NDArray[np.float64] | None = None, min_spacing: float = StackLayout.min_spacing,
+        learned_missing: bool = False,
     ) -> Self:  # fmt: skip
         """Return the encoding of members, which are ordered so that members of the same kind are adjacent.
 
@@ -167,6 +186,8 @@ class StackEncoding(nn.Module):
             Origin and unit of the inputs, ``x = (raw - origin) / unit``; by default inputs are raw.
         min_spacing : float, default=0.001
             Least distance of learned knots, as a share of the range of their feature.
+        learned_missing : bool, default=False
+            Whether a missing value is a learned vector.
         """
         n_members, n_features = len(blocks), len(blocks[0])
         sizes = tuple(max(member[f].size for member in blocks) for f in range(n_features))
@@ -195,6 +216,7 @@ class StackEncoding(nn.Module):
             learned=torch.tensor(list(learnable)),
             smooth=smooth if bool(smooth.any()) else None,
             sigma=torch.tensor(sigma).reshape(n_members, n_features),
+            learned_missing=learned_missing,
         )
 
     @torch.no_grad()
@@ -221,6 +243,8 @@ class StackEncoding(nn.Module):
     def scaled(self, x: Tensor) -> Tensor:
         """Return values of shape (n_members, batch, n_features) as they are encoded, on the scale of each feature."""
         values = ((x - self.low[:, None]) / self.scale[:, None]).clamp_(-FARTHEST, FARTHEST)
+        if self.cyclic is not None:
+            values = torch.where(self.cyclic[:, None], into_unit(values), values)
         return values if self.smooth is None else torch.where(self.smooth[:, None], smoothly_clipped(values), values)
 
     def raw(self, values: Tensor) -> Tensor:
@@ -233,12 +257,24 @@ class StackEncoding(nn.Module):
         """Encode scaled values; results as in `forward`."""
         size, waves = self.layout.size, self.layout.waves
         if len(waves) == 1 and waves[0].features is None and waves[0].stop - waves[0].start == len(values):
-            return self._waves(waves[0], values, dtype), self._no_penalty()
+            return self._with_missing(values, self._waves(waves[0], values, dtype)), self._no_penalty()
         parts = [part for part in self.layout.parts if part not in waves]
         encoded = encode(values, self._knots(epsilon), parts, size=size, dtype=dtype)
         for part in waves:
             part.write(encoded.values, self._waves(part, values, dtype), axis=2)
-        return encoded.values, self._no_penalty() if encoded.penalty is None else encoded.penalty
+        blocks = self._with_missing(values, encoded.values)
+        return blocks, self._no_penalty() if encoded.penalty is None else encoded.penalty
+
+    def missing_vectors(self) -> Tensor | None:
+        """Return the vectors of missing values, of shape (n_members, n_features, size); None if none are learned."""
+        return None if self.missing is None or self.own_columns is None else self.missing * self.own_columns
+
+    def _with_missing(self, values: Tensor, blocks: Tensor) -> Tensor:
+        """Return blocks with the vectors of missing values in place of zeros."""
+        vectors = self.missing_vectors()
+        if vectors is None:
+            return blocks
+        return torch.where(torch.isnan(values)[..., None], vectors[:, None].to(blocks.dtype), blocks)
 
     def _waves(self, part: Part, values: Tensor, dtype: torch.dtype) -> Tensor:
         """Return the cosines and sines of a part, padded with zeros."""
@@ -281,8 +317,9 @@ class StackEncoding(nn.Module):
         self.breaks.copy_(torch.where(apart[..., None], computed, self.breaks))
 
     def _knots(self, epsilon: float) -> Knots:
-        spacing = {"min_spacing": self.layout.min_spacing, "epsilon": epsilon}
-        return Knots(self.n_knots, self.breaks, self.logits, None if self.logits is None else self.learned, **spacing)
+        learned = None if self.logits is None else self.learned
+        spacing = self.layout.min_spacing, epsilon
+        return Knots(self.n_knots, self.breaks, self.logits, learned, *spacing, self.log_widths)
 
     def _no_penalty(self) -> Tensor:
         return torch.zeros(len(self.breaks), device=self.breaks.device)
@@ -328,13 +365,27 @@ def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list
     return parts
 
 
-def _has_range(parts: Sequence[Part], shape: Sequence[int]) -> Tensor:
-    """Return which features of which members are encoded on a range: splines and ramps."""
-    out = torch.ones(*shape, dtype=torch.bool)
+def _is_cyclic(part: Part) -> bool:
+    """Return whether values of a part are moved into [0, 1) by whole periods."""
+    return part.kind == CYCLIC or (bool(part.family) and FAMILIES[part.family].basis.is_cyclic)
+
+
+def _own_columns(layout: StackLayout, n_knots: Tensor) -> Tensor:
+    """Return which columns are functions of the members and features, not padding, of shape (..., size)."""
+    counts = torch.zeros_like(n_knots)
+    for part in layout.parts:
+        kept = _marked([part], n_knots.shape)
+        smallest = 1 if part.kind == AFFINE else part.degree if part.kind in WAVES else part.smallest
+        counts = torch.where(kept, n_knots + smallest, counts)
+    return torch.arange(layout.size) < counts[..., None]
+
+
+def _marked(parts: Iterable[Part], shape: Sequence[int]) -> Tensor:
+    """Return which features of which members belong to some parts."""
+    out = torch.zeros(*shape, dtype=torch.bool)
     for part in parts:
-        if part.kind in (AFFINE, *WAVES):
-            features = range(shape[1]) if part.features is None else part.features
-            out[part.start : part.stop, list(features)] = False
+        features = range(shape[1]) if part.features is None else part.features
+        out[part.start : part.stop, list(features)] = True
     return out
 
 

@@ -136,8 +136,9 @@ def summarise_folds(frame: pd.DataFrame) -> pd.DataFrame:
 
     The frame is as from `read_records`. The columns of the result are `task dataset network method size mean sd n
     expected complete seconds epoch parameters`. `sd` divides by n - 1 and is missing for one fold; `complete` cells
-    have a score of every fold and seed that any method of the block was run with; `seconds` is the sum of training and
-    preparation over the folds with a score, `epoch` the median of their seconds per epoch, `parameters` their mean.
+    have a score of every fold of the block, and of every seed that any method was run with there at the same size;
+    `seconds` is the sum of training and preparation over the folds with a score, `epoch` the median of their seconds
+    per epoch, `parameters` their mean.
     """
     keys = ["task", "dataset", "network", "method", "size"]
     times = frame[["train_seconds", "prepare_seconds"]].apply(pd.to_numeric, errors="coerce")
@@ -156,10 +157,13 @@ def summarise_folds(frame: pd.DataFrame) -> pd.DataFrame:
         epoch=("epoch", "median"),
         parameters=("parameters", "mean"),
     ).reset_index()
-    runs = work.groupby(["task", "dataset", "network"])[["fold", "seed"]].apply(
-        lambda part: len(part.drop_duplicates())
-    )
-    summary = summary.merge(runs.rename("expected").reset_index(), on=["task", "dataset", "network"])
+    block = ["task", "dataset", "network"]
+    runs = work.drop_duplicates([*block, "size", "fold", "seed"]).groupby([*block, "size"], dropna=False).size()
+    folds = work.groupby(block)["fold"].nunique()
+    summary = summary.merge(runs.rename("runs").reset_index(), on=[*block, "size"])
+    summary = summary.merge(folds.rename("folds").reset_index(), on=block)
+    # Further seeds may have been trained at one size only; a fold that all methods of a size lack is missing.
+    summary["expected"] = summary.pop("runs").clip(lower=summary.pop("folds"))
     summary["complete"] = (summary["n"] == summary["expected"]) & (summary["n"] > 0)
     return summary
 
@@ -345,10 +349,10 @@ class RankTable:
         return [method for method, rank in zip(self.methods, self.ranks, strict=True) if rank == low]
 
     def worse(self) -> list[str]:
-        """Return the methods, best first, that are significantly worse than the best, or than one of those that tie."""
+        """Return the methods, best first, that are significantly worse than the best, and than all that tie with it."""
         best = [self.methods.index(name) for name in self.best]
         lost = self.differ & (self.pairs.direction < 0)
-        return [self.methods[i] for i in self.order if lost[i, best].any()]
+        return [self.methods[i] for i in self.order if lost[i, best].all()]
 
     def not_worse(self) -> list[str]:
         """Return the other methods, best first, that are not significantly worse than the best."""

@@ -119,7 +119,9 @@ def describe_knots(frame: pd.DataFrame, knots: pd.DataFrame) -> list[str]:
     """Return sentences on the distances that knots have moved, in units of the feature."""
     notes = []
     for method, paths in _paths(frame, knots).items():
-        moved = ", ".join(f"{_travel(path):.3f} ({name})" for name, path in paths.items())
+        first = next(iter(paths)).rpartition(" ")[0]  # words of all settings, such as "learning rate of knots"
+        names = [name.removeprefix(f"{first} ") if place else name for place, name in enumerate(paths)]
+        moved = ", ".join(f"{_travel(path):.3f} ({name})" for name, path in zip(names, paths.values(), strict=True))
         notes.append(f"{method}: the knot that ends farthest from its start is {moved} away from it.")
     return notes
 

@@ -171,8 +171,13 @@ def group_units(
     """Group networks into units: one for each data set, backbone and size, or one for each network.
 
     Networks without a size join those of the smallest of `sizes`. With `by_fold` a unit has one fold, and units are
-    ordered by fold and size.
+    ordered by fold and size. Single networks of a data set come fold by fold, so that all methods are timed once before
+    any is timed again: the load of a machine may change.
     """
+    if not together:
+        networks = list(networks)
+        places = {name: place for place, name in enumerate(dict.fromkeys(each.dataset for each in networks))}
+        networks.sort(key=lambda each: (places[each.dataset], each.fold))
     smallest = min(sizes, default=None)
     groups: dict[tuple[str, BackboneChoice, int | None, int | None, str | None], list[NetworkSpec]] = {}
     for network in networks:

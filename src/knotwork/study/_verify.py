@@ -15,7 +15,7 @@ from scipy.stats import t as student
 
 import knotwork
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed
-from knotwork._preparation.members import Fitted, Split, make_splits
+from knotwork._preparation.members import Fitted, make_splits
 from knotwork.errors import ArgumentError, ArgumentTypeError
 from knotwork.study._data import load_data
 from knotwork.study._fitting import Wanted, fit_all, wanted_by
@@ -360,18 +360,16 @@ class _Retraining:
     def _train(self, networks: list[NetworkSpec], *, again: bool = False) -> dict[NetworkSpec, Result]:
         """Train networks in one stack; the results of the last one are kept, as several of a sample may be in it."""
         if again or self.trained[0] != networks:
-            results = self._results(networks, self.splits, self._fit(networks))
+            results = self._results(networks, self._fit(networks))
             if again:
                 return results
             self.trained = networks, results
         return self.trained[1]
 
-    def _results(
-        self, networks: list[NetworkSpec], splits: Sequence[Split], fitted: dict[Wanted, Fitted | str]
-    ) -> dict[NetworkSpec, Result]:
+    def _results(self, networks: list[NetworkSpec], fitted: dict[Wanted, Fitted | str]) -> dict[NetworkSpec, Result]:
         progress = self.settings.progress
         with nullcontext(None) if progress is None else progress() as report:
-            trainer = UnitTrainer(self.plan, self.data, splits, str(self.settings.device), report)
+            trainer = UnitTrainer(self.plan, self.data, self.splits, str(self.settings.device), report)
             return dict(zip(networks, trainer.results(networks, fitted), strict=True))
 
     def _is_deterministic(self, stack: list[NetworkSpec], network: NetworkSpec, result: Result) -> bool:
@@ -387,10 +385,9 @@ class _Retraining:
         if isinstance(network.backbone.config, LinearConfig):
             return floors
         fitted = self._fit([network])[wanted_by(network)]
-        seeds = [split.seed + SEED_STEP * number for number in range(N_SEEDS + 1)]  # the first is its own
-        splits = [replace(split, fold=self.plan.folds + number, seed=seed) for number, seed in enumerate(seeds)]
-        others = [replace(network, fold=each.fold) for each in splits]  # a fold stands for its rows and a random seed
-        copy, *rest = self._results(others, splits, {wanted_by(other): fitted for other in others}).values()
+        seeds = [network.seed + SEED_STEP * number for number in range(N_SEEDS + 1)]  # the first is its own
+        others = [replace(network, seed=seed) for seed in seeds]
+        copy, *rest = self._results(others, {wanted_by(network): fitted}).values()
         noise = _spreads(result.row, [other.row for other in rest])
         if same_precision:
             rounding = {name: STACKS_TO_MACHINES * abs(copy.row.get(name, math.inf) - scores[name]) for name in scores}

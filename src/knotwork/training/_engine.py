@@ -432,12 +432,14 @@ def plan_stacks(
 ) -> list[list[int]]:
     """Return the places of the members of each stack, in the order of their kinds.
 
-    Members of one backbone, configuration, embedding and size form a stack, because smaller blocks would be padded;
-    those that are only scaled join the smallest others, unless each value is a token or they must be reproducible.
+    Members of one backbone, configuration, embedding, kind of missing values and size form a stack, because smaller
+    blocks would be padded; those that are only scaled join the smallest others, unless each value is a token or they
+    must be reproducible.
     """
     groups: dict[Any, list[int]] = {}
     for place, member in enumerate(members):
-        groups.setdefault((*_settings(member, backbone, config), member.embedding), []).append(place)
+        traits = member.embedding, member.learned_missing
+        groups.setdefault((*_settings(member, backbone, config), traits), []).append(place)
     memory = _free_memory(device) * MEMORY_SHARE
     stacks = []
     for (group_backbone, group_config, _), places in groups.items():

@@ -112,6 +112,8 @@ class Member:
         Replaces that of the call, except for its time limit.
     rates : ndarray of shape (epochs,), optional
         Learning rate of each epoch, which a schedule over all epochs multiplies; training ends with the last one.
+    learned_missing : bool, default=False
+        Whether a missing number is a learned vector in place of zeros.
     """
 
     train: npt.NDArray[np.int64]
@@ -124,6 +126,7 @@ class Member:
     backbone: Backbone | None = None
     config: TrainingConfig | None = None
     rates: npt.NDArray[np.float64] | None = None
+    learned_missing: bool = False
 
     def __post_init__(self) -> None:
         if not len(self.train):

@@ -79,7 +79,10 @@ def build_network(
 ) -> Network:
     """Return the network of members in the order of their kinds without initial values, by default on the CPU."""
     blocks, learnable = [member.blocks for member in members], [member.learnable for member in members]
-    encoding = StackEncoding.from_blocks(blocks, learnable, units=units, min_spacing=min_spacing)
+    missing = members[0].learned_missing
+    encoding = StackEncoding.from_blocks(
+        blocks, learnable, units=units, min_spacing=min_spacing, learned_missing=missing
+    )
     fan_in = torch.tensor([float(member.n_columns) for member in members])
     embedding = members[0].embedding
     settings = (encoding, table.cardinalities, backbone, table.d_out)

@@ -1,0 +1,291 @@
+"""The graph of an ONNX model, and the encodings of numbers as nodes of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from knotwork._kernels.encoding import (
+    AFFINE,
+    CYCLIC,
+    NATURAL,
+    NORM_EPSILON,
+    NORMALISED,
+    RADIAL,
+    TAILS,
+    THIN_PLATE,
+    UNIT_AREA,
+    Part,
+)
+from knotwork._kernels.natural import bends_formula
+from knotwork._kernels.radial import bump_widths
+from knotwork.basis._blocks import SMOOTH_LIMIT
+from knotwork.basis._families import PERIODIC
+from knotwork.nn._embedding import FeatureEmbedding
+from knotwork.nn._stack import FARTHEST, WAVES, StackEncoding
+from knotwork.training._network import Network
+
+__all__ = ["FLOAT", "Array", "Graph", "as_numpy", "encoded_blocks"]
+
+Array = npt.NDArray[Any]
+
+FLOAT = 1
+"""The type of values, as ``onnx.TensorProto`` numbers it."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes and constants of a graph; every call adds a node.
+
+    Names of values begin with a slash: inputs never do, see `_input_names`.
+    """
+
+    onnx: Any
+    nodes: list[Any] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
+
+    def constant(self, values: Any, dtype: Any = None) -> str:
+        """Add a tensor and return its name; text is of type object."""
+        name = f"/constant{len(self.constants)}"
+        self.constants.append(self.onnx.numpy_helper.from_array(np.array(values, dtype=dtype, order="C"), name))
+        return name
+
+    def __call__(self, operation: str, *inputs: Any, name: str = "", domain: str = "", **attributes: Any) -> str:
+        """Add a node and return the name of its result; inputs are names of values, or arrays."""
+        names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
+        name = name or f"/value{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(operation, names, [name], domain=domain, **attributes))
+        return name
+
+    def describe(self, name: str, kind: int, *shape: int | str) -> Any:
+        """Return the description of an input or output of the model."""
+        return self.onnx.helper.make_tensor_value_info(name, kind, shape)
+
+    def ints(self, *values: int) -> str:
+        """Add integers and return their name."""
+        return self.constant(values, np.int64)
+
+    def reshape(self, value: str, *shape: int) -> str:
+        """Change the shape of a value; 0 keeps the length of an axis, one length may be -1."""
+        return self("Reshape", value, self.ints(*shape))
+
+    def join(self, values: Sequence[str], axis: int) -> str:
+        """Concatenate values along an axis."""
+        return values[0] if len(values) == 1 else self("Concat", *values, axis=axis)
+
+    def slice(self, value: str, start: int, stop: int, *, axis: int) -> str:
+        """Take a range along an axis."""
+        return self("Slice", value, self.ints(start), self.ints(stop), self.ints(axis))
+
+    def total(self, value: str) -> str:
+        """Sum over the last axis and keep it."""
+        return self("ReduceSum", value, self.ints(-1), keepdims=1)
+
+
+def as_numpy(tensor: Tensor) -> Array:
+    array: Array = tensor.detach().cpu().numpy()
+    return array
+
+
+def encoded_blocks(graph: Graph, numbers: str, missing: str, *, network: Network, member: int) -> str:
+    """Add encoding and embedding of one member; return the name of blocks, float32 of shape (n, n_features, columns).
+
+    `numbers` are in their units, float32 of shape (n, n_features), finite; `missing` marks those that are missing.
+    """
+    values = _scaled(graph, numbers, encoding=network.encoding, member=member)
+    blocks = _encode(graph, values, missing, encoding=network.encoding, member=member)
+    if network.feature_embedding is not None:
+        blocks = _embed(graph, blocks, network.feature_embedding, member)
+    if network.embedding is not None and network.embedding.raw:
+        centred = graph("Clip", values, np.float32(0.0), np.float32(1.0))
+        centred = graph("Sub", graph("Mul", centred, np.float32(2.0)), np.float32(1.0))
+        raw = graph("Where", as_numpy(network.encoding.has_range[member]), centred, values)
+        raw = graph("Where", missing, np.float32(0.0), raw)
+        blocks = graph.join([graph("Unsqueeze", raw, graph.ints(2)), blocks], 2)
+    return blocks
+
+
+def _scaled(graph: Graph, numbers: str, *, encoding: StackEncoding, member: int) -> str:
+    """Add the values on the scale of each feature."""
+    low, scale = as_numpy(encoding.low[member]), as_numpy(encoding.scale[member])
+    values = graph("Div", graph("Sub", numbers, low), scale)
+    values = graph("Clip", values, np.float32(-FARTHEST), np.float32(FARTHEST))
+    if encoding.cyclic is not None and bool(encoding.cyclic[member].any()):
+        wrapped = graph("Sub", values, graph("Floor", values))
+        values = graph("Where", as_numpy(encoding.cyclic[member]), wrapped, values)
+    if encoding.smooth is None or not bool(encoding.smooth[member].any()):
+        return values
+    share = graph("Div", values, np.float32(SMOOTH_LIMIT))
+    root = graph("Sqrt", graph("Add", graph("Mul", share, share), np.float32(1.0)))
+    return graph("Where", as_numpy(encoding.smooth[member]), graph("Div", values, root), values)
+
+
+def _map_features(graph: Graph, rows: str, matrices: Array) -> str:
+    """Multiply the rows of each feature, of shape (n, f, width), by a matrix of its own."""
+    product = graph("MatMul", graph("Transpose", rows, perm=[1, 0, 2]), matrices)
+    return graph("Transpose", product, perm=[1, 0, 2])
+
+
+def _embed(graph: Graph, blocks: str, layer: FeatureEmbedding, member: int) -> str:
+    out = graph("Add", _map_features(graph, blocks, as_numpy(layer.weight[member])), as_numpy(layer.bias[member]))
+    return graph("Relu", out) if layer.relu else out
+
+
+def _encode(graph: Graph, values: str, missing: str, *, encoding: StackEncoding, member: int) -> str:
+    """Add the encoding of scaled values; return the name of the blocks, float32 of shape (n, n_features, size)."""
+    n_features = len(encoding.layout.sizes)
+    breaks, n_knots = as_numpy(encoding.spacings()[0][member]), as_numpy(encoding.n_knots[member])
+    blocks: list[str] = []
+    order: list[int] = []
+    for part in encoding.layout.parts:
+        if not part.start <= member < part.stop:
+            continue
+        features = np.arange(n_features) if part.features is None else np.array(part.features)
+        order.extend(features.tolist())
+        columns = [graph("Gather", value, features.astype(np.int64), axis=1) for value in (values, missing)]
+        x, x_missing = (graph("Unsqueeze", column, graph.ints(2)) for column in columns)
+        if part.kind in WAVES:
+            rows, width = _waves(graph, x, part=part, encoding=encoding, place=(member, features)), part.degree
+        elif part.kind in (RADIAL, THIN_PLATE):
+            x = graph("Clip", x, np.float32(0.0), np.float32(1.0))
+            rows, width = _bumps(graph, x, part=part, encoding=encoding, place=(member, features))
+        else:
+            rows, width = _rows(graph, x, part=part, breaks=breaks[features], n_knots=n_knots[features])
+        rows = graph("Where", x_missing, np.float32(0.0), rows)
+        blocks.append(graph("Pad", rows, graph.ints(0, 0, 0, 0, 0, encoding.layout.size - width)))
+    joined = graph.join(blocks, 1)
+    if order != sorted(order):
+        joined = graph("Gather", joined, np.argsort(order).astype(np.int64), axis=1)
+    vectors = encoding.missing_vectors()
+    if vectors is None:
+        return joined
+    return graph("Where", graph("Unsqueeze", missing, graph.ints(2)), as_numpy(vectors[member]), joined)
+
+
+def _waves(graph: Graph, x: str, *, part: Part, encoding: StackEncoding, place: tuple[int, Array]) -> str:
+    """Add the cosines and sines of one part at x of shape (n, f, 1), for a member and some features."""
+    member, features = place
+    assert encoding.frequencies is not None
+    angles = graph("Mul", x, np.float32(2.0 * np.pi) * as_numpy(encoding.frequencies[member])[features])
+    if part.kind == PERIODIC:
+        half = (part.degree + 1) // 2
+        angles = graph.slice(angles, 0, half, axis=2)
+        return graph.join([graph("Cos", angles), graph.slice(graph("Sin", angles), 0, part.degree - half, axis=2)], 2)
+    assert encoding.phases is not None
+    angles = graph("Add", angles, as_numpy(encoding.phases[member])[features])
+    return graph("Cos", graph.slice(angles, 0, part.degree, axis=2))
+
+
+def _bumps(graph: Graph, x: str, *, part: Part, encoding: StackEncoding, place: tuple[int, Array]) -> tuple[str, int]:
+    """Add the radial functions of one part at x of shape (n, f, 1); return the name of (n, f, width), and the width."""
+    member, features = place
+    breaks, n_knots = (tensor[member : member + 1, features] for tensor in (encoding.spacings()[0], encoding.n_knots))
+    width = int(n_knots.max()) + part.smallest
+    used = (np.arange(width) < as_numpy(n_knots[0])[:, None] + part.smallest).astype(np.float32)
+    centres = as_numpy(breaks[0, :, :width])
+    if part.kind == THIN_PLATE:
+        distances = graph("Abs", graph("Sub", x, centres[:, 1:]))
+        rows = graph.join([x, graph("Mul", graph("Mul", distances, distances), distances)], 2)
+        return graph("Mul", rows, used), width
+    assert encoding.log_widths is not None
+    widths = bump_widths(breaks, n_knots)[0, :, :width] * encoding.log_widths[member, features, :width].exp()
+    shares = graph("Div", graph("Sub", x, centres), as_numpy(widths))
+    return graph("Mul", graph("Exp", graph("Mul", graph("Mul", shares, shares), np.float32(-0.5))), used), width
+
+
+def _rows(graph: Graph, x: str, *, part: Part, breaks: Array, n_knots: Array) -> tuple[str, int]:
+    """Add the functions of one part at x of shape (n, f, 1); return the name of (n, f, width), and the width."""
+    if part.kind == AFFINE:
+        return x, 1
+    x = graph("Clip", x, np.float32(0.0), np.float32(1.0))
+    if part.kind == NATURAL:
+        return _curves(graph, x, breaks=breaks, n_knots=n_knots)
+    degree, most = part.degree, int(n_knots.max())
+    knots = _repeated(breaks, n_knots, degree, cyclic=part.kind == CYCLIC)
+    rows = _splines(graph, x, knots=knots, n_knots=n_knots, degree=degree)
+    width = most + degree + 1
+    if part.kind == CYCLIC:  # columns behind the last interval are those of the first ones
+        places = np.arange(width) % (n_knots[:, None] + 1)
+        return _map_features(graph, rows, np.eye(most + 1, dtype=np.float32)[places]), most + 1
+    if part.kind == TAILS:
+        tails = graph.slice(rows, 1, width, axis=2)
+        return graph("CumSum", tails, graph.constant(2, np.int64), reverse=1), width - 1
+    if part.kind in (UNIT_AREA, NORMALISED):
+        rows = graph("Div", graph("Mul", rows, np.float32(degree + 1)), _widths(knots, degree + 1))
+    if part.kind == NORMALISED:
+        rows = _normalised(graph, rows, sizes=n_knots + degree + 1, width=width)
+    return rows, width
+
+
+def _curves(graph: Graph, x: str, *, breaks: Array, n_knots: Array) -> tuple[str, int]:
+    """Add natural splines: with hats H, of which two are not 0, ``H + width^2 / 6 (H^3 - H) bends``."""
+    hats, inside = (
+        _splines(graph, x, knots=_repeated(breaks, n_knots, degree, cyclic=False), n_knots=n_knots, degree=degree)
+        for degree in (1, 0)
+    )
+    width = int(n_knots.max()) + 2
+    sixths = np.diff(breaks[:, :width], axis=1) ** 2 / np.float32(6.0)
+    cubes = graph("Sub", graph("Mul", graph("Mul", hats, hats), hats), hats)
+    cubes = graph("Mul", cubes, graph.total(graph("Mul", inside, sixths)))
+    bends = bends_formula(torch.from_numpy(breaks[None].astype(np.float64)), torch.from_numpy(n_knots[None]))[0]
+    matrices = as_numpy(bends[:, :width, :width].float())
+    return graph("Add", hats, _map_features(graph, cubes, matrices)), width
+
+
+def _repeated(breaks: Array, n_knots: Array, degree: int, *, cyclic: bool) -> Array:
+    """Return the knots with both ends `degree` times more, padded with ones, of shape (f, K + 2 + 2 degree).
+
+    If `cyclic`, the knots of the neighbouring periods take the place of the ends.
+    """
+    most = int(n_knots.max())
+    if cyclic:
+        places = np.arange(-degree, most + 2 + degree)
+        counts = n_knots[:, None] + 1
+        repeated: Array = np.take_along_axis(breaks, places % counts, axis=1) + (places // counts).astype(np.float32)
+        return repeated
+    knots = np.ones((len(breaks), most + 2 + 2 * degree), dtype=np.float32)
+    knots[:, :degree] = 0.0
+    knots[:, degree : degree + most + 2] = breaks[:, : most + 2]
+    return knots
+
+
+def _widths(knots: Array, order: int) -> Array:
+    """Return ``knots[i + order] - knots[i]``, and 1 for 0: the functions are 0 there."""
+    widths = knots[:, order:] - knots[:, : knots.shape[1] - order]
+    return np.where(widths > 0, widths, np.float32(1.0))
+
+
+def _splines(graph: Graph, x: str, *, knots: Array, n_knots: Array, degree: int) -> str:
+    """Add all B-splines at x by the recursion of Cox and de Boor, from the indicator of the interval that holds x.
+
+    With u = v / (t[i + q] - t[i]) for v of degree q - 1, the next are (x - t[i]) u[i] + (t[i + q + 1] - x) u[i + 1].
+    """
+    n_intervals = knots.shape[1] - 1
+    # Infinite ends: no x lies in an interval of the padding, and the last interval holds the right end.
+    first = np.full((len(knots), n_intervals), np.inf, dtype=np.float32)
+    after = np.full((len(knots), n_intervals), np.inf, dtype=np.float32)
+    for feature, count in enumerate(n_knots):
+        inner = slice(degree, degree + count + 1)
+        first[feature, inner] = knots[feature, inner]
+        after[feature, degree : degree + count] = knots[feature, degree + 1 : degree + count + 1]
+    values = graph("Cast", graph("And", graph("GreaterOrEqual", x, first), graph("Less", x, after)), to=FLOAT)
+    for q in range(1, degree + 1):
+        end = n_intervals - q
+        share = graph("Div", values, _widths(knots, q))
+        rising = graph("Mul", graph("Sub", x, knots[:, : end + 1]), share)
+        falling = graph("Mul", graph("Sub", knots[:, q : n_intervals + 1], x), share)
+        values = graph("Add", graph.slice(rising, 0, end, axis=2), graph.slice(falling, 1, end + 1, axis=2))
+    return values
+
+
+def _normalised(graph: Graph, rows: str, *, sizes: Array, width: int) -> str:
+    """Add LayerNorm without parameters over the first `sizes` columns of each feature."""
+    counts = sizes.astype(np.float32)[:, None]
+    used = (np.arange(width) < sizes[:, None]).astype(np.float32)
+    centred = graph("Mul", graph("Sub", rows, graph("Div", graph.total(rows), counts)), used)
+    variance = graph("Div", graph.total(graph("Mul", centred, centred)), counts)
+    return graph("Div", centred, graph("Sqrt", graph("Add", variance, np.float32(NORM_EPSILON))))
