@@ -191,6 +191,8 @@ class Family:
         Whether blocks are scaled to mean 0 and variance 1 where knots are learned.
     cyclic : str or None, default=None
         Name of the family that replaces this one with ``extrapolation="periodic"``.
+    in_paper : bool, default=False
+        Whether the paper studies the family.
     with_placements : bool, default=True
         Whether `SplineEncoder` accepts the family, and every placement gives a method, as in ``"BS-Q"``. False for the
         piecewise-linear family, which has a separate encoder.
@@ -206,6 +208,7 @@ class Family:
     kind: int | None = None
     normalised: bool = False
     cyclic: str | None = None
+    in_paper: bool = False
     with_placements: bool = True
     function: Callable[..., Any] | None = None
 
@@ -238,10 +241,10 @@ class Family:
 
 
 FAMILIES: dict[str, Family] = {
-    "bspline": Family(BSpline, "B-splines", "BS", LOCAL, cyclic="cyclic"),
-    "ispline": Family(ISpline, "I-splines", "IS", TAILS),
-    "mspline": Family(MSpline, "M-splines", "MS", UNIT_AREA, normalised=True),
-    "ple": Family(PiecewiseLinear, "PLE", "PLE", TAILS, with_placements=False),
+    "bspline": Family(BSpline, "B-splines", "BS", LOCAL, cyclic="cyclic", in_paper=True),
+    "ispline": Family(ISpline, "I-splines", "IS", TAILS, in_paper=True),
+    "mspline": Family(MSpline, "M-splines", "MS", UNIT_AREA, normalised=True, in_paper=True),
+    "ple": Family(PiecewiseLinear, "PLE", "PLE", TAILS, in_paper=True, with_placements=False),
     "cyclic": Family(CyclicSpline, "cyclic splines", "CS", CYCLIC, cyclic="cyclic"),
     "natural": Family(NaturalSpline, "natural splines", "NS", NATURAL),
     "radial": Family(RadialBasis, "radial functions", "RBF", RADIAL),

@@ -85,6 +85,11 @@ class Method:
         return self.placement is not None
 
     @property
+    def in_paper(self) -> bool:
+        """Whether the paper studies the family, or it is a scaling."""
+        return self.family in SCALINGS or (self.family in FAMILIES and FAMILIES[self.family].in_paper)
+
+    @property
     def is_cyclic(self) -> bool:
         """Whether the functions repeat with a period."""
         return self.family in FAMILIES and FAMILIES[self.family].basis.is_cyclic
@@ -124,9 +129,6 @@ class Method:
         label = placement_traits(check_choice(self.placement, "placement", PLACEMENTS)).label
         return f"learned from {label}" if self.learnable else label
 
-
-PAPER_FAMILIES = ("bspline", "ispline", "mspline", "ple")
-"""The families of the paper."""
 
 _NAMED = {
     "Std": Method("standard"),
@@ -246,9 +248,7 @@ METHOD_TABLE = MethodTable()
 PAPER_METHODS: tuple[str, ...] = tuple(
     name
     for name, method in METHOD_TABLE.items()
-    if name not in _BEYOND_PAPER
-    and method.family in (*SCALINGS, *PAPER_FAMILIES)
-    and (not method.learnable or method.placement == "uniform")
+    if name not in _BEYOND_PAPER and method.in_paper and (not method.learnable or method.placement == "uniform")
 )
 """Names of the 19 methods of the paper, in which learned knots start from equal distances."""
 
@@ -259,8 +259,7 @@ METHODS: tuple[str, ...] = (
         name
         for name, method in METHOD_TABLE.items()
         if method.has_knots
-        and method.family not in PAPER_FAMILIES
-        and not method.supervised
+        and not (method.in_paper or method.supervised)
         and (not method.learnable or method.placement == "uniform")
     ),
 )

@@ -108,7 +108,7 @@ def _draw_feature(axes: Axes, encoder: Any, values: Floats, *, feature: int, the
     for index, curve in enumerate(curves.T):
         axes.plot(grid[:, feature], curve, color=colours[index % len(colours)], linewidth=1.6, gid="function")
     axes.set_xlim(low, high)
-    axes.set_ylim(0, None)
+    axes.set_ylim(min(0.0, 1.05 * float(np.nanmin(curves))), None)
 
 
 def draw_encoded_value(values: npt.ArrayLike, x: float = 0.58, *, size: int = 6, dark: bool = False) -> Figure:
@@ -187,7 +187,7 @@ def _draw_family(axes: Axes, bars: Axes, column: Floats, *, family: str, x: floa
     for place, value in enumerate(marked[0], 1):
         bars.text(place, value, f"{value:.2f}", ha="center", va="bottom", fontsize=7.5, color=theme.ink)
     bars.set_xticks(np.arange(1, size + 1), [f"e{index}".translate(_SUBSCRIPTS) for index in range(1, size + 1)])
-    bars.set(yticks=[], ylim=(0, max(1.0, float(marked.max())) * 1.2))
+    bars.set(yticks=[], ylim=(1.2 * min(0.0, float(marked.min())), max(1.0, float(marked.max())) * 1.2))
     bars.spines["left"].set_visible(False)
 
 
