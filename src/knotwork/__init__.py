@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # type checkers and editors see the names that are imported l
     from knotwork import basis, compare, datasets, nn, report, stats, study, training
     from knotwork._explore import Explorer, explore
     from knotwork._recommend import Recommendation, recommend
+    from knotwork.additive import AdditiveClassifier, AdditiveRegressor
     from knotwork.encoders import (
         METHODS,
         PerFeatureEncoder,
@@ -29,6 +30,8 @@ __version__ = "0.2.0"
 
 __all__ = [
     "METHODS",
+    "AdditiveClassifier",
+    "AdditiveRegressor",
     "Explorer",
     "PerFeatureEncoder",
     "PeriodicEncoder",
@@ -54,6 +57,8 @@ __all__ = [
 ]
 
 _LATER = {
+    "AdditiveClassifier": "knotwork.additive",
+    "AdditiveRegressor": "knotwork.additive",
     "METHODS": "knotwork.encoders",
     "PerFeatureEncoder": "knotwork.encoders",
     "PeriodicEncoder": "knotwork.encoders",
