@@ -39,17 +39,21 @@ LEAST, MOST = 1e-6, 1e8
 RIDGE = 1e-10
 """Share of the diagonal of X'WX that is added to it, more if the matrix is singular."""
 
-LARGEST_FACTOR = 100.0
-"""A smoothing parameter changes by at most this factor in an update."""
+LARGEST_FACTOR, HASTE = 100.0, 1.5
+"""A smoothing parameter changes by at most this factor in an update, and by this power of what the formula says: the
+updates converge from one side, and so they do faster."""
 
 FEWEST_FREE = 0.1
 """Share of the rows that count as free at least: few rows could all be fitted exactly, and the residuals vanish."""
 
-MOST_UPDATES, MOST_STEPS, DRAFT_STEPS = 30, 25, 6
+MOST_UPDATES, MOST_STEPS, DRAFT_STEPS = 30, 25, 5
 """Updates of smoothing parameters, steps of reweighted least squares, and those of a first fit, at most."""
 
-PRECISION = 0.02
-"""Smoothing parameters are updated until the degrees of freedom of no term change by more than this share."""
+PRECISION = 0.01
+"""Smoothing parameters are updated until the degrees of freedom of all terms change by no more than this share."""
+
+FLAT = 3e-5
+"""Steps end when the likelihood changes by no more than this share."""
 
 SMALLEST_VARIANCE = 1e-6
 """Variance of a class in a row at least: of rows that are certain the working response would be infinite."""
@@ -60,14 +64,38 @@ MOST_KEPT = 1 << 28
 
 
 @compiled()
-def _add_products(first, first_values, second, second_values, weights, out):  # type: ignore[no-untyped-def]
-    """Add the weighted products of the functions of two terms, row by row."""
+def _add_products(window, first, first_values, second, second_values, weights, out):  # type: ignore[no-untyped-def]
+    """Add the weighted products of the functions of two terms; `window` has the length of the second term's runs.
+
+    A length that the compiler knows makes the innermost loop one vector operation.
+    """
     for row in range(len(weights)):
-        for a in range(first.shape[1]):
-            value = weights[row] * first_values[row, a]
-            place = first[row, a]
-            for b in range(second.shape[1]):
-                out[place, second[row, b]] += value * second_values[row, b]
+        for run in range(first.shape[1]):
+            for a in range(first_values.shape[2]):
+                value = weights[row] * first_values[row, run, a]
+                place = np.uintp(first[row, run] + a)
+                for other in range(second.shape[1]):
+                    start = np.uintp(second[row, other])
+                    for b in range(len(window)):
+                        out[place, start + np.uintp(b)] += value * second_values[row, other, b]
+
+
+@compiled()
+def _add_totals(starts, values, weights, out):  # type: ignore[no-untyped-def]
+    """Add the weighted functions of a term."""
+    for row in range(len(weights)):
+        for run in range(starts.shape[1]):
+            for a in range(values.shape[2]):
+                out[starts[row, run] + a] += weights[row] * values[row, run, a]
+
+
+@compiled()
+def _add_sums(starts, values, coefficients, out):  # type: ignore[no-untyped-def]
+    """Add a term to each row."""
+    for row in range(len(out)):
+        for run in range(starts.shape[1]):
+            for a in range(values.shape[2]):
+                out[row] += coefficients[starts[row, run] + a] * values[row, run, a]
 
 
 class Design:
@@ -111,19 +139,17 @@ class Design:
         sizes = [len(transform) for transform in transforms]
         pairs = [(s, t) for s in range(len(sizes)) for t in range(s + 1)]
         sums = {(s, t): np.zeros((sizes[s], sizes[t])) for s, t in pairs}
-        totals = [np.zeros(size) for size in sizes]
         for rows, locals_ in self._blocks():
-            for total, local in zip(totals, locals_, strict=True):
-                total += _bincount(local, weights[rows], len(total))
+            windows = [(0,) * local.values.shape[2] for local in locals_]
             for s, t in pairs:
-                _add_products(*locals_[s], *locals_[t], weights[rows], sums[s, t])
+                _add_products(windows[t], *locals_[s], *locals_[t], weights[rows], sums[s, t])
         out = np.empty((self.size, self.size))
         out[0, 0] = weights.sum()
         for s, t in pairs:
             block = transforms[s].T @ sums[s, t] @ transforms[t]
             out[self.slices[s], self.slices[t]], out[self.slices[t], self.slices[s]] = block, block.T
-        for total, transform, place in zip(totals, transforms, self.slices, strict=True):
-            out[0, place] = out[place, 0] = total @ transform
+        for s, place in enumerate(self.slices):  # the functions of a term add up to one
+            out[0, place] = out[place, 0] = sums[s, s].sum(axis=1) @ transforms[s]
         return out
 
     def vector(self, values: FloatArray) -> FloatArray:
@@ -131,7 +157,7 @@ class Design:
         totals = [np.zeros(len(term.space.transform)) for term in self.terms]
         for rows, locals_ in self._blocks():
             for total, local in zip(totals, locals_, strict=True):
-                total += _bincount(local, values[rows], len(total))
+                _add_totals(*local, values[rows], total)
         parts = [total @ term.space.transform for total, term in zip(totals, self.terms, strict=True)]
         return np.concatenate([[values.sum()], *parts])
 
@@ -139,21 +165,17 @@ class Design:
         """Yield rows and what each term adds to them."""
         by_term = [term.space.transform @ beta[place] for term, place in zip(self.terms, self.slices, strict=True)]
         for rows, locals_ in self._blocks():
-            pairs = zip(by_term, locals_, strict=True)
-            yield rows, [np.einsum("nk,nk->n", local.values, coefs[local.places]) for coefs, local in pairs]
+            parts = [np.zeros(rows.stop - rows.start) for _ in locals_]
+            for part, local, coefficients in zip(parts, locals_, by_term, strict=True):
+                _add_sums(*local, coefficients, part)
+            yield rows, parts
 
     def sums(self, beta: FloatArray) -> FloatArray:
         """Return X beta."""
         out = np.full(self.n_rows, beta[0])
         for rows, parts in self.contributions(beta):
-            for part in parts:
-                out[rows] += part
+            out[rows] += sum(parts)
         return out
-
-
-def _bincount(local: Local, weights: FloatArray, size: int) -> FloatArray:
-    total: FloatArray = np.bincount(local.places.ravel(), (local.values * weights[:, None]).ravel(), size)
-    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,8 +190,8 @@ class Solution:
         Their covariance, given the smoothing parameters.
     degrees : ndarray of shape (n_terms,)
         Effective degrees of freedom of each term.
-    smoothing : ndarray of shape (n_penalties,)
-        Smoothing parameters, term by term.
+    smoothing : list of ndarray
+        Smoothing parameters of each term.
     scale : float
         Variance of the residuals, 1 for classes.
     """
@@ -177,7 +199,7 @@ class Solution:
     beta: FloatArray
     covariance: FloatArray
     degrees: FloatArray
-    smoothing: FloatArray
+    smoothing: list[FloatArray]
     scale: float
 
 
@@ -250,12 +272,22 @@ class _Penalties:
             prior = float((diagonal / strengths[each.place][used]).sum())
             gain = max(prior - float(diagonal @ spread[each.place][used]), 1e-12 * prior)
             cost = max(float(diagonal @ squares[each.place][used]), 1e-300)
-            factors[place] = np.clip(scale * gain / cost, 1.0 / LARGEST_FACTOR, LARGEST_FACTOR)
+            factors[place] = np.clip((scale * gain / cost) ** HASTE, 1.0 / LARGEST_FACTOR, LARGEST_FACTOR)
         return np.clip(smoothing * factors, LEAST, MOST)
 
-    def start(self) -> FloatArray:
-        """Return smoothing parameters of one."""
-        return np.ones(len(self.all))
+    def start(self, draft: Solution | None) -> FloatArray:
+        """Return smoothing parameters of one, or those of the same terms in a first fit."""
+        out = np.ones(len(self.all))
+        owners = np.array([each.term for each in self.all], dtype=np.intp)
+        for place, known in enumerate([] if draft is None else draft.smoothing):
+            if (owners == place).sum() == len(known):
+                out[owners == place] = known
+        return out
+
+    def by_term(self, smoothing: FloatArray) -> list[FloatArray]:
+        """Return the smoothing parameters of each term."""
+        owners = np.array([each.term for each in self.all], dtype=np.intp)
+        return [smoothing[owners == place] for place in range(len(self.design.terms))]
 
 
 class _Solved:
@@ -344,11 +376,13 @@ def _bounded_solution(total: FloatArray, vector: FloatArray, bounded: npt.NDArra
 
 
 def _is_settled(old: FloatArray, new: FloatArray) -> bool:
-    return bool((np.abs(new - old) <= PRECISION * (0.5 + new)).all())
+    return bool(np.abs(new - old).sum() <= PRECISION * (1.0 + new.sum()))
 
 
-def fit_numbers(design: Design, y: FloatArray, weights: FloatArray) -> Solution:
-    """Fit numbers by penalised least squares."""
+def fit_numbers(
+    design: Design, y: FloatArray, weights: FloatArray, *, draft: Solution | None = None, is_draft: bool = False
+) -> Solution:
+    """Fit numbers by penalised least squares; `draft` is a first fit, whose smoothing parameters are the start."""
     mean = float(np.average(y, weights=weights))
     deviations = y - mean
     largest = float(np.abs(deviations).max(initial=0.0)) or 1.0
@@ -357,21 +391,29 @@ def fit_numbers(design: Design, y: FloatArray, weights: FloatArray) -> Solution:
     matrix, vector = design.matrix(weights), design.vector(weights * scaled)
     n_rows, square = float(weights.sum()), float(weights @ scaled**2)
     penalties = _Penalties(design, matrix)
-    smoothing, degrees = penalties.start(), np.full(len(design.terms), np.inf)
-    for _ in range(MOST_UPDATES):
+    smoothing, degrees = penalties.start(draft), np.full(len(design.terms), np.inf)
+    for _ in range(DRAFT_STEPS if is_draft else MOST_UPDATES):
         solved = _Solved(penalties, matrix, vector, smoothing)
         before, degrees = degrees, solved.degrees()
         residual = max(square - solved.beta @ (2.0 * vector - matrix @ solved.beta), 1e-12 * square, 1e-300)
         scale = residual / max(n_rows - 1.0 - degrees.sum(), FEWEST_FREE * n_rows)
         if _is_settled(before, degrees):
             break
-        smoothing = penalties.updated(smoothing, solved, scale)
+        used, smoothing = smoothing, penalties.updated(smoothing, solved, scale)
     beta = unit * solved.beta
     beta[0] += mean
-    return Solution(beta, unit * scale * solved.inverse * unit, degrees, smoothing, unit * scale * unit)
+    covariance = unit * scale * solved.inverse * unit
+    return Solution(beta, covariance, degrees, penalties.by_term(used), unit * scale * unit)
 
 
-def fit_classes(design: Design, responses: FloatArray, weights: FloatArray, *, is_draft: bool = False) -> list[Solution]:
+def fit_classes(
+    design: Design,
+    responses: FloatArray,
+    weights: FloatArray,
+    *,
+    draft: "tuple[list[Solution], FloatArray] | None" = None,
+    is_draft: bool = False,
+) -> list[Solution]:
     """Fit classes by penalised reweighted least squares.
 
     Parameters
@@ -382,16 +424,17 @@ def fit_classes(design: Design, responses: FloatArray, weights: FloatArray, *, i
         0 or 1: of two classes one row, otherwise one for each class, of which each is fitted in turn, given the others.
     weights : ndarray of shape (n,)
         Weights of the rows.
+    draft : tuple of list of Solution and ndarray of shape (n_fits, n), optional
+        A first fit and its sums, from which this one starts.
     is_draft : bool
         Whether a few steps are enough.
     """
-    state = _Classes(design, responses, weights)
+    state = _Classes(design, responses, weights, draft)
     for step in range(DRAFT_STEPS if is_draft else MOST_STEPS):
-        before, deviance = state.degrees.copy(), state.deviance(state.sums)
+        before, deviance = state.degrees.copy(), state.deviance
         for place in range(len(responses)):
             state.improve(place)
-        after = state.deviance(state.sums)
-        is_flat = abs(deviance - after) <= 1e-5 * (abs(after) + 1e-3)
+        is_flat = abs(deviance - state.deviance) <= FLAT * (state.deviance + 1e-3)
         if step > 1 and is_flat and _is_settled(before, state.degrees):
             break
     return state.solutions()
@@ -400,19 +443,27 @@ def fit_classes(design: Design, responses: FloatArray, weights: FloatArray, *, i
 class _Classes:
     """Reweighted least squares of one or more classes; parameters as for `fit_classes`."""
 
-    def __init__(self, design: Design, responses: FloatArray, weights: FloatArray) -> None:
+    def __init__(
+        self,
+        design: Design,
+        responses: FloatArray,
+        weights: FloatArray,
+        draft: tuple[list[Solution], FloatArray] | None,
+    ) -> None:
         self.design, self.responses, self.weights = design, responses, weights
+        n_fits = len(responses)
         shares = np.clip(np.average(responses, axis=1, weights=weights), 1e-6, 1.0 - 1e-6)
-        starts = np.log(shares / (1.0 - shares)) if len(responses) == 1 else np.log(shares)
-        self.betas = np.zeros((len(responses), design.size))
-        self.betas[:, 0] = starts
-        self.sums = np.repeat(starts[:, None], design.n_rows, axis=1)
-        self.smoothing: list[Any] = [None] * len(responses)
-        self.solved: list[Any] = [None] * len(responses)
-        self.penalties: list[Any] = [None] * len(responses)
-        self.degrees = np.full((len(responses), len(design.terms)), np.inf)
+        starts = np.log(shares / (1.0 - shares)) if n_fits == 1 else np.log(shares)
+        self.drafts: Sequence[Solution | None] = [None] * n_fits if draft is None else draft[0]
+        self.sums = np.repeat(starts[:, None], design.n_rows, axis=1) if draft is None else draft[1]
+        self.betas: list[Any] = [None] * n_fits
+        self.smoothing: list[Any] = [None] * n_fits
+        self.solved: list[Any] = [None] * n_fits
+        self.penalties: list[Any] = [None] * n_fits
+        self.degrees = np.full((n_fits, len(design.terms)), np.inf)
+        self.deviance = self._deviance(self.sums)
 
-    def deviance(self, sums: FloatArray) -> float:
+    def _deviance(self, sums: FloatArray) -> float:
         """Return -2 times the logarithm of the likelihood."""
         if len(sums) == 1:
             losses = np.logaddexp(0.0, np.where(self.responses[0] > 0.5, -sums[0], sums[0]))
@@ -421,44 +472,42 @@ class _Classes:
         return 2.0 * float(self.weights @ losses)
 
     def improve(self, place: int) -> None:
-        """Take one step for a class, halved until the penalised likelihood does not fall."""
+        """Take one step for a class."""
         mean = expit(self.sums[0]) if len(self.sums) == 1 else softmax(self.sums, axis=0)[place]
         curvature = self.weights * np.maximum(mean * (1.0 - mean), SMALLEST_VARIANCE)
         matrix = self.design.matrix(curvature)
-        working = curvature * self.sums[place] + self.weights * (self.responses[place] - mean)
-        vector = self.design.vector(working)
+        vector = self.design.vector(curvature * self.sums[place] + self.weights * (self.responses[place] - mean))
         if self.penalties[place] is None:  # its scale stays that of the first step
             self.penalties[place] = _Penalties(self.design, matrix)
-            self.smoothing[place] = self.penalties[place].start()
+            self.smoothing[place] = self.penalties[place].start(self.drafts[place])
         else:
             self.smoothing[place] = self.penalties[place].updated(self.smoothing[place], self.solved[place], 1.0)
         solved = _Solved(self.penalties[place], matrix, vector, self.smoothing[place])
         self.solved[place], self.degrees[place] = solved, solved.degrees()
         self._step(place, solved.beta)
 
-    def _step(self, place: int, target: FloatArray) -> None:
-        penalties = self.penalties[place]
+    def _step(self, place: int, beta: FloatArray) -> None:
+        """Move to new coefficients, or half of the way, until the penalised likelihood does not fall."""
+        penalties, old, old_sums = self.penalties[place], self.betas[place], self.sums[place]
         strengths = penalties.strengths(self.smoothing[place])
-
-        def objective(beta: FloatArray, sums: FloatArray) -> float:
-            everything = self.sums.copy()
+        sums = self.design.sums(beta)
+        everything = self.sums.copy()
+        for n_halved in range(7):
             everything[place] = sums
-            return self.deviance(everything) + float(strengths @ np.square(penalties.rotated(beta)))
-
-        old, old_sums = self.betas[place], self.sums[place]
-        beta, sums = target, self.design.sums(target)
-        before = objective(old, old_sums)
-        for _ in range(6):
-            if objective(beta, sums) <= before + 1e-7 * abs(before):
+            deviance = self._deviance(everything)
+            if old is None or n_halved == 6:
+                break
+            new, before = (float(strengths @ np.square(penalties.rotated(each))) for each in (beta, old))
+            if deviance + new <= (self.deviance + before) * (1.0 + 1e-7):
                 break
             beta, sums = 0.5 * (beta + old), 0.5 * (sums + old_sums)
-        self.betas[place], self.sums[place] = beta, sums
+        self.betas[place], self.sums, self.deviance = beta, everything, deviance
 
     def solutions(self) -> list[Solution]:
         """Return the fits."""
         return [
-            Solution(beta.copy(), solved.inverse, degrees, smoothing, 1.0)
-            for beta, solved, degrees, smoothing in zip(
-                self.betas, self.solved, self.degrees, self.smoothing, strict=True
+            Solution(beta, solved.inverse, degrees, penalties.by_term(smoothing), 1.0)
+            for beta, solved, degrees, penalties, smoothing in zip(
+                self.betas, self.solved, self.degrees, self.penalties, self.smoothing, strict=True
             )
         ]

@@ -84,8 +84,8 @@ class AdditiveModel(BaseEstimator, ABC):
         """Return the responses of the fits, of shape (n_fits, n)."""
 
     @abstractmethod
-    def _solve(self, design: Design, responses: FloatArray, weights: FloatArray, *, is_draft: bool) -> list[Solution]:
-        """Fit all responses."""
+    def _solve(self, fit: "_Fit", draft: list[Solution] | None, *, is_draft: bool) -> list[Solution]:
+        """Fit all responses, from the start that a first fit gives."""
 
     @abstractmethod
     def _residuals(self, responses: FloatArray, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -320,25 +320,28 @@ class _Fit:
         n_columns = max(len(self.names) + len(self.coded), 1)
         affordable = min(MOST_COEFFICIENTS, weights.sum() / ROWS_PER_COEFFICIENT) / n_columns
         self.most = int(np.clip(affordable, 4, model.size))
+        self.solutions: list[Solution] = []
 
     def run(self) -> tuple[list[Term], list[Solution]]:
         """Return the terms and their fits."""
         terms = self._first_terms()
         chosen = self._named_pairs()
-        solutions = self._solve(terms, is_draft=True)
+        self._solve(terms, is_draft=True)
         if chosen is None:
-            chosen = self._screen(terms, solutions)[: check_int(self.model.pairs, "pairs", minimum=0)]
+            chosen = self._screen()[: check_int(self.model.pairs, "pairs", minimum=0)]
         if chosen:
-            terms += [self._surface(*pair, size=FIRST_SIDE) for pair in chosen]
-            solutions = self._solve(terms, is_draft=True)
-        degrees = np.max([solution.degrees for solution in solutions], axis=0)
+            terms = terms + [self._surface(*pair, size=FIRST_SIDE) for pair in chosen]
+            self._solve(terms, is_draft=True)
+        degrees = np.max([solution.degrees for solution in self.solutions], axis=0)
         terms = [self._refined(term, used) for term, used in zip(terms, degrees, strict=True)]
-        return terms, self._solve(terms, is_draft=False)
+        self._solve(terms, is_draft=False)
+        return terms, self.solutions
 
-    def _solve(self, terms: list[Term], *, is_draft: bool) -> list[Solution]:
+    def _solve(self, terms: list[Term], *, is_draft: bool) -> None:
+        draft = self.solutions if self.solutions else None
         self.design = Design(terms, self.table)
-        self.solutions = self.model._solve(self.design, self.responses, self.weights, is_draft=is_draft)
-        return self.solutions
+        self.solutions = self.model._solve(self, draft, is_draft=is_draft)
+        self.sums = np.stack([self.design.sums(solution.beta) for solution in self.solutions])
 
     def _first_terms(self) -> list[Term]:
         """Return a curve for each number and the effects of each categorical column, of columns that vary."""
@@ -396,12 +399,11 @@ class _Fit:
                     raise argument_error("pairs", f"name columns that the model uses, {listed(known)}", name, hint)
         return [(pair[0], pair[1]) for pair in given]
 
-    def _screen(self, terms: list[Term], solutions: list[Solution]) -> list[tuple[Any, Any]]:
+    def _screen(self) -> list[tuple[Any, Any]]:
         """Return pairs of columns, those first whose joint bins explain most of the residuals."""
-        sums = np.stack([self.design.sums(solution.beta) for solution in solutions])
-        residuals, variances = self.model._residuals(self.responses, sums)
+        residuals, variances = self.model._residuals(self.responses, self.sums)
         order = np.argsort(-self.importances(), kind="stable")[:MOST_SCREENED]
-        names = [terms[place].name for place in order]
+        names = [self.design.terms[place].name for place in order]
         codes = {name: self._coarse(name) for name in names}
         gains = {}
         for first, second in combinations(names, 2):
@@ -434,10 +436,6 @@ class _Fit:
             for rows, parts in self.design.contributions(solution.beta):
                 out += [self.weights[rows] @ np.abs(part) for part in parts]
         return out / (self.weights.sum() * len(self.solutions))
-
-    def residuals(self) -> FloatArray:
-        """Return the residuals of the first response."""
-        return self.responses[0] - self.design.sums(self.solutions[0].beta)
 
 
 def _shapes(model: AdditiveModel, names: Sequence[Any]) -> dict[Any, Shape]:
@@ -556,8 +554,9 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
             raise argument_error("y", "have one column", tuple(target.shape), "Fit one model for each target.")
         return target[None]
 
-    def _solve(self, design: Design, responses: FloatArray, weights: FloatArray, *, is_draft: bool) -> list[Solution]:
-        return [fit_numbers(design, responses[0], weights)]
+    def _solve(self, fit: _Fit, draft: list[Solution] | None, *, is_draft: bool) -> list[Solution]:
+        start = None if draft is None else draft[0]
+        return [fit_numbers(fit.design, fit.responses[0], fit.weights, draft=start, is_draft=is_draft)]
 
     def _residuals(self, responses: FloatArray, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
         residuals = responses - sums
@@ -566,7 +565,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
     def _finish(self, fit: _Fit) -> None:
         n_rows = float(fit.weights.sum())
         used = min(1.0 + float(self.solutions_[0].degrees.sum()), 0.9 * n_rows)
-        column = Column.from_values(fit.residuals(), fit.weights)
+        column = Column.from_values(fit.responses[0] - fit.sums[0], fit.weights)
         self.residuals_ = column.quantiles(LEVELS) * np.sqrt(n_rows / (n_rows - used))
 
 
@@ -638,8 +637,9 @@ class AdditiveClassifier(ClassifierMixin, AdditiveModel):
         wanted = range(n_classes) if n_classes > 2 else [n_classes - 1]
         return np.stack([(codes == code).astype(np.float64) for code in wanted])
 
-    def _solve(self, design: Design, responses: FloatArray, weights: FloatArray, *, is_draft: bool) -> list[Solution]:
-        return fit_classes(design, responses, weights, is_draft=is_draft)
+    def _solve(self, fit: _Fit, draft: list[Solution] | None, *, is_draft: bool) -> list[Solution]:
+        start = None if draft is None else (draft, fit.sums)
+        return fit_classes(fit.design, fit.responses, fit.weights, draft=start, is_draft=is_draft)
 
     def _residuals(self, responses: FloatArray, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
         means = expit(sums) if len(sums) == 1 else softmax(sums, axis=0)

@@ -37,9 +37,17 @@ MOST_LEVELS = 300
 
 
 class Local(NamedTuple):
-    """The functions of a term that can differ from zero, for n rows: their places and values, of shape (n, k)."""
+    """The functions of a term that can differ from zero, for n rows: runs of k neighbours, which add up to one.
 
-    places: npt.NDArray[np.int32]
+    Parameters
+    ----------
+    starts : ndarray of int32, shape (n, n_runs)
+        Place of the first function of each run.
+    values : ndarray of shape (n, n_runs, k)
+        Values of the functions.
+    """
+
+    starts: npt.NDArray[np.int32]
     values: FloatArray
 
 
@@ -109,8 +117,9 @@ class Term(ABC):
 
     def rows(self, table: Table) -> FloatArray:
         """Return the fitted combinations of functions at the rows of a table, of shape (n, width)."""
-        places, values = self.encode(table)
-        combined: FloatArray = np.einsum("nk,nkq->nq", values, self.space.transform[places])
+        starts, values = self.encode(table)
+        places = starts[:, :, None] + np.arange(values.shape[2])
+        combined: FloatArray = np.einsum("nrk,nrkq->nq", values, self.space.transform[places])
         return combined
 
 
@@ -151,11 +160,11 @@ class Curve(Term):
         """Return the splines around each value, or the indicator; other missing values have no function."""
         x = table.numbers[:, self.place]
         absent = np.isnan(x)
-        places, values = _local(self.basis, np.where(absent, self.basis.domain[0], x))
+        starts, values = _local(self.basis, np.where(absent, self.basis.domain[0], x))
         if absent.any():
-            values[absent] = 0.0
-            places[absent, 0], values[absent, 0] = 0, 1.0
-        return Local(places, values)
+            starts[absent], values[absent] = 0, 0.0
+            values[absent, 0] = 1.0
+        return Local(starts[:, None], values[:, None])
 
 
 @final
@@ -192,7 +201,7 @@ class Category(Term):
     def encode(self, table: Table) -> Local:
         """Return the indicator of each row's category."""
         groups = self.groups[table.codes[:, self.place]][:, None]
-        return Local(np.maximum(groups, 0), (groups >= 0).astype(np.float64))
+        return Local(np.maximum(groups, 0), (groups >= 0).astype(np.float64)[:, :, None])
 
 
 @final
@@ -225,10 +234,11 @@ class Surface(Term):
     def encode(self, table: Table) -> Local:
         """Return the products."""
         first, second = (side.encode(table) for side in self.sides)
+        n_rows, _, n_runs = first.values.shape
         n_second = np.int32(len(self.sides[1].space.transform))
-        places = first.places[:, :, None] * n_second + second.places[:, None, :]
-        values = first.values[:, :, None] * second.values[:, None, :]
-        return Local(places.reshape(len(places), -1), values.reshape(len(values), -1))
+        rows = first.starts + np.arange(n_runs, dtype=np.int32)
+        values = first.values.reshape(n_rows, n_runs, 1) * second.values
+        return Local(rows * n_second + second.starts, values)
 
 
 def _basis(column: Column, size: int) -> BSpline:
@@ -241,19 +251,19 @@ def _basis(column: Column, size: int) -> BSpline:
 
 
 def _local(basis: BSpline, x: FloatArray) -> tuple[npt.NDArray[np.int32], FloatArray]:
-    """Return places, counted from 1, and values of the splines around each value, which is moved into the domain."""
+    """Return the place of the first spline, from 1, and the values of those around each x, moved into the domain."""
     unit = binary_unit(*basis.domain)
     breaks = np.concatenate([basis.domain[:1], basis.knots, basis.domain[1:]]) * unit
     interval, values = local_bsplines(np.clip(x, *basis.domain) * unit, breaks, basis.degree)
-    places = interval.astype(np.int32)[:, None] + np.arange(1, basis.degree + 2, dtype=np.int32)
-    return places, values
+    return interval.astype(np.int32) + np.int32(1), values
 
 
 def _means(basis: BSpline, column: Column) -> FloatArray:
     """Return the mean of each spline over the rows that have a value."""
-    places, values = _local(basis, column.distinct)
-    totals = np.bincount(places.ravel(), (values * column.weights[:, None]).ravel(), basis.size + 1)
-    means: FloatArray = totals[1:] / totals.sum()
+    starts, values = _local(basis, column.distinct)
+    weighted = values * (column.weights / column.weights.sum())[:, None]
+    places = starts[:, None] - 1 + np.arange(values.shape[1])
+    means: FloatArray = np.bincount(places.ravel(), weighted.ravel(), basis.size)
     return means
 
 
