@@ -193,7 +193,10 @@ def run(out: Path, options: argparse.Namespace) -> None:
                     continue
                 line = run_one(table, model, fold, options.limit)
                 append(out, line)
-                print(*(line.get(name) for name in ("table", "model", "score", "seconds", "cpu_seconds", "failed")), flush=True)
+                print(
+                    *(line.get(name) for name in ("table", "model", "score", "seconds", "cpu_seconds", "failed")),
+                    flush=True,
+                )
 
 
 def main(words: Iterable[str] | None = None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from knotwork._checks import PARTS, check_part
 
 if TYPE_CHECKING:  # type checkers and editors see the names that are imported later
-    from knotwork import basis, compare, datasets, nn, report, stats, study, training
+    from knotwork import additive, basis, compare, datasets, nn, report, stats, study, training
     from knotwork._explore import Explorer, explore
     from knotwork._recommend import Recommendation, recommend
     from knotwork.additive import AdditiveClassifier, AdditiveRegressor
@@ -42,6 +42,7 @@ __all__ = [
     "TabularClassifier",
     "TabularRegressor",
     "TrainingConfig",
+    "additive",
     "basis",
     "compare",
     "datasets",
@@ -74,6 +75,7 @@ _LATER = {
     "load": "knotwork.estimators",
     "make_encoder": "knotwork.encoders",
     "recommend": "knotwork._recommend",
+    "additive": "knotwork.additive",
     "basis": "knotwork.basis",
     **{name: f"knotwork.{name}" for name in ("compare", "datasets", "nn", "report", "stats", "study", "training")},
 }

@@ -100,10 +100,10 @@ def _effect(model: "AdditiveModel", place: int, factor: float) -> AdditiveEffect
     ]
     margin = factor * np.sqrt(np.maximum(np.stack(variances, axis=1), 0.0))
     degrees = np.array([solution.degrees[place] for solution in model.solutions_])
-    shown = [effect, effect - margin, effect + margin]
     if len(model.solutions_) == 1:
-        return AdditiveEffect(term.name, values, *(each[:, 0] for each in shown), float(degrees[0]))
-    return AdditiveEffect(term.name, values, *shown, degrees)
+        effect, margin = effect[:, 0], margin[:, 0]
+    used = float(degrees[0]) if len(degrees) == 1 else degrees
+    return AdditiveEffect(term.name, values, effect, effect - margin, effect + margin, used)
 
 
 def _grid(model: "AdditiveModel", term: Term) -> tuple[npt.NDArray[Any], Table]:

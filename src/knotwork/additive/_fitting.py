@@ -15,8 +15,10 @@ where phi is the variance of the residuals, or 1 for classes. An update needs on
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -64,24 +66,24 @@ MOST_KEPT = 1 << 28
 
 
 @compiled()
-def _add_products(window, first, first_values, second, second_values, weights, out):  # type: ignore[no-untyped-def]
+def _add_products(window, first, second, weights, out):
     """Add the weighted products of the functions of two terms; `window` has the length of the second term's runs.
 
     A length that the compiler knows makes the innermost loop one vector operation.
     """
     for row in range(len(weights)):
-        for run in range(first.shape[1]):
-            for a in range(first_values.shape[2]):
-                value = weights[row] * first_values[row, run, a]
-                place = np.uintp(first[row, run] + a)
-                for other in range(second.shape[1]):
-                    start = np.uintp(second[row, other])
+        for run in range(first.starts.shape[1]):
+            for a in range(first.values.shape[2]):
+                value = weights[row] * first.values[row, run, a]
+                place = np.uintp(first.starts[row, run] + a)
+                for other in range(second.starts.shape[1]):
+                    start = np.uintp(second.starts[row, other])
                     for b in range(len(window)):
-                        out[place, start + np.uintp(b)] += value * second_values[row, other, b]
+                        out[place, start + np.uintp(b)] += value * second.values[row, other, b]
 
 
 @compiled()
-def _add_totals(starts, values, weights, out):  # type: ignore[no-untyped-def]
+def _add_totals(starts, values, weights, out):
     """Add the weighted functions of a term."""
     for row in range(len(weights)):
         for run in range(starts.shape[1]):
@@ -90,7 +92,7 @@ def _add_totals(starts, values, weights, out):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _add_sums(starts, values, coefficients, out):  # type: ignore[no-untyped-def]
+def _add_sums(starts, values, coefficients, out):
     """Add a term to each row."""
     for row in range(len(out)):
         for run in range(starts.shape[1]):
@@ -113,7 +115,7 @@ class Design:
         self.terms, self.n_rows = terms, len(table.numbers)
         self._table = table
         ends = np.cumsum([1, *(term.width for term in terms)])
-        self.slices = [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        self.slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
         self.size = int(ends[-1])
         self._kept: list[tuple[slice, list[Local]]] | None = None
 
@@ -142,7 +144,7 @@ class Design:
         for rows, locals_ in self._blocks():
             windows = [(0,) * local.values.shape[2] for local in locals_]
             for s, t in pairs:
-                _add_products(windows[t], *locals_[s], *locals_[t], weights[rows], sums[s, t])
+                _add_products(windows[t], locals_[s], locals_[t], weights[rows], sums[s, t])
         out = np.empty((self.size, self.size))
         out[0, 0] = weights.sum()
         for s, t in pairs:
@@ -303,9 +305,7 @@ class _Solved:
         Smoothing parameters.
     """
 
-    def __init__(
-        self, penalties: _Penalties, matrix: FloatArray, vector: FloatArray, smoothing: FloatArray
-    ) -> None:
+    def __init__(self, penalties: _Penalties, matrix: FloatArray, vector: FloatArray, smoothing: FloatArray) -> None:
         self._penalties, self._smoothing = penalties, smoothing
         total = penalties.add(matrix, smoothing)
         bounded = _bounded(penalties.design)
@@ -354,12 +354,11 @@ def _factor(total: FloatArray) -> FloatArray:
     """Return the lower Cholesky factor, with as little added to the diagonal as it needs."""
     share = 0.0
     while True:
-        try:
+        with suppress(LinAlgError):
             lower: FloatArray = cholesky(total, lower=True, check_finite=False)
             return lower
-        except LinAlgError:
-            share = max(1e3 * share, 1e-12)
-            total = total + np.diag(share * np.maximum(np.diag(total), 1e-300))
+        share = max(1e3 * share, 1e-12)
+        total = total + np.diag(share * np.maximum(np.diag(total), 1e-300))
 
 
 def _bounded_solution(total: FloatArray, vector: FloatArray, bounded: npt.NDArray[np.bool_]) -> FloatArray:

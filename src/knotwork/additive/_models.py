@@ -19,7 +19,7 @@ from knotwork._preparation.targets import Labels, check_target
 from knotwork._tables import check_weights
 from knotwork.additive._effects import AdditiveEffect, Contributions, effects_of, plot
 from knotwork.additive._fitting import Design, Solution, fit_classes, fit_numbers
-from knotwork.additive._terms import Category, Curve, Shape, Surface, Term
+from knotwork.additive._terms import MOST_LEVELS, SIDE_LEVELS, Category, Curve, Shape, Surface, Term
 from knotwork.basis._base import FloatArray
 from knotwork.knots import Column
 
@@ -31,8 +31,8 @@ FIRST_SIZE, FIRST_SIDE = 16, 6
 LARGEST_SIDE = 14
 """Functions of each side of a surface at most."""
 
-MOST_USED = 0.4
-"""A term that uses more than this share of its coefficients in the first fit gets more of them."""
+MOST_USED, SPARE = 0.4, 5.0
+"""A term that uses more than this share of its coefficients in the first fit gets more: so many for each it used."""
 
 MOST_COEFFICIENTS = 3000
 """Coefficients of all terms at most: tables with very many columns have simpler curves."""
@@ -67,7 +67,7 @@ class AdditiveModel(BaseEstimator, ABC):
     def __init__(
         self,
         *,
-        size: int = 64,
+        size: int = 80,
         pairs: int | Sequence[tuple[Any, Any]] = 0,
         monotone: Mapping[Any, str] | None = None,
         curvature: Mapping[Any, str] | None = None,
@@ -140,7 +140,8 @@ class AdditiveModel(BaseEstimator, ABC):
 
     def _sums(self, X: Any) -> FloatArray:
         """Return the sums of all terms, of shape (n_fits, n)."""
-        design = Design(self.terms_, self._read(X))
+        table = self._read(X)
+        design = Design(self.terms_, table)
         return np.stack([design.sums(solution.beta) for solution in self.solutions_])
 
     def contributions(self, X: Any) -> Contributions:
@@ -184,7 +185,7 @@ class AdditiveModel(BaseEstimator, ABC):
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """Mean absolute contribution of each column to the training rows; that of a pair counts half for each column."""
+        """Mean absolute contribution of each column to the training rows; that of a pair counts half for each."""
         check_is_fitted(self)
         names = list(self.columns_.names or range(len(self.columns_.roles)))
         owners = _owners(self.columns_)
@@ -264,7 +265,8 @@ class AdditiveModel(BaseEstimator, ABC):
 
 def _owners(columns: Columns) -> dict[Any, int]:
     """Return for each name of a term the place of its column in the table: those of a date are of one column."""
-    names, owners = columns.numerical_names, {}
+    names = columns.numerical_names
+    owners: dict[Any, int] = {}
     for place, (field, span) in enumerate(columns.spans):
         if field == "numbers":
             owners |= dict.fromkeys(names[span], place)
@@ -274,7 +276,7 @@ def _owners(columns: Columns) -> dict[Any, int]:
 
 
 def _check_share(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < value < 1.0:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
         raise argument_error(name, "be a number between 0 and 1", value)
     return float(value)
 
@@ -360,13 +362,14 @@ class _Fit:
             name, place, column, size=size, shape=self.shapes[name] if shape is None else shape, missing=missing
         )
 
-    def _category(self, place: int) -> Category:
-        codes, n_categories = self.table.codes[:, place], len(self.model.columns_.categories[place])
-        return Category.from_codes(self.coded[place], place, codes, self.weights, n_categories=n_categories)
+    def _category(self, place: int, *, most: int = MOST_LEVELS) -> Category:
+        codes, n_codes = self.table.codes[:, place], self.model.columns_.cardinalities[place]
+        counts = np.bincount(codes, self.weights, n_codes).astype(np.float64, copy=False)
+        return Category.from_counts(self.coded[place], place, counts, most=most)
 
     def _surface(self, first: Any, second: Any, *, size: int) -> Surface:
         sides = [
-            self._category(self.coded.index(name))
+            self._category(self.coded.index(name), most=SIDE_LEVELS)
             if name in self.coded
             else self._curve(self.names.index(name), size=size, shape=Shape(), with_missing=False)
             for name in (first, second)
@@ -380,7 +383,7 @@ class _Fit:
         if isinstance(term, Surface):
             return self._surface(*term.name, size=min(LARGEST_SIDE, self.most))
         assert isinstance(term, Curve)
-        return self._curve(term.place, size=self.most)
+        return self._curve(term.place, size=min(int(np.ceil(SPARE * degrees)), self.most))
 
     def _named_pairs(self) -> list[tuple[Any, Any]] | None:
         """Return the pairs that were named, or None if they are to be searched."""
@@ -405,7 +408,7 @@ class _Fit:
         order = np.argsort(-self.importances(), kind="stable")[:MOST_SCREENED]
         names = [self.design.terms[place].name for place in order]
         codes = {name: self._coarse(name) for name in names}
-        gains = {}
+        gains: dict[tuple[Any, Any], float] = {}
         for first, second in combinations(names, 2):
             joint = codes[first] * (SCREENED_BINS + 1) + codes[second]
             n_cells = (SCREENED_BINS + 1) ** 2
@@ -418,7 +421,7 @@ class _Fit:
         return sorted(gains, key=lambda pair: -gains[pair])
 
     def _coarse(self, name: Any) -> npt.NDArray[np.int64]:
-        """Return codes of a column in a few bins of about equal weight, or its most frequent categories; 0 is missing."""
+        """Return codes of a column: a few bins of about equal weight, or its most frequent categories; 0 is missing."""
         if name in self.coded:
             term = self._category(self.coded.index(name))
             return np.clip(term.groups[self.table.codes[:, term.place]] + 1, 0, SCREENED_BINS).astype(np.int64)
@@ -435,7 +438,8 @@ class _Fit:
         for solution in self.solutions:
             for rows, parts in self.design.contributions(solution.beta):
                 out += [self.weights[rows] @ np.abs(part) for part in parts]
-        return out / (self.weights.sum() * len(self.solutions))
+        means: FloatArray = out / (self.weights.sum() * len(self.solutions))
+        return means
 
 
 def _shapes(model: AdditiveModel, names: Sequence[Any]) -> dict[Any, Shape]:
@@ -465,7 +469,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
 
     Parameters
     ----------
-    size : int, default=64
+    size : int, default=80
         Splines per column at most, at least 4. All columns begin with 16; those that use them get up to `size`. With
         few rows or very many columns there are fewer.
     pairs : int or sequence of pairs of columns, default=0
@@ -540,12 +544,15 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
         means = Design(self.terms_, table).sums(solution.beta)
         parts = [np.einsum("ij,jk,ik->i", rows, solution.covariance, rows) for rows in self._rows(table)]
         variances = np.concatenate(parts) / max(solution.scale, 1e-300)
-        return means[:, None] + ends * np.sqrt(1.0 + np.maximum(variances, 0.0))[:, None]
+        widths = np.sqrt(1.0 + np.maximum(variances, 0.0))
+        intervals: FloatArray = means[:, None] + ends * widths[:, None]
+        return intervals
 
     def _rows(self, table: Table) -> Iterator[FloatArray]:
         """Yield blocks of rows of the design."""
         for start in range(0, len(table.numbers), ROWS_AT_ONCE):
-            part = Table(*(field[start : start + ROWS_AT_ONCE] for field in table))
+            rows = slice(start, start + ROWS_AT_ONCE)
+            part = Table(table.numbers[rows], table.codes[rows])
             yield np.concatenate([np.ones((len(part.numbers), 1)), *(term.rows(part) for term in self.terms_)], axis=1)
 
     def _read_target(self, y: Any) -> FloatArray:

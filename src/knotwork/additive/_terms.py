@@ -6,8 +6,8 @@ combinations of them, whose coefficients beta give those of the functions by ``t
 
 - centred: a term has the mean zero over the training rows, so that the intercept is the mean;
 - such that penalties are diagonal. The two penalties of a curve are S1, the squared differences of neighbouring
-  coefficients, and S2, the squared differences of their slopes: S1 draws a curve to zero, S2 to a straight line. Because
-  S1 is positive definite for centred curves, there is a U with ``U' S1 U = 1`` and ``U' S2 U`` diagonal.
+  coefficients, and S2, the squared differences of their slopes: S1 draws a curve to zero, S2 to a straight line.
+  Because S1 is positive definite for centred curves, there is a U with ``U' S1 U = 1`` and ``U' S2 U`` diagonal.
 """
 
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ from knotwork.basis._base import FloatArray, binary_unit
 from knotwork.basis._bspline import local_bsplines
 from knotwork.knots import Column, QuantilePlacement
 
-__all__ = ["Category", "Curve", "Local", "Shape", "Surface", "Term"]
+__all__ = ["MOST_LEVELS", "SIDE_LEVELS", "Category", "Curve", "Local", "Shape", "Space", "Surface", "Term"]
 
 FEW_VALUES = 8
 """Numbers with up to so many distinct values have a coefficient for each, joined by straight lines."""
@@ -32,8 +32,8 @@ FEW_VALUES = 8
 WIDEST_GAP = 1e3
 """Factor between a distance of knots and their typical distance at most: an outlier must not decide on all slopes."""
 
-MOST_LEVELS = 300
-"""Categories with their own effect, the most frequent ones; the others share one."""
+MOST_LEVELS, SIDE_LEVELS = 300, 20
+"""Categories with their own effect, the most frequent ones, alone and in a surface; the others share one."""
 
 
 class Local(NamedTuple):
@@ -186,22 +186,19 @@ class Category(Term):
     groups: npt.NDArray[np.int32]
 
     @classmethod
-    def from_codes(
-        cls, name: Any, place: int, codes: npt.NDArray[np.int64], weights: FloatArray, *, n_categories: int
-    ) -> "Category":
-        """Count the categories."""
-        counts = np.bincount(codes, weights, n_categories + 1)
+    def from_counts(cls, name: Any, place: int, counts: FloatArray, *, most: int = MOST_LEVELS) -> "Category":
+        """Take the weight of the rows of each code; all but the `most` frequent categories share an effect."""
         order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
         groups = np.full(len(counts), -1, dtype=np.int32)
-        groups[order] = np.minimum(np.arange(len(order)), MOST_LEVELS)
+        groups[order] = np.minimum(np.arange(len(order)), most)
         totals = np.bincount(groups[order], counts[order])
-        centring = null_space(totals[None] / totals.sum())
+        centring = _centring(totals / totals.sum())
         return cls(name, Space(centring, (np.ones(centring.shape[1]),)), place, groups)
 
     def encode(self, table: Table) -> Local:
         """Return the indicator of each row's category."""
         groups = self.groups[table.codes[:, self.place]][:, None]
-        return Local(np.maximum(groups, 0), (groups >= 0).astype(np.float64)[:, :, None])
+        return Local(np.maximum(groups, np.int32(0)), (groups >= 0).astype(np.float64)[:, :, None])
 
 
 @final
@@ -223,12 +220,11 @@ class Surface(Term):
     def from_sides(cls, first: Term, second: Term) -> "Surface":
         """Multiply the functions of two columns, and their penalties."""
         sides = (first, second)
-        diagonals = [side.space.penalties for side in sides]
+        bends = [side.space.penalties[1:] for side in sides]
         ones = [np.ones(side.width) for side in sides]
-        flat = [(ones[0], ones[1])]
-        flat += [(bends, ones[1]) for bends in diagonals[0][1:]] + [(ones[0], bends) for bends in diagonals[1][1:]]
+        pairs = [(ones[0], ones[1]), *((each, ones[1]) for each in bends[0]), *((ones[0], each) for each in bends[1])]
         transform = np.kron(first.space.transform, second.space.transform)
-        penalties = tuple(np.kron(*pair) for pair in flat)
+        penalties = tuple(np.kron(*pair) for pair in pairs)
         return cls((first.name, second.name), Space(transform, penalties), sides)
 
     def encode(self, table: Table) -> Local:
@@ -263,8 +259,7 @@ def _means(basis: BSpline, column: Column) -> FloatArray:
     starts, values = _local(basis, column.distinct)
     weighted = values * (column.weights / column.weights.sum())[:, None]
     places = starts[:, None] - 1 + np.arange(values.shape[1])
-    means: FloatArray = np.bincount(places.ravel(), weighted.ravel(), basis.size)
-    return means
+    return np.bincount(places.ravel(), weighted.ravel(), basis.size).astype(np.float64, copy=False)
 
 
 def _centres(basis: BSpline) -> FloatArray:
@@ -274,7 +269,8 @@ def _centres(basis: BSpline) -> FloatArray:
     clamped = np.concatenate([np.full(basis.degree, low), basis.knots * unit, np.full(basis.degree, high)])
     shares = (clamped - low) / (high - low)
     windows = np.lib.stride_tricks.sliding_window_view(shares, basis.degree)
-    return windows.mean(axis=1)
+    centres: FloatArray = windows.mean(axis=1)
+    return centres
 
 
 def _slopes(basis: BSpline) -> FloatArray:
@@ -294,9 +290,15 @@ def _bends(basis: BSpline) -> FloatArray:
     return bends
 
 
+def _centring(means: FloatArray) -> FloatArray:
+    """Return an orthonormal basis of the coefficients of functions with these means whose sum has the mean zero."""
+    basis: FloatArray = null_space(means[None])
+    return basis
+
+
 def _curve_space(basis: BSpline, means: FloatArray) -> Space:
     """Return centred curves in which both penalties are diagonal."""
-    centring = null_space(means[None])
+    centring = _centring(means)
     steps = np.diff(centring, axis=0)
     flat = steps.T @ steps
     bends = _bends(basis) @ centring
@@ -341,6 +343,6 @@ def _with_indicator(space: Space, has_missing: bool) -> Space:
     width = space.transform.shape[1]
     penalties = [np.append(0.0, diagonal) for diagonal in space.penalties]
     penalties.append(np.append(1.0, np.zeros(width)))
-    rotation = None if space.rotation is None else block_diag(1.0, space.rotation)
+    rotation = None if space.rotation is None else block_diag(np.ones((1, 1)), space.rotation)
     bounded = None if space.bounded is None else np.append(False, space.bounded)
-    return Space(block_diag(1.0, space.transform), tuple(penalties), rotation, bounded)
+    return Space(block_diag(np.ones((1, 1)), space.transform), tuple(penalties), rotation, bounded)
