@@ -91,7 +91,7 @@ def _place(names: list[Any], name: Any) -> int:
 def _effect(model: "AdditiveModel", place: int, factor: float) -> AdditiveEffect:
     term = model.terms_[place]
     values, table = _grid(model, term)
-    rows = term.rows(table)
+    rows = term.combine(term.encode(table))
     before = 1 + sum(each.width for each in model.terms_[:place])
     piece = slice(before, before + term.width)
     effect = np.stack([rows @ solution.beta[piece] for solution in model.solutions_], axis=1)

@@ -60,6 +60,9 @@ FLAT = 3e-5
 SMALLEST_VARIANCE = 1e-6
 """Variance of a class in a row at least: of rows that are certain the working response would be infinite."""
 
+DENSE_SPEED = 8.0
+"""How much faster a product of dense matrices is than one of single entries, by the number of products."""
+
 ROWS_AT_ONCE = 1 << 15
 MOST_KEPT = 1 << 28
 """Rows of a block, and bytes of encoded rows that are kept; if there are more, each pass encodes them again."""
@@ -136,7 +139,22 @@ class Design:
         self._kept = kept if n_bytes <= MOST_KEPT else None
 
     def matrix(self, weights: FloatArray) -> FloatArray:
-        """Return X'WX."""
+        """Return X'WX: by dense products if terms have few coefficients, else by those of functions at each row."""
+        n_nonzero = sum(local.values[0].size for local in next(self._blocks())[1])
+        if self.size**2 < DENSE_SPEED * n_nonzero**2:
+            return self._dense_matrix(weights)
+        return self._sparse_matrix(weights)
+
+    def _dense_matrix(self, weights: FloatArray) -> FloatArray:
+        out = np.zeros((self.size, self.size))
+        for rows, locals_ in self._blocks():
+            dense = np.ones((rows.stop - rows.start, self.size))
+            for term, local, place in zip(self.terms, locals_, self.slices, strict=True):
+                dense[:, place] = term.combine(local)
+            out += (dense * weights[rows, None]).T @ dense
+        return out
+
+    def _sparse_matrix(self, weights: FloatArray) -> FloatArray:
         transforms = [term.space.transform for term in self.terms]
         sizes = [len(transform) for transform in transforms]
         pairs = [(s, t) for s in range(len(sizes)) for t in range(s + 1)]

@@ -553,7 +553,9 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
         for start in range(0, len(table.numbers), ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
             part = Table(table.numbers[rows], table.codes[rows])
-            yield np.concatenate([np.ones((len(part.numbers), 1)), *(term.rows(part) for term in self.terms_)], axis=1)
+            yield np.concatenate(
+                [np.ones((len(part.numbers), 1)), *(term.combine(term.encode(part)) for term in self.terms_)], axis=1
+            )
 
     def _read_target(self, y: Any) -> FloatArray:
         target = check_target(y)

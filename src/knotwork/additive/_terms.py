@@ -115,9 +115,9 @@ class Term(ABC):
         """Number of coefficients of the fit."""
         return int(self.space.transform.shape[1])
 
-    def rows(self, table: Table) -> FloatArray:
-        """Return the fitted combinations of functions at the rows of a table, of shape (n, width)."""
-        starts, values = self.encode(table)
+    def combine(self, local: Local) -> FloatArray:
+        """Return the combinations that are fitted, of shape (n, width), at encoded rows."""
+        starts, values = local
         places = starts[:, :, None] + np.arange(values.shape[2])
         combined: FloatArray = np.einsum("nrk,nrkq->nq", values, self.space.transform[places])
         return combined
@@ -191,14 +191,14 @@ class Category(Term):
         order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
         groups = np.full(len(counts), -1, dtype=np.int32)
         groups[order] = np.minimum(np.arange(len(order)), most)
-        totals = np.bincount(groups[order], counts[order])
+        totals = np.bincount(groups[order], counts[order]).astype(np.float64, copy=False)
         centring = _centring(totals / totals.sum())
         return cls(name, Space(centring, (np.ones(centring.shape[1]),)), place, groups)
 
     def encode(self, table: Table) -> Local:
         """Return the indicator of each row's category."""
         groups = self.groups[table.codes[:, self.place]][:, None]
-        return Local(np.maximum(groups, np.int32(0)), (groups >= 0).astype(np.float64)[:, :, None])
+        return Local(np.maximum(groups, 0).astype(np.int32, copy=False), (groups >= 0).astype(np.float64)[:, :, None])
 
 
 @final
