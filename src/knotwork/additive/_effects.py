@@ -95,15 +95,18 @@ def _effect(model: "AdditiveModel", place: int, factor: float) -> AdditiveEffect
     before = 1 + sum(each.width for each in model.terms_[:place])
     piece = slice(before, before + term.width)
     effect = np.stack([rows @ solution.beta[piece] for solution in model.solutions_], axis=1)
-    variances = [
-        np.einsum("ij,jk,ik->i", rows, solution.covariance[piece, piece], rows) for solution in model.solutions_
-    ]
-    margin = factor * np.sqrt(np.maximum(np.stack(variances, axis=1), 0.0))
+    errors = [solution.unit * _deviations(rows, solution.covariance[piece, piece]) for solution in model.solutions_]
+    margin = factor * np.stack(errors, axis=1)
     degrees = np.array([solution.degrees[place] for solution in model.solutions_])
     if len(model.solutions_) == 1:
         effect, margin = effect[:, 0], margin[:, 0]
     used = float(degrees[0]) if len(degrees) == 1 else degrees
     return AdditiveEffect(term.name, values, effect, effect - margin, effect + margin, used)
+
+
+def _deviations(rows: FloatArray, covariance: FloatArray) -> FloatArray:
+    deviations: FloatArray = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", rows, covariance, rows), 0.0))
+    return deviations
 
 
 def _grid(model: "AdditiveModel", term: Term) -> tuple[npt.NDArray[Any], Table]:

@@ -41,9 +41,9 @@ LEAST, MOST = 1e-6, 1e8
 RIDGE = 1e-10
 """Share of the diagonal of X'WX that is added to it, more if the matrix is singular."""
 
-LARGEST_FACTOR, HASTE = 100.0, 1.5
-"""A smoothing parameter changes by at most this factor in an update, and by this power of what the formula says: the
-updates converge from one side, and so they do faster."""
+LARGEST_FACTOR, HASTE = 20.0, 1.5
+"""Factor of a smoothing parameter in an update at most, and its power that is used: updates approach their end from one
+side, so that larger ones arrive earlier."""
 
 FEWEST_FREE = 0.1
 """Share of the rows that count as free at least: few rows could all be fitted exactly, and the residuals vanish."""
@@ -214,6 +214,8 @@ class Solution:
         Smoothing parameters of each term.
     scale : float
         Variance of the residuals, 1 for classes.
+    unit : float
+        Unit of standard deviations: `covariance` and `scale` are in its square, which could overflow.
     """
 
     beta: FloatArray
@@ -221,6 +223,7 @@ class Solution:
     degrees: FloatArray
     smoothing: list[FloatArray]
     scale: float
+    unit: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +295,7 @@ class _Penalties:
             prior = float((diagonal / strengths[each.place][used]).sum())
             gain = max(prior - float(diagonal @ spread[each.place][used]), 1e-12 * prior)
             cost = max(float(diagonal @ squares[each.place][used]), 1e-300)
-            factors[place] = np.clip((scale * gain / cost) ** HASTE, 1.0 / LARGEST_FACTOR, LARGEST_FACTOR)
+            factors[place] = np.clip(scale * gain / cost, 1.0 / LARGEST_FACTOR, LARGEST_FACTOR) ** HASTE
         return np.clip(smoothing * factors, LEAST, MOST)
 
     def start(self, draft: Solution | None) -> FloatArray:
@@ -408,19 +411,19 @@ def fit_numbers(
     matrix, vector = design.matrix(weights), design.vector(weights * scaled)
     n_rows, square = float(weights.sum()), float(weights @ scaled**2)
     penalties = _Penalties(design, matrix)
-    smoothing, degrees = penalties.start(draft), np.full(len(design.terms), np.inf)
+    degrees, following = np.full(len(design.terms), np.inf), penalties.start(draft)
     for _ in range(DRAFT_STEPS if is_draft else MOST_UPDATES):
+        smoothing = following
         solved = _Solved(penalties, matrix, vector, smoothing)
         before, degrees = degrees, solved.degrees()
         residual = max(square - solved.beta @ (2.0 * vector - matrix @ solved.beta), 1e-12 * square, 1e-300)
         scale = residual / max(n_rows - 1.0 - degrees.sum(), FEWEST_FREE * n_rows)
         if _is_settled(before, degrees):
             break
-        used, smoothing = smoothing, penalties.updated(smoothing, solved, scale)
+        following = penalties.updated(smoothing, solved, scale)
     beta = unit * solved.beta
     beta[0] += mean
-    covariance = unit * scale * solved.inverse * unit
-    return Solution(beta, covariance, degrees, penalties.by_term(used), unit * scale * unit)
+    return Solution(beta, scale * solved.inverse, degrees, penalties.by_term(smoothing), scale, unit)
 
 
 def fit_classes(
@@ -523,7 +526,7 @@ class _Classes:
     def solutions(self) -> list[Solution]:
         """Return the fits."""
         return [
-            Solution(beta, solved.inverse, degrees, penalties.by_term(smoothing), 1.0)
+            Solution(beta, solved.inverse, degrees, penalties.by_term(smoothing), 1.0, 1.0)
             for beta, solved, degrees, penalties, smoothing in zip(
                 self.betas, self.solved, self.degrees, self.penalties, self.smoothing, strict=True
             )

@@ -88,7 +88,7 @@ class AdditiveModel(BaseEstimator, ABC):
         """Fit all responses, from the start that a first fit gives."""
 
     @abstractmethod
-    def _residuals(self, responses: FloatArray, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _residuals(self, fit: "_Fit") -> tuple[FloatArray, FloatArray]:
         """Return responses minus their fitted means, and the variances of the responses, of shape (n_fits, n)."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -404,7 +404,7 @@ class _Fit:
 
     def _screen(self) -> list[tuple[Any, Any]]:
         """Return pairs of columns, those first whose joint bins explain most of the residuals."""
-        residuals, variances = self.model._residuals(self.responses, self.sums)
+        residuals, variances = self.model._residuals(self)
         order = np.argsort(-self.importances(), kind="stable")[:MOST_SCREENED]
         names = [self.design.terms[place].name for place in order]
         codes = {name: self._coarse(name) for name in names}
@@ -567,9 +567,10 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
         start = None if draft is None else draft[0]
         return [fit_numbers(fit.design, fit.responses[0], fit.weights, draft=start, is_draft=is_draft)]
 
-    def _residuals(self, responses: FloatArray, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
-        residuals = responses - sums
-        return residuals, np.full_like(residuals, max(float(np.mean(residuals**2)), 1e-300))
+    def _residuals(self, fit: _Fit) -> tuple[FloatArray, FloatArray]:
+        solution = fit.solutions[0]
+        residuals = (fit.responses - fit.sums) / solution.unit
+        return residuals, np.full_like(residuals, max(solution.scale, 1e-300))
 
     def _finish(self, fit: _Fit) -> None:
         n_rows = float(fit.weights.sum())
@@ -628,7 +629,8 @@ class AdditiveClassifier(ClassifierMixin, AdditiveModel):
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the most probable class of each row, of shape (n,); parameters as in `decision_function`."""
-        return self.labels_.decode(self.predict_proba(X).argmax(axis=1))
+        codes = self.predict_proba(X).argmax(axis=1)
+        return self.labels_.decode(codes)
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
@@ -650,6 +652,6 @@ class AdditiveClassifier(ClassifierMixin, AdditiveModel):
         start = None if draft is None else (draft, fit.sums)
         return fit_classes(fit.design, fit.responses, fit.weights, draft=start, is_draft=is_draft)
 
-    def _residuals(self, responses: FloatArray, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
-        means = expit(sums) if len(sums) == 1 else softmax(sums, axis=0)
-        return responses - means, np.maximum(means * (1.0 - means), 1e-6)
+    def _residuals(self, fit: _Fit) -> tuple[FloatArray, FloatArray]:
+        means = expit(fit.sums) if len(fit.sums) == 1 else softmax(fit.sums, axis=0)
+        return fit.responses - means, np.maximum(means * (1.0 - means), 1e-6)

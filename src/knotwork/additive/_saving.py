@@ -31,7 +31,7 @@ SCHEMA = 1
 CLASSES: dict[str, type[AdditiveModel]] = {kind.__name__: kind for kind in (AdditiveRegressor, AdditiveClassifier)}
 """The models that files have, by name."""
 
-ENTRIES = ("schema", "version", "class", "parameters", "columns", "labels", "terms", "scales", "smoothing")
+ENTRIES = ("schema", "version", "class", "parameters", "columns", "labels", "terms", "scales", "units", "smoothing")
 LARGEST_TRANSFORM = 10_000_000
 """Entries of the transform of a surface at most: it is computed from those of its sides."""
 
@@ -60,6 +60,7 @@ def save(model: AdditiveModel, path: str | Path) -> None:
         "labels": model.labels_.to_json() if isinstance(model, AdditiveClassifier) else None,
         "terms": terms,
         "scales": [float(solution.scale) for solution in model.solutions_],
+        "units": [float(solution.unit) for solution in model.solutions_],
         "smoothing": [[each.tolist() for each in solution.smoothing] for solution in model.solutions_],
     }
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
@@ -188,8 +189,9 @@ def _model(content: dict[str, Any], arrays: _Arrays) -> AdditiveModel:
         for place, term in enumerate(_list(content["terms"], "terms"))
     ]
     model.term_importances_ = arrays.read("importances", (len(model.terms_),))
-    if not len(_list(content["scales"], "scales")) == len(_list(content["smoothing"], "smoothing")) == n_fits:
-        raise argument_error("scales", f"be {n_fits}, one for each fit", len(content["scales"]))
+    for name in ("scales", "units", "smoothing"):
+        if len(_list(content[name], name)) != n_fits:
+            raise argument_error(name, f"be {n_fits}, one for each fit", len(content[name]))
     model.solutions_ = [_solution(content, place, arrays, model.terms_) for place in range(n_fits)]
     return model
 
@@ -206,6 +208,7 @@ def _solution(content: dict[str, Any], place: int, arrays: _Arrays, terms: list[
         arrays.read(f"fit{place}.degrees", (len(terms),)),
         smoothing,
         _number(content["scales"][place], "scales"),
+        _number(content["units"][place], "units"),
     )
 
 

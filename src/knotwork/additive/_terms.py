@@ -198,7 +198,7 @@ class Category(Term):
     def encode(self, table: Table) -> Local:
         """Return the indicator of each row's category."""
         groups = self.groups[table.codes[:, self.place]][:, None]
-        return Local(np.maximum(groups, 0).astype(np.int32, copy=False), (groups >= 0).astype(np.float64)[:, :, None])
+        return Local(groups.clip(min=0), (groups >= 0).astype(np.float64)[:, :, None])
 
 
 @final
@@ -223,7 +223,7 @@ class Surface(Term):
         bends = [side.space.penalties[1:] for side in sides]
         ones = [np.ones(side.width) for side in sides]
         pairs = [(ones[0], ones[1]), *((each, ones[1]) for each in bends[0]), *((ones[0], each) for each in bends[1])]
-        transform = np.kron(first.space.transform, second.space.transform)
+        transform: FloatArray = np.kron(first.space.transform, second.space.transform)
         penalties = tuple(np.kron(*pair) for pair in pairs)
         return cls((first.name, second.name), Space(transform, penalties), sides)
 
