@@ -70,8 +70,9 @@ def test_splines_are_those_of_scipy():
 
 
 def test_outside_of_the_range_curves_are_constant():
-    ends = Table(np.array([[-1e308, 0.0], [curve().basis.domain[0], 0.0], [1e308, 0.0], [curve().basis.domain[1], 0.0]]),
-                 np.zeros((4, 1), dtype=np.int64))  # fmt: skip
+    low, high = curve().basis.domain
+    numbers = np.array([[-1e308, 0.0], [low, 0.0], [1e308, 0.0], [high, 0.0]])
+    ends = Table(numbers, np.zeros((4, 1), dtype=np.int64))
     rows = raw(curve(), ends)
     np.testing.assert_array_equal(rows[::2], rows[1::2])
 

@@ -15,8 +15,8 @@ from safetensors.torch import save_file
 
 import knotwork
 from knotwork import TabularRegressor
-from knotwork.errors import PersistenceError
 from knotwork._model_files import n_values
+from knotwork.errors import PersistenceError
 from knotwork.estimators._saved_schemas import SCHEMA
 from knotwork.nn import MLPConfig
 from tests.estimators.saved_cases import SHORT, fitted, of_all_backbones, read_file, table, write_file
