@@ -48,13 +48,13 @@ side, so that larger ones arrive earlier."""
 FEWEST_FREE = 0.1
 """Share of the rows that count as free at least: few rows could all be fitted exactly, and the residuals vanish."""
 
-MOST_UPDATES, MOST_STEPS, DRAFT_STEPS = 30, 25, 5
+MOST_UPDATES, MOST_STEPS, DRAFT_STEPS = 30, 25, 4
 """Updates of smoothing parameters, steps of reweighted least squares, and those of a first fit, at most."""
 
-PRECISION = 0.01
+PRECISION = 0.02
 """Smoothing parameters are updated until the degrees of freedom of all terms change by no more than this share."""
 
-FLAT = 3e-5
+FLAT = 1e-4
 """Steps end when the likelihood changes by no more than this share."""
 
 SMALLEST_VARIANCE = 1e-6

@@ -25,13 +25,13 @@ from knotwork.knots import Column
 
 __all__ = ["AdditiveClassifier", "AdditiveModel", "AdditiveRegressor"]
 
-FIRST_SIZE, FIRST_SIDE = 16, 6
+FIRST_SIZE, FIRST_SIDE = 32, 6
 """Functions of a curve, and of each side of a surface, in the first fit."""
 
 LARGEST_SIDE = 14
 """Functions of each side of a surface at most."""
 
-MOST_USED, SPARE = 0.4, 5.0
+MOST_USED, SPARE = 0.4, 4.0
 """A term that uses more than this share of its coefficients in the first fit gets more: so many for each it used."""
 
 MOST_COEFFICIENTS = 3000
@@ -67,7 +67,7 @@ class AdditiveModel(BaseEstimator, ABC):
     def __init__(
         self,
         *,
-        size: int = 80,
+        size: int = 100,
         pairs: int | Sequence[tuple[Any, Any]] = 0,
         monotone: Mapping[Any, str] | None = None,
         curvature: Mapping[Any, str] | None = None,
@@ -469,8 +469,8 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
 
     Parameters
     ----------
-    size : int, default=80
-        Splines per column at most, at least 4. All columns begin with 16; those that use them get up to `size`. With
+    size : int, default=100
+        Splines per column at most, at least 4. All columns begin with 32; those that use them get up to `size`. With
         few rows or very many columns there are fewer.
     pairs : int or sequence of pairs of columns, default=0
         Surfaces of two columns beyond their curves: so many, of the pairs that explain most of the residuals, or those
