@@ -139,11 +139,11 @@ def _side(model: "AdditiveModel", side: Term, *, is_pair: bool) -> tuple[npt.NDA
         return np.array([labels[code] for code in codes.tolist()], dtype=object), codes
     assert isinstance(side, Curve)
     low, high = side.basis.domain
-    if side.basis.degree == 1:
-        values = np.concatenate([[low], side.basis.knots, [high]])
-    else:
+    values = np.concatenate([[low], side.basis.knots, [high]])
+    if side.basis.degree > 1:
         shares = np.linspace(0.0, 1.0, N_SIDE if is_pair else N_POINTS)
-        values = (1.0 - shares) * low + shares * high
+        even = (1.0 - shares) * low + shares * high
+        values = even if is_pair else np.union1d(values, even)  # knots are where rows are
     if side.has_missing and not is_pair:
         values = np.concatenate([[np.nan], values])
     return values, values
@@ -161,9 +161,26 @@ def plot(model: "AdditiveModel", shown: Sequence[AdditiveEffect]) -> Any:
     outputs = model._output_names()
     for axis, effect in zip(axes, shown, strict=False):
         _draw(axis, effect, outputs)
+    curves = [axis for axis, effect in zip(axes, shown, strict=False) if effect.values.ndim == 1]
+    for axis in curves[1:]:
+        axis.sharey(curves[0])  # effects are compared by their heights
+    if curves:
+        curves[0].autoscale_view()
+    _mark_knots(model, axes, shown)
     for axis in axes[len(shown) :]:
         axis.remove()
     return figure
+
+
+def _mark_knots(model: "AdditiveModel", axes: Any, shown: Sequence[AdditiveEffect]) -> None:
+    """Draw the knots of curves as ticks below them: between two of them are about equally many rows."""
+    curves = {term.name: term for term in model.terms_ if isinstance(term, Curve)}
+    for axis, effect in zip(axes, shown, strict=False):
+        if effect.name in curves:
+            knots = curves[effect.name].basis.knots
+            axis.plot(
+                knots, np.full(len(knots), 0.02), "|", color="0.5", markersize=6, transform=axis.get_xaxis_transform()
+            )
 
 
 def _draw(axis: Any, effect: AdditiveEffect, outputs: list[str]) -> None:
@@ -186,6 +203,7 @@ def _draw_curve(axis: Any, effect: AdditiveEffect, outputs: list[str]) -> None:
     """Draw a line with its interval; the effect of missing values is a dot beside it."""
     known = ~np.isnan(effect.values)
     x = effect.values[known]
+    axis.locator_params(axis="x", nbins=5)
     for column, output in enumerate(outputs):
         values, low, high = (_column(each, column) for each in (effect.effect, effect.low, effect.high))
         (line,) = axis.plot(x, values[known], linewidth=1.6, label=output)
@@ -194,7 +212,8 @@ def _draw_curve(axis: Any, effect: AdditiveEffect, outputs: list[str]) -> None:
             beside = x[0] - 0.06 * (x[-1] - x[0])
             errors = [values[:1] - low[:1], high[:1] - values[:1]]
             axis.errorbar([beside], values[:1], yerr=errors, fmt="o", markersize=4, capsize=2, color=line.get_color())
-            axis.annotate("missing", (beside, values[0]), (5, 5), textcoords="offset points", fontsize=7)
+    if not known.all():
+        axis.annotate("missing", (beside, values[0]), (5, 5), textcoords="offset points", fontsize=7)
 
 
 def _draw_categories(axis: Any, effect: AdditiveEffect, outputs: list[str]) -> None:
