@@ -193,7 +193,7 @@ def test_private_names_are_recognised(code, names):
 @pytest.mark.parametrize("path", FILES, ids=module_of)
 def test_only_layers_that_keep_something_write_files(path):
     if "knotwork._files" in set(imported(path)):
-        keeping = {"_model_files", "datasets", "_explore", "study", "report", "compare"}
+        keeping = {"_model_files", "estimators", "datasets", "_explore", "study", "report", "compare"}
         assert layer_of(module_of(path)) in keeping
 
 

@@ -223,7 +223,7 @@ class Surface(Term):
         bends = [side.space.penalties[1:] for side in sides]
         ones = [np.ones(side.width) for side in sides]
         pairs = [(ones[0], ones[1]), *((each, ones[1]) for each in bends[0]), *((ones[0], each) for each in bends[1])]
-        transform: FloatArray = np.kron(first.space.transform, second.space.transform)
+        transform = np.kron(first.space.transform, second.space.transform).astype(np.float64, copy=False)
         penalties = tuple(np.kron(*pair) for pair in pairs)
         return cls((first.name, second.name), Space(transform, penalties), sides)
 
@@ -234,7 +234,8 @@ class Surface(Term):
         n_second = np.int32(len(self.sides[1].space.transform))
         rows = first.starts + np.arange(n_runs, dtype=np.int32)
         values = first.values.reshape(n_rows, n_runs, 1) * second.values
-        return Local(rows * n_second + second.starts, values)
+        starts = (rows * n_second + second.starts).astype(np.int32, copy=False)
+        return Local(starts, values)
 
 
 def _basis(column: Column, size: int) -> BSpline:
