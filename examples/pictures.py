@@ -1,7 +1,7 @@
 """The pictures of the guide.
 
 python examples/pictures.py docs/images               writes guide_encodings.svg, guide_placements.svg, guide_effect.svg
-                                                      and guide_knots.svg, and each with _dark for dark pages
+                                                      guide_knots.svg, guide_additive.svg, each with _dark for dark ones
 python examples/pictures.py docs/images placements    writes one of them
 """
 
@@ -154,10 +154,27 @@ def knots_figure(curves: np.ndarray, path: np.ndarray) -> Figure:
     return figure
 
 
+def additive() -> Figure:
+    """Draw the curves of an additive model with their intervals."""
+    data = load_diabetes(as_frame=True, scaled=False)
+    table = data.data.assign(sex=data.data["sex"].map({1: "one", 2: "two"}))
+    figure: Figure = (
+        kw.AdditiveRegressor().fit(table, data.target).plot_effects(["bmi", "s5", "bp", "s6", "age", "sex"])
+    )
+    figure.set_facecolor(LIGHT.background)
+    for axes in figure.axes:
+        clean_axes(axes, LIGHT)
+        for line in axes.lines:
+            line.set_color(LIGHT.blue if len(line.get_xdata()) > 2 and line.get_marker() != "|" else LIGHT.muted)
+        for band in axes.collections:
+            band.set_color(LIGHT.blue)
+    return figure
+
+
 if __name__ == "__main__":
     out = Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
-    drawings = {draw.__name__: draw for draw in (encodings, placements, effect, knots)}
+    drawings = {draw.__name__: draw for draw in (encodings, placements, effect, knots, additive)}
     for name in sys.argv[2:] or drawings:
         save_figure(drawings[name](), out / f"guide_{name}.svg")
         print(out / f"guide_{name}.svg")

@@ -23,6 +23,7 @@ LAYERS = [
     "errors",
     "_checks",
     "_files",
+    "_model_files",
     "_tables",
     "basis",
     "_pictures",
@@ -34,6 +35,7 @@ LAYERS = [
     "nn",
     "training",
     "_preparation",
+    "additive",
     "estimators",
     "datasets",
     "_explore",
@@ -113,15 +115,27 @@ def imported_at_once(path):
 
 
 def optional_packages():
-    """Return for each layer the optional packages that are loaded with it and with all layers that it imports."""
-    packages = {layer: set() for layer in LAYERS}
-    for path in FILES:
-        if layer_of(module_of(path)) is not None:
-            packages[layer_of(module_of(path))] |= set(imported_at_once(path))
-    for layer in LAYERS:  # upwards: what lies below is complete
-        below = {layer_of(name) for name in packages[layer] if name.startswith("knotwork.")} - {layer}
-        packages[layer] = packages[layer].union(*(packages[each] for each in below))
-    return {layer: {name.partition(".")[0] for name in names} & set(core.ABSENT) for layer, names in packages.items()}
+    """Return for each layer the optional packages that are loaded with its files and with all files that these load."""
+    loaded = {module_of(path): set(imported_at_once(path)) for path in FILES}
+
+    def packages(module, seen):
+        seen.add(module)
+        names = loaded.get(module, set())
+        ours = {part for name in names for part in with_parents(name)} & set(loaded) - seen
+        return names.union(*(packages(each, seen) for each in sorted(ours) if each not in seen))
+
+    out = {layer: set() for layer in LAYERS}
+    for module in loaded:
+        if layer_of(module) is not None:
+            names = packages(module, {"knotwork"})
+            out[layer_of(module)] |= {name.partition(".")[0] for name in names} & set(core.ABSENT)
+    return out
+
+
+def with_parents(name):
+    """Return a module and the packages that are loaded before it."""
+    parts = name.split(".")
+    return {".".join(parts[: length + 1]) for length in range(len(parts))}
 
 
 def test_parts_that_need_an_extra_name_all_of_their_packages():
@@ -179,7 +193,8 @@ def test_private_names_are_recognised(code, names):
 @pytest.mark.parametrize("path", FILES, ids=module_of)
 def test_only_layers_that_keep_something_write_files(path):
     if "knotwork._files" in set(imported(path)):
-        assert layer_of(module_of(path)) in {"estimators", "datasets", "_explore", "study", "report", "compare"}
+        keeping = {"_model_files", "estimators", "datasets", "_explore", "study", "report", "compare"}
+        assert layer_of(module_of(path)) in keeping
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)
@@ -194,6 +209,7 @@ def test_only_the_command_line_prints(path):
     [
         ("import knotwork", ["torch", "numba", "lightgbm", "matplotlib"]),
         ("import knotwork as kw; kw.SplineEncoder(size=5).fit_transform([[1.0], [2.0]])", ["torch", "lightgbm"]),
+        ("import knotwork as kw; kw.AdditiveRegressor().fit([[1.0], [2.0]], [1.0, 2.0])", ["torch", "lightgbm"]),
         ("import knotwork as kw; kw.stats.cliques([1, 2], 1)", ["torch", "numba", "lightgbm", "matplotlib"]),
         ("import knotwork._cli", ["torch", "numba", "matplotlib"]),
     ],

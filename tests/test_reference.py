@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
 PUBLIC = [
     "knotwork",
+    "knotwork.additive",
     "knotwork.basis",
     "knotwork.compare",
     "knotwork.datasets",

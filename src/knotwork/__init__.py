@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from knotwork._checks import PARTS, check_part
 
 if TYPE_CHECKING:  # type checkers and editors see the names that are imported later
-    from knotwork import basis, compare, datasets, nn, report, stats, study, training
+    from knotwork import additive, basis, compare, datasets, nn, report, stats, study, training
     from knotwork._explore import Explorer, explore
     from knotwork._recommend import Recommendation, recommend
+    from knotwork.additive import AdditiveClassifier, AdditiveRegressor
     from knotwork.encoders import (
         METHODS,
         PerFeatureEncoder,
@@ -29,6 +30,8 @@ __version__ = "0.2.0"
 
 __all__ = [
     "METHODS",
+    "AdditiveClassifier",
+    "AdditiveRegressor",
     "Explorer",
     "PerFeatureEncoder",
     "PeriodicEncoder",
@@ -39,6 +42,7 @@ __all__ = [
     "TabularClassifier",
     "TabularRegressor",
     "TrainingConfig",
+    "additive",
     "basis",
     "compare",
     "datasets",
@@ -54,6 +58,8 @@ __all__ = [
 ]
 
 _LATER = {
+    "AdditiveClassifier": "knotwork.additive",
+    "AdditiveRegressor": "knotwork.additive",
     "METHODS": "knotwork.encoders",
     "PerFeatureEncoder": "knotwork.encoders",
     "PeriodicEncoder": "knotwork.encoders",
@@ -69,6 +75,7 @@ _LATER = {
     "load": "knotwork.estimators",
     "make_encoder": "knotwork.encoders",
     "recommend": "knotwork._recommend",
+    "additive": "knotwork.additive",
     "basis": "knotwork.basis",
     **{name: f"knotwork.{name}" for name in ("compare", "datasets", "nn", "report", "stats", "study", "training")},
 }

@@ -15,8 +15,8 @@ from safetensors.torch import save_file
 
 import knotwork
 from knotwork import TabularRegressor
+from knotwork._model_files import n_values
 from knotwork.errors import PersistenceError
-from knotwork.estimators._persistence import _n_values
 from knotwork.estimators._saved_schemas import SCHEMA
 from knotwork.nn import MLPConfig
 from tests.estimators.saved_cases import SHORT, fitted, of_all_backbones, read_file, table, write_file
@@ -459,14 +459,14 @@ def test_what_cannot_be_loaded_is_not_saved(tmp_path, monkeypatch):
     monkeypatch.setattr("knotwork.estimators._persistence.MOST_TENSORS", 5)
     with pytest.raises(PersistenceError, match="it has .* tensors in 1 stacks.* Fit again with fewer members"):
         model.save(tmp_path / "model")
-    monkeypatch.setattr("knotwork.estimators._persistence._most_values", lambda n_bytes: 10)
+    monkeypatch.setattr("knotwork._model_files.most_values", lambda n_bytes: 10)
     with pytest.raises(PersistenceError, match="too many categories"):
         model.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
 def test_texts_with_many_marks_are_counted_as_one_value():
-    assert _n_values(json.dumps(["a,[{" * 1_000_000, 'b\\",' * 10])) == 2
+    assert n_values(json.dumps(["a,[{" * 1_000_000, 'b\\",' * 10])) == 2
 
 
 def test_a_changed_category_is_noticed(saved, tmp_path):

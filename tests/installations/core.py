@@ -49,6 +49,14 @@ def use_transformers(X, y):
     assert kw.make_encoder("BS-CART", size=7).fit_transform(X, labels).shape == (len(X), 14)
 
 
+def use_additive_models(X, y):
+    model = kw.AdditiveRegressor(monotone={1: "increasing"}).fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert kw.AdditiveClassifier(pairs=1).fit(X, y > 0).score(X, y > 0) > 0.95
+    assert "needs safetensors" in message(lambda: model.save("model"))
+    assert "needs matplotlib" in message(model.plot_effects)
+
+
 def check_errors(X, y):
     for extra, names in NEEDS.items():
         for name in names:
@@ -70,6 +78,7 @@ def main():
     X = random.normal(size=(200, 2))
     y = X[:, 0] ** 2 - 0.5
     use_transformers(X, y)
+    use_additive_models(X, y)
     check_errors(X, y)
     assert kw.basis.evaluate("ispline", [0.5], knots=[0.3, 0.6]).shape == (1, 6)
     assert kw.stats.friedman(random.normal(loc=[0, 1, 2, 3], size=(20, 4))).p_F < 0.01

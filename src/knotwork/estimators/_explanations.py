@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from knotwork._checks import argument_error, check_installed, check_int, listed, suggestion
 from knotwork._pictures import ColumnPicture, count_values, picture_block
 from knotwork._preparation.columns import Table
+from knotwork.additive import Contributions
 from knotwork.basis import make_basis
 from knotwork.basis._blocks import BasisBlock
 from knotwork.encoders._methods import Encoding
@@ -69,25 +70,6 @@ class FeatureEffect:
     mean: Floats
     lines: Floats
     outputs: list[str]
-
-
-@dataclass(frozen=True, eq=False)
-class Contributions:
-    """What each column adds to each prediction: ``baseline + values.sum(axis=1)`` is the prediction.
-
-    Parameters
-    ----------
-    names : list
-        The columns.
-    values : ndarray of shape (n, n_columns) or (n, n_columns, n_outputs)
-        Contributions: numbers in the units of the target, or probabilities of classes; of two classes, of the second.
-    baseline : float or ndarray of shape (n_outputs,)
-        Mean prediction of the background rows.
-    """
-
-    names: list[Any]
-    values: Floats
-    baseline: Any
 
 
 @dataclass(frozen=True, eq=False)

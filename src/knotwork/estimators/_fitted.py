@@ -20,7 +20,8 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._results import Trained
 
 if TYPE_CHECKING:  # explanations are loaded when they are asked for
-    from knotwork.estimators._explanations import Contributions, FeatureEffect, TableFunction
+    from knotwork.additive import Contributions
+    from knotwork.estimators._explanations import FeatureEffect, TableFunction
 
 __all__ = ["FittedModel", "Held", "doubled"]
 

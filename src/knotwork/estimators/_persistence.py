@@ -4,10 +4,7 @@ Every value of a file is checked before it is used. The sizes that it declares a
 itself (`Capacity`), so that a file that declares huge networks is refused before it takes memory.
 """
 
-import hashlib
-import json
 import math
-import re
 import sys
 import zlib
 from collections.abc import Callable, Mapping
@@ -20,17 +17,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 import knotwork
-from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, printable, type_error
-from knotwork._files import write_atomically
+from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
+from knotwork._model_files import damaged, open_model_file, write_model_file
 from knotwork._preparation.columns import Columns
 from knotwork._preparation.members import N_FLAGS
 from knotwork._preparation.targets import Labels
 from knotwork._preparation.validation import check_validation
+from knotwork.additive import load as load_additive
+from knotwork.additive._saving import CLASSES as ADDITIVE
 from knotwork.encoders._methods import METHOD_TABLE, Encoding
 from knotwork.errors import PersistenceError
 from knotwork.estimators._base import TabularEstimator
@@ -62,9 +61,6 @@ from knotwork.training._results import History, Trained
 
 __all__ = ["load", "save"]
 
-KEY, DIGEST = "knotwork", "sha256"
-"""Keys of the metadata of the file: the JSON, and its checksum, which files of earlier versions do not have."""
-
 ENTRIES = (
     "schema", "version", "class", "parameters", "columns", "labels", "encodings", "weights", "candidates", "score",
     "indicated", "task", "target_name", "objective", "n_targets", "residuals", "temperature", "calibration", "config",
@@ -76,13 +72,6 @@ CANDIDATE = ("method", "size", "backbone", "score", "metric", "seconds", "weight
 GROUP = ("probability", "frequency", "rows")
 """The entries of a group of rows in `TabularClassifier.calibration_`."""
 
-LONGEST_JSON = 90_000_000
-"""Readers of the format refuse headers of more than 100 MB."""
-
-MOST_VALUES = 1_000_000
-"""Values in the JSON of a file without large tensors: each takes up to 30 times as much memory as its text."""
-
-QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 MOST_SPECS = 10_000
 MOST_PIECES = 250
 """Largest numbers of different encodings and of stacks of networks in a file."""
@@ -113,30 +102,13 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
     tensors = _tensors(estimator)
     content = _content(estimator, tensors)
     _check_layers(content["pieces"])
-    text = json.dumps(content, allow_nan=False)
-    n_bytes = sum(tensor.nbytes for tensor in tensors.values())
-    if len(text) > LONGEST_JSON or _n_values(text) > _most_values(n_bytes):
-        raise PersistenceError(
-            f"The estimator cannot be saved: its columns have too many categories, {len(text) / 1e6:.0f} MB of text. "
-            "Drop columns that are identifiers, and fit again."
-        )
     if len(tensors) > MOST_TENSORS or len(estimator.trained_.pieces) > MOST_PIECES:
         raise PersistenceError(
             f"The estimator cannot be saved: it has {len(tensors):,} tensors in {len(estimator.trained_.pieces):,} "
             f"stacks, and a file at most {MOST_TENSORS:,} in {MOST_PIECES:,}. Fit again with fewer members or layers."
         )
-    file_content = _in_order(to_bytes(tensors, {KEY: text, DIGEST: _digest(text)}))
-    write_atomically(path, lambda file: file.write(file_content))
-
-
-def _in_order(content: bytes) -> bytes:
-    """Return a file of safetensors whose metadata are in order: the format writes them in a random one."""
-    start = 8 + int.from_bytes(content[:8], "little")
-    header = json.loads(content[8:start])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # tensors begin at multiples of eight
-    return len(text).to_bytes(8, "little") + text + content[start:]
+    n_bytes = sum(tensor.nbytes for tensor in tensors.values())
+    write_model_file(path, content, partial(to_bytes, tensors), n_bytes=n_bytes)
 
 
 def load(path: str | Path, *, device: Any = "auto") -> Any:
@@ -154,7 +126,7 @@ def load(path: str | Path, *, device: Any = "auto") -> Any:
 
     Returns
     -------
-    TabularRegressor or TabularClassifier
+    TabularRegressor, TabularClassifier, AdditiveRegressor or AdditiveClassifier
         The fitted estimator, which can be used, saved and fitted like any other.
 
     Raises
@@ -165,21 +137,10 @@ def load(path: str | Path, *, device: Any = "auto") -> Any:
         If the file does not exist.
     """
     torch_device = resolve_device(device)
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"There is no file {str(path)!r}. Give the path that was given to save.")
-    if not path.is_file():
-        raise PersistenceError(f"{str(path)!r} is not a file. Give the path that was given to save.")
-    _check_header(path)
-    try:
-        with safe_open(path, framework="pt") as file:
-            content = _read_json(path, file.metadata())
-            estimator = _estimator(path, content, file)
-    except SafetensorError as error:
-        raise PersistenceError(
-            f"{str(path)!r} is not a file of knotwork, or was damaged or cut short: {printable(str(error)[:400])}. "
-            "Save the estimator again, or copy the file again."
-        ) from error
+    with open_model_file(path, "pt", schema=SCHEMA) as (content, file):
+        if content.get("class") in ADDITIVE:
+            return load_additive(path)
+        estimator = _estimator(path, content, file)
     pieces = [
         replace(piece, **{name: getattr(piece, name).to(torch_device) for name in ("network", "shift", "scale")})
         for piece in estimator.trained_.pieces
@@ -195,32 +156,6 @@ def _check_layers(pieces: list[dict[str, Any]]) -> None:
             backbone_from_json(piece["backbone"], Capacity(MOST_LAYERS, sys.maxsize))
         except ValueError as error:
             raise PersistenceError(f"The estimator cannot be saved: {error} Fit again with fewer layers.") from error
-
-
-def _most_values(n_bytes: int) -> int:
-    """Return the largest number of values in the JSON of a file with tensors of `n_bytes` bytes.
-
-    Each category has an embedding of 16 bytes or more, unless categories are codes.
-    """
-    return max(MOST_VALUES, n_bytes // 16)
-
-
-def _n_values(text: str) -> int:
-    """Return the number of values in JSON, which is not parsed, or a few more."""
-    counted = sum(text.count(mark) for mark in ",[{")
-    return counted if counted <= MOST_VALUES else sum(QUOTED.sub("", text).count(mark) for mark in ",[{")
-
-
-def _check_header(path: Path) -> None:
-    """Refuse a file whose header would take far more memory than the file, before anything reads it."""
-    with path.open("rb") as file:
-        n_header = int.from_bytes(file.read(8), "little")
-        if n_header > LONGEST_JSON:
-            return  # is refused by the reader of the format
-        header = file.read(n_header)
-    # Marks inside of text are counted too: the exact number is compared when the JSON is known.
-    if sum(header.count(mark) for mark in (b",", b"[", b"{")) > 3 * _most_values(path.stat().st_size - n_header):
-        raise _damaged(path, "its header has too many values.")
 
 
 def _tensors(estimator: TabularEstimator) -> dict[str, Tensor]:
@@ -279,10 +214,6 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
         "has_importances": "importances" in tensors,
         "checksum": _checksum(tensors),
     }
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _calibration_content(estimator: TabularEstimator) -> dict[str, Any]:
@@ -382,54 +313,14 @@ WRITERS: dict[str, Callable[[Any, str], Any]] = {
 """Parameters of the estimators that are not written as plain values."""
 
 
-def _read_json(path: Path, metadata: Any) -> dict[str, Any]:
-    """Return the JSON of a file, whose schema is one of those that can be read."""
-    if not isinstance(metadata, dict) or KEY not in metadata:
-        raise PersistenceError(
-            f"{str(path)!r} holds tensors, but no estimator of knotwork. Load a file that estimator.save has written."
-        )
-    if not metadata.keys() <= {KEY, DIGEST} or metadata.get(DIGEST) not in (None, _digest(metadata[KEY])):
-        raise _damaged(path, "its text was changed after it was saved.")
-    if _n_values(metadata[KEY]) > _most_values(path.stat().st_size):
-        raise _damaged(path, "its header has too many values.")
-    try:
-        content = json.loads(metadata[KEY], parse_constant=_finite, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
-        raise _damaged(path, error) from error
-    if not isinstance(content, dict) or type(content.get("schema")) is not int or content["schema"] < 1:
-        raise _damaged(path, "it has no valid schema.")
-    if content["schema"] > SCHEMA:
-        version = printable(str(content.get("version"))[:40])
-        raise PersistenceError(
-            f"{str(path)!r} was made by knotwork {version} with schema {content['schema']}; this is knotwork "
-            f"{knotwork.__version__}, which reads schemas up to {SCHEMA}. Update knotwork."
-        )
-    return content
-
-
-def _damaged(path: Path, reason: object) -> PersistenceError:
-    # A hostile value may be megabytes long.
-    return PersistenceError(
-        f"{str(path)!r} is damaged or was not written by knotwork: {printable(str(reason)[:400])} "
-        "Save the estimator again, or copy the file again."
-    )
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise argument_error("numbers", "be finite", text[:40])
-    return number
-
-
-def _estimator(path: Path, content: dict[str, Any], file: Any) -> Any:
+def _estimator(path: str | Path, content: dict[str, Any], file: Any) -> Any:
     """Return the estimator; everything wrong with the content raises one kind of error."""
     try:
         return _checked_estimator(upgraded(content), TensorFile(file))
     except SafetensorError:
         raise
     except (ValueError, TypeError, OverflowError, RuntimeError, MemoryError) as error:
-        raise _damaged(path, error) from error
+        raise damaged(path, error) from error
 
 
 def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:

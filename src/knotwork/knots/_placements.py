@@ -169,6 +169,10 @@ def _add_quantiles(chosen: _Chosen, column: Column, n_knots: int) -> None:
     candidates = column.quantiles(levels)
     if not len(candidates):
         return
+    ends = np.array(chosen.points[:1] + candidates.tolist() + chosen.points[-1:])
+    if not len(chosen) and np.all(np.diff(ends * chosen.unit) > MIN_GAP):  # all of them, in whatever order
+        chosen.points[1:1] = candidates.tolist()
+        return
     # Distance of each level from the level of the nearest knot; -1 marks levels that have been tried.
     distances = np.abs(levels[:, None] - column.shares_below(chosen.knots)).min(axis=1, initial=np.inf)
     while len(chosen) < n_knots and np.any(distances >= 0):

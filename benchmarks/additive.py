@@ -1,0 +1,338 @@
+"""Additive models: quality and seconds of ours, interpret's EBM, pyGAM and statsmodels' GLMGam, in one run.
+
+    python benchmarks/additive.py                                  everything that is missing and installed
+    python benchmarks/additive.py --models additive ebm --tables california --folds 0 1
+    python benchmarks/additive.py --page                           print the tables of the existing results
+    python benchmarks/additive.py --write                          write them into the guide and benchmarks/README.md
+
+Models are fitted on the folds of the study, on training and validation rows together, and scored on the test rows:
+NRMSE, or AUC (weighted one against the rest). Every fit has its own process with one thread. Before the clock starts,
+each model fits 300 rows, so that seconds contain no compilation and no imports. A line of the results has the seconds
+of the clock and those of the CPU, which other work on the machine changes far less, and the load of the machine. A fit
+over the limit of CPU seconds is ended, and recorded as such. A second run fits only what is missing.
+
+pyGAM and GLMGam take neither several classes nor missing values, and are left out where a table has them. The other
+libraries have their defaults: EBM with and without pairs, pyGAM with its default penalty (`fit`) and with one of eleven
+penalties for all columns (`gridsearch`), GLMGam with ten splines for each column and a penalty of one. Ours without
+pairs, and with ten.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import textwrap
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.metadata import version
+from importlib.util import find_spec
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from quality_data import FOLDS, TABLES, Fold, append, load_fold, read_lines, score
+
+import knotwork as kw
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "additive"
+BEGIN, END = "<!-- additive models: written by benchmarks/additive.py -->", "<!-- end of additive models -->"
+SECTIONS = {"benchmarks/README.md": False, "docs/additive.md": True}
+"""Pages, and whether they have the summary only."""
+
+LIMIT = 400
+N_WARM = 300
+"""Rows of the fit before the clock starts."""
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+Predict = Callable[[pd.DataFrame], Any]
+
+
+def fit_ours(X: pd.DataFrame, y: Any, *, is_regression: bool, **options: Any) -> Predict:
+    """Fit our model."""
+    kind = kw.AdditiveRegressor if is_regression else kw.AdditiveClassifier
+    model = kind(**options).fit(X, y)
+    return model.predict if is_regression else model.predict_proba
+
+
+def fit_ebm(X: pd.DataFrame, y: Any, *, is_regression: bool, **options: Any) -> Predict:
+    """Fit interpret's explainable boosting machine."""
+    from interpret.glassbox import (  # noqa: PLC0415 - only where it is installed
+        ExplainableBoostingClassifier,
+        ExplainableBoostingRegressor,
+    )
+
+    kind = ExplainableBoostingRegressor if is_regression else ExplainableBoostingClassifier
+    model = kind(n_jobs=1, **options).fit(X, y)
+    return model.predict if is_regression else model.predict_proba
+
+
+def _coded(X: pd.DataFrame) -> Any:
+    """Return a table as numbers, with codes of categories, as pyGAM takes it."""
+    return np.column_stack([X[name].cat.codes if X[name].dtype == "category" else X[name] for name in X]).astype(float)
+
+
+def fit_pygam(X: pd.DataFrame, y: Any, *, is_regression: bool, search: bool) -> Predict:
+    """Fit pyGAM: splines of numbers, and effects of categories."""
+    from pygam import LinearGAM, LogisticGAM, f, s  # noqa: PLC0415 - only where it is installed
+
+    terms = [f(place) if X[name].dtype == "category" else s(place) for place, name in enumerate(X)]
+    model = (LinearGAM if is_regression else LogisticGAM)(sum(terms[1:], start=terms[0]))
+    model = model.gridsearch(_coded(X), y, progress=False) if search else model.fit(_coded(X), y)
+    if is_regression:
+        return lambda frame: model.predict(_coded(frame))
+    return lambda frame: np.column_stack([1 - (p := model.predict_proba(_coded(frame))), p])
+
+
+def _dummies(X: pd.DataFrame) -> pd.DataFrame:
+    return pd.get_dummies(X, drop_first=True).astype(float) if X.shape[1] else X
+
+
+def fit_glmgam(X: pd.DataFrame, y: Any, *, is_regression: bool) -> Predict:
+    """Fit statsmodels' GLMGam; values of test rows are moved into the range of the training rows."""
+    import statsmodels.api as sm  # noqa: PLC0415 - only where it is installed
+    from statsmodels.gam.api import BSplines, GLMGam  # noqa: PLC0415 - only where it is installed
+
+    numbers = [name for name in X if X[name].dtype != "category" and X[name].nunique() > 10]
+    others = [name for name in X if name not in numbers]
+    low, high = X[numbers].min(), X[numbers].max()
+    linear = _dummies(X[others])
+    smoother = BSplines(X[numbers].to_numpy(float), df=[10] * len(numbers), degree=[3] * len(numbers))
+    family = sm.families.Gaussian() if is_regression else sm.families.Binomial()
+    exog = sm.add_constant(linear, has_constant="add")
+    fitted = GLMGam(np.asarray(y, float), exog=exog.to_numpy(), smoother=smoother, alpha=1.0, family=family).fit()
+
+    def predict(frame: pd.DataFrame) -> Any:
+        dummies = _dummies(frame[others]).reindex(columns=linear.columns, fill_value=0.0)
+        inside = frame[numbers].clip(low, high, axis=1).to_numpy(float)
+        mean = fitted.predict(sm.add_constant(dummies, has_constant="add").to_numpy(), exog_smooth=inside)
+        return mean if is_regression else np.column_stack([1 - mean, mean])
+
+    return predict
+
+
+MODELS: dict[str, tuple[str, Callable[..., Predict]]] = {
+    "additive": ("knotwork", fit_ours),
+    "ebm": ("interpret", partial(fit_ebm, interactions=0)),
+    "pygam": ("pygam", partial(fit_pygam, search=False)),
+    "pygam_search": ("pygam", partial(fit_pygam, search=True)),
+    "glmgam": ("statsmodels", fit_glmgam),
+    "additive_pairs": ("knotwork", partial(fit_ours, pairs=10)),
+    "ebm_pairs": ("interpret", fit_ebm),
+}
+"""The package and the fit of each model."""
+
+TITLES = {
+    "additive": "knotwork",
+    "ebm": "EBM without pairs",
+    "pygam": "pyGAM, fit",
+    "pygam_search": "pyGAM, gridsearch",
+    "glmgam": "GLMGam",
+    "additive_pairs": "knotwork, 10 pairs",
+    "ebm_pairs": "EBM",
+}
+DUELS = (
+    *(("additive", other) for other in ("ebm", "pygam", "pygam_search", "glmgam", "ebm_pairs")),
+    ("additive_pairs", "ebm_pairs"),
+    ("additive_pairs", "additive"),
+)
+"""The models that are compared two by two."""
+
+FLOOR = 1e-6
+"""Smallest error in a ratio."""
+
+NO_CLASSES = ("pygam", "pygam_search", "glmgam")
+"""Models that take two classes at most, and no missing values."""
+
+
+def seconds_of_cpu() -> float:
+    """Return the CPU seconds of this process and of the processes that it has started and that ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def measure(table: str, model: str, fold_number: int) -> dict[str, Any]:
+    """Fit and predict, and return the line of the result."""
+    fold = load_fold(table, fold_number)
+    package, fit = MODELS[model]
+    (X, y), (X_test, target) = fold.rows("train+valid"), fold.rows("test")
+    warm_up(fit, fold)
+    clock, cpu, load = time.perf_counter(), seconds_of_cpu(), os.getloadavg()[0]
+    predict = fit(X, y, is_regression=fold.is_regression)
+    seconds, cpu_seconds = time.perf_counter() - clock, seconds_of_cpu() - cpu
+    return {
+        "table": table,
+        "task": fold.data.task,
+        "model": model,
+        "fold": fold_number,
+        "score": score(fold.data.task, target, predict(X_test)),
+        "seconds": round(seconds, 3),
+        "cpu_seconds": round(cpu_seconds, 3),
+        "load": round(load, 1),
+        "version": kw.__version__ if package == "knotwork" else version(package),
+    }
+
+
+def warm_up(fit: Callable[..., Predict], fold: Fold) -> None:
+    """Fit some rows of every class, so that compiled code is loaded."""
+    X, y = fold.rows("train+valid")
+    places = np.random.default_rng(0).permutation(len(X))[:N_WARM]
+    if not fold.is_regression:
+        places = np.union1d(places, np.unique(y, return_index=True)[1])
+    fit(X.iloc[places], y[places], is_regression=fold.is_regression)
+
+
+def fit_one(table: str, model: str, fold: int, limit: int) -> None:
+    """Measure in this process, which is ended when its CPU seconds are used up, and print the line."""
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+    warnings.simplefilter("ignore")
+    print(json.dumps(measure(table, model, fold)))
+
+
+def run_one(table: str, model: str, fold: int, limit: int) -> dict[str, Any]:
+    """Return the line of a fit in its own process; of one that failed, with what it printed last."""
+    environment = os.environ | dict.fromkeys(THREADS, "1")
+    command = [sys.executable, __file__, "--one", table, model, str(fold), "--limit", str(limit)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode == 0:
+        return dict(json.loads(done.stdout.splitlines()[-1]))
+    line = {"table": table, "task": load_fold(table, fold).data.task, "model": model, "fold": fold, "score": None}
+    reason = f"over {limit} CPU seconds" if done.returncode < 0 else done.stderr.strip().splitlines()[-1][:200]
+    return {**line, "failed": reason}
+
+
+def is_possible(model: str, table: str, fold: int) -> bool:
+    """Return whether a model can be fitted to a table, and its package is installed."""
+    if find_spec(MODELS[model][0]) is None:
+        return False
+    data = load_fold(table, fold)
+    n_classes = 1 if data.is_regression else len(np.unique(data.target))
+    return model not in NO_CLASSES or (n_classes <= 2 and not data.frame.isna().to_numpy().any())
+
+
+def run(out: Path, options: argparse.Namespace) -> None:
+    """Fit what is missing: the models of a table one after the other."""
+    done = {(line["table"], line["model"], line["fold"]) for line in read_lines(out)}
+    shown = ("table", "model", "fold", "score", "seconds", "cpu_seconds", "failed")
+    for fold, table, model in product(options.folds, options.tables, options.models):
+        if (table, model, fold) not in done and is_possible(model, table, fold):
+            line = run_one(table, model, fold, options.limit)
+            append(out, line)
+            print(*(line.get(name) for name in shown), flush=True)
+
+
+def read(folder: Path) -> pd.DataFrame:
+    """Return the results with their errors, a line per table, model and fold, of which the last counts."""
+    frame = pd.DataFrame(list(read_lines(folder))).drop_duplicates(["table", "model", "fold"], keep="last")
+    frame["error"] = frame["score"].where(frame["task"] == "regression", 1.0 - frame["score"]).clip(lower=FLOOR)
+    return frame
+
+
+def wide(frame: pd.DataFrame, values: str, models: Sequence[str]) -> pd.DataFrame:
+    """Return means over folds, a row per table and a column per model, of the tables that all these models have."""
+    part = frame[frame["model"].isin(models)].dropna(subset=[values])
+    return part.pivot_table(index="table", columns="model", values=values).reindex(columns=list(models)).dropna()
+
+
+def summary(frame: pd.DataFrame) -> str:
+    """Return a line for each other model: ranks, ratios of errors and of CPU seconds, on the tables of both."""
+    rows = []
+    for ours, other in DUELS:
+        if other not in set(frame["model"]) or ours not in set(frame["model"]):
+            continue
+        errors, seconds = (wide(frame, values, (ours, other)) for values in ("error", "cpu_seconds"))
+        if not len(errors):
+            continue
+        ranks = errors.rank(axis=1).mean()
+        wins = int((errors[ours] < errors[other]).sum())
+        ratio, factor = (errors[ours] / errors[other]).median(), (seconds[other] / seconds[ours]).median()
+        rows.append([TITLES[ours], TITLES[other], str(len(errors)), f"{ranks[ours]:.2f} / {ranks[other]:.2f}",
+                     f"{wins} : {len(errors) - wins}", f"{ratio:.3f}", f"{factor:.1f}"])  # fmt: skip
+    head = ["model", "beside", "tables", "mean ranks", "wins", "error, median ratio", "times faster, median"]
+    return markdown(head, rows)
+
+
+def scores(frame: pd.DataFrame) -> str:
+    """Return a row per table: score and CPU seconds of each model."""
+    models = [model for model in MODELS if model in set(frame["model"])]
+    tasks = dict(zip(frame["table"], frame["task"], strict=True))
+    cells = dict(list(frame.groupby(["table", "model"])))
+    rows = []
+    for table in (each for each in TABLES if each in tasks):
+        row = [f"{table} ({'NRMSE' if tasks[table] == 'regression' else 'AUC'})"]
+        for model in models:
+            part = cells.get((table, model))
+            if part is None:
+                row.append("")
+            elif part["score"].isna().any():
+                row.append("over the limit" if "CPU seconds" in str(part["failed"].iloc[0]) else "failed")
+            else:
+                row.append(f"{part['score'].mean():.4f} ({part['cpu_seconds'].mean():.2f} s)")
+        rows.append(row)
+    return markdown(["table", *(TITLES[model] for model in models)], rows)
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of a page."""
+    lines = [head, [":--", *["--:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def page(frame: pd.DataFrame, *, is_brief: bool = False) -> str:
+    """Return the section of a page: the summary, and for the benchmarks all scores."""
+    folds = ", ".join(map(str, sorted(frame["fold"].unique())))
+    versions = frame.dropna(subset=["version"]).drop_duplicates("model", keep="last").set_index("model")["version"]
+    named = ", ".join(f"{TITLES[model]} {number}" for model, number in versions.items())
+    load = f"{frame['load'].min():.0f} to {frame['load'].max():.0f}"
+    note = (
+        f"Fold {folds} of the tables of the study, one thread, CPU seconds of the fit, on two shared cores with a load "
+        f"of {load}; smaller errors have smaller ranks. {named}."
+    )
+    text = f"{summary(frame)}\n\n{textwrap.fill(note, 120)}"
+    if is_brief:
+        return text
+    return f"{text}\n\n{scores(frame)}\n\nCommand: `python benchmarks/additive.py`, then `--write`."
+
+
+def write(out: Path) -> None:
+    """Write the sections of the guide and of benchmarks/README.md."""
+    frame = read(out)
+    for name, is_brief in SECTIONS.items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        before, rest = text.split(BEGIN)
+        after = rest.split(END)[1]
+        content = page(frame, is_brief=is_brief)
+        (ROOT / name).write_text(f"{before}{BEGIN}\n\n{content}\n\n{END}{after}", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), metavar="TABLE")
+    parser.add_argument("--folds", nargs="+", type=int, choices=range(FOLDS), default=[0])
+    parser.add_argument("--limit", type=int, default=LIMIT, help="CPU seconds of a fit")
+    parser.add_argument("--one", nargs=3, metavar=("TABLE", "MODEL", "FOLD"), help="one fit, in this process")
+    parser.add_argument("--page", action="store_true", help="print the page of existing results, fit nothing")
+    parser.add_argument("--write", action="store_true", help="write the pages of existing results, fit nothing")
+    options = parser.parse_args()
+    if options.one:
+        table, model, fold = options.one
+        fit_one(table, model, int(fold), options.limit)
+    elif options.page:
+        print(page(read(options.out)))
+    elif options.write:
+        write(options.out)
+    else:
+        run(options.out, options)
+
+
+if __name__ == "__main__":
+    main()

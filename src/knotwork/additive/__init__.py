@@ -1,0 +1,7 @@
+"""Additive models that people can read: a curve for each column, surfaces for chosen pairs, with intervals."""
+
+from knotwork.additive._effects import AdditiveEffect, Contributions
+from knotwork.additive._models import AdditiveClassifier, AdditiveRegressor
+from knotwork.additive._saving import load
+
+__all__ = ["AdditiveClassifier", "AdditiveEffect", "AdditiveRegressor", "Contributions", "load"]

@@ -1,0 +1,533 @@
+"""The fit of additive models: penalised least squares, and reweighted least squares for classes.
+
+Let X be the rows of all terms behind a column of ones, W the weights, z the working response and S the penalty. The
+coefficients are
+
+    beta = V X'Wz,    V = (X'WX + S)^-1,    S = diag( sum_k lambda_k d_k ).
+
+A row of a term has few functions that differ from zero, so that X'WX is summed from small products, in one pass over
+the rows and in blocks of them. Each lambda is chosen by restricted maximum likelihood, by the updates of Fellner and
+Schall as generalised by Wood and Fasiolo (2017),
+
+    lambda_k <- lambda_k phi ( sum_j d_kj / s_j - sum_j d_kj V_jj ) / sum_j d_kj beta_j^2,    s = diag S,
+
+where phi is the variance of the residuals, or 1 for classes. An update needs only the diagonal of V.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
+from scipy.linalg.lapack import dtrtri
+from scipy.optimize import nnls
+from scipy.special import expit, softmax
+
+from knotwork._preparation.columns import Table
+from knotwork.additive._terms import Local, Term
+from knotwork.basis._base import FloatArray
+from knotwork.basis._compiled import compiled
+
+__all__ = ["Design", "Solution", "fit_classes", "fit_numbers"]
+
+LEAST, MOST = 1e-6, 1e8
+"""Limits of a smoothing parameter, relative to the size of X'WX."""
+
+RIDGE = 1e-10
+"""Share of the diagonal of X'WX that is added to it, more if the matrix is singular."""
+
+LARGEST_FACTOR, HASTE = 20.0, 1.5
+"""Factor of a smoothing parameter in an update at most, and its power that is used: updates approach their end from one
+side, so that larger ones arrive earlier."""
+
+FEWEST_FREE = 0.1
+"""Share of the rows that count as free at least: few rows could all be fitted exactly, and the residuals vanish."""
+
+MOST_UPDATES, MOST_STEPS, DRAFT_STEPS = 30, 25, 4
+"""Updates of smoothing parameters, steps of reweighted least squares, and those of a first fit, at most."""
+
+PRECISION = 0.02
+"""Smoothing parameters are updated until the degrees of freedom of all terms change by no more than this share."""
+
+FLAT = 1e-4
+"""Steps end when the likelihood changes by no more than this share."""
+
+SMALLEST_VARIANCE = 1e-6
+"""Variance of a class in a row at least: of rows that are certain the working response would be infinite."""
+
+DENSE_SPEED = 8.0
+"""How much faster a product of dense matrices is than one of single entries, by the number of products."""
+
+ROWS_AT_ONCE = 1 << 15
+MOST_KEPT = 1 << 28
+"""Rows of a block, and bytes of encoded rows that are kept; if there are more, each pass encodes them again."""
+
+
+@compiled()
+def _add_products(window, first, second, weights, out):
+    """Add the weighted products of the functions of two terms; `window` has the length of the second term's runs.
+
+    A length that the compiler knows makes the innermost loop one vector operation.
+    """
+    for row in range(len(weights)):
+        for run in range(first.starts.shape[1]):
+            for a in range(first.values.shape[2]):
+                value = weights[row] * first.values[row, run, a]
+                place = np.uintp(first.starts[row, run] + a)
+                for other in range(second.starts.shape[1]):
+                    start = np.uintp(second.starts[row, other])
+                    for b in range(len(window)):
+                        out[place, start + np.uintp(b)] += value * second.values[row, other, b]
+
+
+@compiled()
+def _add_totals(starts, values, weights, out):
+    """Add the weighted functions of a term."""
+    for row in range(len(weights)):
+        for run in range(starts.shape[1]):
+            for a in range(values.shape[2]):
+                out[starts[row, run] + a] += weights[row] * values[row, run, a]
+
+
+@compiled()
+def _add_sums(starts, values, coefficients, out):
+    """Add a term to each row."""
+    for row in range(len(out)):
+        for run in range(starts.shape[1]):
+            for a in range(values.shape[2]):
+                out[row] += coefficients[starts[row, run] + a] * values[row, run, a]
+
+
+class Design:
+    """The rows of a table as all terms encode them; the intercept is in front.
+
+    Parameters
+    ----------
+    terms : sequence of Term
+        The terms.
+    table : Table
+        The rows.
+    """
+
+    def __init__(self, terms: Sequence[Term], table: Table) -> None:
+        self.terms, self.n_rows = terms, len(table.numbers)
+        self._table = table
+        ends = np.cumsum([1, *(term.width for term in terms)])
+        self.slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
+        self.size = int(ends[-1])
+        self._kept: list[tuple[slice, list[Local]]] | None = None
+
+    def _blocks(self) -> Iterator[tuple[slice, list[Local]]]:
+        """Yield rows and their functions; they are encoded once if they fit into memory."""
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept: list[tuple[slice, list[Local]]] = []
+        n_bytes = 0
+        for start in range(0, self.n_rows, ROWS_AT_ONCE):
+            rows = slice(start, min(start + ROWS_AT_ONCE, self.n_rows))
+            part = Table(self._table.numbers[rows], self._table.codes[rows])
+            block = rows, [term.encode(part) for term in self.terms]
+            n_bytes += sum(array.nbytes for local in block[1] for array in local)
+            kept = [*kept, block] if n_bytes <= MOST_KEPT else []
+            yield block
+        self._kept = kept if n_bytes <= MOST_KEPT else None
+
+    def matrix(self, weights: FloatArray) -> FloatArray:
+        """Return X'WX: by dense products if terms have few coefficients, else by those of functions at each row."""
+        n_nonzero = sum(local.values[0].size for local in next(self._blocks())[1])
+        if self.size**2 < DENSE_SPEED * n_nonzero**2:
+            return self._dense_matrix(weights)
+        return self._sparse_matrix(weights)
+
+    def _dense_matrix(self, weights: FloatArray) -> FloatArray:
+        out = np.zeros((self.size, self.size))
+        for rows, locals_ in self._blocks():
+            dense = np.ones((rows.stop - rows.start, self.size))
+            for term, local, place in zip(self.terms, locals_, self.slices, strict=True):
+                dense[:, place] = term.combine(local)
+            out += (dense * weights[rows, None]).T @ dense
+        return out
+
+    def _sparse_matrix(self, weights: FloatArray) -> FloatArray:
+        transforms = [term.space.transform for term in self.terms]
+        sizes = [len(transform) for transform in transforms]
+        pairs = [(s, t) for s in range(len(sizes)) for t in range(s + 1)]
+        sums = {(s, t): np.zeros((sizes[s], sizes[t])) for s, t in pairs}
+        for rows, locals_ in self._blocks():
+            windows = [(0,) * local.values.shape[2] for local in locals_]
+            for s, t in pairs:
+                _add_products(windows[t], locals_[s], locals_[t], weights[rows], sums[s, t])
+        out = np.empty((self.size, self.size))
+        out[0, 0] = weights.sum()
+        for s, t in pairs:
+            block = transforms[s].T @ sums[s, t] @ transforms[t]
+            out[self.slices[s], self.slices[t]], out[self.slices[t], self.slices[s]] = block, block.T
+        for s, place in enumerate(self.slices):  # the functions of a term add up to one
+            out[0, place] = out[place, 0] = sums[s, s].sum(axis=1) @ transforms[s]
+        return out
+
+    def vector(self, values: FloatArray) -> FloatArray:
+        """Return X' times values of the rows."""
+        totals = [np.zeros(len(term.space.transform)) for term in self.terms]
+        for rows, locals_ in self._blocks():
+            for total, local in zip(totals, locals_, strict=True):
+                _add_totals(*local, values[rows], total)
+        parts = [total @ term.space.transform for total, term in zip(totals, self.terms, strict=True)]
+        return np.concatenate([[values.sum()], *parts])
+
+    def contributions(self, beta: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
+        """Yield rows and what each term adds to them."""
+        by_term = [term.space.transform @ beta[place] for term, place in zip(self.terms, self.slices, strict=True)]
+        for rows, locals_ in self._blocks():
+            parts = [np.zeros(rows.stop - rows.start) for _ in locals_]
+            for part, local, coefficients in zip(parts, locals_, by_term, strict=True):
+                _add_sums(*local, coefficients, part)
+            yield rows, parts
+
+    def sums(self, beta: FloatArray) -> FloatArray:
+        """Return X beta."""
+        out = np.full(self.n_rows, beta[0])
+        for rows, parts in self.contributions(beta):
+            out[rows] += sum(parts)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The fit of one response.
+
+    Parameters
+    ----------
+    beta : ndarray of shape (p,)
+        The intercept, then the coefficients of each term.
+    covariance : ndarray of shape (p, p)
+        Their covariance, given the smoothing parameters.
+    degrees : ndarray of shape (n_terms,)
+        Effective degrees of freedom of each term.
+    smoothing : list of ndarray
+        Smoothing parameters of each term.
+    scale : float
+        Variance of the residuals, 1 for classes.
+    unit : float
+        Unit of standard deviations: `covariance` and `scale` are in its square, which could overflow.
+    """
+
+    beta: FloatArray
+    covariance: FloatArray
+    degrees: FloatArray
+    smoothing: list[FloatArray]
+    scale: float
+    unit: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Penalty:
+    """One penalty: the coefficients that it concerns, its diagonal, and their rotation."""
+
+    term: int
+    place: slice
+    diagonal: FloatArray
+    rotation: FloatArray | None
+
+
+class _Penalties:
+    """All penalties of a design, scaled so that smoothing parameters of one are neither large nor small."""
+
+    def __init__(self, design: Design, matrix: FloatArray) -> None:
+        self.design = design
+        size = np.diag(matrix).copy()
+        self.all: list[_Penalty] = []
+        for place, (term, piece) in enumerate(zip(design.terms, design.slices, strict=True)):
+            for diagonal in term.space.penalties:
+                if diagonal.any():
+                    used = size[piece] @ (diagonal > 0)
+                    scaled = diagonal * (max(used, 1e-300) / diagonal.sum())
+                    self.all.append(_Penalty(place, piece, scaled, term.space.rotation))
+
+    def strengths(self, smoothing: FloatArray) -> FloatArray:
+        """Return the diagonal of S in the rotated coefficients."""
+        out = np.zeros(self.design.size)
+        for strength, each in zip(smoothing, self.all, strict=True):
+            out[each.place] += strength * each.diagonal
+        return out
+
+    def add(self, matrix: FloatArray, smoothing: FloatArray) -> FloatArray:
+        """Return X'WX + S, with a little more on its diagonal."""
+        strengths = self.strengths(smoothing)
+        total = matrix.copy()
+        diagonal = np.diag_indices_from(total)
+        total[diagonal] += RIDGE * np.maximum(total[diagonal], total[0, 0] * RIDGE)
+        plain = strengths.copy()
+        for term, place in zip(self.design.terms, self.design.slices, strict=True):
+            rotation = term.space.rotation
+            if rotation is not None:
+                total[place, place] += (rotation * strengths[place]) @ rotation.T
+                plain[place] = 0.0
+        total[diagonal] += plain
+        return total
+
+    def rotated(self, values: FloatArray) -> FloatArray:
+        """Return coefficients, or a covariance's diagonal of them, as the penalties see them."""
+        out = values.copy() if values.ndim == 1 else np.diag(values).copy()
+        for term, place in zip(self.design.terms, self.design.slices, strict=True):
+            rotation = term.space.rotation
+            if rotation is not None and values.ndim == 1:
+                out[place] = rotation.T @ values[place]
+            elif rotation is not None:
+                out[place] = np.einsum("ij,ik,kj->j", rotation, values[place, place], rotation)
+        return out
+
+    def updated(self, smoothing: FloatArray, solved: "_Solved", scale: float) -> FloatArray:
+        """Return the smoothing parameters after one update."""
+        strengths = self.strengths(smoothing)
+        squares = np.square(self.rotated(solved.beta))
+        spread = solved.spread
+        factors = np.empty(len(self.all))
+        for place, each in enumerate(self.all):
+            used = each.diagonal > 0
+            diagonal = each.diagonal[used]
+            prior = float((diagonal / strengths[each.place][used]).sum())
+            gain = max(prior - float(diagonal @ spread[each.place][used]), 1e-12 * prior)
+            cost = max(float(diagonal @ squares[each.place][used]), 1e-300)
+            factors[place] = np.clip(scale * gain / cost, 1.0 / LARGEST_FACTOR, LARGEST_FACTOR) ** HASTE
+        return np.clip(smoothing * factors, LEAST, MOST)
+
+    def start(self, draft: Solution | None) -> FloatArray:
+        """Return smoothing parameters of one, or those of the same terms in a first fit."""
+        out = np.ones(len(self.all))
+        owners = np.array([each.term for each in self.all], dtype=np.intp)
+        for place, known in enumerate([] if draft is None else draft.smoothing):
+            if (owners == place).sum() == len(known):
+                out[owners == place] = known
+        return out
+
+    def by_term(self, smoothing: FloatArray) -> list[FloatArray]:
+        """Return the smoothing parameters of each term."""
+        owners = np.array([each.term for each in self.all], dtype=np.intp)
+        return [smoothing[owners == place] for place in range(len(self.design.terms))]
+
+
+class _Solved:
+    """The solution of (X'WX + S) beta = X'Wz, with coefficients of at least 0 where a term wants them.
+
+    Parameters
+    ----------
+    penalties : _Penalties
+        The penalties.
+    matrix, vector : ndarray
+        X'WX and X'Wz.
+    smoothing : ndarray of shape (n_penalties,)
+        Smoothing parameters.
+    """
+
+    def __init__(self, penalties: _Penalties, matrix: FloatArray, vector: FloatArray, smoothing: FloatArray) -> None:
+        self._penalties, self._smoothing = penalties, smoothing
+        total = penalties.add(matrix, smoothing)
+        bounded = _bounded(penalties.design)
+        self.free = np.ones(len(vector), dtype=bool)
+        if not bounded.any():
+            self._factor = _factor(total)
+            self.beta = cho_solve((self._factor, True), vector, check_finite=False)
+            return
+        self.beta = _bounded_solution(total, vector, bounded)
+        self.free = ~bounded | (self.beta > 0.0)
+        self._factor = _factor(total[np.ix_(self.free, self.free)])
+
+    @cached_property
+    def inverse(self) -> FloatArray:
+        """V; zero for coefficients at their bound."""
+        half = dtrtri(self._factor, lower=1)[0]
+        out = np.zeros((len(self.beta), len(self.beta)))
+        out[np.ix_(self.free, self.free)] = half.T @ half
+        return out
+
+    @cached_property
+    def spread(self) -> FloatArray:
+        """The diagonal of V in the rotated coefficients."""
+        if any(term.space.rotation is not None for term in self._penalties.design.terms):
+            return self._penalties.rotated(self.inverse)
+        out = np.zeros(len(self.beta))
+        out[self.free] = np.square(dtrtri(self._factor, lower=1)[0]).sum(axis=0)
+        return out
+
+    def degrees(self) -> FloatArray:
+        """Return the effective degrees of freedom of each term: the trace of its part of V X'WX."""
+        strengths = self._penalties.strengths(self._smoothing)
+        shares = self.free.astype(np.float64) - strengths * self.spread
+        return np.array([max(shares[place].sum(), 0.0) for place in self._penalties.design.slices])
+
+
+def _bounded(design: Design) -> npt.NDArray[np.bool_]:
+    """Return which coefficients must not be negative."""
+    out = np.zeros(design.size, dtype=bool)
+    for term, place in zip(design.terms, design.slices, strict=True):
+        out[place] = False if term.space.bounded is None else term.space.bounded
+    return out
+
+
+def _factor(total: FloatArray) -> FloatArray:
+    """Return the lower Cholesky factor, with as little added to the diagonal as it needs."""
+    share = 0.0
+    while True:
+        with suppress(LinAlgError):
+            lower: FloatArray = cholesky(total, lower=True, check_finite=False)
+            return lower
+        share = max(1e3 * share, 1e-12)
+        total = total + np.diag(share * np.maximum(np.diag(total), 1e-300))
+
+
+def _bounded_solution(total: FloatArray, vector: FloatArray, bounded: npt.NDArray[np.bool_]) -> FloatArray:
+    """Minimise b'Ab / 2 - b'v where some b are at least 0: the others are eliminated, which leaves least squares."""
+    free = ~bounded
+    factor = _factor(total[np.ix_(free, free)])
+    joint = solve_triangular(factor, total[np.ix_(free, bounded)], lower=True)
+    known = solve_triangular(factor, vector[free], lower=True)
+    lower = _factor(total[np.ix_(bounded, bounded)] - joint.T @ joint)
+    beta = np.empty(len(vector))
+    beta[bounded] = nnls(lower.T, solve_triangular(lower, vector[bounded] - joint.T @ known, lower=True))[0]
+    beta[free] = solve_triangular(factor, known - joint @ beta[bounded], lower=True, trans="T")
+    return beta
+
+
+def _is_settled(old: FloatArray, new: FloatArray) -> bool:
+    return bool(np.abs(new - old).sum() <= PRECISION * (1.0 + new.sum()))
+
+
+def fit_numbers(
+    design: Design, y: FloatArray, weights: FloatArray, *, draft: Solution | None = None, is_draft: bool = False
+) -> Solution:
+    """Fit numbers by penalised least squares; `draft` is a first fit, whose smoothing parameters are the start."""
+    mean = float(np.average(y, weights=weights))
+    deviations = y - mean
+    largest = float(np.abs(deviations).max(initial=0.0)) or 1.0
+    unit = largest * (float(np.sqrt(np.average((deviations / largest) ** 2, weights=weights))) or 1.0)
+    scaled = deviations / unit  # so that nothing depends on the units, and squares do not overflow
+    matrix, vector = design.matrix(weights), design.vector(weights * scaled)
+    n_rows, square = float(weights.sum()), float(weights @ scaled**2)
+    penalties = _Penalties(design, matrix)
+    degrees, following = np.full(len(design.terms), np.inf), penalties.start(draft)
+    for _ in range(DRAFT_STEPS if is_draft else MOST_UPDATES):
+        smoothing = following
+        solved = _Solved(penalties, matrix, vector, smoothing)
+        before, degrees = degrees, solved.degrees()
+        residual = max(square - solved.beta @ (2.0 * vector - matrix @ solved.beta), 1e-12 * square, 1e-300)
+        scale = residual / max(n_rows - 1.0 - degrees.sum(), FEWEST_FREE * n_rows)
+        if _is_settled(before, degrees):
+            break
+        following = penalties.updated(smoothing, solved, scale)
+    beta = unit * solved.beta
+    beta[0] += mean
+    return Solution(beta, scale * solved.inverse, degrees, penalties.by_term(smoothing), scale, unit)
+
+
+def fit_classes(
+    design: Design,
+    responses: FloatArray,
+    weights: FloatArray,
+    *,
+    draft: "tuple[list[Solution], FloatArray] | None" = None,
+    is_draft: bool = False,
+) -> list[Solution]:
+    """Fit classes by penalised reweighted least squares.
+
+    Parameters
+    ----------
+    design : Design
+        The rows.
+    responses : ndarray of shape (n_fits, n)
+        0 or 1: of two classes one row, otherwise one for each class, of which each is fitted in turn, given the others.
+    weights : ndarray of shape (n,)
+        Weights of the rows.
+    draft : tuple of list of Solution and ndarray of shape (n_fits, n), optional
+        A first fit and its sums, from which this one starts.
+    is_draft : bool
+        Whether a few steps are enough.
+    """
+    state = _Classes(design, responses, weights, draft)
+    for step in range(DRAFT_STEPS if is_draft else MOST_STEPS):
+        before, deviance = state.degrees.copy(), state.deviance
+        for place in range(len(responses)):
+            state.improve(place)
+        is_flat = abs(deviance - state.deviance) <= FLAT * (state.deviance + 1e-3)
+        if step > 1 and is_flat and _is_settled(before, state.degrees):
+            break
+    return state.solutions()
+
+
+class _Classes:
+    """Reweighted least squares of one or more classes; parameters as for `fit_classes`."""
+
+    def __init__(
+        self,
+        design: Design,
+        responses: FloatArray,
+        weights: FloatArray,
+        draft: tuple[list[Solution], FloatArray] | None,
+    ) -> None:
+        self.design, self.responses, self.weights = design, responses, weights
+        n_fits = len(responses)
+        shares = np.clip(np.average(responses, axis=1, weights=weights), 1e-6, 1.0 - 1e-6)
+        starts = np.log(shares / (1.0 - shares)) if n_fits == 1 else np.log(shares)
+        self.drafts: Sequence[Solution | None] = [None] * n_fits if draft is None else draft[0]
+        self.sums = np.repeat(starts[:, None], design.n_rows, axis=1) if draft is None else draft[1]
+        self.betas: list[Any] = [None] * n_fits
+        self.smoothing: list[Any] = [None] * n_fits
+        self.solved: list[Any] = [None] * n_fits
+        self.penalties: list[Any] = [None] * n_fits
+        self.degrees = np.full((n_fits, len(design.terms)), np.inf)
+        self.deviance = self._deviance(self.sums)
+
+    def _deviance(self, sums: FloatArray) -> float:
+        """Return -2 times the logarithm of the likelihood."""
+        if len(sums) == 1:
+            losses = np.logaddexp(0.0, np.where(self.responses[0] > 0.5, -sums[0], sums[0]))
+        else:
+            losses = np.logaddexp.reduce(sums, axis=0) - (self.responses * sums).sum(axis=0)
+        return 2.0 * float(self.weights @ losses)
+
+    def improve(self, place: int) -> None:
+        """Take one step for a class."""
+        mean = expit(self.sums[0]) if len(self.sums) == 1 else softmax(self.sums, axis=0)[place]
+        curvature = self.weights * np.maximum(mean * (1.0 - mean), SMALLEST_VARIANCE)
+        matrix = self.design.matrix(curvature)
+        vector = self.design.vector(curvature * self.sums[place] + self.weights * (self.responses[place] - mean))
+        if self.penalties[place] is None:  # its scale stays that of the first step
+            self.penalties[place] = _Penalties(self.design, matrix)
+            self.smoothing[place] = self.penalties[place].start(self.drafts[place])
+        else:
+            self.smoothing[place] = self.penalties[place].updated(self.smoothing[place], self.solved[place], 1.0)
+        solved = _Solved(self.penalties[place], matrix, vector, self.smoothing[place])
+        self.solved[place], self.degrees[place] = solved, solved.degrees()
+        self._step(place, solved.beta)
+
+    def _step(self, place: int, beta: FloatArray) -> None:
+        """Move to new coefficients, or half of the way, until the penalised likelihood does not fall."""
+        penalties, old, old_sums = self.penalties[place], self.betas[place], self.sums[place]
+        strengths = penalties.strengths(self.smoothing[place])
+        sums = self.design.sums(beta)
+        everything = self.sums.copy()
+        for n_halved in range(7):
+            everything[place] = sums
+            deviance = self._deviance(everything)
+            if old is None or n_halved == 6:
+                break
+            new, before = (float(strengths @ np.square(penalties.rotated(each))) for each in (beta, old))
+            if deviance + new <= (self.deviance + before) * (1.0 + 1e-7):
+                break
+            beta, sums = 0.5 * (beta + old), 0.5 * (sums + old_sums)
+        self.betas[place], self.sums, self.deviance = beta, everything, deviance
+
+    def solutions(self) -> list[Solution]:
+        """Return the fits."""
+        return [
+            Solution(beta, solved.inverse, degrees, penalties.by_term(smoothing), 1.0, 1.0)
+            for beta, solved, degrees, penalties, smoothing in zip(
+                self.betas, self.solved, self.degrees, self.penalties, self.smoothing, strict=True
+            )
+        ]

@@ -1,0 +1,657 @@
+"""Additive models: the sum of a curve for each column, and of surfaces for chosen pairs."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from numbers import Real
+from pathlib import Path
+from typing import Any, Self, final
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error
+from knotwork._preparation.columns import Columns, Table
+from knotwork._preparation.targets import Labels, check_target
+from knotwork._tables import check_weights
+from knotwork.additive._effects import AdditiveEffect, Contributions, effects_of, plot
+from knotwork.additive._fitting import Design, Solution, fit_classes, fit_numbers
+from knotwork.additive._terms import MOST_LEVELS, SIDE_LEVELS, Category, Curve, Shape, Surface, Term
+from knotwork.basis._base import FloatArray
+from knotwork.knots import Column
+
+__all__ = ["AdditiveClassifier", "AdditiveModel", "AdditiveRegressor"]
+
+FIRST_SIZE, FIRST_SIDE = 32, 6
+"""Functions of a curve, and of each side of a surface, in the first fit."""
+
+LARGEST_SIDE = 14
+"""Functions of each side of a surface at most."""
+
+MOST_USED, SPARE = 0.4, 4.0
+"""A term that uses more than this share of its coefficients in the first fit gets more: so many for each it used."""
+
+MOST_COEFFICIENTS = 3000
+"""Coefficients of all terms at most: tables with very many columns have simpler curves."""
+
+ROWS_PER_COEFFICIENT = 3
+"""Rows for each coefficient at least, if that leaves curves four functions."""
+
+SCREENED_BINS = 8
+"""Bins of each column when pairs are searched."""
+
+MOST_SCREENED = 40
+"""Columns among which pairs are searched: those with the largest effects."""
+
+ROWS_AT_ONCE = 1 << 15
+"""Rows of a block of predictions."""
+
+LEVELS = np.linspace(0.0, 1.0, 2001)
+"""Levels of the quantiles of residuals that are kept for intervals."""
+
+RISING = {"increasing": 1, "decreasing": -1}
+BENDING = {"convex": 1, "concave": -1}
+
+
+class AdditiveModel(BaseEstimator, ABC):
+    """The common part of the two estimators."""
+
+    columns_: Columns
+    terms_: list[Term]
+    solutions_: list[Solution]
+    term_importances_: FloatArray
+
+    def __init__(
+        self,
+        *,
+        size: int = 100,
+        pairs: int | Sequence[tuple[Any, Any]] = 0,
+        monotone: Mapping[Any, str] | None = None,
+        curvature: Mapping[Any, str] | None = None,
+        categorical: Any = None,
+    ) -> None:
+        self.size = size
+        self.pairs = pairs
+        self.monotone = monotone
+        self.curvature = curvature
+        self.categorical = categorical
+
+    @abstractmethod
+    def _read_target(self, y: Any) -> FloatArray:
+        """Return the responses of the fits, of shape (n_fits, n)."""
+
+    @abstractmethod
+    def _solve(self, fit: "_Fit", draft: list[Solution] | None, *, is_draft: bool) -> list[Solution]:
+        """Fit all responses, from the start that a first fit gives."""
+
+    @abstractmethod
+    def _residuals(self, fit: "_Fit") -> tuple[FloatArray, FloatArray]:
+        """Return responses minus their fitted means, and the variances of the responses, of shape (n_fits, n)."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the curves.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            NumPy array, or pandas, polars or pyarrow table: numbers, booleans, dates, text and categories.
+        y : array-like of shape (n,)
+            The target.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows: a row of weight 2 counts as two rows, one of weight 0 as none.
+
+        Returns
+        -------
+        self
+            The fitted model.
+        """
+        check_int(self.size, "size", minimum=4)
+        if y is None:
+            hint = "This estimator requires y to be passed, but the target y is None."
+            raise argument_error("y", "be given", None, hint)
+        columns, table = Columns.learn(X, self.categorical)
+        columns.warn()
+        table, target, weights = _used_rows(table, y, sample_weight)
+        responses = self._read_target(target)
+        self.columns_ = columns
+        self._set_names()
+        fit = _Fit(self, table, responses, weights)
+        self.terms_, self.solutions_ = fit.run()
+        self.term_importances_ = fit.importances()
+        self._finish(fit)
+        return self
+
+    def _finish(self, fit: "_Fit") -> None:
+        """Keep what else of the fit is needed later."""
+
+    def _set_names(self) -> None:
+        self.n_features_in_ = len(self.columns_.roles)
+        if self.columns_.names is not None:
+            self.feature_names_in_ = np.array(self.columns_.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _read(self, X: Any) -> Table:
+        check_is_fitted(self)
+        return self.columns_.read(X)
+
+    def _sums(self, X: Any) -> FloatArray:
+        """Return the sums of all terms, of shape (n_fits, n)."""
+        table = self._read(X)
+        design = Design(self.terms_, table)
+        return np.stack([design.sums(solution.beta) for solution in self.solutions_])
+
+    def contributions(self, X: Any) -> Contributions:
+        """Return what each term adds to each prediction: together with the intercept exactly the prediction.
+
+        Those of a classifier add up to `decision_function`.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            The columns of the fit.
+
+        Returns
+        -------
+        Contributions
+            With ``names`` of the terms, ``values`` of shape (n, n_terms), for more than two classes (n, n_terms,
+            n_classes), and ``baseline``, the intercept.
+        """
+        table = self._read(X)
+        values = np.zeros((len(table.numbers), len(self.terms_), len(self.solutions_)))
+        design = Design(self.terms_, table)
+        for place, solution in enumerate(self.solutions_):
+            for rows, parts in design.contributions(solution.beta):
+                for term, part in enumerate(parts):
+                    values[rows, term, place] = part
+        names = [term.label for term in self.terms_]
+        return Contributions(names, values[:, :, 0] if len(self.solutions_) == 1 else values, self.intercept_)
+
+    @property
+    def term_names_(self) -> list[str]:
+        """Names of the terms: columns, then pairs."""
+        check_is_fitted(self)
+        return [term.label for term in self.terms_]
+
+    @property
+    def intercept_(self) -> Any:
+        """What is predicted where all terms are zero: a number, or one for each class."""
+        check_is_fitted(self)
+        intercepts = np.array([solution.beta[0] for solution in self.solutions_])
+        return float(intercepts[0]) if len(intercepts) == 1 else intercepts
+
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """Mean absolute contribution of each column to the training rows; that of a pair counts half for each."""
+        check_is_fitted(self)
+        names = list(self.columns_.names or range(len(self.columns_.roles)))
+        owners = _owners(self.columns_)
+        out = np.zeros(len(names))
+        for term, importance in zip(self.terms_, self.term_importances_, strict=True):
+            pair = term.name if isinstance(term.name, tuple) else (term.name,)
+            for name in pair:
+                out[owners[name]] += importance / len(pair)
+        return out
+
+    def effects(self, columns: Sequence[Any] | None = None, *, interval: float = 0.95) -> list[AdditiveEffect]:
+        """Return the curve of each column, and the surface of each pair, with intervals.
+
+        Parameters
+        ----------
+        columns : sequence, optional
+            Names of columns, or positions in an array; pairs as tuples. By default all terms.
+        interval : float, default=0.95
+            Probability that the effect at a value lies in its interval.
+
+        Returns
+        -------
+        list of AdditiveEffect
+            With ``name``, ``values``, ``effect``, ``low``, ``high`` and ``degrees``.
+        """
+        check_is_fitted(self)
+        return effects_of(self, columns, _check_share(interval, "interval"))
+
+    def plot_effects(self, columns: Sequence[Any] | None = None, *, interval: float = 0.95) -> Any:
+        """Draw curves with their intervals, and pairs as maps.
+
+        Parameters
+        ----------
+        columns : sequence, optional
+            As in `effects`; by default the nine most important terms.
+        interval : float, default=0.95
+            As in `effects`.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            One panel for each term.
+        """
+        if columns is None:
+            check_is_fitted(self)
+            order = np.argsort(-self.term_importances_, kind="stable")
+            columns = [self.terms_[place].name for place in order[:9]]
+        return plot(self, self.effects(columns, interval=interval))
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file that `knotwork.load` reads, without pickle.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; an existing one is replaced.
+        """
+        from knotwork.additive._saving import save  # noqa: PLC0415 - only those who save need it
+
+        check_is_fitted(self)
+        save(self, path)
+
+    def _output_names(self) -> list[str]:
+        """Return the names of the fits: the target, or classes."""
+        return ["prediction"]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.target_tags.required = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "solutions_")
+
+
+def _owners(columns: Columns) -> dict[Any, int]:
+    """Return for each name of a term the place of its column in the table: those of a date are of one column."""
+    names = columns.numerical_names
+    owners: dict[Any, int] = {}
+    for place, (field, span) in enumerate(columns.spans):
+        if field == "numbers":
+            owners |= dict.fromkeys(names[span], place)
+        else:
+            owners[place if columns.names is None else columns.names[place]] = place
+    return owners
+
+
+def _check_share(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
+        raise argument_error(name, "be a number between 0 and 1", value)
+    return float(value)
+
+
+def _used_rows(table: Table, y: Any, sample_weight: Any) -> tuple[Table, Any, FloatArray]:
+    """Return the rows, their target and their weights without rows of weight zero."""
+    n_rows = len(table.numbers)
+    target = y if hasattr(y, "shape") or isinstance(y, list | tuple) else np.asarray(y)
+    if np.ndim(target) and len(target) != n_rows:
+        raise argument_error("y", f"have as many values as X has rows, {n_rows}", len(target))
+    weights = check_weights(sample_weight, n_rows)
+    if weights is None:
+        return table, target, np.ones(n_rows)
+    used = np.flatnonzero(weights)
+    if len(used) < n_rows:
+        target = np.asarray(target, dtype=object if isinstance(target, list | tuple) else None)[used]
+        table = Table(table.numbers[used], table.codes[used])
+    return table, target, weights[used]
+
+
+class _Fit:
+    """One fit: draft, refinement, pairs.
+
+    Parameters
+    ----------
+    model : AdditiveModel
+        The model, with `columns_`.
+    table : Table
+        The rows.
+    responses : ndarray of shape (n_fits, n)
+        What is fitted.
+    weights : ndarray of shape (n,)
+        Weights of the rows, all positive.
+    """
+
+    def __init__(self, model: AdditiveModel, table: Table, responses: FloatArray, weights: FloatArray) -> None:
+        self.model, self.table, self.responses, self.weights = model, table, responses, weights
+        self.numbers = [Column.from_values(column, weights) for column in table.numbers.T]
+        self.names = model.columns_.numerical_names
+        coded = [place for place, role in enumerate(model.columns_.roles) if role == "categorical"]
+        self.coded = [place if model.columns_.names is None else model.columns_.names[place] for place in coded]
+        self.shapes = _shapes(model, self.names)
+        n_columns = max(len(self.names) + len(self.coded), 1)
+        affordable = min(MOST_COEFFICIENTS, weights.sum() / ROWS_PER_COEFFICIENT) / n_columns
+        self.most = int(np.clip(affordable, 4, model.size))
+        self.solutions: list[Solution] = []
+
+    def run(self) -> tuple[list[Term], list[Solution]]:
+        """Return the terms and their fits."""
+        terms = self._first_terms()
+        chosen = self._named_pairs()
+        self._solve(terms, is_draft=True)
+        if chosen is None:
+            chosen = self._screen()[: check_int(self.model.pairs, "pairs", minimum=0)]
+        if chosen:
+            terms = terms + [self._surface(*pair, size=FIRST_SIDE) for pair in chosen]
+            self._solve(terms, is_draft=True)
+        degrees = np.max([solution.degrees for solution in self.solutions], axis=0)
+        terms = [self._refined(term, used) for term, used in zip(terms, degrees, strict=True)]
+        self._solve(terms, is_draft=False)
+        return terms, self.solutions
+
+    def _solve(self, terms: list[Term], *, is_draft: bool) -> None:
+        draft = self.solutions if self.solutions else None
+        self.design = Design(terms, self.table)
+        self.solutions = self.model._solve(self, draft, is_draft=is_draft)
+        self.sums = np.stack([self.design.sums(solution.beta) for solution in self.solutions])
+
+    def _first_terms(self) -> list[Term]:
+        """Return a curve for each number and the effects of each categorical column, of columns that vary."""
+        size = min(self.most, FIRST_SIZE)
+        terms: list[Term] = [
+            self._curve(place, size=size) for place, column in enumerate(self.numbers) if len(column.distinct)
+        ]
+        terms += [self._category(place) for place in range(len(self.coded))]
+        order = _owners(self.model.columns_)
+        return sorted((term for term in terms if term.width), key=lambda term: order[term.name])
+
+    def _curve(self, place: int, *, size: int, shape: Shape | None = None, with_missing: bool = True) -> Curve:
+        name, column = self.names[place], self.numbers[place]
+        missing = float(self.weights[np.isnan(self.table.numbers[:, place])].sum()) if with_missing else 0.0
+        return Curve.from_column(
+            name, place, column, size=size, shape=self.shapes[name] if shape is None else shape, missing=missing
+        )
+
+    def _category(self, place: int, *, most: int = MOST_LEVELS) -> Category:
+        codes, n_codes = self.table.codes[:, place], self.model.columns_.cardinalities[place]
+        counts = np.bincount(codes, self.weights, n_codes).astype(np.float64, copy=False)
+        return Category.from_counts(self.coded[place], place, counts, most=most)
+
+    def _surface(self, first: Any, second: Any, *, size: int) -> Surface:
+        sides = [
+            self._category(self.coded.index(name), most=SIDE_LEVELS)
+            if name in self.coded
+            else self._curve(self.names.index(name), size=size, shape=Shape(), with_missing=False)
+            for name in (first, second)
+        ]
+        return Surface.from_sides(*sides)
+
+    def _refined(self, term: Term, degrees: float) -> Term:
+        """Return a term with more functions if it uses most of those that it has."""
+        if isinstance(term, Category) or degrees < MOST_USED * term.width:
+            return term
+        if isinstance(term, Surface):
+            return self._surface(*term.name, size=min(LARGEST_SIDE, self.most))
+        assert isinstance(term, Curve)
+        return self._curve(term.place, size=min(int(np.ceil(SPARE * degrees)), self.most))
+
+    def _named_pairs(self) -> list[tuple[Any, Any]] | None:
+        """Return the pairs that were named, or None if they are to be searched."""
+        given, known = self.model.pairs, [*self.names, *self.coded]
+        if isinstance(given, int | np.integer) and not isinstance(given, bool):
+            return None if given else []
+        requirement = "be a number, or pairs of columns such as [('lat', 'lon')]"
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise type_error("pairs", requirement, given)
+        for pair in given:
+            if not isinstance(pair, tuple | list) or len(pair) != 2 or pair[0] == pair[1]:
+                raise argument_error("pairs", requirement, given)
+            for name in pair:
+                if name not in known:
+                    hint = suggestion(name, known)
+                    raise argument_error("pairs", f"name columns that the model uses, {listed(known)}", name, hint)
+        return [(pair[0], pair[1]) for pair in given]
+
+    def _screen(self) -> list[tuple[Any, Any]]:
+        """Return pairs of columns, those first whose joint bins explain most of the residuals."""
+        residuals, variances = self.model._residuals(self)
+        order = np.argsort(-self.importances(), kind="stable")[:MOST_SCREENED]
+        names = [self.design.terms[place].name for place in order]
+        codes = {name: self._coarse(name) for name in names}
+        gains: dict[tuple[Any, Any], float] = {}
+        for first, second in combinations(names, 2):
+            joint = codes[first] * (SCREENED_BINS + 1) + codes[second]
+            n_cells = (SCREENED_BINS + 1) ** 2
+            for residual, variance in zip(residuals, variances, strict=True):
+                expected = np.bincount(joint, self.weights * variance, n_cells)
+                used = expected > 0
+                squares = np.bincount(joint, self.weights * residual, n_cells)[used] ** 2
+                gain = float((squares / expected[used]).sum()) - int(used.sum())
+                gains[first, second] = gains.get((first, second), 0.0) + max(gain, 0.0)
+        return sorted(gains, key=lambda pair: -gains[pair])
+
+    def _coarse(self, name: Any) -> npt.NDArray[np.int64]:
+        """Return codes of a column: a few bins of about equal weight, or its most frequent categories; 0 is missing."""
+        if name in self.coded:
+            term = self._category(self.coded.index(name))
+            return np.clip(term.groups[self.table.codes[:, term.place]] + 1, 0, SCREENED_BINS).astype(np.int64)
+        place = self.names.index(name)
+        column, x = self.numbers[place], self.table.numbers[:, place]
+        edges = np.unique(column.quantiles(np.arange(1, SCREENED_BINS) / SCREENED_BINS))
+        codes = np.searchsorted(edges, x, side="left") + 1
+        codes[np.isnan(x)] = 0
+        return codes
+
+    def importances(self) -> FloatArray:
+        """Return the mean absolute contribution of each term, the mean of all classes."""
+        out = np.zeros(len(self.design.terms))
+        for solution in self.solutions:
+            for rows, parts in self.design.contributions(solution.beta):
+                out += [self.weights[rows] @ np.abs(part) for part in parts]
+        means: FloatArray = out / (self.weights.sum() * len(self.solutions))
+        return means
+
+
+def _shapes(model: AdditiveModel, names: Sequence[Any]) -> dict[Any, Shape]:
+    """Return what each curve must be."""
+    shapes = dict.fromkeys(names, Shape())
+    for argument, given, words in (("monotone", model.monotone, RISING), ("curvature", model.curvature, BENDING)):
+        if given is not None and not isinstance(given, Mapping):
+            raise type_error(argument, "be a mapping from columns to words", given)
+        for name, word in (given or {}).items():
+            if name not in shapes:
+                hint = suggestion(name, names)
+                raise argument_error(argument, f"name numerical columns, {listed(names)}", name, hint)
+            code = words[check_choice(word, f"{argument}[{name!r}]", words)]
+            old = shapes[name]
+            shapes[name] = Shape(code, old.bending) if argument == "monotone" else Shape(old.rising, code)
+    return shapes
+
+
+@final
+class AdditiveRegressor(RegressorMixin, AdditiveModel):
+    """Predict a number by the sum of a curve for each column: a model whose every part can be read.
+
+    A curve consists of cubic B-splines with knots at quantiles. How smooth it is follows from the data: each has two
+    penalties, whose strengths are chosen by restricted maximum likelihood, so that a column without effect vanishes.
+    Categories are drawn towards their mean, and missing values have an effect of their own. The fit is a closed form,
+    and needs neither torch nor a random seed. Rows outside the range of the training rows are moved to its ends.
+
+    Parameters
+    ----------
+    size : int, default=100
+        Splines per column at most, at least 4. All columns begin with 32; those that use them get up to `size`. With
+        few rows or very many columns there are fewer.
+    pairs : int or sequence of pairs of columns, default=0
+        Surfaces of two columns beyond their curves: so many, of the pairs that explain most of the residuals, or those
+        that are named, as in ``[("latitude", "longitude")]``.
+    monotone : mapping, optional
+        Columns whose curves must rise or fall: ``{"age": "increasing", "distance": "decreasing"}``.
+    curvature : mapping, optional
+        Columns whose curves must be ``"convex"`` or ``"concave"``.
+    categorical : sequence, optional
+        Columns of numbers that are categories: names, or positions in an array.
+
+    Attributes
+    ----------
+    term_names_ : list of str
+        Names of the terms: columns, then pairs.
+    intercept_ : float
+        What is predicted where all terms are zero.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Mean absolute contribution of each column.
+    term_importances_ : ndarray of shape (n_terms,)
+        Mean absolute contribution of each term.
+    columns_ : Columns
+        What each column of the table holds.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).uniform(size=(500, 2))
+    >>> model = AdditiveRegressor().fit(X, np.sin(6 * X[:, 0]))
+    >>> round(model.score(X, np.sin(6 * X[:, 0])), 3)
+    1.0
+    >>> [round(effect.degrees, 1) > 1 for effect in model.effects()]
+    [True, False]
+    """
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return predictions, of shape (n,).
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            The columns of the fit, in any order if they have names.
+        """
+        sums: FloatArray = self._sums(X)[0]
+        return sums
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> FloatArray:
+        """Return intervals that contain the target of a share of new rows.
+
+        Their widths are quantiles of the residuals of the training rows, enlarged by the degrees of freedom that the
+        fit used and by the standard error of each prediction.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            The columns of the fit, in any order if they have names.
+        coverage : float, default=0.9
+            Share of rows whose target is inside, between 0 and 1; equal shares are below and above.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            Lower and upper ends.
+        """
+        share = _check_share(coverage, "coverage")
+        check_is_fitted(self)
+        solution = self.solutions_[0]
+        ends = np.interp([0.5 - 0.5 * share, 0.5 + 0.5 * share], LEVELS, self.residuals_)
+        table = self._read(X)
+        means = Design(self.terms_, table).sums(solution.beta)
+        parts = [np.einsum("ij,jk,ik->i", rows, solution.covariance, rows) for rows in self._rows(table)]
+        variances = np.concatenate(parts) / max(solution.scale, 1e-300)
+        widths = np.sqrt(1.0 + np.maximum(variances, 0.0))
+        intervals: FloatArray = means[:, None] + ends * widths[:, None]
+        return intervals
+
+    def _rows(self, table: Table) -> Iterator[FloatArray]:
+        """Yield blocks of rows of the design."""
+        for start in range(0, len(table.numbers), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            part = Table(table.numbers[rows], table.codes[rows])
+            yield np.concatenate(
+                [np.ones((len(part.numbers), 1)), *(term.combine(term.encode(part)) for term in self.terms_)], axis=1
+            )
+
+    def _read_target(self, y: Any) -> FloatArray:
+        target = check_target(y)
+        if target.ndim > 1:
+            raise argument_error("y", "have one column", tuple(target.shape), "Fit one model for each target.")
+        return target[None]
+
+    def _solve(self, fit: _Fit, draft: list[Solution] | None, *, is_draft: bool) -> list[Solution]:
+        start = None if draft is None else draft[0]
+        return [fit_numbers(fit.design, fit.responses[0], fit.weights, draft=start, is_draft=is_draft)]
+
+    def _residuals(self, fit: _Fit) -> tuple[FloatArray, FloatArray]:
+        solution = fit.solutions[0]
+        residuals = (fit.responses - fit.sums) / solution.unit
+        return residuals, np.full_like(residuals, max(solution.scale, 1e-300))
+
+    def _finish(self, fit: _Fit) -> None:
+        n_rows = float(fit.weights.sum())
+        used = min(1.0 + float(self.solutions_[0].degrees.sum()), 0.9 * n_rows)
+        column = Column.from_values(fit.responses[0] - fit.sums[0], fit.weights)
+        self.residuals_ = column.quantiles(LEVELS) * np.sqrt(n_rows / (n_rows - used))
+
+
+@final
+class AdditiveClassifier(ClassifierMixin, AdditiveModel):
+    """Predict classes by sums of curves, which are the log odds of the second of two classes.
+
+    Of more than two classes each has its own curves, and their sums become probabilities by the softmax function.
+    Classes that columns separate completely have finite curves, because all of them are penalised.
+
+    Parameters
+    ----------
+    size, pairs, monotone, curvature, categorical
+        As in `AdditiveRegressor`; shapes are those of the log odds of the second of two classes, or of all classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    term_names_, intercept_, feature_importances_, term_importances_, columns_, n_features_in_, feature_names_in_
+        As in `AdditiveRegressor`.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).uniform(size=(500, 2))
+    >>> model = AdditiveClassifier().fit(X, X[:, 0] > 0.5)
+    >>> model.predict_proba(X[:5]).shape
+    (5, 2)
+    """
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return log odds of the second of two classes, of shape (n,), or sums of every class, of shape (n, n_classes).
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            The columns of the fit, in any order if they have names.
+        """
+        sums = self._sums(X)
+        return sums[0] if len(sums) == 1 else sums.T
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probability of each class, of shape (n, n_classes); parameters as in `decision_function`."""
+        sums = self._sums(X)
+        if self.labels_.n_classes == 1:
+            return np.ones((sums.shape[1], 1))
+        if len(sums) == 1:
+            return np.stack([expit(-sums[0]), expit(sums[0])], axis=1)
+        shares: FloatArray = softmax(sums.T, axis=1)
+        return shares
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the most probable class of each row, of shape (n,); parameters as in `decision_function`."""
+        codes = self.predict_proba(X).argmax(axis=1)
+        return self.labels_.decode(codes)
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """The labels, sorted."""
+        check_is_fitted(self)
+        return self.labels_.classes
+
+    def _output_names(self) -> list[str]:
+        names = [str(label) for label in self.classes_.tolist()]
+        return names if len(self.solutions_) > 1 else names[-1:]
+
+    def _read_target(self, y: Any) -> FloatArray:
+        self.labels_, codes = Labels.from_values(y)
+        n_classes = self.labels_.n_classes
+        wanted = range(n_classes) if n_classes > 2 else [n_classes - 1]
+        return np.stack([(codes == code).astype(np.float64) for code in wanted])
+
+    def _solve(self, fit: _Fit, draft: list[Solution] | None, *, is_draft: bool) -> list[Solution]:
+        start = None if draft is None else (draft, fit.sums)
+        return fit_classes(fit.design, fit.responses, fit.weights, draft=start, is_draft=is_draft)
+
+    def _residuals(self, fit: _Fit) -> tuple[FloatArray, FloatArray]:
+        means = expit(fit.sums) if len(fit.sums) == 1 else softmax(fit.sums, axis=0)
+        return fit.responses - means, np.maximum(means * (1.0 - means), 1e-6)
