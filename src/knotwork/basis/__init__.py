@@ -17,6 +17,7 @@ from knotwork.basis._families import (
     family_of,
     make_basis,
 )
+from knotwork.basis._tensor import row_product
 
 __all__ = [
     "EXTRAPOLATIONS",
@@ -32,4 +33,5 @@ __all__ = [
     "evaluate",
     "family_of",
     "make_basis",
+    "row_product",
 ]

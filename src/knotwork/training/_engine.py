@@ -420,15 +420,17 @@ def plan_stacks(
 ) -> list[list[int]]:
     """Return the places of the members of each stack, in the order of their kinds.
 
-    Members of one backbone, configuration, embedding and size form a stack, because smaller blocks would be padded;
+    Members of one backbone, configuration, embedding, shape of interactions and size form a stack, because smaller
+    blocks would be padded;
     those that are only scaled join the smallest others, unless each value is a token.
     """
     groups: dict[Any, list[int]] = {}
     for place, member in enumerate(members):
-        groups.setdefault((*_settings(member, backbone, config), member.embedding), []).append(place)
+        shape = None if member.interactions is None else member.interactions.shape
+        groups.setdefault((*_settings(member, backbone, config), member.embedding, shape), []).append(place)
     memory = _free_memory(device) * MEMORY_SHARE
     stacks = []
-    for (group_backbone, group_config, _), places in groups.items():
+    for (group_backbone, group_config, *_), places in groups.items():
         for same_size in _by_size(places, members, group_backbone):
             same_size.sort(key=lambda place: members[place].kinds)
             columns = _columns([members[place] for place in same_size])

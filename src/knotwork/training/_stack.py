@@ -69,10 +69,13 @@ def build_network(
     blocks, learnable = [member.blocks for member in members], [member.learnable for member in members]
     encoding = StackEncoding.from_blocks(blocks, learnable, units=units)
     fan_in = torch.tensor([float(member.n_columns) for member in members])
-    embedding = members[0].embedding
+    maps: dict[str, Any] = {
+        "embedding": members[0].embedding,
+        "interactions": [member.interactions for member in members if member.interactions is not None],
+    }
     settings = (encoding, table.cardinalities, backbone, table.d_out)
     with left_empty():
-        network = Network(*settings, task=table.task, categories=categories, fan_in=fan_in, embedding=embedding)
+        network = Network(*settings, task=table.task, categories=categories, fan_in=fan_in, **maps)
     if network.feature_embedding is not None:
         network.feature_embedding.set_fan_in([member.sizes for member in members])
     return network

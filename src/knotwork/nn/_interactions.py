@@ -1,0 +1,202 @@
+"""Interactions of features: products of functions of two encoded features, of low rank."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Self, final
+
+import torch
+from torch import Tensor, nn
+
+from knotwork._checks import argument_error, check_int, type_error
+from knotwork.nn._encoding import SplineEncoding
+from knotwork.nn._linear import Draw, Initial, flat_rows, initialise, member_seeds
+
+__all__ = ["InteractionConfig", "PairEmbedding", "TensorSplineEncoding"]
+
+N_POINTS = 65
+"""Equally spaced values of a feature by which the scale of initial weights is chosen."""
+
+AUTO = "auto"
+
+
+@final
+@dataclass(frozen=True)
+class InteractionConfig:
+    """Interactions of an estimator's networks.
+
+    Parameters
+    ----------
+    pairs : int, "auto" or sequence of pair, default="auto"
+        Pairs of numerical columns, by name or by position in a table without names; or a number: so many at most are
+        found on the training rows by `knotwork.find_pairs`; or ``"auto"``: those that stand out.
+    rank : int, default=4
+        Products of each output; a larger rank fits more irregular surfaces.
+    width : int, default=16
+        Outputs of each pair, which enter the network beside the encoded columns.
+
+    Examples
+    --------
+    >>> InteractionConfig([("latitude", "longitude")], rank=2)
+    InteractionConfig(pairs=(('latitude', 'longitude'),), rank=2, width=16)
+    """
+
+    pairs: Any = AUTO
+    rank: int = 4
+    width: int = 16
+
+    def __post_init__(self) -> None:
+        check_int(self.rank, "rank", minimum=1)
+        check_int(self.width, "width", minimum=1)
+        object.__setattr__(self, "pairs", _checked_pairs(self.pairs))
+
+    @classmethod
+    def from_value(cls, value: Any) -> Self:
+        """Return a configuration from one, or from its pairs."""
+        return value if isinstance(value, cls) else cls(value)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Number of pairs, rank and width, if the pairs are known; networks of one stack have the same."""
+        return len(self.pairs), self.rank, self.width
+
+
+def _checked_pairs(pairs: Any) -> Any:
+    """Return a number, ``"auto"``, or a tuple of pairs of different columns."""
+    hint = "Write interactions=[('latitude', 'longitude')], a number of pairs such as 3, or 'auto'."
+    wanted = "be 'auto', a number of pairs, or a sequence of pairs of columns"
+    if isinstance(pairs, str) and pairs == AUTO:
+        return pairs
+    if isinstance(pairs, Integral) and not isinstance(pairs, bool):
+        return check_int(pairs, "interactions", minimum=1, hint=hint)
+    if isinstance(pairs, str | bool) or not isinstance(pairs, Sequence):
+        raise type_error("interactions", wanted, pairs, hint)
+    out = tuple(tuple(pair) if isinstance(pair, list | tuple) else pair for pair in pairs)
+    for pair in out:
+        if not isinstance(pair, tuple) or len(pair) != 2 or pair[0] == pair[1]:
+            raise argument_error("interactions", "be pairs of two different columns", pair, hint)
+    if not out or len({frozenset(pair) for pair in out}) < len(out):
+        raise argument_error("interactions", "have at least one pair, and no pair twice", pairs, hint)
+    return out
+
+
+@final
+class PairEmbedding(Initial):
+    """Learned functions of two encoded features: sums of products of a function of one and a function of the other.
+
+    Parameters
+    ----------
+    pairs : sequence of pair of int
+        Places of the features of each pair; with `n_members` a sequence of such sequences, of equal length, may give
+        each member its own pairs.
+    size : int
+        Columns of each feature's block; shorter blocks are padded with zeros.
+    rank : int, default=4
+        Products of each output.
+    width : int, default=16
+        Outputs of each pair.
+    n_members : int, optional
+        Number of embeddings that are computed together, each with its own weights; input and output then have a leading
+        axis of members.
+
+    Notes
+    -----
+    Output k of the pair (f, g) is ``sum over r of (a_rk . x_f + c_rk) (b_rk . x_g + d_rk) / sqrt(rank)`` for blocks x
+    of encoded values. With B-splines in the blocks it is a tensor-product spline whose matrix of coefficients has the
+    rank `rank`: 2 m numbers for each product, where all m x m products of the functions would need m^2. A missing
+    value, a block of zeros, leaves a function of the other feature. Weights start so that each factor has a variance of
+    about one.
+
+    Examples
+    --------
+    >>> layers = nn.Sequential(SplineEncoding(3, size=7), PairEmbedding([(0, 1), (0, 2)], size=7, width=5))
+    >>> layers(torch.rand(8, 3)).shape
+    torch.Size([8, 2, 5])
+    """
+
+    features: Tensor
+    energy: Tensor
+
+    def __init__(
+        self, pairs: Sequence[Any], size: int, *, rank: int = 4, width: int = 16, n_members: int | None = None
+    ) -> None:
+        super().__init__()
+        self.n_members = n_members if n_members is None else check_int(n_members, "n_members", minimum=1)
+        self.size, self.rank = check_int(size, "size", minimum=1), check_int(rank, "rank", minimum=1)
+        self.width = check_int(width, "width", minimum=1)
+        members = n_members or 1
+        places = _places(pairs, members)
+        shape = members, places.shape[1], self.size, self.rank * self.width
+        self.weight = nn.Parameter(torch.empty(shape))
+        self.bias = nn.Parameter(torch.empty(members, places.shape[1], shape[-1]))
+        self.register_buffer("features", places, persistent=False)
+        self.register_buffer("energy", torch.ones(places.shape), persistent=False)
+        initialise(self, member_seeds(members))
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs."""
+        return self.features.shape[1] // 2
+
+    @property
+    def pairs(self) -> list[list[tuple[int, int]]]:
+        """Places of the features of each pair, for each member."""
+        return [list(zip(row[::2], row[1::2], strict=True)) for row in self.features.tolist()]
+
+    def set_energy(self, squares: Tensor) -> None:
+        """Set the mean sum of squares of each feature's block, (members or 1, n_features), for the initial weights."""
+        self.energy.copy_(squares.expand(len(self.features), -1).gather(1, self.features))
+
+    def start(self, draw: Draw) -> None:
+        """Draw biases and weights, in the order of columns within blocks: they do not depend on padding."""
+        n_members, n_factors, size, n_outputs = self.weight.shape
+        self.bias.copy_(0.5 * draw(n_factors * n_outputs).view_as(self.bias))
+        columns = draw(size * n_factors * n_outputs).view(n_members, size, n_factors, n_outputs)
+        # Uniform numbers in (-1, 1) have the variance 1 / 3.
+        bound = (3.0 / self.energy.clamp(min=1e-3)).sqrt()[..., None, None]
+        self.weight.copy_(bound * columns.transpose(1, 2))
+
+    def forward(self, blocks: Tensor) -> Tensor:
+        """Map blocks of shape (..., n_features, size) to (..., n_pairs, width)."""
+        if blocks.dim() < 2 or blocks.shape[-1] != self.size or blocks.shape[-2] <= int(self.features.max()):
+            wanted = f"have the shape (..., n_features, {self.size}) with all features of the pairs"
+            raise argument_error("blocks", wanted, tuple(blocks.shape))
+        rows = flat_rows(blocks, self.n_members, n_last=2)
+        return self.forward_stack(rows).reshape(*blocks.shape[:-2], self.n_pairs, self.width)
+
+    def forward_stack(self, blocks: Tensor) -> Tensor:
+        """Map blocks of shape (n_members, batch, n_features, size) to (n_members, batch, n_pairs, width)."""
+        n_members, batch = blocks.shape[:2]
+        weight, bias = self.weight.flatten(0, 1), self.bias.to(self.weight.dtype).flatten(0, 1)
+        # A gather works on members with different pairs, and in captured graphs.
+        index = self.features[:, None, :, None].expand(-1, batch, -1, self.size)
+        chosen = blocks.to(weight.dtype).gather(2, index).transpose(1, 2).reshape(len(weight), batch, self.size)
+        factors = torch.baddbmm(bias[:, None], chosen, weight)
+        first, second = factors.view(n_members, self.n_pairs, 2, batch, self.rank, self.width).unbind(2)
+        return ((first * second).sum(dim=-2) * self.rank**-0.5).transpose(1, 2)
+
+
+def _places(pairs: Sequence[Any], n_members: int) -> Tensor:
+    """Return places of features, the two of each pair in turn, of shape (n_members, 2 n_pairs), int64."""
+    try:
+        places = torch.tensor([*pairs], dtype=torch.int64, device="cpu")
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise argument_error("pairs", "be pairs of places of features, as many for each member", pairs) from error
+    valid = places.dim() in (2, 3) and places.shape[-1] == 2 and places.shape[-2] > 0
+    if not valid or bool((places < 0).any()) or (places.dim() == 3 and len(places) != n_members):
+        raise argument_error("pairs", "be pairs of places of features, as many for each member", pairs)
+    rows = places if places.dim() == 3 else places.expand(n_members, *places.shape)
+    # The default device, which may be another inside of `with torch.device(...)`.
+    return rows.flatten(1).to(torch.get_default_device())
+
+
+def block_energy(blocks: Tensor) -> Tensor:
+    """Return the mean over rows of the sum of squares of each block, for blocks (..., batch, n_features, size)."""
+    return blocks.detach().float().square().sum(dim=-1).mean(dim=-2)
+
+
+def spaced_values(n_members: int, n_features: int, device: torch.device) -> Tensor:
+    """Return equally spaced values in [0, 1], the same for all features, of shape (n_members, N_POINTS, n_features)."""
+    values = torch.arange(N_POINTS, dtype=torch.float32, device=device) / (N_POINTS - 1)
+    return values[:, None].expand(n_members, N_POINTS, n_features)
