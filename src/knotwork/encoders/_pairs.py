@@ -33,7 +33,7 @@ MOST_ROWS, MOST_VALUES = 50_000, 20_000_000
 MOST_CLASSES = 10
 """The most frequent classes are separate, all others count as one."""
 
-RIDGE, STEPS = 1e-3, 40
+RIDGE, STEPS = 1e-3, 20
 """Penalty of the additive model, as a share of the mean square of its columns, and its steps for classes."""
 
 TAIL = 0.002
@@ -174,7 +174,8 @@ def place_pairs(pairs: Sequence[Any], labels: Sequence[Any], *, argument: str = 
 def _place(column: Any, labels: list[Any], argument: str) -> int:
     if column in labels:
         return labels.index(column)
-    if isinstance(column, Integral) and not isinstance(column, bool) and 0 <= column < len(labels):
+    has_names = not any(isinstance(label, Integral) for label in labels)
+    if has_names and isinstance(column, Integral) and not isinstance(column, bool) and 0 <= column < len(labels):
         return int(column)
     raise argument_error(
         argument, f"name numerical columns of X, {listed(labels)}", column, suggestion(column, labels)
@@ -257,17 +258,20 @@ def _fit_classes(
     labels = np.where(np.isin(goal, frequent), np.searchsorted(frequent, goal), len(frequent))
     labels = np.unique(labels, return_inverse=True)[1]
     actual = np.eye(labels.max() + 1)[labels]
-    factor, penalty = _factor(design, weights, 0.5)
+    n_logits = max(actual.shape[1] - 1, 1)  # that of the last class is 0
+    factor, penalty = _factor(design, weights, 0.25 if n_logits == 1 else 0.5)
     start = np.log(np.average(actual, axis=0, weights=weights).clip(min=1e-12))
-    coefficients = np.zeros((design.shape[1], actual.shape[1]))
+    coefficients = np.zeros((design.shape[1], n_logits))
+    logits = np.tile(start, (len(design), 1))
     for _ in range(STEPS):
-        gaps = actual - softmax(start + design @ coefficients, axis=1)
+        gaps = (actual - softmax(logits, axis=1))[:, :n_logits]
         gradient = design.T @ (weights[:, None] * gaps) - penalty * coefficients
         coefficients += cho_solve(factor, gradient, check_finite=False)
-    shares = softmax(start + design @ coefficients, axis=1)
-    kept = slice(0, 1) if actual.shape[1] == 2 else slice(None)  # the residuals of two classes are the same
-    gaps, variances = (actual - shares)[:, kept], (shares * (1.0 - shares))[:, kept]
-    return (weights[:, None] * gaps).T.copy(), (weights[:, None] * variances).T.copy()
+        logits[:, :n_logits] = start[:n_logits] + design @ coefficients
+    kept = slice(0, 1) if n_logits == 1 else slice(None)  # the residuals of two classes are the same
+    shares = softmax(logits, axis=1)[:, kept]
+    residuals, curvature = weights[:, None] * (actual[:, kept] - shares), weights[:, None] * shares * (1.0 - shares)
+    return residuals.T.copy(), curvature.T.copy()
 
 
 def _bin_codes(values: FloatArray) -> npt.NDArray[np.int64]:

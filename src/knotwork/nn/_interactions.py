@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from numbers import Integral
 from typing import Any, Self, final
 
@@ -74,9 +75,10 @@ def _checked_pairs(pairs: Any) -> Any:
         raise type_error("interactions", wanted, pairs, hint)
     out = tuple(tuple(pair) if isinstance(pair, list | tuple) else pair for pair in pairs)
     for pair in out:
-        if not isinstance(pair, tuple) or len(pair) != 2 or pair[0] == pair[1]:
+        named = isinstance(pair, tuple) and all(isinstance(column, str | Integral) for column in pair)
+        if not named or len(pair) != 2 or pair[0] == pair[1]:
             raise argument_error("interactions", "be pairs of two different columns", pair, hint)
-    if not out or len({frozenset(pair) for pair in out}) < len(out):
+    if not out or any(set(pair) == set(other) for pair, other in combinations(out, 2)):
         raise argument_error("interactions", "have at least one pair, and no pair twice", pairs, hint)
     return out
 
