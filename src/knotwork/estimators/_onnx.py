@@ -28,6 +28,7 @@ from knotwork.nn import _ft_transformer as ft_transformer
 from knotwork.nn import _resnet as resnet
 from knotwork.nn._embedding import FeatureEmbedding
 from knotwork.nn._ft_transformer import FTTransformer
+from knotwork.nn._interactions import PairEmbedding
 from knotwork.nn._linear import Linear
 from knotwork.nn._mlp import MLP
 from knotwork.nn._realmlp import RealMLP
@@ -343,10 +344,7 @@ def _number_outputs(graph: Graph, mean: str, estimator: TabularRegressor) -> lis
 def _mean(graph: Graph, values: list[str], weights: list[float]) -> str:
     """Add the weighted mean over members."""
     parts = [graph("Mul", value, np.float64(weight)) for value, weight in zip(values, weights, strict=True)]
-    total = parts[0]
-    for part in parts[1:]:
-        total = graph("Add", total, part)
-    return total
+    return graph("Sum", *parts)
 
 
 def _class_outputs(
@@ -386,6 +384,7 @@ def _blocks(graph: Graph, numbers: str, missing: str, *, network: Network, membe
     """
     values = _scaled(graph, numbers, encoding=network.encoding, member=member)
     blocks = _encode(graph, values, missing, encoding=network.encoding, member=member)
+    pairs = None if network.pair_embedding is None else _pairs(graph, blocks, network.pair_embedding, member)
     if network.feature_embedding is not None:
         blocks = _embed(graph, blocks, network.feature_embedding, member)
     if network.embedding is not None and network.embedding.raw:
@@ -394,7 +393,24 @@ def _blocks(graph: Graph, numbers: str, missing: str, *, network: Network, membe
         raw = graph("Where", _as_numpy(network.encoding.has_range[member]), centred, values)
         raw = graph("Where", missing, np.float32(0.0), raw)
         blocks = graph.join([graph("Unsqueeze", raw, graph.ints(2)), blocks], 2)
-    return blocks
+    if pairs is None:
+        return blocks
+    if not network.has_tokens:
+        return graph.join([graph("Flatten", value, axis=1) for value in (blocks, pairs)], 1)
+    padding = [graph.ints(0, 0, 0, 0, 0, columns) for columns in network.token_padding()]
+    return graph.join([graph("Pad", *value) for value in zip((blocks, pairs), padding, strict=True)], 1)
+
+
+def _pairs(graph: Graph, blocks: str, layer: PairEmbedding, member: int) -> str:
+    """Add the functions of pairs, of shape (n, n_pairs, width), by factors of shape (n_pairs, n, rank * width)."""
+    factors = []
+    for place in (0, 1):
+        features, *weights = (_as_numpy(each[member, place::2]) for each in (layer.features, layer.weight, layer.bias))
+        chosen = graph("Transpose", graph("Gather", blocks, features, axis=1), perm=[1, 0, 2])
+        factors.append(graph("Add", graph("MatMul", chosen, weights[0]), weights[1][:, None]))
+    products = graph.reshape(graph("Mul", *factors), layer.n_pairs, -1, layer.rank, layer.width)
+    total = graph("ReduceSum", products, graph.ints(2), keepdims=0)
+    return graph("Transpose", graph("Mul", total, np.float32(layer.rank**-0.5)), perm=[1, 0, 2])
 
 
 def _scaled(graph: Graph, numbers: str, *, encoding: StackEncoding, member: int) -> str:
@@ -560,11 +576,7 @@ def _tabm(graph: Graph, inputs: str, backbone: TabM, member: int, *, task: str) 
 
 def _flat_inputs(graph: Graph, blocks: str | None, codes: str | None, *, network: Network, member: int) -> str:
     """Add the concatenated blocks, followed by the categories."""
-    parts: list[str] = []
-    layout = network.encoding.layout
-    columns = layout.size if network.embedding is None else network.embedding.columns(layout.size)
-    if blocks is not None:
-        parts.append(graph.reshape(blocks, -1, len(layout.sizes) * columns))
+    parts = [] if blocks is None else [graph("Flatten", blocks, axis=1)]
     if codes is not None:
         parts += _category_inputs(graph, codes, network=network, member=member)
     return graph.join(parts, 1)

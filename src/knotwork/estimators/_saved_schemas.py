@@ -13,9 +13,10 @@ from knotwork.training._objectives import USUAL
 
 __all__ = ["CLASSES", "SCHEMA", "UNSAVED", "as_dict", "read_int", "upgraded"]
 
-SCHEMA = 4
+SCHEMA = 5
 """Schema 1 had one encoding for all members, under ``"choices"``; up to schema 2 all networks had one backbone; up to
-schema 3 there was one objective for each task, and the estimators had fewer parameters. These can be read as well."""
+schema 3 there was one objective for each task, and the estimators had fewer parameters; up to schema 4 networks had no
+interactions. These can be read as well."""
 
 CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (TabularRegressor, TabularClassifier)}
 """The estimators that files have, by name."""
@@ -32,6 +33,8 @@ def upgraded(content: dict[str, Any]) -> dict[str, Any]:
         content = _from_second(content)
     if content["schema"] == 3:
         content = _from_third(content)
+    if content["schema"] == 4:
+        content = _from_fourth(content)
     return content
 
 
@@ -75,22 +78,32 @@ def _from_second(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_third(content: dict[str, Any]) -> dict[str, Any]:
-    """Return content of the current schema; in schema 3 estimators have fewer parameters, and one objective each."""
-    kind = CLASSES[check_choice(content.get("class"), "class", CLASSES)]
-    defaults = {
-        name: parameter.default for name, parameter in signature(kind).parameters.items() if name not in UNSAVED
-    }
-    regression = kind is TabularRegressor
+    """Return content of schema 4; in schema 3 estimators have one objective each."""
+    regression = CLASSES[check_choice(content.get("class"), "class", CLASSES)] is TabularRegressor
     return {
         **content,
-        "schema": SCHEMA,
-        "parameters": {**defaults, **as_dict(content.get("parameters"))},
+        "schema": 4,
         "objective": USUAL["regression" if regression else "classification"].to_json(),
         "target_name": None,
         "n_targets": None,
         "residuals": None,
         "temperature": None if regression else 1.0,
         "calibration": None if regression else [],
+    }
+
+
+def _from_fourth(content: dict[str, Any]) -> dict[str, Any]:
+    """Return content of the current schema; up to schema 4 estimators have fewer parameters, networks no interactions."""
+    kind = CLASSES[check_choice(content.get("class"), "class", CLASSES)]
+    defaults = {
+        name: parameter.default for name, parameter in signature(kind).parameters.items() if name not in UNSAVED
+    }
+    pieces = check_list(content.get("pieces"), "pieces")
+    return {
+        **content,
+        "schema": SCHEMA,
+        "parameters": {**defaults, **as_dict(content.get("parameters"))},
+        "pieces": [{"interactions": None, **as_dict(piece)} for piece in pieces],
     }
 
 

@@ -186,9 +186,16 @@ class Network(nn.Module):
         """Return blocks and functions of pairs as inputs of the backbone."""
         if not self.has_tokens:
             return torch.cat([blocks.flatten(-2), pairs.flatten(-2).to(blocks.dtype)], dim=-1)
-        missing = pairs.shape[-1] - blocks.shape[-1]
-        parts = nn.functional.pad(blocks, (0, max(missing, 0))), nn.functional.pad(pairs, (0, max(-missing, 0)))
+        padding = self.token_padding()
+        parts = [nn.functional.pad(values, (0, more)) for values, more in zip((blocks, pairs), padding, strict=True)]
         return torch.cat([parts[0], parts[1].to(blocks.dtype)], dim=2)
+
+    def token_padding(self) -> tuple[int, int]:
+        """Return the columns of zeros with which blocks of features and of pairs become tokens of one size."""
+        assert self.pair_embedding is not None
+        size, width = self.encoding.layout.size, self.pair_embedding.width
+        size = size if self.embedding is None else self.embedding.columns(size)
+        return max(width - size, 0), max(size - width, 0)
 
     def _with_categories(self, blocks: Tensor, codes: Tensor) -> Tensor:
         flat = blocks.flatten(2)
