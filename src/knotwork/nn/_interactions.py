@@ -7,11 +7,12 @@ from itertools import combinations
 from numbers import Integral
 from typing import Any, Self, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_int, type_error
-from knotwork.nn._encoding import SplineEncoding
+from knotwork.nn._encoding import SplineEncoding, scaled_knots_of
 from knotwork.nn._linear import Draw, Initial, flat_rows, initialise, member_seeds
 
 __all__ = ["InteractionConfig", "PairEmbedding", "TensorSplineEncoding"]
@@ -202,3 +203,152 @@ def spaced_values(n_members: int, n_features: int, device: torch.device) -> Tens
     """Return equally spaced values in [0, 1], the same for all features, of shape (n_members, N_POINTS, n_features)."""
     values = torch.arange(N_POINTS, dtype=torch.float32, device=device) / (N_POINTS - 1)
     return values[:, None].expand(n_members, N_POINTS, n_features)
+
+
+@final
+class TensorSplineEncoding(nn.Module):
+    """Encode pairs of features by tensor-product splines of low rank, with knots that are learned or fixed.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features of the input.
+    pairs : sequence of pair of int
+        Places of the two features of each pair. Features in no pair are ignored.
+    size : int, default=15
+        Functions of each feature.
+    rank : int, default=4
+        Products of each output, as in `PairEmbedding`.
+    width : int, default=16
+        Outputs of each pair.
+    family : {"bspline", "ispline", "mspline"}, default="bspline"
+        The functions, as in `SplineEncoding`.
+    degree : int, default=3
+        Degree of the polynomials.
+    knots : array-like, optional
+        Initial interior knots of every feature in [0, 1], as in `SplineEncoding`. By default at equal distances.
+    learnable : bool, default=True
+        Whether the knots are parameters.
+    min_spacing : float, default=0.001
+        Smallest distance of learned knots.
+    missing : {"zeros", "indicator", "error"}, default="zeros"
+        How to encode NaN, as in `SplineEncoding`; with zeros, what is left is a function of the other feature.
+    n_members : int, optional
+        Number of encodings that are computed together, each with its own knots and weights; input and output then have
+        a leading axis of members.
+
+    Notes
+    -----
+    For the functions b of two features x and y, output k is ``sum over r of A_rk(x) C_rk(y) / sqrt(rank)``, with
+    ``A_rk(x) = a_rk . b(x) + c_rk`` and likewise C_rk(y). The m x m products of the functions are never computed.
+
+    Examples
+    --------
+    >>> layer = TensorSplineEncoding(n_features=8, pairs=[(6, 7)], width=4)
+    >>> model = nn.Sequential(layer, nn.Flatten(-2), nn.Linear(layer.out_features, 1))
+    >>> model(torch.rand(5, 8)).shape
+    torch.Size([5, 1])
+    """
+
+    columns: Tensor
+
+    def __init__(
+        self,
+        n_features: int,
+        pairs: Sequence[Any],
+        *,
+        size: int = 15,
+        rank: int = 4,
+        width: int = 16,
+        family: str = "bspline",
+        degree: int = 3,
+        knots: Any = None,
+        learnable: bool = True,
+        min_spacing: float = 1e-3,
+        missing: str = "zeros",
+        n_members: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.n_features = check_int(n_features, "n_features", minimum=2)
+        places = _places(pairs, 1)[0].tolist()
+        used = sorted(set(places))
+        if used[-1] >= n_features or any(first == second for first, second in _in_twos(places)):
+            raise argument_error("pairs", f"be two different features each, from 0 to {n_features - 1}", pairs)
+        self.encoding = SplineEncoding(
+            len(used), size, family=family, degree=degree, knots=_of_features(knots, used, n_features),
+            learnable=learnable, min_spacing=min_spacing, missing=missing, n_members=n_members,
+        )  # fmt: skip
+        among_used = [(used.index(first), used.index(second)) for first, second in _in_twos(places)]
+        columns = self.encoding.get_output_shape()[-1]
+        self.products = PairEmbedding(among_used, columns, rank=rank, width=width, n_members=n_members)
+        self.register_buffer("columns", torch.tensor(used), persistent=False)
+        self._start()
+
+    @torch.no_grad()
+    def _start(self) -> None:
+        """Draw the weights on the scale of the functions."""
+        members, n_used = self.products.n_members or 1, self.encoding.n_features
+        values = spaced_values(members, n_used, self.columns.device)
+        blocks = self.encoding(values if self.products.n_members else values[0])
+        self.products.set_energy(block_energy(blocks).reshape(members, n_used))
+        initialise(self.products, member_seeds(members))
+
+    @classmethod
+    def from_encoder(cls, encoder: Any, learnable: bool = False, *, rank: int = 4, width: int = 16) -> Self:
+        """Return a layer with the functions of a fitted `TensorSplineEncoder`, for raw values.
+
+        Parameters
+        ----------
+        encoder : TensorSplineEncoder
+            A fitted encoder.
+        learnable : bool
+            Whether the knots are parameters, which start from those of the encoder.
+        rank, width : int
+            As in the constructor.
+        """
+        labels = list(vars(encoder).get("feature_names_in_", range(encoder.n_features_in_)))
+        pairs = [(labels.index(first), labels.index(second)) for first, second in encoder.pairs_]
+        layer = cls(
+            len(labels), pairs, size=encoder.size, rank=rank, width=width, family=encoder.family, degree=encoder.degree,
+            knots=scaled_knots_of(encoder), learnable=learnable, missing=encoder.missing,
+        )  # fmt: skip
+        return layer.set_range(*encoder.domain_.T)
+
+    @property
+    def out_features(self) -> int:
+        """Number of outputs of all pairs together, as the next linear layer needs it behind ``flatten(-2)``."""
+        return self.products.n_pairs * self.products.width
+
+    def set_range(self, low: Any, high: Any) -> Self:
+        """Set the range of every feature that is scaled to [0, 1]; parameters as in `SplineEncoding.set_range`."""
+        ends = [np.asarray(end.detach().cpu() if isinstance(end, Tensor) else end) for end in (low, high)]
+        self.encoding.set_range(*(end[..., self.columns.tolist()] if end.ndim else end for end in ends))
+        return self
+
+    def interior_knots(self) -> Tensor:
+        """Return the interior knots of the features in pairs, in increasing order of features, of shape (..., K)."""
+        return self.encoding.interior_knots()
+
+    def spacing_penalty(self, epsilon: float = 1e-6) -> Tensor:
+        """Return the mean of ``1 / (width + epsilon)`` over the intervals between knots, as in `SplineEncoding`."""
+        return self.encoding.spacing_penalty(epsilon)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Encode values of shape (..., n_features), with a leading axis of members if any, to (..., n_pairs, width)."""
+        if x.dim() < 1 or x.shape[-1] != self.n_features:
+            raise argument_error("x", f"have the shape (..., {self.n_features})", tuple(x.shape))
+        encoded: Tensor = self.products(self.encoding(x.index_select(-1, self.columns)))
+        return encoded
+
+
+def _in_twos(places: Sequence[int]) -> list[tuple[int, int]]:
+    return list(zip(places[::2], places[1::2], strict=True))
+
+
+def _of_features(knots: Any, used: Sequence[int], n_features: int) -> Any:
+    """Return the knots of some features, if knots are given."""
+    if knots is None:
+        return None
+    if len(knots) != n_features:
+        raise argument_error("knots", f"be given for each of the {n_features} features", len(knots))
+    return [knots[place] for place in used]
