@@ -1,13 +1,14 @@
 """Networks with and without interactions of latitude and longitude, and linear models on tensor-product splines.
 
-    python benchmarks/interactions.py                                   # what is missing in the kept results, then a table
+    python benchmarks/interactions.py                      # what is missing in the kept results, then a table
     python benchmarks/interactions.py --tables california --settings none pair --encodings BS-Q@15
-    python benchmarks/interactions.py --show                            # the table only
+    python benchmarks/interactions.py --show               # the table only
 
-Each row is one fold of five: the error (RMSE, divided by the standard deviation of the test rows' target), the number of
-parameters, the seconds and the load of the machine. All networks are the same MLP with its default settings; `pair` adds
-the interaction of latitude and longitude to it, `found` the pairs that stand out. Rows are appended to
-`benchmarks/interactions/folds.jsonl`; those that are there are not computed again. The tables are read from KNOTWORK_DATA.
+Each row is one fold of five: the error (RMSE, divided by the standard deviation of the test rows' target), the number
+of parameters, the seconds and the load of the machine. All networks are the same MLP with its default settings; `pair`
+adds the interaction of latitude and longitude to it, `found` the pairs that stand out. Rows are appended to
+`benchmarks/interactions/folds.jsonl`; those that are there are not computed again. The tables are read from
+KNOTWORK_DATA.
 """
 
 import argparse

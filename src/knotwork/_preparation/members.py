@@ -42,6 +42,9 @@ SPLITS = {
 VALID_SHARE = 0.1
 TEST_SHARE = 0.2
 
+STRONG = 0.5
+"""Pairs of a network stand out with at least this share of the best one's gain: others it models as well without."""
+
 Rows = npt.NDArray[np.int64]
 
 
@@ -282,7 +285,8 @@ class PreparedTable:
         goal = Target.from_values(one_target(table.target[rows]), table.task)
         weights = None if table.weights is None else table.weights[rows]
         ranked = rank_pairs(table.numbers[rows], goal, weights=weights, seed=split.seed % 2**30)
-        places = ranked.best(None if interactions.pairs == "auto" else interactions.pairs).places
+        n_pairs = None if interactions.pairs == "auto" else interactions.pairs
+        places = ranked.best(n_pairs, least_share=STRONG).places
         return replace(interactions, pairs=tuple((first, second) for first, second in places.tolist()))
 
     @property

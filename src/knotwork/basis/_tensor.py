@@ -41,14 +41,15 @@ def row_product(left: Any, right: Any) -> Any:
     >>> row_product(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0, 5.0]]))
     array([[ 3.,  4.,  5.,  6.,  8., 10.]])
     """
-    if sparse.issparse(left) != sparse.issparse(right):
+    is_sparse = bool(sparse.issparse(left))
+    if is_sparse != bool(sparse.issparse(right)):
         raise argument_error("right", "be sparse if left is, and dense if left is", type(right).__name__)
-    if not sparse.issparse(left):
+    if not is_sparse:
         left, right = np.asarray(left), np.asarray(right)
     if left.ndim != 2 or right.ndim != 2 or left.shape[0] != right.shape[0]:
         raise argument_error("right", f"have two axes and as many rows as left, {left.shape}", right.shape)
-    if not sparse.issparse(left):
-        return (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)
+    if not is_sparse:
+        return (left[:, :, None] * right[:, None, :]).reshape(len(left), left.shape[1] * right.shape[1])
     return _sparse_product(sparse.csr_array(left), sparse.csr_array(right))
 
 

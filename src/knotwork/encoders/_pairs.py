@@ -1,6 +1,6 @@
 """Pairs of columns that interact: found in what an additive model leaves, or named by a user."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from numbers import Integral
@@ -71,12 +71,15 @@ class RankedPairs(NamedTuple):
     gains: FloatArray
     z: FloatArray
 
-    def best(self, n_pairs: int | None = None) -> "RankedPairs":
-        """Return the first `n_pairs`, or for None those that stand out, which are at least one."""
+    def best(self, n_pairs: int | None = None, *, least_share: float = LEAST_SHARE) -> "RankedPairs":
+        """Return the first `n_pairs`, or for None those that stand out: at least one.
+
+        Pairs stand out if they are significant, and have at least a share of the gain of the best one.
+        """
         if n_pairs is None:
-            stand_out = (self.z >= LEAST_Z) & (self.gains >= LEAST_SHARE * self.gains[:1])
+            stand_out = (self.z >= LEAST_Z) & (self.gains >= least_share * self.gains[:1])
             n_pairs = max(int(stand_out[:MOST_PAIRS].sum()), 1)
-        return RankedPairs(*(values[:n_pairs] for values in self))
+        return RankedPairs(self.places[:n_pairs], self.gains[:n_pairs], self.z[:n_pairs])
 
 
 def find_pairs(
@@ -175,11 +178,9 @@ def _place(column: Any, labels: list[Any], argument: str) -> int:
     if column in labels:
         return labels.index(column)
     has_names = not any(isinstance(label, Integral) for label in labels)
-    if has_names and isinstance(column, Integral) and not isinstance(column, bool) and 0 <= column < len(labels):
+    if has_names and isinstance(column, Integral) and not isinstance(column, bool) and 0 <= int(column) < len(labels):
         return int(column)
-    raise argument_error(
-        argument, f"name numerical columns of X, {listed(labels)}", column, suggestion(column, labels)
-    )
+    raise argument_error(argument, f"name numerical columns of X, {listed(labels)}", column, suggestion(column, labels))
 
 
 def rank_pairs(
@@ -207,7 +208,7 @@ def rank_pairs(
         rows, weights = rows[kept], weights[kept]
     values, goal = values[rows].astype(np.float64), target.values[rows]
     encoder = SplineEncoder(size=size, missing="indicator", dtype=np.float64)
-    fit = _fit_numbers if target.task == "regression" else _fit_classes
+    fit: Callable[..., tuple[FloatArray, FloatArray]] = _fit_numbers if target.task == "regression" else _fit_classes
     residuals, curvature = fit(encoder.fit_transform(values), goal, weights)
     scores = _score_pairs(_bin_codes(values), residuals, curvature)
     places = np.array(list(combinations(range(n_columns), 2)), dtype=np.int64).reshape(-1, 2)
@@ -246,9 +247,7 @@ def _fit_numbers(design: FloatArray, goal: FloatArray, weights: FloatArray) -> t
     return (weights * residuals / max(deviation, 1e-12))[None], weights[None]
 
 
-def _fit_classes(
-    design: FloatArray, goal: npt.NDArray[np.intp], weights: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _fit_classes(design: FloatArray, goal: npt.NDArray[np.intp], weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return residuals of an additive logistic model and second derivatives, of shape (n_outputs, n) each.
 
     Each step solves with one matrix, which is not smaller than that of the second derivatives (Boehning, 1992).

@@ -1,7 +1,9 @@
 """Compiled screening of pairs of columns, one small table of cells for each pair."""
 
 import numpy as np
+import numpy.typing as npt
 
+from knotwork.basis._base import FloatArray
 from knotwork.basis._compiled import compiled
 
 __all__ = ["score_pairs"]
@@ -11,7 +13,7 @@ SWEEPS = 8
 
 
 @compiled()
-def _subtract_margins(sums, weights, n_bins):
+def _subtract_margins(sums: FloatArray, weights: FloatArray, n_bins: int) -> None:
     """Subtract a function of the rows and one of the columns, fitted by weighted least squares, from a table."""
     for _ in range(SWEEPS):
         for by_row in (True, False):
@@ -28,7 +30,7 @@ def _subtract_margins(sums, weights, n_bins):
 
 
 @compiled()
-def _freedom(weights, n_bins):
+def _freedom(weights: FloatArray, n_bins: int) -> int:
     """Return the number of cells with rows that the functions of rows and columns leave free."""
     n_cells, n_rows, n_columns = 0, 0, 0
     for i in range(n_bins):
@@ -45,7 +47,7 @@ def _freedom(weights, n_bins):
 
 
 @compiled()
-def score_pairs(codes, residuals, curvature, n_bins):
+def score_pairs(codes: npt.NDArray[np.int64], residuals: FloatArray, curvature: FloatArray, n_bins: int) -> FloatArray:
     """Return gains and z of all pairs, of shape (2, n_pairs); see `find_pairs`.
 
     `codes` of shape (d, n) are bins from 0 to n_bins - 1, `residuals` and `curvature` have the shape (n_outputs, n).

@@ -220,10 +220,10 @@ class TensorSplineEncoder(Encoder):
         values = self._read(X, reset=False)
         self._refuse_outside(values)
         encode = encode_sparse if self.sparse_output else encode_dense
-        settings = {"dtype": np.dtype(self.dtype), "n_threads": count_threads(self.n_jobs)}
-        blocks = {}
+        settings: dict[str, Any] = {"dtype": np.dtype(self.dtype), "n_threads": count_threads(self.n_jobs)}
+        layout: dict[str, Any] = {"extrapolation": self.extrapolation, "indicator": self.missing == "indicator"}
+        blocks: dict[int, Any] = {}
         for place in sorted({*self._singles, *(place for pair in self._places for place in pair)}):
-            layout = {"extrapolation": self.extrapolation, "indicator": self.missing == "indicator"}
             blocks[place] = encode(values[:, [place]], make_table((self.blocks_[place],), **layout), **settings)
         parts = [blocks[place] for place in self._singles]
         parts += [row_product(blocks[first], blocks[second]) for first, second in self._places]

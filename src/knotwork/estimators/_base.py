@@ -494,8 +494,10 @@ class TabularEstimator(FittedModel):
             raise argument_error("interactions", "be None for fewer than two numerical columns", config.pairs, hint)
         if not isinstance(config.pairs, tuple):
             return config
-        names = dict(enumerate(columns.names or ()))  # columns of a table with names may be given by places
-        pairs = [[column if column in labels else names.get(column, column) for column in pair] for pair in config.pairs]
+        by_place = dict(enumerate(columns.names or ()))  # columns of a table with names may be given by places
+        pairs = [
+            [column if column in labels else by_place.get(column, column) for column in pair] for pair in config.pairs
+        ]
         return replace(config, pairs=tuple(place_pairs(pairs, labels, argument="interactions")))
 
     def _settings(self) -> TrainingConfig:

@@ -119,7 +119,6 @@ def _interactions(value: Any) -> Any:
         return value
 
 
-
 def hinted(init: Init) -> Init:
     """Return a constructor that explains where an argument belongs that it does not have; its signature is the same."""
     known = [name for name in inspect.signature(init).parameters if name != "self"]

@@ -356,7 +356,10 @@ def refit_members(
         by_epoch = sorted(trained.histories[bag : bag + n_folds], key=lambda history: history.best_epoch)
         config, rates = _rates(recipes[bag].config, by_epoch[(n_folds - 1) // 2], was_stopped=trained.interrupted)
         member = prepared.member(recipes[bag].encodings, everything, fit.blocks, seed=members[bag].seed)
-        settings = {"interactions": pairs[recipes[bag].interactions], "backbone": recipes[bag].backbone}
+        settings: dict[str, Any] = {
+            "interactions": pairs[recipes[bag].interactions],
+            "backbone": recipes[bag].backbone,
+        }
         refitted.append(replace(member, **settings, config=config, rates=rates))
     return refitted
 

@@ -238,9 +238,7 @@ def piece_from_json(content: Any, file: TensorFile, prefix: str, *, shape: Netwo
     return Piece(network.eval(), places, shift, scale, backbone)
 
 
-def _interactions(
-    content: Any, *, n_members: int, shape: NetworkShape, capacity: Capacity
-) -> list[InteractionConfig]:
+def _interactions(content: Any, *, n_members: int, shape: NetworkShape, capacity: Capacity) -> list[InteractionConfig]:
     """Return the interactions of each member, if any: pairs of numerical columns, not larger than the file."""
     if content is None:
         return []

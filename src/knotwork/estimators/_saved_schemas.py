@@ -93,7 +93,7 @@ def _from_third(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_fourth(content: dict[str, Any]) -> dict[str, Any]:
-    """Return content of the current schema; up to schema 4 estimators have fewer parameters, networks no interactions."""
+    """Return content of the current schema; up to schema 4 estimators had fewer parameters, and no interactions."""
     kind = CLASSES[check_choice(content.get("class"), "class", CLASSES)]
     defaults = {
         name: parameter.default for name, parameter in signature(kind).parameters.items() if name not in UNSAVED

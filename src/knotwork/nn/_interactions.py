@@ -177,7 +177,8 @@ class PairEmbedding(Initial):
         chosen = blocks.to(weight.dtype).gather(2, index).transpose(1, 2).reshape(len(weight), batch, self.size)
         factors = torch.baddbmm(bias[:, None], chosen, weight)
         first, second = factors.view(n_members, self.n_pairs, 2, batch, self.rank, self.width).unbind(2)
-        return ((first * second).sum(dim=-2) * self.rank**-0.5).transpose(1, 2)
+        total: Tensor = (first * second).sum(dim=-2)
+        return (total / math.sqrt(self.rank)).transpose(1, 2)
 
 
 def _places(pairs: Sequence[Any], n_members: int) -> Tensor:
@@ -199,9 +200,9 @@ def block_energy(blocks: Tensor) -> Tensor:
     return blocks.detach().float().square().sum(dim=-1).mean(dim=-2)
 
 
-def spaced_values(n_members: int, n_features: int, device: torch.device) -> Tensor:
+def spaced_values(n_members: int, n_features: int) -> Tensor:
     """Return equally spaced values in [0, 1], the same for all features, of shape (n_members, N_POINTS, n_features)."""
-    values = torch.arange(N_POINTS, dtype=torch.float32, device=device) / (N_POINTS - 1)
+    values = torch.arange(N_POINTS, dtype=torch.float32) / (N_POINTS - 1)
     return values[:, None].expand(n_members, N_POINTS, n_features)
 
 
@@ -288,7 +289,7 @@ class TensorSplineEncoding(nn.Module):
     def _start(self) -> None:
         """Draw the weights on the scale of the functions."""
         members, n_used = self.products.n_members or 1, self.encoding.n_features
-        values = spaced_values(members, n_used, self.columns.device)
+        values = spaced_values(members, n_used)
         blocks = self.encoding(values if self.products.n_members else values[0])
         self.products.set_energy(block_energy(blocks).reshape(members, n_used))
         initialise(self.products, member_seeds(members))

@@ -118,7 +118,7 @@ class Network(nn.Module):
         """Initialise all parameters but the knots, those of each member by its seed."""
         self.encoding.start(seeds)
         if self.pair_embedding is not None:
-            values = spaced_values(*self.encoding.low.shape, device=seeds.device)
+            values = spaced_values(*self.encoding.low.shape).to(seeds.device)
             self.pair_embedding.set_energy(block_energy(self.encoding.encode_scaled(values, torch.float32)[0]))
         initialise(self, seeds)
 
@@ -244,10 +244,11 @@ def weight_decays(network: Network, backbone: Backbone, weight_decay: float) -> 
 
 def matrices(network: Network) -> list[nn.Parameter]:
     """Return the parameters of matrix products, which may be kept in lower precision."""
+    modules = ("backbone.", "feature_embedding.", "pair_embedding.")
     return [
         parameter
         for name, parameter in network.named_parameters()
-        if name.startswith(("backbone.", "feature_embedding.", "pair_embedding.")) and name.endswith("weight") and parameter.dim() >= 3
+        if name.startswith(modules) and name.endswith("weight") and parameter.dim() >= 3
     ]
 
 
