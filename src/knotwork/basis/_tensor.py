@@ -1,5 +1,6 @@
 """Tensor products of two bases: the products of all their functions, row by row."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def _sparse_product(left: sparse.csr_array, right: sparse.csr_array) -> sparse.c
     indices = np.empty(starts[-1], dtype=index_type)
     data = np.empty(starts[-1], dtype=np.result_type(left.dtype, right.dtype))
     chunks = np.searchsorted(starts, np.arange(0, starts[-1], ENTRIES_PER_CHUNK), side="right") - 1
-    for first, last in zip(chunks, [*chunks[1:], n_rows], strict=True):
+    for first, last in pairwise([*chunks, n_rows]):
         rows = np.repeat(np.arange(first, last), counts[first:last])
         chunk = slice(starts[first], starts[last])
         place = np.arange(chunk.start, chunk.stop) - starts[rows]
