@@ -87,6 +87,9 @@ def with_nested(parameters: Mapping[str, Any], changes: Mapping[str, Any], task:
         inner = {key.partition("__")[2]: value for key, value in changes.items() if key.startswith(f"{name}__")}
         if inner:
             configuration: Any = _configuration({**parameters, **plain}, name, task)
+            if configuration is None:
+                key = next(iter(inner))
+                raise ArgumentError(f"{name}__{key} is not a valid parameter while {name} is None. Set {name} first.")
             known = [field.name for field in fields(configuration)] if isinstance(configuration, KINDS) else []
             for key in inner:
                 if key not in known:
