@@ -54,9 +54,7 @@ def test_a_block_is_the_product_of_the_bases_of_both_columns(table, target, sett
         knots, x = (encoder.knots_[place] - low) / (high - low), (table[name].to_numpy() - low) / (high - low)
         values[name] = kw.basis.evaluate(encoder.family, x, knots, degree=encoder.degree, domain=(0.0, 1.0))
     pairs = [("lat", "lon"), ("rooms", "lat")]
-    products = [
-        [np.kron(a, b) for a, b in zip(values[first], values[second], strict=True)] for first, second in pairs
-    ]
+    products = [[np.kron(a, b) for a, b in zip(values[first], values[second], strict=True)] for first, second in pairs]
     np.testing.assert_allclose(encoded, np.concatenate(products, axis=1), atol=1e-10)
 
 

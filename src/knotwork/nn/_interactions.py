@@ -13,12 +13,19 @@ from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_int, type_error
 from knotwork.nn._encoding import SplineEncoding, scaled_knots_of
-from knotwork.nn._linear import Draw, Initial, flat_rows, initialise, member_seeds
+from knotwork.nn._linear import Draw, Initial, flat_rows, initialise, make_draw, member_seeds, normal
 
 __all__ = ["InteractionConfig", "PairEmbedding", "TensorSplineEncoding"]
 
 N_POINTS = 65
-"""Equally spaced values of a feature by which the scale of initial weights is chosen."""
+"""Values of a feature at which its functions of pairs are smooth at first."""
+
+FREQUENCY, RIDGE = 2.0, 1e-3
+"""Standard deviation of the half waves of these functions between the ends of a feature, and the penalty of the weights
+that fit them, as a share of the mean square of the columns."""
+
+PAIR_STREAM = 1 << 17
+"""Stream of random numbers before those of the waves; other parameters use higher numbers."""
 
 AUTO = "auto"
 
@@ -108,8 +115,8 @@ class PairEmbedding(Initial):
     Output k of the pair (f, g) is ``sum over r of (a_rk . x_f + c_rk) (b_rk . x_g + d_rk) / sqrt(rank)`` for blocks x
     of encoded values. With B-splines in the blocks it is a tensor-product spline whose matrix of coefficients has the
     rank `rank`: 2 m numbers for each product, where all m x m products of the functions would need m^2. A missing
-    value, a block of zeros, leaves a function of the other feature. Weights start so that each factor has a variance of
-    about one.
+    value, a block of zeros, leaves a function of the other feature. Weights are random at first; behind an encoding,
+    `start_from` gives each factor the shape of a random wave.
 
     Examples
     --------
@@ -119,7 +126,6 @@ class PairEmbedding(Initial):
     """
 
     features: Tensor
-    energy: Tensor
 
     def __init__(
         self, pairs: Sequence[Any], size: int, *, rank: int = 4, width: int = 16, n_members: int | None = None
@@ -134,7 +140,6 @@ class PairEmbedding(Initial):
         self.weight = nn.Parameter(torch.empty(shape))
         self.bias = nn.Parameter(torch.empty(members, places.shape[1], shape[-1]))
         self.register_buffer("features", places, persistent=False)
-        self.register_buffer("energy", torch.ones(places.shape), persistent=False)
         initialise(self, member_seeds(members))
 
     @property
@@ -147,18 +152,43 @@ class PairEmbedding(Initial):
         """Places of the features of each pair, for each member."""
         return [list(zip(row[::2], row[1::2], strict=True)) for row in self.features.tolist()]
 
-    def set_energy(self, squares: Tensor) -> None:
-        """Set the mean sum of squares of each feature's block, (members or 1, n_features), for the initial weights."""
-        self.energy.copy_(squares.expand(len(self.features), -1).gather(1, self.features))
-
     def start(self, draw: Draw) -> None:
         """Draw biases and weights, in the order of columns within blocks: they do not depend on padding."""
         n_members, n_factors, size, n_outputs = self.weight.shape
-        self.bias.copy_(0.5 * draw(n_factors * n_outputs).view_as(self.bias))
+        self.bias.copy_(draw(n_factors * n_outputs).view_as(self.bias))
         columns = draw(size * n_factors * n_outputs).view(n_members, size, n_factors, n_outputs)
-        # Uniform numbers in (-1, 1) have the variance 1 / 3.
-        bound = (3.0 / self.energy.clamp(min=1e-3)).sqrt()[..., None, None]
-        self.weight.copy_(bound * columns.transpose(1, 2))
+        self.weight.copy_(columns.transpose(1, 2))
+
+    @torch.no_grad()
+    def start_from(self, blocks: Tensor, draw: Draw) -> None:
+        """Set the initial weights so that each factor is a random wave.
+
+        Parameters
+        ----------
+        blocks : Tensor of shape (members or 1, n_points, n_features, size)
+            Encoded values of each feature, in increasing order.
+        draw : Draw
+            Source of random numbers.
+
+        Notes
+        -----
+        The factors are fitted to ``sqrt(2) cos(pi (w t + p))`` at t from 0 to 1, with w normal and p uniform, by least
+        squares with a small penalty. Independent weights would be rough surfaces, which networks overfit.
+        """
+        n_members, n_factors, size, n_outputs = self.weight.shape
+        waves = FREQUENCY * normal(draw, n_factors * n_outputs), draw(n_factors * n_outputs)
+        w, p = (each.view(n_members, n_factors, 1, n_outputs).double() for each in waves)
+        t = torch.linspace(0.0, 1.0, blocks.shape[1], dtype=torch.float64, device=blocks.device)[:, None]
+        target = math.sqrt(2.0) * torch.cos(math.pi * (w * t + p))
+        by_feature = blocks.double().transpose(1, 2).expand(n_members, -1, -1, -1)
+        index = self.features[..., None, None].expand(-1, -1, *by_feature.shape[2:])
+        design = nn.functional.pad(by_feature.gather(1, index), (0, 1), value=1.0)
+        gram = design.transpose(-1, -2) @ design
+        mean = gram.diagonal(dim1=-2, dim2=-1).sum(dim=-1) / (design.square().sum(dim=-2) > 0).sum(dim=-1)
+        penalty = RIDGE * mean[..., None, None] * torch.eye(size + 1, dtype=torch.float64, device=blocks.device)
+        fitted = torch.linalg.solve(gram + penalty, design.transpose(-1, -2) @ target)
+        self.weight.copy_(fitted[..., :-1, :])
+        self.bias.copy_(fitted[..., -1, :])
 
     def forward(self, blocks: Tensor) -> Tensor:
         """Map blocks of shape (..., n_features, size) to (..., n_pairs, width)."""
@@ -195,15 +225,15 @@ def _places(pairs: Sequence[Any], n_members: int) -> Tensor:
     return rows.flatten(1).to(torch.get_default_device())
 
 
-def block_energy(blocks: Tensor) -> Tensor:
-    """Return the mean over rows of the sum of squares of each block, for blocks (..., batch, n_features, size)."""
-    return blocks.detach().float().square().sum(dim=-1).mean(dim=-2)
+def spread_values(breaks: Tensor, n_knots: Tensor) -> Tensor:
+    """Return values from 0 to 1, equally many between any two knots, of shape (n_members, N_POINTS, n_features).
 
-
-def spaced_values(n_members: int, n_features: int) -> Tensor:
-    """Return equally spaced values in [0, 1], the same for all features, of shape (n_members, N_POINTS, n_features)."""
-    values = torch.arange(N_POINTS, dtype=torch.float32) / (N_POINTS - 1)
-    return values[:, None].expand(n_members, N_POINTS, n_features)
+    `breaks`, of shape (n_members, n_features, K + 2), are ``[0, knots, 1]``, padded with ones.
+    """
+    places = torch.linspace(0.0, 1.0, N_POINTS, device=breaks.device) * (n_knots[..., None] + 1)
+    left = places.long().minimum(n_knots[..., None].long())
+    low, high = breaks.gather(-1, left), breaks.gather(-1, left + 1)
+    return (low + (places - left) * (high - low)).to(breaks.dtype).transpose(1, 2)
 
 
 @final
@@ -287,12 +317,12 @@ class TensorSplineEncoding(nn.Module):
 
     @torch.no_grad()
     def _start(self) -> None:
-        """Draw the weights on the scale of the functions."""
-        members, n_used = self.products.n_members or 1, self.encoding.n_features
-        values = spaced_values(members, n_used)
-        blocks = self.encoding(values if self.products.n_members else values[0])
-        self.products.set_energy(block_energy(blocks).reshape(members, n_used))
-        initialise(self.products, member_seeds(members))
+        """Draw the weights of smooth functions."""
+        members = self.products.n_members
+        values = spread_values(self.encoding.grouped_breaks(), self.encoding.grouped_counts())
+        blocks = self.encoding(values if members else values[0])
+        draw = make_draw(member_seeds(members or 1), PAIR_STREAM)
+        self.products.start_from(blocks if members else blocks[None], draw)
 
     @classmethod
     def from_encoder(cls, encoder: Any, learnable: bool = False, *, rank: int = 4, width: int = 16) -> Self:

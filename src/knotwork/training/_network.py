@@ -13,7 +13,7 @@ from knotwork.basis._blocks import Embedding
 from knotwork.knots import TASKS
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._embedding import FeatureEmbedding
-from knotwork.nn._interactions import InteractionConfig, PairEmbedding, block_energy, spaced_values
+from knotwork.nn._interactions import PAIR_STREAM, InteractionConfig, PairEmbedding, spread_values
 from knotwork.nn._linear import Uniform, first_places, initialise, look_up, make_draw
 from knotwork.nn._stack import StackEncoding
 from knotwork.nn._tabm import mean_prediction
@@ -116,11 +116,13 @@ class Network(nn.Module):
 
     def start(self, seeds: Tensor) -> None:
         """Initialise all parameters but the knots, those of each member by its seed."""
-        self.encoding.start(seeds)
-        if self.pair_embedding is not None:
-            values = spaced_values(*self.encoding.low.shape).to(seeds.device)
-            self.pair_embedding.set_energy(block_energy(self.encoding.encode_scaled(values, torch.float32)[0]))
         initialise(self, seeds)
+        self.encoding.start(seeds)
+        if self.pair_embedding is not None and not seeds.is_meta:
+            with torch.no_grad():
+                values = spread_values(self.encoding.spacings()[0], self.encoding.n_knots)
+                blocks, _ = self.encoding.encode_scaled(values, torch.float32)
+            self.pair_embedding.start_from(blocks, make_draw(seeds, PAIR_STREAM))
 
     @torch.no_grad()
     def start_from(self, numbers: Tensor, codes: Tensor, seeds: Tensor) -> None:
