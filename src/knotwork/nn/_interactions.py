@@ -20,9 +20,9 @@ __all__ = ["InteractionConfig", "PairEmbedding", "TensorSplineEncoding"]
 N_POINTS = 65
 """Values of a feature at which its functions of pairs are smooth at first."""
 
-FREQUENCY, RIDGE = 2.0, 1e-3
-"""Standard deviation of the half waves of these functions between the ends of a feature, and the penalty of the weights
-that fit them, as a share of the mean square of the columns."""
+SLOWEST, FASTEST, RIDGE = 1.0, 8.0, 1e-3
+"""Standard deviations of the half waves of these functions between the ends of a feature, from the first output to the
+last, and the penalty of the weights that fit them, as a share of the mean square of the columns."""
 
 PAIR_STREAM = 1 << 17
 """Stream of random numbers before those of the waves; other parameters use higher numbers."""
@@ -173,11 +173,14 @@ class PairEmbedding(Initial):
         Notes
         -----
         The factors are fitted to ``sqrt(2) cos(pi (w t + p))`` at t from 0 to 1, with w normal and p uniform, by least
-        squares with a small penalty. Independent weights would be rough surfaces, which networks overfit.
+        squares with a small penalty. The deviation of w increases from output to output: smooth and rough surfaces.
+        Independent weights would be rough surfaces only, which networks overfit.
         """
         n_members, n_factors, size, n_outputs = self.weight.shape
-        waves = FREQUENCY * normal(draw, n_factors * n_outputs), draw(n_factors * n_outputs)
+        waves = normal(draw, n_factors * n_outputs), draw(n_factors * n_outputs)
         w, p = (each.view(n_members, n_factors, 1, n_outputs).double() for each in waves)
+        share = torch.linspace(0.0, 1.0, self.width + 2, dtype=torch.float64, device=w.device)[1:-1]
+        w = w * (SLOWEST * (FASTEST / SLOWEST) ** share).repeat(self.rank)
         t = torch.linspace(0.0, 1.0, blocks.shape[1], dtype=torch.float64, device=blocks.device)[:, None]
         target = math.sqrt(2.0) * torch.cos(math.pi * (w * t + p))
         by_feature = blocks.double().transpose(1, 2).expand(n_members, -1, -1, -1)

@@ -421,8 +421,7 @@ def plan_stacks(
     """Return the places of the members of each stack, in the order of their kinds.
 
     Members of one backbone, configuration, embedding, shape of interactions and size form a stack, because smaller
-    blocks would be padded;
-    those that are only scaled join the smallest others, unless each value is a token.
+    blocks would be padded; those that are only scaled join the smallest others, unless each value is a token.
     """
     groups: dict[Any, list[int]] = {}
     for place, member in enumerate(members):
@@ -434,7 +433,9 @@ def plan_stacks(
         for same_size in _by_size(places, members, group_backbone):
             same_size.sort(key=lambda place: members[place].kinds)
             columns = _columns([members[place] for place in same_size])
-            most = max(int(memory / _member_bytes(table, columns, group_backbone, group_config)), 1)
+            needed = _member_bytes(table, columns, group_backbone, group_config)
+            needed += _pair_bytes(members[same_size[0]], group_config.batch_size_for(len(table.target)))
+            most = max(int(memory / needed), 1)
             stacks += np.array_split(np.array(same_size), -(-len(same_size) // most))
     return [[int(place) for place in stack] for stack in stacks]
 
@@ -472,6 +473,14 @@ def _member_bytes(table: TrainingTable, size: int, backbone: Backbone, config: T
     per_row = backbone.activations([size] * table.numbers.shape[1], len(table.cardinalities))
     per_parameter = 9 if config.weight_average else 7
     return 4 * (per_parameter * n_parameters + 2 * batch * per_row) + 16 * len(table.target)
+
+
+def _pair_bytes(member: Member, batch: int) -> int:
+    """Return an estimate of the bytes of a member's interactions, as `_member_bytes` counts."""
+    if member.interactions is None:
+        return 0
+    n_pairs, rank, width = member.interactions.shape
+    return 8 * n_pairs * (7 * member.size * rank * width + 2 * batch * (member.size + 2 * rank * width))
 
 
 def _meta_network(table: TrainingTable, size: int, backbone: Backbone) -> torch.nn.Module:
