@@ -20,7 +20,7 @@ __all__ = ["InteractionConfig", "PairEmbedding", "TensorSplineEncoding"]
 N_POINTS = 65
 """Values of a feature at which its functions of pairs are smooth at first."""
 
-SLOWEST, FASTEST, RIDGE = 1.0, 8.0, 1e-3
+SLOWEST, FASTEST, RIDGE = 1.0, 16.0, 1e-3
 """Standard deviations of the half waves of these functions between the ends of a feature, from the first output to the
 last, and the penalty of the weights that fit them, as a share of the mean square of the columns."""
 
