@@ -191,6 +191,8 @@ def test_wrong_arguments_of_the_layers():
         TensorSplineEncoding(3, [(1, 1)])
     with pytest.raises(ArgumentError, match=r"x must have the shape \(\.\.\., 3\)"):
         TensorSplineEncoding(3, [(0, 1)])(torch.rand(5, 2))
+    with pytest.raises(ArgumentError, match="high must have a number for each of the 3 features"):
+        TensorSplineEncoding(3, [(0, 1)]).set_range(0.0, [1.0, 2.0])
     with pytest.raises(ArgumentError, match="knots must be given for each of the 3 features"):
         TensorSplineEncoding(3, [(0, 1)], knots=[[0.5]])
     with pytest.raises(ArgumentError, match=r"blocks must have the shape \(\.\.\., n_features, 4\)"):

@@ -178,17 +178,18 @@ class PairEmbedding(Initial):
         """
         n_members, n_factors, size, n_outputs = self.weight.shape
         waves = normal(draw, n_factors * n_outputs), draw(n_factors * n_outputs)
-        w, p = (each.view(n_members, n_factors, 1, n_outputs).double() for each in waves)
-        share = torch.linspace(0.0, 1.0, self.width + 2, dtype=torch.float64, device=w.device)[1:-1]
+        # On the CPU: a GPU would load a library for these few small systems.
+        w, p = (each.view(n_members, n_factors, 1, n_outputs).double().cpu() for each in waves)
+        share = torch.linspace(0.0, 1.0, self.width + 2, dtype=torch.float64)[1:-1]
         w = w * (SLOWEST * (FASTEST / SLOWEST) ** share).repeat(self.rank)
-        t = torch.linspace(0.0, 1.0, blocks.shape[1], dtype=torch.float64, device=blocks.device)[:, None]
+        t = torch.linspace(0.0, 1.0, blocks.shape[1], dtype=torch.float64)[:, None]
         target = math.sqrt(2.0) * torch.cos(math.pi * (w * t + p))
-        by_feature = blocks.double().transpose(1, 2).expand(n_members, -1, -1, -1)
-        index = self.features[..., None, None].expand(-1, -1, *by_feature.shape[2:])
+        by_feature = blocks.double().cpu().transpose(1, 2).expand(n_members, -1, -1, -1)
+        index = self.features.cpu()[..., None, None].expand(-1, -1, *by_feature.shape[2:])
         design = nn.functional.pad(by_feature.gather(1, index), (0, 1), value=1.0)
         gram = design.transpose(-1, -2) @ design
         mean = gram.diagonal(dim1=-2, dim2=-1).sum(dim=-1) / (design.square().sum(dim=-2) > 0).sum(dim=-1)
-        penalty = RIDGE * mean[..., None, None] * torch.eye(size + 1, dtype=torch.float64, device=blocks.device)
+        penalty = RIDGE * mean[..., None, None] * torch.eye(size + 1, dtype=torch.float64)
         fitted = torch.linalg.solve(gram + penalty, design.transpose(-1, -2) @ target)
         self.weight.copy_(fitted[..., :-1, :])
         self.bias.copy_(fitted[..., -1, :])
@@ -356,6 +357,9 @@ class TensorSplineEncoding(nn.Module):
     def set_range(self, low: Any, high: Any) -> Self:
         """Set the range of every feature that is scaled to [0, 1]; parameters as in `SplineEncoding.set_range`."""
         ends = [np.asarray(end.detach().cpu() if isinstance(end, Tensor) else end) for end in (low, high)]
+        for name, end in zip(("low", "high"), ends, strict=True):
+            if end.ndim and end.shape[-1] != self.n_features:
+                raise argument_error(name, f"have a number for each of the {self.n_features} features", end.shape)
         self.encoding.set_range(*(end[..., self.columns.tolist()] if end.ndim else end for end in ends))
         return self
 
