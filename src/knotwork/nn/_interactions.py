@@ -139,7 +139,9 @@ class PairEmbedding(Initial):
         shape = members, places.shape[1], self.size, self.rank * self.width
         self.weight = nn.Parameter(torch.empty(shape))
         self.bias = nn.Parameter(torch.empty(members, places.shape[1], shape[-1]))
-        self.register_buffer("features", places, persistent=False)
+        self.n_needed = int(places.max()) + 1
+        # The default device, which may be another inside of `with torch.device(...)`.
+        self.register_buffer("features", places.to(torch.get_default_device()), persistent=False)
         initialise(self, member_seeds(members))
 
     @property
@@ -180,23 +182,23 @@ class PairEmbedding(Initial):
         waves = normal(draw, n_factors * n_outputs), draw(n_factors * n_outputs)
         # On the CPU: a GPU would load a library for these few small systems.
         w, p = (each.view(n_members, n_factors, 1, n_outputs).double().cpu() for each in waves)
-        share = torch.linspace(0.0, 1.0, self.width + 2, dtype=torch.float64)[1:-1]
+        share = torch.linspace(0.0, 1.0, self.width + 2, dtype=torch.float64, device="cpu")[1:-1]
         w = w * (SLOWEST * (FASTEST / SLOWEST) ** share).repeat(self.rank)
-        t = torch.linspace(0.0, 1.0, blocks.shape[1], dtype=torch.float64)[:, None]
+        t = torch.linspace(0.0, 1.0, blocks.shape[1], dtype=torch.float64, device="cpu")[:, None]
         target = math.sqrt(2.0) * torch.cos(math.pi * (w * t + p))
         by_feature = blocks.double().cpu().transpose(1, 2).expand(n_members, -1, -1, -1)
         index = self.features.cpu()[..., None, None].expand(-1, -1, *by_feature.shape[2:])
         design = nn.functional.pad(by_feature.gather(1, index), (0, 1), value=1.0)
         gram = design.transpose(-1, -2) @ design
         mean = gram.diagonal(dim1=-2, dim2=-1).sum(dim=-1) / (design.square().sum(dim=-2) > 0).sum(dim=-1)
-        penalty = RIDGE * mean[..., None, None] * torch.eye(size + 1, dtype=torch.float64)
+        penalty = RIDGE * mean[..., None, None] * torch.eye(size + 1, dtype=torch.float64, device="cpu")
         fitted = torch.linalg.solve(gram + penalty, design.transpose(-1, -2) @ target)
         self.weight.copy_(fitted[..., :-1, :])
         self.bias.copy_(fitted[..., -1, :])
 
     def forward(self, blocks: Tensor) -> Tensor:
         """Map blocks of shape (..., n_features, size) to (..., n_pairs, width)."""
-        if blocks.dim() < 2 or blocks.shape[-1] != self.size or blocks.shape[-2] <= int(self.features.max()):
+        if blocks.dim() < 2 or blocks.shape[-1] != self.size or blocks.shape[-2] < self.n_needed:
             wanted = f"have the shape (..., n_features, {self.size}) with all features of the pairs"
             raise argument_error("blocks", wanted, tuple(blocks.shape))
         rows = flat_rows(blocks, self.n_members, n_last=2)
@@ -225,8 +227,7 @@ def _places(pairs: Sequence[Any], n_members: int) -> Tensor:
     if not valid or bool((places < 0).any()) or (places.dim() == 3 and len(places) != n_members):
         raise argument_error("pairs", "be pairs of places of features, as many for each member", pairs)
     rows = places if places.dim() == 3 else places.expand(n_members, *places.shape)
-    # The default device, which may be another inside of `with torch.device(...)`.
-    return rows.flatten(1).to(torch.get_default_device())
+    return rows.flatten(1)
 
 
 def spread_values(breaks: Tensor, n_knots: Tensor) -> Tensor:
@@ -317,7 +318,8 @@ class TensorSplineEncoding(nn.Module):
         columns = self.encoding.get_output_shape()[-1]
         self.products = PairEmbedding(among_used, columns, rank=rank, width=width, n_members=n_members)
         self.register_buffer("columns", torch.tensor(used), persistent=False)
-        self._start()
+        if not self.columns.is_meta:
+            self._start()
 
     @torch.no_grad()
     def _start(self) -> None:
