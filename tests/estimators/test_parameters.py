@@ -75,7 +75,7 @@ def test_settings_that_are_not_set_are_those_of_the_backbone():
         ({"backbone__n_blocks": 3}, "MLPConfig has no n_blocks. Available: 'widths', 'dropout'"),
         ({"training__learning_rate": -1.0}, "learning_rate must be a number larger than 0"),
         ({"encodings": 1}, "Invalid parameter 'encodings'"),
-        ({"device__index": 1}, "device__index is not a valid parameter: only 'backbone', 'training' have parameters"),
+        ({"device__index": 1}, "device__index is not a valid parameter: only 'backbone', 'training', 'interactions'"),
     ],
 )
 def test_parameters_that_do_not_exist_or_are_not_valid(parameters, message):

@@ -15,9 +15,11 @@ from knotwork.basis._base import FloatArray
 from knotwork.basis._blocks import Block
 from knotwork.encoders._base import Encoder
 from knotwork.encoders._methods import Encoding
+from knotwork.encoders._pairs import rank_pairs
 from knotwork.encoders._transformers import SplineEncoder
 from knotwork.knots import PLACEMENTS, Column, Target, complete
 from knotwork.knots._placements import TreePlacement, select_spaced
+from knotwork.nn._interactions import InteractionConfig
 from knotwork.training._members import Member, TrainingTable, to_usual_range
 
 __all__ = [
@@ -43,6 +45,9 @@ MISSING = ("zeros", "learned")
 
 VALID_SHARE = 0.1
 TEST_SHARE = 0.2
+
+STRONG = 0.5
+"""Pairs of a network stand out with at least this share of the best one's gain: others it models as well without."""
 
 Rows = npt.NDArray[np.int64]
 
@@ -273,6 +278,26 @@ class PreparedTable:
             else [next(fitted_once).blocks] * len(self.splits)
             for by_fold in supervised
         ]
+
+    def fold_pairs(self, interactions: InteractionConfig | None) -> list[InteractionConfig | None]:
+        """Return the interactions of every fold; pairs to find are found on its training rows, as many in all folds."""
+        first = self.with_pairs(interactions, self.splits[0])
+        if interactions is None or first is None:
+            return [None] * len(self.splits)
+        wanted = interactions if isinstance(interactions.pairs, tuple) else replace(interactions, pairs=first.shape[0])
+        return [first, *(self.with_pairs(wanted, split) for split in self.splits[1:])]
+
+    def with_pairs(self, interactions: InteractionConfig | None, split: Split) -> InteractionConfig | None:
+        """Return interactions with the places of their pairs, which are found on the training rows of a fold."""
+        if interactions is None or isinstance(interactions.pairs, tuple):
+            return interactions
+        table, rows = self.table, split.train
+        goal = Target.from_values(one_target(table.target[rows]), table.task)
+        weights = None if table.weights is None else table.weights[rows]
+        ranked = rank_pairs(table.numbers[rows], goal, weights=weights, seed=split.seed % 2**30)
+        n_pairs = None if interactions.pairs == "auto" else interactions.pairs
+        places = ranked.best(n_pairs, least_share=STRONG).places
+        return replace(interactions, pairs=tuple((first, second) for first, second in places.tolist()))
 
     @property
     def _divides_all(self) -> bool:

@@ -19,6 +19,7 @@ from knotwork.basis._families import (
 )
 from knotwork.basis._natural import NaturalSpline
 from knotwork.basis._radial import RadialBasis, ThinPlateSpline
+from knotwork.basis._tensor import row_product
 
 __all__ = [
     "EXTRAPOLATIONS",
@@ -38,4 +39,5 @@ __all__ = [
     "evaluate",
     "family_of",
     "make_basis",
+    "row_product",
 ]

@@ -10,6 +10,8 @@ from knotwork.encoders._methods import (
     PerFeatureEncoder,
     make_encoder,
 )
+from knotwork.encoders._pairs import FoundPair, find_pairs
+from knotwork.encoders._tensor import TensorSplineEncoder
 from knotwork.encoders._transformers import PeriodicEncoder, PiecewiseLinearEncoder, ScalarEncoder, SplineEncoder
 
 __all__ = [
@@ -18,11 +20,14 @@ __all__ = [
     "PAPER_METHODS",
     "Embedding",
     "Encoding",
+    "FoundPair",
     "Method",
     "PerFeatureEncoder",
     "PeriodicEncoder",
     "PiecewiseLinearEncoder",
     "ScalarEncoder",
     "SplineEncoder",
+    "TensorSplineEncoder",
+    "find_pairs",
     "make_encoder",
 ]

@@ -19,6 +19,7 @@ from knotwork._preparation.columns import Columns, Table
 from knotwork._preparation.members import MISSING, PreparedTable
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, check_validation, group_codes
+from knotwork.encoders._pairs import place_pairs
 from knotwork.estimators._combination import Combination, HeldOut, combine
 from knotwork.estimators._fitted import FittedModel, Held
 from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
@@ -35,6 +36,7 @@ from knotwork.estimators._plans import (
     warm_members,
 )
 from knotwork.nn._backbones import Backbone, make_backbone
+from knotwork.nn._interactions import InteractionConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device, train
 from knotwork.training._members import Member, TrainingTable
@@ -119,6 +121,7 @@ class TabularEstimator(FittedModel):
         time_limit: float | None = None,
         size: int | None = None,
         n_members: int | None = None,
+        interactions: Any = None,
         missing: str = "zeros",
         categories: str = "embedding",
         categorical: Any = None,
@@ -139,6 +142,7 @@ class TabularEstimator(FittedModel):
         self.time_limit = time_limit
         self.size = size
         self.n_members = n_members
+        self.interactions = interactions
         self.missing = missing
         self.categories = categories
         self.categorical = categorical
@@ -471,17 +475,35 @@ class TabularEstimator(FittedModel):
 
     def _plan(self, columns: Columns, data: TrainingTable, *, n_folds: int | None) -> Plan:
         """Return what is trained, on the number of folds that the user has decided, if any."""
+        interactions = self._interactions(columns)
         if self._is_automatic:
             device, limit = resolve_device(self.device).type, self.time_limit
             if limit is not None and self.refit:
                 limit = share_of_validation(n_folds) * limit
-            return plan_effort(self.effort, data, device=device, time_limit=limit, n_folds=n_folds)
+            plan = plan_effort(self.effort, data, device=device, time_limit=limit, n_folds=n_folds)
+            return plan.with_interactions(interactions)
         encoding = columns.spread(self.encoding) if isinstance(self.encoding, Mapping) else self.encoding
         plan = plan_choice(
             encoding, self.size, make_backbone("mlp" if self.backbone == "auto" else self.backbone),
             names=columns.numerical_names, objective=data.goal, training=self.training, n_members=self.n_members or 1,
         )  # fmt: skip
-        return replace(plan, n_folds=n_folds or plan.n_folds)
+        return replace(plan, n_folds=n_folds or plan.n_folds).with_interactions(interactions)
+
+    def _interactions(self, columns: Columns) -> InteractionConfig | None:
+        """Return the interactions with places of the pairs among the numerical columns, unless they are to be found."""
+        if self.interactions is None:
+            return None
+        config, labels = InteractionConfig.from_value(self.interactions), columns.numerical_names
+        if len(labels) < 2:
+            hint = f"The numerical columns are {labels}."
+            raise argument_error("interactions", "be None for fewer than two numerical columns", config.pairs, hint)
+        if not isinstance(config.pairs, tuple):
+            return config
+        by_place = dict(enumerate(columns.names or ()))  # columns of a table with names may be given by places
+        pairs = [
+            [column if column in labels else by_place.get(column, column) for column in pair] for pair in config.pairs
+        ]
+        return replace(config, pairs=tuple(place_pairs(pairs, labels, argument="interactions")))
 
     def _settings(self) -> TrainingConfig:
         """Check all parameters but those that need the table; return the configuration of training."""
@@ -490,6 +512,8 @@ class TabularEstimator(FittedModel):
             check_int(self.n_members, "n_members", minimum=1)
         if self.backbone != "auto":
             make_backbone(self.backbone)
+        if self.interactions is not None:
+            InteractionConfig.from_value(self.interactions)
         check_choice(self.missing, "missing", MISSING)
         check_choice(self.categories, "categories", CATEGORIES)
         check_bool(self.verbose, "verbose")

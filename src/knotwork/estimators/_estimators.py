@@ -80,6 +80,11 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     n_members : int, optional
         Number of networks that are trained together from different random seeds and whose predictions are averaged;
         with ``"validated"`` and ``"ensemble"``, of every encoding. By default as `effort` decides, or one.
+    interactions : None, int, "auto", sequence of pair or InteractionConfig, default=None
+        Functions of two numerical columns together that enter the networks beside the encoded columns: of pairs given
+        by names or places, as in ``[("latitude", "longitude")]``, of so many pairs that `knotwork.find_pairs` finds on
+        the training rows of each network, or of those that stand out. They are products of functions of the two
+        encodings, of low rank; `knotwork.nn.InteractionConfig` has the settings.
     missing : {"zeros", "learned"}, default="zeros"
         What a missing number becomes, besides the vector that marks it: zeros, or a learned vector in place of the
         functions, one for each column, which starts at zero.
@@ -173,6 +178,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         ``metric``, ``best_epoch``, counted from 1, and ``seconds``.
     knots_ : list of dict
         Interior knots of each column, for each member.
+    interactions_ : list of list of tuple
+        Pairs of columns whose interactions each member has.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Increase of the loss when a column is shuffled.
     columns_ : Columns
@@ -204,6 +211,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         time_limit: float | None = None,
         size: int | None = None,
         n_members: int | None = None,
+        interactions: Any = None,
         missing: str = "zeros",
         categories: str = "embedding",
         categorical: Any = None,
@@ -229,6 +237,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
             time_limit=time_limit,
             size=size,
             n_members=n_members,
+            interactions=interactions,
             missing=missing,
             categories=categories,
             categorical=categorical,
@@ -412,6 +421,8 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     n_members : int, optional
         Number of networks that are trained together from different random seeds and whose probabilities are averaged;
         with ``"validated"`` and ``"ensemble"``, of every encoding. By default as `effort` decides, or one.
+    interactions : None, int, "auto", sequence of pair or InteractionConfig, default=None
+        Functions of two numerical columns together, as in `TabularRegressor`.
     class_weight : "balanced" or mapping, optional
         Weights of the classes in the loss: inversely proportional to their frequency, or as given for each label.
     missing : {"zeros", "learned"}, default="zeros"
@@ -464,8 +475,8 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         How far probabilities can be trusted, on rows that the networks were not trained on: in ten groups of rows,
         ordered by the probability of the predicted class, its mean ``probability``, the ``frequency`` with which it was
         right, and the number of ``rows``. Empty if no rows were held out.
-    encoding_, backbones_, weights_, candidates_, validation_score_, history_, knots_, feature_importances_,
-    columns_, target_name_
+    encoding_, backbones_, weights_, candidates_, validation_score_, history_, knots_, interactions_,
+    feature_importances_, columns_, target_name_
         As in `TabularRegressor`.
     n_features_in_, feature_names_in_
         As in scikit-learn.
@@ -488,6 +499,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         time_limit: float | None = None,
         size: int | None = None,
         n_members: int | None = None,
+        interactions: Any = None,
         class_weight: Any = None,
         missing: str = "zeros",
         categories: str = "embedding",
@@ -513,6 +525,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
             time_limit=time_limit,
             size=size,
             n_members=n_members,
+            interactions=interactions,
             missing=missing,
             categories=categories,
             categorical=categorical,

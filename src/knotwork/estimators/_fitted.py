@@ -133,6 +133,17 @@ class FittedModel(BaseEstimator, ABC):
         return out
 
     @property
+    def interactions_(self) -> list[list[tuple[Any, Any]]]:
+        """Pairs of numerical columns whose interactions each member has; empty lists without interactions."""
+        names = self.columns_.numerical_names
+        out: list[list[tuple[Any, Any]]] = [[] for _ in self.trained_.histories]
+        for piece in self.trained_.pieces:
+            embedding = piece.network.pair_embedding
+            for place, pairs in zip(piece.places, embedding.pairs if embedding is not None else (), strict=False):
+                out[place] = [(names[first], names[second]) for first, second in pairs]
+        return out
+
+    @property
     def feature_importances_(self) -> npt.NDArray[np.float64]:
         """Increase of the loss on up to 1,000 validation rows when a column is shuffled, one number per column."""
         check_is_fitted(self)

@@ -282,10 +282,7 @@ def _number_outputs(graph: Graph, mean: str, estimator: TabularRegressor) -> lis
 def _mean(graph: Graph, values: list[str], weights: list[float]) -> str:
     """Add the weighted mean over members."""
     parts = [graph("Mul", value, np.float64(weight)) for value, weight in zip(values, weights, strict=True)]
-    total = parts[0]
-    for part in parts[1:]:
-        total = graph("Add", total, part)
-    return total
+    return graph("Sum", *parts)
 
 
 def _class_outputs(
@@ -358,11 +355,7 @@ def _tabm(graph: Graph, inputs: str, backbone: TabM, member: int, *, task: str) 
 
 def _flat_inputs(graph: Graph, blocks: str | None, codes: str | None, *, network: Network, member: int) -> str:
     """Add the concatenated blocks, followed by the categories."""
-    parts: list[str] = []
-    layout = network.encoding.layout
-    columns = layout.size if network.embedding is None else network.embedding.columns(layout.size)
-    if blocks is not None:
-        parts.append(graph.reshape(blocks, -1, len(layout.sizes) * columns))
+    parts = [] if blocks is None else [graph("Flatten", blocks, axis=1)]
     if codes is not None:
         parts += _category_inputs(graph, codes, network=network, member=member)
     return graph.join(parts, 1)

@@ -26,6 +26,7 @@ from knotwork._kernels.radial import bump_widths
 from knotwork.basis._blocks import SMOOTH_LIMIT
 from knotwork.basis._families import PERIODIC
 from knotwork.nn._embedding import FeatureEmbedding
+from knotwork.nn._interactions import PairEmbedding
 from knotwork.nn._stack import FARTHEST, WAVES, StackEncoding
 from knotwork.training._network import Network
 
@@ -98,6 +99,7 @@ def encoded_blocks(graph: Graph, numbers: str, missing: str, *, network: Network
     """
     values = _scaled(graph, numbers, encoding=network.encoding, member=member)
     blocks = _encode(graph, values, missing, encoding=network.encoding, member=member)
+    pairs = None if network.pair_embedding is None else _pairs(graph, blocks, network.pair_embedding, member)
     if network.feature_embedding is not None:
         blocks = _embed(graph, blocks, network.feature_embedding, member)
     if network.embedding is not None and network.embedding.raw:
@@ -106,7 +108,24 @@ def encoded_blocks(graph: Graph, numbers: str, missing: str, *, network: Network
         raw = graph("Where", as_numpy(network.encoding.has_range[member]), centred, values)
         raw = graph("Where", missing, np.float32(0.0), raw)
         blocks = graph.join([graph("Unsqueeze", raw, graph.ints(2)), blocks], 2)
-    return blocks
+    if pairs is None:
+        return blocks
+    if not network.has_tokens:
+        return graph.join([graph("Flatten", value, axis=1) for value in (blocks, pairs)], 1)
+    padding = [graph.ints(0, 0, 0, 0, 0, columns) for columns in network.token_padding()]
+    return graph.join([graph("Pad", *value) for value in zip((blocks, pairs), padding, strict=True)], 1)
+
+
+def _pairs(graph: Graph, blocks: str, layer: PairEmbedding, member: int) -> str:
+    """Add the functions of pairs, of shape (n, n_pairs, width), by factors of shape (n_pairs, n, rank * width)."""
+    factors = []
+    for place in (0, 1):
+        features, *weights = (as_numpy(each[member, place::2]) for each in (layer.features, layer.weight, layer.bias))
+        chosen = graph("Transpose", graph("Gather", blocks, features, axis=1), perm=[1, 0, 2])
+        factors.append(graph("Add", graph("MatMul", chosen, weights[0]), weights[1][:, None]))
+    products = graph.reshape(graph("Mul", *factors), layer.n_pairs, -1, layer.rank, layer.width)
+    total = graph("ReduceSum", products, graph.ints(2), keepdims=0)
+    return graph("Transpose", graph("Mul", total, np.float32(layer.rank**-0.5)), perm=[1, 0, 2])
 
 
 def _scaled(graph: Graph, numbers: str, *, encoding: StackEncoding, member: int) -> str:

@@ -9,12 +9,16 @@ from typing import Any, TypeVar
 from knotwork._checks import listed, nearest
 from knotwork.errors import ArgumentError, ArgumentTypeError
 from knotwork.nn._backbones import BACKBONES, Backbone, make_backbone
+from knotwork.nn._interactions import InteractionConfig
 from knotwork.training._config import TrainingConfig
 
 __all__ = ["hinted", "nested_parameters", "with_nested"]
 
-CONFIGURATIONS = ("backbone", "training")
+CONFIGURATIONS = ("backbone", "training", "interactions")
 """Parameters that are configurations, in the order in which they are set: training follows the backbone."""
+
+KINDS = (Backbone, TrainingConfig, InteractionConfig)
+"""Their types."""
 
 OTHER_NAMES = {
     "max_epochs": ("epochs", "n_epochs", "num_epochs", "max_iter", "n_iter"),
@@ -31,6 +35,7 @@ OTHER_NAMES = {
     "time_limit": ("time_budget", "max_time", "timeout"),
     "backbone": ("model", "network", "architecture"),
     "encoding": ("encoder", "method"),
+    "interactions": ("pairs", "n_interactions", "interaction_constraints"),
     "callbacks": ("callback",),
     "device": ("accelerator", "gpu", "use_gpu"),
 }
@@ -55,7 +60,7 @@ def nested_parameters(parameters: Mapping[str, Any], task: str) -> dict[str, Any
     nested: dict[str, Any] = {}
     for name in CONFIGURATIONS:
         configuration = _configuration(parameters, name, task)
-        if isinstance(configuration, Backbone | TrainingConfig):
+        if isinstance(configuration, KINDS):
             nested |= {f"{name}__{field.name}": getattr(configuration, field.name) for field in fields(configuration)}
     return nested
 
@@ -82,8 +87,10 @@ def with_nested(parameters: Mapping[str, Any], changes: Mapping[str, Any], task:
         inner = {key.partition("__")[2]: value for key, value in changes.items() if key.startswith(f"{name}__")}
         if inner:
             configuration: Any = _configuration({**parameters, **plain}, name, task)
-            is_known = isinstance(configuration, Backbone | TrainingConfig)
-            known = [field.name for field in fields(configuration)] if is_known else []
+            if configuration is None:
+                key = next(iter(inner))
+                raise ArgumentError(f"{name}__{key} is not a valid parameter while {name} is None. Set {name} first.")
+            known = [field.name for field in fields(configuration)] if isinstance(configuration, KINDS) else []
             for key in inner:
                 if key not in known:
                     kind, similar = type(configuration).__name__, _nearest(key, known)
@@ -99,10 +106,20 @@ def _configuration(parameters: Mapping[str, Any], name: str, task: str) -> Any:
     if name == "backbone":
         name = "mlp" if isinstance(value, str) and value == "auto" else value
         return make_backbone(name) if isinstance(name, str) and name in BACKBONES else value  # fit refuses others
+    if name == "interactions":  # None has no parameters: there is nothing that they would change
+        return value if value is None else _interactions(value)
     if value is not None:
         return value
     backbone = _configuration(parameters, "backbone", task)
     return TrainingConfig(**backbone.training(task)) if isinstance(backbone, Backbone) else TrainingConfig()
+
+
+def _interactions(value: Any) -> Any:
+    """Return the configuration of a valid value, otherwise the value: fit refuses it."""
+    try:
+        return InteractionConfig.from_value(value)
+    except (TypeError, ValueError):
+        return value
 
 
 def hinted(init: Init) -> Init:

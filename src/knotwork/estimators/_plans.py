@@ -11,6 +11,7 @@ from knotwork._preparation.members import PreparedTable
 from knotwork.encoders._methods import Encoding
 from knotwork.estimators._encodings import choose_encodings, propose
 from knotwork.nn._backbones import Backbone, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
+from knotwork.nn._interactions import InteractionConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import network_products
 from knotwork.training._members import Member, TrainingTable
@@ -35,11 +36,19 @@ class Recipe:
         The network behind it.
     config : TrainingConfig
         How it is trained.
+    interactions : InteractionConfig, optional
+        Pairs of numerical columns by their places, or the number of those to find.
     """
 
     encodings: tuple[Encoding, ...]
     backbone: Backbone
     config: TrainingConfig
+    interactions: InteractionConfig | None = None
+
+    @property
+    def network(self) -> tuple[Any, ...]:
+        """What its networks are, without how they are trained."""
+        return self.encodings, self.backbone, self.interactions
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,10 @@ class Plan:
     n_folds: int = 1
     n_seeds: int = 1
     most_kept: int | None = None
+
+    def with_interactions(self, interactions: InteractionConfig | None) -> "Plan":
+        """Return the plan with interactions in all networks."""
+        return replace(self, recipes=[replace(recipe, interactions=interactions) for recipe in self.recipes])
 
 
 @dataclass(frozen=True)
@@ -290,15 +303,19 @@ def plan_members(prepared: PreparedTable, plan: Plan, seeds: npt.NDArray[np.int6
     All recipes have the same random seeds, so that chance does not favour one of them.
     """
     blocks = prepared.fit_folds([recipe.encodings for recipe in plan.recipes])
+    interactions = {each: prepared.fold_pairs(each) for each in {recipe.interactions for recipe in plan.recipes}}
     return [
         replace(
             prepared.member(recipe.encodings, split, fold_blocks, seed=(seed + split.fold) % 2**31),
+            interactions=pairs,
             backbone=recipe.backbone,
             config=recipe.config,
         )
         for recipe, recipe_blocks in zip(plan.recipes, blocks, strict=True)
         for seed in seeds.tolist()
-        for split, fold_blocks in zip(prepared.splits, recipe_blocks, strict=True)
+        for split, fold_blocks, pairs in zip(
+            prepared.splits, recipe_blocks, interactions[recipe.interactions], strict=True
+        )
     ]
 
 
@@ -333,12 +350,17 @@ def refit_members(
     everything = replace(prepared.splits[0], train=rows, valid=rows[:0])
     bags = range(0, len(members), n_folds)
     fitted = prepared.fit([recipes[bag].encodings for bag in bags], everything)
+    pairs = {each: prepared.with_pairs(each, everything) for each in {recipe.interactions for recipe in recipes}}
     refitted = []
     for bag, fit in zip(bags, fitted, strict=True):
         by_epoch = sorted(trained.histories[bag : bag + n_folds], key=lambda history: history.best_epoch)
         config, rates = _rates(recipes[bag].config, by_epoch[(n_folds - 1) // 2], was_stopped=trained.interrupted)
         member = prepared.member(recipes[bag].encodings, everything, fit.blocks, seed=members[bag].seed)
-        refitted.append(replace(member, backbone=recipes[bag].backbone, config=config, rates=rates))
+        settings: dict[str, Any] = {
+            "interactions": pairs[recipes[bag].interactions],
+            "backbone": recipes[bag].backbone,
+        }
+        refitted.append(replace(member, **settings, config=config, rates=rates))
     return refitted
 
 
@@ -392,12 +414,12 @@ def warm_members(warm: Warm, prepared: PreparedTable, plan: Plan) -> tuple[Plan,
     plan : Plan
         What would be trained anew.
     """
-    kinds = {(recipe.encodings, recipe.backbone): recipe for recipe in plan.recipes}
-    before = [(recipe.encodings, recipe.backbone) for recipe in warm.plan.recipes]
+    kinds = {recipe.network: recipe for recipe in plan.recipes}
+    before = [recipe.network for recipe in warm.plan.recipes]
     counts = [(each.search, each.n_folds, each.n_seeds) for each in (warm.plan, plan)]
     if before != list(kinds) or counts[0] != counts[1]:
         return None
-    recipes = [kinds[recipe.encodings, recipe.backbone] for recipe in warm.recipes]
+    recipes = [kinds[recipe.network] for recipe in warm.recipes]
     members = [
         replace(
             old,

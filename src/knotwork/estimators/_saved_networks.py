@@ -29,6 +29,7 @@ from knotwork._kernels.encoding import (
 )
 from knotwork.basis._blocks import Embedding
 from knotwork.nn._backbones import BACKBONES, Backbone
+from knotwork.nn._interactions import InteractionConfig
 from knotwork.nn._stack import WAVES, StackEncoding, StackLayout
 from knotwork.training._network import Network
 from knotwork.training._results import Piece
@@ -43,6 +44,8 @@ __all__ = [
     "backbone_to_json",
     "check_entries",
     "check_list",
+    "interactions_from_json",
+    "interactions_to_json",
     "piece_from_json",
     "piece_tensors",
     "piece_to_json",
@@ -164,12 +167,13 @@ def piece_to_json(piece: Piece) -> dict[str, Any]:
     layout = piece.network.encoding.layout
     parts = [_part_to_json(part) for part in layout.parts]
     content = {"parts": parts, "sizes": [*layout.sizes], "size": layout.size, "min_spacing": layout.min_spacing}
-    embedding = piece.network.embedding
+    embedding, pairs = piece.network.embedding, piece.network.pair_embedding
     return {
         "layout": content,
         "places": [*piece.places],
         "backbone": backbone_to_json(piece.backbone),
         "embedding": None if embedding is None else str(embedding),
+        "interactions": None if pairs is None else {"pairs": pairs.pairs, "rank": pairs.rank, "width": pairs.width},
     }
 
 
@@ -223,7 +227,7 @@ def piece_tensors(piece: Piece, prefix: str) -> dict[str, Tensor]:
 
 def piece_from_json(content: Any, file: TensorFile, prefix: str, *, shape: NetworkShape) -> Piece:
     """Return the piece that `piece_to_json` and `piece_tensors` wrote, on the CPU."""
-    check_entries(content, "piece", ("layout", "places", "backbone", "embedding"))
+    check_entries(content, "piece", ("layout", "places", "backbone", "embedding", "interactions"))
     backbone = backbone_from_json(content["backbone"], file.capacity)
     embedding = None if content["embedding"] is None else _embedding(content["embedding"])
     places = tuple(check_int(place, "places", minimum=0) for place in check_list(content["places"], "places"))
@@ -232,7 +236,9 @@ def piece_from_json(content: Any, file: TensorFile, prefix: str, *, shape: Netwo
     layout = _layout(content["layout"], n_features=shape.n_numerical, capacity=file.capacity)
     encoding = _encoding(layout, file, prefix, n_members=len(places))
     settings = (encoding, shape.cardinalities, backbone, shape.d_out)
-    options: dict[str, Any] = {"task": shape.task, "categories": shape.categories, "embedding": embedding}
+    interactions = _interactions(content["interactions"], n_members=len(places), shape=shape, capacity=file.capacity)
+    options: dict[str, Any] = {"task": shape.task, "categories": shape.categories}
+    options |= {"embedding": embedding, "interactions": interactions}
     # A network on the meta device takes no memory: a file that declares a huge one fails here.
     with torch.device("meta"):
         _check_state(Network(*settings, **options), file, prefix)
@@ -247,6 +253,31 @@ def piece_from_json(content: Any, file: TensorFile, prefix: str, *, shape: Netwo
     of_targets = (len(places),) if shape.n_targets is None else (len(places), shape.n_targets)
     shift, scale = (read_tensor(file, f"{prefix}.{name}", of_targets, torch.float64) for name in ("shift", "scale"))
     return Piece(network.eval(), places, shift, scale, backbone)
+
+
+def _interactions(content: Any, *, n_members: int, shape: NetworkShape, capacity: Capacity) -> list[InteractionConfig]:
+    """Return the interactions of each member, if any: pairs of numerical columns, not larger than the file."""
+    if content is None:
+        return []
+    check_entries(content, "interactions", ("pairs", "rank", "width"))
+    rank, width = (_count(content[name], name, capacity.n_elements) for name in ("rank", "width"))
+    members = [_pairs(pairs, shape.n_numerical) for pairs in check_list(content["pairs"], "pairs")]
+    if len(members) != n_members or len({len(pairs) for pairs in members}) != 1:
+        raise argument_error("pairs", f"have as many entries for each of {n_members} members", len(members))
+    if n_members * len(members[0]) * rank * width > capacity.n_elements:
+        raise argument_error("pairs", "not be larger than the file", (len(members[0]), rank, width))
+    return [InteractionConfig(pairs, rank, width) for pairs in members]
+
+
+def _pairs(content: Any, n_columns: int) -> tuple[tuple[int, int], ...]:
+    pairs = []
+    for pair in check_list(content, "pairs"):
+        if len(check_list(pair, "pairs")) != 2 or not all(
+            check_int(place, "pairs", minimum=0) < n_columns for place in pair
+        ):
+            raise argument_error("pairs", f"be pairs of places from 0 to {n_columns - 1}", pair)
+        pairs.append((pair[0], pair[1]))
+    return tuple(pairs)
 
 
 def _embedding(text: Any) -> Embedding:
@@ -371,3 +402,28 @@ def _check_parts(layout: StackLayout, n_knots: npt.NDArray[np.int32], learned: n
             raise argument_error("min_spacing", "leave space between the knots", layout.min_spacing)
     if (times != 1).any():
         raise type_error("parts", "encode every member and feature once", len(layout.parts))
+
+
+def interactions_to_json(value: Any, name: str) -> Any:
+    """Return the parameter `interactions` of an estimator in types of JSON; a sequence has only its pairs."""
+    del name
+    if value is None:
+        return None
+    config = InteractionConfig.from_value(value)
+    if not isinstance(config.pairs, tuple):
+        return config.pairs if value is not config else asdict(config)
+    pairs = [[str(column) if isinstance(column, str) else int(column) for column in pair] for pair in config.pairs]
+    return {"pairs": pairs} if value is not config else {**asdict(config), "pairs": pairs}
+
+
+def interactions_from_json(content: Any, name: str) -> Any:
+    """Return the parameter `interactions` that `interactions_to_json` wrote."""
+    if not isinstance(content, dict):
+        return None if content is None else InteractionConfig(content).pairs
+    pairs = content.get("pairs")
+    if isinstance(pairs, list):
+        content = {**content, "pairs": [tuple(check_list(pair, name)) for pair in pairs]}
+    if set(content) == {"pairs"}:  # a sequence of pairs
+        InteractionConfig(content["pairs"])
+        return content["pairs"]
+    return InteractionConfig(**check_entries(content, name, [field.name for field in fields(InteractionConfig)]))

@@ -15,8 +15,8 @@ __all__ = ["CLASSES", "SCHEMA", "UNSAVED", "as_dict", "read_int", "upgraded"]
 
 SCHEMA = 5
 """Schema 1 had one encoding for all members, under ``"choices"``; up to schema 2 all networks had one backbone; up to
-schema 3 there was one objective for each task; up to schema 4 the estimators had fewer parameters. These can be read as
-well."""
+schema 3 there was one objective for each task; up to schema 4 the estimators had fewer parameters, and networks no
+interactions. These can be read as well."""
 
 CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (TabularRegressor, TabularClassifier)}
 """The estimators that files have, by name."""
@@ -79,8 +79,7 @@ def _from_second(content: dict[str, Any]) -> dict[str, Any]:
 
 def _from_third(content: dict[str, Any]) -> dict[str, Any]:
     """Return content of schema 4; in schema 3 estimators have one objective each."""
-    kind = CLASSES[check_choice(content.get("class"), "class", CLASSES)]
-    regression = kind is TabularRegressor
+    regression = CLASSES[check_choice(content.get("class"), "class", CLASSES)] is TabularRegressor
     return {
         **content,
         "schema": 4,
@@ -94,12 +93,18 @@ def _from_third(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_fourth(content: dict[str, Any]) -> dict[str, Any]:
-    """Return content of the current schema; in schema 4 estimators have fewer parameters."""
+    """Return content of the current schema; up to schema 4 estimators had fewer parameters, and no interactions."""
     kind = CLASSES[check_choice(content.get("class"), "class", CLASSES)]
     defaults = {
         name: parameter.default for name, parameter in signature(kind).parameters.items() if name not in UNSAVED
     }
-    return {**content, "schema": SCHEMA, "parameters": {**defaults, **as_dict(content.get("parameters"))}}
+    pieces = check_list(content.get("pieces"), "pieces")
+    return {
+        **content,
+        "schema": SCHEMA,
+        "parameters": {**defaults, **as_dict(content.get("parameters"))},
+        "pieces": [{"interactions": None, **as_dict(piece)} for piece in pieces],
+    }
 
 
 def as_dict(content: Any) -> dict[str, Any]:

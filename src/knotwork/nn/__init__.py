@@ -18,6 +18,7 @@ from knotwork.nn._embedding import FeatureEmbedding
 from knotwork.nn._encoded_linear import EncodedLinear
 from knotwork.nn._encoding import PiecewiseLinearEncoding, SplineEncoding
 from knotwork.nn._ft_transformer import FTTransformer
+from knotwork.nn._interactions import InteractionConfig, PairEmbedding, TensorSplineEncoding
 from knotwork.nn._linear import (
     Draw,
     Initial,
@@ -44,8 +45,10 @@ __all__ = [
     "FTTransformerConfig",
     "FeatureEmbedding",
     "Initial",
+    "InteractionConfig",
     "Linear",
     "MLPConfig",
+    "PairEmbedding",
     "PeriodicEncoding",
     "PiecewiseLinearEncoding",
     "RealMLP",
@@ -55,6 +58,7 @@ __all__ = [
     "SplineEncoding",
     "TabM",
     "TabMConfig",
+    "TensorSplineEncoding",
     "Uniform",
     "first_places",
     "initialise",

@@ -29,7 +29,7 @@ from knotwork.basis import FAMILIES
 from knotwork.basis._families import family_name
 from knotwork.nn._stack import scaled_knots, separated
 
-__all__ = ["PiecewiseLinearEncoding", "SplineEncoding"]
+__all__ = ["PiecewiseLinearEncoding", "SplineEncoding", "scaled_knots_of"]
 
 MISSING = ("zeros", "indicator", "learned", "error")
 
@@ -379,7 +379,7 @@ class SplineEncoding(_Encoding):
         learnable : bool
             Whether the knots are parameters, which start from those of the encoder.
         """
-        knots, settings = _scaled_knots(encoder), {"learnable": learnable, "missing": encoder.missing}
+        knots, settings = scaled_knots_of(encoder), {"learnable": learnable, "missing": encoder.missing}
         family = family_name(encoder.blocks_[0].basis)
         layer = cls(len(knots), encoder.size, family=family, degree=encoder.degree, knots=knots, **settings)
         return layer.set_range(*encoder.domain_.T)
@@ -438,7 +438,7 @@ class PiecewiseLinearEncoding(_Encoding):
         Parameters are those of `SplineEncoding.from_encoder`. Every feature has as many columns as the feature with the
         most bins, or as the encoder's `size` if that is larger.
         """
-        scaled = _scaled_knots(encoder)
+        scaled = scaled_knots_of(encoder)
         sizes = [len(knots) + 1 for knots in scaled]
         layer = cls(len(scaled), sizes, knots=scaled, learnable=learnable, missing=encoder.missing)
         layer.size = max(layer.size, 0 if encoder.adaptive else encoder.size)
@@ -484,7 +484,7 @@ def _initial_breaks(knots: Any, n_knots: Sequence[int], n_members: int | None) -
     return breaks
 
 
-def _scaled_knots(encoder: Any) -> list[npt.NDArray[np.float64]]:
+def scaled_knots_of(encoder: Any) -> list[npt.NDArray[np.float64]]:
     """Return the knots of a fitted encoder on its range scaled to [0, 1], strictly inside."""
     return [scaled_knots(knots, domain) for knots, domain in zip(encoder.knots_, encoder.domain_, strict=True)]
 

@@ -432,13 +432,14 @@ def plan_stacks(
 ) -> list[list[int]]:
     """Return the places of the members of each stack, in the order of their kinds.
 
-    Members of one backbone, configuration, embedding, kind of missing values and size form a stack, because smaller
-    blocks would be padded; those that are only scaled join the smallest others, unless each value is a token or they
-    must be reproducible.
+    Members of one backbone, configuration, embedding, kind of missing values, shape of interactions and size form a
+    stack, because smaller blocks would be padded; those that are only scaled join the smallest others, unless each
+    value is a token or they must be reproducible.
     """
     groups: dict[Any, list[int]] = {}
     for place, member in enumerate(members):
-        traits = member.embedding, member.learned_missing
+        shape = None if member.interactions is None else member.interactions.shape
+        traits = member.embedding, member.learned_missing, shape
         groups.setdefault((*_settings(member, backbone, config), traits), []).append(place)
     memory = _free_memory(device) * MEMORY_SHARE
     stacks = []
@@ -447,7 +448,9 @@ def plan_stacks(
         for same_size in _by_size(places, members, group_backbone, join_scaled=join):
             same_size.sort(key=lambda place: members[place].kinds)
             columns = _columns([members[place] for place in same_size])
-            most = max(int(memory / _member_bytes(table, columns, group_backbone, group_config)), 1)
+            needed = _member_bytes(table, columns, group_backbone, group_config)
+            needed += _pair_bytes(members[same_size[0]], group_config.batch_size_for(len(table.target)))
+            most = max(int(memory / needed), 1)
             stacks += np.array_split(np.array(same_size), -(-len(same_size) // most))
     return [[int(place) for place in stack] for stack in stacks]
 
@@ -505,6 +508,14 @@ def _member_bytes(table: TrainingTable, size: int, backbone: Backbone, config: T
     per_row = backbone.activations([size] * table.numbers.shape[1], len(table.cardinalities))
     per_parameter = 9 if config.weight_average else 7
     return 4 * (per_parameter * n_parameters + 2 * batch * per_row) + 16 * len(table.target)
+
+
+def _pair_bytes(member: Member, batch: int) -> int:
+    """Return an estimate of the bytes of a member's interactions, as `_member_bytes` counts."""
+    if member.interactions is None:
+        return 0
+    n_pairs, rank, width = member.interactions.shape
+    return 8 * n_pairs * (7 * member.size * rank * width + 2 * batch * (member.size + 2 * rank * width))
 
 
 def _meta_network(table: TrainingTable, size: int, backbone: Backbone) -> torch.nn.Module:

@@ -13,6 +13,7 @@ from knotwork._checks import argument_error, check_choice
 from knotwork.basis._blocks import Block, Embedding
 from knotwork.knots import TASKS
 from knotwork.nn._backbones import Backbone
+from knotwork.nn._interactions import InteractionConfig
 from knotwork.nn._stack import kind_of
 from knotwork.training._config import TrainingConfig
 from knotwork.training._objectives import USUAL, Objective
@@ -106,6 +107,8 @@ class Member:
         Replaces that of the training configuration.
     embedding : Embedding, optional
         A learned map of each feature's block.
+    interactions : InteractionConfig, optional
+        Learned functions of pairs of features, which are given by their places.
     backbone : Backbone, optional
         Replaces that of the call of `train`.
     config : TrainingConfig, optional
@@ -123,6 +126,7 @@ class Member:
     seed: int = 0
     learning_rate: float | None = None
     embedding: Embedding | None = None
+    interactions: InteractionConfig | None = None
     backbone: Backbone | None = None
     config: TrainingConfig | None = None
     rates: npt.NDArray[np.float64] | None = None

@@ -1,6 +1,7 @@
 """The network of a stack: encoded numbers, embedded if wanted, and categories, followed by a backbone."""
 
 import copy
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
@@ -14,6 +15,7 @@ from knotwork.basis._blocks import Embedding
 from knotwork.knots import TASKS
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._embedding import FeatureEmbedding
+from knotwork.nn._interactions import PAIR_STREAM, InteractionConfig, PairEmbedding, spread_values
 from knotwork.nn._linear import Uniform, first_places, initialise, look_up, make_draw
 from knotwork.nn._stack import StackEncoding
 from knotwork.nn._tabm import mean_prediction
@@ -44,7 +46,8 @@ class Network(nn.Module):
 
     Members whose blocks are smaller than the stack's have inputs that are always 0; their first layer has `fan_in`, the
     number of the others. `task` says what several outputs are: logits, in ``"classification"``. An `embedding` maps the
-    block of each feature, and may add the scaled value in front of it.
+    block of each feature, and may add the scaled value in front of it. `interactions`, one of equal shape for each
+    member, add functions of pairs of features: further inputs, or a token for each pair.
 
     A `reproducible` network rounds as each of its members does alone, see `TrainingConfig.reproducible`.
     """
@@ -65,6 +68,7 @@ class Network(nn.Module):
         categories: str = "embedding",
         fan_in: Tensor | None = None,
         embedding: Embedding | None = None,
+        interactions: Sequence[InteractionConfig] = (),
     ) -> None:
         super().__init__()
         self.task = check_choice(task, "task", TASKS)
@@ -74,20 +78,36 @@ class Network(nn.Module):
         self.categories = check_choice(categories, "categories", CATEGORIES)
         self.cardinalities = tuple(cardinalities)
         n_extra = self._add_categories(cardinalities, categories, n_members)
-        layout, n_features = encoding.layout, len(encoding.layout.sizes)
-        sizes: Sequence[int] = layout.sizes if self.has_tokens else [layout.size] * n_features
-        self.embedding = embedding
-        self.feature_embedding: FeatureEmbedding | None = None
-        if embedding is not None:
-            sizes = [embedding.columns(size) for size in sizes]
-            if embedding.width:
-                self.feature_embedding = FeatureEmbedding(
-                    n_features, layout.size, width=embedding.width, relu=embedding.relu, n_members=n_members
-                )
+        sizes = self._add_embeddings(embedding, interactions)
+        if not self.has_tokens:
+            n_extra += sum(map(math.prod, self._pair_shape()))
         built: Any = backbone.for_task(task).build(sizes, n_extra, cardinalities, d_out, n_members=n_members)
         if not self.has_tokens and fan_in is not None:
             built.first.fan_in.copy_(fan_in + n_extra)
         self.backbone = built
+
+    def _add_embeddings(self, embedding: Embedding | None, interactions: Sequence[InteractionConfig]) -> Sequence[int]:
+        """Add the maps of blocks and of pairs of them, and return the sizes of the blocks that the backbone takes."""
+        layout, n_members = self.encoding.layout, len(self.encoding.breaks)
+        sizes: Sequence[int] = layout.sizes if self.has_tokens else [layout.size] * len(layout.sizes)
+        self.embedding = embedding
+        self.feature_embedding: FeatureEmbedding | None = None
+        self.pair_embedding: PairEmbedding | None = None
+        if interactions:
+            _, rank, width = interactions[0].shape
+            pairs = [each.pairs for each in interactions]
+            self.pair_embedding = PairEmbedding(pairs, layout.size, rank=rank, width=width, n_members=n_members)
+        if embedding is not None:
+            sizes = [embedding.columns(size) for size in sizes]
+            if embedding.width:
+                self.feature_embedding = FeatureEmbedding(
+                    len(sizes), layout.size, width=embedding.width, relu=embedding.relu, n_members=n_members
+                )
+        return [*sizes, *(width for n_pairs, width in self._pair_shape() for _ in range(n_pairs) if self.has_tokens)]
+
+    def _pair_shape(self) -> list[tuple[int, int]]:
+        """Return numbers of pairs and of their outputs, or nothing without interactions."""
+        return [] if self.pair_embedding is None else [(self.pair_embedding.n_pairs, self.pair_embedding.width)]
 
     def _add_categories(self, cardinalities: Sequence[int], categories: str, n_members: int) -> int:
         """Add the tensors that the inputs from categories need, and return the number of these inputs."""
@@ -106,13 +126,18 @@ class Network(nn.Module):
         """Initialise all parameters but the knots, those of each member by its seed."""
         initialise(self, seeds)
         self.encoding.start(seeds)
+        if self.pair_embedding is not None and not seeds.is_meta:
+            with torch.no_grad():
+                values = spread_values(self.encoding.spacings()[0], self.encoding.n_knots)
+                blocks, _ = self.encoding.encode_scaled(values, torch.float32)
+            self.pair_embedding.start_from(blocks, make_draw(seeds, PAIR_STREAM))
 
     @torch.no_grad()
     def start_from(self, numbers: Tensor, codes: Tensor, seeds: Tensor) -> None:
         """Set the initial parameters of a backbone with `Backbone.starts_from_rows` by rows, given as in `forward`."""
         blocks, _ = self._blocks(numbers, self.backbone.first.weight.dtype)
         draw = make_draw(seeds, START_STREAM)
-        self.backbone.start_from(self._with_categories(blocks.flatten(-2), codes), draw)
+        self.backbone.start_from(self._with_categories(blocks, codes), draw)
 
     def forward(
         self, numbers: Tensor, codes: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None
@@ -149,26 +174,47 @@ class Network(nn.Module):
         if self.has_tokens:
             outputs = self.backbone.forward_stack(blocks, codes if self.cardinalities else None, noise=noise)
         else:
-            hidden = self.backbone.enter(self._with_categories(blocks.flatten(-2), codes))
+            hidden = self.backbone.enter(self._with_categories(blocks, codes))
             outputs = self.backbone.rest(hidden, counts=counts, noise=noise)
         if outputs.dim() > 3 and not self.training:
             outputs = mean_prediction(outputs, 1, logits=self.task == "classification")
         return outputs if outputs.dtype == torch.float64 else outputs.float(), penalty
 
     def _blocks(self, numbers: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Return the inputs from numerical features, (n_members, batch, n_numerical, columns), and penalties."""
-        if self.embedding is None:
+        """Return the inputs from numerical features and penalties.
+
+        The inputs have the shape (n_members, batch, n_numerical, columns), for tokens with a block for each pair behind
+        them; otherwise, if there are pairs, (n_members, batch, n_inputs).
+        """
+        if self.embedding is None and self.pair_embedding is None:
             blocks, penalty = self.encoding(numbers, dtype)
             return blocks, penalty
         values = self.encoding.scaled(numbers)
         blocks, penalty = self.encoding.encode_scaled(values, dtype)
+        pairs = None if self.pair_embedding is None else self.pair_embedding.forward_stack(blocks)
         if self.feature_embedding is not None:
             blocks = self.feature_embedding.forward_stack(blocks)
-        if self.embedding.raw:
+        if self.embedding is not None and self.embedding.raw:
             blocks = torch.cat([self.encoding.raw(values)[..., None].to(blocks.dtype), blocks], dim=-1)
-        return blocks, penalty
+        return blocks if pairs is None else self._with_pairs(blocks, pairs), penalty
 
-    def _with_categories(self, flat: Tensor, codes: Tensor) -> Tensor:
+    def _with_pairs(self, blocks: Tensor, pairs: Tensor) -> Tensor:
+        """Return blocks and functions of pairs as inputs of the backbone."""
+        if not self.has_tokens:
+            return torch.cat([blocks.flatten(-2), pairs.flatten(-2).to(blocks.dtype)], dim=-1)
+        padding = self.token_padding()
+        parts = [nn.functional.pad(values, (0, more)) for values, more in zip((blocks, pairs), padding, strict=True)]
+        return torch.cat([parts[0], parts[1].to(blocks.dtype)], dim=2)
+
+    def token_padding(self) -> tuple[int, int]:
+        """Return the columns of zeros with which blocks of features and of pairs become tokens of one size."""
+        assert self.pair_embedding is not None
+        size, width = self.encoding.layout.size, self.pair_embedding.width
+        size = size if self.embedding is None else self.embedding.columns(size)
+        return max(width - size, 0), max(size - width, 0)
+
+    def _with_categories(self, blocks: Tensor, codes: Tensor) -> Tensor:
+        flat = blocks.flatten(2)
         if not self.cardinalities:
             return flat
         parts = [flat]
@@ -234,10 +280,11 @@ def rate_groups(network: Network, backbone: Backbone, knot_rate: float) -> tuple
 
 def matrices(network: Network) -> list[nn.Parameter]:
     """Return the parameters of matrix products, which may be kept in lower precision."""
+    modules = ("backbone.", "feature_embedding.", "pair_embedding.")
     return [
         parameter
         for name, parameter in network.named_parameters()
-        if name.startswith(("backbone.", "feature_embedding.")) and name.endswith("weight") and parameter.dim() >= 3
+        if name.startswith(modules) and name.endswith("weight") and parameter.dim() >= 3
     ]
 
 

@@ -84,10 +84,13 @@ def build_network(
         blocks, learnable, units=units, min_spacing=min_spacing, learned_missing=missing
     )
     fan_in = torch.tensor([float(member.n_columns) for member in members])
-    embedding = members[0].embedding
+    maps: dict[str, Any] = {
+        "embedding": members[0].embedding,
+        "interactions": [member.interactions for member in members if member.interactions is not None],
+    }
     settings = (encoding, table.cardinalities, backbone, table.d_out)
     with left_empty():
-        network = Network(*settings, task=table.task, categories=categories, fan_in=fan_in, embedding=embedding)
+        network = Network(*settings, task=table.task, categories=categories, fan_in=fan_in, **maps)
     if network.feature_embedding is not None:
         network.feature_embedding.set_fan_in([member.sizes for member in members])
     if device is not None:

@@ -1,0 +1,252 @@
+"""The encoder of pairs of columns by tensor-product splines."""
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, Self, final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+
+from knotwork._checks import argument_error, check_choice, check_int, type_error
+from knotwork._tables import check_weights
+from knotwork.basis import row_product
+from knotwork.basis._blocks import Block, make_table
+from knotwork.encoders._base import Encoder, count_threads
+from knotwork.encoders._pairs import place_pairs, rank_pairs, too_few_columns
+from knotwork.encoders._transformers import SplineEncoder
+from knotwork.knots import Column, Placement, Target
+
+__all__ = ["TensorSplineEncoder"]
+
+AUTO = "auto"
+
+REMAINDERS = {
+    "drop": "columns in no pair are left out",
+    "splines": "columns in no pair are encoded one by one, in front of the pairs",
+}
+
+
+@final
+class TensorSplineEncoder(Encoder):
+    """Encode pairs of columns by tensor-product splines: all products of a function of one and a function of the other.
+
+    Before a linear model such as Ridge this fits a smooth surface for each pair, the model that mgcv and patsy call
+    ``te``. Each column has a small basis as in `SplineEncoder`. A row with a missing value in a pair has a block of
+    zeros.
+
+    Parameters
+    ----------
+    pairs : sequence of pair, int or "auto", default="auto"
+        Pairs of columns, by name or by place; or a number: so many are found by `knotwork.find_pairs` on the rows of
+        `fit`; or ``"auto"``: those that stand out, up to five and at least one. Finding pairs needs the target.
+    size : int, default=8
+        Number m of functions of each column, at least ``degree + 1``; a pair has m * m columns.
+    family : {"bspline", "ispline", "mspline"}, default="bspline"
+        The functions, as in `SplineEncoder`.
+    placement : {"uniform", "quantile", "cart", "lgbm"} or Placement, default="quantile"
+        Placement of the knots of each column; ``"cart"`` and ``"lgbm"`` need the target.
+    degree : int, default=3
+        Degree of the polynomials, at least 0.
+    remainder : {"drop", "splines"}, default="drop"
+        Whether columns that are in no pair are left out, or encoded one by one by the same functions, in front of the
+        pairs.
+    extrapolation : {"clip", "linear", "error"}, default="clip"
+        Treatment of values outside the training range, as in `SplineEncoder`.
+    missing : {"zeros", "indicator", "error"}, default="zeros"
+        Treatment of missing values: zeros, one more function of each column that is 1 where the value is missing, which
+        is multiplied like the others, or raise.
+    task : {"regression", "classification"}, optional
+        Task of the target. By default labels and integers with up to 20 distinct values are classes.
+    sparse_output : bool, default=False
+        Return a CSR array; no dense array is made. A pair of cubic B-splines has 16 entries in a row.
+    dtype : {float32, float64}, default=float32
+        Type of the output. Values of the functions are computed in float64.
+    n_jobs : int, optional
+        Threads for `fit` and `transform`; by default all cores.
+    random_state : int, RandomState or None, default=None
+        Random seed, as in `SplineEncoder`, and of the rows that pairs are found on, if there are many. None means the
+        fixed seed 0.
+
+    Attributes
+    ----------
+    pairs_ : list of tuple
+        The pairs, by name, or by place in a table without names.
+    knots_ : list of ndarray
+        Interior knots of each column, in the units of the column.
+    domain_ : ndarray of shape (n_features, 2)
+        The two ends of the training range of each column.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    The block of a pair with functions a_i of the first and b_j of the second column has the products ``a_i b_j``, all
+    j of the first i first: the row-wise Kronecker product (`knotwork.basis.row_product`). B-splines of a column sum to
+    one, so that sums of products include every function of one of the columns alone. In front of a network the layer
+    `knotwork.nn.TensorSplineEncoding` and ``interactions=`` of the estimators need fewer numbers, by a low rank.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"lat": [1.0, 2.0, 3.0], "lon": [5.0, 5.5, 7.0], "rooms": [2.0, 3.0, 4.0]})
+    >>> encoder = TensorSplineEncoder(pairs=[("lat", "lon")], size=2, degree=1)
+    >>> encoder.set_output(transform="pandas").fit_transform(X)
+       lat:lon_bs0_bs0  lat:lon_bs0_bs1  lat:lon_bs1_bs0  lat:lon_bs1_bs1
+    0            1.000            0.000            0.000            0.000
+    1            0.375            0.125            0.375            0.125
+    2            0.000            0.000            0.000            1.000
+    """
+
+    def __init__(
+        self,
+        pairs: Any = "auto",
+        size: int = 8,
+        *,
+        family: str = "bspline",
+        placement: str | Placement = "quantile",
+        degree: int = 3,
+        remainder: str = "drop",
+        extrapolation: str = "clip",
+        missing: str = "zeros",
+        task: str | None = None,
+        sparse_output: bool = False,
+        dtype: npt.DTypeLike = np.float32,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.pairs = pairs
+        self.size = size
+        self.family = family
+        self.placement = placement
+        self.degree = degree
+        self.remainder = remainder
+        self.extrapolation = extrapolation
+        self.missing = missing
+        self.task = task
+        self.sparse_output = sparse_output
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @property
+    def _supervised(self) -> bool:
+        return self._finds_pairs or self._splines()._supervised
+
+    @property
+    def _finds_pairs(self) -> bool:
+        is_number = isinstance(self.pairs, Integral) and not isinstance(self.pairs, bool)
+        return is_number or (isinstance(self.pairs, str) and self.pairs == AUTO)
+
+    def _splines(self) -> SplineEncoder:
+        """Return the encoder of single columns."""
+        return SplineEncoder(self.family, self.size, placement=self.placement, degree=self.degree)
+
+    def check_settings(self) -> None:
+        """Raise an error if a parameter is not valid."""
+        self._splines().check_settings()
+        check_choice(self.remainder, "remainder", REMAINDERS)
+        if self._finds_pairs and self.pairs != AUTO:
+            check_int(self.pairs, "pairs", minimum=1)
+        elif not self._finds_pairs and (isinstance(self.pairs, str | bool) or not isinstance(self.pairs, Sequence)):
+            hint = "Write pairs=[('lat', 'lon')], for example."
+            raise type_error("pairs", "be 'auto', a number, or a sequence of pairs of columns", self.pairs, hint)
+
+    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+        """Return the fitted functions of one column."""
+        return self._splines().fit_column(column, target, seed=seed, index=index)
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the functions of every column, and find the pairs unless they are given.
+
+        Parameters are those of `SplineEncoder.fit`; finding pairs needs the target. A table needs two columns.
+        """
+        if y is None and self._finds_pairs:
+            raise argument_error(
+                "y",
+                f"be given for pairs={self.pairs!r}",
+                None,
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None. "
+                "Pass y, or name the pairs as in pairs=[('lat', 'lon')].",
+            )
+        super().fit(X, y, sample_weight)
+        if self._finds_pairs:
+            values = self._read(X, reset=False)
+            target = Target.from_values(y, self.task)
+            weights = check_weights(sample_weight, len(values))
+            ranked = rank_pairs(values, target, weights=weights, seed=self._seeds(1)[0])
+            self._set_pairs(ranked.best(None if self.pairs == AUTO else int(self.pairs)).places.tolist())
+        return self
+
+    def _check_columns(self) -> None:
+        if self.n_features_in_ < 2:
+            raise too_few_columns(self.n_features_in_)
+        if not self._finds_pairs:
+            self._set_pairs(place_pairs(self.pairs, self._labels()))
+
+    def _labels(self) -> list[Any]:
+        return list(vars(self).get("feature_names_in_", range(self.n_features_in_)))
+
+    def _set_pairs(self, places: Sequence[Sequence[int]]) -> None:
+        labels = self._labels()
+        self._places = [(first, second) for first, second in places]
+        self.pairs_ = [(labels[first], labels[second]) for first, second in places]
+
+    @property
+    def _singles(self) -> list[int]:
+        """Places of the columns that are encoded one by one."""
+        paired = {place for pair in self._places for place in pair}
+        return [place for place in range(self.n_features_in_) if place not in paired and self.remainder == "splines"]
+
+    def transform(self, X: Any) -> Any:
+        """Encode a table.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            Numbers, with the columns that the encoder was fitted on.
+
+        Returns
+        -------
+        ndarray or csr_array of shape (n, n_outputs)
+            With ``remainder="splines"`` the blocks of columns in no pair, then those of the pairs; a data frame after
+            ``set_output(transform="pandas")`` or ``"polars"``.
+        """
+        from knotwork.basis._compiled import encode_dense, encode_sparse  # noqa: PLC0415 - numba takes half a second to load
+
+        check_is_fitted(self)
+        self._check_all()
+        values = self._read(X, reset=False)
+        self._refuse_outside(values)
+        encode = encode_sparse if self.sparse_output else encode_dense
+        settings: dict[str, Any] = {"dtype": np.dtype(self.dtype), "n_threads": count_threads(self.n_jobs)}
+        layout: dict[str, Any] = {"extrapolation": self.extrapolation, "indicator": self.missing == "indicator"}
+        blocks: dict[int, Any] = {}
+        for place in sorted({*self._singles, *(place for pair in self._places for place in pair)}):
+            blocks[place] = encode(values[:, [place]], make_table((self.blocks_[place],), **layout), **settings)
+        parts = [blocks[place] for place in self._singles]
+        parts += [row_product(blocks[first], blocks[second]) for first, second in self._places]
+        if self.sparse_output:
+            return sparse.csr_array(sparse.hstack(parts, format="csr"))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return the names of the output columns, such as ``lat:lon_bs0_bs3``.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns; by default those seen in `fit`, or ``x0``, ``x1``, ...
+        """
+        check_is_fitted(self)
+        names = _check_feature_names_in(self, input_features)
+        ends = [self._suffixes(place, block) for place, block in enumerate(self.blocks_)]
+        out = [f"{names[place]}{end}" for place in self._singles for end in ends[place]]
+        for first, second in self._places:
+            pair = f"{names[first]}:{names[second]}"
+            out += [f"{pair}{left}{right}" for left in ends[first] for right in ends[second]]
+        return np.array(out, dtype=object)
+
+    def _suffixes(self, index: int, block: Block) -> list[str]:
+        return self._splines()._suffixes(index, block) + (["_missing"] if self.missing == "indicator" else [])
