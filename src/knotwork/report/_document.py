@@ -56,8 +56,9 @@ def load_records(folder: Path) -> pd.DataFrame:
     hashes = {content["plan"]: content["plan_hash"] for content in read_manifests(Path(folder))}
     if not hashes:
         return with_known(load_results(folder), Path(folder))
-    plans = [load_results(folder, plan_hash).assign(plan=name) for name, plan_hash in hashes.items()]
-    return with_known(pd.concat(plans, ignore_index=True), Path(folder))
+    # The file on provenance names the plan that a network was trained for, which others may share.
+    known = {name: with_known(load_results(folder, plan_hash), Path(folder)) for name, plan_hash in hashes.items()}
+    return pd.concat([frame.assign(plan=name) for name, frame in known.items()], ignore_index=True)
 
 
 def load_plans(folder: Path) -> dict[str, Any] | None:
