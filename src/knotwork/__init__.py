@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # type checkers and editors see the names that are imported l
         ScalarEncoder,
         SplineEncoder,
         TensorSplineEncoder,
+        choose_per_feature,
         find_pairs,
         make_encoder,
     )
@@ -47,6 +48,7 @@ __all__ = [
     "TrainingConfig",
     "additive",
     "basis",
+    "choose_per_feature",
     "compare",
     "datasets",
     "explore",
@@ -76,6 +78,7 @@ _LATER = {
     "TabularRegressor": "knotwork.estimators",
     "TensorSplineEncoder": "knotwork.encoders",
     "TrainingConfig": "knotwork.training",
+    "choose_per_feature": "knotwork.encoders",
     "explore": "knotwork._explore",
     "find_pairs": "knotwork.encoders",
     "load": "knotwork.estimators",

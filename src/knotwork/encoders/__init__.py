@@ -1,6 +1,7 @@
 """Encoders: scikit-learn transformers that turn numerical columns into blocks of columns."""
 
 from knotwork.basis._blocks import Embedding
+from knotwork.encoders._choice import FEATURE_CANDIDATES, FeatureChoice, choose_per_feature
 from knotwork.encoders._methods import (
     METHOD_TABLE,
     METHODS,
@@ -15,11 +16,13 @@ from knotwork.encoders._tensor import TensorSplineEncoder
 from knotwork.encoders._transformers import PeriodicEncoder, PiecewiseLinearEncoder, ScalarEncoder, SplineEncoder
 
 __all__ = [
+    "FEATURE_CANDIDATES",
     "METHODS",
     "METHOD_TABLE",
     "PAPER_METHODS",
     "Embedding",
     "Encoding",
+    "FeatureChoice",
     "FoundPair",
     "Method",
     "PerFeatureEncoder",
@@ -28,6 +31,7 @@ __all__ = [
     "ScalarEncoder",
     "SplineEncoder",
     "TensorSplineEncoder",
+    "choose_per_feature",
     "find_pairs",
     "make_encoder",
 ]

@@ -24,7 +24,7 @@ FEATURE_CANDIDATES = (
 
 MOST_ROWS = 20_000
 MOST_CELLS = 30_000_000
-"""Rows, and numbers of all columns encoded by the first candidate, that are used at most."""
+"""Rows, and numbers of all columns encoded by the largest candidate, that are used at most."""
 
 FEWEST_ROWS = 40
 N_FOLDS = 5
@@ -93,7 +93,7 @@ def choose_per_feature(
     Notes
     -----
     Knots are placed on one half of at most 20,000 rows. On the other half, in five folds, an additive model with the
-    first candidate for every column is fitted; without its curve for column j it leaves the partial residuals of j, on
+    largest candidate for every column is fitted; without its curve for column j it leaves the partial residuals of j, on
     which each candidate is fitted by ridge regression. Losses are squared errors of these curves on the held rows; for
     classes the targets are their indicators. A candidate counts as equally good if its loss is above the smallest by
     less than the standard error of the difference.
@@ -170,8 +170,8 @@ def choose_columns(
         Random seed.
     """
     candidates = read_candidates(FEATURE_CANDIDATES) if candidates is None else candidates
-    usual = candidates[0]
-    n_rows = int(min(MOST_ROWS, MOST_CELLS / max(numbers.shape[1] * (usual.size or 1), 1)))
+    usual, sizes = candidates[0], [candidate.size or 1 for candidate in candidates]
+    n_rows = int(min(MOST_ROWS, MOST_CELLS / max(numbers.shape[1] * max(sizes), 1)))
     rows = np.random.default_rng(seed).permutation(len(numbers))[:n_rows]
     if len(rows) < FEWEST_ROWS or len(candidates) == 1:
         few = "it is the only candidate" if len(candidates) == 1 else f"{len(rows)} rows are too few to compare others"
@@ -184,7 +184,7 @@ def choose_columns(
     ]
     weight = np.ones(len(scoring)) if weights is None else weights[scoring]
     additive = _Additive(_responses(target[scoring], task, weight), weight, seed)
-    additive.fit([column.design(0) for column in columns])
+    additive.fit([column.design(int(np.argmax(sizes))) for column in columns])
     return [
         _choice(name, candidates, *additive.losses(place, column.designs()), additive.weights)
         for place, (name, column) in enumerate(zip(names, columns, strict=True))

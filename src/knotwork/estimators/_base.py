@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import Any, Self
 
@@ -19,8 +19,10 @@ from knotwork._preparation.columns import Columns, Table
 from knotwork._preparation.members import MISSING, PreparedTable
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, check_validation, group_codes
+from knotwork.encoders._choice import FeatureChoice
 from knotwork.encoders._pairs import place_pairs
 from knotwork.estimators._combination import Combination, HeldOut, combine
+from knotwork.estimators._encodings import PER_FEATURE
 from knotwork.estimators._fitted import FittedModel, Held
 from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
 from knotwork.estimators._plans import (
@@ -28,6 +30,7 @@ from knotwork.estimators._plans import (
     Plan,
     Recipe,
     Warm,
+    choose_features,
     plan_choice,
     plan_effort,
     plan_members,
@@ -77,6 +80,8 @@ class Preparation:
         State of the random numbers before the rows of the folds were drawn.
     asked : Plan
         The plan as the parameters say; `plan` has fewer kinds where networks go on from those of an earlier fit.
+    choices : list of FeatureChoice
+        For ``encoding="per-feature"``, what was chosen for each numerical column, and why.
     start : Trained, optional
         The networks that they go on from.
     """
@@ -88,6 +93,7 @@ class Preparation:
     config: TrainingConfig
     random_state: Any
     asked: Plan
+    choices: list[FeatureChoice]
     start: Trained | None = None
 
     @property
@@ -109,6 +115,7 @@ class TabularEstimator(FittedModel):
     encoding_: list[dict[Any, str]]
     weights_: npt.NDArray[np.float64]
     candidates_: list[dict[str, Any]]
+    encoding_choices_: list[dict[str, Any]]
     validation_score_: float
     target_name_: str | None
 
@@ -278,10 +285,15 @@ class TabularEstimator(FittedModel):
         splits, seeds = holdout.draw(data.target, task=self._task, random=random, **counts)
         plan, prepared = replace(plan, n_folds=len(splits)), PreparedTable.from_table(data, splits)
         prepared = replace(prepared, missing=self.missing)
+        choices: list[FeatureChoice] = []
+        if self.encoding == PER_FEATURE:
+            choices = choose_features(prepared, columns.numerical_names, seed=splits[0].seed)
+            plan = plan.with_encodings([choice.encoding for choice in choices])
         warm = self._warm_members(columns, prepared, plan) if self.warm_start and self.__sklearn_is_fitted__() else None
         if warm is not None:
-            return Preparation(columns, prepared, *warm, config, state, plan, self.trained_)
-        return Preparation(columns, prepared, plan, plan_members(prepared, plan, seeds), config, state, plan)
+            return Preparation(columns, prepared, *warm, config, state, plan, choices, self.trained_)
+        members = plan_members(prepared, plan, seeds)
+        return Preparation(columns, prepared, plan, members, config, state, plan, choices)
 
     def _training_table(
         self,
@@ -411,6 +423,7 @@ class TabularEstimator(FittedModel):
         self.columns_ = prepared.columns
         self._set_names(prepared.columns)
         self.candidates_, self.validation_score_ = combination.table, combination.score
+        self.encoding_choices_ = [asdict(choice) for choice in prepared.choices]
         self.indicated_ = list(prepared.prepared.indicated)
         self.config_ = prepared.config
         recipes = [plan.recipes[place] for place in combination.recipes]

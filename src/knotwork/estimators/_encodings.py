@@ -6,15 +6,22 @@ from typing import Any
 
 from knotwork._checks import argument_error, check_int, type_error
 from knotwork._recommend import recommend
+from knotwork.encoders._choice import FEATURE_CANDIDATES, read_candidates
 from knotwork.encoders._methods import Encoding
 
-__all__ = ["CANDIDATES", "SEARCHES", "choose_encodings", "propose"]
+__all__ = ["CANDIDATES", "PER_FEATURE", "SEARCHES", "choose_encodings", "propose"]
 
 RECOMMENDED = ("auto", "recommended")
 """Words for what `recommend` says."""
 
 SEARCHES = ("validated", "ensemble")
 """Words for what validation rows decide, of all columns at once."""
+
+PER_FEATURE = "per-feature"
+"""Word for what `knotwork.choose_per_feature` chooses on the training rows, for each column."""
+
+WORDS = (*RECOMMENDED, *SEARCHES, PER_FEATURE)
+"""Everything that is not the name of a method."""
 
 DEFAULT_SIZE = 15
 BUDGET = "medium"
@@ -71,6 +78,7 @@ def choose_encodings(
         ``"recommended"`` or ``"auto"``, a method with or without a size and an embedding, or a mapping from column
         names to these; columns that the mapping does not name have what is recommended, with the embedding of the
         others. Knots are learned in all columns that have some, or in none, and all have the same embedding.
+        ``"per-feature"`` stands for the first candidate until training rows decide.
     size : int or None
         The size of methods that name none.
     names : list
@@ -80,6 +88,10 @@ def choose_encodings(
     """
     if size is not None:
         check_int(size, "size", minimum=2)
+    if encoding == PER_FEATURE:
+        if size is not None:
+            raise argument_error("size", "be None for 'per-feature', which chooses a size for each column", size)
+        return (read_candidates(FEATURE_CANDIDATES)[0],) * len(names)
     if not isinstance(encoding, Mapping):
         return (_choice(encoding, size, task, backbone),) * len(names)
     unknown = [name for name in encoding if name not in names]
@@ -121,19 +133,16 @@ def _with_one_embedding(choices: dict[Any, Encoding], named: Mapping[Any, Any]) 
 
 def _choice(spec: Any, size: int | None, task: str, backbone: str) -> Encoding:
     if not isinstance(spec, str):
-        wanted = (
-            f"be {', '.join(map(repr, (*RECOMMENDED, *SEARCHES)))}, the name of a method, or a mapping from columns"
-        )
+        wanted = f"be {', '.join(map(repr, WORDS))}, the name of a method, or a mapping from columns"
         raise type_error("encoding", wanted, spec, "Write encoding='BS-Q@15', or {'age': 'BS-Q@15'} for one column.")
     if spec in RECOMMENDED:
         advice = recommend(task, backbone, budget=BUDGET)
         return Encoding(advice.method, advice.size if size is None or advice.size is None else size)
-    if spec in SEARCHES:
+    if spec in (*SEARCHES, PER_FEATURE):
         raise argument_error(
             "encoding", "name a method for each column", spec, f"Write encoding={spec!r} to choose for all columns."
         )
-    also = (*RECOMMENDED, *SEARCHES)
-    encoding = Encoding.parse(spec, DEFAULT_SIZE if size is None else size, argument="encoding", also=also)
+    encoding = Encoding.parse(spec, DEFAULT_SIZE if size is None else size, argument="encoding", also=WORDS)
     if size is not None and encoding.size not in (None, size):
         raise argument_error("size", f"agree with the encoding {spec!r}", size)
     return encoding

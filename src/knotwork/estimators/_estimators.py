@@ -58,6 +58,9 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
 
         ``"recommended"``: the encoding that `knotwork.recommend` gives for the task and the backbone.
 
+        ``"per-feature"``: for each column the encoding that `knotwork.choose_per_feature` chooses on training rows;
+        `encoding_choices_` has the reasons.
+
         ``"validated"``: train ten encodings together, and keep the best one on the validation rows.
 
         ``"ensemble"``: train the same ten, and predict by a weighted mean of those that are best together on the
@@ -166,6 +169,9 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         Weights of the members in predictions; they add up to one.
     backbones_ : list of configuration
         For each member, the network behind the encoding.
+    encoding_choices_ : list of dict
+        For ``encoding="per-feature"``, for each numerical column: ``column``, ``encoding``, ``reason``, and ``losses``
+        of all candidates. Otherwise empty.
     candidates_ : list of dict
         Each kind of network that was tried, unless there was no choice: ``method``, ``size``, ``backbone``, ``score``
         on the validation rows (in the units of the target; NaN if training failed), ``metric`` (its name),
@@ -408,7 +414,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     ----------
     encoding : str or mapping, default="auto"
         How numbers are encoded, as in `TabularRegressor`: as `effort` decides, a method, a mapping from columns to
-        methods, ``"recommended"``, ``"validated"`` or ``"ensemble"``.
+        methods, ``"recommended"``, ``"per-feature"``, ``"validated"`` or ``"ensemble"``.
     backbone : {"auto", "mlp", "resnet", "tabm", "realmlp", "ft"} or configuration, default="auto"
         The network, as in `TabularRegressor`.
     effort : {"fast", "balanced", "best"}, default="balanced"
@@ -475,7 +481,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         How far probabilities can be trusted, on rows that the networks were not trained on: in ten groups of rows,
         ordered by the probability of the predicted class, its mean ``probability``, the ``frequency`` with which it was
         right, and the number of ``rows``. Empty if no rows were held out.
-    encoding_, backbones_, weights_, candidates_, validation_score_, history_, knots_, interactions_,
+    encoding_, encoding_choices_, backbones_, weights_, candidates_, validation_score_, history_, knots_, interactions_,
     feature_importances_, columns_, target_name_
         As in `TabularRegressor`.
     n_features_in_, feature_names_in_

@@ -52,7 +52,7 @@ from knotwork.estimators._saved_networks import (
     piece_to_json,
     read_tensor,
 )
-from knotwork.estimators._saved_schemas import CLASSES, SCHEMA, UNSAVED, read_int, upgraded
+from knotwork.estimators._saved_schemas import CLASSES, SCHEMA, UNSAVED, as_dict, read_int, upgraded
 from knotwork.nn._backbones import BACKBONES
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device
@@ -65,8 +65,8 @@ __all__ = ["load", "save"]
 
 ENTRIES = (
     "schema", "version", "class", "parameters", "columns", "labels", "encodings", "weights", "candidates", "score",
-    "indicated", "task", "target_name", "objective", "n_targets", "residuals", "temperature", "calibration", "config",
-    "categories", "pieces", "histories", "interrupted", "has_importances", "checksum",
+    "choices", "indicated", "task", "target_name", "objective", "n_targets", "residuals", "temperature", "calibration",
+    "config", "categories", "pieces", "histories", "interrupted", "has_importances", "checksum",
 )  # fmt: skip
 CANDIDATE = ("method", "size", "backbone", "score", "metric", "seconds", "weight")
 """The entries of a candidate."""
@@ -200,6 +200,10 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
             for candidate in estimator.candidates_
         ],
         "score": float(estimator.validation_score_) if np.isfinite(estimator.validation_score_) else None,
+        "choices": [
+            {name: value for name, value in choice.items() if name != "column"}
+            for choice in estimator.encoding_choices_
+        ],
         "indicated": [int(index) for index in estimator.indicated_],
         "task": trained.objective.task,
         "objective": trained.objective.to_json(),
@@ -339,6 +343,7 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
     name = content["target_name"]
     estimator.target_name_ = None if name is None else _text(name, "target_name")
     n_numerical = len(columns.numerical_names)
+    estimator.encoding_choices_ = _choices(content["choices"], columns.numerical_names)
     estimator.indicated_ = _indicated(content["indicated"], n_numerical)
     estimator.config_ = _config(content["config"])
     objective = _read_objective(content["objective"], estimator._task)
@@ -380,6 +385,17 @@ def _set_calibration(estimator: Any, content: dict[str, Any], file: TensorFile) 
         raise argument_error("residuals", "be None for a classifier", type(residuals).__name__)
     estimator.temperature_ = _number(content["temperature"], "temperature", minimum=1e-3)
     estimator.calibration_ = [_group(group) for group in check_list(content["calibration"], "calibration")]
+
+
+def _choices(content: Any, names: list[Any]) -> list[dict[str, Any]]:
+    """Return the encodings that were chosen for each column; there are none if the user has named them."""
+    choices = []
+    for column, choice in zip(names, check_list(content, "choices"), strict=False):
+        check_entries(choice, "choice", ("encoding", "losses", "reason"))
+        losses = {_text(name, "losses"): _number(loss, "losses") for name, loss in as_dict(choice["losses"]).items()}
+        named = {name: _text(choice[name], name) for name in ("encoding", "reason")}
+        choices.append({"column": column, **named, "losses": losses})
+    return choices
 
 
 def _group(content: Any) -> dict[str, Any]:

@@ -8,19 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._preparation.members import PreparedTable
+from knotwork.encoders._choice import FeatureChoice, choose_columns
 from knotwork.encoders._methods import Encoding
 from knotwork.estimators._encodings import choose_encodings, propose
 from knotwork.nn._backbones import Backbone, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
 from knotwork.nn._interactions import InteractionConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import network_products
-from knotwork.training._members import Member, TrainingTable
+from knotwork.training._members import Member, TrainingTable, to_usual_range
 from knotwork.training._objectives import Objective
 from knotwork.training._results import History, Trained
 
 __all__ = [
-    "EFFORTS", "Plan", "Recipe", "Warm", "effort_seconds", "plan_choice", "plan_effort", "plan_members",
-    "refit_members", "share_of_validation", "warm_members",
+    "EFFORTS", "Plan", "Recipe", "Warm", "choose_features", "effort_seconds", "plan_choice", "plan_effort",
+    "plan_members", "refit_members", "share_of_validation", "warm_members",
 ]  # fmt: skip
 
 
@@ -76,6 +77,11 @@ class Plan:
     n_folds: int = 1
     n_seeds: int = 1
     most_kept: int | None = None
+
+    def with_encodings(self, encodings: Sequence[str]) -> "Plan":
+        """Return the plan with these encodings of the columns in all networks."""
+        parsed = tuple(Encoding.parse(encoding) for encoding in encodings)
+        return replace(self, recipes=[replace(recipe, encodings=parsed) for recipe in self.recipes])
 
     def with_interactions(self, interactions: InteractionConfig | None) -> "Plan":
         """Return the plan with interactions in all networks."""
@@ -295,6 +301,19 @@ def plan_choice(
     config = TrainingConfig(**backbone.training(objective.trained_as)) if training is None else training
     recipes = [Recipe(choice, backbone, config) for choice in choices]
     return Plan(recipes, str(encoding) if tried else "all", n_seeds=n_members)
+
+
+def choose_features(prepared: PreparedTable, names: Sequence[Any], *, seed: int) -> list[FeatureChoice]:
+    """Choose the encoding of every numerical column on the training rows of the first fold.
+
+    Values far out are moved to the ends of the column's usual range, as the networks do.
+    """
+    table, rows = prepared.table, prepared.splits[0].train
+    numbers = table.numbers[rows].copy()
+    for place in range(numbers.shape[1]):
+        numbers[:, place] = to_usual_range(numbers[:, place])
+    weights = None if table.weights is None else table.weights[rows]
+    return choose_columns(numbers, table.target[rows], names=names, task=table.task, weights=weights, seed=seed)
 
 
 def plan_members(prepared: PreparedTable, plan: Plan, seeds: npt.NDArray[np.int64]) -> list[Member]:

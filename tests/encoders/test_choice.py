@@ -1,0 +1,104 @@
+"""The choice of an encoding for each column: planted curves are recognised, and what cannot be told stays the default."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import knotwork as kw
+from knotwork.encoders import _choice as choice_file
+from knotwork.encoders._choice import _Solver
+
+CANDIDATES = ["BS-Q@7", "Std", "PLE@7", "BS-Q@30"]
+
+
+def planted(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({name: rng.uniform(size=n) for name in ("line", "wave", "noise")})
+    y = 2.0 * X["line"] + np.sin(40 * X["wave"]) + 0.2 * rng.normal(size=n)
+    return X, y.to_numpy()
+
+
+def chosen(*args, **options):
+    return {each.column: each.encoding for each in kw.choose_per_feature(*args, **options)}
+
+
+def test_planted_curves_are_recognised():
+    X, y = planted()
+    found = chosen(X, y, candidates=["Std", "BS-Q@7", "BS-Q@30"])
+    assert found == {"line": "Std", "wave": "BS-Q@30", "noise": "Std"}
+
+
+def test_classes_are_chosen_by_their_indicators():
+    X, y = planted()
+    labels = np.where(y > np.quantile(y, 0.7), "high", np.where(y > np.median(y), "middle", "low"))
+    assert chosen(X, labels, candidates=CANDIDATES)["wave"] == "BS-Q@30"
+    assert chosen(X, labels == "high", candidates=CANDIDATES)["wave"] == "BS-Q@30"
+
+
+def test_the_first_of_equal_candidates_is_chosen_with_a_reason():
+    X, y = planted()
+    for first, second in (("BS-Q@7", "BS-U@7"), ("BS-U@7", "BS-Q@7")):
+        [line, *_] = kw.choose_per_feature(X, y, candidates=[first, second])
+        assert line.encoding == first
+        assert line.reason == f"No other candidate is better than {first} by more than the standard error."
+    [wave] = kw.choose_per_feature(X[["wave"]], y, candidates=["Std", "BS-Q@30"])
+    assert "less error than Std (standard error" in wave.reason
+    assert wave.losses["BS-Q@30"] < wave.losses["Std"] <= 1.01
+
+
+def test_a_second_column_is_judged_by_what_the_first_leaves():
+    """A weak curve beside a strong one is seen in the partial residuals."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(size=(1500, 2))
+    y = 10 * np.sin(9 * X[:, 0]) + 0.5 * np.sin(30 * X[:, 1]) + 0.2 * rng.normal(size=1500)
+    assert chosen(X, y, candidates=["Std", "BS-Q@30"]) == {0: "BS-Q@30", 1: "BS-Q@30"}
+    assert chosen(X[:, 1:], y, candidates=["Std", "BS-Q@30"]) == {0: "Std"}
+
+
+def test_weights_are_those_of_repeated_rows():
+    X, y = planted(400)
+    weights = np.ones(400)
+    weights[:200] = 0.0
+    losses = [each.losses for each in kw.choose_per_feature(X, y, sample_weight=weights, candidates=CANDIDATES)]
+    assert all(np.isfinite(list(each.values())).all() for each in losses)
+
+
+@pytest.mark.parametrize("column", [[np.nan] * 200, [1.0] * 200, [0.0, 1e300] * 100, [np.nan, 1.0] * 100])
+def test_difficult_columns(column):
+    X = np.column_stack([column, np.linspace(0, 1, 200)])
+    choices = kw.choose_per_feature(X, X[:, 1] ** 2)
+    assert len(choices) == 2
+    assert all(np.isfinite(list(each.losses.values())).all() for each in choices)
+
+
+def test_few_rows_and_single_candidates_have_the_first():
+    X, y = planted(30)
+    assert {each.reason for each in kw.choose_per_feature(X, y)} == {"30 rows are too few to compare others."}
+    X, y = planted(300)
+    assert chosen(X, y, candidates=["PLE@7"]) == dict.fromkeys(X, "PLE@7")
+
+
+def test_wrong_arguments():
+    X, y = planted(60)
+    with pytest.raises(ValueError, match="as many values as X has rows, 60"):
+        kw.choose_per_feature(X, y[:50])
+    with pytest.raises(TypeError, match="candidates must be a sequence of encodings"):
+        kw.choose_per_feature(X, y, candidates="BS-Q@7")
+    with pytest.raises(ValueError, match="fixed knots"):
+        kw.choose_per_feature(X, y, candidates=["BS-Grad-U@7"])
+
+
+def test_ridge_regressions_are_those_of_the_normal_equations():
+    rng = np.random.default_rng(0)
+    design, target = rng.normal(size=(50, 4)), rng.normal(size=(50, 2))
+    products = design.T @ design
+    for penalty, coefficients in zip((0.3, 30.0), _Solver(products, 50, (0.3, 30.0))(design.T @ target), strict=True):
+        strength = penalty * np.trace(products) / (50 * 4)
+        expected = np.linalg.solve(products + strength * np.eye(4), design.T @ target)
+        np.testing.assert_allclose(coefficients, expected, rtol=1e-10)
+
+
+def test_many_columns_use_fewer_rows(monkeypatch):
+    monkeypatch.setattr(choice_file, "MOST_CELLS", 15 * 3 * 100)
+    X, y = planted()
+    assert len(kw.choose_per_feature(X, y, candidates=["BS-Q@15", "Std"])) == 3

@@ -1,0 +1,44 @@
+"""Estimators with an encoding for each column that training rows choose."""
+
+import numpy as np
+import pytest
+
+import knotwork as kw
+from tests.encoders.test_choice import planted
+
+SHORT = kw.TrainingConfig(max_epochs=2)
+
+
+@pytest.fixture(scope="module")
+def model():
+    X, y = planted(600)
+    return kw.TabularRegressor("per-feature", training=SHORT, random_state=0).fit(X, y)
+
+
+def test_columns_have_their_own_encodings_and_reasons(model):
+    choices = {each["column"]: each for each in model.encoding_choices_}
+    assert model.encoding_ == [{name: each["encoding"] for name, each in choices.items()}]
+    assert list(choices) == ["line", "wave", "noise"]
+    assert all(each["reason"].endswith(".") and len(each["losses"]) == 12 for each in choices.values())
+
+
+def test_the_choice_is_saved(model, tmp_path):
+    path = tmp_path / "model.knotwork"
+    model.save(path)
+    loaded = kw.load(path)
+    assert loaded.encoding_choices_ == model.encoding_choices_
+    X, _ = planted(50, seed=1)
+    np.testing.assert_allclose(loaded.predict(X), model.predict(X), rtol=1e-6)
+
+
+def test_other_encodings_have_no_choice():
+    X, y = planted(80)
+    assert kw.TabularRegressor("PLE@7", training=SHORT).fit(X, y).encoding_choices_ == []
+
+
+def test_classes_and_a_wrong_size():
+    X, y = planted(200)
+    model = kw.TabularClassifier("per-feature", training=SHORT, random_state=0).fit(X, y > 1.0)
+    assert len(model.encoding_choices_) == 3
+    with pytest.raises(ValueError, match="size must be None for 'per-feature'"):
+        kw.TabularRegressor("per-feature", size=7, training=SHORT).fit(X, y)
