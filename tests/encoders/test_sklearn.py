@@ -19,6 +19,7 @@ VARIANTS = [
         for extrapolation in ("linear", "continue", "error")
     ),
     kw.SplineEncoder("cyclic", 5, period=24.0),
+    kw.SplineEncoder(size=6, extrapolation="periodic", placement="uniform", degree=2),
     *(clone(ENCODERS[name]).set_params(sparse_output=True) for name in ("BS-Q", "PLE")),
     *(clone(ENCODERS[name]).set_params(dtype="float64") for name in ("BS-Q", "IS-CART", "Std")),
 ]
