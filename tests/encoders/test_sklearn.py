@@ -10,7 +10,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import knotwork as kw
 from tests.encoders.cases import ENCODERS
 
-EXTRAPOLATIONS = ("linear", "continue", "error")
 VARIANTS = [
     *ENCODERS.values(),
     *(clone(ENCODERS["BS-Q"]).set_params(missing=missing) for missing in ("indicator", "error")),

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from knotwork.basis._base import MOST_TURNS
 from knotwork.basis._blocks import BUMPS, CUBIC, CYCLE, NONE, QUARTIC, RAMP, WHOLE, Table
 from knotwork.basis._families import AFFINE, CYCLIC, RADIAL, TAILS
 
@@ -90,8 +91,9 @@ def _into_period(X, first_row, n_rows, column, inside):
     for i in range(n_rows):
         x = X[first_row + i, column.source] * unit
         if x >= high or x < low:
-            x -= period * np.floor((x - low) / period)
-            inside[i] = x if low <= x < high else low
+            turns = np.floor((x - low) / period)
+            x -= period * turns
+            inside[i] = x if np.abs(turns) < MOST_TURNS and low <= x < high else low
 
 
 @compiled()
