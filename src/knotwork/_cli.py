@@ -150,7 +150,7 @@ def compare(
     *,
     task: Annotated[str | None, typer.Option(help="regression or classification; by default inferred.")] = None,
     methods: Annotated[
-        str | None, typer.Option(help="Methods, such as Std,BS-Q,PLE@30; by default a selection.")
+        str | None, typer.Option(help="Methods, such as Std,BS-Q,PLE@30,CS-U@12%24; by default a selection.")
     ] = None,
     sizes: Annotated[str | None, typer.Option(help="Encoded columns per feature, such as 7,15; by default 15.")] = None,
     backbone: Annotated[

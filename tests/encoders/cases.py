@@ -22,7 +22,6 @@ ENCODERS = {
     "Periodic": kw.PeriodicEncoder(7),
     "Cosine": kw.PeriodicEncoder(6, family="cosine"),
     "CS-Q": kw.SplineEncoder("cyclic", 7),
-    "BS periodic": kw.SplineEncoder(size=6, extrapolation="periodic", placement="uniform", degree=2),
     "NS-Q": kw.SplineEncoder("natural", 7),
     "RBF-U": kw.SplineEncoder("radial", 7, placement="uniform"),
     "TPS-CART": kw.SplineEncoder("thin_plate", 7, placement="cart"),

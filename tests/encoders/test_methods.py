@@ -145,10 +145,16 @@ def test_every_parameter_has_an_effect(kind, name, value):
     assert type(before) is not type(after) or before.dtype != after.dtype or not np.array_equal(before, after)
 
 
+def test_the_period_has_an_effect():
+    for period in (3.0, (-1.0, 4.0)):
+        periods = [kw.SplineEncoder("cyclic", 7, period=value).fit(X).transform(X) for value in (None, period)]
+        assert not np.array_equal(*periods)
+
+
 def test_no_parameter_is_forgotten():
     for kind, new in CHANGES.items():
         names = set(inspect.signature(kind).parameters)
-        assert names <= set(new) | ELSEWHERE | {"extrapolation"}
+        assert names <= set(new) | ELSEWHERE | {"extrapolation", "period"}
     scaled = kw.ScalarEncoder("minmax"), kw.ScalarEncoder("minmax", extrapolation="linear")
     assert scaled[0].fit(X).transform(2 * X).max() < scaled[1].fit(X).transform(2 * X).max()
 
@@ -194,10 +200,12 @@ def test_adaptive_bins_are_between_five_and_fifty():
     assert rows.min() >= 25
 
 
-def test_methods_that_are_not_listed_learn_their_knots():
+def test_methods_that_are_not_listed_learn_their_knots_or_need_the_target():
     beyond = {name: method for name, method in METHOD_TABLE.items() if name not in METHODS}
-    assert set(beyond) == {"PLE-Grad", *(f"{family}-Grad-{end}" for family in ("BS", "IS", "MS")
-                                         for end in ("Q", "CART", "LGBM"))}  # fmt: skip
+    assert {name for name in beyond if name.startswith(("BS", "IS", "MS", "PLE"))} == {
+        "PLE-Grad", *(f"{family}-Grad-{end}" for family in ("BS", "IS", "MS") for end in ("Q", "CART", "LGBM")),
+    }  # fmt: skip
+    assert all(method.learnable or method.supervised for method in beyond.values())
     for name, method in METHOD_TABLE.items():
         assert (method.start is not None) == (method.learnable or method.embedding is not None)
         assert method.learnable == ("Grad" in name)

@@ -10,7 +10,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import knotwork as kw
 from tests.encoders.cases import ENCODERS
 
-EXTRAPOLATIONS = ("linear", "continue", "error")
 VARIANTS = [
     *ENCODERS.values(),
     *(clone(ENCODERS["BS-Q"]).set_params(missing=missing) for missing in ("indicator", "error")),
@@ -19,6 +18,7 @@ VARIANTS = [
         for extrapolation in ("linear", "continue", "error")
     ),
     kw.SplineEncoder("cyclic", 5, period=24.0),
+    kw.SplineEncoder(size=6, extrapolation="periodic", placement="uniform", degree=2),
     *(clone(ENCODERS[name]).set_params(sparse_output=True) for name in ("BS-Q", "PLE")),
     *(clone(ENCODERS[name]).set_params(dtype="float64") for name in ("BS-Q", "IS-CART", "Std")),
 ]

@@ -13,6 +13,7 @@ from knotwork._checks import argument_error, check_choice, check_int
 __all__ = [
     "EXTRAPOLATIONS",
     "MIN_GAP",
+    "MOST_TURNS",
     "UNBOUNDED",
     "Basis",
     "FloatArray",
@@ -36,6 +37,9 @@ EXTRAPOLATIONS = {
 
 UNBOUNDED = ("linear", "continue", "periodic")
 """The treatments for which values must be finite."""
+
+MOST_TURNS = 2.0**52
+"""Farther than so many periods away, float64 does not resolve the phase of a value."""
 
 MIN_GAP = 1e-290
 """Smallest distance between neighbouring knots, in the unit of `binary_unit`: its reciprocal is still finite."""
@@ -105,8 +109,10 @@ def into_period(x: FloatArray, domain: tuple[float, float]) -> FloatArray:
     unit = binary_unit(low, high)  # the width of the domain may overflow
     start, width = low * unit, high * unit - low * unit
     with np.errstate(invalid="ignore", over="ignore"):
-        moved = x * unit - width * np.floor((x * unit - start) / width)
-        moved = np.where((moved >= start) & (moved < high * unit), moved / unit, low)
+        turns = np.floor((x * unit - start) / width)
+        moved = x * unit - width * turns
+        valid = (np.abs(turns) < MOST_TURNS) & (moved >= start) & (moved < high * unit)
+        moved = np.where(valid, moved / unit, low)
     inside: FloatArray = np.where(np.isnan(x) | ((x >= low) & (x < high)), x, moved)
     return inside
 

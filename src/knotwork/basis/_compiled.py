@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from knotwork.basis._base import MOST_TURNS
 from knotwork.basis._blocks import BUMPS, CUBIC, CYCLE, NONE, QUARTIC, RAMP, WHOLE, Table
 from knotwork.basis._families import AFFINE, CYCLIC, RADIAL, TAILS
 
@@ -90,8 +91,9 @@ def _into_period(X, first_row, n_rows, column, inside):
     for i in range(n_rows):
         x = X[first_row + i, column.source] * unit
         if x >= high or x < low:
-            x -= period * np.floor((x - low) / period)
-            inside[i] = x if low <= x < high else low
+            turns = np.floor((x - low) / period)
+            x -= period * turns
+            inside[i] = x if np.abs(turns) < MOST_TURNS and low <= x < high else low
 
 
 @compiled()
@@ -313,11 +315,34 @@ def _fill_bumps(n_rows, inside, centre, factor, scratch, values):
         values[i] = (((p * rest + 0.5) * rest + 1.0) * rest + 1.0) * powers[i]
 
 
+@compiled(fastmath={"contract"}, forceinline=True)
+def _fill_single_bumps(n_rows, inside, centre, factor, scratch, values):
+    """Fill the same in float32, which is twice as fast and as exact as the output: a shorter polynomial suffices."""
+    squares, rounded, powers = scratch
+    bits, power_bits = rounded.view(np.int32), powers.view(np.int32)
+    one, magic = np.float32(1.0), np.float32(12582912.0)  # 1.5 * 2**23
+    for i in range(n_rows):
+        distance = np.float32((inside[i] - centre) * factor)
+        square = distance * distance
+        squares[i] = square if not square > np.float32(87.0) else np.float32(87.0)
+        rounded[i] = squares[i] * np.float32(1.4426950408889634) + magic
+    for i in range(n_rows):
+        power_bits[i] = np.int32(127 << 23) - (bits[i] << np.int32(23))
+    for i in range(n_rows):
+        n = rounded[i] - magic
+        rest = (n * np.float32(0.693359375) - squares[i]) + n * np.float32(-2.12194440e-4)
+        p = rest * np.float32(1.0 / 5040.0) + np.float32(1.0 / 720.0)
+        p = (p * rest + np.float32(1.0 / 120.0)) * rest + np.float32(1.0 / 24.0)
+        p = (p * rest + np.float32(1.0 / 6.0)) * rest + np.float32(0.5)
+        values[i] = ((p * rest + one) * rest + one) * powers[i]
+
+
 @compiled()
 def _bumps(X, columns, numbers, pieces, indicator, scratch, largest, out):
     """Write radial functions: function by function for a tile of values, then row by row."""
     inside, _, windows = scratch
     values, work = np.empty((windows.shape[2], TILE)), (np.empty(TILE), np.empty(TILE), np.empty(TILE))
+    singles, short = np.empty(values.shape, np.float32), np.empty((3, TILE), np.float32)
     for tile in range(0, X.shape[0], TILE):
         n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
         for c in range(len(columns)):
@@ -325,7 +350,9 @@ def _bumps(X, columns, numbers, pieces, indicator, scratch, largest, out):
             _clip(X, tile, n_rows, column, inside)
             for r in range(column.window):
                 centre, factor, function = pieces[column.piece + r, 0], pieces[column.piece + r, 1], values[r]
-                if column.kind == RADIAL:
+                if column.kind == RADIAL and out.itemsize == 4:
+                    _fill_single_bumps(n_rows, inside, centre, factor, (short[0], short[1], short[2]), singles[r])
+                elif column.kind == RADIAL:
                     _fill_bumps(n_rows, inside, centre, factor, work, function)
                 else:
                     for i in range(n_rows):
@@ -333,7 +360,10 @@ def _bumps(X, columns, numbers, pieces, indicator, scratch, largest, out):
                         value = share if r == 0 else np.abs(share) * share * share
                         value = value if not value > largest else largest
                         function[i] = value if not value < -largest else -largest
-            _write_bumps(tile, n_rows, column, values, indicator, out)
+            if column.kind == RADIAL and out.itemsize == 4:
+                _write_bumps(tile, n_rows, column, singles, indicator, out)
+            else:
+                _write_bumps(tile, n_rows, column, values, indicator, out)
             if column.lines:
                 _write_lines(X, tile, n_rows, column, numbers, inside, largest, out)
 

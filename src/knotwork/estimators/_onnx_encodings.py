@@ -88,6 +88,7 @@ class Graph:
 
 
 def as_numpy(tensor: Tensor) -> Array:
+    """Return a tensor as an array."""
     array: Array = tensor.detach().cpu().numpy()
     return array
 
