@@ -149,15 +149,14 @@ def test_classes_solve_the_equations_of_the_penalised_likelihood(precise, n_clas
     dense = explicit(design)
     sums = np.stack([dense @ solution.beta for solution in solutions])
     means = expit(sums) if n_classes == 2 else softmax(sums, axis=0)
-    scale = np.abs(dense.T @ WEIGHTS).max()
-    for solution, response, mean in zip(solutions, responses, means, strict=True):
+    for place, (solution, response, mean) in enumerate(zip(solutions, responses, means, strict=True)):
         gradient = dense.T @ (WEIGHTS * (response - mean))
-        assert abs(gradient[0]) < 1e-4 * scale  # the intercept has no penalty
-        for place, term in zip(design.slices, design.terms, strict=True):
-            # Each penalty pulls against the data along the same coefficients.
-            assert (np.sign(gradient[place]) * np.sign(solution.beta[place]) >= 0)[np.abs(gradient[place]) > 1e-2].all()
-            assert term.width == len(gradient[place])
-    assert all((solution.degrees >= 0).all() and (solution.degrees < 13).all() for solution in solutions)
+        assert abs(gradient[0]) < 1e-3  # the intercept has no penalty
+        assert ((solution.degrees >= 0) & (solution.degrees < 13)).all()
+        if place == 0:  # penalties are scaled by the first step, which for other classes depends on this one
+            share = np.average(response, weights=WEIGHTS)
+            matrix = dense.T @ ((WEIGHTS * share * (1 - share))[:, None] * dense)
+            np.testing.assert_allclose(penalty_of(design, solution, matrix) @ solution.beta, gradient, atol=1e-2)
 
 
 def test_a_draft_is_a_start():
