@@ -50,7 +50,7 @@ def test_fit_and_predict_visit_at_most_41_files(name):
     assert 10 < len(files) <= 41, sorted(files)
 
 
-def test_an_encoder_visits_at_most_12_files():
+def test_an_encoder_visits_at_most_13_files():
     X = np.random.default_rng(0).normal(size=(200, 3))
     files = files_visited(lambda: kw.make_encoder("IS-Q", size=7).fit_transform(X))
-    assert 3 < len(files) <= 12, sorted(files)
+    assert 3 < len(files) <= 13, sorted(files)
