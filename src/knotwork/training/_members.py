@@ -17,7 +17,16 @@ from knotwork.nn._stack import kind_of
 from knotwork.training._config import TrainingConfig
 from knotwork.training._objectives import USUAL, Objective
 
-__all__ = ["Member", "TrainingTable", "column_units", "padded", "planned_rates", "to_usual_range", "usual_range"]
+__all__ = [
+    "Member",
+    "TrainingTable",
+    "column_units",
+    "padded",
+    "planned_rates",
+    "strengths",
+    "to_usual_range",
+    "usual_range",
+]
 
 TAIL, FAR = 0.005, 10.0
 """Share of a column outside of its middle at either end; outliers are farther from it than FAR times its extent."""
@@ -225,6 +234,12 @@ def planned_rates(members: Sequence[Member], config: TrainingConfig) -> Tensor:
     longest = max(map(len, rates))
     rows = np.stack([np.pad(each, (0, longest - len(each)), mode="edge") for each in rates])
     return torch.from_numpy(rows).float()
+
+
+def strengths(members: Sequence[Member], config: TrainingConfig) -> Tensor:
+    """Return the strength of the smoothness penalty of each feature, of shape (n_members, n_features)."""
+    rows = [(member.config or config).strengths(len(member.blocks)) for member in members]
+    return torch.tensor(rows, dtype=torch.float32).reshape(len(members), -1)
 
 
 @dataclass(frozen=True, eq=False)

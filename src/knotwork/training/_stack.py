@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import partial
-from threading import Event
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -19,32 +17,39 @@ from knotwork._kernels.dropout import Noise, row_order
 from knotwork._kernels.fixed_order import fixed_order, row_sums
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._linear import left_empty
+from knotwork.nn._smoothness import bands_of, penalty_gradient
 from knotwork.nn._stack import StackEncoding, StackLayout
 from knotwork.training._config import TrainingConfig
-from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units, padded, planned_rates
+from knotwork.training._members import (
+    DeviceTable,
+    Member,
+    TrainingTable,
+    column_units,
+    padded,
+    planned_rates,
+    strengths,
+)
 from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._network import (
     Network,
     RateGroup,
+    block_weights,
     matrices,
     network_of,
+    predict_stack,
     rate_groups,
     running_statistics,
     weight_decays,
 )
 from knotwork.training._objectives import Objective, all_predictions, by_target, target_units
-from knotwork.training._threads import side_by_side
 
 if TYPE_CHECKING:  # results import the stack
     from knotwork.training._results import Piece
 
 __all__ = [
-    "Replayed", "Schedule", "TrainingStack", "build_network", "count_parameters", "mean_score", "predict_stack",
+    "Replayed", "Schedule", "TrainingStack", "build_network", "count_parameters", "mean_score",
     "validation_scores",
 ]  # fmt: skip
-
-ROWS_AT_ONCE = {"cpu": 1 << 13, "cuda": 1 << 18}
-"""Rows of all members together that are predicted at a time; on a CPU by one thread, whose cache they should fit."""
 
 MEMBERS_PER_PART, VALUES_PER_PART = 3, 3 << 19
 """Members that a thread trains together on a CPU, at most, and the activations of a step beyond which they are fewer:
@@ -61,7 +66,7 @@ N_START_ROWS = 256
 
 PER_MEMBER = (
     "ids", "seeds", "train_rows", "n_train", "valid_rows", "n_valid", "shift", "scale", "weight_unit", "loss_unit",
-    "steps_done", "loss_sum", "planned_rates",
+    "steps_done", "loss_sum", "planned_rates", "smoothness",
 )  # fmt: skip
 """Tensors of a stack with one entry per member, besides network, optimiser and schedule."""
 
@@ -264,7 +269,7 @@ class TrainingStack:
         categories: str = "embedding",
         start: "Piece | None" = None,
     ) -> None:
-        self.table, self.data, self.config = table, data, config
+        self.table, self.data, self.config, self.backbone = table, data, config, backbone
         self.objective, self.n_targets = table.goal, table.n_targets
         self.device = device = data.numbers.device
         self.ids = torch.arange(len(members), device=device)
@@ -288,6 +293,8 @@ class TrainingStack:
         self.steps_done = torch.zeros_like(self.seeds)
         self.loss_sum = torch.zeros(len(members), dtype=torch.float64, device=device)
         self.planned_rates = planned_rates(members, config).to(device)
+        self.smoothness = strengths(members, config).to(device)
+        self.is_smooth = bool(self.smoothness.any()) and block_weights(self.network, backbone) is not None
         lengths = [config.max_epochs if member.rates is None else len(member.rates) for member in members]
         self.schedule = Schedule.from_rates(self.planned_rates[:, 0], torch.tensor(lengths, device=device))
         if _lower_precision(config, backbone, device):
@@ -325,6 +332,7 @@ class TrainingStack:
         self.rates = self.schedule.rates(self.config, self.groups, self.done.double())
         ones = torch.ones(len(self.ids), device=self.device)
         self.loss_weights = [ones, self.config.spacing_weight * ones]
+        self.bands = self._bands() if self.is_smooth else None
         self.report = torch.zeros(4, len(self.ids), dtype=torch.float64, device=self.device)
         on_gpu = self.device.type == "cuda"
         graphs = (torch.cuda.graph_pool_handle(), torch.cuda.Stream(self.device)) if on_gpu else (None, None)  # type: ignore[no-untyped-call]
@@ -437,6 +445,8 @@ class TrainingStack:
             self.schedule.rate.copy_(self.planned_rates.gather(1, now[:, None])[:, 0])
         epochs = self.pace[0] + self.pace[1] * self.done.double()
         self.rates.copy_(self.schedule.rates(self.config, self.groups, epochs))
+        if self.bands is not None and self.network.encoding.logits is not None:  # knots have moved
+            self.bands.copy_(self._bands())
         self.place.zero_()
         self.number.zero_()
         self.loss_sum.zero_()
@@ -456,7 +466,11 @@ class TrainingStack:
         by_row = self._losses(outputs, rows) * known
         losses = by_row.sum(dim=1) / counts.clamp(min=1)
         summands = [losses, penalty] if penalty.requires_grad else [losses]  # the gradient of their weighted sum
-        grads = torch.autograd.grad(summands, self.parameters, self.loss_weights[: len(summands)], allow_unused=True)
+        weights = self.loss_weights[: len(summands)]
+        if self.bands is not None:  # of this summand only the gradient is needed
+            summands.append(block_weights(self.network, self.backbone))
+            weights.append(penalty_gradient(summands[-1].detach(), self.bands))
+        grads = torch.autograd.grad(summands, self.parameters, weights, allow_unused=True)
         with torch.no_grad():
             self.optimiser.step(grads, self._step_rates(), active)
             if self.averages:
@@ -467,6 +481,11 @@ class TrainingStack:
             self.loss_sum += losses.double() * counts
             self.steps_done += active
             self.place += batch
+
+    @torch.no_grad()
+    def _bands(self) -> Tensor:
+        """Return the matrices of the smoothness penalties at the current knots."""
+        return bands_of(self.network.encoding, self.smoothness, self.config.smoothness_order)
 
     def _step_rates(self) -> Tensor:
         """Return the learning rates of the next step, of shape (n_groups, n_members)."""
@@ -611,42 +630,6 @@ class TrainingStack:
         part.schedule, part.optimiser = copy.copy(self.schedule), copy.copy(self.optimiser)
         part._keep(index)
         return part
-
-
-def predict_stack(
-    network: Network, numbers: Tensor, codes: Tensor, rows: Tensor, *, n_threads: int = 1, counts: Tensor | None = None
-) -> Tensor:
-    """Return the outputs of every member for its rows of shape (n_members, n), of shape (n_members, n, d_out).
-
-    `counts` are the rows that are not padding, by default all: on a CPU a reproducible network predicts no others.
-    """
-    if network.reproducible and rows.device.type == "cpu" and len(rows) > 1:
-        return _predict_one_by_one(network, numbers, codes, rows, n_threads=n_threads, counts=counts)
-    was_training = network.training
-    network.eval()
-    at_once = max(ROWS_AT_ONCE.get(rows.device.type, 1 << 13) // len(rows), 1)
-
-    def outputs(part: Tensor, _: Event) -> Tensor:
-        with torch.no_grad():  # holds for one thread only
-            result: Tensor = network(numbers[part], codes[part])[0]
-            return result
-
-    parts = side_by_side([partial(outputs, part) for part in torch.split(rows, at_once, dim=1)], n_threads)
-    network.train(was_training)
-    return torch.cat(parts, dim=1)
-
-
-def _predict_one_by_one(
-    network: Network, numbers: Tensor, codes: Tensor, rows: Tensor, *, n_threads: int, counts: Tensor | None
-) -> Tensor:
-    """Return the outputs of `predict_stack`, computed as those of each member alone."""
-    lengths = [rows.shape[1]] * len(rows) if counts is None else counts.tolist()
-    outputs = []
-    for place, n in enumerate(lengths):
-        one = network_of(network, torch.tensor([place]))
-        values = predict_stack(one, numbers, codes, rows[place : place + 1, :n], n_threads=n_threads)
-        outputs.append(torch.nn.functional.pad(values, (0, 0, 0, rows.shape[1] - n)))
-    return torch.cat(outputs)
 
 
 def validation_scores(
