@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from knotwork.basis._families import LOCAL, NORMALISED, TAILS, UNIT_AREA
 from knotwork.nn._stack import StackEncoding
@@ -18,11 +19,11 @@ SMALLEST = 1e-6
 def differences(breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int, order: int) -> Tensor:
     """Return the coefficients of the differences of adjacent weights, of shape (..., n_differences, width).
 
-    Difference j is the sum over k of coefficient (j, k) times weight j + k. It is a divided difference of the given
-    order of the coefficients of B-splines, at the means of their knots (Greville), and so 0 for every curve that is a
-    polynomial of a lower degree than `order`, wherever the knots are. Its coefficients are scaled to absolute values
-    that sum to those of differences at equal distances, as in (1, -2, 1). The weights of I-splines and PLE are
-    first differences of such coefficients already: `width` is the order, and otherwise one more.
+    Difference j is the sum over k of coefficient (j, k) times weight j + k. It is proportional to coefficient j of the
+    curve's derivative of the given order, which is a spline of a lower degree (de Boor), and so 0 for every curve that
+    is a polynomial of a degree below `order`, wherever the knots are. Absolute values of its coefficients sum to those
+    of differences at equal distances, as in (1, -2, 1). The weights of I-splines and PLE are first differences of the
+    coefficients of B-splines already: `width` is the order, and otherwise one more.
 
     Parameters
     ----------
@@ -39,19 +40,19 @@ def differences(breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int, orde
     """
     breaks = breaks.double()
     t = torch.cat([breaks[..., :1]] * degree + [breaks] + [breaks[..., -1:]] * degree, dim=-1)
-    places = t[..., 1:-1].unfold(-1, degree, 1).mean(-1) if degree else 0.5 * (t[..., 1:] + t[..., :-1])
-    n_rows = places.shape[-1] - order
-    if n_rows < 1:
+    n = t.shape[-1] - degree - 1
+    if n <= order:
         return breaks.new_zeros(*breaks.shape[:-1], 0, order + (kind != TAILS))
-    windows = places.unfold(-1, order + 1, 1)
-    last = torch.arange(n_rows, device=breaks.device) + order
-    is_used = (last < n_knots[..., None] + degree + 1)[..., None]
-    others = torch.eye(order + 1, dtype=breaks.dtype, device=breaks.device)
-    products = (windows[..., :, None] - windows[..., None, :] + others).prod(dim=-1)
-    rows = torch.where(is_used, 1.0 / torch.where(is_used, products, 1.0), 0.0)
+    rows = torch.ones_like(t[..., :n, None])
     if kind in (UNIT_AREA, NORMALISED):
-        heights = 1.0 / (t[..., degree + 1 :] - t[..., : -degree - 1]).clamp(min=SMALLEST)
-        rows = rows * heights.unfold(-1, order + 1, 1)
+        rows = rows / (t[..., degree + 1 :] - t[..., :n]).clamp(min=SMALLEST)[..., None]
+    for level in range(1, order + 1):  # the next derivative, whose splines have a degree less
+        n -= 1
+        spans = t[..., degree + 1 : degree + 1 + n] - t[..., level : level + n]
+        rows = pad(rows[..., 1:, :], (1, 0)) - pad(rows[..., :-1, :], (0, 1))
+        rows = rows / torch.where(spans > 0, spans, 1.0)[..., None]
+    last = torch.arange(n, device=breaks.device) + order
+    rows = torch.where((last < n_knots[..., None] + degree + 1)[..., None], rows, 0.0)
     if kind == TAILS:  # B-spline coefficients are running sums of the weights
         rows = rows[..., 1:].flip(-1).cumsum(-1).flip(-1)
     total = rows.abs().sum(dim=-1, keepdim=True)
@@ -116,7 +117,7 @@ def _bands(rows: Tensor, size: int, order: int) -> Tensor:
 def penalty_gradient(weights: Tensor, bands: Tensor) -> Tensor:
     """Return the gradient of the penalties of a stack in its weights, which are of shape (..., size, n_outputs)."""
     n_diagonals, size = bands.shape[-1], weights.shape[-2]
-    around = torch.nn.functional.pad(weights, (0, 0, n_diagonals // 2, n_diagonals // 2)).float()
+    around = pad(weights, (0, 0, n_diagonals // 2, n_diagonals // 2)).float()
     bands = bands * (2.0 / weights.shape[-1])
     gradient = bands[..., 0, None] * around[..., :size, :]
     for place in range(1, n_diagonals):

@@ -99,8 +99,8 @@ class TrainingConfig:
 
     The penalty of a feature is its strength times the sum of squared differences of the weights with which the first
     layer, or the embedding of the feature, reads its columns, as a mean over the outputs of that layer; it is added to
-    the mean loss of a batch. Differences are divided differences at the means of the splines' knots, scaled to the
-    coefficients (1, -2, 1) of equal distances: knots may have any distances, and may be learned. Weights of I-splines
+    the mean loss of a batch. Differences allow for the distances of the knots, which may be learned: they are 0 for
+    curves that are straight (of order 2), with the coefficients (1, -2, 1) at equal distances. Weights of I-splines
     and PLE are first differences already, so their differences are of one order less and have the same meaning. B-, M-
     and I-splines and PLE are penalised. Scaled values, cosines and sines are not, nor is an FT-Transformer with a token
     for each value; the factors by which TabM multiplies inputs are not included. Columns of learned M-splines are
