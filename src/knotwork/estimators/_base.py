@@ -337,6 +337,11 @@ class TabularEstimator(FittedModel):
             others = "encoding, backbone, size, n_members and training"
             message = f"effort={self.effort!r} has no effect: it decides what is trained only if none of {others} is"
             warnings.warn(f"{message} given. Leave effort out, or these parameters.", UserWarning, stacklevel=4)
+        configs = [recipe.config for recipe in plan.recipes]
+        encodings = {encoding for recipe in plan.recipes for encoding in recipe.encodings}
+        if any(config.is_smooth for config in configs) and not any(encoding.has_knots for encoding in encodings):
+            message = "smoothness has no effect: no column is encoded by splines or PLE"
+            warnings.warn(f"{message}. Choose such an encoding, or leave it out.", UserWarning, stacklevel=4)
         share = self.validation_share
         if share != usual["validation_share"].default and not holdout.uses_share(plan.n_folds):
             reason = "rows are held out by folds, validation or X_val"
@@ -474,9 +479,14 @@ class TabularEstimator(FittedModel):
         encoding = columns.spread(self.encoding) if isinstance(self.encoding, Mapping) else self.encoding
         plan = plan_choice(
             encoding, self.size, make_backbone("mlp" if self.backbone == "auto" else self.backbone),
-            names=columns.numerical_names, objective=data.goal, training=self.training, n_members=self.n_members or 1,
+            names=columns.numerical_names, objective=data.goal, training=self._training_of(columns),
+            n_members=self.n_members or 1,
         )  # fmt: skip
         return replace(plan, n_folds=n_folds or plan.n_folds)
+
+    def _training_of(self, columns: Columns) -> TrainingConfig | None:
+        """Return `training` with the smoothness of each numerical column; a date's is that of all its numbers."""
+        return self.training and self.training.for_columns(columns.numerical_names, spread=columns.spread)
 
     def _settings(self) -> TrainingConfig:
         """Check all parameters but those that need the table; return the configuration of training."""

@@ -337,12 +337,16 @@ def _write_list(value: Any, name: str) -> Any:
     return {"tuple": isinstance(value, tuple), "items": [_write_plain(item, name) for item in value]}
 
 
+def _write_nested(value: Any, name: str) -> Any:
+    return [_write_nested(item, name) for item in value] if isinstance(value, tuple) else _write_plain(value, name)
+
+
 def _write_training(value: Any, name: str) -> Any:
     if value is None:
         return None
     if not isinstance(value, TrainingConfig):
         raise _refuse(name, value)
-    return {field: _write_plain(setting, field) for field, setting in asdict(value).items()}
+    return {field: _write_nested(setting, field) for field, setting in asdict(value).items()}
 
 
 def _write_backbone(value: Any, name: str) -> Any:
@@ -613,7 +617,8 @@ def _parameters(content: Any, names: Any, capacity: Capacity) -> dict[str, Any]:
 def _config(content: Any) -> TrainingConfig:
     known = [field.name for field in fields(TrainingConfig)]
     if isinstance(content, dict):
-        content = {"reproducible": False, **content}  # the first files of this schema do not have it
+        # The first files of this schema do not have these.
+        content = {"reproducible": False, "smoothness": 0.0, "smoothness_order": 2, **content}
     return TrainingConfig(**check_entries(content, "training", known))
 
 

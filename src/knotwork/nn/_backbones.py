@@ -314,8 +314,9 @@ class RealMLPConfig(Backbone):
     def first_weights(self, network: nn.Module) -> Tensor | None:
         """Return the weights of the first layer with the factors of its inputs."""
         built: Any = network
-        weight: Tensor = built.factors[..., None] * built.first.fan_in.clamp(min=1.0).rsqrt()[:, None, None]
-        return weight * built.first.weight
+        factors: Tensor = built.factors * built.first.fan_in.clamp(min=1.0).rsqrt()[:, None]
+        weight: Tensor = factors[..., None] * built.first.weight
+        return weight
 
     def for_task(self, task: str) -> Backbone:
         """Return the configuration with the activation of a task: Mish for numbers, SELU for classes."""

@@ -1,6 +1,6 @@
 """The configuration of training: every constant, in one frozen value."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from numbers import Real
 from typing import Any, Self
@@ -202,11 +202,23 @@ class TrainingConfig:
             raise argument_error("smoothness", requirement, smoothness, "Estimators accept a mapping from columns.")
         return smoothness
 
-    def for_columns(self, names: Sequence[Any]) -> Self:
-        """Return the configuration for numerical columns: a mapping becomes one number for each of them."""
+    @property
+    def is_smooth(self) -> bool:
+        """Whether some feature has a smoothness above 0."""
+        if not isinstance(self.smoothness, tuple):
+            return bool(self.smoothness)
+        return any(dict(self.smoothness).values() if _is_pairs(self.smoothness) else self.smoothness)
+
+    def for_columns(
+        self, names: Sequence[Any], *, spread: Callable[[Mapping[Any, Any]], Mapping[Any, Any]] = dict
+    ) -> Self:
+        """Return the configuration for numerical columns: a mapping becomes one number for each of them.
+
+        `spread` turns a mapping from columns of a table into one from `names`.
+        """
         if not isinstance(self.smoothness, tuple) or not _is_pairs(self.smoothness):
             return self
-        by_name = dict(self.smoothness)
+        by_name = spread(dict(self.smoothness))
         unknown = [name for name in by_name if name not in names]
         if unknown:
             hint = f"The numerical columns are {list(names)}."
@@ -242,10 +254,11 @@ def _read_smoothness(value: Any) -> Any:
         _check_number(value, "smoothness")
         return value
     if any(isinstance(entry, list | tuple) for entry in value):
-        pairs = tuple((name, number) for name, number in value)
-        for name, number in pairs:
-            _check_number(number, f"smoothness of {name!r}")
-        return pairs
+        for entry in value:
+            if not isinstance(entry, list | tuple) or len(entry) != 2 or not isinstance(entry[0], Hashable):
+                raise type_error("smoothness", "be a number, a mapping from columns, or a sequence of numbers", value)
+            _check_number(entry[1], f"smoothness of {entry[0]!r}")
+        return tuple((name, number) for name, number in value)
     for number in value:
         _check_number(number, "smoothness")
     return tuple(float(number) for number in value)

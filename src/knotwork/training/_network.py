@@ -260,7 +260,7 @@ def block_weights(network: Network, backbone: Backbone) -> Tensor | None:
     if weights.dim() == 3:  # a flat input, with further inputs behind the blocks
         n_features, raw = len(network.encoding.layout.sizes), network.embedding is not None and network.embedding.raw
         columns = network.encoding.layout.size + raw
-        weights = weights[:, : n_features * columns].unflatten(1, (n_features, columns))
+        weights = weights[:, : n_features * columns].view(len(weights), n_features, columns, -1)
     return weights[:, :, -network.encoding.layout.size :]
 
 
