@@ -1,7 +1,7 @@
 """The choice of an encoding for every column, by cross-validated additive ridge regressions on the encoded columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self, final
 
 import numpy as np
@@ -51,12 +51,15 @@ class FeatureChoice:
         all; empty if the table has too few rows to compare.
     reason : str
         The reason, with numbers.
+    shares : dict of str to float
+        For each candidate the share of its gate, if candidates were trained together; otherwise empty.
     """
 
     column: Any
     encoding: str
     losses: Mapping[str, float]
     reason: str
+    shares: Mapping[str, float] = field(default_factory=dict)
 
 
 def choose_per_feature(

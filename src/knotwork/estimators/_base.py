@@ -16,10 +16,14 @@ from sklearn.utils import check_random_state
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._preparation.columns import Columns, Table
+from knotwork._preparation.gates import GATED_CANDIDATES, choose_by_gates
 from knotwork._preparation.members import PreparedTable
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, check_validation, group_codes
+from knotwork.encoders._choice import FeatureChoice
+from knotwork.encoders._methods import Encoding
 from knotwork.estimators._combination import Combination, HeldOut, combine
+from knotwork.estimators._encodings import PER_FEATURE, with_size
 from knotwork.estimators._fitted import FittedModel, Held
 from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
 from knotwork.estimators._plans import (
@@ -53,6 +57,10 @@ FEW_ROWS = 3
 
 SHORTEST = 1e-3
 """Seconds for training where placing knots used up the time limit: every network still has one epoch."""
+
+
+CHOICE_SHARE = 0.2
+"""Share of a time limit for the choice of encodings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +115,7 @@ class TabularEstimator(FittedModel):
     encoding_: list[dict[Any, str]]
     weights_: npt.NDArray[np.float64]
     candidates_: list[dict[str, Any]]
+    choices_: list[FeatureChoice]
     validation_score_: float
     target_name_: str | None
 
@@ -271,10 +280,32 @@ class TabularEstimator(FittedModel):
         counts = {"n_folds": plan.n_folds, "n_seeds": plan.n_seeds}
         splits, seeds = holdout.draw(data.target, task=self._task, random=random, **counts)
         plan, prepared = replace(plan, n_folds=len(splits)), PreparedTable.from_table(data, splits)
+        if self._is_per_feature:
+            plan = self._with_choices(plan, columns, prepared)
         warm = self._warm_members(columns, prepared, plan) if self.warm_start and self.__sklearn_is_fitted__() else None
         if warm is not None:
             return Preparation(columns, prepared, *warm, config, state, plan, self.trained_)
         return Preparation(columns, prepared, plan, plan_members(prepared, plan, seeds), config, state, plan)
+
+    @property
+    def _is_per_feature(self) -> bool:
+        """Whether training rows decide the encoding of each column."""
+        return isinstance(self.encoding, str) and self.encoding in PER_FEATURE
+
+    def _with_choices(self, plan: Plan, columns: Columns, prepared: PreparedTable) -> Plan:
+        """Return a plan with the encodings that suit the columns, by the training rows of the first fold."""
+        split, limit = prepared.splits[0], self._settings().time_limit
+        self.choices_ = choose_by_gates(
+            prepared.table,
+            split.train,
+            names=columns.numerical_names,
+            candidates=with_size(GATED_CANDIDATES, self.size),
+            seed=split.seed,
+            device=self.device,
+            time_limit=None if limit is None else CHOICE_SHARE * limit,
+        )
+        encodings = tuple(Encoding.parse(choice.encoding) for choice in self.choices_)
+        return replace(plan, recipes=[replace(recipe, encodings=encodings) for recipe in plan.recipes])
 
     def _training_table(
         self,
@@ -477,6 +508,7 @@ class TabularEstimator(FittedModel):
                 limit = share_of_validation(n_folds) * limit
             return plan_effort(self.effort, data, device=device, time_limit=limit, n_folds=n_folds)
         encoding = columns.spread(self.encoding) if isinstance(self.encoding, Mapping) else self.encoding
+        encoding = "recommended" if self._is_per_feature else encoding  # until the rows of the folds are drawn
         plan = plan_choice(
             encoding, self.size, make_backbone("mlp" if self.backbone == "auto" else self.backbone),
             names=columns.numerical_names, objective=data.goal, training=self._training_of(columns),

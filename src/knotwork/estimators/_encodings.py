@@ -1,6 +1,6 @@
 """What `encoding=` of an estimator says: the encoding of every numerical column, one or several to choose among."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,13 +8,16 @@ from knotwork._checks import argument_error, check_int, type_error
 from knotwork._recommend import recommend
 from knotwork.encoders._methods import Encoding
 
-__all__ = ["CANDIDATES", "SEARCHES", "choose_encodings", "propose"]
+__all__ = ["CANDIDATES", "PER_FEATURE", "SEARCHES", "choose_encodings", "propose", "with_size"]
 
 RECOMMENDED = ("auto", "recommended")
 """Words for what `recommend` says."""
 
 SEARCHES = ("validated", "ensemble")
 """Words for what validation rows decide, of all columns at once."""
+
+PER_FEATURE = ("per-feature-gated",)
+"""Words for what training rows decide, of each column by itself."""
 
 DEFAULT_SIZE = 15
 BUDGET = "medium"
@@ -52,11 +55,16 @@ def propose(encoding: Any, size: int | None, *, names: list[Any], task: str, bac
         return []
     if not names:
         return list(choose_encodings("recommended", size, names=[""], task=task, backbone=backbone))
-    candidates = [Encoding.parse(spec) for spec in CANDIDATES]
+    return with_size(CANDIDATES, size)
+
+
+def with_size(candidates: Sequence[str], size: int | None) -> list[Encoding]:
+    """Return candidates, with a size all of that one and without duplicates."""
+    encodings = [Encoding.parse(spec) for spec in candidates]
     if size is not None:
         check_int(size, "size", minimum=2)
-        candidates = [Encoding(each.method, size) if each.kind.has_size else each for each in candidates]
-    return list(dict.fromkeys(candidates))
+        encodings = [Encoding(each.method, size) if each.kind.has_size else each for each in encodings]
+    return list(dict.fromkeys(encodings))
 
 
 def choose_encodings(
@@ -120,18 +128,16 @@ def _with_one_embedding(choices: dict[Any, Encoding], named: Mapping[Any, Any]) 
 
 def _choice(spec: Any, size: int | None, task: str, backbone: str) -> Encoding:
     if not isinstance(spec, str):
-        wanted = (
-            f"be {', '.join(map(repr, (*RECOMMENDED, *SEARCHES)))}, the name of a method, or a mapping from columns"
-        )
+        wanted = f"be {', '.join(map(repr, (*RECOMMENDED, *SEARCHES, *PER_FEATURE)))}, the name of a method, or a mapping from columns"
         raise type_error("encoding", wanted, spec, "Write encoding='BS-Q@15', or {'age': 'BS-Q@15'} for one column.")
     if spec in RECOMMENDED:
         advice = recommend(task, backbone, budget=BUDGET)
         return Encoding(advice.method, advice.size if size is None or advice.size is None else size)
-    if spec in SEARCHES:
+    if spec in SEARCHES + PER_FEATURE:
         raise argument_error(
             "encoding", "name a method for each column", spec, f"Write encoding={spec!r} to choose for all columns."
         )
-    also = (*RECOMMENDED, *SEARCHES)
+    also = (*RECOMMENDED, *SEARCHES, *PER_FEATURE)
     encoding = Encoding.parse(spec, DEFAULT_SIZE if size is None else size, argument="encoding", also=also)
     if size is not None and encoding.size not in (None, size):
         raise argument_error("size", f"agree with the encoding {spec!r}", size)

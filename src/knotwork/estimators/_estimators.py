@@ -62,6 +62,9 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
 
         ``"ensemble"``: train the same ten, and predict by a weighted mean of those that are best together on the
         validation rows; the others are dropped.
+
+        ``"per-feature-gated"``: for every column one of five encodings, which are trained together in a small network
+        on training rows, each with a gate; the one with the largest gate is kept, and `choices_` has the reasons.
     backbone : {"auto", "mlp", "resnet", "tabm", "realmlp", "ft"} or configuration, default="auto"
         The network: a name, or a configuration such as ``knotwork.nn.MLPConfig(widths=(512, 512))``; by default as
         `effort` decides, or ``"mlp"`` if another parameter says what is trained. Defaults of a name are the library's;
@@ -156,6 +159,9 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         For each member, the method and the size of each numerical column, as in ``{"age": "BS-Q@15"}``.
     weights_ : ndarray of shape (n_members,)
         Weights of the members in predictions; they add up to one.
+    choices_ : list of FeatureChoice
+        With ``encoding="per-feature-gated"``, for each numerical column its encoding, the shares of all gates and the
+        reason. It is not saved.
     backbones_ : list of configuration
         For each member, the network behind the encoding.
     candidates_ : list of dict
@@ -394,7 +400,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     ----------
     encoding : str or mapping, default="auto"
         How numbers are encoded, as in `TabularRegressor`: as `effort` decides, a method, a mapping from columns to
-        methods, ``"recommended"``, ``"validated"`` or ``"ensemble"``.
+        methods, ``"recommended"``, ``"validated"``, ``"ensemble"`` or ``"per-feature-gated"``.
     backbone : {"auto", "mlp", "resnet", "tabm", "realmlp", "ft"} or configuration, default="auto"
         The network, as in `TabularRegressor`.
     effort : {"fast", "balanced", "best"}, default="balanced"
@@ -456,7 +462,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         How far probabilities can be trusted, on rows that the networks were not trained on: in ten groups of rows,
         ordered by the probability of the predicted class, its mean ``probability``, the ``frequency`` with which it was
         right, and the number of ``rows``. Empty if no rows were held out.
-    encoding_, backbones_, weights_, candidates_, validation_score_, history_, knots_, feature_importances_,
+    encoding_, choices_, backbones_, weights_, candidates_, validation_score_, history_, knots_, feature_importances_,
     columns_, target_name_
         As in `TabularRegressor`.
     n_features_in_, feature_names_in_

@@ -183,10 +183,8 @@ class EncodedLinear(nn.Module):
             raise argument_error("encoding", "be B-, M- or I-splines or PLE to have a penalty", layout.family)
         knots = encoding.grouped_breaks().detach(), encoding.grouped_counts()
         rows = differences(*knots, kind=layout.kind, degree=layout.scheme, order=order)
-        weight = self.weight.view(*self.weight.shape[:-2], encoding.n_features, -1, self.out_features)[
-            ..., : encoding.size, :
-        ]
-        return difference_penalty(weight if encoding.n_members else weight[None], rows).reshape(weight.shape[:-2])
+        weight = self.weight.view(len(rows), encoding.n_features, -1, self.out_features)[..., : encoding.size, :]
+        return difference_penalty(weight, rows).reshape(*self.weight.shape[:-2], encoding.n_features)
 
     def extra_repr(self) -> str:
         """Return the settings for `print`."""

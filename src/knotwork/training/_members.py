@@ -17,16 +17,7 @@ from knotwork.nn._stack import kind_of
 from knotwork.training._config import TrainingConfig
 from knotwork.training._objectives import USUAL, Objective
 
-__all__ = [
-    "Member",
-    "TrainingTable",
-    "column_units",
-    "padded",
-    "planned_rates",
-    "strengths",
-    "to_usual_range",
-    "usual_range",
-]
+__all__ = ["Member", "TrainingTable", "column_units", "padded", "planned_rates", "to_usual_range", "usual_range"]
 
 TAIL, FAR = 0.005, 10.0
 """Share of a column outside of its middle at either end; outliers are farther from it than FAR times its extent."""
@@ -121,6 +112,9 @@ class Member:
         Replaces that of the call, except for its time limit.
     rates : ndarray of shape (epochs,), optional
         Learning rate of each epoch, which a schedule over all epochs multiplies; training ends with the last one.
+    gates : ndarray of shape (n_features,), optional
+        Strengths of a penalty on how much each feature varies behind the first layer (a group lasso), by which features
+        that others replace fade.
     """
 
     train: npt.NDArray[np.int64]
@@ -133,6 +127,7 @@ class Member:
     backbone: Backbone | None = None
     config: TrainingConfig | None = None
     rates: npt.NDArray[np.float64] | None = None
+    gates: npt.NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.train):
@@ -141,6 +136,11 @@ class Member:
     def without_rows(self) -> "Member":
         """Return the member with no validation rows and its first training row only, to keep what else it has."""
         return replace(self, train=self.train[:1], valid=self.valid[:0])
+
+    @property
+    def is_penalised(self) -> bool:
+        """Whether it has penalties on the weights that read its features."""
+        return self.gates is not None or (self.config is not None and self.config.is_smooth)
 
     @property
     def size(self) -> int:
@@ -234,12 +234,6 @@ def planned_rates(members: Sequence[Member], config: TrainingConfig) -> Tensor:
     longest = max(map(len, rates))
     rows = np.stack([np.pad(each, (0, longest - len(each)), mode="edge") for each in rates])
     return torch.from_numpy(rows).float()
-
-
-def strengths(members: Sequence[Member], config: TrainingConfig) -> Tensor:
-    """Return the strength of the smoothness penalty of each feature, of shape (n_members, n_features)."""
-    rows = [(member.config or config).strengths(len(member.blocks)) for member in members]
-    return torch.tensor(rows, dtype=torch.float32).reshape(len(members), -1)
 
 
 @dataclass(frozen=True, eq=False)

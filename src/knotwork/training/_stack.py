@@ -17,7 +17,6 @@ from knotwork._kernels.dropout import Noise, row_order
 from knotwork._kernels.fixed_order import fixed_order, row_sums
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._linear import left_empty
-from knotwork.nn._smoothness import bands_of, penalty_gradient
 from knotwork.nn._stack import StackEncoding, StackLayout
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import (
@@ -27,13 +26,11 @@ from knotwork.training._members import (
     column_units,
     padded,
     planned_rates,
-    strengths,
 )
 from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._network import (
     Network,
     RateGroup,
-    block_weights,
     matrices,
     network_of,
     predict_stack,
@@ -42,6 +39,7 @@ from knotwork.training._network import (
     weight_decays,
 )
 from knotwork.training._objectives import Objective, all_predictions, by_target, target_units
+from knotwork.training._penalties import WeightPenalties
 
 if TYPE_CHECKING:  # results import the stack
     from knotwork.training._results import Piece
@@ -64,9 +62,12 @@ SMALLEST_CHANGE = 1e-8
 N_START_ROWS = 256
 """Training rows that the initial parameters of some backbones depend on."""
 
+N_MOMENT_ROWS = 2048
+"""Training rows by which gates are measured."""
+
 PER_MEMBER = (
     "ids", "seeds", "train_rows", "n_train", "valid_rows", "n_valid", "shift", "scale", "weight_unit", "loss_unit",
-    "steps_done", "loss_sum", "planned_rates", "smoothness",
+    "steps_done", "loss_sum", "planned_rates",
 )  # fmt: skip
 """Tensors of a stack with one entry per member, besides network, optimiser and schedule."""
 
@@ -269,7 +270,7 @@ class TrainingStack:
         categories: str = "embedding",
         start: "Piece | None" = None,
     ) -> None:
-        self.table, self.data, self.config, self.backbone = table, data, config, backbone
+        self.table, self.data, self.config = table, data, config
         self.objective, self.n_targets = table.goal, table.n_targets
         self.device = device = data.numbers.device
         self.ids = torch.arange(len(members), device=device)
@@ -293,8 +294,10 @@ class TrainingStack:
         self.steps_done = torch.zeros_like(self.seeds)
         self.loss_sum = torch.zeros(len(members), dtype=torch.float64, device=device)
         self.planned_rates = planned_rates(members, config).to(device)
-        self.smoothness = strengths(members, config).to(device)
-        self.is_smooth = bool(self.smoothness.any()) and block_weights(self.network, backbone) is not None
+        self.penalties: WeightPenalties | None = None
+        if config.is_smooth or any(member.is_penalised for member in members):
+            rows = self._random_rows(N_MOMENT_ROWS)[0]
+            self.penalties = WeightPenalties.of_members(members, self.network, backbone, config, rows=rows)
         lengths = [config.max_epochs if member.rates is None else len(member.rates) for member in members]
         self.schedule = Schedule.from_rates(self.planned_rates[:, 0], torch.tensor(lengths, device=device))
         if _lower_precision(config, backbone, device):
@@ -332,7 +335,6 @@ class TrainingStack:
         self.rates = self.schedule.rates(self.config, self.groups, self.done.double())
         ones = torch.ones(len(self.ids), device=self.device)
         self.loss_weights = [ones, self.config.spacing_weight * ones]
-        self.bands = self._bands() if self.is_smooth else None
         self.report = torch.zeros(4, len(self.ids), dtype=torch.float64, device=self.device)
         on_gpu = self.device.type == "cuda"
         graphs = (torch.cuda.graph_pool_handle(), torch.cuda.Stream(self.device)) if on_gpu else (None, None)  # type: ignore[no-untyped-call]
@@ -402,11 +404,15 @@ class TrainingStack:
 
     def _start_from_rows(self) -> None:
         """Set the initial parameters by random training rows of each member, the same number for all."""
+        self.network.start_from(*self._random_rows(N_START_ROWS), self.seeds)
+
+    def _random_rows(self, n: int) -> tuple[Tensor, Tensor]:
+        """Return numbers and codes of `n` random training rows of each member."""
         before = torch.full_like(self.seeds, -1)  # an order that no epoch has
         order = row_order(self.seeds, before, self.n_train, self.train_rows.shape[1])
-        places = torch.arange(N_START_ROWS, device=self.device) % self.n_train[:, None]
+        places = torch.arange(n, device=self.device) % self.n_train[:, None]
         rows = torch.gather(self.train_rows, 1, torch.gather(order, 1, places))
-        self.network.start_from(self.data.numbers[rows], self.data.codes[rows], self.seeds)
+        return self.data.numbers[rows], self.data.codes[rows]
 
     def _scaled(self, target: Tensor) -> Tensor:
         """Return targets of shape (n_members, n, ...) in their units; halves, because the difference may overflow."""
@@ -445,8 +451,8 @@ class TrainingStack:
             self.schedule.rate.copy_(self.planned_rates.gather(1, now[:, None])[:, 0])
         epochs = self.pace[0] + self.pace[1] * self.done.double()
         self.rates.copy_(self.schedule.rates(self.config, self.groups, epochs))
-        if self.bands is not None and self.network.encoding.logits is not None:  # knots have moved
-            self.bands.copy_(self._bands())
+        if self.penalties is not None:
+            self.penalties.update()
         self.place.zero_()
         self.number.zero_()
         self.loss_sum.zero_()
@@ -467,9 +473,9 @@ class TrainingStack:
         losses = by_row.sum(dim=1) / counts.clamp(min=1)
         summands = [losses, penalty] if penalty.requires_grad else [losses]  # the gradient of their weighted sum
         weights = self.loss_weights[: len(summands)]
-        if self.bands is not None:  # of this summand only the gradient is needed
-            summands.append(block_weights(self.network, self.backbone))
-            weights.append(penalty_gradient(summands[-1].detach(), self.bands))
+        if self.penalties is not None:  # of which only the gradient is needed
+            summands.append(self.penalties.weights())
+            weights.append(self.penalties.gradient(summands[-1].detach()))
         grads = torch.autograd.grad(summands, self.parameters, weights, allow_unused=True)
         with torch.no_grad():
             self.optimiser.step(grads, self._step_rates(), active)
@@ -481,11 +487,6 @@ class TrainingStack:
             self.loss_sum += losses.double() * counts
             self.steps_done += active
             self.place += batch
-
-    @torch.no_grad()
-    def _bands(self) -> Tensor:
-        """Return the matrices of the smoothness penalties at the current knots."""
-        return bands_of(self.network.encoding, self.smoothness, self.config.smoothness_order)
 
     def _step_rates(self) -> Tensor:
         """Return the learning rates of the next step, of shape (n_groups, n_members)."""
@@ -602,6 +603,7 @@ class TrainingStack:
             self.train_rows = self.train_rows[:, : int(self.n_train.max())]
             self.valid_rows = self.valid_rows[:, : int(self.n_valid.max())]
         self.network = network_of(self.network, index)
+        self.penalties = self.penalties and self.penalties.kept(index, self.network)
         self.schedule.keep(index)
         self.optimiser.keep(index, list(self.network.parameters()))
         self.averages = [average.index_select(0, index) for average in self.averages]
