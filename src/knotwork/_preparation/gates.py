@@ -32,8 +32,9 @@ STRENGTH, STRENGTH_ROWS = 0.1, 500
 chance contributes to a gate does, and grows with that of the columns of a block, as usual in a group lasso. In trials
 on planted curves a smaller one left noise with larger gates, and four times as much suppressed small waves."""
 
-SMALLEST_SHARE = 0.1
-"""A column whose gates are a smaller share of the largest column's hardly matters: the smallest block is taken."""
+N_SHUFFLED, LEAST_RATIO = 3, 1.5
+"""Shuffled columns that are trained with the others, at most, and how much larger than their gates those of a column
+must be for it to matter; otherwise the smallest block is taken."""
 
 N_MEASURED = 2048
 """Rows by which gates are measured."""
@@ -53,7 +54,8 @@ def choose_by_gates(
 
     Every candidate of every column is a block of inputs of one network, and its gate is how much it varies behind the
     first layer. A group lasso penalises the gates, so that of candidates that can replace each other the one fades that
-    helps less for its number of columns. The candidate with the largest gate is kept.
+    helps less for its number of columns. The candidate with the largest gate is kept. Of columns whose gates are no
+    larger than those of shuffled columns, which are trained with them, it is the one with the fewest columns.
 
     Parameters
     ----------
@@ -85,12 +87,24 @@ def choose_by_gates(
     if len(rows) < FEWEST_ROWS or len(candidates) == 1:
         few = "It is the only candidate" if len(candidates) == 1 else f"{len(rows)} rows are too few to compare others"
         return [FeatureChoice(name, str(candidates[0]), {}, f"{few}.") for name in names]
+    table = _with_shuffled(table, rows, seed)
     placing, training = rows[: len(rows) // 2], rows[len(rows) // 2 :]
     blocks = _fitted_blocks(table, placing, candidates, seed)
     gates = _trained_gates(table, training, blocks, seed=seed, device=device, time_limit=time_limit)
-    gates = gates.reshape(len(names), len(candidates))
-    largest = float(gates.sum(axis=1).max())
-    return [_choice(name, candidates, row, largest) for name, row in zip(names, gates, strict=True)]
+    gates = gates.reshape(-1, len(candidates))
+    by_chance = float(gates[len(names) :].sum(axis=1).max())
+    return [_choice(name, candidates, row, by_chance) for name, row in zip(names, gates, strict=False)]
+
+
+def _with_shuffled(table: TrainingTable, rows: npt.NDArray[np.int64], seed: int) -> TrainingTable:
+    """Return a table with some more columns: random ones of its own, shuffled over the rows."""
+    random = np.random.default_rng(seed)
+    n_columns = table.numbers.shape[1]
+    chosen = random.permutation(n_columns)[:N_SHUFFLED]
+    numbers = np.concatenate([table.numbers, table.numbers[:, chosen]], axis=1)
+    for column in range(n_columns, numbers.shape[1]):
+        numbers[rows, column] = numbers[random.permutation(rows), column]
+    return replace(table, numbers=numbers)
 
 
 def _fitted_blocks(
@@ -157,15 +171,16 @@ def _sizes(trained: Trained, numbers: FloatArray) -> FloatArray:
     return sizes
 
 
-def _choice(name: Any, candidates: Sequence[Encoding], gates: FloatArray, largest: float) -> FeatureChoice:
-    """Return the candidate that is kept of a column, given its gates and the sum of the largest column's."""
+def _choice(name: Any, candidates: Sequence[Encoding], gates: FloatArray, by_chance: float) -> FeatureChoice:
+    """Return the candidate that is kept of a column, given its gates and the largest sum of a shuffled column's."""
     total = float(gates.sum())
     shares = gates / max(total, 1e-300)
     widths = np.array([candidate.size or 1 for candidate in candidates])
     table = {str(candidate): float(share) for candidate, share in zip(candidates, shares, strict=True)}
-    if total == 0.0 or total < SMALLEST_SHARE * largest:
+    if total == 0.0 or total < LEAST_RATIO * by_chance:
         chosen = str(candidates[int(np.argmin(widths))])
-        reason = f"Its gates are {100 * total / max(largest, 1e-300):.0f} % of the largest column's: it hardly matters."
+        ratio = total / max(by_chance, 1e-300)
+        reason = f"It hardly matters: its gates are {ratio:.1f} times those of a shuffled column."
         return FeatureChoice(name, chosen, {}, reason, table)
     is_scaled = widths == 1
     eligible = is_scaled if is_scaled.all() or shares[is_scaled].sum() > 0.5 else ~is_scaled

@@ -128,7 +128,8 @@ def _with_one_embedding(choices: dict[Any, Encoding], named: Mapping[Any, Any]) 
 
 def _choice(spec: Any, size: int | None, task: str, backbone: str) -> Encoding:
     if not isinstance(spec, str):
-        wanted = f"be {', '.join(map(repr, (*RECOMMENDED, *SEARCHES, *PER_FEATURE)))}, the name of a method, or a mapping from columns"
+        words = ", ".join(map(repr, (*RECOMMENDED, *SEARCHES, *PER_FEATURE)))
+        wanted = f"be {words}, the name of a method, or a mapping from columns"
         raise type_error("encoding", wanted, spec, "Write encoding='BS-Q@15', or {'age': 'BS-Q@15'} for one column.")
     if spec in RECOMMENDED:
         advice = recommend(task, backbone, budget=BUDGET)
