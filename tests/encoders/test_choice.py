@@ -1,4 +1,4 @@
-"""The choice of an encoding for each column: planted curves are recognised, and what cannot be told stays the default."""
+"""The choice of an encoding for each column: planted curves are recognised, and ties go to the first candidate."""
 
 import numpy as np
 import pandas as pd

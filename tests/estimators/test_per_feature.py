@@ -36,9 +36,17 @@ def test_other_encodings_have_no_choice():
     assert kw.TabularRegressor("PLE@7", training=SHORT).fit(X, y).encoding_choices_ == []
 
 
-def test_classes_and_a_wrong_size():
+def test_classes_and_a_size():
     X, y = planted(200)
     model = kw.TabularClassifier("per-feature", training=SHORT, random_state=0).fit(X, y > 1.0)
     assert len(model.encoding_choices_) == 3
-    with pytest.raises(ValueError, match="size must be None for 'per-feature'"):
-        kw.TabularRegressor("per-feature", size=7, training=SHORT).fit(X, y)
+    sized = kw.TabularRegressor("per-feature", size=7, training=SHORT).fit(X, y)
+    assert {*sized.encoding_choices_[0]["losses"]} == {
+        "IS-CART@7",
+        "PLE@7",
+        "IS-Q@7",
+        "BS-U@7",
+        "BS-CART@7",
+        "BS-Q@7",
+        "Std",
+    }

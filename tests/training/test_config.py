@@ -63,3 +63,28 @@ def test_the_papers_protocol():
     assert (paper.knot_warmup, paper.knot_rate * paper.learning_rate, paper.spacing_weight) == (50, 2e-4, 1e-4)
     assert paper.metric_for("classification").name == "auc"
     assert paper.metric_for("regression").name == "rmse"
+
+
+def test_smoothness_is_a_number_or_one_for_each_column():
+    assert TrainingConfig(smoothness=2).strengths(3) == (2.0, 2.0, 2.0)
+    assert TrainingConfig(smoothness=[0, 1.5]).strengths(2) == (0.0, 1.5)
+    named = TrainingConfig(smoothness={"age": 3.0})
+    assert hash(named) == hash(TrainingConfig(smoothness=[["age", 3.0]]))
+    assert named.for_columns(["income", "age"]).strengths(2) == (0.0, 3.0)
+    assert named.is_smooth
+    assert not TrainingConfig().is_smooth
+    assert not TrainingConfig(smoothness={"age": 0.0}).is_smooth
+    assert TrainingConfig(smoothness=1.0).identity() == {**TrainingConfig().identity(), "smoothness": 1.0}
+    with pytest.raises(ArgumentError, match=r"smoothness must name numerical columns .*'age'.*'income'"):
+        named.for_columns(["income"])
+    for unsuitable in (named, TrainingConfig(smoothness=[1.0])):
+        with pytest.raises(ArgumentError, match="one for each of 2 numerical features"):
+            unsuitable.strengths(2)
+    for wrong in ({"age": "1"}, "1", [["age"]], [[[], 1.0]]):
+        with pytest.raises(ArgumentTypeError, match="smoothness"):
+            TrainingConfig(smoothness=wrong)
+    for wrong in (-1.0, {"age": -1.0}, [0.0, -1.0]):
+        with pytest.raises(ArgumentError, match="smoothness"):
+            TrainingConfig(smoothness=wrong)
+    with pytest.raises(ArgumentError, match="smoothness_order"):
+        TrainingConfig(smoothness_order=0)

@@ -1,7 +1,7 @@
 """The choice of an encoding for every column, by cross-validated additive ridge regressions on the encoded columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self, final
 
 import numpy as np
@@ -51,12 +51,15 @@ class FeatureChoice:
         all; empty if the table has too few rows to compare.
     reason : str
         The reason, with numbers.
+    shares : dict of str to float
+        For each candidate the share of its gate, if candidates were trained together; otherwise empty.
     """
 
     column: Any
     encoding: str
     losses: Mapping[str, float]
     reason: str
+    shares: Mapping[str, float] = field(default_factory=dict)
 
 
 def choose_per_feature(
@@ -93,8 +96,8 @@ def choose_per_feature(
     Notes
     -----
     Knots are placed on one half of at most 20,000 rows. On the other half, in five folds, an additive model with the
-    largest candidate for every column is fitted; without its curve for column j it leaves the partial residuals of j, on
-    which each candidate is fitted by ridge regression. Losses are squared errors of these curves on the held rows; for
+    largest candidate for every column is fitted; without its curve for column j it leaves the partial residuals of j,
+    on which each candidate is fitted by ridge regression. Losses are squared errors of these curves on the held rows; for
     classes the targets are their indicators. A candidate counts as equally good if its loss is above the smallest by
     less than the standard error of the difference.
 

@@ -16,13 +16,14 @@ from sklearn.utils import check_random_state
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._preparation.columns import Columns, Table
+from knotwork._preparation.gates import GATED_CANDIDATES, choose_by_gates
 from knotwork._preparation.members import MISSING, PreparedTable
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, check_validation, group_codes
-from knotwork.encoders._choice import FeatureChoice
+from knotwork.encoders._choice import FEATURE_CANDIDATES, FeatureChoice
 from knotwork.encoders._pairs import place_pairs
 from knotwork.estimators._combination import Combination, HeldOut, combine
-from knotwork.estimators._encodings import PER_FEATURE
+from knotwork.estimators._encodings import PER_FEATURE, with_size
 from knotwork.estimators._fitted import FittedModel, Held
 from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
 from knotwork.estimators._plans import (
@@ -58,6 +59,10 @@ FEW_ROWS = 3
 
 SHORTEST = 1e-3
 """Seconds for training where placing knots used up the time limit: every network still has one epoch."""
+
+
+CHOICE_SHARE = 0.2
+"""Share of a time limit for the choice of encodings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,15 +290,35 @@ class TabularEstimator(FittedModel):
         splits, seeds = holdout.draw(data.target, task=self._task, random=random, **counts)
         plan, prepared = replace(plan, n_folds=len(splits)), PreparedTable.from_table(data, splits)
         prepared = replace(prepared, missing=self.missing)
-        choices: list[FeatureChoice] = []
-        if self.encoding == PER_FEATURE:
-            choices = choose_features(prepared, columns.numerical_names, seed=splits[0].seed)
+        choices = self._choices(columns, prepared) if self._is_per_feature else []
+        if choices:
             plan = plan.with_encodings([choice.encoding for choice in choices])
         warm = self._warm_members(columns, prepared, plan) if self.warm_start and self.__sklearn_is_fitted__() else None
         if warm is not None:
             return Preparation(columns, prepared, *warm, config, state, plan, choices, self.trained_)
         members = plan_members(prepared, plan, seeds)
         return Preparation(columns, prepared, plan, members, config, state, plan, choices)
+
+    @property
+    def _is_per_feature(self) -> bool:
+        """Whether training rows decide the encoding of each column."""
+        return isinstance(self.encoding, str) and self.encoding in PER_FEATURE
+
+    def _choices(self, columns: Columns, prepared: PreparedTable) -> list[FeatureChoice]:
+        """Return the encodings that suit the columns, by the training rows of the first fold."""
+        split, limit, names = prepared.splits[0], self._settings().time_limit, columns.numerical_names
+        if self.encoding == "per-feature":
+            candidates = with_size(FEATURE_CANDIDATES, self.size)
+            return choose_features(prepared, names, candidates=candidates, seed=split.seed)
+        return choose_by_gates(
+            prepared.table,
+            split.train,
+            names=names,
+            candidates=with_size(GATED_CANDIDATES, self.size),
+            seed=split.seed,
+            device=self.device,
+            time_limit=None if limit is None else CHOICE_SHARE * limit,
+        )
 
     def _training_table(
         self,
@@ -356,6 +381,11 @@ class TabularEstimator(FittedModel):
             others = "encoding, backbone, size, n_members and training"
             message = f"effort={self.effort!r} has no effect: it decides what is trained only if none of {others} is"
             warnings.warn(f"{message} given. Leave effort out, or these parameters.", UserWarning, stacklevel=4)
+        configs = [recipe.config for recipe in plan.recipes]
+        encodings = {encoding for recipe in plan.recipes for encoding in recipe.encodings}
+        if any(config.is_smooth for config in configs) and not any(encoding.has_knots for encoding in encodings):
+            message = "smoothness has no effect: no column is encoded by splines or PLE"
+            warnings.warn(f"{message}. Choose such an encoding, or leave it out.", UserWarning, stacklevel=4)
         share = self.validation_share
         if share != usual["validation_share"].default and not holdout.uses_share(plan.n_folds):
             reason = "rows are held out by folds, validation or X_val"
@@ -496,9 +526,11 @@ class TabularEstimator(FittedModel):
             plan = plan_effort(self.effort, data, device=device, time_limit=limit, n_folds=n_folds)
             return plan.with_interactions(interactions)
         encoding = columns.spread(self.encoding) if isinstance(self.encoding, Mapping) else self.encoding
+        encoding = "recommended" if self._is_per_feature else encoding  # until the rows of the folds are drawn
         plan = plan_choice(
             encoding, self.size, make_backbone("mlp" if self.backbone == "auto" else self.backbone),
-            names=columns.numerical_names, objective=data.goal, training=self.training, n_members=self.n_members or 1,
+            names=columns.numerical_names, objective=data.goal, training=self._training_of(columns),
+            n_members=self.n_members or 1,
         )  # fmt: skip
         return replace(plan, n_folds=n_folds or plan.n_folds).with_interactions(interactions)
 
@@ -517,6 +549,10 @@ class TabularEstimator(FittedModel):
             [column if column in labels else by_place.get(column, column) for column in pair] for pair in config.pairs
         ]
         return replace(config, pairs=tuple(place_pairs(pairs, labels, argument="interactions")))
+
+    def _training_of(self, columns: Columns) -> TrainingConfig | None:
+        """Return `training` with the smoothness of each numerical column; a date's is that of all its numbers."""
+        return self.training and self.training.for_columns(columns.numerical_names, spread=columns.spread)
 
     def _settings(self) -> TrainingConfig:
         """Check all parameters but those that need the table; return the configuration of training."""

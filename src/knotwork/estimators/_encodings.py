@@ -1,15 +1,14 @@
 """What `encoding=` of an estimator says: the encoding of every numerical column, one or several to choose among."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from knotwork._checks import argument_error, check_int, type_error
 from knotwork._recommend import recommend
-from knotwork.encoders._choice import FEATURE_CANDIDATES, read_candidates
 from knotwork.encoders._methods import Encoding
 
-__all__ = ["CANDIDATES", "PER_FEATURE", "SEARCHES", "choose_encodings", "propose"]
+__all__ = ["CANDIDATES", "PER_FEATURE", "SEARCHES", "choose_encodings", "propose", "with_size"]
 
 RECOMMENDED = ("auto", "recommended")
 """Words for what `recommend` says."""
@@ -17,10 +16,10 @@ RECOMMENDED = ("auto", "recommended")
 SEARCHES = ("validated", "ensemble")
 """Words for what validation rows decide, of all columns at once."""
 
-PER_FEATURE = "per-feature"
-"""Word for what `knotwork.choose_per_feature` chooses on the training rows, for each column."""
+PER_FEATURE = ("per-feature", "per-feature-gated")
+"""Words for what training rows decide, of each column by itself: by ridge regressions, and by gates."""
 
-WORDS = (*RECOMMENDED, *SEARCHES, PER_FEATURE)
+WORDS = (*RECOMMENDED, *SEARCHES, *PER_FEATURE)
 """Everything that is not the name of a method."""
 
 DEFAULT_SIZE = 15
@@ -60,11 +59,16 @@ def propose(encoding: Any, size: int | None, *, names: list[Any], task: str, bac
         return []
     if not names:
         return list(choose_encodings("recommended", size, names=[""], task=task, backbone=backbone))
-    candidates = [Encoding.parse(spec) for spec in CANDIDATES]
+    return with_size(CANDIDATES, size)
+
+
+def with_size(candidates: Sequence[str], size: int | None) -> list[Encoding]:
+    """Return candidates, with a size all of that one and without duplicates."""
+    encodings = [Encoding.parse(spec) for spec in candidates]
     if size is not None:
         check_int(size, "size", minimum=2)
-        candidates = [Encoding(each.method, size) if each.kind.has_size else each for each in candidates]
-    return list(dict.fromkeys(candidates))
+        encodings = [Encoding(each.method, size) if each.kind.has_size else each for each in encodings]
+    return list(dict.fromkeys(encodings))
 
 
 def choose_encodings(
@@ -78,7 +82,6 @@ def choose_encodings(
         ``"recommended"`` or ``"auto"``, a method with or without a size and an embedding, or a mapping from column
         names to these; columns that the mapping does not name have what is recommended, with the embedding of the
         others. Knots are learned in all columns that have some, or in none, and all have the same embedding.
-        ``"per-feature"`` stands for the first candidate until training rows decide.
     size : int or None
         The size of methods that name none.
     names : list
@@ -88,10 +91,6 @@ def choose_encodings(
     """
     if size is not None:
         check_int(size, "size", minimum=2)
-    if encoding == PER_FEATURE:
-        if size is not None:
-            raise argument_error("size", "be None for 'per-feature', which chooses a size for each column", size)
-        return (read_candidates(FEATURE_CANDIDATES)[0],) * len(names)
     if not isinstance(encoding, Mapping):
         return (_choice(encoding, size, task, backbone),) * len(names)
     unknown = [name for name in encoding if name not in names]
@@ -138,7 +137,7 @@ def _choice(spec: Any, size: int | None, task: str, backbone: str) -> Encoding:
     if spec in RECOMMENDED:
         advice = recommend(task, backbone, budget=BUDGET)
         return Encoding(advice.method, advice.size if size is None or advice.size is None else size)
-    if spec in (*SEARCHES, PER_FEATURE):
+    if spec in SEARCHES + PER_FEATURE:
         raise argument_error(
             "encoding", "name a method for each column", spec, f"Write encoding={spec!r} to choose for all columns."
         )

@@ -65,6 +65,10 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
 
         ``"ensemble"``: train the same ten, and predict by a weighted mean of those that are best together on the
         validation rows; the others are dropped.
+
+        ``"per-feature-gated"``: for every column one of five encodings, which are trained together in a small network
+        on training rows, each with a gate; the one with the largest gate is kept, and `encoding_choices_` has
+        the reasons.
     backbone : {"auto", "mlp", "resnet", "tabm", "realmlp", "ft"} or configuration, default="auto"
         The network: a name, or a configuration such as ``knotwork.nn.MLPConfig(widths=(512, 512))``; by default as
         `effort` decides, or ``"mlp"`` if another parameter says what is trained. Defaults of a name are the library's;
@@ -170,8 +174,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     backbones_ : list of configuration
         For each member, the network behind the encoding.
     encoding_choices_ : list of dict
-        For ``encoding="per-feature"``, for each numerical column: ``column``, ``encoding``, ``reason``, and ``losses``
-        of all candidates. Otherwise empty.
+        For ``encoding="per-feature"`` and ``"per-feature-gated"``, for each numerical column: ``column``, ``encoding``,
+        ``reason``, and of all candidates ``losses`` or ``shares`` of the gates. Otherwise empty.
     candidates_ : list of dict
         Each kind of network that was tried, unless there was no choice: ``method``, ``size``, ``backbone``, ``score``
         on the validation rows (in the units of the target; NaN if training failed), ``metric`` (its name),
@@ -414,7 +418,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     ----------
     encoding : str or mapping, default="auto"
         How numbers are encoded, as in `TabularRegressor`: as `effort` decides, a method, a mapping from columns to
-        methods, ``"recommended"``, ``"per-feature"``, ``"validated"`` or ``"ensemble"``.
+        methods, ``"recommended"``, ``"per-feature"``, ``"per-feature-gated"``, ``"validated"`` or ``"ensemble"``.
     backbone : {"auto", "mlp", "resnet", "tabm", "realmlp", "ft"} or configuration, default="auto"
         The network, as in `TabularRegressor`.
     effort : {"fast", "balanced", "best"}, default="balanced"

@@ -274,12 +274,16 @@ def _write_list(value: Any, name: str) -> Any:
     return {"tuple": isinstance(value, tuple), "items": [_write_plain(item, name) for item in value]}
 
 
+def _write_nested(value: Any, name: str) -> Any:
+    return [_write_nested(item, name) for item in value] if isinstance(value, tuple) else _write_plain(value, name)
+
+
 def _write_training(value: Any, name: str) -> Any:
     if value is None:
         return None
     if not isinstance(value, TrainingConfig):
         raise _refuse(name, value)
-    return {field: _write_plain(setting, field) for field, setting in asdict(value).items()}
+    return {field: _write_nested(setting, field) for field, setting in asdict(value).items()}
 
 
 def _write_backbone(value: Any, name: str) -> Any:
@@ -391,10 +395,13 @@ def _choices(content: Any, names: list[Any]) -> list[dict[str, Any]]:
     """Return the encodings that were chosen for each column; there are none if the user has named them."""
     choices = []
     for column, choice in zip(names, check_list(content, "choices"), strict=False):
-        check_entries(choice, "choice", ("encoding", "losses", "reason"))
-        losses = {_text(name, "losses"): _number(loss, "losses") for name, loss in as_dict(choice["losses"]).items()}
+        check_entries(choice, "choice", ("encoding", "losses", "reason", "shares"))
         named = {name: _text(choice[name], name) for name in ("encoding", "reason")}
-        choices.append({"column": column, **named, "losses": losses})
+        tables = {
+            kind: {_text(name, kind): _number(number, kind) for name, number in as_dict(choice[kind]).items()}
+            for kind in ("losses", "shares")
+        }
+        choices.append({"column": column, **named, **tables})
     return choices
 
 
@@ -523,7 +530,8 @@ def _parameters(content: Any, names: Any, capacity: Capacity) -> dict[str, Any]:
 def _config(content: Any) -> TrainingConfig:
     known = [field.name for field in fields(TrainingConfig)]
     if isinstance(content, dict):
-        content = {"reproducible": False, **content}  # the first files of this schema do not have it
+        # The first files of this schema do not have these.
+        content = {"reproducible": False, "smoothness": 0.0, "smoothness_order": 2, **content}
     return TrainingConfig(**check_entries(content, "training", known))
 
 

@@ -303,7 +303,9 @@ def plan_choice(
     return Plan(recipes, str(encoding) if tried else "all", n_seeds=n_members)
 
 
-def choose_features(prepared: PreparedTable, names: Sequence[Any], *, seed: int) -> list[FeatureChoice]:
+def choose_features(
+    prepared: PreparedTable, names: Sequence[Any], *, candidates: Sequence[Encoding], seed: int
+) -> list[FeatureChoice]:
     """Choose the encoding of every numerical column on the training rows of the first fold.
 
     Values far out are moved to the ends of the column's usual range, as the networks do.
@@ -313,7 +315,8 @@ def choose_features(prepared: PreparedTable, names: Sequence[Any], *, seed: int)
     for place in range(numbers.shape[1]):
         numbers[:, place] = to_usual_range(numbers[:, place])
     weights = None if table.weights is None else table.weights[rows]
-    return choose_columns(numbers, table.target[rows], names=names, task=table.task, weights=weights, seed=seed)
+    about: dict[str, Any] = {"names": names, "task": table.task, "weights": weights}
+    return choose_columns(numbers, table.target[rows], candidates=candidates, seed=seed, **about)
 
 
 def plan_members(prepared: PreparedTable, plan: Plan, seeds: npt.NDArray[np.int64]) -> list[Member]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self, final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
 from knotwork.nn._ft_transformer import FTTransformer
@@ -90,6 +90,18 @@ class Backbone(ABC):
         It is used to share out time. By default every parameter is used once.
         """
         return sum(parameter.numel() for parameter in network.parameters())
+
+    def first_weights(self, network: nn.Module) -> Tensor | None:
+        """Return the weights that read the encoded features, which `TrainingConfig.smoothness` penalises.
+
+        They are of shape (n_members, d_in, d_out), features first, or (n_members, n_features, size, d_out); a function
+        of parameters has gradients. By default they are those of `first`; with tokens there are none.
+        """
+        if self.takes_tokens:
+            return None
+        first: Any = network.first
+        weight: Tensor = first.weight
+        return weight
 
     @classmethod
     def paper(cls) -> Self:
@@ -219,6 +231,11 @@ class FTTransformerConfig(Backbone):
         tokenizer: Any = network.tokenizer
         return int(tokenizer.n_tokens) * super().products(network)
 
+    def first_weights(self, network: nn.Module) -> Tensor | None:
+        """Return the weights from blocks to tokens, if a block is one token."""
+        tokenizer: Any = network.tokenizer
+        return tokenizer.weight if self.tokens == "feature" else None
+
     @property
     def pads_blocks(self) -> bool:
         """Whether a block is one token; if each of its values is one, padding would add tokens."""
@@ -293,6 +310,13 @@ class RealMLPConfig(Backbone):
     def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
         """Return the approximate number of values per row kept for the gradient."""
         return 4 * sum(sizes) + 8 * n_categorical + 5 * sum(self.widths)
+
+    def first_weights(self, network: nn.Module) -> Tensor | None:
+        """Return the weights of the first layer with the factors of its inputs."""
+        built: Any = network
+        factors: Tensor = built.factors * built.first.fan_in.clamp(min=1.0).rsqrt()[:, None]
+        weight: Tensor = factors[..., None] * built.first.weight
+        return weight
 
     def for_task(self, task: str) -> Backbone:
         """Return the configuration with the activation of a task: Mish for numbers, SELU for classes."""

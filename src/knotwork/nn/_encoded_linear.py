@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._kernels.encoded_linear import encode_linear, has_fused
 from knotwork.nn._encoding import PiecewiseLinearEncoding, SplineEncoding
+from knotwork.nn._smoothness import PENALISED, difference_penalty, differences
 
 __all__ = ["EncodedLinear"]
 
@@ -157,6 +158,32 @@ class EncodedLinear(nn.Module):
         layout = encoding.layout
         out = encode_linear(*inputs, weight, bias, kind=layout.kind, degree=layout.scheme, size=encoding.size)
         return out.reshape(*x.shape[:-1], self.out_features)
+
+    def smoothness_penalty(self, order: int = 2) -> Tensor:
+        """Return the penalty of P-splines for each feature: add its sum, times a strength, to the loss.
+
+        It is the sum of squared differences of the weights of adjacent functions, as a mean over the outputs, and is 0
+        if the curve of every output is a polynomial of a lower degree than `order`; `knotwork.TrainingConfig` has the
+        details. Knots get no gradient from it.
+
+        Parameters
+        ----------
+        order : int, default=2
+            Order of the differences.
+
+        Returns
+        -------
+        Tensor of shape (n_features,), or (n_members, n_features)
+            The penalties.
+        """
+        check_int(order, "order", minimum=1)
+        encoding, layout = self.encoding, self.encoding.layout
+        if layout.kind not in PENALISED:
+            raise argument_error("encoding", "be B-, M- or I-splines or PLE to have a penalty", layout.family)
+        knots = encoding.grouped_breaks().detach(), encoding.grouped_counts()
+        rows = differences(*knots, kind=layout.kind, degree=layout.scheme, order=order)
+        weight = self.weight.view(len(rows), encoding.n_features, -1, self.out_features)[..., : encoding.size, :]
+        return difference_penalty(weight, rows).reshape(*self.weight.shape[:-2], encoding.n_features)
 
     def extra_repr(self) -> str:
         """Return the settings for `print`."""

@@ -148,7 +148,7 @@ class UnitTrainer:
 
     def _varied(self, member: Member, variant: str | None) -> Member:
         """Return a member with the training of a variant; variants of the learning rate alone share a stack."""
-        config, usual = self.plan.config_of(variant), self.plan.config
+        config, usual = self.plan.config_of(variant).for_columns(self.data.identity.numerical), self.plan.config
         batch_size = config.batch_size_for(len(self.data.table.target))
         shared = replace(config, learning_rate=usual.learning_rate, batch_size=batch_size)
         if not member.learnable:  # settings of knots do not part networks without learned ones

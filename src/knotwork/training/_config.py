@@ -1,6 +1,7 @@
 """The configuration of training: every constant, in one frozen value."""
 
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from numbers import Real
 from typing import Any, Self
 
@@ -19,7 +20,9 @@ STEPWISE = ("cosine", "cycles")
 REPORTED = {"regression": "rmse", "classification": "auc"}
 """Metrics by task that the paper reports."""
 
-LATER = ("beta2", "weight_average", "label_smoothing", "knot_spacing", "reproducible")
+LATER = (
+    "beta2", "weight_average", "label_smoothing", "knot_spacing", "reproducible", "smoothness", "smoothness_order",
+)  # fmt: skip
 """Settings that the first version did not have."""
 
 PRECISIONS = ("auto", "float32", "tf32", "bf16")
@@ -67,6 +70,13 @@ class TrainingConfig:
         the steps, with this decay rate; 0.99 is a usual value.
     label_smoothing : float, default=0.0
         Share of a class label that the loss spreads evenly over all classes.
+    smoothness : float, mapping or sequence of float, default=0.0
+        Strength of the penalty on differences of the weights of adjacent splines, which makes the curves of a feature
+        smooth, as in P-splines; see Notes. One number for all features; in estimators a mapping from columns, in which
+        columns that are left out have 0; or one number for each numerical feature.
+    smoothness_order : int, default=2
+        Order of these differences: a strong penalty turns a curve into a constant (1), a straight line (2), or a
+        parabola (3).
     metric : str, default="auto"
         Validation score: a name in `knotwork.training.METRICS`; by default that of the objective, ``"rmse"`` and for
         classes ``"log_loss"`` unless another is chosen; ``"reported"`` stands for those of the paper, ``"rmse"`` and
@@ -86,6 +96,15 @@ class TrainingConfig:
     ``0.5 (1 - cos(2 pi log2(1 + 15 t)))``, the schedule of RealMLP (Holzmueller and others, 2024). Step n of the
     moving average, from 0, has the decay rate ``min(weight_average, (1 + n) / (10 + n))``: first steps forget the
     initial weights.
+
+    The penalty of a feature is its strength times the sum of squared differences of the weights with which the first
+    layer, or the embedding of the feature, reads its columns, as a mean over the outputs of that layer; it is added to
+    the mean loss of a batch. Differences allow for the distances of the knots, which may be learned: they are 0 for
+    curves that are straight (of order 2), with the coefficients (1, -2, 1) at equal distances. Weights of I-splines
+    and PLE are first differences already, so their differences are of one order less and have the same meaning. B-, M-
+    and I-splines and PLE are penalised. Scaled values, cosines and sines are not, nor is an FT-Transformer with a token
+    for each value; the factors by which TabM multiplies inputs are not included. Columns of learned M-splines are
+    normalised behind their knots, so a strong penalty does not make these curves straight.
 
     With `reproducible`, a network that is trained alone, with others of any encodings, or after others have stopped,
     has the same weights, scores and predictions on one machine with the same versions, and learned knots that have not
@@ -115,6 +134,8 @@ class TrainingConfig:
     knot_spacing: float = 1e-3
     weight_average: float = 0.0
     label_smoothing: float = 0.0
+    smoothness: float | Mapping[Any, float] | Sequence[Any] = 0.0
+    smoothness_order: int = 2
     metric: str = "auto"
     precision: str = "auto"
     reproducible: bool = False
@@ -140,6 +161,8 @@ class TrainingConfig:
                 raise argument_error(name, "be smaller than 1", getattr(self, name))
         if self.time_limit is not None:
             _check_number(self.time_limit, "time_limit", above=True)
+        check_int(self.smoothness_order, "smoothness_order", minimum=1)
+        object.__setattr__(self, "smoothness", _read_smoothness(self.smoothness))
 
     @classmethod
     def paper(cls) -> Self:
@@ -169,6 +192,39 @@ class TrainingConfig:
         defaults = {field.name: field.default for field in fields(self) if field.name in LATER}
         return {name: value for name, value in asdict(self).items() if name not in LATER or value != defaults[name]}
 
+    def strengths(self, n_features: int) -> tuple[float, ...]:
+        """Return the smoothness of each of so many features."""
+        smoothness = self.smoothness
+        if not isinstance(smoothness, tuple):
+            return (float(smoothness),) * n_features  # type: ignore[arg-type]
+        if len(smoothness) != n_features or _is_pairs(smoothness):
+            requirement = f"be one number, or one for each of {n_features} numerical features"
+            raise argument_error("smoothness", requirement, smoothness, "Estimators accept a mapping from columns.")
+        return smoothness
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether some feature has a smoothness above 0."""
+        if not isinstance(self.smoothness, tuple):
+            return bool(self.smoothness)
+        return any(dict(self.smoothness).values() if _is_pairs(self.smoothness) else self.smoothness)
+
+    def for_columns(
+        self, names: Sequence[Any], *, spread: Callable[[Mapping[Any, Any]], Mapping[Any, Any]] = dict
+    ) -> Self:
+        """Return the configuration for numerical columns: a mapping becomes one number for each of them.
+
+        `spread` turns a mapping from columns of a table into one from `names`.
+        """
+        if not isinstance(self.smoothness, tuple) or not _is_pairs(self.smoothness):
+            return self
+        by_name = spread(dict(self.smoothness))
+        unknown = [name for name in by_name if name not in names]
+        if unknown:
+            hint = f"The numerical columns are {list(names)}."
+            raise argument_error("smoothness", "name numerical columns of the table", unknown, hint)
+        return replace(self, smoothness=[by_name.get(name, 0.0) for name in names])
+
     def batch_size_for(self, n_rows: int) -> int:
         """Return `batch_size` or, if it is None, the power of two nearest to `n_rows` / 80, between 64 and 512."""
         if self.batch_size is not None:
@@ -188,6 +244,28 @@ class TrainingConfig:
             several = f"be 'auto' for the objective {objective.name!r}, which predicts several numbers"
             raise argument_error("metric", several, self.metric)
         return metric
+
+
+def _read_smoothness(value: Any) -> Any:
+    """Return a number, or a tuple of numbers, or for a mapping one of pairs: configurations can be hashed."""
+    if isinstance(value, Mapping):
+        value = tuple(value.items())
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
+        _check_number(value, "smoothness")
+        return value
+    if any(isinstance(entry, list | tuple) for entry in value):
+        for entry in value:
+            if not isinstance(entry, list | tuple) or len(entry) != 2 or not isinstance(entry[0], Hashable):
+                raise type_error("smoothness", "be a number, a mapping from columns, or a sequence of numbers", value)
+            _check_number(entry[1], f"smoothness of {entry[0]!r}")
+        return tuple((name, number) for name, number in value)
+    for number in value:
+        _check_number(number, "smoothness")
+    return tuple(float(number) for number in value)
+
+
+def _is_pairs(smoothness: Sequence[Any]) -> bool:
+    return any(isinstance(entry, tuple) for entry in smoothness)
 
 
 def _check_number(value: Any, name: str, *, above: bool = False) -> None:

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Event
 from typing import Any, final
@@ -287,7 +287,8 @@ class _RunningStack:
 
     def __init__(self, run: _Run, places: list[int], number: int, n_beside: int) -> None:
         self.run, self.places, self.number = run, places, number
-        self.members = [run.members[place] for place in places]
+        members = [run.members[place] for place in places]
+        self.members = [replace(member, config=member.config or run.config) for member in members]
         self.backbone, self.config = _settings(self.members[0], run.backbone, run.config)
         device = run.data.numbers.device
         self.stream = torch.cuda.Stream(device) if n_beside > 1 else None  # type: ignore[no-untyped-call]
@@ -434,13 +435,14 @@ def plan_stacks(
 
     Members of one backbone, configuration, embedding, kind of missing values, shape of interactions and size form a
     stack, because smaller blocks would be padded; those that are only scaled join the smallest others, unless each
-    value is a token or they must be reproducible.
+    value is a token or they must be reproducible. Configurations may differ in the strengths of the smoothness penalty.
     """
     groups: dict[Any, list[int]] = {}
     for place, member in enumerate(members):
+        group_backbone, group_config = _settings(member, backbone, config)
         shape = None if member.interactions is None else member.interactions.shape
         traits = member.embedding, member.learned_missing, shape
-        groups.setdefault((*_settings(member, backbone, config), traits), []).append(place)
+        groups.setdefault((group_backbone, replace(group_config, smoothness=0.0), traits), []).append(place)
     memory = _free_memory(device) * MEMORY_SHARE
     stacks = []
     for (group_backbone, group_config, _), places in groups.items():

@@ -3,6 +3,8 @@
 import copy
 import math
 from collections.abc import Sequence
+from functools import partial
+from threading import Event
 from typing import Any, NamedTuple, final
 
 import torch
@@ -19,10 +21,11 @@ from knotwork.nn._interactions import PAIR_STREAM, InteractionConfig, PairEmbedd
 from knotwork.nn._linear import Uniform, first_places, initialise, look_up, make_draw
 from knotwork.nn._stack import StackEncoding
 from knotwork.nn._tabm import mean_prediction
+from knotwork.training._threads import side_by_side
 
 __all__ = [
-    "CATEGORIES", "Network", "RateGroup", "keep_members", "matrices", "network_of", "rate_groups", "running_statistics",
-    "weight_decays",
+    "CATEGORIES", "Network", "RateGroup", "block_weights", "keep_members", "matrices", "network_of", "predict_stack",
+    "rate_groups", "running_statistics", "weight_decays",
 ]  # fmt: skip
 
 CATEGORIES = ("embedding", "code", "mixed")
@@ -31,6 +34,9 @@ D_CATEGORY = 8
 
 START_STREAM = 1 << 18
 """Stream of random numbers before those of parameters that start from rows; other parameters use higher numbers."""
+
+ROWS_AT_ONCE = {"cpu": 1 << 13, "cuda": 1 << 18}
+"""Rows of all members together that are predicted at a time; on a CPU by one thread, whose cache they should fit."""
 
 MOST_ONE_HOT = 9
 """Most codes of a categorical feature that enters one-hot in ``"mixed"``."""
@@ -288,6 +294,23 @@ def matrices(network: Network) -> list[nn.Parameter]:
     ]
 
 
+def block_weights(network: Network, backbone: Backbone) -> Tensor | None:
+    """Return the weights of the linear maps that read each feature's block, (n_members, n_features, size, n_outputs).
+
+    They are those of the embedding, if any, otherwise those of the backbone's first layer; None without such a map.
+    """
+    if network.feature_embedding is not None:
+        return network.feature_embedding.weight
+    weights = backbone.first_weights(network.backbone)
+    if weights is None or not len(network.encoding.layout.sizes):
+        return None
+    if weights.dim() == 3:  # a flat input, with further inputs behind the blocks
+        n_features, raw = len(network.encoding.layout.sizes), network.embedding is not None and network.embedding.raw
+        columns = network.encoding.layout.size + raw
+        weights = weights[:, : n_features * columns].view(len(weights), n_features, columns, -1)
+    return weights[:, :, -network.encoding.layout.size :]
+
+
 def running_statistics(network: Network) -> list[Tensor]:
     """Return the buffers of batch normalisation, which belong to the weights of a member."""
     return [buffer for name, buffer in network.named_buffers() if "running" in name]
@@ -312,3 +335,39 @@ def keep_members(network: Network, index: Tensor) -> None:
             if id(buffer) not in shared and len(buffer) == n_members:
                 setattr(module, name, buffer[index].contiguous())
     network.encoding.keep(index)
+
+
+def predict_stack(
+    network: Network, numbers: Tensor, codes: Tensor, rows: Tensor, *, n_threads: int = 1, counts: Tensor | None = None
+) -> Tensor:
+    """Return the outputs of every member for its rows of shape (n_members, n), of shape (n_members, n, d_out).
+
+    `counts` are the rows that are not padding, by default all: on a CPU a reproducible network predicts no others.
+    """
+    if network.reproducible and rows.device.type == "cpu" and len(rows) > 1:
+        return _predict_one_by_one(network, numbers, codes, rows, n_threads=n_threads, counts=counts)
+    was_training = network.training
+    network.eval()
+    at_once = max(ROWS_AT_ONCE.get(rows.device.type, 1 << 13) // len(rows), 1)
+
+    def outputs(part: Tensor, _: Event) -> Tensor:
+        with torch.no_grad():  # holds for one thread only
+            result: Tensor = network(numbers[part], codes[part])[0]
+            return result
+
+    parts = side_by_side([partial(outputs, part) for part in torch.split(rows, at_once, dim=1)], n_threads)
+    network.train(was_training)
+    return torch.cat(parts, dim=1)
+
+
+def _predict_one_by_one(
+    network: Network, numbers: Tensor, codes: Tensor, rows: Tensor, *, n_threads: int, counts: Tensor | None
+) -> Tensor:
+    """Return the outputs of `predict_stack`, computed as those of each member alone."""
+    lengths = [rows.shape[1]] * len(rows) if counts is None else counts.tolist()
+    outputs = []
+    for place, n in enumerate(lengths):
+        one = network_of(network, torch.tensor([place]))
+        values = predict_stack(one, numbers, codes, rows[place : place + 1, :n], n_threads=n_threads)
+        outputs.append(torch.nn.functional.pad(values, (0, 0, 0, rows.shape[1] - n)))
+    return torch.cat(outputs)

@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import partial
-from threading import Event
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -21,30 +19,35 @@ from knotwork.nn._backbones import Backbone
 from knotwork.nn._linear import left_empty
 from knotwork.nn._stack import StackEncoding, StackLayout
 from knotwork.training._config import TrainingConfig
-from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units, padded, planned_rates
+from knotwork.training._members import (
+    DeviceTable,
+    Member,
+    TrainingTable,
+    column_units,
+    padded,
+    planned_rates,
+)
 from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._network import (
     Network,
     RateGroup,
     matrices,
     network_of,
+    predict_stack,
     rate_groups,
     running_statistics,
     weight_decays,
 )
 from knotwork.training._objectives import Objective, all_predictions, by_target, target_units
-from knotwork.training._threads import side_by_side
+from knotwork.training._penalties import WeightPenalties
 
 if TYPE_CHECKING:  # results import the stack
     from knotwork.training._results import Piece
 
 __all__ = [
-    "Replayed", "Schedule", "TrainingStack", "build_network", "count_parameters", "mean_score", "predict_stack",
+    "Replayed", "Schedule", "TrainingStack", "build_network", "count_parameters", "mean_score",
     "validation_scores",
 ]  # fmt: skip
-
-ROWS_AT_ONCE = {"cpu": 1 << 13, "cuda": 1 << 18}
-"""Rows of all members together that are predicted at a time; on a CPU by one thread, whose cache they should fit."""
 
 MEMBERS_PER_PART, VALUES_PER_PART = 3, 3 << 19
 """Members that a thread trains together on a CPU, at most, and the activations of a step beyond which they are fewer:
@@ -58,6 +61,9 @@ SMALLEST_CHANGE = 1e-8
 
 N_START_ROWS = 256
 """Training rows that the initial parameters of some backbones depend on."""
+
+N_MOMENT_ROWS = 2048
+"""Training rows by which gates are measured."""
 
 PER_MEMBER = (
     "ids", "seeds", "train_rows", "n_train", "valid_rows", "n_valid", "shift", "scale", "weight_unit", "loss_unit",
@@ -294,6 +300,10 @@ class TrainingStack:
         self.steps_done = torch.zeros_like(self.seeds)
         self.loss_sum = torch.zeros(len(members), dtype=torch.float64, device=device)
         self.planned_rates = planned_rates(members, config).to(device)
+        self.penalties: WeightPenalties | None = None
+        if config.is_smooth or any(member.is_penalised for member in members):
+            rows = self._random_rows(N_MOMENT_ROWS)[0]
+            self.penalties = WeightPenalties.of_members(members, self.network, backbone, config, rows=rows)
         lengths = [config.max_epochs if member.rates is None else len(member.rates) for member in members]
         self.schedule = Schedule.from_rates(self.planned_rates[:, 0], torch.tensor(lengths, device=device))
         if _lower_precision(config, backbone, device):
@@ -400,11 +410,15 @@ class TrainingStack:
 
     def _start_from_rows(self) -> None:
         """Set the initial parameters by random training rows of each member, the same number for all."""
+        self.network.start_from(*self._random_rows(N_START_ROWS), self.seeds)
+
+    def _random_rows(self, n: int) -> tuple[Tensor, Tensor]:
+        """Return numbers and codes of `n` random training rows of each member."""
         before = torch.full_like(self.seeds, -1)  # an order that no epoch has
         order = row_order(self.seeds, before, self.n_train, self.train_rows.shape[1])
-        places = torch.arange(N_START_ROWS, device=self.device) % self.n_train[:, None]
+        places = torch.arange(n, device=self.device) % self.n_train[:, None]
         rows = torch.gather(self.train_rows, 1, torch.gather(order, 1, places))
-        self.network.start_from(self.data.numbers[rows], self.data.codes[rows], self.seeds)
+        return self.data.numbers[rows], self.data.codes[rows]
 
     def _scaled(self, target: Tensor) -> Tensor:
         """Return targets of shape (n_members, n, ...) in their units; halves, because the difference may overflow."""
@@ -443,6 +457,8 @@ class TrainingStack:
             self.schedule.rate.copy_(self.planned_rates.gather(1, now[:, None])[:, 0])
         epochs = self.pace[0] + self.pace[1] * self.done.double()
         self.rates.copy_(self.schedule.rates(self.config, self.groups, epochs))
+        if self.penalties is not None:
+            self.penalties.update()
         self.place.zero_()
         self.number.zero_()
         self.loss_sum.zero_()
@@ -462,7 +478,11 @@ class TrainingStack:
         by_row = self._losses(outputs, rows) * known
         losses = by_row.sum(dim=1) / counts.clamp(min=1)
         summands = [losses, penalty] if penalty.requires_grad else [losses]  # the gradient of their weighted sum
-        grads = torch.autograd.grad(summands, self.parameters, self.loss_weights[: len(summands)], allow_unused=True)
+        weights = self.loss_weights[: len(summands)]
+        if self.penalties is not None:  # of which only the gradient is needed
+            summands.append(self.penalties.weights())
+            weights.append(self.penalties.gradient(summands[-1].detach()))
+        grads = torch.autograd.grad(summands, self.parameters, weights, allow_unused=True)
         with torch.no_grad():
             self.optimiser.step(grads, self._step_rates(), active)
             if self.averages:
@@ -589,6 +609,7 @@ class TrainingStack:
             self.train_rows = self.train_rows[:, : int(self.n_train.max())]
             self.valid_rows = self.valid_rows[:, : int(self.n_valid.max())]
         self.network = network_of(self.network, index)
+        self.penalties = self.penalties and self.penalties.kept(index, self.network)
         self.schedule.keep(index)
         self.optimiser.keep(index, list(self.network.parameters()))
         self.averages = [average.index_select(0, index) for average in self.averages]
@@ -617,42 +638,6 @@ class TrainingStack:
         part.schedule, part.optimiser = copy.copy(self.schedule), copy.copy(self.optimiser)
         part._keep(index)
         return part
-
-
-def predict_stack(
-    network: Network, numbers: Tensor, codes: Tensor, rows: Tensor, *, n_threads: int = 1, counts: Tensor | None = None
-) -> Tensor:
-    """Return the outputs of every member for its rows of shape (n_members, n), of shape (n_members, n, d_out).
-
-    `counts` are the rows that are not padding, by default all: on a CPU a reproducible network predicts no others.
-    """
-    if network.reproducible and rows.device.type == "cpu" and len(rows) > 1:
-        return _predict_one_by_one(network, numbers, codes, rows, n_threads=n_threads, counts=counts)
-    was_training = network.training
-    network.eval()
-    at_once = max(ROWS_AT_ONCE.get(rows.device.type, 1 << 13) // len(rows), 1)
-
-    def outputs(part: Tensor, _: Event) -> Tensor:
-        with torch.no_grad():  # holds for one thread only
-            result: Tensor = network(numbers[part], codes[part])[0]
-            return result
-
-    parts = side_by_side([partial(outputs, part) for part in torch.split(rows, at_once, dim=1)], n_threads)
-    network.train(was_training)
-    return torch.cat(parts, dim=1)
-
-
-def _predict_one_by_one(
-    network: Network, numbers: Tensor, codes: Tensor, rows: Tensor, *, n_threads: int, counts: Tensor | None
-) -> Tensor:
-    """Return the outputs of `predict_stack`, computed as those of each member alone."""
-    lengths = [rows.shape[1]] * len(rows) if counts is None else counts.tolist()
-    outputs = []
-    for place, n in enumerate(lengths):
-        one = network_of(network, torch.tensor([place]))
-        values = predict_stack(one, numbers, codes, rows[place : place + 1, :n], n_threads=n_threads)
-        outputs.append(torch.nn.functional.pad(values, (0, 0, 0, rows.shape[1] - n)))
-    return torch.cat(outputs)
 
 
 def validation_scores(
