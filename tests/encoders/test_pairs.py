@@ -6,7 +6,7 @@ import pytest
 
 import knotwork as kw
 from knotwork.encoders import _pairs
-from knotwork.encoders._pairs import rank_pairs
+from knotwork.encoders._pairs import RankedPairs, rank_pairs
 from knotwork.errors import ArgumentError, ColumnError
 from knotwork.knots import Target
 
@@ -62,6 +62,15 @@ def test_a_gain_is_the_share_of_variance_that_the_pair_explains():
     surface = np.where((X[:, 0] > 0) == (X[:, 1] > 0), 1.0, -1.0)
     y = surface + noise(20000)
     assert kw.find_pairs(X, y, 1)[0].gain == pytest.approx(0.5, abs=0.03)
+
+
+def test_pairs_stand_out_by_significance_and_share_of_the_best():
+    places = np.array([[0, 1], [0, 2], [1, 2], [0, 3]])
+    ranked = RankedPairs(places, np.array([0.4, 0.3, 0.1, 0.01]), np.array([50.0, 4.0, 20.0, 9.0]))
+    assert ranked.best().places.tolist() == [[0, 1], [1, 2]]
+    assert ranked.best(least_share=0.5).places.tolist() == [[0, 1]]
+    assert ranked.best(3).places.tolist() == [[0, 1], [0, 2], [1, 2]]
+    assert ranked._replace(z=np.zeros(4)).best().places.tolist() == [[0, 1]]
 
 
 def test_names_missing_values_and_few_values():

@@ -93,3 +93,13 @@ def test_the_first_layer_counts_the_inputs_of_pairs():
     assert network.backbone.first.weight.shape[1] == 3 * 7 + 2 * 3
     assert network.backbone.first.fan_in.tolist() == [27.0, 21.0]
     assert any(parameter is network.pair_embedding.weight for parameter in matrices(network))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: that it trains as the CPU does is not tested here")
+@pytest.mark.parametrize("backbone", BACKBONES, ids=lambda backbone: backbone.name)
+def test_a_gpu_trains_as_the_cpu_does(backbone):
+    table = make_table()
+    config = replace(CONFIG, precision="float32")
+    results = [train(table, make_members(table), backbone, config, device=where) for where in ("cpu", "cuda")]
+    for one, other in zip(*(trained.histories for trained in results), strict=True):
+        np.testing.assert_allclose(one.score, other.score, rtol=1e-3, atol=1e-3)

@@ -76,10 +76,11 @@ class RankedPairs(NamedTuple):
 
         Pairs stand out if they are significant, and have at least a share of the gain of the best one.
         """
+        kept = np.arange(len(self.gains))[:n_pairs]
         if n_pairs is None:
             stand_out = (self.z >= LEAST_Z) & (self.gains >= least_share * self.gains[:1])
-            n_pairs = max(int(stand_out[:MOST_PAIRS].sum()), 1)
-        return RankedPairs(self.places[:n_pairs], self.gains[:n_pairs], self.z[:n_pairs])
+            kept = np.flatnonzero(stand_out)[:MOST_PAIRS] if stand_out.any() else kept[:1]
+        return RankedPairs(self.places[kept], self.gains[kept], self.z[kept])
 
 
 def find_pairs(
