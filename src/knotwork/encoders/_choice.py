@@ -97,9 +97,9 @@ def choose_per_feature(
     -----
     Knots are placed on one half of at most 20,000 rows. On the other half, in five folds, an additive model with the
     largest candidate for every column is fitted; without its curve for column j it leaves the partial residuals of j,
-    on which each candidate is fitted by ridge regression. Losses are squared errors of these curves on the held rows; for
-    classes the targets are their indicators. A candidate counts as equally good if its loss is above the smallest by
-    less than the standard error of the difference.
+    on which each candidate is fitted by ridge regression. Losses are squared errors of these curves on the held rows;
+    for classes the targets are their indicators. A candidate counts as equally good if its loss is above the smallest
+    by less than the standard error of the difference.
 
     Examples
     --------
