@@ -1,4 +1,4 @@
-"""Time of every family per value, as a ratio to B-splines: the encoder, and layers with fixed and with learned knots.
+"""Time of every family per value, as a ratio to B-splines: encoders, and layers with fixed and with learned knots.
 
 python benchmarks/families.py                    on the CPU, one thread, time of the process
 python benchmarks/families.py --device cuda      layers on a GPU, with the wall clock
