@@ -448,3 +448,18 @@ def test_the_validation_score_is_that_of_the_best_epoch(finished):
     scores = histories["score"].loc[list(zip(frame.index, frame["best_epoch"], strict=True))].to_numpy()
     np.testing.assert_allclose(frame["valid_score"], scores, rtol=1e-6)
     assert (histories["score"].groupby(level=0).min().loc[frame.index].to_numpy() == scores).all()
+
+
+def test_variants_of_smoothness_share_a_stack_and_change_splines_only(tmp_path):
+    column = load_dataset("sk_iris").numerical[0]
+    variants = [
+        {"name": name, "training": {"smoothness": each}} for name, each in (("all", 9.0), ("one", {column: 9.0}))
+    ]
+    plan = tiny_plan(methods=["Std", "BS-Q"], variants=[{"name": "none", "training": {"smoothness": 0.0}}, *variants])
+    assert type(plan).from_mapping(plan.to_mapping()).plan_hash == plan.plan_hash
+    run(plan, tmp_path, device="cpu")
+    frame = load_results(tmp_path)
+    losses = frame.pivot_table("log_loss", ["method", "fold"], "variant")
+    assert (frame["status"] == "ok").all()
+    assert (losses.loc["BS-Q"].nunique(axis=1) == 3).all()
+    np.testing.assert_allclose(losses.loc["Std"]["all"], losses.loc["Std"]["none"], rtol=1e-6)
