@@ -460,3 +460,18 @@ def test_single_networks_are_timed_fold_by_fold():
     units = group_units(networks, sizes=plan.sizes, together=False)
     order = [(unit.dataset, unit.networks[0].fold) for unit in units]
     assert order == [("sk_wine", 0)] * 3 + [("sk_wine", 1)] * 3 + [("sk_iris", 0)] * 3 + [("sk_iris", 1)] * 3
+
+
+def test_variants_of_smoothness_share_a_stack_and_change_splines_only(tmp_path):
+    column = load_dataset("sk_iris").numerical[0]
+    variants = [
+        {"name": name, "training": {"smoothness": each}} for name, each in (("all", 9.0), ("one", {column: 9.0}))
+    ]
+    plan = tiny_plan(methods=["Std", "BS-Q"], variants=[{"name": "none", "training": {"smoothness": 0.0}}, *variants])
+    assert type(plan).from_mapping(plan.to_mapping()).plan_hash == plan.plan_hash
+    run(plan, tmp_path, device="cpu")
+    frame = load_results(tmp_path)
+    losses = frame.pivot_table("log_loss", ["method", "fold"], "variant")
+    assert (frame["status"] == "ok").all()
+    assert (losses.loc["BS-Q"].nunique(axis=1) == 3).all()
+    np.testing.assert_allclose(losses.loc["Std"]["all"], losses.loc["Std"]["none"], rtol=1e-6)

@@ -182,3 +182,14 @@ def test_a_saved_ensemble_predicts_the_same_bits(tmp_path):
     loaded = kw.load(tmp_path / "model.knotwork")
     assert loaded.training.reproducible
     assert loaded.predict(table.numbers).tobytes() == model.predict(table.numbers).tobytes()
+
+
+def test_penalties_on_weights_have_the_same_bits():
+    table = make_table()
+    methods = ("BS-Q", "IS-Grad-U", "PLE")
+    config = replace(CONFIG, smoothness=0.5)
+    members = [make_member(table, method, seed=place, fold=place) for place, method in enumerate(methods)]
+    together = train(table, members, BACKBONES["mlp"], config, device="cpu")
+    for place, member in enumerate(members):
+        alone = train(table, [member], BACKBONES["mlp"], config, device="cpu")
+        assert_same(numbers(alone, 0, table), numbers(together, place, table))
