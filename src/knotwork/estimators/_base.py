@@ -280,7 +280,8 @@ class TabularEstimator(FittedModel):
         counts = {"n_folds": plan.n_folds, "n_seeds": plan.n_seeds}
         splits, seeds = holdout.draw(data.target, task=self._task, random=random, **counts)
         plan, prepared = replace(plan, n_folds=len(splits)), PreparedTable.from_table(data, splits)
-        vars(self).pop("choices_", None)  # those of an earlier fit
+        if hasattr(self, "choices_"):  # those of an earlier fit
+            del self.choices_
         if self._is_per_feature:
             plan = self._with_choices(plan, columns, prepared)
         warm = self._warm_members(columns, prepared, plan) if self.warm_start and self.__sklearn_is_fitted__() else None
