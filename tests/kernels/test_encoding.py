@@ -12,7 +12,9 @@ from knotwork._kernels.encoding import (
     NATURAL,
     NORMALISED,
     PLAIN,
+    RADIAL,
     TAILS,
+    THIN_PLATE,
     Knots,
     Layout,
     Part,
@@ -275,6 +277,43 @@ def test_natural_splines_in_a_stack():
     gradients = torch.autograd.grad(encoded.values.square().sum(), [x, logits])
     assert bool(gradients[1][:2].abs().sum() > 0)
     assert bool((gradients[1][2:] == 0).all())
+
+
+RADIAL_KINDS = {"radial": RADIAL, "thin_plate": THIN_PLATE}
+
+
+@pytest.mark.parametrize("family", RADIAL_KINDS)
+@pytest.mark.parametrize("n_knots", [[5, 5, 5], [0, 3, 11], [1]])
+def test_radial_functions_equal_the_definition(family, n_knots):
+    x, breaks, counts = make_case(2, 60, n_knots)
+    x[0, 40, 0] = torch.nan
+    settings = {"kind": RADIAL_KINDS[family], "degree": 0, "size": max(n_knots) + 3}
+    expected = definition(family, 0, x, breaks, counts, settings["size"])
+    torch.testing.assert_close(encode_rows(x, breaks, counts, **settings), expected, rtol=0, atol=1e-12)
+    single = encode_rows(x.float(), breaks.float(), counts, **settings)
+    torch.testing.assert_close(single.double(), expected, rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize("family", RADIAL_KINDS)
+def test_gradients_of_radial_functions_are_those_of_differences(family):
+    x, breaks, counts = make_case(2, 6, [4, 1], seed=3)
+    part = Part(RADIAL_KINDS[family], 0, 0, 2)
+    inner = torch.arange(4) < counts[..., None]
+
+    def run(values, knots, widths):
+        middle = torch.where(inner, knots, 1.0)
+        full = torch.cat([torch.zeros_like(middle[..., :1]), middle, torch.ones_like(middle[..., :1])], dim=-1)
+        return encode(values, Knots(counts, full, log_widths=widths), [part], size=7).values
+
+    widths = 0.1 * torch.randn(2, 2, 7, dtype=torch.float64)
+    inputs = torch.rand_like(x), breaks[..., 1:-1].clone(), widths
+    leaves = [tensor.requires_grad_() for tensor in inputs]
+    assert torch.autograd.gradcheck(run, leaves)
+    assert torch.autograd.gradgradcheck(run, leaves)
+    outside = torch.tensor([-0.5, 1.5, torch.nan], dtype=torch.float64).reshape(1, 3, 1).expand(2, 3, 2)
+    outside = outside.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(run(outside, *leaves[1:]).sum(), outside)
+    assert bool((gradient == 0).all())
 
 
 def hinges(x, breaks, n_knots, *, degree, size):
