@@ -57,6 +57,9 @@ PRECISION = 0.02
 FLAT = 1e-4
 """Steps end when the likelihood changes by no more than this share."""
 
+MOST_HALVED, MOST_WORSE = 10, 1.1
+"""Halvings of a step at most, and factor of the deviance after one, which may rise a little for a smoother fit."""
+
 SMALLEST_VARIANCE = 1e-6
 """Variance of a class in a row at least: of rows that are certain the working response would be infinite."""
 
@@ -476,7 +479,8 @@ class _Classes:
         starts = np.log(shares / (1.0 - shares)) if n_fits == 1 else np.log(shares)
         self.drafts: Sequence[Solution | None] = [None] * n_fits if draft is None else draft[0]
         self.sums = np.repeat(starts[:, None], design.n_rows, axis=1) if draft is None else draft[1]
-        self.betas: list[Any] = [None] * n_fits
+        self.starts = starts
+        self.betas: list[Any] = [None if draft is not None else self._constant(place) for place in range(n_fits)]
         self.smoothing: list[Any] = [None] * n_fits
         self.solved: list[Any] = [None] * n_fits
         self.penalties: list[Any] = [None] * n_fits
@@ -506,22 +510,36 @@ class _Classes:
         self.solved[place], self.degrees[place] = solved, solved.degrees()
         self._step(place, solved.beta)
 
+    def _constant(self, place: int) -> FloatArray:
+        """Return the coefficients of a class without effects."""
+        beta = np.zeros(self.design.size)
+        beta[0] = self.starts[place]
+        return beta
+
     def _step(self, place: int, beta: FloatArray) -> None:
-        """Move to new coefficients, or half of the way, until the penalised likelihood does not fall."""
+        """Move to new coefficients, or a part of the way that does not make the fit worse, or stay."""
         penalties, old, old_sums = self.penalties[place], self.betas[place], self.sums[place]
         strengths = penalties.strengths(self.smoothing[place])
         sums = self.design.sums(beta)
         everything = self.sums.copy()
-        for n_halved in range(7):
+        for _ in range(MOST_HALVED):
             everything[place] = sums
             deviance = self._deviance(everything)
-            if old is None or n_halved == 6:
+            is_near = deviance <= MOST_WORSE * self.deviance + 1.0
+            if old is None:
                 break
             new, before = (float(strengths @ np.square(penalties.rotated(each))) for each in (beta, old))
-            if deviance + new <= (self.deviance + before) * (1.0 + 1e-7):
+            is_near = is_near and deviance + new <= (self.deviance + before) * (1.0 + 1e-7)
+            if is_near:
                 break
             beta, sums = 0.5 * (beta + old), 0.5 * (sums + old_sums)
-        self.betas[place], self.sums, self.deviance = beta, everything, deviance
+        if is_near:
+            self.betas[place], self.sums, self.deviance = beta, everything, deviance
+        elif old is None:  # the first fit was no good start
+            self.betas[place], self.sums = self._constant(place), self.sums.copy()
+            self.sums[place] = self.starts[place]
+            self.deviance, self.penalties[place] = self._deviance(self.sums), None
+            self.improve(place)
 
     def solutions(self) -> list[Solution]:
         """Return the fits."""

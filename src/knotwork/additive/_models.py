@@ -19,7 +19,16 @@ from knotwork._preparation.targets import Labels, check_target
 from knotwork._tables import check_weights
 from knotwork.additive._effects import AdditiveEffect, Contributions, effects_of, plot
 from knotwork.additive._fitting import Design, Solution, fit_classes, fit_numbers
-from knotwork.additive._terms import MOST_LEVELS, SIDE_LEVELS, Category, Curve, Shape, Surface, Term
+from knotwork.additive._terms import (
+    MOST_LEVELS,
+    SIDE_LEVELS,
+    Category,
+    Curve,
+    Shape,
+    Surface,
+    Term,
+    without_outliers,
+)
 from knotwork.basis._base import FloatArray
 from knotwork.knots import Column
 
@@ -314,7 +323,7 @@ class _Fit:
 
     def __init__(self, model: AdditiveModel, table: Table, responses: FloatArray, weights: FloatArray) -> None:
         self.model, self.table, self.responses, self.weights = model, table, responses, weights
-        self.numbers = [Column.from_values(column, weights) for column in table.numbers.T]
+        self.numbers = [without_outliers(Column.from_values(column, weights)) for column in table.numbers.T]
         self.names = model.columns_.numerical_names
         coded = [place for place, role in enumerate(model.columns_.roles) if role == "categorical"]
         self.coded = [place if model.columns_.names is None else model.columns_.names[place] for place in coded]

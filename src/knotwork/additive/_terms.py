@@ -24,13 +24,28 @@ from knotwork.basis._base import FloatArray, binary_unit
 from knotwork.basis._bspline import local_bsplines
 from knotwork.knots import Column, QuantilePlacement
 
-__all__ = ["MOST_LEVELS", "SIDE_LEVELS", "Category", "Curve", "Local", "Shape", "Space", "Surface", "Term"]
+__all__ = [
+    "MOST_LEVELS",
+    "SIDE_LEVELS",
+    "Category",
+    "Curve",
+    "Local",
+    "Shape",
+    "Space",
+    "Surface",
+    "Term",
+    "without_outliers",
+]
 
 FEW_VALUES = 8
 """Numbers with up to so many distinct values have a coefficient for each, joined by straight lines."""
 
 WIDEST_GAP = 1e3
 """Factor between a distance of knots and their typical distance at most: an outlier must not decide on all slopes."""
+
+OUTER, REACH = 0.002, 3.0
+"""Values that lie farther outside of the quantile of this level, and of that on the other side, than so many times its
+distance from the median are outliers: they are moved to this limit."""
 
 MOST_LEVELS, SIDE_LEVELS = 300, 20
 """Categories with their own effect, the most frequent ones, alone and in a surface; the others share one."""
@@ -236,6 +251,26 @@ class Surface(Term):
         values = first.values.reshape(n_rows, n_runs, 1) * second.values
         starts = (rows * n_second + second.starts).astype(np.int32, copy=False)
         return Local(starts, values)
+
+
+def without_outliers(column: Column) -> Column:
+    """Return a column whose outliers are moved to a limit: between them and the last knot a curve would have no shape.
+
+    Examples
+    --------
+    >>> without_outliers(Column.from_values(np.append(np.arange(1001.0), 1e300))).domain
+    (0.0, 2494.492)
+    """
+    if len(column.distinct) <= FEW_VALUES:
+        return column
+    low, middle, high = column.quantiles([OUTER, 0.5, 1.0 - OUTER])
+    with np.errstate(over="ignore"):
+        limits = low - REACH * (middle - low), high + REACH * (high - middle)
+    ends = (limits[0] if low < middle else -np.inf, limits[1] if middle < high else np.inf)
+    if ends[0] <= column.distinct[0] and column.distinct[-1] <= ends[1]:
+        return column
+    distinct, places = np.unique(np.clip(column.distinct, *ends), return_inverse=True)
+    return Column(distinct, np.bincount(places, column.weights).astype(np.float64, copy=False))
 
 
 def _basis(column: Column, size: int) -> BSpline:
