@@ -117,7 +117,9 @@ def test_shapes_hold_whatever_the_data_say(kind, rising, bending):
     }
     target = Y if kind is kw.AdditiveRegressor else Y.gt(Y.mean())
     effect = effect_of(kind(**given).fit(X[:800], target[:800]), "wave")
-    steps, bends = np.diff(effect.effect), np.diff(effect.effect, 2)
+    steps = np.diff(effect.effect)
+    chosen = np.searchsorted(effect.values, np.linspace(*effect.values[[0, -1]], 40))  # values may be close together
+    bends = np.diff(np.diff(effect.effect[chosen]) / np.diff(effect.values[chosen]))
     if rising is not None:
         assert ((1 if rising == "increasing" else -1) * steps >= -1e-9).all()
     if bending is not None:
@@ -184,7 +186,7 @@ def test_several_classes():
     np.testing.assert_allclose(parts.values.sum(axis=1) + parts.baseline, sums)
     np.testing.assert_allclose(fitted.predict_proba(X), np.exp(sums) / np.exp(sums).sum(axis=1, keepdims=True))
     assert fitted.score(X, labels) > 0.85
-    assert effect_of(fitted, "wave").effect.shape == (200, 3)
+    assert effect_of(fitted, "wave").effect.shape[1] == 3
     assert isinstance(fitted.plot_effects(), Figure)
 
 
