@@ -456,9 +456,10 @@ def test_what_cannot_be_loaded_is_not_saved(tmp_path, monkeypatch):
         patch.setattr("knotwork.estimators._persistence.MOST_LAYERS", 1)
         with pytest.raises(PersistenceError, match="widths must have at most 1 entries.* Fit again with fewer layers"):
             model.save(tmp_path / "model")
-    monkeypatch.setattr("knotwork.estimators._persistence.MOST_TENSORS", 5)
-    with pytest.raises(PersistenceError, match="it has .* tensors in 1 stacks.* Fit again with fewer members"):
-        model.save(tmp_path / "model")
+    with monkeypatch.context() as patch:
+        patch.setattr("knotwork.estimators._persistence.MOST_TENSORS", 5)
+        with pytest.raises(PersistenceError, match="it has .* tensors in 1 stacks.* Fit again with fewer members"):
+            model.save(tmp_path / "model")
     monkeypatch.setattr("knotwork._model_files.most_values", lambda n_bytes: 10)
     with pytest.raises(PersistenceError, match="too many categories"):
         model.save(tmp_path / "model")

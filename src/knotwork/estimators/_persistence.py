@@ -140,7 +140,7 @@ def load(path: str | Path, *, device: Any = "auto") -> Any:
     """
     torch_device = resolve_device(device)
     with open_model_file(path, "pt", schema=SCHEMA) as (content, file):
-        if content.get("class") in ADDITIVE:
+        if content.get("class") in list(ADDITIVE):  # it may be anything, also without a hash
             return load_additive(path)
         estimator = _estimator(path, content, file)
     pieces = [
