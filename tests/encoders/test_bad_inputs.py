@@ -142,7 +142,11 @@ def test_different_numbers_have_different_encodings_despite_an_outlier(outlier):
         ({"degree": -1}, ValueError, "degree must be"),
         ({"placement": "kmeans"}, ValueError, "placement must be one of 'uniform', 'quantile', 'cart', 'lgbm'"),
         ({"placement": len}, ValueError, "placement must be"),
-        ({"extrapolation": "constant"}, ValueError, "extrapolation must be one of 'clip', 'linear', 'error'"),
+        (
+            {"extrapolation": "constant"},
+            ValueError,
+            "extrapolation must be one of 'clip', 'linear', 'continue', 'periodic', 'error'",
+        ),
         ({"missing": "mean"}, ValueError, "missing must be one of 'zeros', 'indicator', 'error'"),
         ({"task": "ranking"}, ValueError, "task must be one of"),
         ({"sparse_output": 1}, TypeError, "sparse_output must be True or False"),

@@ -368,7 +368,10 @@ def test_recommended_is_auto(kind, frame, target):
         ({"signal": "validated"}, "encoding must name a method for each column.*Write encoding='validated'"),
         ("validate", "encoding must be a valid name.*Did you mean 'validated'"),
         ("ensemble@7", "encoding must be 'ensemble' without a size, got encoding='ensemble@7'"),
-        (["Std"], "encoding must be 'auto', 'recommended', 'validated', 'ensemble', the name of a method"),
+        (
+            ["Std"],
+            "encoding must be 'auto', 'recommended', 'validated', 'ensemble', 'per-feature'",
+        ),
     ],
     ids=str,
 )

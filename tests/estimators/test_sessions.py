@@ -91,7 +91,10 @@ def test_a_time_limit_stops_after_an_epoch():
     ("arguments", "message"),
     [
         ({"encoding": "BS"}, "encoding.*BS-Q"),
-        ({"encoding": 3}, "encoding must be 'auto', 'recommended', 'validated', 'ensemble', the name of a method"),
+        (
+            {"encoding": 3},
+            "encoding must be 'auto', 'recommended', 'validated', 'ensemble', 'per-feature'",
+        ),
         ({"encoding": {"a": "PLE"}}, "encoding must name numerical columns.*numerical columns are"),
         (
             {"encoding": {0: "BS-Grad-U", 1: "BS-U"}},

@@ -11,7 +11,7 @@ import knotwork as kw
 from tests.nn.test_encoding import FAMILIES, inputs, make
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "cyclic"])  # which wraps all values
 def test_raw_values_are_warned_of_once(family):
     layer = make(family, 2, 7)
     ages = 20.0 + 50.0 * inputs(5, 2)

@@ -2,7 +2,7 @@
 
 from knotwork.study import Plan, run
 
-CLOCKS = ["prepare_seconds", "train_seconds", "epoch_seconds", "started_at", "recorded_at"]
+CLOCKS = ["prepare_seconds", "train_seconds", "epoch_seconds", "started_at", "recorded_at", "threads"]
 SMALL_MLP = {"name": "mlp", "widths": [8]}
 TRAINING = {"max_epochs": 3, "batch_size": 32, "learning_rate": 1e-2, "knot_warmup": 0}
 

@@ -32,8 +32,8 @@ def fixed_order(enabled: bool = True) -> Iterator[None]:
 
 
 def has_fixed_order() -> bool:
-    """Return whether the order of sums is fixed."""
-    return _FIXED.get()
+    """Return whether the order of sums is fixed; never in compiled code, which the engine does not use."""
+    return not torch.compiler.is_compiling() and _FIXED.get()
 
 
 def _product_formula(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -46,10 +46,11 @@ def bends_formula(breaks: Tensor, n_knots: Tensor) -> Tensor:
     ``(I + L)^-1 = (I - L) (I + L^2) (I + L^4) ...``: no step waits for each single knot.
     """
     places = torch.arange(breaks.shape[-1] - 1, device=breaks.device)
-    widths = torch.where(places <= n_knots[..., None], torch.diff(breaks, dim=-1), 1.0)[..., None]
+    widths = torch.where(places <= n_knots[..., None], breaks[..., 1:] - breaks[..., :-1], 1.0)[..., None]
     left, right, inner = widths[..., :-1, :], widths[..., 1:, :], places[1:]
     curves = torch.eye(breaks.shape[-1], dtype=breaks.dtype, device=breaks.device)
-    rises = torch.diff(torch.diff(curves, dim=0) / widths, dim=-2)
+    slopes = (curves[1:] - curves[:-1]) / widths
+    rises = slopes[..., 1:, :] - slopes[..., :-1, :]
     used = (inner <= n_knots[..., None])[..., None]
     below = (inner[:, None] == inner + 1).to(breaks.dtype)
     above = (inner[:, None] == inner - 1) & (inner <= n_knots[..., None])[..., None, :]

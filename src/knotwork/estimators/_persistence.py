@@ -65,7 +65,7 @@ __all__ = ["load", "save"]
 
 ENTRIES = (
     "schema", "version", "class", "parameters", "columns", "labels", "encodings", "weights", "candidates", "score",
-    "choices", "indicated", "task", "target_name", "objective", "n_targets", "residuals", "temperature", "calibration",
+    "feature_choices", "indicated", "task", "target_name", "objective", "n_targets", "residuals", "temperature", "calibration",
     "config", "categories", "pieces", "histories", "interrupted", "has_importances", "checksum",
 )  # fmt: skip
 CANDIDATE = ("method", "size", "backbone", "score", "metric", "seconds", "weight")
@@ -200,7 +200,7 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
             for candidate in estimator.candidates_
         ],
         "score": float(estimator.validation_score_) if np.isfinite(estimator.validation_score_) else None,
-        "choices": [
+        "feature_choices": [
             {name: value for name, value in choice.items() if name != "column"}
             for choice in estimator.encoding_choices_
         ],
@@ -347,7 +347,7 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
     name = content["target_name"]
     estimator.target_name_ = None if name is None else _text(name, "target_name")
     n_numerical = len(columns.numerical_names)
-    estimator.encoding_choices_ = _choices(content["choices"], columns.numerical_names)
+    estimator.encoding_choices_ = _choices(content["feature_choices"], columns.numerical_names)
     estimator.indicated_ = _indicated(content["indicated"], n_numerical)
     estimator.config_ = _config(content["config"])
     objective = _read_objective(content["objective"], estimator._task)
@@ -394,7 +394,7 @@ def _set_calibration(estimator: Any, content: dict[str, Any], file: TensorFile) 
 def _choices(content: Any, names: list[Any]) -> list[dict[str, Any]]:
     """Return the encodings that were chosen for each column; there are none if the user has named them."""
     choices = []
-    for column, choice in zip(names, check_list(content, "choices"), strict=False):
+    for column, choice in zip(names, check_list(content, "feature_choices"), strict=False):
         check_entries(choice, "choice", ("encoding", "losses", "reason", "shares"))
         named = {name: _text(choice[name], name) for name in ("encoding", "reason")}
         tables = {

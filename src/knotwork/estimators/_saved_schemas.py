@@ -102,7 +102,7 @@ def _from_fourth(content: dict[str, Any]) -> dict[str, Any]:
     return {
         **content,
         "schema": SCHEMA,
-        "choices": [],
+        "feature_choices": [],
         "parameters": {**defaults, **as_dict(content.get("parameters"))},
         "pieces": [{"interactions": None, **as_dict(piece)} for piece in pieces],
     }
