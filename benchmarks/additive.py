@@ -295,8 +295,8 @@ def page(frame: pd.DataFrame, *, is_brief: bool = False) -> str:
     load = f"{frame['load'].min():.0f} to {frame['load'].max():.0f}"
     note = (
         f"Folds of the study: {folds}. One thread, CPU seconds of the fit, on two shared cores with a load of {load}. "
-        "Smaller errors have smaller ranks. Sizes and limits of our fit were chosen by test scores of fold 0 on 16 of the "
-        f"tables. {named}."
+        "Smaller errors have smaller ranks. Sizes and limits of our fit were chosen by test scores of fold 0 on "
+        f"16 of the tables. {named}."
     )
     text = f"{summary(frame)}\n\n{textwrap.fill(note, 120)}"
     if is_brief:

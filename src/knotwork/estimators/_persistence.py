@@ -65,8 +65,8 @@ __all__ = ["load", "save"]
 
 ENTRIES = (
     "schema", "version", "class", "parameters", "columns", "labels", "encodings", "weights", "candidates", "score",
-    "feature_choices", "indicated", "task", "target_name", "objective", "n_targets", "residuals", "temperature", "calibration",
-    "config", "categories", "pieces", "histories", "interrupted", "has_importances", "checksum",
+    "feature_choices", "indicated", "task", "target_name", "objective", "n_targets", "residuals", "temperature",
+    "calibration", "config", "categories", "pieces", "histories", "interrupted", "has_importances", "checksum",
 )  # fmt: skip
 CANDIDATE = ("method", "size", "backbone", "score", "metric", "seconds", "weight")
 """The entries of a candidate."""
