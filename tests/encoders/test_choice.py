@@ -24,8 +24,8 @@ def chosen(*args, **options):
 
 def test_planted_curves_are_recognised():
     X, y = planted()
-    found = chosen(X, y, candidates=["Std", "BS-Q@7", "BS-Q@30"])
-    assert found == {"line": "Std", "wave": "BS-Q@30", "noise": "Std"}
+    choices = chosen(X, y, candidates=["Std", "BS-Q@7", "BS-Q@30"])
+    assert choices == {"line": "Std", "wave": "BS-Q@30", "noise": "Std"}
 
 
 def test_classes_are_chosen_by_their_indicators():
@@ -55,12 +55,19 @@ def test_a_second_column_is_judged_by_what_the_first_leaves():
     assert chosen(X[:, 1:], y, candidates=["Std", "BS-Q@30"]) == {0: "Std"}
 
 
-def test_weights_are_those_of_repeated_rows():
+def test_rows_of_weight_zero_have_no_influence():
     X, y = planted(400)
     weights = np.ones(400)
     weights[:200] = 0.0
-    losses = [each.losses for each in kw.choose_per_feature(X, y, sample_weight=weights, candidates=CANDIDATES)]
-    assert all(np.isfinite(list(each.values())).all() for each in losses)
+    other = y.copy()
+    other[:200] = np.random.default_rng(2).normal(5.0, 3.0, size=200)
+    options = {"sample_weight": weights, "candidates": CANDIDATES}
+    losses, with_other = (
+        [list(each.losses.values()) for each in kw.choose_per_feature(X, target, **options)] for target in (y, other)
+    )
+    np.testing.assert_allclose(losses, with_other, rtol=1e-6)
+    unweighted = [list(each.losses.values()) for each in kw.choose_per_feature(X, other, candidates=CANDIDATES)]
+    assert np.abs(np.subtract(unweighted, with_other)).max() > 0.01
 
 
 @pytest.mark.parametrize("column", [[np.nan] * 200, [1.0] * 200, [0.0, 1e300] * 100, [np.nan, 1.0] * 100])

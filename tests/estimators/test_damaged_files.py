@@ -130,6 +130,8 @@ EDITS = [
     (("columns", "names"), [1] * 6),
     (("columns", "names"), ["age", "income", "flat", "town", "code", "owns", "owns"]),
     (("choices",), []),
+    (("feature_choices",), None),
+    (("feature_choices",), [{"encoding": "Std", "losses": {}, "reason": "", "shares": {}}]),
     (("encodings",), []),
     (("encodings",), ["BS-Q@6", "BS-Q@6"]),
     (("encodings", 0), []),

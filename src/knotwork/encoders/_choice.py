@@ -20,7 +20,9 @@ FEATURE_CANDIDATES = (
     "IS-CART@30", "PLE@30", "IS-Q@30", "BS-U@30", "BS-CART@30", "BS-Q@30", "IS-CART@15", "PLE@15", "IS-Q@15", "BS-U@15",
     "BS-Q@7", "Std",
 )  # fmt: skip
-"""Encodings to choose among for every column; of those that are equally good the first is taken."""
+"""Encodings to choose among for every column; of those that are equally good the first is taken.
+
+The first is among the best single encodings of MLP and ResNet for both tasks, by the test scores in `results/`."""
 
 MOST_ROWS = 20_000
 MOST_CELLS = 30_000_000

@@ -393,8 +393,10 @@ def _set_calibration(estimator: Any, content: dict[str, Any], file: TensorFile) 
 
 def _choices(content: Any, names: list[Any]) -> list[dict[str, Any]]:
     """Return the encodings that were chosen for each column; there are none if the user has named them."""
+    if check_list(content, "feature_choices") and len(content) != len(names):
+        raise argument_error("feature_choices", f"be empty, or one for each of {len(names)} columns", len(content))
     choices = []
-    for column, choice in zip(names, check_list(content, "feature_choices"), strict=False):
+    for column, choice in zip(names, content, strict=False):  # the list may be empty
         check_entries(choice, "choice", ("encoding", "losses", "reason", "shares"))
         named = {name: _text(choice[name], name) for name in ("encoding", "reason")}
         tables = {
