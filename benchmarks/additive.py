@@ -296,7 +296,8 @@ def page(frame: pd.DataFrame, *, is_brief: bool = False) -> str:
     note = (
         f"Folds of the study: {folds}. One thread, CPU seconds of the fit, on two shared cores with a load of {load}. "
         "Smaller errors have smaller ranks. Sizes and limits of our fit were chosen by test scores of fold 0 on "
-        f"16 of the tables. {named}."
+        f"16 of the tables. The lines come from several runs of one day, in which the models did not always alternate. "
+        f"{named}."
     )
     text = f"{summary(frame)}\n\n{textwrap.fill(note, 120)}"
     if is_brief:
