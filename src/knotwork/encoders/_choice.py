@@ -286,16 +286,21 @@ def choose_columns(
     """
     candidates = read_candidates(FEATURE_CANDIDATES) if candidates is None else list(candidates)
     evidence = compare_columns(numbers, target, candidates, task=task, weights=weights, seed=seed)
-    if evidence:
-        return choose_by_evidence(evidence, candidates, rule, names)
-    few = "It is the only candidate" if len(candidates) == 1 else f"{len(numbers)} rows are too few to compare others"
-    return [FeatureChoice(name, str(rule.first or candidates[0]), {}, f"{few}.") for name in names]
+    return choose_by_evidence(evidence, candidates, rule, names, n_rows=len(numbers))
 
 
 def choose_by_evidence(
-    evidence: Sequence[Evidence], candidates: Sequence[Encoding], rule: Rule, names: Sequence[Any]
+    evidence: Sequence[Evidence],
+    candidates: Sequence[Encoding],
+    rule: Rule,
+    names: Sequence[Any],
+    *,
+    n_rows: int,
 ) -> list[FeatureChoice]:
-    """Choose an encoding for every column, given the errors of all candidates."""
+    """Choose an encoding for every column, given the errors of all candidates that `compare_columns` returns."""
+    if not evidence:
+        few = "It is the only candidate" if len(candidates) == 1 else f"{n_rows} rows are too few to compare others"
+        return [FeatureChoice(name, str(rule.first or candidates[0]), {}, f"{few}.") for name in names]
     order = rule.order(candidates, evidence)
     return [
         _choice(name, candidates, column, order=order, margin=rule.margin)

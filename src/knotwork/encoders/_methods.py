@@ -362,7 +362,11 @@ class Encoding:
         name, at, size = _split(spec)
         if at and name in also:
             raise argument_error(argument, f"be {name!r} without a size", spec)
-        has_size = METHOD_TABLE[check_method(name, argument, also=also)].has_size
+        kind = METHOD_TABLE[check_method(name, argument, also=also)]
+        if kind.choice is not None:
+            hint = "Training rows choose one for each column: knotwork.choose_per_feature returns the choices."
+            raise argument_error(argument, "name one encoding", spec, hint)
+        has_size = kind.has_size
         if not at:
             return cls(name, default_size if has_size else None)
         if not size.isdecimal():
@@ -409,13 +413,6 @@ class Encoding:
             Further parameters of the encoder.
         """
         method = self.kind
-        if method.choice is not None:
-            raise argument_error(
-                "method",
-                "name one encoding",
-                self.method,
-                "Training rows choose it for each column: knotwork.choose_per_feature returns the choices.",
-            )
         if method.learnable:
             raise argument_error(
                 "method",

@@ -172,7 +172,7 @@ def _choose(table: TrainingTable, split: Split, methods: set[str]) -> dict[str, 
     numbers, target = table.numbers[split.train], table.target[split.train]
     evidence = compare_columns(numbers, target, candidates, **about) if rules else []
     for method, rule in rules.items():
-        chosen[method] = choose_by_evidence(evidence, candidates, rule, names)
+        chosen[method] = choose_by_evidence(evidence, candidates, rule, names, n_rows=len(numbers))
     return {method: [Encoding.parse(each.encoding) for each in choices] for method, choices in chosen.items()}
 
 
