@@ -20,7 +20,7 @@ SEARCHES = ("validated", "ensemble")
 
 VALIDATED_CHOICES = "per-feature-validated"
 PER_FEATURE = ("per-feature", VALIDATED_CHOICES, GATED)
-"""Words for what training rows decide, of each column by itself: by ridge regressions with one rule, or with the rule that
+"""Words for what training rows decide, of each column by itself: by ridge regressions with one rule, or with that which
 validation rows prefer, and by gates."""
 
 WORDS = (*RECOMMENDED, *SEARCHES, *PER_FEATURE)
