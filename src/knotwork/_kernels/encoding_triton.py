@@ -297,7 +297,7 @@ def _backward(
     grad_pointer, x_pointer, breaks_pointer, n_knots_pointer, x_grad_pointer, parts_pointer,
     n_rows, n_features, n_breaks, size, n_places, n_steps, n_blocks,
     KIND: tl.constexpr, DEGREE: tl.constexpr, ROWS: tl.constexpr, KNOTS: tl.constexpr, WINDOW: tl.constexpr,
-    LOG: tl.constexpr, WITH_X: tl.constexpr, WIDE: tl.constexpr, LONG: tl.constexpr,
+    LOG: tl.constexpr, WITH_X: tl.constexpr, WITH_KNOTS: tl.constexpr, WIDE: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
     """Run the scheme backwards for one feature of one group; see `encoding_cpu.run_backwards` for the formulas.
 
@@ -385,18 +385,20 @@ def _backward(
         if WITH_X:
             tl.store(x_grad_pointer + v, tl.where(inside, x_slope, 0.0), mask=mine)
 
-        masked = ()
-        for c in tl.static_range(2 * DEGREE + 2):
-            masked = masked + (tl.where(present, slopes[c], 0.0),)
-        window = _side_by_side(masked, WINDOW, LOG)
-        owners = (intervals == interval[None, :]).to(tl.float32)
-        # Tensor cores keep 11 bits. Owners need one; slopes have their first 11 bits in one column, the rest in another.
-        leading = (window.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
-        both = tl.reshape(tl.join(leading, window - leading), (ROWS, 2 * WINDOW))
-        sums = tl.dot(owners, both, sums, input_precision="tf32")
-    totals = tl.sum(tl.reshape(sums, (KNOTS, WINDOW, 2)), axis=2)
-    part = (tl.program_id(1) * tl.num_programs(0) + table) * n_places * WINDOW
-    tl.store(parts_pointer + part + intervals * WINDOW + tl.arange(0, WINDOW)[None, :], totals)
+        if WITH_KNOTS:
+            masked = ()
+            for c in tl.static_range(2 * DEGREE + 2):
+                masked = masked + (tl.where(present, slopes[c], 0.0),)
+            window = _side_by_side(masked, WINDOW, LOG)
+            owners = (intervals == interval[None, :]).to(tl.float32)
+            # Tensor cores read 11 bits. Owners need one; slopes have their first 11 in one column, the rest in another.
+            leading = (window.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
+            both = tl.reshape(tl.join(leading, window - leading), (ROWS, 2 * WINDOW))
+            sums = tl.dot(owners, both, sums, input_precision="tf32")
+    if WITH_KNOTS:
+        totals = tl.sum(tl.reshape(sums, (KNOTS, WINDOW, 2)), axis=2)
+        part = (tl.program_id(1) * tl.num_programs(0) + table) * n_places * WINDOW
+        tl.store(parts_pointer + part + intervals * WINDOW + tl.arange(0, WINDOW)[None, :], totals)
 
 
 # Knots from logits, and gradients back to these: the formulas of `encoding`, each in one kernel.
@@ -742,8 +744,8 @@ class _Sums(NamedTuple):
 
 @lru_cache(maxsize=MOST_PLANS)
 def _plan_backward(
-    shapes: _Shapes, kind: int, degree: int, min_spacing: float, epsilon: float, *, with_x: bool, to_logits: bool,
-    with_penalty: bool,
+    shapes: _Shapes, kind: int, degree: int, min_spacing: float, epsilon: float, *, with_x: bool, with_knots: bool,
+    to_logits: bool, with_penalty: bool,
 ) -> _Sums:  # fmt: skip
     n_tables = shapes.groups * shapes.features
     knots = max(_padded(shapes.breaks, shapes.size + 1), 16)
@@ -758,7 +760,7 @@ def _plan_backward(
         _backward, (n_tables, n_parts, n_tiles),
         (shapes.rows, shapes.features, shapes.breaks, shapes.size, knots, shapes.n_steps, n_blocks),
         **settings, ROWS=rows, KNOTS=tile, WINDOW=window, LOG=window.bit_length() - 1, WITH_X=with_x,
-        WIDE=n_tiles > 1, LONG=shapes.is_long,
+        WITH_KNOTS=with_knots, WIDE=n_tiles > 1, LONG=shapes.is_long,
     )  # fmt: skip
     gather = Plan(
         gather_sums, (n_tables, 1, 1), (shapes.features, shapes.breaks, n_parts, min_spacing, epsilon),
@@ -769,11 +771,11 @@ def _plan_backward(
 
 def backward(
     grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, spacings: Spacings | None = None, *, kind: int,
-    degree: int, with_x: bool, out: Tensor | None = None,
+    degree: int, with_x: bool, with_knots: bool = True, out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the gradients of x (undefined unless `with_x`) and of the breaks, zero for the ends, which do not move.
 
-    With `spacings`, the second is the gradient of the logits instead, written to `out` if given.
+    The second is undefined unless `with_knots`. With `spacings`, the second is the gradient of the logits instead, written to `out` if given.
     """
     grad, x, breaks, n_knots = grad.contiguous(), x.contiguous(), breaks.contiguous(), n_knots.contiguous()
     x_grad = torch.empty_like(x) if with_x else x
@@ -786,11 +788,13 @@ def backward(
             return x_grad, out.zero_()
         return x_grad, out.copy_(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon, shapes.size))
     plans = _plan_backward(
-        shapes, kind, degree, min_spacing, epsilon, with_x=with_x, to_logits=spacings is not None,
-        with_penalty=penalty_grad is not None,
+        shapes, kind, degree, min_spacing, epsilon, with_x=with_x, with_knots=with_knots,
+        to_logits=spacings is not None, with_penalty=penalty_grad is not None,
     )  # fmt: skip
-    sums = torch.empty(plans.shape, dtype=torch.float32, device=x.device)
+    sums = torch.empty(plans.shape, dtype=torch.float32, device=x.device) if with_knots else out
     plans.rows.launch(grad, x, breaks, n_knots, x_grad, sums)
+    if not with_knots:
+        return x_grad, out
     penalties = out if penalty_grad is None else penalty_grad.contiguous()
     plans.gather.launch(sums, n_knots, out, logits.contiguous(), penalties)
     return x_grad, out
@@ -804,4 +808,6 @@ def _rows_to_logits(
     return backward(grad, x, breaks, n_knots, spacings, **settings)[0]
 
 
-ENCODING = path_of(Loops(make_knots, knots_to_logits, forward, backward, _rows_to_logits, writes_zeros=True))
+ENCODING = path_of(
+    Loops(make_knots, knots_to_logits, forward, backward, _rows_to_logits, forward_from_logits, writes_zeros=True)
+)
