@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
-from training import PAPER, make_members, make_table
 
 from knotwork.nn import BACKBONES
 from knotwork.training import EpochReport, TrainingConfig, train
+from training import PAPER, make_members, make_table
 
 N_STEPS, SIZE = 24, 30
 RECORDED_EPOCH = 4
@@ -52,6 +52,7 @@ class Recorder:
         self.profiler = profile(activities=[ProfilerActivity.CPU, *gpu])
 
     def __call__(self, report: EpochReport) -> bool:
+        """Start or stop recording at the end of an epoch."""
         if report.epoch == RECORDED_EPOCH - 1:
             self.profiler.start()
         elif report.epoch == RECORDED_EPOCH:
@@ -113,9 +114,7 @@ def summary(line: dict[str, Any]) -> str:
     for kernel in line["kernels"]:
         sums[kernel["name"]].append(kernel["us"])
     rows = sorted(sums.items(), key=lambda item: -sum(item[1]))
-    title = (
-        f"#### {line['backbone']}, {line['method']}, {n} networks: {line['step_us'] / n:.2f} us per network and step"
-    )
+    title = f"#### {line['backbone']}, {line['method']}, {n} networks: {line['step_us'] / n:.2f} us each"
     between = f"{line['n_kernels']} kernels a step; {line['between_us'] / n:.2f} us between kernels."
     head = "| us per network | of the step | times a step | kernel |\n|--:|--:|--:|---|"
     body = [
