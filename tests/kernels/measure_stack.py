@@ -99,8 +99,8 @@ def knots(rate: float) -> list[str]:
             def work(tensors=tensors, parts=parts, n=n, rows=rows, blocks=blocks, warps=warps):
                 encoding_triton._backward[(n * FEATURES, len(parts), 1)](
                     *tensors, parts, BATCH, FEATURES, SIZE - 2, SIZE, 32,
-                    KIND=LOCAL, DEGREE=3, ROWS=rows, BLOCKS=blocks, STEPS=5, KNOTS=32, WINDOW=16, WITH_X=False, WIDE=False,
-                    LONG=False, num_warps=warps,
+                    KIND=LOCAL, DEGREE=3, ROWS=rows, BLOCKS=blocks, STEPS=5, KNOTS=32, WINDOW=16,
+                    WITH_X=False, WIDE=False, LONG=False, num_warps=warps,
                 )  # fmt: skip
 
             lines.append(f"| sums | {n} | {rows}, {blocks}, {warps} | {timed(work, n):.2f} | {floor:.2f} |")
@@ -142,7 +142,7 @@ def main() -> None:
     torch.set_float32_matmul_precision("high")
     rate = bandwidth()
     lines = [f"{torch.cuda.get_device_name()}, torch {torch.__version__}; a copy moves {rate / 1e6:.2f} TB/s"]
-    for part in (knots, updates, products):
+    for part in (updates, products, knots):
         lines += ["", *part(rate)]
         arguments.out.write_text("\n".join(lines) + "\n")
 
