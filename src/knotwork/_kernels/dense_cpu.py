@@ -28,16 +28,16 @@ def _place(x, breaks, f, n_knots):
 
 
 @compiled(fastmath={"contract"}, forceinline=True)
-def _add_two(left, right, a, b, row):
+def _add_two(n, left, right, a, b, row):
     """Write a times one row plus b times another; the loop is vectorised."""
-    for r in range(len(left)):
+    for r in range(n):
         row[r] = a[0] * left[r] + b[0] * right[r]
 
 
 @compiled()
 def _natural(x, breaks, n_knots, bends, a, b, out):
     """Write the rows of one group; `a` and `b` have one number each, of the type of the bends."""
-    n_columns = min(bends.shape[2], out.shape[2])
+    n = min(bends.shape[2], out.shape[2])
     for i in range(x.shape[0]):
         for f in range(x.shape[1]):
             row = out[i, f]
@@ -47,26 +47,26 @@ def _natural(x, breaks, n_knots, bends, a, b, out):
             interval, u, width = _place(clip(x[i, f]), breaks, f, n_knots[f])
             w, sixth = 1.0 - u, width * width / 6.0
             a[0], b[0] = sixth * (w * w * w - w), sixth * (u * u * u - u)
-            _add_two(bends[f, interval, :n_columns], bends[f, interval + 1, :n_columns], a, b, row)
-            row[n_columns:] = 0.0
+            _add_two(n, bends[f, interval], bends[f, interval + 1], a, b, row)
+            row[n:] = 0.0
             row[interval] += w
             row[interval + 1] += u
 
 
 @compiled(fastmath={"contract", "reassoc"}, forceinline=True)
-def _dots(left, right, row):
+def _dots(n, left, right, row):
     """Return the products of two rows with a third."""
     a, b = left[0] * row[0], right[0] * row[0]
-    for r in range(1, len(left)):
+    for r in range(1, n):
         a += left[r] * row[r]
         b += right[r] * row[r]
     return a, b
 
 
 @compiled(fastmath={"contract"}, forceinline=True)
-def _add_to_two(left, right, a, b, row):
+def _add_to_two(n, left, right, a, b, row):
     """Add a times a row to one row, and b times it to another."""
-    for r in range(len(left)):
+    for r in range(n):
         left[r] += a[0] * row[r]
         right[r] += b[0] * row[r]
 
@@ -86,14 +86,14 @@ def _natural_backward(x, breaks, n_knots, bends, features, grad, with_knots, a, 
                 continue
             interval, u, width = _place(clip(x[i, f]), breaks, f, n_knots[f])
             w, sixth, row = 1.0 - u, width * width / 6.0, grad[i, f]
-            left, right = _dots(bends[f, interval, :n], bends[f, interval + 1, :n], row)
+            left, right = _dots(n, bends[f, interval], bends[f, interval + 1], row)
             along_u = row[interval + 1] - row[interval]
             along_u += sixth * ((1.0 - 3.0 * w * w) * left + (3.0 * u * u - 1.0) * right)
             if 0.0 <= x[i, f] <= 1.0:
                 x_grad[i, f] = along_u / width
             if with_knots:
                 a[0], b[0] = sixth * (w * w * w - w), sixth * (u * u * u - u)
-                _add_to_two(bends_grad[f, interval, :n], bends_grad[f, interval + 1, :n], a, b, row)
+                _add_to_two(n, bends_grad[f, interval], bends_grad[f, interval + 1], a, b, row)
                 along_width = 2.0 * (a[0] * left + b[0] * right) / width
                 if interval > 0:
                     breaks_grad[f, interval] -= w * along_u / width + along_width
