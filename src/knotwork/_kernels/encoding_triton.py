@@ -13,7 +13,7 @@ from torch import Tensor
 
 from knotwork._kernels.encoding import CYCLIC, LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
 
-__all__ = ["ENCODING", "Spacings", "backward", "forward", "knots_to_logits", "make_knots"]
+__all__ = ["ENCODING", "WIDEST", "Spacings", "backward", "find", "forward", "knots_to_logits", "make_knots"]
 
 _LOCAL = tl.constexpr(LOCAL)
 _TAILS = tl.constexpr(TAILS)
@@ -29,7 +29,7 @@ MOST_IN_ONE = 16_384
 
 
 @triton.jit
-def _find(x, breaks, n_knots, KIND: tl.constexpr, DEGREE: tl.constexpr, STEPS: tl.constexpr):
+def find(x, breaks, n_knots, KIND: tl.constexpr, DEGREE: tl.constexpr, STEPS: tl.constexpr):
     """Return the interval of each x, by bisection, and the 2 degree + 2 knots around it, as a tuple."""
     interval = tl.zeros(x.shape, tl.int32)
     for step in tl.static_range(STEPS):
@@ -104,7 +104,7 @@ def _encoded_rows(
     """
     present = x == x
     x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
-    interval, t = _find(x, breaks, n_knots, KIND, DEGREE, STEPS)
+    interval, t = find(x, breaks, n_knots, KIND, DEGREE, STEPS)
     levels, _ = _levels_at(x, t, DEGREE)
     values = levels[DEGREE]
     column = first + tl.arange(0, COLUMNS)[None, :]
@@ -219,7 +219,7 @@ def _backward(
         present = here & (x == x)
         inside = present & (x >= 0.0) & (x <= 1.0)
         x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
-        interval, t = _find(x, breaks_pointer + table * n_breaks, n_knots, KIND, DEGREE, STEPS)
+        interval, t = find(x, breaks_pointer + table * n_breaks, n_knots, KIND, DEGREE, STEPS)
         levels, spans = _levels_at(x, t, DEGREE)
         mine = here
         if WIDE:
