@@ -124,7 +124,9 @@ def test_functions_that_vary_everywhere(compiled, kind, n_knots):
     x, counts = torch.rand(2, 32, 4, requires_grad=True), torch.full((2, 4), n_knots, dtype=torch.int32)
     logits, widths = torch.zeros(2, 4, n_knots + 1), torch.zeros(2, 4, n_knots + 2)
     knots = Knots(counts, logits=logits.requires_grad_(), log_widths=widths.requires_grad_())
-    encode(x, knots, [Part(kind, 0, 0, 2, learned=True)], size=n_knots + 2, dtype=torch.bfloat16).values.sum().backward()
+    encode(
+        x, knots, [Part(kind, 0, 0, 2, learned=True)], size=n_knots + 2, dtype=torch.bfloat16
+    ).values.sum().backward()
     forward = [f"_{TABLES[kind]}_forward"] if kind in TABLES else []
     backward = [*forward, f"_{TABLES[kind]}_backward"] if kind in TABLES else []
     rows = ["_dense_forward", "_dense_backward", "_add_parts"]

@@ -202,7 +202,9 @@ def _in_lanes(breaks: Tensor, n_knots: Tensor, table: Tensor | None, kind: int) 
     """Return centres and factors, padded with zeros to whole vectors, and the numbers of functions."""
     padding = (0, -breaks.shape[-1] % LANES)
     centres = torch.nn.functional.pad(breaks.detach(), padding)
-    factors = centres.new_empty(len(breaks), 0, 0) if table is None else torch.nn.functional.pad(table.detach(), padding)
+    factors = (
+        centres.new_empty(len(breaks), 0, 0) if table is None else torch.nn.functional.pad(table.detach(), padding)
+    )
     least = torch.tensor([LEAST_BITS[breaks.dtype]], dtype=breaks.dtype)
     return *(as_array(tensor) for tensor in (centres, factors, n_knots + SMALLEST[kind])), least.numpy()
 

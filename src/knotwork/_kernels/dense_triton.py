@@ -25,8 +25,8 @@ _RADIAL = tl.constexpr(RADIAL)
 VALUES = 2048
 """Outputs of a program."""
 
-MOST_PARTS = 128
-"""Most programs that share the rows of one feature in the backward pass."""
+ROWS, MOST_PARTS = 64, 128
+"""Rows of an iteration of the backward pass, and most programs that share the rows of one feature."""
 
 ADDED = 256
 """Sums of a program that adds those of other programs."""
@@ -414,7 +414,7 @@ def _slopes(grads: Any, kept: Any, needed: Any, *, kind: int, size: int, **_: An
     n_tiles, n_rows = triton.cdiv(min(size, n_breaks), columns), x.shape[1]
     x_grads = torch.empty(n_tiles, *x.shape, dtype=torch.float32, device=x.device)
     # Sums over rows must not depend on the number of groups, which may be members of a stack.
-    rows, blocks = (64, triton.cdiv(n_rows, 64 * MOST_PARTS)) if n_rows > 4096 else (32, 4)
+    rows, blocks = (ROWS, triton.cdiv(n_rows, ROWS * MOST_PARTS)) if n_rows > 4096 else (32, 4)
     n_parts, n_features = triton.cdiv(n_rows, rows * blocks), n_groups * n_features
     n_first = n_breaks * n_breaks if kind == NATURAL else n_breaks
     tiles_of_breaks = n_tiles if kind == NATURAL else 1
