@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from knotwork import basis
+from knotwork._kernels.dense import dense_formula, table_formula
 from knotwork._kernels.encoding import (
     AFFINE,
     CYCLIC,
@@ -25,7 +26,6 @@ from knotwork._kernels.encoding import (
     spacing_penalty,
     widths_from_logits,
 )
-from knotwork._kernels.dense import dense_formula, table_formula
 from knotwork.basis import FAMILIES, Basis, Family
 from knotwork.errors import ArgumentError
 

@@ -20,8 +20,10 @@ from knotwork._kernels.encoding import (
     widths_from_logits,
 )
 from knotwork._kernels.encoding_cpu import LOOPS
-from tests.kernels.cases import DEVICE, GPU, on_triton  # noqa: F401
+from tests.kernels.cases import DEVICE, GPU, on_triton
 from tests.kernels.test_encoding import CASES, STACKS, make_case, make_layout, make_stack
+
+__all__ = ["on_triton"]
 
 ROWS = 20_000 if GPU else 70
 
@@ -145,8 +147,8 @@ def test_a_stack_with_learned_knots(stack, with_x, large, dtype, monkeypatch):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("n_knots", [[5, 9, 0], [40, 33, 38]], ids=["narrow", "wide"])
 @pytest.mark.parametrize("kind", [NATURAL, RADIAL, THIN_PLATE])
-def test_functions_that_vary_everywhere(kind, n_knots, on_triton):
-    del on_triton
+@pytest.mark.usefixtures("on_triton")
+def test_functions_that_vary_everywhere(kind, n_knots):
     x, _, counts = make_case(2, ROWS, n_knots, dtype=torch.float32)
     x[1, 30, 1] = torch.nan
     size, parts = max(n_knots) + 3, [Part(kind, 0, 0, 1, learned=True), Part(kind, 0, 1, 2, learned=True)]

@@ -1,10 +1,11 @@
-"""Functions that all vary everywhere, at values between 0 and 1: natural cubic splines, Gaussian bumps, thin plates.
+"""Functions that all vary everywhere, at values between 0 and 1: natural splines, Gaussian bumps, thin-plate splines.
 
-Besides values and breaks, a row needs a table that depends on the knots only, not on rows: the bends of natural splines,
-which are the second derivatives of all curves at all knots, or the factors of distances of bumps. That of fixed knots is
-computed once. The formulas are those of `NaturalSpline`, `RadialBasis` and `ThinPlateSpline`.
+Besides values and breaks, a row needs a table that depends on the knots only, not on rows: the bends of natural
+splines, which are the second derivatives of all curves at all knots, or the factors of distances of bumps. That of
+fixed knots is computed once. The formulas are those of `NaturalSpline`, `RadialBasis` and `ThinPlateSpline`.
 """
 
+from collections.abc import MutableMapping
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ __all__ = ["bends_formula", "bump_widths", "dense_formula", "dense_rows", "table
 N_DOUBLINGS = 6
 """Factors of the inverse: terms up to the power 63 are summed, and the rest is smaller than 2**-63."""
 
-_FIXED: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+_FIXED: MutableMapping[Tensor, dict[int, tuple[Any, Tensor]]] = WeakTensorKeyDictionary()
 """The tables of breaks that are not learned, by kind, with their version; they are released with the breaks."""
 
 
@@ -82,7 +83,7 @@ def table_formula(breaks: Tensor, n_knots: Tensor, log_widths: Tensor | None, *,
     if log_widths is not None:
         n_breaks, n = breaks.shape[-1], log_widths.shape[-1]
         widths = widths * torch.nn.functional.pad(log_widths[..., :n_breaks], (0, max(n_breaks - n, 0))).exp()
-    return 0.5**0.5 / widths
+    return torch.reciprocal(2.0**0.5 * widths)
 
 
 def dense_formula(
@@ -111,7 +112,7 @@ def dense_formula(
 
 
 def _natural_rows(x: Tensor, breaks: Tensor, n_knots: Tensor, bends: Tensor) -> Tensor:
-    """Return hats at the two neighbouring breaks, and the bends there, each times a number; x has shape (G, B, F, 1)."""
+    """Return hats at the two neighbouring breaks, and the bends there times numbers; x has shape (G, B, F, 1)."""
     shape = (*x.shape[:-1], breaks.shape[-1])
     interval = (breaks[:, None, :, 1:-1] <= x).sum(dim=-1)
     interval = torch.minimum(interval, n_knots[:, None])[..., None]
@@ -165,15 +166,13 @@ def _fixed_table(breaks: Tensor, n_knots: Tensor, kind: int) -> Tensor:
     """Return the table of all groups, computed once for breaks that are not differentiated."""
     captured = breaks.is_cuda and torch.cuda.is_current_stream_capturing()  # nothing else may keep a graph's memory
     if breaks.requires_grad or captured or is_transformed() or torch.compiler.is_compiling():
-        table: Tensor = _TABLE(breaks, n_knots, None, kind=kind)
-        return table
+        return _TABLE(breaks, n_knots, None, kind=kind)  # type: ignore[no-any-return]
     lasting = breaks if breaks._base is None else breaks._base  # layers without members add an axis at each call
     version = lasting._version, n_knots._version, breaks.shape
     known = _FIXED.setdefault(lasting, {})
     if kind not in known or known[kind][0] != version:
         known[kind] = version, table_formula(breaks.double(), n_knots, None, kind=kind).to(breaks.dtype)
-    table = known[kind][1]
-    return table
+    return known[kind][1]
 
 
 def dense_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, *, size: int, dtype: torch.dtype) -> Tensor:

@@ -1,8 +1,9 @@
-"""Functions that all vary everywhere on the CPU: compiled loops over rows whose inner loops, over columns, are vectors."""
+"""Functions that all vary everywhere on the CPU: compiled loops over rows, with inner loops over columns as vectors."""
 
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -13,7 +14,7 @@ from knotwork.basis._compiled import LANES, compiled, half_to
 
 __all__ = ["DENSE"]
 
-LEAST_BITS = {torch.float32: 72.0, torch.float64: 1000.0}
+MOST_BITS, MOST_SINGLE_BITS = 1000.0, 72.0
 """Bumps are at least two to minus this: products with numbers near the smallest of a type are many times slower."""
 
 
@@ -102,13 +103,14 @@ def _natural_backward(x, breaks, n_knots, bends, features, grad, with_knots, a, 
 
 
 @compiled(fastmath={"contract"}, forceinline=True)
-def _fill_bumps(x, centres, factors, least, values):
+def _fill_bumps(x, centres, factors, values):
     """Fill ``exp(-(s (x - c))^2)``."""
     per_bit = centres.dtype.type(1.4426950408889634)
+    most = centres.dtype.type(MOST_SINGLE_BITS if centres.itemsize == 4 else MOST_BITS)
     for r in range(len(values)):
         share = (x - centres[r]) * factors[r]
         power = share * share * per_bit
-        values[r] = half_to(power if power < least else least)
+        values[r] = half_to(power if power < most else most)
 
 
 @compiled(fastmath={"contract"}, forceinline=True)
@@ -121,7 +123,7 @@ def _fill_cubes(x, centres, values):
 
 
 @compiled()
-def _radial(x, centres, factors, n_functions, least, values, out):
+def _radial(x, centres, factors, n_functions, values, out):
     """Write the rows of one group: into a row of whole vectors first, since a loop over what is left is slow."""
     for i in range(x.shape[0]):
         for f in range(x.shape[1]):
@@ -131,7 +133,7 @@ def _radial(x, centres, factors, n_functions, least, values, out):
                 continue
             inside = centres.dtype.type(clip(x[i, f]))
             if factors.size:
-                _fill_bumps(inside, centres[f], factors[f], least[0], values)
+                _fill_bumps(inside, centres[f], factors[f], values)
             else:
                 _fill_cubes(inside, centres[f], values)
             for r in range(n):
@@ -140,17 +142,18 @@ def _radial(x, centres, factors, n_functions, least, values, out):
 
 
 @compiled(fastmath={"contract"}, forceinline=True)
-def _bumps_backward(x, centres, factors, least, row, slopes, centres_grad, factors_grad):
+def _bumps_backward(x, centres, factors, row, slopes, centres_grad, factors_grad):
     """Fill the gradients of x from all columns, and add to those of centres and factors.
 
     With the distance d and z = s d, a bump y has the gradient -2 z y in z: that times s for d, times d for s.
     """
     per_bit = centres.dtype.type(1.4426950408889634)
+    most = centres.dtype.type(MOST_SINGLE_BITS if centres.itemsize == 4 else MOST_BITS)
     for r in range(len(row)):
         distance = x - centres[r]
         share = distance * factors[r]
         power = share * share * per_bit
-        along = row[r] * share * half_to(power if power < least else least)
+        along = row[r] * share * half_to(power if power < most else most)
         along = -(along + along)
         slopes[r] = along * factors[r]
         centres_grad[r] -= slopes[r]
@@ -178,9 +181,8 @@ def _total(slopes):
 
 
 @compiled()
-def _radial_backward(x, centres, factors, n_functions, least, work, grad, x_grad, centres_grad, factors_grad):
+def _radial_backward(x, centres, factors, n_functions, grad, row, slopes, x_grad, centres_grad, factors_grad):
     """Fill the gradient of x for some rows of one group, and add to those of centres and factors."""
-    row, slopes = work
     for i in range(x.shape[0]):
         for f in range(x.shape[1]):
             x_grad[i, f] = 0.0
@@ -191,40 +193,35 @@ def _radial_backward(x, centres, factors, n_functions, least, work, grad, x_grad
                 row[r] = grad[i, f, r]
             row[n:] = 0.0
             if factors.size:
-                _bumps_backward(inside, centres[f], factors[f], least[0], row, slopes, centres_grad[f], factors_grad[f])
+                _bumps_backward(inside, centres[f], factors[f], row, slopes, centres_grad[f], factors_grad[f])
             else:
                 _cubes_backward(inside, centres[f], row, slopes, centres_grad[f])
             if 0.0 <= x[i, f] <= 1.0:
                 x_grad[i, f] = _total(slopes)
 
 
-def _in_lanes(breaks: Tensor, n_knots: Tensor, table: Tensor | None, kind: int) -> Any:
+def _in_lanes(breaks: Tensor, n_knots: Tensor, table: Tensor | None, kind: int) -> list[npt.NDArray[Any]]:
     """Return centres and factors, padded with zeros to whole vectors, and the numbers of functions."""
     padding = (0, -breaks.shape[-1] % LANES)
-    centres = torch.nn.functional.pad(breaks.detach(), padding)
-    factors = (
-        centres.new_empty(len(breaks), 0, 0) if table is None else torch.nn.functional.pad(table.detach(), padding)
-    )
-    least = torch.tensor([LEAST_BITS[breaks.dtype]], dtype=breaks.dtype)
-    return *(as_array(tensor) for tensor in (centres, factors, n_knots + SMALLEST[kind])), least.numpy()
+    centres = torch.nn.functional.pad(breaks, padding)
+    factors = breaks.new_empty(len(breaks), 0, 0) if table is None else torch.nn.functional.pad(table, padding)
+    return [as_array(tensor) for tensor in (centres, factors, n_knots + SMALLEST[kind])]
 
 
 def _run(x: Tensor, breaks: Tensor, n_knots: Tensor, table: Tensor | None, **settings: Any) -> Any:
     kind, rows = settings["kind"], torch.empty(*x.shape, settings["size"], dtype=breaks.dtype)
     values, target = as_array(x.to(breaks.dtype)), rows.numpy()
+    loop: Any = _radial
     if kind == NATURAL:
         assert table is not None
-        arrays = as_array(breaks), as_array(n_knots), as_array(table)
-
-        def work(group: int, part: slice) -> None:
-            scratch = np.empty((2, 1), target.dtype)
-            _natural(values[group, part], *(array[group] for array in arrays), *scratch, target[group, part])
+        loop, arrays, scratch = _natural, [as_array(tensor) for tensor in (breaks, n_knots, table)], (2, 1)
     else:
-        *arrays, least = _in_lanes(breaks, n_knots, table, kind)  # type: ignore[assignment]
+        arrays = _in_lanes(breaks, n_knots, table, kind)
+        scratch = (1, arrays[0].shape[-1])
 
-        def work(group: int, part: slice) -> None:
-            scratch = np.empty(arrays[0].shape[-1], target.dtype)
-            _radial(values[group, part], *(array[group] for array in arrays), least, scratch, target[group, part])
+    def work(group: int, part: slice) -> None:
+        inputs = [array[group] for array in arrays]
+        loop(values[group, part], *inputs, *np.empty(scratch, target.dtype), target[group, part])
 
     over_chunks(work, *x.shape[:2], rows_per_chunk=ROWS_PER_CHUNK)
     return (rows.to(settings["dtype"]),), (x, breaks, n_knots, table)
@@ -249,9 +246,9 @@ def _natural_slopes(
     slopes, outputs = as_array(grad), (x_grad.numpy(), breaks_grad.numpy(), bends_grad.numpy())
 
     def work(group: int, first: int, stop: int) -> None:
-        scratch = np.empty((2, 1), slopes.dtype)
-        inputs = *(array[group] for array in arrays), (first, stop), slopes[group], with_knots
-        _natural_backward(*inputs, *scratch, *(output[group] for output in outputs))
+        inputs: list[Any] = [array[group] for array in arrays]
+        inputs += [(first, stop), slopes[group], with_knots, *np.empty((2, 1), slopes.dtype)]
+        _natural_backward(*inputs, *[output[group] for output in outputs])
 
     # No two threads add to the gradients of one feature, so sums do not depend on their number.
     n_groups, n_features = breaks.shape[:2]
@@ -264,16 +261,16 @@ def _radial_slopes(
     x: Tensor, breaks: Tensor, n_knots: Tensor, table: Tensor | None, grad: Tensor, kind: int, with_knots: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     del with_knots  # these cost next to nothing
-    *arrays, least = _in_lanes(breaks, n_knots, table, kind)
+    arrays = _in_lanes(breaks, n_knots, table, kind)
     x_grad, n_breaks = torch.empty(x.shape, dtype=breaks.dtype), breaks.shape[-1]
     values, slopes, x_slopes = as_array(x), as_array(grad), x_grad.numpy()
     n_chunks = max(-(-x.shape[1] // ROWS_PER_CHUNK), 1)
     sums = np.zeros((n_chunks, 2, *arrays[0].shape), slopes.dtype)
 
     def work(group: int, rows: slice) -> None:
-        scratch = np.empty(arrays[0].shape[-1], slopes.dtype), np.empty(arrays[0].shape[-1], slopes.dtype)
-        inputs = values[group, rows], *(array[group] for array in arrays), least, scratch, slopes[group, rows]
-        _radial_backward(*inputs, x_slopes[group, rows], *sums[rows.start // ROWS_PER_CHUNK, :, group])
+        inputs = [values[group, rows], *[array[group] for array in arrays], slopes[group, rows]]
+        inputs += [*np.empty((2, arrays[0].shape[-1]), slopes.dtype), x_slopes[group, rows]]
+        _radial_backward(*inputs, *sums[rows.start // ROWS_PER_CHUNK, :, group])
 
     over_chunks(work, *x.shape[:2], rows_per_chunk=ROWS_PER_CHUNK)
     totals = torch.from_numpy(sums.sum(axis=0, dtype=np.float64)[..., :n_breaks]).to(breaks.dtype)

@@ -34,7 +34,7 @@ ADDED = 256
 
 @triton.jit
 def _n_functions(n_knots, KIND: tl.constexpr):
-    if KIND == _NATURAL or KIND == _RADIAL:  # noqa: PLR1714 - Triton knows no `in`
+    if KIND == _NATURAL or KIND == _RADIAL:  # noqa: PLR1714, SIM109 - Triton knows no `in`
         return n_knots + 2
     return n_knots + 1
 
@@ -324,7 +324,7 @@ def _factors_backward(
     grad_pointer, breaks_pointer, n_knots_pointer, factors_pointer, breaks_grad_pointer, widths_grad_pointer,
     n_breaks, n_widths, COLUMNS: tl.constexpr, LEARNED: tl.constexpr,
 ):  # fmt: skip
-    """A break moves the widths of the bumps before and after it; the ends also move their own."""
+    """Write the gradients: a break moves the widths of the bumps before and after it, an end its own too."""
     feature = tl.program_id(0)
     n_knots = tl.load(n_knots_pointer + feature)
     start = feature * n_breaks
@@ -368,7 +368,7 @@ def _table_slopes(grads: Any, kept: Any, needed: Any, *, kind: int) -> Any:
     """Return the gradients of breaks and widths; the table is small, and is computed again."""
     breaks, n_knots, log_widths = _contiguous(kept)
     table, shares = _make_table(breaks, n_knots, log_widths, kind)
-    (n_groups, n_features, n_breaks), grid = breaks.shape, (breaks.shape[0] * breaks.shape[1],)
+    n_breaks, grid = breaks.shape[-1], (breaks.shape[0] * breaks.shape[1],)
     grad, breaks_grad = grads[0].contiguous(), torch.empty_like(breaks)
     if kind == NATURAL:
         _bends_backward[grid](
