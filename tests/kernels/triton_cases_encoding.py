@@ -7,10 +7,23 @@ import pytest
 import torch
 
 from knotwork._kernels import dispatch, encoding_triton
-from knotwork._kernels.encoding import LOCAL, Knots, breaks_from_widths, encode, spacing_penalty, widths_from_logits
+from knotwork._kernels.encoding import (
+    LOCAL,
+    NATURAL,
+    RADIAL,
+    THIN_PLATE,
+    Knots,
+    Part,
+    breaks_from_widths,
+    encode,
+    spacing_penalty,
+    widths_from_logits,
+)
 from knotwork._kernels.encoding_cpu import LOOPS
-from tests.kernels.cases import DEVICE, GPU
+from tests.kernels.cases import DEVICE, GPU, on_triton
 from tests.kernels.test_encoding import CASES, STACKS, make_case, make_layout, make_stack
+
+__all__ = ["on_triton"]
 
 ROWS = 20_000 if GPU else 70
 
@@ -129,6 +142,36 @@ def test_a_stack_with_learned_knots(stack, with_x, large, dtype, monkeypatch):
     rounding = 1e-2 if dtype == torch.bfloat16 else 1e-3
     for actual, other, tolerance in zip(run(DEVICE), expected, (rounding, 1e-6, rounding, rounding), strict=False):
         close(actual, other, tolerance)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("n_knots", [[5, 9, 0], [40, 33, 38]], ids=["narrow", "wide"])
+@pytest.mark.parametrize("kind", [NATURAL, RADIAL, THIN_PLATE])
+@pytest.mark.usefixtures("on_triton")
+def test_functions_that_vary_everywhere(kind, n_knots):
+    x, _, counts = make_case(2, ROWS, n_knots, dtype=torch.float32)
+    x[1, 30, 1] = torch.nan
+    size, parts = max(n_knots) + 3, [Part(kind, 0, 0, 1, learned=True), Part(kind, 0, 1, 2, learned=True)]
+    leaves = x, torch.randn(2, 3, max(n_knots) + 1), 0.1 * torch.randn(2, 3, size)
+    gradient = torch.randn(*x.shape, size)
+
+    def run(device, arithmetic, dtype):
+        values, logits, widths = (tensor.to(device, arithmetic).requires_grad_() for tensor in leaves)
+        knots = Knots(counts.to(device), logits=logits, log_widths=widths if kind == RADIAL else None)
+        encoded = encode(values, knots, parts, size=size, dtype=dtype).values
+        used = [values, logits, widths] if kind == RADIAL else [values, logits]
+        return [encoded.detach(), *torch.autograd.grad(encoded, used, gradient.to(device, dtype))]
+
+    expected = run("cpu", torch.float64, torch.float64)
+    got = run(DEVICE, torch.float32, torch.float32)
+    for actual, other in zip(got, expected, strict=True):
+        close(actual, other, 2e-4)
+    if max(n_knots) > 30:
+        return
+    for actual, other in zip(run(DEVICE, torch.float32, torch.bfloat16), expected, strict=True):
+        close(actual, other, 1e-2)
+    again = run(DEVICE, torch.float32, torch.float32)
+    assert all(torch.equal(*pair) for pair in zip(again, got, strict=True)), "sums must repeat exactly"
 
 
 def test_no_rows_leave_the_gradient_of_the_penalty():

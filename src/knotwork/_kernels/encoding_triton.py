@@ -18,7 +18,9 @@ from torch import Tensor
 from knotwork._kernels.encoding import CYCLIC, LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
 from knotwork._kernels.launching import Plan, power_of_2_from
 
-__all__ = ["ENCODING", "Spacings", "backward", "forward", "forward_from_logits", "knots_to_logits", "make_knots"]
+__all__ = [
+    "ENCODING", "WIDEST", "Spacings", "backward", "find", "forward", "forward_from_logits", "knots_to_logits", "make_knots",
+]  # fmt: skip
 
 _LOCAL = tl.constexpr(LOCAL)
 _TAILS = tl.constexpr(TAILS)
@@ -49,7 +51,7 @@ MOST_PLANS = 1024
 
 
 @triton.jit
-def _find(x, breaks, n_knots, n_steps, KIND: tl.constexpr, DEGREE: tl.constexpr):
+def find(x, breaks, n_knots, n_steps, KIND: tl.constexpr, DEGREE: tl.constexpr):
     """Return the interval of each x, by bisection, and the 2 degree + 2 knots around it, as a tuple."""
     interval = tl.zeros(x.shape, tl.int32)
     for step in range(n_steps):
@@ -123,7 +125,7 @@ def _entries_at(x, breaks, n_knots, n_steps, KIND: tl.constexpr, DEGREE: tl.cons
     """
     present = x == x
     x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
-    interval, t = _find(x, breaks, n_knots, n_steps, KIND, DEGREE)
+    interval, t = find(x, breaks, n_knots, n_steps, KIND, DEGREE)
     levels, _ = _levels_at(x, t, DEGREE)
     values = levels[DEGREE]
     level = tl.zeros(x.shape, x.dtype)
@@ -321,7 +323,7 @@ def _backward(
         present = here & (x == x)
         inside = present & (x >= 0.0) & (x <= 1.0)
         x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
-        interval, t = _find(x, breaks_pointer + table * n_breaks, n_knots, n_steps, KIND, DEGREE)
+        interval, t = find(x, breaks_pointer + table * n_breaks, n_knots, n_steps, KIND, DEGREE)
         levels, spans = _levels_at(x, t, DEGREE)
         mine = here
         if WIDE:
