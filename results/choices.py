@@ -204,8 +204,8 @@ def rules_section() -> Iterator[str]:
         `kw.choose_per_feature`, which choose among {len(FEATURE_CANDIDATES)} encodings for each column on training rows
         (a name behind a colon is the candidate that is preferred; otherwise it is {FEATURE_CANDIDATES[0]}). Error:
         NRMSE or 1 - AUC on test rows. A ratio below 1 means that the rule has less error; of each table, ratios are
-        averaged over backbones and folds. Interval: 95 % for the median (sign test). p: signed ranks over tables, with Holm's
-        correction over the rows. Validation: the mean validation score, relative to that of all networks of the
+        averaged over backbones and folds. Interval: 95 % for the median (sign test). p: signed ranks over tables, with
+        Holm's correction over the rows. Validation: the mean validation score, relative to that of all networks of the
         table.""")
     yield "Beside the single encoding that is the best on the validation rows of the other tables of the task:\n"
     yield from rule_table(data, data.best_of_all)

@@ -157,8 +157,8 @@ def choices_picture(choices: Sequence[FeatureChoice]) -> Picture:
     words = "; ".join(f"{_name(str(choice.column))} {choice.encoding}" for choice in shown)
     return Picture(
         "choices", _draw_choices(shown, WIDE),
-        f"Error of one column's curve in each encoding, on rows that it was not fitted to; darker is better, white is "
-        f"{FAINT:.0f} % or more above the best. A dot marks the encoding that is chosen.{left_out}",
+        "Error of one column's curve in each encoding, on rows that it was not fitted to: the stronger the colour, the "
+        f"better. Cells without colour are {FAINT:.0f} % or more above the best. A dot marks the choice.{left_out}",
         f"Chosen encodings: {words}.", titles, _draw_choices(shown, PHONE),
     )  # fmt: skip
 
