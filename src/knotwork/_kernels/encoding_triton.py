@@ -44,6 +44,9 @@ FILL = 1024
 MOST_PROGRAMS = 1024
 """Programs of the forward pass above which each has several blocks of values and computes the knots once for them."""
 
+ROWS, MOST_SUMS = 128, 64
+"""Rows of a program of the backward pass at once, and most sums over rows of a feature, for more than 4096 rows."""
+
 MOST_PLANS = 1024
 """Plans of launches that are kept for each kernel: one for every combination of shapes."""
 
@@ -752,7 +755,7 @@ def _plan_backward(
     tile = min(knots, WIDEST)
     n_tiles = -(-max(shapes.breaks - 1, shapes.size) // tile)
     # Sums over rows must not depend on the number of groups, which may be members of a stack.
-    rows, n_blocks = (128, -(-shapes.rows // (128 * 64))) if shapes.rows > 4096 else (32, 2)
+    rows, n_blocks = (ROWS, -(-shapes.rows // (ROWS * MOST_SUMS))) if shapes.rows > 4096 else (32, 2)
     window = max(power_of_2_from(2 * degree + 2), 8)
     n_parts = -(-shapes.rows // (rows * n_blocks))
     settings = {"KIND": kind, "DEGREE": degree}
