@@ -6,8 +6,8 @@
 A call is forward and backward; without learned knots only forward, because nothing is differentiated. Calls follow each
 other as in a training loop, without waiting for the GPU in between and without a CUDA graph; the time of a call is that
 of many, divided by their number. "Floor" is the time to write the output once and, with learned knots, to read its
-gradient once, at the bandwidth of a copy measured in the same run. "Recursion" computes all functions by the Cox-de Boor
-recursion in plain torch, with learned knots; "rtdl" is the fixed piecewise-linear encoding of rtdl_num_embeddings;
+gradient once, at the bandwidth of a copy measured in the same run. "Recursion" computes all functions by the recursion
+of Cox and de Boor in plain torch, with learned knots; "rtdl" is the fixed encoding of rtdl_num_embeddings;
 "linear" is `nn.Linear` with as many outputs, to show how much of a small call is work of torch itself. In bfloat16 the
 input is float32 and the output bfloat16: ours by autocast, the others by a conversion at the end.
 
@@ -40,8 +40,8 @@ DTYPES = (torch.float32, torch.bfloat16)
 class PlainRamps(nn.Module):
     """The fixed piecewise-linear encoding as rtdl_num_embeddings 0.0.12 computes it, where it is not installed.
 
-    Source: `_PiecewiseLinearEncodingImpl.forward` of https://github.com/yandex-research/rtdl-num-embeddings, for features
-    that all have the same number of bins.
+    Source: `_PiecewiseLinearEncodingImpl.forward` of https://github.com/yandex-research/rtdl-num-embeddings, for
+    features that all have the same number of bins.
     """
 
     def __init__(self, bins: list[Tensor]) -> None:

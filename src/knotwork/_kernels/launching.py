@@ -1,7 +1,7 @@
 """How a Triton kernel is launched with little work on the host.
 
-Triton inspects every argument of every launch to select the code that it compiled for such arguments, which takes longer
-than a small kernel. A plan does so once.
+Triton inspects every argument of every launch to select the code that it compiled for such arguments, which takes
+longer than a small kernel. A plan does so once.
 """
 
 from typing import Any, NamedTuple, final
