@@ -43,6 +43,9 @@ WIDEST = 32
 MOST_IN_EACH = 4096
 """Most padded widths of a group whose breaks every program of the forward pass computes, to save a launch."""
 
+MOST_WITH_KNOTS = 1 << 17
+"""Most values for which the forward pass computes the knots in the same kernel."""
+
 VALUES = 128
 """Values of a program of the forward pass; a multiple of the 8 numbers in 16 bytes, so that vectors fit any size."""
 
@@ -54,6 +57,8 @@ MOST_PROGRAMS = 1024
 
 ROWS, MOST_SUMS = 128, 64
 """Rows of a program of the backward pass at once, and most sums over rows of a feature, for more than 4096 rows."""
+
+TOGETHER = True
 
 MOST_PLANS = 1024
 """Plans of launches that are kept for each kernel: one for every combination of shapes."""
@@ -260,27 +265,65 @@ def _forward(
 
 
 @triton.jit
-def _row_sums(grad, present, own_size):
-    """Return the sums of the first `own_size` columns of the gradient of each value."""
-    total = tl.zeros(present.shape, tl.float32)
-    for first in range(0, own_size, 32):
-        column = first + tl.arange(0, 32)[None, :]
-        known = present[:, None] & (column < own_size)
-        total += tl.sum(tl.load(grad[:, None] + column, mask=known, other=0.0).to(tl.float32), axis=1)
-    return total
+def _apart(tile, COUNT: tl.constexpr, LOG: tl.constexpr):
+    """Return the COUNT = 2^LOG columns of a tile as a tuple: the inverse of `_side_by_side`."""
+    values = (tile,)
+    for step in tl.static_range(LOG):
+        even = ()
+        odd = ()
+        for i in tl.static_range(1 << step):
+            first, second = tl.split(tl.reshape(values[i], (tile.shape[0], COUNT >> (step + 1), 2)))
+            even = even + (first,)
+            odd = odd + (second,)
+        values = even + odd
+    columns = ()
+    for i in tl.static_range(COUNT):
+        columns = columns + (tl.reshape(values[i], (tile.shape[0],)),)
+    return columns
+
+
+@triton.jit
+def _entries_of(first, present, N: tl.constexpr, COUNT: tl.constexpr, LOG: tl.constexpr, TOGETHER: tl.constexpr):
+    """Load N numbers from each pointer on, as a tuple; TOGETHER, neighbouring threads read neighbouring numbers."""
+    if not TOGETHER:
+        entries = ()
+        for r in tl.static_range(N):
+            entries = entries + (tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
+        return entries
+    column = tl.arange(0, COUNT)[None, :]
+    tile = tl.load(first[:, None] + column, mask=present[:, None] & (column < N), other=0.0)
+    return _apart(tile.to(tl.float32), COUNT, LOG)
+
+
+@triton.jit
+def _sum_rows(grad_pointer, sums_pointer, first, n_rows, f, n_features, size, own_size, ROWS: tl.constexpr):
+    """Write the sums of the first `own_size` columns of the gradient, for ROWS rows of a feature from `first` on.
+
+    They pass through memory, because the compiler would repeat the scheme of a row in all threads that sum it.
+    """
+    row = first + tl.arange(0, ROWS)[:, None]
+    v = row * n_features + f
+    total = tl.zeros((ROWS, 1), tl.float32)
+    for start in range(0, own_size, 32):
+        column = start + tl.arange(0, 32)[None, :]
+        known = (row < n_rows) & (column < own_size)
+        entries = tl.load(grad_pointer + v * size + column, mask=known, other=0.0).to(tl.float32)
+        total += tl.sum(entries, axis=1, keep_dims=True)
+    tl.store(sums_pointer + v, total, mask=row < n_rows)
 
 
 @triton.jit(
     do_not_specialize=["n_rows", "n_features", "n_breaks", "size", "n_places", "n_steps", "n_blocks"],
     do_not_specialize_on_alignment=[
-        "grad_pointer", "x_pointer", "breaks_pointer", "n_knots_pointer", "x_grad_pointer",
+        "grad_pointer", "x_pointer", "breaks_pointer", "n_knots_pointer", "x_grad_pointer", "sums_pointer",
     ],
 )  # fmt: skip
 def _backward(
-    grad_pointer, x_pointer, breaks_pointer, n_knots_pointer, x_grad_pointer, parts_pointer,
+    grad_pointer, x_pointer, breaks_pointer, n_knots_pointer, x_grad_pointer, sums_pointer, parts_pointer,
     n_rows, n_features, n_breaks, size, n_places, n_steps, n_blocks,
     KIND: tl.constexpr, DEGREE: tl.constexpr, ROWS: tl.constexpr, KNOTS: tl.constexpr, WINDOW: tl.constexpr,
-    LOG: tl.constexpr, WITH_X: tl.constexpr, WITH_KNOTS: tl.constexpr, WIDE: tl.constexpr, LONG: tl.constexpr,
+    LOG: tl.constexpr, COUNT: tl.constexpr, LOG_COUNT: tl.constexpr, TOGETHER: tl.constexpr, WITH_X: tl.constexpr, WITH_KNOTS: tl.constexpr,
+    WIDE: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
     """Run the scheme backwards for one feature of one group; see `encoding_cpu.run_backwards` for the formulas.
 
@@ -297,7 +340,14 @@ def _backward(
         intervals += tl.program_id(2) * KNOTS
     sums = tl.zeros((KNOTS, 2 * WINDOW), tl.float32)
     for block in range(n_blocks):
-        row = (tl.program_id(1) * n_blocks + block) * ROWS + tl.arange(0, ROWS)
+        first_row = (tl.program_id(1) * n_blocks + block) * ROWS
+        if KIND == _NORMALISED:
+            start = group * n_rows * n_features
+            grads, sums_of_rows = grad_pointer + start * size, sums_pointer + start
+            own_size = n_knots + DEGREE + 1
+            _sum_rows(grads, sums_of_rows, first_row, n_rows, f, n_features, size, own_size, ROWS)
+            tl.debug_barrier()
+        row = first_row + tl.arange(0, ROWS)
         here = row < n_rows
         v = (group * n_rows + row) * n_features + f
         x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
@@ -316,20 +366,20 @@ def _backward(
         slopes = (zero,) * (2 * DEGREE + 2)
         local = ()
         if KIND == _TAILS:
+            entries = _entries_of(first, present, DEGREE, COUNT, LOG_COUNT, TOGETHER)
             local = (zero,)
             for r in tl.static_range(DEGREE):
-                local = local + (local[r] + tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
+                local = local + (local[r] + entries[r],)
         elif KIND == _CYCLIC:
             for r in tl.static_range(DEGREE + 1):
                 entry = grad_pointer + v * size + (interval + r) % (n_knots + 1)
                 local = local + (tl.load(entry, mask=present, other=0.0).to(tl.float32),)
         else:
-            for r in tl.static_range(DEGREE + 1):
-                local = local + (tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
+            local = _entries_of(first, present, DEGREE + 1, COUNT, LOG_COUNT, TOGETHER)
         if KIND == _NORMALISED:
             heights = _to_unit_area(levels[DEGREE], t, DEGREE)
             mean, scale = _moments(heights, n_knots + DEGREE + 1, DEGREE)
-            total = _row_sums(grad_pointer + v * size, present, n_knots + DEGREE + 1)
+            total = tl.load(sums_pointer + v, mask=present, other=0.0)
             along = -mean * total
             for r in tl.static_range(DEGREE + 1):
                 along += local[r] * heights[r]
@@ -459,11 +509,16 @@ def _shapes_of(x: Tensor, n_knots: Tensor, n_breaks: int, size: int) -> _Shapes:
     return _Shapes(tables // features, x.numel() // max(tables, 1), features, n_breaks, size)
 
 
+def _count(kind: int, degree: int) -> int:
+    """Return the number of entries of a row that depend on the knots, as a power of 2."""
+    return power_of_2_from(degree if kind == TAILS else degree + 1)
+
+
 @lru_cache(maxsize=MOST_PLANS)
 def _plan_forward(shapes: _Shapes, kind: int, degree: int, min_spacing: float, epsilon: float, learned: bool) -> Plan:
     n_programs = -(-shapes.values // VALUES)
     n_blocks = max(1, min(8, n_programs // MOST_PROGRAMS))
-    count = power_of_2_from(degree if kind == TAILS else degree + 1)
+    count = _count(kind, degree)
     return Plan(
         _forward, (-(-n_programs // n_blocks), 1, 1),
         (shapes.values, shapes.rows, shapes.features, shapes.breaks, shapes.size, shapes.n_steps, n_blocks,
@@ -489,12 +544,13 @@ def forward_from_logits(
 ) -> tuple[Tensor, Tensor] | None:  # fmt: skip
     """Fill `out` as `forward`, and return breaks and penalty, all by one kernel; None where that is not possible.
 
-    It is possible for one group that is not too large, with or without an axis of groups.
+    It is possible for one group with or without an axis of groups, with not too many knots; for many values, where a
+    launch costs little, every program would compute the knots in vain.
     """
     *lead, n_features, n_widths = logits.shape
     size = out.shape[-1]
     in_each = power_of_2_from(n_features) * padded(n_widths, size) <= MOST_IN_EACH
-    if not (in_each and n_knots.numel() == n_features and x.numel()):
+    if not (in_each and n_knots.numel() == n_features and 0 < x.numel() <= MOST_WITH_KNOTS):
         return None
     breaks = torch.empty((*lead, n_features, n_widths + 1), dtype=torch.float32, device=x.device)
     penalty = torch.empty(lead, dtype=torch.float32, device=x.device)
@@ -533,12 +589,14 @@ def _plan_backward(
     # Sums over rows must not depend on the number of groups, which may be members of a stack.
     rows, n_blocks = (ROWS, -(-shapes.rows // (ROWS * MOST_SUMS))) if shapes.rows > 4096 else (32, 2)
     window = max(power_of_2_from(2 * degree + 2), 8)
+    count = _count(kind, degree)
     n_parts = -(-shapes.rows // (rows * n_blocks))
     settings = {"KIND": kind, "DEGREE": degree}
     by_rows = Plan(
         _backward, (n_tables, n_parts, n_tiles),
         (shapes.rows, shapes.features, shapes.breaks, shapes.size, knots, shapes.n_steps, n_blocks),
-        **settings, ROWS=rows, KNOTS=tile, WINDOW=window, LOG=window.bit_length() - 1, WITH_X=with_x,
+        **settings, ROWS=rows, KNOTS=tile, WINDOW=window, LOG=window.bit_length() - 1, COUNT=count,
+        LOG_COUNT=count.bit_length() - 1, TOGETHER=TOGETHER, WITH_X=with_x,
         WITH_KNOTS=with_knots, WIDE=n_tiles > 1, LONG=shapes.is_long,
     )  # fmt: skip
     gather = Plan(
@@ -572,7 +630,8 @@ def backward(
         to_logits=spacings is not None, with_penalty=penalty_grad is not None,
     )  # fmt: skip
     sums = torch.empty(plans.shape, dtype=torch.float32, device=x.device) if with_knots else out
-    plans.rows.launch(grad, x, breaks, n_knots, x_grad, sums)
+    row_sums = torch.empty(x.shape, dtype=torch.float32, device=x.device) if kind == NORMALISED else sums
+    plans.rows.launch(grad, x, breaks, n_knots, x_grad, row_sums, sums)
     if not with_knots:
         return x_grad, out
     penalties = out if penalty_grad is None else penalty_grad.contiguous()
