@@ -322,7 +322,8 @@ def _backward(
     grad_pointer, x_pointer, breaks_pointer, n_knots_pointer, x_grad_pointer, sums_pointer, parts_pointer,
     n_rows, n_features, n_breaks, size, n_places, n_steps, n_blocks,
     KIND: tl.constexpr, DEGREE: tl.constexpr, ROWS: tl.constexpr, KNOTS: tl.constexpr, WINDOW: tl.constexpr,
-    LOG: tl.constexpr, COUNT: tl.constexpr, LOG_COUNT: tl.constexpr, TOGETHER: tl.constexpr, WITH_X: tl.constexpr, WITH_KNOTS: tl.constexpr,
+    LOG: tl.constexpr, COUNT: tl.constexpr, LOG_COUNT: tl.constexpr, TOGETHER: tl.constexpr,
+    WITH_X: tl.constexpr, WITH_KNOTS: tl.constexpr,
     WIDE: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
     """Run the scheme backwards for one feature of one group; see `encoding_cpu.run_backwards` for the formulas.
