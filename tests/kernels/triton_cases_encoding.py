@@ -3,10 +3,12 @@
 `test_triton` runs this file in a process of its own; on a GPU it can be run directly.
 """
 
+import copy
+
 import pytest
 import torch
 
-from knotwork._kernels import dispatch, encoding_triton
+from knotwork._kernels import dispatch, encoding_triton, knots_triton
 from knotwork._kernels.encoding import (
     LOCAL,
     NATURAL,
@@ -20,6 +22,7 @@ from knotwork._kernels.encoding import (
     widths_from_logits,
 )
 from knotwork._kernels.encoding_cpu import LOOPS
+from knotwork.nn import SplineEncoding
 from tests.kernels.cases import DEVICE, GPU, on_triton
 from tests.kernels.test_encoding import CASES, STACKS, make_case, make_layout, make_stack
 
@@ -68,7 +71,7 @@ def test_encoding(family, degree, n_knots, tight):
     close(got[0], x_grad, 1e-3 if tight else 1e-4)
     close(got[1], breaks_grad, 1e-3 if tight else 1e-4)
     logits, penalty_grad = torch.randn(2, len(n_knots), max(n_knots) + 1).to(DEVICE), torch.randn(2).to(DEVICE)
-    expected = encoding_triton.knots_to_logits(got[1], penalty_grad, logits, on_device[2], None, 1e-3, 1e-6)
+    expected = knots_triton.knots_to_logits(got[1], penalty_grad, logits, on_device[2], None, 1e-3, 1e-6)
     spacings = encoding_triton.Spacings(logits, 1e-3, 1e-6, penalty_grad)
     fused = encoding_triton.backward(gradient.to(DEVICE), *on_device, spacings, **settings, with_x=False)
     close(fused[1], expected.cpu(), 1e-5)
@@ -104,8 +107,8 @@ def test_knots(n_knots, in_one, monkeypatch):
     breaks, penalty = breaks_from_widths(widths, counts), spacing_penalty(widths, counts, 1e-6)
     on_device = logits.detach().to(DEVICE), counts.to(DEVICE)
     if not in_one:
-        monkeypatch.setattr(encoding_triton, "MOST_IN_ONE", 1)
-    computed = encoding_triton.make_knots(*on_device, None, None, 1e-3, 1e-6)
+        monkeypatch.setattr(knots_triton, "MOST_IN_ONE", 1)
+    computed = knots_triton.make_knots(*on_device, None, None, 1e-3, 1e-6)
     for got, expected in zip(computed, (breaks, penalty), strict=True):
         close(got, expected.detach(), 1e-6)
     grads = [torch.randn(output.shape) for output in (breaks, penalty)]
@@ -113,7 +116,7 @@ def test_knots(n_knots, in_one, monkeypatch):
         outputs, slopes = [(breaks, penalty)[i] for i in used], [grads[i] for i in used]
         (expected,) = torch.autograd.grad(outputs, logits, slopes, retain_graph=True)
         given = [grads[i].to(DEVICE) if i in used else None for i in range(2)]
-        close(encoding_triton.knots_to_logits(*given, *on_device, None, 1e-3, 1e-6), expected, 1e-5)
+        close(knots_triton.knots_to_logits(*given, *on_device, None, 1e-3, 1e-6), expected, 1e-5)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -138,7 +141,7 @@ def test_a_stack_with_learned_knots(stack, with_x, large, dtype, monkeypatch):
     expected = run("cpu")
     monkeypatch.setattr(dispatch, "on_triton", lambda tensor: tensor.dtype == torch.float32)
     if large:
-        monkeypatch.setattr(encoding_triton, "MOST_IN_ONE", 1)
+        monkeypatch.setattr(knots_triton, "MOST_IN_ONE", 1)
     rounding = 1e-2 if dtype == torch.bfloat16 else 1e-3
     for actual, other, tolerance in zip(run(DEVICE), expected, (rounding, 1e-6, rounding, rounding), strict=False):
         close(actual, other, tolerance)
@@ -174,13 +177,47 @@ def test_functions_that_vary_everywhere(kind, n_knots):
     assert all(torch.equal(*pair) for pair in zip(again, got, strict=True)), "sums must repeat exactly"
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("family", "learnable", "in_each"),
+    [
+        ("bspline", True, True),
+        ("mspline", True, True),
+        ("ispline", True, False),
+        ("cyclic", True, True),
+        ("ispline", False, True),
+    ],
+)
+def test_a_layer_without_groups(family, learnable, in_each, monkeypatch):
+    layer = SplineEncoding(3, [7, 9, 6], family=family, learnable=learnable)
+    if learnable:
+        with torch.no_grad():
+            layer.logits.normal_()
+    x = torch.rand(5, 14, 3, requires_grad=True)
+    gradient = torch.randn(5, 14, 3, 9)
+
+    def run(device):
+        values, moved = x.detach().to(device).requires_grad_(), copy.deepcopy(layer).to(device)
+        out, penalty = moved(values), moved.spacing_penalty()
+        loss = (out * gradient.to(device)).sum() + penalty
+        leaves = [values, *moved.parameters()]
+        return [out.detach(), penalty.detach(), *torch.autograd.grad(loss, leaves)]
+
+    expected = run("cpu")
+    monkeypatch.setattr(dispatch, "on_triton", lambda tensor: tensor.dtype == torch.float32)
+    monkeypatch.setattr(encoding_triton, "MOST_IN_EACH", 4096 if in_each else 1)
+    for actual, other in zip(run(DEVICE), expected, strict=True):
+        assert actual.shape == other.shape
+        close(actual, other, 1e-4)
+
+
 def test_no_rows_leave_the_gradient_of_the_penalty():
     x, breaks, counts = (tensor.to(DEVICE) for tensor in make_case(2, 40, [5, 5], dtype=torch.float32))
     logits, gradient = torch.randn(2, 2, 6).to(DEVICE), torch.zeros(2, 0, 2, 9).to(DEVICE)
     spacings = encoding_triton.Spacings(logits, 1e-3, 1e-6, torch.ones(2).to(DEVICE))
     settings = {"kind": LOCAL, "degree": 3, "with_x": False}
     got = encoding_triton.backward(gradient, x[:, :0], breaks, counts, spacings, **settings)[1]
-    assert torch.equal(got, encoding_triton.penalty_backward(spacings.penalty_grad, logits, counts, 1e-3, 1e-6))
+    assert torch.equal(got, knots_triton.penalty_backward(spacings.penalty_grad, logits, counts, 1e-3, 1e-6))
     assert bool(got.any())
 
 
