@@ -29,6 +29,9 @@ TILE = 128
 LANES = 16
 """Values of the longest vectors of a processor, in float32."""
 
+COLUMNS_PER_CALL = 128
+"""Columns that are encoded together: the scratch of one call then stays in the cache, however wide the table is."""
+
 MOST_COUNTED = 64
 """Up to this number of knots, counting those <= x is faster than a binary search."""
 
@@ -470,20 +473,19 @@ def encode_dense(
     out = np.zeros((X.shape[0], table.width), dtype=dtype)  # zeroed pages of the system: nothing is written twice
     largest = float(np.finfo(out.dtype).max)
     groups = [
-        (int(formula), table.columns[table.columns["formula"] == formula])
+        (int(formula), columns)
         for formula in np.unique(table.columns["formula"])
         if formula != NONE
+        for columns in _split(table.columns[table.columns["formula"] == formula])
     ]
 
     def encode(rows: slice) -> None:
-        values = _as_float64(X[rows])
+        values, scratch = _as_float64(X[rows]), _scratch(table)
         for formula, columns in groups:
             if formula in (WHOLE, BUMPS):
-                (_whole if formula == WHOLE else _bumps)(
-                    values, columns, *table.compiled, _scratch(table), largest, out[rows]
-                )
+                (_whole if formula == WHOLE else _bumps)(values, columns, *table.compiled, scratch, largest, out[rows])
                 continue
-            _dense((0,) * formula, values, columns, *table.compiled, _scratch(table), largest, out[rows])
+            _dense((0,) * formula, values, columns, *table.compiled, scratch, largest, out[rows])
         _encode_plain(values, table, largest, out[rows])
 
     _over_rows(encode, X.shape, n_threads)
@@ -505,7 +507,9 @@ def encode_sparse(
     counts = np.zeros(n_rows, dtype=np.int64)
 
     def count(rows: slice) -> None:
-        _count(_as_float64(X[rows]), table.columns, *table.compiled, _scratch(table), counts[rows])
+        values, scratch = _as_float64(X[rows]), _scratch(table)
+        for columns in _split(table.columns):
+            _count(values, columns, *table.compiled, scratch, counts[rows])
 
     _over_rows(count, X.shape, n_threads)
     starts = np.concatenate(([0], np.cumsum(counts)))
@@ -516,13 +520,13 @@ def encode_sparse(
     entries = starts[:-1].copy()
     # Entries of a row are written in the order of columns, so only neighbouring columns of one formula share a call.
     changes = np.flatnonzero(np.diff(table.columns["formula"])) + 1
-    runs = [(int(part["formula"][0]), part) for part in np.split(table.columns, changes)]
+    runs = [(int(part["formula"][0]), part) for run in np.split(table.columns, changes) for part in _split(run)]
     zeros: list[int] = []
 
     def encode(rows: slice) -> None:
-        values, output = _as_float64(X[rows]), (entries[rows], indices, data)
+        values, scratch, output = _as_float64(X[rows]), _scratch(table), (entries[rows], indices, data)
         for formula, columns in runs:
-            n_zeros = _sparse((0,) * formula, values, columns, *table.compiled, _scratch(table), largest, *output)
+            n_zeros = _sparse((0,) * formula, values, columns, *table.compiled, scratch, largest, *output)
             zeros.append(n_zeros)
 
     _over_rows(encode, X.shape, n_threads)
@@ -545,8 +549,15 @@ def _encode_plain(values: npt.NDArray[np.float64], table: Table, largest: float,
 
 def _scratch(table: Table) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Return scratch arrays for the tiles of one thread: values inside the domain, intervals, windows."""
-    n_columns, longest = len(table.columns), int(table.columns["window"].max(initial=0))
+    n_columns = min(len(table.columns), COLUMNS_PER_CALL)
+    longest = int(table.columns["window"].max(initial=0))
     return np.empty(TILE), np.empty((n_columns, TILE), dtype=np.int64), np.empty((n_columns, TILE, longest))
+
+
+def _split(columns: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """Return the columns in groups of at most `COLUMNS_PER_CALL`."""
+    starts = range(0, max(len(columns), 1), COLUMNS_PER_CALL)
+    return [columns[start : start + COLUMNS_PER_CALL] for start in starts]
 
 
 def _as_float64(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -568,5 +579,5 @@ def _over_rows(work: Callable[[slice], None], shape: tuple[int, ...], n_threads:
 def _slices(shape: tuple[int, ...]) -> list[slice]:
     """Return slices of about `VALUES_PER_CHUNK` values each, and an empty one for a table without rows."""
     n_rows, n_columns = shape
-    chunk = max(VALUES_PER_CHUNK // max(n_columns, 1), 1)
+    chunk = max(VALUES_PER_CHUNK // max(n_columns, 1), TILE)
     return [slice(start, min(start + chunk, n_rows)) for start in range(0, max(n_rows, 1), chunk)]

@@ -148,7 +148,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         seeds = self._seeds(values.shape[1])
 
         def fit_one(index: int) -> tuple[Block, Histogram]:
-            column = Column.from_values(values[:, index].astype(np.float64, copy=False), weights)
+            column = Column.from_values(values[:, index], weights, with_rows=self._supervised)
             block = self.fit_column(column, target, seed=seeds[index], index=index)
             return block, count_values(column.distinct, column.weights)
 
