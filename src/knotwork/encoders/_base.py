@@ -1,6 +1,7 @@
 """The abstract encoder: reading tables, fitting columns in parallel, and the compiled transform."""
 
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy, deepcopy
@@ -212,11 +213,14 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         self
-            The encoder, which can be used at once. Knots are placed where they are first needed.
+            The encoder, which can be used at once: knots are placed where they are first needed. After `fit`, which
+            keeps knots only, it begins anew with a warning.
         """
         self._check_all()
         if self._sketch is None and "blocks_" in vars(self):
-            raise _fitted_at_once("partial_fit")
+            message = "partial_fit begins anew, because fit keeps knots only, to which no rows can be added."
+            warnings.warn(f"{message} Call partial_fit in place of fit.", UserWarning, stacklevel=2)
+            self._forget()
         if is_empty(X):  # readers of filtered files return such batches
             return self
         values, y, weights = self._read_rows(X, y, sample_weight, reset=self._sketch is None)
@@ -271,7 +275,10 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             raise type_error("other", f"be a {type(self).__name__}", type(other).__name__)
         for encoder in (self, other):
             if encoder._sketch is None and "blocks_" in vars(encoder):
-                raise _fitted_at_once("merge")
+                raise NotFittedError(
+                    "merge needs encoders that were fitted by partial_fit: fit keeps knots only, to which no rows can "
+                    "be added. Call partial_fit in place of fit."
+                )
         theirs = other.get_params(deep=False)
         for name, value in self.get_params(deep=False).items():
             if name not in ("n_jobs", "random_state") and repr(value) != repr(theirs[name]):
@@ -548,10 +555,3 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
 def _domain(block: Block) -> tuple[float, float]:
     return block.basis.domain if isinstance(block, BasisBlock) else block.domain
-
-
-def _fitted_at_once(method: str) -> NotFittedError:
-    return NotFittedError(
-        f"{method} needs an encoder that was fitted by partial_fit: fit keeps knots only, to which no rows can be "
-        "added. Call partial_fit in place of fit, or clone the encoder first."
-    )
