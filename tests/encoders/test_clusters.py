@@ -104,7 +104,6 @@ def test_dask(dask_frame, name):
 
 def test_a_failing_task_of_dask_is_run_again(dask_frame, tmp_path):
     distributed = pytest.importorskip("distributed", reason="DISTRIBUTED IS NOT INSTALLED: retries were not tested")
-    dask = pytest.importorskip("dask")
     flag = tmp_path / "failed"
 
     def fail_once(part):
@@ -114,11 +113,7 @@ def test_a_failing_task_of_dask_is_run_again(dask_frame, tmp_path):
         return part
 
     frame = dask_frame(TABLE, npartitions=4).map_partitions(fail_once, meta=TABLE.iloc[:0])
-    with (
-        distributed.Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None),
-        dask.config.set({"optimization.fuse.active": False}),
-        dask.annotate(retries=2),
-    ):
+    with distributed.Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None):
         fitted = clone(ENCODERS["quantiles"]).fit(frame, "price")
     assert flag.exists()
     np.testing.assert_allclose(fitted.knots_[0], clone(ENCODERS["quantiles"]).fit(TABLE, "price").knots_[0], rtol=1e-9)

@@ -1,7 +1,7 @@
 """Tables on a cluster: blocks of Ray Data sets and Dask data frames are fitted and encoded where they are.
 
 An encoder is fitted on each block by `partial_fit`; the encoders are then merged, sixteen at a time. If a worker dies,
-the engine runs its task again elsewhere, as it does with any other.
+the engine runs its task again elsewhere.
 """
 
 import pickle
@@ -18,6 +18,9 @@ __all__ = ["Cluster", "find_cluster"]
 
 MERGED_AT_ONCE = 16
 """Encoders of blocks that one task merges."""
+
+RETRIES = 3
+"""Number of times that Dask runs a failing task again; Ray has a number of its own."""
 
 ROWS_AT_ONCE = 1 << 16
 """Rows of an encoded block: its columns are many times those of the table."""
@@ -138,7 +141,7 @@ class _DaskFrame:
         while len(encoders) > 1:
             groups = range(0, len(encoders), MERGED_AT_ONCE)
             encoders = [merge_all(encoders[start : start + MERGED_AT_ONCE]) for start in groups]
-        return encoders[0].compute()
+        return encoders[0].compute(retries=RETRIES)  # only distributed schedulers know them
 
     def transform(self, encoder: Any, X: Any) -> Any:
         kept = [name for name in encoder._left_out if name in X.columns]
