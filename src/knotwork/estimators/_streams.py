@@ -1,0 +1,272 @@
+"""Fits and predictions of tables larger than memory, which are read in batches."""
+
+import warnings
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from knotwork._checks import argument_error
+from knotwork._preparation.columns import Columns, Table
+from knotwork._preparation.members import N_FLAGS, PreparedTable, Split, add_indicators
+from knotwork._preparation.streams import BatchReader, Survey, batch_weights, raw_batches, survey_batches, write_blocks
+from knotwork._preparation.targets import Labels, check_target, class_weights
+from knotwork._preparation.validation import LARGEST_SEED, Holdout
+from knotwork._tables import as_frame, is_empty
+from knotwork.errors import ColumnTypeError, ColumnWarning
+from knotwork.training._blocks import RowFormat
+from knotwork.training._members import TrainingTable
+
+if TYPE_CHECKING:  # the estimators load this module when they need it
+    from knotwork.estimators._base import Preparation, TabularEstimator
+
+__all__ = ["predicted_batches", "prepare_stream", "scratch_folder"]
+
+CHUNK_ROWS = 1 << 18
+"""Rows that are predicted at a time: a multiple of those that networks predict together, whose results are the same."""
+
+Weights = npt.NDArray[np.float64] | None
+
+
+@contextmanager
+def scratch_folder(scratch: Any) -> Iterator[Path]:
+    """Make a folder for the rows of a fit, in a given one or that of the system for temporary files; remove it."""
+    if scratch is not None and not Path(scratch).is_dir():
+        raise argument_error("scratch", "be a folder that exists", str(scratch), "Make it, or leave scratch out.")
+    with TemporaryDirectory(prefix="knotwork-", dir=scratch, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+class _Numbers:
+    """The targets of a regression, batch after batch."""
+
+    n_classes = 0
+
+    def __init__(self, estimator: "TabularEstimator") -> None:
+        self._objective = estimator._objective()
+
+    def look(self, y: Any) -> None:
+        """Check the targets of a batch; whether all are 0 is known only after the last one."""
+        target = check_target(y)
+        if target.any():
+            self._objective.check_target(target)
+
+    def read(self, y: Any) -> npt.NDArray[np.float64]:
+        """Return targets as numbers."""
+        return check_target(y)
+
+    def weigh(self, target: npt.NDArray[Any], weights: Weights) -> Weights:
+        """Return the weights of rows."""
+        del target
+        return weights
+
+
+class _Classes:
+    """The classes of a classification, batch after batch."""
+
+    def __init__(self, estimator: "TabularEstimator") -> None:
+        self._estimator, self._counts, self._dtypes = estimator, Counter[Any](), set[str]()
+
+    def look(self, y: Any) -> None:
+        """Count the classes of a batch."""
+        labels, codes = Labels.from_values(y)
+        self._counts.update(dict(zip(labels.values, np.bincount(codes).tolist(), strict=True)))
+        self._dtypes.add(labels.dtype)
+        if len(self._dtypes) > 1:
+            kinds = " and ".join(sorted(self._dtypes))
+            raise ColumnTypeError(f"y must have one type in all batches, but has {kinds}. Convert it first.")
+
+    def finish(self) -> None:
+        """Set the classes of the estimator, once all batches have been looked at."""
+        self.labels = Labels(tuple(sorted(self._counts)), next(iter(self._dtypes)))
+        counts = np.array([self._counts[value] for value in self.labels.values])
+        self._estimator.labels_ = self.labels  # type: ignore[attr-defined]
+        given = self._estimator.class_weight  # type: ignore[attr-defined]
+        self._by_class = None if given is None else class_weights(given, self.labels.classes, counts)
+
+    def read(self, y: Any) -> npt.NDArray[np.int64]:
+        """Return the codes of classes."""
+        labels, codes = Labels.from_values(y)
+        places = np.searchsorted(np.array(self.labels.values, dtype=object), np.array(labels.values, dtype=object))
+        return places[codes]
+
+    def weigh(self, target: npt.NDArray[Any], weights: Weights) -> Weights:
+        """Return the weights of rows by their classes and their own weights."""
+        if self._by_class is None:
+            return weights
+        by_class: npt.NDArray[np.float64] = self._by_class[target]
+        return by_class if weights is None else by_class * weights
+
+
+def prepare_stream(
+    estimator: "TabularEstimator", reader: BatchReader, folder: Path, *, X_val: Any = None, y_val: Any = None
+) -> "Preparation":
+    """Read a stream twice, write its rows into a folder, and return what is trained.
+
+    Parameters
+    ----------
+    estimator : TabularEstimator
+        The estimator; classes and the name of the target are set.
+    reader : BatchReader
+        The stream.
+    folder : Path
+        A folder for the rows, which is kept until training has ended.
+    X_val, y_val : table and array-like, optional
+        Validation rows, in place of some of the stream.
+    """
+    _check_settings(estimator)
+    random, state = estimator._drawn_from()
+    share = estimator.validation_share if estimator.validation is None else float(estimator.validation)
+    goal = _Numbers(estimator) if estimator._task == "regression" else _Classes(estimator)
+    survey = survey_batches(
+        reader,
+        goal.look,
+        share=0.0 if X_val is not None else share,
+        seed=int(random.randint(LARGEST_SEED)),
+        categorical=estimator.categorical or (),
+    )
+    if isinstance(goal, _Classes):
+        goal.finish()
+    estimator.target_name_ = reader.target if isinstance(reader.target, str) else None
+    columns, table, target = _learn(estimator, survey, goal.read)
+    if estimator._task == "regression":
+        estimator._objective().check_target(target)
+    weights = goal.weigh(target, batch_weights(survey.batch))
+    n_targets = None if estimator._task == "classification" else 0 if target.ndim == 1 else target.shape[1]
+    form = RowFormat(table.numbers.shape[1], columns.cardinalities, n_targets, weights is not None)
+    written = write_blocks(
+        reader, survey, columns, form,
+        read_target=goal.read, weigh=goal.weigh, sample=table.numbers, folder=folder,
+    )  # fmt: skip
+    in_memory = [table.numbers, table.codes, target, np.ones(len(target)) if weights is None else weights]
+    validates = survey.validates
+    if X_val is not None:
+        given = [*columns.read(X_val), goal.read(y_val)]
+        given.append(np.full(len(given[0]), in_memory[-1].mean()))
+        in_memory = [np.concatenate(pair) for pair in zip(in_memory, given, strict=True)]
+        validates = np.arange(len(in_memory[0])) >= len(target)
+    numbers, codes, target, all_weights = in_memory
+    indicated = written.blocks.indicated
+    data = TrainingTable(
+        numbers, add_indicators(numbers, codes, indicated), target, estimator._task,
+        (*columns.cardinalities, *[N_FLAGS] * len(indicated)), estimator._n_classes,
+        None if weights is None else all_weights, estimator._objective(), written.blocks,
+    )  # fmt: skip
+    holdout = Holdout(estimator.validation, estimator.validation_share, target, np.ones(len(target), dtype=bool))
+    plan = estimator._plan(columns, data, n_folds=1)
+    estimator._warn_unused(holdout, plan)
+    seeds = random.randint(LARGEST_SEED, size=plan.n_seeds)
+    rows = np.arange(len(target))
+    train, valid = (rows[~validates], rows[validates]) if validates.any() else (rows, rows)
+    split = Split(0, int(seeds[0]), train, valid, rows[:0])
+    prepared = PreparedTable(data, (split,), indicated, estimator.missing, written.summaries)
+    return estimator._with_members(columns, prepared, plan, seeds=seeds, state=state)
+
+
+def _check_settings(estimator: "TabularEstimator") -> None:
+    """Refuse parameters that need all rows in memory."""
+    validation = estimator.validation
+    if validation is not None and not isinstance(validation, float):
+        hint = "Rows are held out by a hash of their numbers; X_val and y_val give others."
+        raise argument_error("validation", "be None or a share if X is read in batches", validation, hint)
+    if estimator.refit:
+        hint = "At most 100,000 rows are held out; leave refit out."
+        raise argument_error("refit", "be False if X is read in batches", True, hint)
+
+
+def _learn(
+    estimator: "TabularEstimator", survey: Survey, read_target: Callable[[Any], npt.NDArray[Any]]
+) -> tuple[Columns, Table, npt.NDArray[Any]]:
+    """Learn the columns from the rows in memory, and read these rows."""
+    batch = survey.batch
+    columns, _ = Columns.learn(batch.features, estimator.categorical, dates=estimator.dates, whole=survey.whole)
+    table, target = columns.read(batch.features), read_target(batch.target)
+    columns = columns.with_copies(table, target)
+    columns.warn()
+    estimator._warn_of_few(survey.n_rows)
+    for label in survey.overfull:
+        if not any(each.startswith(f"{label} is ignored") for each in columns.warnings):
+            warnings.warn(
+                f"{label} has more distinct values than are counted: those that are not in a sample of "
+                f"{len(target):,} rows share a learned vector. Group rare values, or drop the column.",
+                ColumnWarning,
+                stacklevel=5,
+            )
+    return columns, table, target
+
+
+def predicted_batches(estimator: Any, source: Any, predict: Callable[[Any], Any]) -> Iterator[Any]:
+    """Yield the predictions of every batch of a stream, the same as those of the whole table.
+
+    Networks predict `CHUNK_ROWS` rows at a time whatever the batches are, because a prediction may depend on the number
+    of rows that are computed together, by rounding.
+
+    Parameters
+    ----------
+    estimator : FittedModel
+        The estimator.
+    source : ParquetFile, Dataset or iterable
+        A file or a data set, of which only the columns of the model are read, or tables with these columns.
+    predict : callable
+        Turns a `Table` into an array, or a tuple of arrays, with a row for each row.
+    """
+    wanted = estimator.columns_.names
+    tables: deque[Table] = deque()
+    lengths: deque[int] = deque()
+    ready: deque[Any] = deque()
+    n_waiting = 0
+    for raw in raw_batches(source, columns=wanted):
+        frame = as_frame(raw)
+        extra = estimator.target_name_
+        if frame is not None and wanted is not None and extra in frame.columns and extra not in wanted:
+            raw = frame.drop(extra).to_native()  # noqa: PLW2901
+        if is_empty(raw):
+            continue
+        table = estimator.columns_.read(raw)
+        tables.append(table)
+        lengths.append(len(table.numbers))
+        n_waiting += len(table.numbers)
+        while n_waiting >= CHUNK_ROWS:
+            ready.append(predict(_first_rows(tables, CHUNK_ROWS)))
+            n_waiting -= CHUNK_ROWS
+            yield from _complete(lengths, ready)
+    if n_waiting:
+        ready.append(predict(_first_rows(tables, n_waiting)))
+    yield from _complete(lengths, ready)
+
+
+def _first_rows(tables: deque[Table], n: int) -> Table:
+    """Remove the first rows of a queue of tables, and return them as one."""
+    parts = []
+    while n:
+        table = tables.popleft()
+        if len(table.numbers) > n:
+            tables.appendleft(Table(table.numbers[n:], table.codes[n:]))
+            table = Table(table.numbers[:n], table.codes[:n])
+        parts.append(table)
+        n -= len(table.numbers)
+    return Table(np.concatenate([part.numbers for part in parts]), np.concatenate([part.codes for part in parts]))
+
+
+def _complete(lengths: deque[int], ready: deque[Any]) -> Iterator[Any]:
+    """Yield the predictions of batches, of the given numbers of rows, for which all are ready."""
+    if not ready:
+        return
+    is_tuple = isinstance(ready[0], tuple)
+    joined = [np.concatenate(parts) for parts in zip(*ready, strict=True)] if is_tuple else [np.concatenate(ready)]
+    ready.clear()
+    start = 0
+    while lengths and start + lengths[0] <= len(joined[0]):
+        stop = start + lengths.popleft()
+        parts = tuple(part[start:stop] for part in joined)
+        yield parts if is_tuple else parts[0]
+        start = stop
+    if start < len(joined[0]):
+        rest = tuple(part[start:] for part in joined)
+        ready.append(rest if is_tuple else rest[0])
