@@ -105,7 +105,9 @@ class BatchReader:
             columns = {each: frame[each].to_native() for each in asked}
             features = frame.drop(asked).to_native()
         targets = [columns[each] for each in self._targets]
-        target = targets[0] if not isinstance(self.target, list | tuple) else np.stack(list(map(np.asarray, targets)), 1)
+        target = (
+            targets[0] if not isinstance(self.target, list | tuple) else np.stack(list(map(np.asarray, targets)), 1)
+        )
         return Batch(features, target, None if self.weight is None else columns[self.weight], raw)
 
 
@@ -140,7 +142,7 @@ def raw_batches(source: Any, without: Iterable[str] = (), columns: Sequence[str]
 def _native_batches(source: Any, without: Iterable[str], columns: Sequence[str] | None) -> Iterable[Any]:
     if hasattr(source, "iter_batches"):
         return source.iter_batches(batch_size=BATCH_ROWS, columns=_needed(source.schema_arrow, without, columns))  # type: ignore[no-any-return]
-    if hasattr(source, "to_batches") and hasattr(source, "schema"):
+    if hasattr(source, "scanner"):
         needed = _needed(source.schema, without, columns)
         # Fewer batches are read ahead than by default, which takes gigabytes.
         return source.to_batches(columns=needed, batch_size=BATCH_ROWS, batch_readahead=4, fragment_readahead=2)  # type: ignore[no-any-return]

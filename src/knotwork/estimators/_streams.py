@@ -4,10 +4,9 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +19,13 @@ from knotwork._preparation.targets import Labels, check_target, class_weights
 from knotwork._preparation.validation import LARGEST_SEED, Holdout
 from knotwork._tables import as_frame, is_empty
 from knotwork.errors import ColumnTypeError, ColumnWarning
-from knotwork.training._blocks import RowFormat
+from knotwork.training._blocks import RowBlocks, RowFormat
 from knotwork.training._members import TrainingTable
 
 if TYPE_CHECKING:  # the estimators load this module when they need it
     from knotwork.estimators._base import Preparation, TabularEstimator
 
-__all__ = ["predicted_batches", "prepare_stream", "scratch_folder"]
+__all__ = ["predicted_batches", "prepared_stream"]
 
 CHUNK_ROWS = 1 << 18
 """Rows that are predicted at a time: a multiple of those that networks predict together, whose results are the same."""
@@ -56,6 +55,9 @@ class _Numbers:
         target = check_target(y)
         if target.any():
             self._objective.check_target(target)
+
+    def finish(self) -> None:
+        """Do nothing: whether all targets are 0 is checked in the rows in memory."""
 
     def read(self, y: Any) -> npt.NDArray[np.float64]:
         """Return targets as numbers."""
@@ -104,39 +106,47 @@ class _Classes:
         return by_class if weights is None else by_class * weights
 
 
-def prepare_stream(
-    estimator: "TabularEstimator", reader: BatchReader, folder: Path, *, X_val: Any = None, y_val: Any = None
-) -> "Preparation":
-    """Read a stream twice, write its rows into a folder, and return what is trained.
-
-    Parameters
-    ----------
-    estimator : TabularEstimator
-        The estimator; classes and the name of the target are set.
-    reader : BatchReader
-        The stream.
-    folder : Path
-        A folder for the rows, which is kept until training has ended.
-    X_val, y_val : table and array-like, optional
-        Validation rows, in place of some of the stream.
-    """
+@contextmanager
+def prepared_stream(
+    estimator: "TabularEstimator",
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    X_val: Any,
+    y_val: Any,
+    groups: Any,
+    scratch: Any,
+) -> Iterator["Preparation"]:
+    """Prepare a table that is read in batches; arguments as in `fit`. Its rows are in a folder until the end."""
+    estimator._settings()
+    estimator._check_given(X_val, y_val, groups)
     _check_settings(estimator)
+    if groups is not None:
+        hint = "Hold out whole groups yourself, and give them as X_val and y_val."
+        raise argument_error("groups", "be None if X is read in batches", type(groups).__name__, hint)
+    reader = BatchReader(X, y, sample_weight)
+    with scratch_folder(scratch) as folder:
+        yield _prepare(estimator, reader, folder, None if X_val is None else (X_val, y_val))
+
+
+def _prepare(
+    estimator: "TabularEstimator", reader: BatchReader, folder: Path, given: tuple[Any, Any] | None
+) -> "Preparation":
+    """Read a stream twice, write its rows into a folder, and return what is trained."""
     random, state = estimator._drawn_from()
     share = estimator.validation_share if estimator.validation is None else float(estimator.validation)
     goal = _Numbers(estimator) if estimator._task == "regression" else _Classes(estimator)
     survey = survey_batches(
         reader,
         goal.look,
-        share=0.0 if X_val is not None else share,
+        share=share if given is None else 0.0,
         seed=int(random.randint(LARGEST_SEED)),
         categorical=estimator.categorical or (),
     )
-    if isinstance(goal, _Classes):
-        goal.finish()
+    goal.finish()
     estimator.target_name_ = reader.target if isinstance(reader.target, str) else None
     columns, table, target = _learn(estimator, survey, goal.read)
-    if estimator._task == "regression":
-        estimator._objective().check_target(target)
     weights = goal.weigh(target, batch_weights(survey.batch))
     n_targets = None if estimator._task == "classification" else 0 if target.ndim == 1 else target.shape[1]
     form = RowFormat(table.numbers.shape[1], columns.cardinalities, n_targets, weights is not None)
@@ -144,29 +154,60 @@ def prepare_stream(
         reader, survey, columns, form,
         read_target=goal.read, weigh=goal.weigh, sample=table.numbers, folder=folder,
     )  # fmt: skip
-    in_memory = [table.numbers, table.codes, target, np.ones(len(target)) if weights is None else weights]
-    validates = survey.validates
-    if X_val is not None:
-        given = [*columns.read(X_val), goal.read(y_val)]
-        given.append(np.full(len(given[0]), in_memory[-1].mean()))
-        in_memory = [np.concatenate(pair) for pair in zip(in_memory, given, strict=True)]
-        validates = np.arange(len(in_memory[0])) >= len(target)
-    numbers, codes, target, all_weights = in_memory
-    indicated = written.blocks.indicated
-    data = TrainingTable(
-        numbers, add_indicators(numbers, codes, indicated), target, estimator._task,
-        (*columns.cardinalities, *[N_FLAGS] * len(indicated)), estimator._n_classes,
-        None if weights is None else all_weights, estimator._objective(), written.blocks,
-    )  # fmt: skip
-    holdout = Holdout(estimator.validation, estimator.validation_share, target, np.ones(len(target), dtype=bool))
+    rows = _Rows(*table, target, weights, survey.validates)
+    if given is not None:
+        rows = rows.validated_by(columns.read(given[0]), goal.read(given[1]))
+    data = rows.training_table(estimator, columns, written.blocks)
     plan = estimator._plan(columns, data, n_folds=1)
+    every = np.arange(len(rows.target))
+    holdout = Holdout(
+        estimator.validation, estimator.validation_share, target, every >= 0, n_given=int(given is not None)
+    )
     estimator._warn_unused(holdout, plan)
     seeds = random.randint(LARGEST_SEED, size=plan.n_seeds)
-    rows = np.arange(len(target))
-    train, valid = (rows[~validates], rows[validates]) if validates.any() else (rows, rows)
-    split = Split(0, int(seeds[0]), train, valid, rows[:0])
-    prepared = PreparedTable(data, (split,), indicated, estimator.missing, written.summaries)
+    train, valid = (every[~rows.validates], every[rows.validates]) if rows.validates.any() else (every, every)
+    split = Split(0, int(seeds[0]), train, valid, every[:0])
+    prepared = PreparedTable(data, (split,), written.blocks.indicated, estimator.missing, written.summaries)
     return estimator._with_members(columns, prepared, plan, seeds=seeds, state=state)
+
+
+class _Rows(NamedTuple):
+    """Rows in memory: a sample of the training rows, and validation rows."""
+
+    numbers: npt.NDArray[np.float64]
+    codes: npt.NDArray[np.int64]
+    target: npt.NDArray[Any]
+    weights: Weights
+    validates: npt.NDArray[np.bool_]
+
+    def validated_by(self, table: Table, target: npt.NDArray[Any]) -> "_Rows":
+        """Return the rows with given validation rows behind them, which count equally."""
+        if len(target) != len(table.numbers):
+            raise argument_error("y_val", f"have as many values as X_val has rows, {len(table.numbers)}", len(target))
+        weights = self.weights
+        if weights is not None:
+            weights = np.append(weights, np.full(len(target), weights.mean()))
+        return _Rows(
+            np.concatenate([self.numbers, table.numbers]),
+            np.concatenate([self.codes, table.codes]),
+            np.concatenate([self.target, target]),
+            weights,
+            np.arange(len(self.target) + len(target)) >= len(self.target),
+        )
+
+    def training_table(self, estimator: "TabularEstimator", columns: Columns, blocks: RowBlocks) -> TrainingTable:
+        """Return the rows, with all training rows in blocks."""
+        return TrainingTable(
+            self.numbers,
+            add_indicators(self.numbers, self.codes, blocks.indicated),
+            self.target,
+            estimator._task,
+            (*columns.cardinalities, *[N_FLAGS] * len(blocks.indicated)),
+            estimator._n_classes,
+            self.weights,
+            estimator._objective(),
+            blocks,
+        )
 
 
 def _check_settings(estimator: "TabularEstimator") -> None:
@@ -187,6 +228,8 @@ def _learn(
     batch = survey.batch
     columns, _ = Columns.learn(batch.features, estimator.categorical, dates=estimator.dates, whole=survey.whole)
     table, target = columns.read(batch.features), read_target(batch.target)
+    if estimator._task == "regression":
+        estimator._objective().check_target(target)
     columns = columns.with_copies(table, target)
     columns.warn()
     estimator._warn_of_few(survey.n_rows)

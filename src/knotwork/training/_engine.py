@@ -104,8 +104,8 @@ def train(
     of the remaining time in proportion to its work, and leaves the time that it does not need to the others. If its
     share does not suffice for all epochs of a cosine or of cycles, the learning rate falls faster.
 
-    Where rows are in blocks (`TrainingTable.blocks`), each block counts as an epoch: members are validated after it, and
-    a pass over the rows has as many epochs as there are blocks. The next block is loaded while one is trained on.
+    Where rows are in blocks (`TrainingTable.blocks`), each block counts as an epoch: members are validated after it,
+    and a pass over the rows has as many epochs as there are blocks. The next block is loaded meanwhile.
     """
     if not members:
         raise argument_error("members", "contain at least one member", members)
