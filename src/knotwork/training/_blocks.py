@@ -217,7 +217,7 @@ class BlockLoader:
         host = torch.empty(shape, dtype=torch.uint8, pin_memory=self._on_gpu)
         if not self._on_gpu:
             return _Slot(host, host, None)
-        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
         return _Slot(host, torch.empty(shape, dtype=torch.uint8, device=self.data.numbers.device), event)
 
     def load(self) -> None:

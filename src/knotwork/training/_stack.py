@@ -246,7 +246,9 @@ class Replayed:
         collecting = gc.isenabled()  # a collection might free a graph of an earlier stack
         gc.disable()
         try:
-            with torch.cuda.graph(self._graph, pool=self._pool, stream=self._stream):
+            # Other threads may wait for copies of the next rows meanwhile.
+            mode = {"capture_error_mode": "thread_local"}
+            with torch.cuda.graph(self._graph, pool=self._pool, stream=self._stream, **mode):
                 self._function()
         finally:
             if collecting:
