@@ -86,17 +86,15 @@ class _Classes:
 
     def finish(self) -> None:
         """Set the classes of the estimator, once all batches have been looked at."""
-        self.labels = Labels(tuple(sorted(self._counts)), next(iter(self._dtypes)))
-        counts = np.array([self._counts[value] for value in self.labels.values])
-        self._estimator.labels_ = self.labels  # type: ignore[attr-defined]
+        labels = Labels(tuple(sorted(self._counts)), next(iter(self._dtypes)))
+        counts = np.array([self._counts[value] for value in labels.values])
+        self._estimator.labels_ = labels  # type: ignore[attr-defined]
         given = self._estimator.class_weight  # type: ignore[attr-defined]
-        self._by_class = None if given is None else class_weights(given, self.labels.classes, counts)
+        self._by_class = None if given is None else class_weights(given, labels.classes, counts)
 
-    def read(self, y: Any) -> npt.NDArray[np.int64]:
+    def read(self, y: Any) -> npt.NDArray[Any]:
         """Return the codes of classes."""
-        labels, codes = Labels.from_values(y)
-        places = np.searchsorted(np.array(self.labels.values, dtype=object), np.array(labels.values, dtype=object))
-        return places[codes]
+        return self._estimator._read_validation_target(y)
 
     def weigh(self, target: npt.NDArray[Any], weights: Weights) -> Weights:
         """Return the weights of rows by their classes and their own weights."""
@@ -141,7 +139,7 @@ def _prepare(
         reader,
         goal.look,
         share=share if given is None else 0.0,
-        seed=int(random.randint(LARGEST_SEED)),
+        seed=_hash_seed(state),
         categorical=estimator.categorical or (),
     )
     goal.finish()
@@ -169,6 +167,13 @@ def _prepare(
     split = Split(0, int(seeds[0]), train, valid, every[:0])
     prepared = PreparedTable(data, (split,), written.blocks.indicated, estimator.missing, written.summaries)
     return estimator._with_members(columns, prepared, plan, seeds=seeds, state=state)
+
+
+def _hash_seed(state: Any) -> int:
+    """Return a random seed without drawing from the numbers by which networks are seeded, as those of a table are."""
+    random = np.random.RandomState()
+    random.set_state(state)
+    return int(random.randint(LARGEST_SEED))
 
 
 class _Rows(NamedTuple):
