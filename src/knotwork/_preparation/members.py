@@ -162,11 +162,17 @@ class Fitted:
         Seconds that fitting took, trees that other encodings share included.
     versions : dict of str to str
         Versions of the software that fitted it, as far as they are recorded.
+    chosen : tuple of str
+        Encodings of the columns, if training rows have chosen them.
+    pairs : tuple of pair of int
+        Pairs of columns, if training rows have decided which interact.
     """
 
     blocks: list[Block]
     seconds: float
     versions: dict[str, str] = field(default_factory=dict)
+    chosen: tuple[str, ...] = ()
+    pairs: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
