@@ -1,5 +1,6 @@
 """What is kept of a table that is read in parts: a summary of each column, and a sample of the rows."""
 
+from hashlib import blake2b
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +10,10 @@ from knotwork._checks import type_error
 from knotwork.basis._base import FloatArray
 from knotwork.knots import Column, QuantileSketch
 
-__all__ = ["ColumnSketch"]
+__all__ = ["SAMPLE_ROWS", "ColumnSketch", "RowSample", "TableSketch"]
+
+SAMPLE_ROWS = 100_000
+"""Rows of a table in parts that trees and pairs of columns are fitted on, at most."""
 
 MOST_HASHES = 1024
 """Smallest hashes of distinct values that are kept: up to so many values the number of distinct ones is exact."""
@@ -147,3 +151,101 @@ def _hashes(values: FloatArray) -> npt.NDArray[np.uint64]:
         if factor is not None:
             bits *= np.uint64(factor)
     return bits
+
+
+class RowSample:
+    """A uniform sample of the rows of a table in parts, without replacement: all rows as long as there are few.
+
+    Each row has a random priority, and those with the smallest ones are kept, so that samples of parts can be merged in
+    any order with the same result. Priorities depend on the random seed and on the numbers of the row's part.
+
+    Parameters
+    ----------
+    seed : int, default=0
+        Random seed of the priorities.
+    size : int, default=100000
+        Number of rows that are kept.
+    """
+
+    def __init__(self, seed: int = 0, size: int = SAMPLE_ROWS) -> None:
+        self.seed, self.size, self.n = seed, size, 0
+        self._parts: list[tuple[npt.NDArray[Any], ...]] = []
+        self._n_kept = 0
+
+    def update(self, values: npt.NDArray[Any], target: npt.NDArray[Any], weights: FloatArray | None = None) -> None:
+        """Add the rows of a part: numbers of shape (n, d), target and weights of shape (n,)."""
+        weights = np.ones(len(values)) if weights is None else weights
+        kept = np.flatnonzero(weights > 0)
+        self.n += len(kept)
+        if not len(kept):
+            return
+        content = blake2b(np.ascontiguousarray(values[kept]), digest_size=8, key=str(self.seed).encode()).digest()
+        priorities = np.random.default_rng(int.from_bytes(content, "big")).random(len(kept))
+        first = np.sort(_smallest(priorities, self.size))
+        kept = kept[first]
+        self._add((priorities[first], values[kept], target[kept], weights[kept]))
+
+    def merge(self, other: "RowSample") -> Self:
+        """Add the rows of another sample; return the sample itself. The other one is not changed."""
+        self.n += other.n
+        for part in list(other._parts):
+            self._add(part)
+        return self
+
+    def _add(self, part: tuple[npt.NDArray[Any], ...]) -> None:
+        self._parts.append(part)
+        self._n_kept += len(part[0])
+        if self._n_kept > 2 * self.size:  # so that a row is copied about twice on average
+            self._parts = [self._smallest()]
+            self._n_kept = len(self._parts[0][0])
+
+    def _smallest(self) -> tuple[npt.NDArray[Any], ...]:
+        arrays = tuple(np.concatenate(each) for each in zip(*self._parts, strict=True))
+        if len(arrays[0]) <= self.size:
+            return arrays
+        kept = _smallest(arrays[0], self.size)
+        return tuple(array[kept] for array in arrays)
+
+    def rows(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], FloatArray | None]:
+        """Return the numbers, targets and weights of the sample, in the order of the parts; None: all weights are 1."""
+        arrays = self._smallest()
+        return arrays[1], arrays[2], None if np.all(arrays[3] == 1.0) else arrays[3]
+
+
+def _smallest(priorities: FloatArray, count: int) -> npt.NDArray[np.intp]:
+    """Return the places of the smallest priorities, increasing."""
+    if len(priorities) <= count:
+        return np.arange(len(priorities))
+    return np.sort(np.argpartition(priorities, count - 1)[:count])
+
+
+class TableSketch:
+    """What is kept of a table that is read in parts.
+
+    Parameters
+    ----------
+    seeds : list of int
+        Random seed of each column.
+    with_rows : bool
+        Whether a sample of the rows is kept, as supervised placements need.
+    """
+
+    def __init__(self, seeds: list[int], *, with_rows: bool) -> None:
+        self.seeds = seeds
+        self.columns = [ColumnSketch(seed) for seed in seeds]
+        self.sample = RowSample(seeds[0]) if with_rows else None
+
+    def update(self, values: npt.NDArray[Any], target: npt.NDArray[Any] | None, weights: FloatArray | None) -> None:
+        """Add rows: numbers of shape (n, d), target and weights of shape (n,)."""
+        for column, sketch in zip(values.T, self.columns, strict=True):
+            sketch.update(column, weights)
+        if self.sample is not None:
+            assert target is not None
+            self.sample.update(values, target, weights)
+
+    def merge(self, other: "TableSketch") -> None:
+        """Add the rows of another sketch, which is not changed."""
+        for sketch, others in zip(self.columns, other.columns, strict=True):
+            sketch.merge(others)
+        if self.sample is not None and other.sample is not None:
+            self.sample.merge(other.sample)

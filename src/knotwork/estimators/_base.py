@@ -5,7 +5,7 @@ import logging
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import Any, Self
@@ -43,12 +43,12 @@ from knotwork.estimators._plans import (
 from knotwork.nn._backbones import Backbone, make_backbone
 from knotwork.nn._interactions import InteractionConfig
 from knotwork.training._config import TrainingConfig
-from knotwork.training._engine import resolve_device, train
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._network import CATEGORIES
 from knotwork.training._objectives import Objective
 from knotwork.training._progress import LOGGER, ProgressBar, Reporter, Reporters, log_epoch, shown_stage
 from knotwork.training._results import Trained
+from knotwork.training._spread import ENGINES, connected, device_type, resolve_devices, train_spread
 
 __all__ = ["Preparation", "TabularEstimator"]
 
@@ -146,6 +146,7 @@ class TabularEstimator(FittedModel):
         warm_start: bool = False,
         training: TrainingConfig | None = None,
         device: Any = "auto",
+        engine: str = "local",
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -167,6 +168,7 @@ class TabularEstimator(FittedModel):
         self.warm_start = warm_start
         self.training = training
         self.device = device
+        self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
 
@@ -272,21 +274,28 @@ class TabularEstimator(FittedModel):
         two blocks are in memory, at most 512 MiB. After each block the validation rows are scored: in `history_` and
         for `TrainingConfig.patience` a block is an epoch, while `max_epochs` counts passes over all rows.
         """
-        began = perf_counter()
+        self._settings()  # before a cluster is started
+        given = {"X_val": X_val, "y_val": y_val, "groups": groups}
         with ExitStack() as stack:
+            if self.engine == "ray":
+                stack.enter_context(connected())
+            began = perf_counter()
             with shown_stage("reading the table, placing knots") if self.verbose is True else nullcontext():
-                given = {"X_val": X_val, "y_val": y_val, "groups": groups}
-                if is_stream(X):
-                    from knotwork.estimators._streams import prepared_stream  # noqa: PLC0415 - only streams need it
-
-                    stream = prepared_stream(self, X, y, sample_weight, scratch=scratch, **given)
-                    prepared = stack.enter_context(stream)
-                else:
-                    if scratch is not None:
-                        hint = "Leave it out: nothing is written."
-                        raise argument_error("scratch", "be None if X is a table in memory", scratch, hint)
-                    prepared = self._prepare(X, y, sample_weight, **given)
+                prepared = stack.enter_context(self._prepared(X, y, sample_weight, scratch=scratch, **given))
             return self._fit(prepared, began)
+
+    def _prepared(
+        self, X: Any, y: Any, sample_weight: Any, *, scratch: Any, **given: Any
+    ) -> AbstractContextManager["Preparation"]:
+        """Prepare a table, or one that is read in batches, whose rows are in files until the fit ends."""
+        if is_stream(X):
+            from knotwork.estimators._streams import prepared_stream  # noqa: PLC0415 - only streams need it
+
+            return prepared_stream(self, X, y, sample_weight, scratch=scratch, **given)
+        if scratch is not None:
+            hint = "Leave it out: nothing is written."
+            raise argument_error("scratch", "be None if X is a table in memory", scratch, hint)
+        return nullcontext(self._prepare(X, y, sample_weight, **given))
 
     def _fit(self, prepared: "Preparation", began: float) -> Self:
         """Train what was prepared, and choose the members that predict."""
@@ -373,7 +382,7 @@ class TabularEstimator(FittedModel):
             names=names,
             candidates=with_size(GATED_CANDIDATES, self.size),
             seed=split.seed,
-            device=self.device,
+            device=resolve_devices("auto" if self.engine == "ray" else self.device)[0],
             time_limit=None if limit is None else CHOICE_SHARE * limit,
         )
 
@@ -489,12 +498,13 @@ class TabularEstimator(FittedModel):
             if self.verbose:
                 shown.append(stack.enter_context(ProgressBar()))
             assert members[0].backbone is not None
-            return train(
+            return train_spread(
                 table,
                 members,
                 members[0].backbone,
                 settings.pop("config"),
                 device=self.device,
+                engine=self.engine,
                 categories=self.categories,
                 report=Reporters(shown) if shown else None,
                 **settings,
@@ -577,7 +587,7 @@ class TabularEstimator(FittedModel):
         """Return what is trained, on the number of folds that the user has decided, if any."""
         interactions = self._interactions(columns)
         if self._is_automatic:
-            device, limit = resolve_device(self.device).type, self.time_limit
+            device, limit = device_type(self.device, self.engine), self.time_limit
             if limit is not None and self.refit:
                 limit = share_of_validation(n_folds) * limit
             plan = plan_effort(self.effort, data, device=device, time_limit=limit, n_folds=n_folds)
@@ -623,6 +633,7 @@ class TabularEstimator(FittedModel):
         check_choice(self.missing, "missing", MISSING)
         check_choice(self.categories, "categories", CATEGORIES)
         check_bool(self.verbose, "verbose")
+        check_choice(self.engine, "engine", ENGINES)
         if not isinstance(self.validation_share, float) or not 0.0 < self.validation_share < 1.0:
             raise argument_error("validation_share", "be a number between 0 and 1", self.validation_share)
         check_validation(self.validation)
@@ -644,6 +655,9 @@ class TabularEstimator(FittedModel):
         callbacks = self.callbacks
         if callbacks is None:
             return
+        if self.engine == "ray":
+            hint = "Workers of a cluster send no reports. Or choose engine='local'."
+            raise argument_error("callbacks", "be None if engine='ray'", callbacks, hint)
         if not isinstance(callbacks, Sequence) or not all(callable(each) for each in callbacks):
             hint = "Write callbacks=[function]; each is called with an EpochReport."
             raise type_error("callbacks", "be a sequence of functions", callbacks, hint)

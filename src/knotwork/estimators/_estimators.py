@@ -159,8 +159,14 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     training : TrainingConfig, optional
         How networks are trained; by default as `effort` decides, or ``TrainingConfig()`` with the settings that suit
         the backbone. Its ``time_limit`` is for the whole fit.
-    device : str or torch.device, default="auto"
-        Where networks are trained and predict; by default on a GPU if one is available.
+    device : str, torch.device or list of them, default="auto"
+        Where networks are trained and predict; by default on a GPU if one is available. Of several devices, as in
+        ``["cuda:0", "cuda:1"]``, each trains a part of the networks, and the first one predicts: the results are those
+        of one device up to rounding, and bit for bit with ``TrainingConfig(reproducible=True)``.
+    engine : {"local", "ray"}, default="local"
+        Whether networks are trained on devices of this machine, or divided among the GPUs of a Ray cluster, or its CPUs
+        if it has none: the connected one, that of RAY_ADDRESS, or one on this machine. If a worker dies, its networks
+        are trained again elsewhere.
     random_state : int, RandomState or None, default=None
         Random seed.
     verbose : bool, default=False
@@ -238,6 +244,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         delta: float = 1.0,
         training: TrainingConfig | None = None,
         device: Any = "auto",
+        engine: str = "local",
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -260,6 +267,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
             warm_start=warm_start,
             training=training,
             device=device,
+            engine=engine,
             random_state=random_state,
             verbose=verbose,
         )
@@ -477,8 +485,10 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         were not trained on. The most probable class stays the same.
     training : TrainingConfig, optional
         How networks are trained, as in `TabularRegressor`.
-    device : str or torch.device, default="auto"
-        Where networks are trained and predict.
+    device : str, torch.device or list of them, default="auto"
+        Where networks are trained and predict, as in `TabularRegressor`.
+    engine : {"local", "ray"}, default="local"
+        Whether networks are trained on this machine or on a Ray cluster, as in `TabularRegressor`.
     random_state : int, RandomState or None, default=None
         Random seed.
     verbose : bool, default=False
@@ -534,6 +544,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         calibrate: str | None = None,
         training: TrainingConfig | None = None,
         device: Any = "auto",
+        engine: str = "local",
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -556,6 +567,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
             warm_start=warm_start,
             training=training,
             device=device,
+            engine=engine,
             random_state=random_state,
             verbose=verbose,
         )

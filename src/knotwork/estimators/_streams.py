@@ -217,6 +217,9 @@ class _Rows(NamedTuple):
 
 def _check_settings(estimator: "TabularEstimator") -> None:
     """Refuse parameters that need all rows in memory."""
+    if estimator.engine != "local":
+        hint = "Blocks of rows are read from a disk of this machine; device=['cuda:0', 'cuda:1'] uses several GPUs."
+        raise argument_error("engine", "be 'local' if X is read in batches", estimator.engine, hint)
     validation = estimator.validation
     if validation is not None and not isinstance(validation, float):
         hint = "Rows are held out by a hash of their numbers; X_val and y_val give others."

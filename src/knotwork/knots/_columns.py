@@ -63,6 +63,8 @@ class Column:
         Exact mean and standard deviation, if `distinct` and `weights` are approximate.
     period : tuple of float or None
         The two ends of a period that contains all values, see `in_period`; None if the domain is the range of values.
+    limits : tuple of float or None
+        Smallest and largest value of the whole column, if the rows are a sample of it.
     """
 
     distinct: FloatArray
@@ -72,6 +74,7 @@ class Column:
     row_weights: FloatArray | None = None
     moments: tuple[float, float] | None = None
     period: tuple[float, float] | None = None
+    limits: tuple[float, float] | None = None
 
     @classmethod
     def from_values(cls, values: npt.NDArray[np.float64], sample_weight: FloatArray | None = None) -> "Column":
@@ -99,6 +102,8 @@ class Column:
         """The two ends of the basis: the period, or the range of values; ``(0, 1)`` if all values are missing."""
         if self.period is not None:
             return self.period
+        if self.limits is not None:
+            return column_domain(*self.limits)
         if not len(self.distinct):
             return 0.0, 1.0
         return column_domain(float(self.distinct[0]), float(self.distinct[-1]))

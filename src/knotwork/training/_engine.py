@@ -31,7 +31,7 @@ from knotwork.training._results import EpochLog, History, KnotPaths, Piece, Trai
 from knotwork.training._stack import TrainingStack, build_network
 from knotwork.training._threads import StepThreads, cpu_threads, side_by_side
 
-__all__ = ["matrix_precision", "network_products", "resolve_device", "train"]
+__all__ = ["matrix_precision", "network_products", "plan_stacks", "resolve_device", "train", "training_costs"]
 
 DROP_STEPS = {"cpu": 2, "cuda": 50}
 """Members that have stopped are removed from the stack once they have cost as much as their removal does, counted in
@@ -151,22 +151,11 @@ class _Run:
         self.paths: dict[int, npt.NDArray[np.float64] | None] = {}
         self.started = self.last_report = time.perf_counter()
         self.deadline = math.inf
-        self.costs = self._costs()
+        self.costs = training_costs(self.table, self.members, self.backbone, self.config)
         self.shares: dict[int, float] = {}
         self.stopped = self.out_of_time = False
         self.n_threads = 1
         self.training: list[_RunningStack] = []
-
-    def _costs(self) -> npt.NDArray[np.float64]:
-        """Return the approximate number of multiplications of the training of each member."""
-        costs, products = np.zeros(len(self.members)), {}
-        for place, member in enumerate(self.members):
-            backbone, config = _settings(member, self.backbone, self.config)
-            key = member.size, member.embedding, backbone
-            if key not in products:
-                products[key] = network_products(self.table, *key)
-            costs[place] = config.max_epochs * len(member.train) * products[key]
-        return costs
 
     def train(self, waiting: list[list[int]]) -> None:
         """Train stacks, one after the other or some side by side; after Ctrl-C others keep their initial weights."""
@@ -446,6 +435,20 @@ def _drop(parts: Sequence[TrainingStack]) -> list[TrainingStack]:
         if not bool(part.schedule.alive.all()):
             part.drop()
     return left
+
+
+def training_costs(
+    table: TrainingTable, members: Sequence[Member], backbone: Backbone, config: TrainingConfig
+) -> npt.NDArray[np.float64]:
+    """Return the approximate number of multiplications of the training of each member."""
+    costs, products = np.zeros(len(members)), {}
+    for place, member in enumerate(members):
+        member_backbone, member_config = _settings(member, backbone, config)
+        key = member.size, member.embedding, member_backbone
+        if key not in products:
+            products[key] = network_products(table, *key)
+        costs[place] = member_config.max_epochs * len(member.train) * products[key]
+    return costs
 
 
 def plan_stacks(

@@ -3,6 +3,7 @@
 import copy
 import gc
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -19,14 +20,7 @@ from knotwork.nn._backbones import Backbone
 from knotwork.nn._linear import left_empty
 from knotwork.nn._stack import StackEncoding, StackLayout
 from knotwork.training._config import TrainingConfig
-from knotwork.training._members import (
-    DeviceTable,
-    Member,
-    TrainingTable,
-    column_units,
-    padded,
-    planned_rates,
-)
+from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units, padded, planned_rates
 from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._network import (
     Network,
@@ -203,6 +197,10 @@ def _rate_factors(config: TrainingConfig, epochs: Tensor) -> Tensor:
     return torch.where(epochs < rise, epochs / rise, fall)
 
 
+CAPTURING = threading.Lock()
+"""Held while a graph is captured or freed: threads of other devices do so as well."""
+
+
 @final
 class Replayed:
     """A function without arguments and result that is called repeatedly on tensors that stay in place.
@@ -237,22 +235,23 @@ class Replayed:
 
     def release(self) -> None:
         """Free the graph now: garbage collection of a graph during the capture of another would end the capture."""
-        if self._graph is not None:
-            self._graph.reset()
-        self._graph = None
+        with CAPTURING:
+            if self._graph is not None:
+                self._graph.reset()
+            self._graph = None
 
     def _capture(self) -> None:
-        self._graph = torch.cuda.CUDAGraph()
-        collecting = gc.isenabled()  # a collection might free a graph of an earlier stack
-        gc.disable()
-        try:
-            # Other threads may wait for copies of the next rows meanwhile.
-            mode = {"capture_error_mode": "thread_local"}
-            with torch.cuda.graph(self._graph, pool=self._pool, stream=self._stream, **mode):
-                self._function()
-        finally:
-            if collecting:
-                gc.enable()
+        about = {"pool": self._pool, "stream": self._stream, "capture_error_mode": "thread_local"}
+        with CAPTURING:
+            self._graph = torch.cuda.CUDAGraph()
+            collecting = gc.isenabled()  # a collection might free a graph of an earlier stack
+            gc.disable()
+            try:
+                with torch.cuda.graph(self._graph, **about):
+                    self._function()
+            finally:
+                if collecting:
+                    gc.enable()
 
     def _run_aside(self) -> None:
         """Run on a side stream, as torch requires before a capture."""

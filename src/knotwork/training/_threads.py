@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import TypeVar, final
@@ -23,7 +24,7 @@ import torch
 
 from knotwork.errors import ForkedProcessError
 
-__all__ = ["StepThreads", "cores_of_quota", "cpu_threads", "side_by_side", "usable_cores"]
+__all__ = ["SHARING", "StepThreads", "cores_of_quota", "cpu_threads", "have_returned", "side_by_side", "usable_cores"]
 
 CGROUPS = Path("/sys/fs/cgroup")
 """Where Linux shows the limits of control groups."""
@@ -39,6 +40,9 @@ GAIN = 1.2
 
 NO_LIMIT = 1 << 16
 """More cores than any machine has."""
+
+SHARING: ContextVar[int] = ContextVar("SHARING", default=1)
+"""Number of trainings that share the cores, of which the calling thread runs one."""
 
 Result = TypeVar("Result")
 
@@ -128,7 +132,7 @@ def cpu_threads(device: torch.device) -> Iterator[int]:
     n_cores = _SETTING.enter()
     try:
         torch.set_num_threads(1)
-        yield n_cores
+        yield max(n_cores // SHARING.get(), 1)
     finally:
         _SETTING.leave()
 
@@ -148,12 +152,12 @@ def side_by_side(calls: Sequence[Callable[[threading.Event], Result]], n_threads
             futures.extend(pool.submit(call, stop) for call in calls)
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
-            while not _have_returned(futures, stop):
+            while not have_returned(futures, stop):
                 pass
         return [future.result() for future in futures]
 
 
-def _have_returned(futures: Sequence[Future[Result]], stop: threading.Event) -> bool:
+def have_returned(futures: Sequence[Future[Result]], stop: threading.Event) -> bool:
     """Set the event and wait for functions; return False if Ctrl-C is pressed again, which must not leave any."""
     try:
         stop.set()
