@@ -207,11 +207,11 @@ class Reservoir:
         """Return the hashes and the rows of the sample, in the order of the stream."""
         self._shrink()
         hashes = np.concatenate([part for part, _ in self._parts])
-        frames = [as_frame(rows) for _, rows in self._parts]
-        if frames[0] is None:
+        frames = [frame for _, rows in self._parts if (frame := as_frame(rows)) is not None]
+        if not frames:
             return hashes, np.concatenate([rows for _, rows in self._parts])
         try:
-            joined = nw.concat(frames, how="vertical")  # type: ignore[type-var]
+            joined: nw.DataFrame[Any] = nw.concat(frames, how="vertical")
         except Exception as error:
             raise ColumnTypeError(f"X must have columns of the same types in all batches: {error}") from error
         lost = [name for name in self._categorical or () if joined[name].dtype != nw.Categorical]
@@ -449,7 +449,7 @@ class _Writing:
                     f"Input X: column {labels[place]!r} contains infinity. Replace it by NaN or a finite number."
                 )
             sketches.append(sketch)
-        return _Parts(sketches, np.isnan(numbers).any(axis=0))
+        return _Parts(sketches, np.asarray(np.isnan(numbers).any(axis=0)))
 
 
 def write_blocks(

@@ -58,7 +58,7 @@ def parquet_parts(path: Path, n_rows: int) -> Iterator[pd.DataFrame]:
     import pyarrow.parquet as pq  # noqa: PLC0415 - takes a while to load
 
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        batches, waiting = file.iter_batches(batch_size=n_rows), []
+        batches, waiting = file.iter_batches(batch_size=n_rows), list[Any]()
         while len(part := _checked(path, lambda _: (_next_rows(batches, waiting, n_rows), file.schema_arrow))):
             yield part
 

@@ -88,8 +88,8 @@ class _Classes:
         """Set the classes of the estimator, once all batches have been looked at."""
         labels = Labels(tuple(sorted(self._counts)), next(iter(self._dtypes)))
         counts = np.array([self._counts[value] for value in labels.values])
-        self._estimator.labels_ = labels  # type: ignore[attr-defined]
-        given = self._estimator.class_weight  # type: ignore[attr-defined]
+        self._estimator.labels_ = labels
+        given = self._estimator.class_weight
         self._by_class = None if given is None else class_weights(given, labels.classes, counts)
 
     def read(self, y: Any) -> npt.NDArray[Any]:

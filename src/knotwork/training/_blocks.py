@@ -3,6 +3,7 @@
 import os
 import queue
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -274,7 +275,7 @@ class BlockLoader:
 
 
 def as_streamed(
-    rows: RowBlocks, members: "list[Member]", config: TrainingConfig
+    rows: RowBlocks, members: "Sequence[Member]", config: TrainingConfig
 ) -> "tuple[list[Member], TrainingConfig]":
     """Return members and configuration for training on blocks, each of which counts as an epoch.
 
