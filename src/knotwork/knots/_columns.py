@@ -131,6 +131,23 @@ class Column:
         codes = None if self.codes is None else places[self.codes]
         return replace(self, distinct=distinct, weights=weights, codes=codes, moments=None, period=period)
 
+    def clipped(self, low: float, high: float) -> "Column":
+        """Return the column with values outside of a range moved to its ends, of a summary of batches.
+
+        Examples
+        --------
+        >>> Column(np.array([0.0, 1.0, 2.0, 9.0]), np.ones(4)).clipped(1.0, 3.0).distinct
+        array([1., 2., 3.])
+        """
+        distinct, places = np.unique(np.clip(self.distinct, low, high), return_inverse=True)
+        return Column(distinct, np.bincount(places, self.weights, len(distinct)).astype(np.float64))
+
+    def stretched(self, low: float, high: float) -> "Column":
+        """Return a sample of a column with its smallest and its largest value moved to the ends of the whole column."""
+        if len(self.distinct) < 2:
+            return self
+        return replace(self, distinct=np.concatenate([[low], self.distinct[1:-1], [high]]))
+
     def mean_and_deviation(self) -> tuple[float, float]:
         """Return the weighted mean and standard deviation, ``(0, 0)`` for a column without values.
 
