@@ -24,6 +24,7 @@ from knotwork._pictures import (
 from knotwork._tables import check_weights, column_labels, header, is_batches, is_empty, read_numbers, refuse
 from knotwork.basis._base import EXTRAPOLATIONS, UNBOUNDED, FloatArray
 from knotwork.basis._blocks import BasisBlock, Block, make_table
+from knotwork.basis._compiled import encode_dense, encode_sparse
 from knotwork.knots import TASKS, Column, QuantileSketch, Target
 
 __all__ = ["MISSING", "Encoder", "count_threads"]
@@ -174,8 +175,6 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             The blocks of the columns, one after the other; a data frame after ``set_output(transform="pandas")`` or
             ``"polars"``.
         """
-        from knotwork.basis._compiled import encode_dense, encode_sparse  # noqa: PLC0415 - numba takes half a second to load
-
         check_is_fitted(self)
         self._check_all()
         values = self._read(X, reset=False)

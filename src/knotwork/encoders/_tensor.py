@@ -13,6 +13,7 @@ from knotwork._checks import argument_error, check_choice, check_int, type_error
 from knotwork._tables import check_weights
 from knotwork.basis import row_product
 from knotwork.basis._blocks import Block, make_table
+from knotwork.basis._compiled import encode_dense, encode_sparse
 from knotwork.encoders._base import Encoder, count_threads
 from knotwork.encoders._pairs import place_pairs, rank_pairs, too_few_columns
 from knotwork.encoders._transformers import SplineEncoder
@@ -213,8 +214,6 @@ class TensorSplineEncoder(Encoder):
             With ``remainder="splines"`` the blocks of columns in no pair, then those of the pairs; a data frame after
             ``set_output(transform="pandas")`` or ``"polars"``.
         """
-        from knotwork.basis._compiled import encode_dense, encode_sparse  # noqa: PLC0415 - numba takes half a second to load
-
         check_is_fitted(self)
         self._check_all()
         values = self._read(X, reset=False)
