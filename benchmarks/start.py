@@ -2,16 +2,16 @@
 
     python benchmarks/start.py [--repeats 5] [--cold] [--search] [--out FOLDER]
 
-Every line is measured in new processes, which report wall time and CPU time; medians are shown. "Times the floor" is the
-wall time divided by that of importing scikit-learn and torch in the same run, which every estimator must import; what
-is above 1 is ours. The first fit is that of `TabularRegressor` with 5 epochs on 1,000 x 8 values, on the CPU; it is
-compared with the second in the same process. "Nothing compiled" has an empty folder for numba's cache, as after an
+Every line is measured in new processes, which report wall time and CPU time; medians are shown. "Times the floor" is
+the wall time divided by that of importing scikit-learn and torch in the same run, which every estimator must import;
+what is above 1 is ours. The first fit is that of `TabularRegressor` with 5 epochs on 1,000 x 8 values, on the CPU; it
+is compared with the second in the same process. "Nothing compiled" has an empty folder for numba's cache, as after an
 installation. With `--cold`, the files of all loaded modules are dropped from the cache of the file system beforehand,
 as after a start of the machine; pages that other processes use stay.
 
 With `--search`, scikit-learn's `GridSearchCV` fits three folds of four candidates on 4,000 x 8 values, one after the
-other and by two workers, which are processes (loky) or threads; workers are started anew. The number to look at is the wall
-time divided by that of one after the other. CPU time shows threads that wait in a loop.
+other and by two workers, which are processes (loky) or threads; workers are started anew. The number to look at is the
+wall time divided by that of one after the other. CPU time shows threads that wait in a loop.
 """
 
 import argparse
@@ -41,7 +41,8 @@ SEARCH = f"""{TABLE}
 import joblib
 import knotwork as kw
 from sklearn.model_selection import GridSearchCV
-model = kw.TabularRegressor("BS-Q", random_state=0, device="cpu", training=kw.TrainingConfig(max_epochs=10, patience=None))
+config = kw.TrainingConfig(max_epochs=10, patience=None)
+model = kw.TabularRegressor("BS-Q", random_state=0, device="cpu", training=config)
 search = GridSearchCV(model, {{"size": [6, 8, 10, 12]}}, cv=3, n_jobs={{n_jobs}}, refit=False)
 with joblib.parallel_config({{backend!r}}):
     search.fit(*table(4000))
@@ -71,7 +72,8 @@ if {listed}: print(*[m.__file__ for m in list(sys.modules.values()) if getattr(m
 
 def drop(files: list[str]) -> None:
     """Drop files from the cache of the file system."""
-    for name in {*files, *(str(path) for name in files for path in Path(name).parent.glob("__pycache__/*.pyc"))}:
+    compiled = {str(path) for name in files for path in Path(name).parent.glob("__pycache__/*.pyc")}
+    for name in compiled.union(files):
         handle = os.open(name, os.O_RDONLY)
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(handle)
