@@ -81,7 +81,8 @@ def drop(files: list[str]) -> None:
 
 def run(code: str, *, cache: str | None = None, listed: bool = False) -> tuple[list[float], list[str]]:
     """Return wall and CPU seconds of code in a new process, and the files of its modules."""
-    environment = os.environ | ({"NUMBA_CACHE_DIR": cache} if cache else {})
+    # Modules are compiled by Python once, as in any installation.
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": ""} | ({"NUMBA_CACHE_DIR": cache} if cache else {})
     command = [sys.executable, "-W", "ignore", "-c", REPORT.format(code=code, listed=listed)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return json.loads(done.stderr.splitlines()[-1]), done.stdout.split("\n")[:-1]
