@@ -13,6 +13,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from knotwork._checks import argument_error, check_bool, check_choice, listed, suggestion, type_error
+from knotwork._cores import usable_cores
 from knotwork._pictures import (
     ColumnPicture,
     Histogram,
@@ -42,7 +43,7 @@ def count_threads(n_jobs: int | None) -> int:
     In a worker process of joblib, the available cores are those that joblib assigns to it by ``NUMBA_NUM_THREADS``.
     """
     limit = os.environ.get("NUMBA_NUM_THREADS", "")
-    cores = min(_cores(), int(limit)) if limit.isdigit() and int(limit) else _cores()
+    cores = usable_cores(int(limit)) if limit.isdigit() and int(limit) else usable_cores()
     if n_jobs is None:
         return cores
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer):
@@ -50,10 +51,6 @@ def count_threads(n_jobs: int | None) -> int:
     if n_jobs == 0:
         raise argument_error("n_jobs", "be None or an integer other than 0", n_jobs, "Pass -1 for all cores.")
     return int(n_jobs) if n_jobs > 0 else max(cores + 1 + int(n_jobs), 1)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Encoder(TransformerMixin, BaseEstimator, ABC):

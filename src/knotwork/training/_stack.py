@@ -498,8 +498,8 @@ class TrainingStack:
         """Return the gradients of the weighted sum; those of a number on the CPU, as weights let torch load sympy."""
         if self.device.type != "cpu":
             return torch.autograd.grad(summands, self.parameters, weights, allow_unused=True)
-        total = sum((summand * weight).sum() for summand, weight in zip(summands, weights, strict=True))
-        return torch.autograd.grad(total, self.parameters, allow_unused=True)
+        totals = [(summand * weight).sum() for summand, weight in zip(summands, weights, strict=True)]
+        return torch.autograd.grad(totals, self.parameters, allow_unused=True)
 
     def _step_rates(self) -> Tensor:
         """Return the learning rates of the next step, of shape (n_groups, n_members)."""
