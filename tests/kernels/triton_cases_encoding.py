@@ -29,6 +29,9 @@ from tests.kernels.test_encoding import CASES, STACKS, make_case, make_layout, m
 __all__ = ["on_triton"]
 
 ROWS = 20_000 if GPU else 70
+# The interpreter is slow. Degrees differ in the length of loops that are unrolled: it runs each kind with two or three.
+INTERPRETED = [("bspline", 0), ("bspline", 1), ("bspline", 3), ("mspline", 0), ("mspline", 2), ("ispline", 0)]
+INTERPRETED += [("ispline", 3), ("ple", 0), ("normalised", 1), ("normalised", 3), ("cyclic", 1), ("cyclic", 4)]
 
 
 def rows_on_the_cpu(x, breaks, counts, *, size, **settings):
@@ -52,7 +55,7 @@ def close(got, expected, tolerance):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, on lanes whose result is masked out
 @pytest.mark.parametrize("tight", [False, True] if GPU else [True])
 @pytest.mark.parametrize("n_knots", [[5, 9, 0], [26, 26]] if GPU else [[5, 9, 0]])
-@pytest.mark.parametrize(("family", "degree"), CASES)
+@pytest.mark.parametrize(("family", "degree"), CASES if GPU else INTERPRETED)
 def test_encoding(family, degree, n_knots, tight):
     layout = make_layout(family, degree)
     x, breaks, counts = make_case(2, ROWS, n_knots, dtype=torch.float32, tight=tight)
@@ -75,8 +78,9 @@ def test_encoding(family, degree, n_knots, tight):
     spacings = encoding_triton.Spacings(logits, 1e-3, 1e-6, penalty_grad)
     fused = encoding_triton.backward(gradient.to(DEVICE), *on_device, spacings, **settings, with_x=False)
     close(fused[1], expected.cpu(), 1e-5)
-    again = encoding_triton.backward(gradient.to(DEVICE), *on_device, **settings, with_x=False)
-    assert torch.equal(again[1], got[1]), "sums must repeat exactly"
+    if GPU or degree < 2:
+        again = encoding_triton.backward(gradient.to(DEVICE), *on_device, **settings, with_x=False)
+        assert torch.equal(again[1], got[1]), "sums must repeat exactly"
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -120,11 +124,12 @@ def test_knots(n_knots, in_one, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize(("large", "dtype"), [(False, torch.bfloat16), (True, torch.float32)], ids=str)
-@pytest.mark.parametrize("with_x", [False, True])
+@pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("stack", ["one part", "parts", "features", "cycles"])
-def test_a_stack_with_learned_knots(stack, with_x, large, dtype, monkeypatch):
-    parts = STACKS[stack]
+def test_a_stack_with_learned_knots(stack, large, monkeypatch):
+    """All pairs of a stack, one or several launches, with or without a gradient of x."""
+    parts, dtype = STACKS[stack], torch.float32 if large else torch.bfloat16
+    with_x = large == (stack in {"one part", "features"})
     (x, breaks, logits), counts, learned = make_stack(parts, torch.float32, ROWS)
     gradient = torch.randn(*x.shape, 14)
 

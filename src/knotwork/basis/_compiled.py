@@ -6,10 +6,10 @@ Threads share the rows; the compiled code releases the GIL, so that they run in 
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from functools import cache, update_wrapper
+from threading import RLock
+from typing import Any
 
-import numba
-import numba.extending
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
@@ -35,19 +35,56 @@ COLUMNS_PER_CALL = 128
 MOST_COUNTED = 64
 """Up to this number of knots, counting those <= x is faster than a binary search."""
 
-F = TypeVar("F", bound=Callable[..., Any])
+_LOADING = RLock()
 
 
-def compiled(**options: Any) -> Callable[[F], F]:
-    """Compile a function by numba, and cache the result on disk if a folder is writable."""
+class Compiled:
+    """A function that numba compiles when it is first called, because numba takes half a second to load.
 
-    def decorate(function: F) -> F:
-        try:
-            return numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]  # numba has no types
-        except RuntimeError:  # no folder for numba's cache is writable
-            return numba.njit(nogil=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]  # numba has no types
+    The result is cached on disk if a folder is writable: that of the module, or the user's folder for caches. Functions
+    that are inlined are called by compiled functions only: they have no cache and no entry for calls from Python,
+    which would take as long to compile as they do.
+    """
 
-    return decorate
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self._function, self._options, self._loaded = function, options, None
+        update_wrapper(self, function)
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the compiled function, by position."""
+        return self.load()(*args)
+
+    def load(self) -> Any:
+        """Return the function of numba, and let its module and the functions that it calls use it from now on."""
+        if self._loaded is None:
+            with _LOADING:
+                space = self._function.__globals__
+                for name in self._function.__code__.co_names:
+                    if isinstance(space.get(name), Compiled):
+                        space[name] = space[name].load()
+                self._loaded = self._loaded or _of_numba(self._function, self._options)
+                if space.get(self._function.__name__) is self:
+                    space[self._function.__name__] = self._loaded
+        return self._loaded
+
+
+def _of_numba(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    from numba import njit  # noqa: PLC0415 - takes half a second, which only calls of compiled functions wait for
+
+    _declare_half_to()
+    options = {"nogil": True, "error_model": "numpy", **options}
+    if "forceinline" in options or "inline" in options:
+        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        return njit(**options)(function)
+    try:
+        return njit(cache=True, **options)(function)
+    except RuntimeError:  # no folder for numba's cache is writable
+        return njit(**options)(function)
+
+
+def compiled(**options: Any) -> Callable[[Callable[..., Any]], Compiled]:
+    """Return a decorator that lets numba compile a function, with these options, when it is first called."""
+    return lambda function: Compiled(function, options)
 
 
 @compiled(forceinline=True)
@@ -318,9 +355,14 @@ def _half_to_single(power):
     return np.int32(bits).view(np.float32)
 
 
-@numba.extending.overload(half_to, jit_options={"fastmath": {"contract"}, "forceinline": True})
-def _half_to(power):
-    return _half_to_single if power == numba.types.float32 else _half_to_double
+@cache
+def _declare_half_to() -> None:
+    """Tell numba what computes `half_to` in compiled code."""
+    from numba import types  # noqa: PLC0415 - loaded with the first compiled function
+    from numba.extending import overload  # noqa: PLC0415
+
+    declare = overload(half_to, jit_options={"fastmath": {"contract"}, "forceinline": True})
+    declare(lambda power: _half_to_single if power == types.float32 else _half_to_double)
 
 
 @compiled(fastmath={"contract"}, forceinline=True)
