@@ -48,8 +48,11 @@ side, so that larger ones arrive earlier."""
 FEWEST_FREE = 0.1
 """Share of the rows that count as free at least: few rows could all be fitted exactly, and the residuals vanish."""
 
-MOST_UPDATES, MOST_STEPS, DRAFT_STEPS = 30, 25, 4
-"""Updates of smoothing parameters, steps of reweighted least squares, and those of a first fit, at most."""
+MOST_UPDATES, DRAFT_UPDATES = 30, 6
+"""Updates of smoothing parameters at most, and those of a first fit."""
+
+MOST_STEPS, DRAFT_STEPS = 25, 4
+"""The same for steps of reweighted least squares, of which each needs the products of all rows again."""
 
 PRECISION = 0.02
 """Smoothing parameters are updated until the degrees of freedom of all terms change by no more than this share."""
@@ -208,22 +211,23 @@ class Design:
 
     def _all_products(self, weights: FloatArray) -> Products:
         """Return the weighted products of the functions of each pair of terms, by dense products if they are few."""
-        n_nonzero = sum(local.values[0].size for local in next(self._blocks())[1])
-        if sum(map(len, self._transforms)) ** 2 < DENSE_SPEED * n_nonzero**2:
+        samples = self._encode(slice(0, 1), 0)
+        windows = {t: ((0,) * v.shape[2],) * v.shape[1] for t, (_, v) in zip(self.terms, samples, strict=True)}
+        sizes = dict(zip(self.terms, map(len, self._transforms), strict=True))
+        n_nonzero = sum(len(window) * len(window[0]) for window in windows.values())
+        if sum(sizes.values()) ** 2 < DENSE_SPEED * n_nonzero**2:
             return self._dense_products(weights)
         known = self._products[1] if self._products[0] is weights else {}
-        sizes = dict(zip(self.terms, map(len, self._transforms), strict=True))
         pairs = [pair for pair in combinations_with_replacement(self.terms[::-1], 2) if pair not in known]
-        sums: Products = {}
+        # The longer run is in a row of the result.
+        order = {pair: sorted(pair, key=lambda term: len(windows[term][0])) for pair in pairs}
+        sums = {pair: np.zeros((sizes[first], sizes[second])) for pair, (first, second) in order.items()}
         for rows, locals_ in self._blocks() if pairs else ():
             by_term = dict(zip(self.terms, locals_, strict=True))
-            for pair in pairs:
-                # The longer run is in a row of the result.
-                first, second = sorted(pair, key=lambda term: by_term[term].values.shape[2])
-                total = sums.setdefault((first, second), np.zeros((sizes[first], sizes[second])))
-                windows = [((0,) * values.shape[2],) * values.shape[1] for _, values in (by_term[first], by_term[second])]
-                _add_products(*windows, by_term[first], by_term[second], weights[rows], total)
-        out = known | {pair: sums[pair] if pair in sums else sums[pair[::-1]].T for pair in pairs}
+            for pair, (first, second) in order.items():
+                shapes = windows[first], windows[second]
+                _add_products(*shapes, by_term[first], by_term[second], weights[rows], sums[pair])
+        out = known | {pair: sums[pair] if pair[0] is order[pair][0] else sums[pair].T for pair in pairs}
         self._products = weights, out
         return out
 
@@ -480,7 +484,7 @@ def fit_numbers(
     n_rows, square = float(weights.sum()), float(weights @ scaled**2)
     penalties = _Penalties(design, matrix)
     degrees, following = np.full(len(design.terms), np.inf), penalties.start(draft)
-    for _ in range(DRAFT_STEPS if is_draft else MOST_UPDATES):
+    for _ in range(DRAFT_UPDATES if is_draft else MOST_UPDATES):
         smoothing = following
         solved = _Solved(penalties, matrix, vector, smoothing)
         before, degrees = degrees, solved.degrees()

@@ -21,7 +21,6 @@ from scipy.linalg import block_diag, eigh, null_space
 from knotwork._preparation.columns import Table
 from knotwork.basis import BSpline
 from knotwork.basis._base import FloatArray, binary_unit
-from knotwork.basis._bspline import extended
 from knotwork.basis._compiled import compiled
 from knotwork.knots import Column, QuantilePlacement
 
@@ -54,7 +53,7 @@ MOST_LEVELS, SIDE_LEVELS = 300, 20
 
 
 MOST_COUNTED, TILE = 128, 256
-"""Up to so many splines, counting the knots at or below a value is faster than a search; values that are counted at
+"""Up to so many knots, counting the knots at or below a value is faster than a search; values that are counted at
 once."""
 
 
@@ -324,15 +323,17 @@ def _local(basis: BSpline, x: FloatArray) -> tuple[npt.NDArray[np.int32], FloatA
     A missing value has the place 0, that of its indicator.
     """
     unit = binary_unit(*basis.domain)
-    breaks = np.concatenate([basis.domain[:1], basis.knots, basis.domain[1:]]) * unit
-    inside = np.clip(x * unit, breaks[0], breaks[-1])
-    if basis.size > MOST_COUNTED:
-        starts = np.searchsorted(breaks[1:-1], inside, side="right").astype(np.int32)
+    low, high = (end * unit for end in basis.domain)
+    knots = basis.knots * unit
+    inside = np.clip(x * unit, low, high)
+    if len(knots) > MOST_COUNTED:
+        starts = np.searchsorted(knots, inside, side="right").astype(np.int32)
     else:
         starts = np.zeros(len(x), dtype=np.int32)
-        _count(inside, breaks[1:-1], starts)
+        _count(inside, knots, starts)
     values = np.empty((len(x), basis.degree + 1))
-    _fill_local((0,) * basis.degree, inside, extended(breaks, basis.degree - 1, cyclic=False), starts, values)
+    t = np.concatenate([np.full(basis.degree, low), knots, np.full(basis.degree, high)])
+    _fill_local((0,) * basis.degree, inside, t, starts, values)
     return starts, values
 
 
