@@ -66,6 +66,9 @@ MOST_HALVED, MOST_WORSE = 10, 1.1
 SMALLEST_VARIANCE = 1e-6
 """Variance of a class in a row at least: of rows that are certain the working response would be infinite."""
 
+NONE = np.empty((0, 0))
+"""The covariance of a first fit, which nobody reads."""
+
 DENSE_SPEED = 8.0
 """How much faster a product of dense matrices is than one of single entries, by the number of products."""
 
@@ -134,42 +137,33 @@ class Design:
     ties : mapping from int to Ties, optional
         Places in `Table.numbers` of columns with few distinct values, and which of them each row has: the functions of
         such a curve are the indicators of these values.
-    former : Design, optional
-        A design of the same rows and ties: what it has of the same terms is used again.
     """
 
-    def __init__(
-        self,
-        terms: Sequence[Term],
-        table: Table,
-        *,
-        ties: Mapping[int, Ties] | None = None,
-        former: "Design | None" = None,
-    ) -> None:
-        self.terms, self.n_rows = terms, len(table.numbers)
-        self._table = table
-        self._ties = [(ties or {}).get(term.place) if isinstance(term, Curve) else None for term in terms]
+    def __init__(self, terms: Sequence[Term], table: Table, *, ties: Mapping[int, Ties] | None = None) -> None:
+        self.terms, self.n_rows = list(terms), len(table.numbers)
+        self._table, self._ties = table, ties or {}
+        self._tied = [self._ties.get(term.place) if isinstance(term, Curve) else None for term in terms]
         self._transforms = [
-            term.space.transform if tied is None else term.combine(term.encode(tied.table(term.place)))
-            for term, tied in zip(terms, self._ties, strict=True)
+            term.combine(tied.encode(term)) if isinstance(term, Curve) and tied is not None else term.space.transform
+            for term, tied in zip(terms, self._tied, strict=True)
         ]
         ends = np.cumsum([1, *(term.width for term in terms)])
         self.slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
         self.size = int(ends[-1])
         self._kept: list[tuple[slice, list[Local]]] | None = None
-        self._products: tuple[FloatArray | None, Products] = (None, {})
         self._known: list[dict[Term, Local]] = []
-        if former is not None:
-            self._take(former)
+        self._products: tuple[FloatArray | None, Products] = (None, {})
 
-    def _take(self, former: "Design") -> None:
-        """Keep what a former design has of the same terms."""
-        shared = set(self.terms) & set(former.terms)
-        for _, locals_ in former._kept or ():
-            pairs = zip(former.terms, locals_, strict=True)
-            self._known.append({term: local for term, local in pairs if term in shared})
-        weights, products = former._products
-        self._products = weights, {pair: sums for pair, sums in products.items() if shared.issuperset(pair)}
+    def replaced(self, terms: Sequence[Term]) -> "Design":
+        """Return the same rows with other terms; what is known of those that both designs have is used again."""
+        other = Design(terms, self._table, ties=self._ties)
+        shared = set(terms) & set(self.terms)
+        for _, locals_ in self._kept or ():
+            pairs = zip(self.terms, locals_, strict=True)
+            other._known.append({term: local for term, local in pairs if term in shared})
+        weights, products = self._products
+        other._products = weights, {pair: sums for pair, sums in products.items() if shared.issuperset(pair)}
+        return other
 
     def _blocks(self) -> Iterator[tuple[slice, list[Local]]]:
         """Yield rows and their functions; they are encoded once if they fit into memory."""
@@ -192,7 +186,7 @@ class Design:
         known = self._known[place] if self._known else {}
         return [
             known[term] if term in known else term.encode(part) if tied is None else tied.local(rows)
-            for term, tied in zip(self.terms, self._ties, strict=True)
+            for term, tied in zip(self.terms, self._tied, strict=True)
         ]
 
     def matrix(self, weights: FloatArray) -> FloatArray:
@@ -412,7 +406,7 @@ class _Solved:
     def inverse(self) -> FloatArray:
         """V; zero for coefficients at their bound."""
         lower = dlauum(self._half, lower=1)[0]
-        whole = np.tril(lower) + np.tril(lower, -1).T
+        whole: FloatArray = np.tril(lower) + np.tril(lower, -1).T
         if self.free.all():
             return whole
         out = np.zeros((len(self.beta), len(self.beta)))
@@ -495,7 +489,7 @@ def fit_numbers(
         following = penalties.updated(smoothing, solved, scale)
     beta = unit * solved.beta
     beta[0] += mean
-    covariance = np.empty((0, 0)) if is_draft else scale * solved.inverse
+    covariance = NONE if is_draft else scale * solved.inverse
     return Solution(beta, covariance, degrees, penalties.by_term(smoothing), scale, unit)
 
 
@@ -614,7 +608,7 @@ class _Classes:
     def solutions(self, *, is_draft: bool) -> list[Solution]:
         """Return the fits."""
         return [
-            Solution(beta, np.empty((0, 0)) if is_draft else solved.inverse, degrees, penalties.by_term(smoothing), 1.0, 1.0)
+            Solution(beta, NONE if is_draft else solved.inverse, degrees, penalties.by_term(smoothing), 1.0, 1.0)
             for beta, solved, degrees, penalties, smoothing in zip(
                 self.betas, self.solved, self.degrees, self.penalties, self.smoothing, strict=True
             )

@@ -28,6 +28,7 @@ from knotwork.additive._terms import (
     Surface,
     Term,
     Ties,
+    summary,
     without_outliers,
 )
 from knotwork.basis._base import FloatArray
@@ -307,18 +308,6 @@ def _used_rows(table: Table, y: Any, sample_weight: Any) -> tuple[Table, Any, Fl
     return table, target, weights[used]
 
 
-def _column(values: FloatArray, weights: FloatArray) -> Column:
-    """Return a column; without weights its values need only be sorted, without the order of the rows."""
-    if np.all(weights == 1.0):
-        return Column(*_counted(values[~np.isnan(values)]))
-    return Column.from_values(values, weights)
-
-
-def _counted(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    distinct, counts = np.unique(values, return_counts=True)
-    return distinct, counts.astype(np.float64)
-
-
 class _Fit:
     """One fit: draft, refinement, pairs.
 
@@ -336,10 +325,10 @@ class _Fit:
 
     def __init__(self, model: AdditiveModel, table: Table, responses: FloatArray, weights: FloatArray) -> None:
         self.model, self.table, self.responses, self.weights = model, table, responses, weights
-        numbers = [_column(column, weights) for column in table.numbers.T]
+        numbers = [summary(column, weights) for column in table.numbers.T]
         self.numbers = [without_outliers(column) for column in numbers]
-        ties = {place: Ties.from_column(table.numbers[:, place], each.distinct) for place, each in enumerate(numbers)}
-        self.ties = {place: each for place, each in ties.items() if each is not None}
+        ties = enumerate(map(Ties.from_values, table.numbers.T, numbers))
+        self.design = Design([], table, ties={place: each for place, each in ties if each is not None})
         self.names = model.columns_.numerical_names
         coded = [place for place, role in enumerate(model.columns_.roles) if role == "categorical"]
         self.coded = [place if model.columns_.names is None else model.columns_.names[place] for place in coded]
@@ -348,7 +337,6 @@ class _Fit:
         affordable = min(MOST_COEFFICIENTS, weights.sum() / ROWS_PER_COEFFICIENT) / n_columns
         self.most = int(np.clip(affordable, 4, model.size))
         self.solutions: list[Solution] = []
-        self.design: Design | None = None
 
     def run(self) -> tuple[list[Term], list[Solution]]:
         """Return the terms and their fits."""
@@ -367,7 +355,7 @@ class _Fit:
 
     def _solve(self, terms: list[Term], *, is_draft: bool) -> None:
         draft = self.solutions if self.solutions else None
-        self.design = Design(terms, self.table, ties=self.ties, former=self.design)
+        self.design = self.design.replaced(terms)
         self.solutions = self.model._solve(self, draft, is_draft=is_draft)
         self.sums = np.stack([self.design.sums(solution.beta) for solution in self.solutions])
 

@@ -35,6 +35,7 @@ __all__ = [
     "Surface",
     "Term",
     "Ties",
+    "summary",
     "without_outliers",
 ]
 
@@ -269,23 +270,37 @@ class Ties(NamedTuple):
     codes: npt.NDArray[np.int32]
 
     @classmethod
-    def from_column(cls, x: FloatArray, distinct: FloatArray) -> "Ties | None":
-        """Return the ties of a column whose distinct values are known, if they save work, else None."""
-        if len(distinct) ** 2 > len(x):
+    def from_values(cls, x: FloatArray, column: Column) -> "Ties | None":
+        """Return the ties of a column, None if there are so many values that pairs of them outnumber the rows."""
+        if len(column.distinct) ** 2 > len(x):
             return None
         codes = np.zeros(len(x), dtype=np.int32)
-        _count(np.ascontiguousarray(x), distinct, codes)
-        return cls(np.append(np.nan, distinct), codes)
+        _count(np.ascontiguousarray(x), column.distinct, codes)
+        return cls(np.append(np.nan, column.distinct), codes)
 
-    def table(self, place: int) -> Table:
-        """Return the values as a table with a column at a place."""
-        numbers = np.repeat(self.values[:, None], place + 1, axis=1)
-        return Table(numbers, np.empty((len(numbers), 0), dtype=np.int64))
+    def encode(self, curve: Curve) -> Local:
+        """Return the functions of a curve at the values."""
+        numbers = np.repeat(self.values[:, None], curve.place + 1, axis=1)
+        return curve.encode(Table(numbers, np.empty((len(numbers), 0), dtype=np.int64)))
 
     def local(self, rows: slice) -> Local:
         """Return the indicators of the values at some rows."""
         codes = self.codes[rows]
         return Local(codes[:, None], np.ones((len(codes), 1, 1)))
+
+
+def summary(values: FloatArray, weights: FloatArray) -> Column:
+    """Return the column of values; those of equal weight need only be sorted, which is faster than to order the rows.
+
+    Examples
+    --------
+    >>> summary(np.array([2.0, 1.0, np.nan, 2.0]), np.ones(4)).weights
+    array([1., 2.])
+    """
+    if not np.all(weights == 1.0):
+        return Column.from_values(values, weights)
+    distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    return Column(distinct, counts.astype(np.float64))
 
 
 def without_outliers(column: Column) -> Column:
