@@ -7,6 +7,7 @@
 The rows are the training and validation rows of fold 0 of the study, whose test rows the comparison with other
 libraries (`additive.py`) is made on. They are divided into parts; each variant is fitted on all parts but one, and
 scored on that one: NRMSE, or AUC (weighted one against the rest). A variant changes one of the model's constants.
+`additive.py --write` puts the table into benchmarks/README.md.
 """
 
 import argparse
@@ -17,39 +18,34 @@ import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import pandas as pd
 from quality_data import TABLES, load_fold, score
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import knotwork as kw
+from knotwork.datasets import DATASETS
+
+FLOOR = 1e-6
+"""Smallest error in a ratio."""
 
 RESULTS = Path(__file__).parent / "additive" / "sizes.json"
 N_PARTS = 5
 MODULE = sys.modules[kw.AdditiveRegressor.__module__]
-VARIANTS: dict[str, dict[str, Any]] = {
-    "as it is": {},
-    "size 50": {"size": 50},
-    "size 70": {"size": 70},
-    "size 150": {"size": 150},
-    "size 200": {"size": 200},
-    "first 16": {"FIRST_SIZE": 16},
-    "first 20": {"FIRST_SIZE": 20},
-    "first 24": {"FIRST_SIZE": 24},
-    "first 48": {"FIRST_SIZE": 48},
-    "spare 2": {"SPARE": 2.0},
-    "spare 3": {"SPARE": 3.0},
-    "spare 6": {"SPARE": 6.0},
-    "used 0.25": {"MOST_USED": 0.25},
-    "used 0.55": {"MOST_USED": 0.55},
-    "rows 1": {"ROWS_PER_COEFFICIENT": 1},
-    "rows 6": {"ROWS_PER_COEFFICIENT": 6},
-    "rows 12": {"ROWS_PER_COEFFICIENT": 12},
+BASE = {"size": 100, "FIRST_SIZE": 32, "MOST_USED": 0.4, "SPARE": 4.0, "ROWS_PER_COEFFICIENT": 3}
+"""Where the search began: `size`, which is an argument, and constants of the model."""
+
+CHANGES = {
+    "size": (50, 70, 150),
+    "FIRST_SIZE": (16, 20, 24, 48),
+    "MOST_USED": (0.25, 0.55),
+    "SPARE": (2.0, 3.0, 6.0),
+    "ROWS_PER_COEFFICIENT": (1, 6),
 }
-"""Constants of the model that differ; `size` is an argument."""
+VARIANTS = {"base": BASE} | {
+    f"{name} {value}": BASE | {name: value} for name, values in CHANGES.items() for value in values
+}
 
 
 def measure(table: str, variants: Sequence[str]) -> dict[str, list[float]]:
@@ -62,12 +58,10 @@ def measure(table: str, variants: Sequence[str]) -> dict[str, list[float]]:
     kind().fit(X.iloc[parts[0][0]], y[parts[0][0]])  # so that compiled code is loaded
     out = {}
     for name in variants:
-        constants = dict(VARIANTS[name])
-        options = {"size": constants.pop("size")} if "size" in constants else {}
         scores, clock = [], time.process_time()
-        with patch.dict(vars(MODULE), constants):
+        with patch.dict(vars(MODULE), VARIANTS[name]):
             for train, held in parts:
-                model = kind(**options).fit(X.iloc[train], y[train])
+                model = kind(size=VARIANTS[name]["size"]).fit(X.iloc[train], y[train])
                 predicted = model.predict(X.iloc[held]) if fold.is_regression else model.predict_proba(X.iloc[held])
                 scores.append(score(fold.data.task, y[held], predicted))
         out[name] = [float(np.mean(scores)), round(time.process_time() - clock, 3)]
@@ -87,23 +81,28 @@ def run(path: Path, tables: Sequence[str], variants: Sequence[str]) -> None:
             print(table, known[table], f"load {os.getloadavg()[0]:.0f}", flush=True)
 
 
-def page(path: Path) -> str:
-    """Return a row per variant: ratios of its errors and seconds to those of the first, over the tables of both."""
-    known = json.loads(path.read_text())
-    rows = []
+def page(path: Path = RESULTS) -> str:
+    """Return a table of a page, a row per variant: ratios of its errors and seconds to those of the base."""
+    known = json.loads(path.read_text(encoding="utf-8"))
+    lines = [["variant", "tables", "error, mean ratio", "median", "better", "worse", "largest ratio", "CPU seconds"]]
+    lines.append([":--", *["--:"] * 7])
     for name in VARIANTS:
-        pairs = [(each[name], each["as it is"]) for each in known.values() if name in each]
         tables = [table for table, each in known.items() if name in each]
-        if not pairs:
-            continue
-        is_error = np.array([load_fold(table, 0).is_regression for table in tables])
-        errors, others = (np.array([pair[k][0] for pair in pairs]) for k in (0, 1))
-        ratios = np.where(is_error, errors / others, (1 - errors).clip(1e-6) / (1 - others).clip(1e-6))
-        seconds = [pair[0][1] / pair[1][1] for pair in pairs]
-        rows.append([name, len(pairs), np.exp(np.log(ratios).mean()), np.median(ratios),
-                     int((ratios < 1).sum()), int((ratios > 1).sum()), ratios.max(), np.median(seconds)])  # fmt: skip
-    head = ["variant", "tables", "mean ratio", "median", "better", "worse", "largest", "seconds"]
-    return str(pd.DataFrame(rows, columns=head).to_string(index=False, float_format="%.4f"))
+        if tables:
+            ratios = np.array(
+                [error(table, known[table][name]) / error(table, known[table]["base"]) for table in tables]
+            )
+            seconds = np.median([known[table][name][1] / known[table]["base"][1] for table in tables])
+            mean = np.exp(np.log(ratios).mean())
+            counts = [str(int(which.sum())) for which in (ratios < 1.0, ratios > 1.0)]
+            lines.append([name, str(len(tables)), f"{mean:.4f}", f"{np.median(ratios):.4f}", *counts,
+                          f"{ratios.max():.3f}", f"{seconds:.2f}"])  # fmt: skip
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def error(table: str, result: Sequence[float]) -> float:
+    """Return NRMSE, or 1 - AUC."""
+    return result[0] if DATASETS[table].task == "regression" else max(1.0 - result[0], FLOOR)
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ FIRST_SIZE, FIRST_SIDE = 32, 6
 LARGEST_SIDE = 14
 """Functions of each side of a surface at most."""
 
-MOST_USED, SPARE = 0.4, 4.0
+MOST_USED, SPARE = 0.55, 4.0
 """A term that uses more than this share of its coefficients in the first fit gets more: so many for each it used."""
 
 MOST_COEFFICIENTS = 3000
