@@ -11,6 +11,7 @@ from knotwork._checks import argument_error, check_choice, type_error
 from knotwork._tables import as_frame, check_weights, frame_names, read_numbers
 from knotwork.basis._base import FloatArray
 from knotwork.basis._blocks import Block, make_table
+from knotwork.basis._compiled import encode_dense
 from knotwork.encoders._methods import PER_FEATURE, Encoding
 from knotwork.knots import Column, Target
 
@@ -383,8 +384,6 @@ class _Encoded:
         return self._designs(self.blocks)
 
     def _designs(self, blocks: list[Block]) -> Iterator[FloatArray]:
-        from knotwork.basis._compiled import encode_dense  # noqa: PLC0415 - numba takes half a second to load
-
         table = make_table(tuple(blocks), extrapolation="clip", indicator=False)
         repeated = np.repeat(self.values[:, None], len(blocks), axis=1)
         encoded = encode_dense(repeated, table, dtype=np.dtype(np.float64), n_threads=1)

@@ -589,6 +589,9 @@ class PerFeatureEncoder(Encoder):
         """Return the fitted encoding of one column."""
         return self.encoders_[index].fit_column(column, target, seed=seed)
 
+    def _is_supervised(self, index: int) -> bool:
+        return self.encoders_[index]._supervised
+
     def _suffixes(self, index: int, block: Block) -> list[str]:
         return self.encoders_[index]._suffixes(index, block)
 

@@ -349,7 +349,8 @@ def predict_stack(
         return _predict_one_by_one(network, numbers, codes, rows, n_threads=n_threads, counts=counts)
     was_training = network.training
     network.eval()
-    at_once = max(ROWS_AT_ONCE.get(rows.device.type, 1 << 13) // len(rows), 1)
+    # A power of two, of which the rows that streams predict at a time are a multiple: rounding may depend on it.
+    at_once = 1 << (max(ROWS_AT_ONCE.get(rows.device.type, 1 << 13) // len(rows), 1).bit_length() - 1)
 
     def outputs(part: Tensor, _: Event) -> Tensor:
         with torch.no_grad():  # holds for one thread only
