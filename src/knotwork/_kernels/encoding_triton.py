@@ -29,6 +29,12 @@ MOST_IN_ONE = 16_384
 
 
 @triton.jit
+def _next(place, n_knots):
+    """Return the next place of a cycle; a division is slower."""
+    return tl.where(place == n_knots, 0, place + 1)
+
+
+@triton.jit
 def find(x, breaks, n_knots, KIND: tl.constexpr, DEGREE: tl.constexpr, STEPS: tl.constexpr):
     """Return the interval of each x, by bisection, and the 2 degree + 2 knots around it, as a tuple."""
     interval = tl.zeros(x.shape, tl.int32)
@@ -37,11 +43,16 @@ def find(x, breaks, n_knots, KIND: tl.constexpr, DEGREE: tl.constexpr, STEPS: tl
         knot = tl.load(breaks + further, mask=further <= n_knots, other=2.0)
         interval = tl.where(knot <= x, further, interval)
     t = ()
+    turns = interval
+    around = interval
+    if KIND == _CYCLIC:  # integers are divided towards zero: the dividend must not be negative
+        turns = (interval - DEGREE + DEGREE * (n_knots + 1)) // (n_knots + 1) - DEGREE
+        around = interval - DEGREE - turns * (n_knots + 1)
     for c in tl.static_range(2 * DEGREE + 2):
-        if KIND == _CYCLIC:  # integers are divided towards zero: the dividend must not be negative
-            turns = (interval + c - DEGREE + DEGREE * (n_knots + 1)) // (n_knots + 1) - DEGREE
-            place = interval + c - DEGREE - turns * (n_knots + 1)
-            t = t + (tl.load(breaks + place) + turns.to(tl.float32),)
+        if KIND == _CYCLIC:
+            t = t + (tl.load(breaks + around) + turns.to(tl.float32),)
+            turns += tl.where(around == n_knots, 1, 0)
+            around = _next(around, n_knots)
         else:
             place = tl.minimum(tl.maximum(interval + c - DEGREE, 0), n_knots + 1)
             t = t + (tl.load(breaks + place),)
@@ -117,9 +128,10 @@ def _encoded_rows(
             rows = tl.where(place == DEGREE - 1 - k, tail[:, None], rows)
     elif KIND == _CYCLIC:
         rows = tl.zeros(place.shape, tl.float32)
+        target = interval
         for r in tl.static_range(DEGREE + 1):
-            target = (interval + r) % (n_knots + 1)
             rows += tl.where(column == target[:, None], values[r][:, None], 0.0)  # functions may meet in one column
+            target = _next(target, n_knots)
     else:
         if KIND != _LOCAL:
             values = _to_unit_area(values, t, DEGREE)
@@ -235,9 +247,11 @@ def _backward(
             for r in tl.static_range(DEGREE):
                 local = local + (local[r] + tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
         elif KIND == _CYCLIC:
+            place = interval
             for r in tl.static_range(DEGREE + 1):
-                entry = grad_pointer + v * size + (interval + r) % (n_knots + 1)
+                entry = grad_pointer + v * size + place
                 local = local + (tl.load(entry, mask=present, other=0.0).to(tl.float32),)
+                place = _next(place, n_knots)
         else:
             for r in tl.static_range(DEGREE + 1):
                 local = local + (tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
