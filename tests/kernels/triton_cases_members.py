@@ -152,6 +152,8 @@ FOLLOWING = [(False, 0.0, 1e3), (True, 0.0, 0.0), (True, 0.3, 0.0), (False, 0.3,
 @pytest.mark.parametrize("dtype", TYPES)
 def test_batch_norm(dtype, counts, relu, p, mean, monkeypatch):
     monkeypatch.setattr(batch_norm_triton, "PROGRAMS", 1 if mean or p else 264)  # wide tiles and narrow ones
+    if (counts is None) == (dtype == torch.float32):  # several tiles, elsewhere all rows in registers
+        monkeypatch.setattr(batch_norm_triton, "MOST_HELD", 0)
     torch.manual_seed(0)
     shape = (4, 140, 35)
     x, gradient, residual = ((torch.randn(shape) + mean).to(DEVICE, dtype) for mean in (mean, 0.0, 0.0))
