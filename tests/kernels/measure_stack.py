@@ -92,7 +92,8 @@ def norms(rate: float) -> list[str]:
         made = {"buffers": tuple(of_columns[2:]), "noise": noise if relu else None}
         one = BATCH * width * 2 / rate
         for columns, rows, warps in NORMS:
-            shape = {"N_ROWS": BATCH, "TILES": BATCH // rows, "ROWS": rows, "COLUMNS": columns, "num_warps": warps}
+            shape = {"N_ROWS": BATCH, "TILES": BATCH // rows, "ROWS": rows, "COLUMNS": columns}
+            shape |= {"LONG": False, "num_warps": warps}
             batch_norm_triton._shape = lambda x, fixed_order, shape=shape: shape
             kept = BATCH_NORM.forward(*inputs, **made, **options)[1]
             us = timed(lambda t=inputs, o={**made, **options}: BATCH_NORM.forward(*t, **o), n)

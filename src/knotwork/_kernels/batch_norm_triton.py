@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.batch_norm import Settings
-from knotwork._kernels.dispatch import Path
+from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.dropout import Noise, keep_threshold
 from knotwork._kernels.dropout_triton import element_bits, member_key
 
@@ -75,9 +75,11 @@ def _batch_norm_forward(
     residual_pointer, seeds_pointer, steps_pointer, mean_pointer, inverse_pointer, keys_pointer, y_pointer,
     width, momentum, epsilon, threshold, scale, stream,
     N_ROWS: tl.constexpr, COUNTED: tl.constexpr, RELU: tl.constexpr, DROP: tl.constexpr, RESIDUAL: tl.constexpr,
-    TILES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    TILES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
+    if LONG:
+        width = width.to(tl.int64)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < width
     count = tl.full((), N_ROWS, tl.int32)
@@ -146,9 +148,11 @@ def _batch_norm_backward(
     x_grad_pointer, weight_grad_pointer, bias_grad_pointer,
     width, threshold, scale,
     N_ROWS: tl.constexpr, COUNTED: tl.constexpr, RELU: tl.constexpr, DROP: tl.constexpr, TILES: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
+    if LONG:
+        width = width.to(tl.int64)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < width
     count = tl.full((), N_ROWS, tl.int32)
@@ -236,7 +240,7 @@ def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, 
 
 
 def _shape(x: Tensor, *, fixed_order: bool) -> dict[str, int]:
-    """Return the sizes of the tiles: 128 bytes of a row, or down to 32 if all rows then fit into the registers.
+    """Return the constants of a kernel; tiles have 128 bytes of a row, down to 32 if all rows then fit into registers.
 
     They are also smaller if the GPU would otherwise be partly idle; in a fixed order they depend on the shape of a
     member only.
@@ -252,7 +256,8 @@ def _shape(x: Tensor, *, fixed_order: bool) -> dict[str, int]:
     ):
         columns //= 2
     rows = padded if held else min(TILE // columns, padded)
-    return {"N_ROWS": n_rows, "TILES": triton.cdiv(n_rows, rows), "ROWS": rows, "COLUMNS": columns, "num_warps": 8}
+    tile = {"TILES": triton.cdiv(n_rows, rows), "ROWS": rows, "COLUMNS": columns}
+    return {"N_ROWS": n_rows, **tile, "LONG": is_long(n_rows * width), "num_warps": 8}
 
 
 BATCH_NORM = Path(_run, _run_backward)
