@@ -15,6 +15,7 @@ from knotwork._kernels import dispatch
 from knotwork._kernels.dropout import Noise
 from knotwork._kernels.encoding import LOCAL, NATURAL, NORMALISED, RADIAL, TAILS, THIN_PLATE, Knots, Part, encode
 from knotwork._kernels.fixed_order import fixed_order, look_up
+from knotwork.nn._encoding import SplineEncoding
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._mlp import MLP
 from knotwork.nn._realmlp import RealMLP
@@ -116,8 +117,16 @@ def test_learned_knots(compiled, kind, degree, n_knots, monkeypatch):
     knots = Knots(counts, breaks, logits, torch.tensor([True, True]))
     computed = encode(x, knots, [part], size=n_knots + 4, dtype=torch.bfloat16)
     (computed.values.sum() + computed.penalty.sum()).backward()
-    extra = ["_row_sums"] if kind == NORMALISED else []
-    assert compiled == ["_penalty_forward", "_forward", *extra, "_backward", "gather_sums"]
+    assert compiled == ["_penalty_forward", "_forward", "_backward", "gather_sums"]
+
+
+def test_a_layer_has_one_launch_forward_and_two_backward(compiled):
+    layer = SplineEncoding(3, 8, family="mspline")
+    (layer(torch.rand(20, 3)).sum() + layer.spacing_penalty()).backward()
+    assert compiled == ["_forward", "_backward", "gather_sums"]
+    fixed = SplineEncoding(3, 8, learnable=False)
+    fixed(torch.rand(20, 3, requires_grad=True)).sum().backward()
+    assert compiled[3:] == ["_forward", "_backward"]
 
 
 TABLES = {NATURAL: "bends", RADIAL: "factors"}
