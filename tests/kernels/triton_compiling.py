@@ -76,8 +76,10 @@ def test_ft_transformer_with_many_tokens(compiled):
     assert "_attention_forward" not in compiled
 
 
+@pytest.mark.parametrize("long_from", [dispatch.LONG_FROM, 0])
 @pytest.mark.parametrize("kind", [MLP, ResNet])
-def test_networks_with_a_flat_input(compiled, kind):
+def test_networks_with_a_flat_input(compiled, kind, long_from, monkeypatch):
+    monkeypatch.setattr(dispatch, "LONG_FROM", long_from)  # values are counted in 32 bits, or in 64
     network = kind(21, 1, n_members=2).bfloat16()
     hidden = network.enter(torch.rand(2, 32, 21).bfloat16())
     network.rest(hidden, counts=torch.tensor([32, 30]), noise=noise()).sum().backward()
@@ -106,7 +108,9 @@ def test_realmlp(compiled, dtype, activation, p):
 
 
 @pytest.mark.parametrize(("kind", "degree", "n_knots"), [(LOCAL, 3, 40), (NORMALISED, 3, 2), (TAILS, 4, 2)])
-def test_learned_knots(compiled, kind, degree, n_knots):
+def test_learned_knots(compiled, kind, degree, n_knots, monkeypatch):
+    if kind == NORMALISED:
+        monkeypatch.setattr(dispatch, "LONG_FROM", 0)  # values are counted in 64 bits
     part = Part(kind, degree, 0, 2, learned=True)
     x, breaks = torch.rand(2, 32, 4), torch.linspace(0.0, 1.0, n_knots + 2).repeat(2, 4, 1)
     logits, counts = torch.zeros(2, 4, n_knots + 1, requires_grad=True), torch.full((2, 4), n_knots, dtype=torch.int32)

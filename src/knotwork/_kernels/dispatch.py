@@ -23,6 +23,7 @@ __all__ = [
     "as_array",
     "in_ranges",
     "in_threads",
+    "is_long",
     "is_transformed",
     "on_triton",
     "over_chunks",
@@ -31,6 +32,9 @@ __all__ = [
 Tensors = tuple[Tensor | None, ...]
 
 HAS_TRITON = find_spec("triton") is not None
+
+LONG_FROM = 2**31 - 2**16
+"""Numbers of values that kernels count in 64 bits."""
 
 
 class Path(NamedTuple):
@@ -61,6 +65,11 @@ class Packing(NamedTuple):
 def on_triton(tensor: Tensor) -> bool:
     """Return whether the Triton kernels support a tensor: float32 or bfloat16, on a GPU, with Triton installed."""
     return tensor.device.type == "cuda" and tensor.dtype in (torch.float32, torch.bfloat16) and HAS_TRITON
+
+
+def is_long(n_values: int) -> bool:
+    """Return whether a kernel must count values in 64 bits; in 32 bits, the last program would count beyond 2**31."""
+    return n_values >= LONG_FROM
 
 
 def is_transformed() -> bool:

@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from knotwork._kernels.dispatch import is_long
 from knotwork._kernels.encoding import CYCLIC, LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
 from knotwork._kernels.knots_triton import (
     knots_of,
@@ -355,6 +356,8 @@ def _backward(
     sums = tl.zeros((KNOTS, 2 * WINDOW), tl.float32)
     for block in range(n_blocks):
         first_row = (tl.program_id(1) * n_blocks + block) * ROWS
+        if LONG:
+            first_row = first_row.to(tl.int64)
         if KIND == _NORMALISED:
             start = group * n_rows * n_features
             grads, sums_of_rows = grad_pointer + start * size, sums_pointer + start
@@ -446,7 +449,7 @@ def _backward(
             sums = tl.dot(owners, both, sums, input_precision="tf32")
     if WITH_KNOTS:
         totals = tl.sum(tl.reshape(sums, (KNOTS, WINDOW, 2)), axis=2)
-        part = (tl.program_id(1) * tl.num_programs(0) + table) * n_places * WINDOW
+        part = (tl.program_id(1) * tl.num_programs(0) + table).to(tl.int64) * n_places * WINDOW
         tl.store(parts_pointer + part + intervals * WINDOW + tl.arange(0, WINDOW)[None, :], totals)
 
 
@@ -473,7 +476,7 @@ def gather_sums(
     totals = tl.zeros((KNOTS, PARTS), tl.float32)
     for first in range(0, n_parts, PARTS):
         part = first + tl.arange(0, PARTS)[None, :]
-        start = parts_pointer + (part * tl.num_programs(0) + table) * KNOTS * WINDOW
+        start = parts_pointer + (part * tl.num_programs(0) + table).to(tl.int64) * KNOTS * WINDOW
         for c in tl.static_range(2 * DEGREE + 2):
             interval = place + DEGREE - c
             if KIND == _CYCLIC:
@@ -516,7 +519,7 @@ class _Shapes(NamedTuple):
     @property
     def is_long(self) -> bool:
         """Whether places in the output need 64 bits."""
-        return self.values * self.size >= 2**31
+        return is_long(self.values * self.size)
 
 
 def _shapes_of(x: Tensor, n_knots: Tensor, n_breaks: int, size: int) -> _Shapes:
