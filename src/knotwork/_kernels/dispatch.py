@@ -121,7 +121,11 @@ class Operation:
         if device is None:
             return self.formula(*tensors, **settings)
         if not torch.compiler.is_compiling():
-            return _Run.apply(self, self._path(device), settings, *tensors)  # type: ignore[no-untyped-call]
+            path = self._path(device)
+            if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
+                return _Run.apply(self, path, settings, *tensors)  # type: ignore[no-untyped-call]
+            results = path.forward(*tensors, **settings)[0]
+            return results if len(results) > 1 else results[0]
         if self.packing is None:
             return self.formula(*tensors, **settings)
         return _RunOpaque.apply(self.name, self.packing.to_numbers(settings), *tensors)  # type: ignore[no-untyped-call]
@@ -199,13 +203,19 @@ class _Run(torch.autograd.Function):
         needed = ctx.needs_input_grad[3:]
         if all(grad is None for grad in grads):
             return (None,) * (3 + len(needed))
-        if torch.is_grad_enabled() and ctx.operation.packing is not None:
+        if not torch.is_grad_enabled():
+            return _Run._run_backward(ctx, *grads)
+        if ctx.operation.packing is not None:
             inputs = ctx.saved_tensors[: len(needed)]  # an operation with packing keeps them first
             return None, None, None, *_formula_gradients(ctx.operation.formula, ctx.settings, inputs, grads, needed)
-        return _Run._run_backward(ctx, *grads)
+        return _Run._run_backward_once(ctx, *grads)
 
     @staticmethod
     @once_differentiable
+    def _run_backward_once(ctx: Any, *grads: Tensor | None) -> Tensors:
+        return _Run._run_backward(ctx, *grads)
+
+    @staticmethod
     def _run_backward(ctx: Any, *grads: Tensor | None) -> Tensors:
         if ctx.held is None:
             kept = ctx.saved_tensors
@@ -213,7 +223,7 @@ class _Run(torch.autograd.Function):
                 # torch frees the saved tensors after this call, but the other result may go backward later. Results
                 # are held without their graph: with it they would refer to this node, a cycle that only the garbage
                 # collector could free.
-                ctx.held = [None if tensor is None else (tensor.detach(), tensor._version) for tensor in kept]
+                ctx.held = [None if tensor is None else _without_graph(tensor) for tensor in kept]
         else:
             kept = _unchanged(ctx.held)
         return None, None, None, *ctx.path.backward(grads, kept, ctx.needs_input_grad[3:], **ctx.settings)
@@ -229,6 +239,11 @@ def _formula_gradients(
     wanted = [tensor for tensor, is_needed in zip(inputs, needed, strict=True) if is_needed and tensor is not None]
     slopes = iter(torch.autograd.grad(outputs, wanted, weights, create_graph=True, allow_unused=True))
     return tuple(next(slopes) if is_needed else None for is_needed in needed)
+
+
+def _without_graph(tensor: Tensor) -> tuple[Tensor, int]:
+    """Return a tensor without its graph, and its version."""
+    return tensor if tensor.grad_fn is None else tensor.detach(), tensor._version
 
 
 def _unchanged(held: list[tuple[Tensor, int] | None]) -> Tensors:

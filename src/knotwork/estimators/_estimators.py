@@ -1,6 +1,7 @@
 """The two estimators: one predicts numbers, the other classes."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from numbers import Real
 from typing import Any, final
 
@@ -281,7 +282,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         Parameters
         ----------
         X : table of shape (n, d)
-            The columns of the fit, in any order if they have names.
+            The columns of the fit, in any order if they have names. Of a stream as in `fit`, or an iterator of tables,
+            an iterator is returned, of the predictions of each batch.
         return_std : bool, default=False
             Return standard deviations as well, which the objective ``"gaussian"`` predicts.
 
@@ -298,7 +300,11 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
             raise argument_error(
                 "return_std", f"be False for objective={objective.name!r}", return_std, "Fit with objective='gaussian'."
             )
-        predictions = self._predictions(self._read(X))
+        return self._apply(partial(self._predict, return_std=return_std), X)
+
+    def _predict(self, table: Table, *, return_std: bool) -> Any:
+        """Return predictions for a table as it was read."""
+        objective, predictions = self.trained_.objective, self._predictions(table)
         if isinstance(objective, Gaussian):
             mean, std = predictions[..., 0], predictions[..., 1]
             return (mean, std) if return_std else mean
@@ -306,13 +312,13 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
             return np.maximum.accumulate(predictions, axis=-1)
         return predictions[..., 0]
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> npt.NDArray[np.float64]:
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Return intervals that contain the target of a share of new rows, by conformal prediction.
 
         Parameters
         ----------
         X : table of shape (n, d)
-            The columns of the fit, in any order if they have names.
+            The columns of the fit, in any order if they have names; or a stream, as in `predict`.
         coverage : float, default=0.9
             Share of rows whose target is inside, between 0 and 1; equal shares are below and above.
 
@@ -338,8 +344,11 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
                 "predict_interval is not available: no rows were held out in the fit, or the model was saved by an "
                 "earlier version. Fit again, with at least 10 rows."
             )
-        predictions = self._predictions(self._read(X))
-        ends = self.residuals_.interval(predictions, self.trained_.objective, coverage=float(coverage))
+        return self._apply(partial(self._intervals, coverage=float(coverage)), X)
+
+    def _intervals(self, table: Table, *, coverage: float) -> npt.NDArray[np.float64]:
+        assert self.residuals_ is not None
+        ends = self.residuals_.interval(self._predictions(table), self.trained_.objective, coverage=coverage)
         return ends if self.n_targets_ is not None else ends[:, 0]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -567,34 +576,40 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         self.gamma = gamma
         self.calibrate = calibrate
 
-    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> Any:
         """Return the probability of each class, of shape (n, n_classes): the mean over members with their weights.
 
         Parameters
         ----------
         X : table of shape (n, d)
-            The columns of the fit, in any order if they have names.
+            The columns of the fit, in any order if they have names. Of a stream as in `fit`, or an iterator of tables,
+            an iterator is returned, of the probabilities of each batch.
         """
-        return self._responses(self._read(X))
+        return self._apply(self._responses, X)
 
-    def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
+    def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithms of `predict_proba`, all finite; parameters as there."""
-        logarithms: npt.NDArray[np.float64] = np.log(np.maximum(self.predict_proba(X), SMALLEST))
+        return self._apply(self._logarithms, X)
+
+    def _logarithms(self, table: Table) -> npt.NDArray[np.float64]:
+        logarithms: npt.NDArray[np.float64] = np.log(np.maximum(self._responses(table), SMALLEST))
         return logarithms
 
-    def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
+    def decision_function(self, X: Any) -> Any:
         """Return the logarithm of the odds of the second of two classes, of shape (n,); parameters as in `predict`.
 
         Of more classes, or one, the logarithms of their probabilities, of shape (n, n_classes). The predicted class is
         the second one where the odds are above 0, or the first one with the largest value.
         """
-        logarithms = self.predict_log_proba(X)
+        return self._apply(self._odds, X)
+
+    def _odds(self, table: Table) -> npt.NDArray[np.float64]:
+        logarithms = self._logarithms(table)
         return logarithms[:, 1] - logarithms[:, 0] if self._n_classes == 2 else logarithms
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> Any:
         """Return the most probable class of each row, of shape (n,); parameters as in `predict_proba`."""
-        probabilities = self.predict_proba(X)
-        return self.labels_.decode(probabilities.argmax(axis=1))
+        return self._apply(lambda table: self.labels_.decode(self._responses(table).argmax(axis=1)), X)
 
     def _responses(self, table: Table) -> npt.NDArray[np.float64]:
         return tempered(self._probabilities(self._outputs(table), self.weights_), self.temperature_)
@@ -647,7 +662,8 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         weights = row_weights(sample_weight, len(target))
         if self.class_weight is None:
             return weights
-        by_class = class_weights(self.class_weight, self.classes_, target)[target]
+        counts = np.bincount(target, minlength=self._n_classes)
+        by_class = class_weights(self.class_weight, self.classes_, counts)[target]
         return row_weights(by_class if weights is None else by_class * weights, len(target))
 
     def _probabilities(

@@ -218,7 +218,7 @@ def plan_effort(
     n_folds : int, optional
         Number of folds, if the user has decided it; 1 for a single part that is held out.
     """
-    seconds = effort_seconds(effort, len(table.target), device=device)
+    seconds = effort_seconds(effort, table.n_rows, device=device)
     device = _type(device)
     kinds = KINDS[device][effort]
     if time_limit is not None:
@@ -228,7 +228,7 @@ def plan_effort(
         chosen, folds = _recipes(fewer, table, share=share), n_folds or folds  # noqa: PLW2901
         if _seconds(chosen, table, folds, device=device) <= seconds:
             break
-    folds = 1 if n_folds is None and len(table.target) < FEW_ROWS else folds
+    folds = 1 if n_folds is None and table.n_rows < FEW_ROWS else folds
     return Plan(chosen, "ensemble", n_folds=folds, most_kept=min(MOST_KEPT[effort], len(chosen)))
 
 
@@ -259,7 +259,7 @@ def _smaller(n_folds: int, kinds: Sequence[Kind], *, is_wide: bool) -> Iterator[
 
 def _recipes(kinds: Sequence[Kind], table: TrainingTable, *, share: float) -> list[Recipe]:
     """Return kinds as recipes for a table, with a share of their epochs."""
-    n_rows, n_columns = table.numbers.shape
+    n_rows, n_columns = table.n_rows, table.numbers.shape[1]
     recipes = []
     for kind in kinds:
         batch_size = _batch_size(n_rows)
@@ -277,13 +277,13 @@ def _batch_size(n_rows: int) -> int:
 
 def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, *, device: str) -> float:
     """Return about how long training takes, on a GPU with all kinds side by side."""
-    n_rows = len(table.target) * max(n_folds - 1, 1) / n_folds
+    n_rows = table.n_rows * max(n_folds - 1, 1) / n_folds
     products = steps = 0.0
     for recipe in recipes:
         rows = recipe.config.max_epochs * n_rows
         size, embedding = (recipe.encodings[0].size, recipe.encodings[0].embedding) if recipe.encodings else (1, None)
         products += rows * n_folds * network_products(table, size, embedding, recipe.backbone)
-        steps = max(steps, rows / recipe.config.batch_size_for(len(table.target)))
+        steps = max(steps, rows / recipe.config.batch_size_for(table.n_rows))
     return max(products / PRODUCTS[device], steps * STEP_SECONDS[device])
 
 
