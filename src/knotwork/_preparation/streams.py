@@ -492,11 +492,8 @@ def write_blocks(
     n_numerical = sample.shape[1]
     total = _Parts([QuantileSketch(seed=(survey.seed + place) % 2**31) for place in range(n_numerical)],
                    np.zeros(n_numerical, dtype=bool))  # fmt: skip
-    try:
-        for parts in _in_threads(writing, reader, survey, n_blocks):
-            total.add(parts)
-    finally:
-        writer.close()
+    for parts in _in_threads(writing, reader, survey, n_blocks):
+        total.add(parts)
     for label, texts in total.misfits.items():
         warn_misfits(texts, label)
     blocks = RowBlocks(
