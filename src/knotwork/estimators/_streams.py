@@ -241,9 +241,8 @@ def _learn(
     columns = columns.with_copies(table, target)
     columns.warn()
     estimator._warn_of_few(survey.n_rows)
-    categorical = [
-        column_label(columns.names, place) for place, role in enumerate(columns.roles) if role == "categorical"
-    ]
+    labels = [column_label(columns.names, place) for place in range(len(columns.roles))]
+    categorical = [label for label, role in zip(labels, columns.roles, strict=True) if role == "categorical"]
     for label in survey.overfull:
         if label in categorical:
             warnings.warn(
