@@ -21,6 +21,7 @@ SOURCE = Path(knotwork.__file__).parent
 ROOT = Path(__file__).parents[1]
 LAYERS = [
     "errors",
+    "_cores",
     "_checks",
     "_files",
     "_model_files",
@@ -204,10 +205,19 @@ def test_only_the_command_line_prints(path):
     assert "print" not in calls or module_of(path) == "knotwork._cli"
 
 
+FIRST_FIT = (
+    "import numpy as np, knotwork as kw; X = np.random.default_rng(0).normal(size=(60, 2)); "
+    "kw.TabularRegressor(training=kw.TrainingConfig(max_epochs=1), device='cpu').fit(X, X[:, 0]).predict(X)"
+)
+
+
 @pytest.mark.parametrize(
     ("code", "absent"),
     [
-        ("import knotwork", ["torch", "numba", "lightgbm", "matplotlib"]),
+        ("import knotwork", ["torch", "numba", "scipy", "sklearn", "pandas", "narwhals", "lightgbm", "matplotlib"]),
+        ("import knotwork as kw; kw.SplineEncoder(size=5)", ["torch", "numba", "sklearn.tree", "lightgbm"]),
+        ("import knotwork as kw; kw.TabularRegressor()", ["numba", "sklearn.tree", "knotwork.additive", "lightgbm"]),
+        (FIRST_FIT, ["sympy", "sklearn.tree", "torch._dynamo", "torch._inductor", "matplotlib", "lightgbm"]),
         ("import knotwork as kw; kw.SplineEncoder(size=5).fit_transform([[1.0], [2.0]])", ["torch", "lightgbm"]),
         ("import knotwork as kw; kw.AdditiveRegressor().fit([[1.0], [2.0]], [1.0, 2.0])", ["torch", "lightgbm"]),
         ("import knotwork as kw; kw.stats.cliques([1, 2], 1)", ["torch", "numba", "lightgbm", "matplotlib"]),

@@ -61,7 +61,7 @@ def test_the_readme_of_the_results_lists_all_plans():
         assert f"| `{name}` | {n_networks:,} | all" in text
 
 
-@pytest.mark.parametrize("name", ["findings", "claims"])
+@pytest.mark.parametrize("name", ["findings", "claims", "choices"])
 def test_pages_agree_with_the_records(name):
     module = importlib.import_module(name)
     assert module.page() == module.PAGE.read_text(encoding="utf-8"), "run make paper-tables"
@@ -208,7 +208,7 @@ def typed_numbers(path):
             yield from TYPED.findall(re.sub(r"[\w-]*[A-Za-z][\w@-]*", "", text))
 
 
-@pytest.mark.parametrize("name", ["findings", "questions", "token_kinds", "advice", "readme"])
+@pytest.mark.parametrize("name", ["findings", "questions", "token_kinds", "advice", "readme", "choices"])
 def test_results_are_not_typed_by_hand(name):
     """Texts of the pages contain settings of the study; a result is computed where it is written."""
     settings = {"7", "15", "30", "14", "12", "95", "5", "0", "50", "2", "1", "25", "70", "20,000", "200,000", "10",

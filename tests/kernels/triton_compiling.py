@@ -13,7 +13,7 @@ from triton.runtime.jit import JITFunction
 
 from knotwork._kernels import dispatch
 from knotwork._kernels.dropout import Noise
-from knotwork._kernels.encoding import LOCAL, NORMALISED, TAILS, Knots, Part, encode
+from knotwork._kernels.encoding import LOCAL, NATURAL, NORMALISED, RADIAL, TAILS, THIN_PLATE, Knots, Part, encode
 from knotwork._kernels.fixed_order import fixed_order, look_up
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._mlp import MLP
@@ -114,6 +114,23 @@ def test_learned_knots(compiled, kind, degree, n_knots):
     (computed.values.sum() + computed.penalty.sum()).backward()
     extra = ["_row_sums"] if kind == NORMALISED else []
     assert compiled == ["_penalty_forward", "_forward", *extra, "_backward", "gather_sums"]
+
+
+TABLES = {NATURAL: "bends", RADIAL: "factors"}
+
+
+@pytest.mark.parametrize(("kind", "n_knots"), [(NATURAL, 28), (RADIAL, 40), (THIN_PLATE, 3)])
+def test_functions_that_vary_everywhere(compiled, kind, n_knots):
+    x, counts = torch.rand(2, 32, 4, requires_grad=True), torch.full((2, 4), n_knots, dtype=torch.int32)
+    logits, widths = torch.zeros(2, 4, n_knots + 1), torch.zeros(2, 4, n_knots + 2)
+    knots = Knots(counts, logits=logits.requires_grad_(), log_widths=widths.requires_grad_())
+    encode(
+        x, knots, [Part(kind, 0, 0, 2, learned=True)], size=n_knots + 2, dtype=torch.bfloat16
+    ).values.sum().backward()
+    forward = [f"_{TABLES[kind]}_forward"] if kind in TABLES else []
+    backward = [*forward, f"_{TABLES[kind]}_backward"] if kind in TABLES else []
+    rows = ["_dense_forward", "_dense_backward", "_add_parts"]
+    assert compiled == ["_penalty_forward", *forward, *rows, *backward, "_breaks_backward"]
 
 
 def test_what_the_compiler_refuses_is_found(compiled):

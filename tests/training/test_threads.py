@@ -7,11 +7,17 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from joblib.externals.loky import get_reusable_executor
+from sklearn.model_selection import cross_validate
 
+import knotwork as kw
+from knotwork._cores import usable_cores
+from knotwork.encoders._base import count_threads
 from knotwork.training import _threads as threads
 from knotwork.training._engine import train
 from knotwork.training._stack import MEMBERS_PER_PART
@@ -26,46 +32,6 @@ def _restored():
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
-
-
-V1, V2 = "5:memory:/a\n4:cpu,cpuacct:/a/b\n1:name=systemd:/a\n", "0::/a/b\n"
-
-
-@pytest.mark.parametrize(
-    ("groups", "files", "cores"),
-    [
-        (V2, {"a/b/cpu.max": "200000 100000"}, 2),
-        (V2, {"a/b/cpu.max": "150000 100000"}, 1),
-        (V2, {"a/b/cpu.max": "50000 100000"}, 1),
-        (V2, {"a/b/cpu.max": "max 100000", "a/cpu.max": "300000 100000"}, 3),
-        (V2, {"cpu.max": "200000 100000"}, 2),
-        (V2, {"a/b/cpu.max": "max 100000"}, threads.NO_LIMIT),
-        (V1, {"cpu,cpuacct/a/b/cpu.cfs_quota_us": "300000\n", "cpu,cpuacct/a/b/cpu.cfs_period_us": "100000\n"}, 3),
-        (
-            V1,
-            {"cpu,cpuacct/a/b/cpu.cfs_quota_us": "-1\n", "cpu,cpuacct/a/b/cpu.cfs_period_us": "1\n"},
-            threads.NO_LIMIT,
-        ),
-        (V1, {"memory/a/cpu.cfs_quota_us": "1\n", "memory/a/cpu.cfs_period_us": "1\n"}, threads.NO_LIMIT),
-        (None, {"cpu.max": "100000 100000"}, threads.NO_LIMIT),
-    ],
-)
-def test_quota_of_control_groups(tmp_path, groups, files, cores):
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    if groups is not None:
-        (tmp_path / "groups").write_text(groups)
-    assert threads.cores_of_quota(tmp_path, tmp_path / "groups") == cores
-
-
-def test_usable_cores_obey_affinity_quota_and_torch(monkeypatch):
-    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    monkeypatch.setattr(threads, "cores_of_quota", lambda: 4)
-    assert threads.usable_cores(16) == 4
-    assert threads.usable_cores(3) == 3
-    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda _: {1}, raising=False)
-    assert threads.usable_cores(16) == 1
 
 
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt, ValueError])
@@ -110,6 +76,50 @@ def test_trainings_at_the_same_time_restore_what_was_before_the_first():
     late.start()
     late.join()
     assert [torch.get_num_threads(), *numbers] == [2, 2]
+
+
+def test_trainings_in_several_threads_share_the_cores(monkeypatch):
+    monkeypatch.setattr(threads, "usable_cores", lambda most: 4)
+    entered, leave, numbers = threading.Barrier(3), threading.Event(), []
+
+    def other():
+        with threads.cpu_threads(CPU) as n_cores:
+            numbers.append(n_cores)
+            entered.wait()
+            leave.wait()
+
+    with threads.cpu_threads(CPU) as first, threads.cpu_threads(CPU) as within:
+        assert (first, within) == (4, 4)
+        workers = [threading.Thread(target=other) for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        entered.wait()
+        leave.set()
+        for worker in workers:
+            worker.join()
+    assert sorted(numbers) == [1, 2]
+    with threads.cpu_threads(CPU) as alone:
+        assert alone == 4
+
+
+def report_threads(model, X, y):
+    """A score with the threads that training and encoders may use in the process."""
+    with threads.cpu_threads(CPU) as n_cores:
+        return {"score": model.score(X, y), "training": n_cores, "encoding": count_threads(None), "pid": os.getpid()}
+
+
+def test_two_workers_of_joblib_share_the_cores_and_fit_the_same(monkeypatch):
+    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    table = make_table()
+    model = kw.TabularRegressor("BS-Q", training=FAST, device="cpu", random_state=0)
+    search = partial(cross_validate, model, table.numbers, table.target, cv=2, scoring=report_threads)
+    alone, together = search(), search(n_jobs=2)
+    get_reusable_executor().shutdown()
+    share = max(usable_cores() // 2, 1)
+    assert os.getpid() not in together["test_pid"]
+    assert max(*together["test_training"], *together["test_encoding"]) <= share
+    np.testing.assert_allclose(together["test_score"], alone["test_score"], rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -122,7 +122,7 @@ class Operation:
             return self.formula(*tensors, **settings)
         if not torch.compiler.is_compiling():
             path = self._path(device)
-            if torch.is_grad_enabled() and any([tensor is not None and tensor.requires_grad for tensor in tensors]):
+            if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
                 return _Run.apply(self, path, settings, *tensors)  # type: ignore[no-untyped-call]
             results = path.forward(*tensors, **settings)[0]
             return results if len(results) > 1 else results[0]

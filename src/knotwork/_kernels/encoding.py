@@ -46,6 +46,7 @@ __all__ = [
     "NORM_EPSILON",
     "PLAIN",
     "RADIAL",
+    "SMALLEST",
     "TAILS",
     "THIN_PLATE",
     "UNIT_AREA",
@@ -264,7 +265,7 @@ class Part:
 
     @property
     def is_composed(self) -> bool:
-        """Whether `encode` computes the part from others, in plain torch: not by the loops of a device."""
+        """Whether `encode` computes the part after the others: its functions vary everywhere, or are in plain torch."""
         return bool(self.family) or self.kind in (NATURAL, RADIAL, THIN_PLATE)
 
     def of(self, tensor: Tensor, axis: int = 1) -> Tensor:
@@ -642,7 +643,7 @@ def encode(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: 
         return _encode_in_groups(x, knots, parts, size=size, dtype=dtype)
     if composed and _is_whole(parts, knots.n_knots):  # nothing else is written
         others = encode(x[:, :0], knots, (), size=size, dtype=dtype)
-        return others._replace(values=_composed_rows(parts[0], x, others.breaks, knots, size).to(dtype))
+        return others._replace(values=_composed_rows(parts[0], x, others.breaks, knots, size, dtype))
     results = _ENCODING(
         knots.logits,
         knots.breaks,
@@ -657,7 +658,7 @@ def encode(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: 
     )
     values, penalty, breaks = (results, None, given) if knots.logits is None else results
     for part in composed:
-        part.write(values, _composed_rows(part, x, breaks, knots, size).to(dtype), axis=2)
+        part.write(values, _composed_rows(part, x, breaks, knots, size, dtype), axis=2)
     return Encoded(values, breaks, penalty)
 
 
@@ -671,13 +672,12 @@ def _encode_in_groups(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: i
     return Encoded(encoded.values.reshape(*x.shape, size), encoded.breaks[0], penalty)
 
 
-def _composed_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, size: int) -> Tensor:
-    """Return the rows of a part that is computed from others, or whose family has no compiled code."""
+def _composed_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, size: int, dtype: torch.dtype) -> Tensor:
+    """Return the rows of a part whose functions vary everywhere, or whose family has no compiled code."""
     if not part.family:
-        from knotwork._kernels import natural, radial  # noqa: PLC0415 - they are built on this module
+        from knotwork._kernels import dense  # noqa: PLC0415 - it is built on this module
 
-        compute = natural.natural_rows if part.kind == NATURAL else radial.radial_rows
-        return compute(part, x, breaks, knots, size)
+        return dense.dense_rows(part, x, breaks, knots, size=size, dtype=dtype)
     piece = part.of(x, axis=2).to(breaks.dtype)
     missing = torch.isnan(piece)
     inside = torch.where(missing, 0.0, piece).clamp(0.0, 1.0)
@@ -685,4 +685,4 @@ def _composed_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, size: in
     rows = part.function(inside, part.of(breaks), part.of(knots.n_knots), degree=part.degree, size=size)
     if rows.shape != (*piece.shape, size):
         raise argument_error("function", f"return rows of shape {(*piece.shape, size)}", tuple(rows.shape))
-    return torch.where(missing[..., None], 0.0, rows)
+    return torch.where(missing[..., None], 0.0, rows).to(dtype)

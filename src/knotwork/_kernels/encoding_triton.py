@@ -16,9 +16,20 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.encoding import CYCLIC, LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
+from knotwork._kernels.knots_triton import (
+    knots_of,
+    knots_to_logits,
+    logits_slopes,
+    make_knots,
+    padded,
+    penalty_backward,
+    penalty_slopes,
+    softmax_shares,
+    store_breaks,
+)
 from knotwork._kernels.launching import Plan, power_of_2_from
 
-__all__ = ["ENCODING", "Spacings", "backward", "forward", "forward_from_logits", "knots_to_logits", "make_knots"]
+__all__ = ["ENCODING", "WIDEST", "Spacings", "backward", "find", "forward", "forward_from_logits"]
 
 _LOCAL = tl.constexpr(LOCAL)
 _TAILS = tl.constexpr(TAILS)
@@ -29,11 +40,11 @@ _NORM_EPSILON = tl.constexpr(NORM_EPSILON)
 WIDEST = 32
 """Most intervals whose gradients a program sums: with wider tiles the compiler repeats the scheme in every thread."""
 
-MOST_IN_ONE = 16_384
-"""Most padded widths of a group for which one program computes all breaks and the penalty."""
-
 MOST_IN_EACH = 4096
 """Most padded widths of a group whose breaks every program of the forward pass computes, to save a launch."""
+
+MOST_WITH_KNOTS = 1 << 17
+"""Most values for which the forward pass computes the knots in the same kernel."""
 
 VALUES = 128
 """Values of a program of the forward pass; a multiple of the 8 numbers in 16 bytes, so that vectors fit any size."""
@@ -44,12 +55,17 @@ FILL = 1024
 MOST_PROGRAMS = 1024
 """Programs of the forward pass above which each has several blocks of values and computes the knots once for them."""
 
+ROWS, MOST_SUMS = 128, 64
+"""Rows of a program of the backward pass at once, and most sums over rows of a feature, for more than 4096 rows."""
+
+TOGETHER = True
+
 MOST_PLANS = 1024
 """Plans of launches that are kept for each kernel: one for every combination of shapes."""
 
 
 @triton.jit
-def _find(x, breaks, n_knots, n_steps, KIND: tl.constexpr, DEGREE: tl.constexpr):
+def find(x, breaks, n_knots, n_steps, KIND: tl.constexpr, DEGREE: tl.constexpr):
     """Return the interval of each x, by bisection, and the 2 degree + 2 knots around it, as a tuple."""
     interval = tl.zeros(x.shape, tl.int32)
     for step in range(n_steps):
@@ -123,7 +139,7 @@ def _entries_at(x, breaks, n_knots, n_steps, KIND: tl.constexpr, DEGREE: tl.cons
     """
     present = x == x
     x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
-    interval, t = _find(x, breaks, n_knots, n_steps, KIND, DEGREE)
+    interval, t = find(x, breaks, n_knots, n_steps, KIND, DEGREE)
     levels, _ = _levels_at(x, t, DEGREE)
     values = levels[DEGREE]
     level = tl.zeros(x.shape, x.dtype)
@@ -185,7 +201,7 @@ def _fill(out_pointer, first, n_values, level, limit, size, KIND: tl.constexpr, 
     for offset in range(0, N * size, FILL):
         place = offset + tl.arange(0, FILL)
         rows = tl.zeros((FILL,), tl.float32)
-        if KIND == _TAILS or KIND == _NORMALISED:  # noqa: PLR1714 - Triton knows no `in`
+        if KIND == _TAILS or KIND == _NORMALISED:  # noqa: PLR1714, SIM109 - Triton knows no `in`
             # Exact for sizes below 10,000: the nearest integer is 0.5 / size away, and rounding errors are below 2^-15.
             row = tl.minimum(((place.to(tl.float32) + 0.5) * per_column).to(tl.int32), N - 1)
             rows = tl.where(place < tl.gather(ends, row, 0), tl.gather(level, row, 0), 0.0)
@@ -194,34 +210,6 @@ def _fill(out_pointer, first, n_values, level, limit, size, KIND: tl.constexpr, 
             tl.store(target, rows, mask=place < N * size)
         else:
             tl.store(target, rows, mask=place < n_left * size)
-
-
-@triton.jit
-def _knots_of(logits_pointer, n_knots_pointer, group, n_features, n_widths, min_spacing, epsilon,
-              FEATURES: tl.constexpr, WIDTHS: tl.constexpr):  # fmt: skip
-    """Return the ends of all widths of a group, of shape (FEATURES, WIDTHS), and its penalty."""
-    f = tl.arange(0, FEATURES)[:, None]
-    k = tl.arange(0, WIDTHS)[None, :]
-    n_knots = tl.load(n_knots_pointer + group * n_features + f, mask=f < n_features, other=0)
-    used = (f < n_features) & (k <= n_knots)
-    row = logits_pointer + (group * n_features + f) * n_widths
-    logits = tl.load(row + k, mask=used, other=-1e30).to(tl.float32)
-    powers = tl.where(used, tl.exp(logits - tl.max(logits, axis=1)[:, None]), 0.0)
-    shares = powers / tl.maximum(tl.sum(powers, axis=1)[:, None], 1e-30)
-    widths = min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares
-    barrier = tl.where(used, 1.0 / ((widths + epsilon) * (n_knots + 1)), 0.0)
-    ends = tl.minimum(tl.cumsum(tl.where(used, widths, 0.0), axis=1), 1.0)
-    return tl.where(k < n_knots, ends, 1.0), tl.sum(tl.sum(barrier, axis=1), axis=0) / n_features
-
-
-@triton.jit
-def _store_breaks(breaks_pointer, group, ends, n_features, n_widths, FEATURES: tl.constexpr, WIDTHS: tl.constexpr):
-    """Write the left end and the ends of all widths of a group."""
-    f = tl.arange(0, FEATURES)[:, None]
-    k = tl.arange(0, WIDTHS)[None, :]
-    row = breaks_pointer + (group * n_features + f) * (n_widths + 1)
-    tl.store(row + 1 + k, ends, mask=(f < n_features) & (k < n_widths))
-    tl.store(row, tl.zeros((FEATURES, 1), tl.float32), mask=f < n_features)
 
 
 # Parts begin anywhere in the tensors of a stack, and tables have any number of features. Specialising the code for the
@@ -246,10 +234,10 @@ def _forward(
     """
     program = tl.program_id(0)
     if WIDTHS > 0:
-        ends, penalty = _knots_of(
+        ends, penalty = knots_of(
             logits_pointer, n_knots_pointer, 0, n_features, n_breaks - 1, min_spacing, epsilon, FEATURES, WIDTHS
         )
-        _store_breaks(breaks_pointer, 0, ends, n_features, n_breaks - 1, FEATURES, WIDTHS)
+        store_breaks(breaks_pointer, 0, ends, n_features, n_breaks - 1, FEATURES, WIDTHS)
         tl.store(penalty_pointer, penalty)
         tl.debug_barrier()
     if LONG:
@@ -277,27 +265,66 @@ def _forward(
 
 
 @triton.jit
-def _row_sums(grad, present, own_size):
-    """Return the sums of the first `own_size` columns of the gradient of each value."""
-    total = tl.zeros(present.shape, tl.float32)
-    for first in range(0, own_size, 32):
-        column = first + tl.arange(0, 32)[None, :]
-        known = present[:, None] & (column < own_size)
-        total += tl.sum(tl.load(grad[:, None] + column, mask=known, other=0.0).to(tl.float32), axis=1)
-    return total
+def _apart(tile, COUNT: tl.constexpr, LOG: tl.constexpr):
+    """Return the COUNT = 2^LOG columns of a tile as a tuple: the inverse of `_side_by_side`."""
+    values = (tile,)
+    for step in tl.static_range(LOG):
+        even = ()
+        odd = ()
+        for i in tl.static_range(1 << step):
+            first, second = tl.split(tl.reshape(values[i], (tile.shape[0], COUNT >> (step + 1), 2)))
+            even = even + (first,)
+            odd = odd + (second,)
+        values = even + odd
+    columns = ()
+    for i in tl.static_range(COUNT):
+        columns = columns + (tl.reshape(values[i], (tile.shape[0],)),)
+    return columns
+
+
+@triton.jit
+def _entries_of(first, present, N: tl.constexpr, COUNT: tl.constexpr, LOG: tl.constexpr, TOGETHER: tl.constexpr):
+    """Load N numbers from each pointer on, as a tuple; TOGETHER, neighbouring threads read neighbouring numbers."""
+    if not TOGETHER:
+        entries = ()
+        for r in tl.static_range(N):
+            entries = entries + (tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
+        return entries
+    column = tl.arange(0, COUNT)[None, :]
+    tile = tl.load(first[:, None] + column, mask=present[:, None] & (column < N), other=0.0)
+    return _apart(tile.to(tl.float32), COUNT, LOG)
+
+
+@triton.jit
+def _sum_rows(grad_pointer, sums_pointer, first, n_rows, f, n_features, size, own_size, ROWS: tl.constexpr):
+    """Write the sums of the first `own_size` columns of the gradient, for ROWS rows of a feature from `first` on.
+
+    They pass through memory, because the compiler would repeat the scheme of a row in all threads that sum it.
+    """
+    row = first + tl.arange(0, ROWS)[:, None]
+    v = row * n_features + f
+    total = tl.zeros((ROWS, 1), tl.float32)
+    for start in range(0, own_size, 32):
+        column = start + tl.arange(0, 32)[None, :]
+        known = (row < n_rows) & (column < own_size)
+        entries = tl.load(grad_pointer + v * size + column, mask=known, other=0.0).to(tl.float32)
+        total += tl.sum(entries, axis=1, keep_dims=True)
+    tl.store(sums_pointer + v, total, mask=row < n_rows)
 
 
 @triton.jit(
     do_not_specialize=["n_rows", "n_features", "n_breaks", "size", "n_places", "n_steps", "n_blocks"],
     do_not_specialize_on_alignment=[
-        "grad_pointer", "x_pointer", "breaks_pointer", "n_knots_pointer", "x_grad_pointer",
+        "grad_pointer", "x_pointer", "breaks_pointer", "n_knots_pointer", "x_grad_pointer", "sums_pointer",
     ],
 )  # fmt: skip
 def _backward(
-    grad_pointer, x_pointer, breaks_pointer, n_knots_pointer, x_grad_pointer, parts_pointer,
+    grad_pointer, x_pointer, breaks_pointer, n_knots_pointer, x_grad_pointer, sums_pointer, parts_pointer,
     n_rows, n_features, n_breaks, size, n_places, n_steps, n_blocks,
     KIND: tl.constexpr, DEGREE: tl.constexpr, ROWS: tl.constexpr, KNOTS: tl.constexpr, WINDOW: tl.constexpr,
-    LOG: tl.constexpr, WITH_X: tl.constexpr, WITH_KNOTS: tl.constexpr, WIDE: tl.constexpr, LONG: tl.constexpr,
+    LOG: tl.constexpr, COUNT: tl.constexpr, LOG_COUNT: tl.constexpr, TOGETHER: tl.constexpr,
+    WITH_X: tl.constexpr, WITH_KNOTS: tl.constexpr,
+    WIDE: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
     """Run the scheme backwards for one feature of one group; see `encoding_cpu.run_backwards` for the formulas.
 
@@ -314,14 +341,21 @@ def _backward(
         intervals += tl.program_id(2) * KNOTS
     sums = tl.zeros((KNOTS, 2 * WINDOW), tl.float32)
     for block in range(n_blocks):
-        row = (tl.program_id(1) * n_blocks + block) * ROWS + tl.arange(0, ROWS)
+        first_row = (tl.program_id(1) * n_blocks + block) * ROWS
+        if KIND == _NORMALISED:
+            start = group * n_rows * n_features
+            grads, sums_of_rows = grad_pointer + start * size, sums_pointer + start
+            own_size = n_knots + DEGREE + 1
+            _sum_rows(grads, sums_of_rows, first_row, n_rows, f, n_features, size, own_size, ROWS)
+            tl.debug_barrier()
+        row = first_row + tl.arange(0, ROWS)
         here = row < n_rows
         v = (group * n_rows + row) * n_features + f
         x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
         present = here & (x == x)
         inside = present & (x >= 0.0) & (x <= 1.0)
         x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
-        interval, t = _find(x, breaks_pointer + table * n_breaks, n_knots, n_steps, KIND, DEGREE)
+        interval, t = find(x, breaks_pointer + table * n_breaks, n_knots, n_steps, KIND, DEGREE)
         levels, spans = _levels_at(x, t, DEGREE)
         mine = here
         if WIDE:
@@ -333,20 +367,20 @@ def _backward(
         slopes = (zero,) * (2 * DEGREE + 2)
         local = ()
         if KIND == _TAILS:
+            entries = _entries_of(first, present, DEGREE, COUNT, LOG_COUNT, TOGETHER)
             local = (zero,)
             for r in tl.static_range(DEGREE):
-                local = local + (local[r] + tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
+                local = local + (local[r] + entries[r],)
         elif KIND == _CYCLIC:
             for r in tl.static_range(DEGREE + 1):
                 entry = grad_pointer + v * size + (interval + r) % (n_knots + 1)
                 local = local + (tl.load(entry, mask=present, other=0.0).to(tl.float32),)
         else:
-            for r in tl.static_range(DEGREE + 1):
-                local = local + (tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
+            local = _entries_of(first, present, DEGREE + 1, COUNT, LOG_COUNT, TOGETHER)
         if KIND == _NORMALISED:
             heights = _to_unit_area(levels[DEGREE], t, DEGREE)
             mean, scale = _moments(heights, n_knots + DEGREE + 1, DEGREE)
-            total = _row_sums(grad_pointer + v * size, present, n_knots + DEGREE + 1)
+            total = tl.load(sums_pointer + v, mask=present, other=0.0)
             along = -mean * total
             for r in tl.static_range(DEGREE + 1):
                 along += local[r] * heights[r]
@@ -401,119 +435,6 @@ def _backward(
         tl.store(parts_pointer + part + intervals * WINDOW + tl.arange(0, WINDOW)[None, :], totals)
 
 
-# Knots from logits, and gradients back to these: the formulas of `encoding`, each in one kernel.
-
-
-@triton.jit
-def _softmax_shares(logits_pointer, n_knots, WIDTHS: tl.constexpr):
-    """Return softmax over the first n_knots + 1 logits of a row, and zeros after them."""
-    k = tl.arange(0, WIDTHS)
-    logits = tl.load(logits_pointer + k, mask=k <= n_knots, other=-float("inf")).to(tl.float32)
-    powers = tl.exp(logits - tl.max(logits, axis=0))
-    return powers / tl.sum(powers, axis=0)
-
-
-@triton.jit
-def _logits_slopes(shares, width_slopes, n_knots, min_spacing):
-    """Return the gradient of the logits from that of the widths."""
-    slopes = (1.0 - (n_knots + 1) * min_spacing) * width_slopes
-    return shares * (slopes - tl.sum(shares * slopes, axis=0))
-
-
-@triton.jit
-def _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon):
-    """Return the gradient of the widths from that of the penalty; entries after the last width are undefined."""
-    widths = min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares + epsilon
-    return -grad / (widths * widths * (n_knots + 1) * n_features)
-
-
-@triton.jit(
-    do_not_specialize=["n_features", "n_widths"],
-    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "breaks_pointer"],
-)
-def _breaks_forward(
-    logits_pointer, n_knots_pointer, breaks_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
-):
-    table = tl.program_id(0)
-    n_knots = tl.load(n_knots_pointer + table)
-    shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
-    k = tl.arange(0, WIDTHS)
-    widths = tl.where(k <= n_knots, min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares, 0.0)
-    ends = tl.where(k < n_knots, tl.minimum(tl.cumsum(widths, axis=0), 1.0), 1.0)
-    row = breaks_pointer + table * (n_widths + 1)
-    tl.store(row + 1 + k, ends, mask=k < n_widths)
-    tl.store(row, 0.0)
-
-
-@triton.jit(
-    do_not_specialize=["n_features", "n_widths"],
-    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "out_pointer", "grad_pointer"],
-)
-def _breaks_backward(
-    grad_pointer, logits_pointer, n_knots_pointer, out_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
-):
-    table = tl.program_id(0)
-    n_knots = tl.load(n_knots_pointer + table)
-    shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
-    k = tl.arange(0, WIDTHS)
-    slopes = tl.load(grad_pointer + table * (n_widths + 1) + 1 + k, mask=k < n_knots, other=0.0)
-    # A width moves the knot at its end and all knots after it.
-    slopes = _logits_slopes(shares, tl.cumsum(slopes, axis=0, reverse=True), n_knots, min_spacing)
-    tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
-
-
-@triton.jit(
-    do_not_specialize=["n_features", "n_widths"],
-    do_not_specialize_on_alignment=[
-        "logits_pointer", "n_knots_pointer", "breaks_pointer", "out_pointer", "fixed_pointer", "learned_pointer",
-    ],
-)  # fmt: skip
-def _penalty_forward(
-    logits_pointer, n_knots_pointer, breaks_pointer, out_pointer, fixed_pointer, learned_pointer,
-    n_features, n_widths, min_spacing, epsilon,
-    FEATURES: tl.constexpr, WIDTHS: tl.constexpr, WITH_BREAKS: tl.constexpr, WITH_FIXED: tl.constexpr,
-):  # fmt: skip
-    """Write the penalty of one group, and WITH_BREAKS its breaks, since all widths are available.
-
-    WITH_FIXED, a group that is not learned has its fixed breaks, and a penalty of 0.
-    """
-    group = tl.program_id(0)
-    ends, penalty = _knots_of(
-        logits_pointer, n_knots_pointer, group, n_features, n_widths, min_spacing, epsilon, FEATURES, WIDTHS
-    )
-    if WITH_FIXED:
-        learned = tl.load(learned_pointer + group) != 0
-        penalty = tl.where(learned, penalty, 0.0)
-    tl.store(out_pointer + group, penalty)
-    if WITH_BREAKS:
-        if WITH_FIXED:
-            f = tl.arange(0, FEATURES)[:, None]
-            k = tl.arange(0, WIDTHS)[None, :]
-            fixed = fixed_pointer + (group * n_features + f) * (n_widths + 1) + 1 + k
-            here = (f < n_features) & (k < n_widths)
-            ends = tl.where(learned, ends, tl.load(fixed, mask=here, other=1.0))
-        _store_breaks(breaks_pointer, group, ends, n_features, n_widths, FEATURES, WIDTHS)
-
-
-@triton.jit(
-    do_not_specialize=["n_features", "n_widths"],
-    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "out_pointer", "grad_pointer"],
-)
-def _penalty_backward(
-    grad_pointer, logits_pointer, n_knots_pointer, out_pointer,
-    n_features, n_widths, min_spacing, epsilon,
-    WIDTHS: tl.constexpr,
-):  # fmt: skip
-    table = tl.program_id(0)
-    n_knots = tl.load(n_knots_pointer + table)
-    grad = tl.load(grad_pointer + table // n_features)
-    shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
-    k = tl.arange(0, WIDTHS)
-    slopes = tl.where(k <= n_knots, _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon), 0.0)
-    slopes = _logits_slopes(shares, slopes, n_knots, min_spacing)
-    tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
-
-
 @triton.jit(
     do_not_specialize=["n_features", "n_breaks", "n_parts"],
     do_not_specialize_on_alignment=["n_knots_pointer", "logits_pointer", "penalty_grad_pointer", "out_pointer"],
@@ -547,107 +468,16 @@ def gather_sums(
     slopes = tl.sum(totals, axis=1)
     if TO_LOGITS:
         n_widths = n_breaks - 1
-        shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, KNOTS)
+        shares = softmax_shares(logits_pointer + table * n_widths, n_knots, KNOTS)
         slopes = tl.cumsum(slopes, axis=0, reverse=True)  # a width moves the knot at its end and all after it
         if WITH_PENALTY:
             grad = tl.load(penalty_grad_pointer + table // n_features)
-            barrier = _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon)
+            barrier = penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon)
             slopes += tl.where(column <= n_knots, barrier, 0.0)
-        slopes = _logits_slopes(shares, slopes, n_knots, min_spacing)
+        slopes = logits_slopes(shares, slopes, n_knots, min_spacing)
         tl.store(out_pointer + table * n_widths + column, slopes, mask=column < n_widths)
     else:
         tl.store(out_pointer + table * n_breaks + column, slopes, mask=column < n_breaks)
-
-
-# The tiles of kernels over knots depend on the size of blocks, which is larger than the number of knots: so sums do not
-# depend on the knots of other members in a stack.
-
-
-def _padded(n_widths: int, size: int) -> int:
-    return power_of_2_from(max(n_widths, size))
-
-
-def _make_breaks(logits: Tensor, n_knots: Tensor, min_spacing: float, size: int) -> Tensor:
-    """Return the breaks of `breaks_from_widths`, for logits of shape (G, F, K + 1)."""
-    logits = logits.contiguous()
-    groups, features, n_widths = logits.shape
-    breaks = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
-    widths = _padded(n_widths, size)
-    _breaks_forward[(groups * features,)](logits, n_knots, breaks, features, n_widths, min_spacing, WIDTHS=widths)
-    return breaks
-
-
-def _breaks_to_logits(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, size: int) -> Tensor:
-    """Return the gradient of the logits from that of the breaks."""
-    grad, logits = grad.contiguous(), logits.contiguous()
-    out = torch.empty_like(logits)
-    groups, features, n_widths = logits.shape
-    widths = _padded(n_widths, size)
-    _breaks_backward[(groups * features,)](grad, logits, n_knots, out, features, n_widths, min_spacing, WIDTHS=widths)
-    return out
-
-
-def make_knots(
-    logits: Tensor, n_knots: Tensor, breaks: Tensor | None, learned: Tensor | None, min_spacing: float, epsilon: float,
-    size: int = 1,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return breaks and penalties, from one kernel if a group is not too large for it.
-
-    With `learned`, the other groups have the given breaks, and a penalty of 0.
-    """
-    groups, features, n_widths = logits.shape
-    if power_of_2_from(features) * _padded(n_widths, size) > MOST_IN_ONE:
-        learned_breaks = _make_breaks(logits, n_knots, min_spacing, size)
-        penalty = _run_penalty(logits, n_knots, min_spacing, epsilon, size)
-        if breaks is None or learned is None:
-            return learned_breaks, penalty
-        return torch.where(learned[:, None, None], learned_breaks, breaks), torch.where(learned, penalty, 0.0)
-    out = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
-    return out, _run_penalty(logits, n_knots, min_spacing, epsilon, size, out, breaks, learned)
-
-
-def _run_penalty(
-    logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, size: int, breaks: Tensor | None = None,
-    fixed: Tensor | None = None, learned: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    logits = logits.contiguous()
-    groups, features, n_widths = logits.shape
-    out = torch.empty(groups, dtype=torch.float32, device=logits.device)
-    _penalty_forward[(groups,)](
-        logits, n_knots, out if breaks is None else breaks, out, out if fixed is None else fixed.contiguous(),
-        out if learned is None else learned.contiguous(), features, n_widths, min_spacing, epsilon,
-        FEATURES=power_of_2_from(features), WIDTHS=_padded(n_widths, size),
-        WITH_BREAKS=breaks is not None, WITH_FIXED=learned is not None,
-    )  # fmt: skip
-    return out
-
-
-def penalty_backward(
-    grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, size: int = 1
-) -> Tensor:
-    """Return the gradient of the logits from that of the penalties."""
-    grad, logits = grad.contiguous(), logits.contiguous()
-    out = torch.empty_like(logits)
-    n_features, n_widths = logits.shape[-2:]
-    _penalty_backward[(n_knots.numel(),)](
-        grad, logits, n_knots, out, n_features, n_widths, min_spacing, epsilon,
-        WIDTHS=_padded(n_widths, size),
-    )  # fmt: skip
-    return out
-
-
-def knots_to_logits(
-    breaks_grad: Tensor | None, penalty_grad: Tensor | None, logits: Tensor, n_knots: Tensor, learned: Tensor | None,
-    min_spacing: float, epsilon: float, size: int = 1,
-) -> Tensor:  # fmt: skip
-    """Return the gradient of the logits from those of breaks and penalties; 0 for groups that are not learned."""
-    parts = []
-    if breaks_grad is not None:
-        parts.append(_breaks_to_logits(breaks_grad, logits, n_knots, min_spacing, size))
-    if penalty_grad is not None:
-        parts.append(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon, size))
-    total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-    return total if learned is None else torch.where(learned[:, None, None], total, 0.0)
 
 
 class _Shapes(NamedTuple):
@@ -680,18 +510,23 @@ def _shapes_of(x: Tensor, n_knots: Tensor, n_breaks: int, size: int) -> _Shapes:
     return _Shapes(tables // features, x.numel() // max(tables, 1), features, n_breaks, size)
 
 
+def _count(kind: int, degree: int) -> int:
+    """Return the number of entries of a row that depend on the knots, as a power of 2."""
+    return power_of_2_from(degree if kind == TAILS else degree + 1)
+
+
 @lru_cache(maxsize=MOST_PLANS)
 def _plan_forward(shapes: _Shapes, kind: int, degree: int, min_spacing: float, epsilon: float, learned: bool) -> Plan:
     n_programs = -(-shapes.values // VALUES)
     n_blocks = max(1, min(8, n_programs // MOST_PROGRAMS))
-    count = power_of_2_from(degree if kind == TAILS else degree + 1)
+    count = _count(kind, degree)
     return Plan(
         _forward, (-(-n_programs // n_blocks), 1, 1),
         (shapes.values, shapes.rows, shapes.features, shapes.breaks, shapes.size, shapes.n_steps, n_blocks,
          min_spacing, epsilon),
         KIND=kind, DEGREE=degree, N=VALUES, FILL=FILL, COUNT=count, LOG=count.bit_length() - 1,
         FEATURES=power_of_2_from(shapes.features) if learned else 0,
-        WIDTHS=_padded(shapes.breaks - 1, shapes.size) if learned else 0, LONG=shapes.is_long,
+        WIDTHS=padded(shapes.breaks - 1, shapes.size) if learned else 0, LONG=shapes.is_long,
     )  # fmt: skip
 
 
@@ -710,12 +545,13 @@ def forward_from_logits(
 ) -> tuple[Tensor, Tensor] | None:  # fmt: skip
     """Fill `out` as `forward`, and return breaks and penalty, all by one kernel; None where that is not possible.
 
-    It is possible for one group that is not too large, with or without an axis of groups.
+    It is possible for one group with or without an axis of groups, with not too many knots; for many values, where a
+    launch costs little, every program would compute the knots in vain.
     """
     *lead, n_features, n_widths = logits.shape
     size = out.shape[-1]
-    in_each = power_of_2_from(n_features) * _padded(n_widths, size) <= MOST_IN_EACH
-    if not (in_each and n_knots.numel() == n_features and x.numel()):
+    in_each = power_of_2_from(n_features) * padded(n_widths, size) <= MOST_IN_EACH
+    if not (in_each and n_knots.numel() == n_features and 0 < x.numel() <= MOST_WITH_KNOTS):
         return None
     breaks = torch.empty((*lead, n_features, n_widths + 1), dtype=torch.float32, device=x.device)
     penalty = torch.empty(lead, dtype=torch.float32, device=x.device)
@@ -748,18 +584,20 @@ def _plan_backward(
     to_logits: bool, with_penalty: bool,
 ) -> _Sums:  # fmt: skip
     n_tables = shapes.groups * shapes.features
-    knots = max(_padded(shapes.breaks, shapes.size + 1), 16)
+    knots = max(padded(shapes.breaks, shapes.size + 1), 16)
     tile = min(knots, WIDEST)
     n_tiles = -(-max(shapes.breaks - 1, shapes.size) // tile)
     # Sums over rows must not depend on the number of groups, which may be members of a stack.
-    rows, n_blocks = (128, -(-shapes.rows // (128 * 64))) if shapes.rows > 4096 else (32, 2)
+    rows, n_blocks = (ROWS, -(-shapes.rows // (ROWS * MOST_SUMS))) if shapes.rows > 4096 else (32, 2)
     window = max(power_of_2_from(2 * degree + 2), 8)
+    count = _count(kind, degree)
     n_parts = -(-shapes.rows // (rows * n_blocks))
     settings = {"KIND": kind, "DEGREE": degree}
     by_rows = Plan(
         _backward, (n_tables, n_parts, n_tiles),
         (shapes.rows, shapes.features, shapes.breaks, shapes.size, knots, shapes.n_steps, n_blocks),
-        **settings, ROWS=rows, KNOTS=tile, WINDOW=window, LOG=window.bit_length() - 1, WITH_X=with_x,
+        **settings, ROWS=rows, KNOTS=tile, WINDOW=window, LOG=window.bit_length() - 1, COUNT=count,
+        LOG_COUNT=count.bit_length() - 1, TOGETHER=TOGETHER, WITH_X=with_x,
         WITH_KNOTS=with_knots, WIDE=n_tiles > 1, LONG=shapes.is_long,
     )  # fmt: skip
     gather = Plan(
@@ -775,7 +613,8 @@ def backward(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the gradients of x (undefined unless `with_x`) and of the breaks, zero for the ends, which do not move.
 
-    The second is undefined unless `with_knots`. With `spacings`, the second is the gradient of the logits instead, written to `out` if given.
+    The second is undefined unless `with_knots`. With `spacings` it is the gradient of the logits instead. It is written
+    to `out`, if given.
     """
     grad, x, breaks, n_knots = grad.contiguous(), x.contiguous(), breaks.contiguous(), n_knots.contiguous()
     x_grad = torch.empty_like(x) if with_x else x
@@ -792,7 +631,8 @@ def backward(
         to_logits=spacings is not None, with_penalty=penalty_grad is not None,
     )  # fmt: skip
     sums = torch.empty(plans.shape, dtype=torch.float32, device=x.device) if with_knots else out
-    plans.rows.launch(grad, x, breaks, n_knots, x_grad, sums)
+    row_sums = torch.empty(x.shape, dtype=torch.float32, device=x.device) if kind == NORMALISED else sums
+    plans.rows.launch(grad, x, breaks, n_knots, x_grad, row_sums, sums)
     if not with_knots:
         return x_grad, out
     penalties = out if penalty_grad is None else penalty_grad.contiguous()

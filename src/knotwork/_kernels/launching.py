@@ -1,7 +1,7 @@
 """How a Triton kernel is launched with little work on the host.
 
-Triton inspects every argument of every launch to select the code that it compiled for such arguments, which takes longer
-than a small kernel. A plan does so once.
+Triton inspects every argument of every launch to select the code that it compiled for such arguments, which takes
+longer than a small kernel. A plan does so once.
 """
 
 from typing import Any, NamedTuple, final
@@ -36,12 +36,17 @@ class Plan:
         Numbers of programs along three axes.
     numbers : tuple of int or float
         The numbers.
+    n_warps : int, default=4
+        Warps of a program.
     **constants : Any
         The constants, by name, in the order of the kernel's parameters.
     """
 
-    def __init__(self, kernel: Any, grid: tuple[int, int, int], numbers: tuple[float, ...], **constants: Any) -> None:
+    def __init__(
+        self, kernel: Any, grid: tuple[int, int, int], numbers: tuple[float, ...], *, n_warps: int = 4, **constants: Any
+    ) -> None:
         self._kernel, self._grid, self._numbers, self._constants = kernel, grid, numbers, constants
+        self._n_warps = n_warps
         self._others = (*numbers, *constants.values())
         self._launchers: dict[_Kind, Any] = {}
 
@@ -54,7 +59,7 @@ class Plan:
         if launcher is not None:
             launcher(*tensors, *self._others)
             return
-        compiled = self._kernel[self._grid](*tensors, *self._numbers, **self._constants)
+        compiled = self._kernel[self._grid](*tensors, *self._numbers, **self._constants, num_warps=self._n_warps)
         if isinstance(compiled, CompiledKernel):  # Triton's interpreter compiles nothing
             self._launchers[kind] = compiled[self._grid]
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, listed, suggestion, type_error
+from knotwork._cores import usable_cores
 from knotwork._preparation.cells import MOMENTS, Cells, Label
 from knotwork._preparation.columns import LARGEST, Columns, Table, Whole, column_label, open_columns
 from knotwork._preparation.learning import Misfits, warn_misfits
@@ -26,7 +27,6 @@ from knotwork.errors import ColumnError, ColumnTypeError
 from knotwork.knots import Column, QuantileSketch
 from knotwork.training._blocks import BlockWriter, RowBlocks, RowFormat
 from knotwork.training._members import column_units, in_units
-from knotwork.training._threads import usable_cores
 
 __all__ = ["BatchReader", "Survey", "Written", "survey_batches", "write_blocks"]
 

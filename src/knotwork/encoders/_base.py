@@ -19,6 +19,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from knotwork._checks import argument_error, check_bool, check_choice, listed, shown, suggestion, type_error
+from knotwork._cores import usable_cores
 from knotwork._pictures import (
     ColumnPicture,
     Histogram,
@@ -40,6 +41,7 @@ from knotwork._tables import (
 )
 from knotwork.basis._base import EXTRAPOLATIONS, UNBOUNDED, FloatArray
 from knotwork.basis._blocks import BasisBlock, Block, make_table
+from knotwork.basis._compiled import encode_dense, encode_sparse
 from knotwork.encoders._clusters import find_cluster
 from knotwork.encoders._sketch import TableSketch
 from knotwork.knots import TASKS, Column, Target
@@ -59,7 +61,7 @@ def count_threads(n_jobs: int | None) -> int:
     In a worker process of joblib, the available cores are those that joblib assigns to it by ``NUMBA_NUM_THREADS``.
     """
     limit = os.environ.get("NUMBA_NUM_THREADS", "")
-    cores = min(_cores(), int(limit)) if limit.isdigit() and int(limit) else _cores()
+    cores = usable_cores(int(limit)) if limit.isdigit() and int(limit) else usable_cores()
     if n_jobs is None:
         return cores
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer):
@@ -67,10 +69,6 @@ def count_threads(n_jobs: int | None) -> int:
     if n_jobs == 0:
         raise argument_error("n_jobs", "be None or an integer other than 0", n_jobs, "Pass -1 for all cores.")
     return int(n_jobs) if n_jobs > 0 else max(cores + 1 + int(n_jobs), 1)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Encoder(TransformerMixin, BaseEstimator, ABC):
@@ -185,7 +183,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         seeds = self._seeds(values.shape[1])
 
         def fit_one(index: int) -> tuple[Block, Histogram]:
-            column = Column.from_values(values[:, index].astype(np.float64, copy=False), weights)
+            column = Column.from_values(values[:, index], weights, with_rows=self._supervised)
             block = self.fit_column(column, target, seed=seeds[index], index=index)
             return block, count_values(column.distinct, column.weights)
 
@@ -362,8 +360,6 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         cluster = find_cluster(X)
         if cluster is not None:
             return self._transform_blocks(cluster, X)
-        from knotwork.basis._compiled import encode_dense, encode_sparse  # noqa: PLC0415 - numba takes half a second to load
-
         check_is_fitted(self)
         self._check_all()
         values = self._read(self._without_left_out(X), reset=False)

@@ -1,11 +1,12 @@
 """Tables on a cluster: blocks of Ray Data sets and Dask data frames are fitted and encoded where they are.
 
-An encoder is fitted on each block by `partial_fit`; the encoders are then merged, eight at a time. If a worker dies,
-the engine runs its task again elsewhere, as it does with any other.
+An encoder is fitted on each block by `partial_fit`; the encoders are then merged, sixteen at a time. If a worker dies,
+the engine runs its task again elsewhere.
 """
 
 import pickle
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -15,8 +16,11 @@ from knotwork._checks import argument_error
 
 __all__ = ["Cluster", "find_cluster"]
 
-MERGED_AT_ONCE = 8
+MERGED_AT_ONCE = 16
 """Encoders of blocks that one task merges."""
+
+RETRIES = 3
+"""Number of times that Dask runs a failing task again; Ray has a number of its own."""
 
 ROWS_AT_ONCE = 1 << 16
 """Rows of an encoded block: its columns are many times those of the table."""
@@ -76,12 +80,12 @@ class _RayData:
         def merge_some(parts: dict[str, Any]) -> dict[str, Any]:
             return _packed(_merge_all(_unpacked(parts["encoder"])))
 
-        # Partial encoders are small, and the order of merges shall be that of the blocks.
-        parts = _in_order(X).map_batches(fit_block, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
-        parts = parts.materialize()
-        while parts.count() > MERGED_AT_ONCE:
-            parts = parts.map_batches(merge_some, batch_format="numpy", batch_size=MERGED_AT_ONCE).materialize()
-        return _merge_all([encoder, *_unpacked(row["encoder"] for row in parts.iter_rows())])
+        with _in_order(X):
+            parts = X.map_batches(fit_block, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
+            parts = parts.materialize()  # encoders of blocks are small
+            while parts.count() > MERGED_AT_ONCE:
+                parts = parts.map_batches(merge_some, batch_format="numpy", batch_size=MERGED_AT_ONCE).materialize()
+            return _merge_all([encoder, *_unpacked(row["encoder"] for row in parts.iter_rows())])
 
     def transform(self, encoder: Any, X: Any) -> Any:
         names = [str(name) for name in encoder.get_feature_names_out()]
@@ -102,13 +106,15 @@ class _RayData:
         return X.map_batches(encode_block, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
 
 
-def _in_order(X: Any) -> Any:
-    """Return a data set whose blocks come in their order, so that two fits of it are equal."""
-    from ray.data import Dataset  # noqa: PLC0415 - the user has it
-
-    copy: Any = Dataset.copy(X) if hasattr(Dataset, "copy") else X
-    copy.context.execution_options.preserve_order = True
-    return copy
+@contextmanager
+def _in_order(X: Any) -> Iterator[None]:
+    """Let blocks be merged in their order, whichever is ready first, so that two fits of a data set are equal."""
+    options = X.context.execution_options
+    before, options.preserve_order = options.preserve_order, True
+    try:
+        yield
+    finally:
+        options.preserve_order = before
 
 
 def _packed(encoder: Any) -> dict[str, Any]:
@@ -135,7 +141,7 @@ class _DaskFrame:
         while len(encoders) > 1:
             groups = range(0, len(encoders), MERGED_AT_ONCE)
             encoders = [merge_all(encoders[start : start + MERGED_AT_ONCE]) for start in groups]
-        return encoders[0].compute()
+        return encoders[0].compute(retries=RETRIES)  # only distributed schedulers know them
 
     def transform(self, encoder: Any, X: Any) -> Any:
         kept = [name for name in encoder._left_out if name in X.columns]

@@ -14,6 +14,7 @@ from scipy.special import softmax
 from knotwork._checks import argument_error, check_int, listed, suggestion
 from knotwork._tables import as_frame, check_weights, frame_names, read_numbers
 from knotwork.basis._base import FloatArray
+from knotwork.encoders._pairs_compiled import score_pairs
 from knotwork.encoders._transformers import SplineEncoder
 from knotwork.errors import ColumnError
 from knotwork.knots import Target
@@ -289,6 +290,5 @@ def _bin_codes(values: FloatArray) -> npt.NDArray[np.int64]:
 
 def _score_pairs(codes: npt.NDArray[np.int64], residuals: FloatArray, curvature: FloatArray) -> FloatArray:
     """Return gain and z of all pairs in the order of `itertools.combinations`, of shape (2, n_pairs)."""
-    from knotwork.encoders._pairs_compiled import score_pairs  # noqa: PLC0415 - numba takes half a second to load
-
-    return score_pairs(codes, residuals, curvature, int(codes.max(initial=0)) + 1)
+    scores: FloatArray = score_pairs(codes, residuals, curvature, int(codes.max(initial=0)) + 1)
+    return scores

@@ -14,6 +14,7 @@ from knotwork._checks import argument_error, check_choice, check_int, type_error
 from knotwork.basis import row_product
 from knotwork.basis._base import FloatArray
 from knotwork.basis._blocks import Block, make_table
+from knotwork.basis._compiled import encode_dense, encode_sparse
 from knotwork.encoders._base import Encoder, count_threads
 from knotwork.encoders._clusters import find_cluster
 from knotwork.encoders._pairs import place_pairs, rank_pairs, too_few_columns
@@ -232,8 +233,6 @@ class TensorSplineEncoder(Encoder):
         cluster = find_cluster(X)
         if cluster is not None:
             return self._transform_blocks(cluster, X)
-        from knotwork.basis._compiled import encode_dense, encode_sparse  # noqa: PLC0415 - numba takes half a second to load
-
         check_is_fitted(self)
         self._check_all()
         values = self._read(self._without_left_out(X), reset=False)

@@ -28,8 +28,6 @@ from knotwork._preparation.columns import Columns
 from knotwork._preparation.members import N_FLAGS
 from knotwork._preparation.targets import Labels
 from knotwork._preparation.validation import check_validation
-from knotwork.additive import load as load_additive
-from knotwork.additive._saving import CLASSES as ADDITIVE
 from knotwork.encoders._methods import METHOD_TABLE, Encoding
 from knotwork.errors import PersistenceError
 from knotwork.estimators._base import TabularEstimator
@@ -140,8 +138,11 @@ def load(path: str | Path, *, device: Any = "auto") -> Any:
     """
     torch_device = resolve_device(device)
     with open_model_file(path, "pt", schema=SCHEMA) as (content, file):
-        if content.get("class") in list(ADDITIVE):  # it may be anything, also without a hash
-            return load_additive(path)
+        if content.get("class") not in list(CLASSES):  # it may be anything, also without a hash
+            from knotwork.additive import _saving  # noqa: PLC0415 - networks do not wait for it
+
+            if content.get("class") in list(_saving.CLASSES):
+                return _saving.load(path)
         estimator = _estimator(path, content, file)
     pieces = [
         replace(piece, **{name: getattr(piece, name).to(torch_device) for name in ("network", "shift", "scale")})

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from math import frexp, ldexp, ulp
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -77,8 +78,13 @@ class Column:
     limits: tuple[float, float] | None = None
 
     @classmethod
-    def from_values(cls, values: npt.NDArray[np.float64], sample_weight: FloatArray | None = None) -> "Column":
+    def from_values(
+        cls, values: npt.NDArray[Any], sample_weight: FloatArray | None = None, *, with_rows: bool = True
+    ) -> "Column":
         """Summarise the values of a column; NaN are missing.
+
+        Without `with_rows` the summary has no rows, which only supervised placements need: sorting values alone is
+        several times faster than finding the place of each.
 
         Examples
         --------
@@ -89,8 +95,11 @@ class Column:
         kept = ~np.isnan(values)
         if sample_weight is not None:
             kept &= sample_weight > 0
+        if not with_rows and sample_weight is None:
+            distinct, counts = np.unique(values[kept], return_counts=True)
+            return cls(distinct.astype(np.float64), counts.astype(np.float64))
         rows = np.flatnonzero(kept)
-        distinct, codes, counts = np.unique(values[rows], return_inverse=True, return_counts=True)
+        distinct, codes, counts = np.unique(values[rows].astype(np.float64), return_inverse=True, return_counts=True)
         if sample_weight is None:
             return cls(distinct, counts.astype(np.float64), codes, rows)
         row_weights = sample_weight[rows]

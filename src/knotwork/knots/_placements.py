@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from knotwork._checks import argument_error, check_installed, listed
 from knotwork.basis._base import MIN_GAP, FloatArray, binary_unit, check_knots
@@ -285,6 +284,8 @@ def cart_thresholds(
 
     Both have shape (c,), where c is 0 for a tree without splits.
     """
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor  # noqa: PLC0415 - a third of a second
+
     codes, y, weights = _rows(column, target)
     if len(column.distinct) < 2:
         return np.empty(0), np.empty(0)

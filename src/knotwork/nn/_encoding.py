@@ -267,7 +267,9 @@ class _Encoding(nn.Module, ABC):
 
     def _inspect(self, values: Tensor) -> None:
         """Warn once if values are far outside [0, 1], as raw columns are; later forward passes are not inspected."""
-        if self._n_inspected >= INSPECTED or torch.compiler.is_compiling() or is_transformed() or not values.numel():
+        if torch.compiler.is_compiling():  # first, because compiled code depends on whatever is read before
+            return
+        if self._n_inspected >= INSPECTED or is_transformed() or not values.numel():
             return
         if values.is_cuda and torch.cuda.is_current_stream_capturing():
             return

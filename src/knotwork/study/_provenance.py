@@ -19,10 +19,10 @@ import torch
 
 import knotwork
 from knotwork._checks import argument_error, listed
+from knotwork._cores import usable_cores
 from knotwork.nn._backbones import Backbone
 from knotwork.study._folder import process_home
 from knotwork.training._config import TrainingConfig
-from knotwork.training._threads import usable_cores
 
 __all__ = ["PROVENANCE", "differences", "fitting_versions", "origin", "precision_of", "read_commit", "source_id",
            "with_known"]  # fmt: skip

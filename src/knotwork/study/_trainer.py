@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from knotwork._preparation.members import Fitted, PreparedTable, Split
 from knotwork.basis._blocks import make_table
+from knotwork.basis._compiled import encode_dense
 from knotwork.nn._backbones import Backbone
 from knotwork.study._data import StudyData
 from knotwork.study._fitting import Wanted, wanted_by
@@ -224,8 +225,6 @@ class _LinearModel:
         self.model.fit(self._inputs(table.numbers[train], table.codes[train]), table.target[train])
 
     def _inputs(self, numbers: FloatArray, codes: npt.NDArray[np.int64]) -> FloatArray:
-        from knotwork.basis._compiled import encode_dense  # noqa: PLC0415 - numba is slow to import
-
         encoded = encode_dense(np.ascontiguousarray(numbers), self.blocks, dtype=np.dtype(np.float64), n_threads=1)
         return np.column_stack([encoded, codes.astype(np.float64)])
 

@@ -12,25 +12,19 @@ import math
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
-from pathlib import Path
 from typing import TypeVar, final
 
 import torch
 
+from knotwork._cores import usable_cores
 from knotwork.errors import ForkedProcessError
 
-__all__ = ["SHARING", "StepThreads", "cores_of_quota", "cpu_threads", "have_returned", "side_by_side", "usable_cores"]
-
-CGROUPS = Path("/sys/fs/cgroup")
-"""Where Linux shows the limits of control groups."""
-
-GROUPS_OF_PROCESS = Path("/proc/self/cgroup")
-"""Where it shows the control groups of the process."""
+__all__ = ["SHARING", "StepThreads", "cpu_threads", "have_returned", "side_by_side"]
 
 TIMED_STEPS = 3
 """Steps that are timed with each number of threads."""
@@ -38,65 +32,28 @@ TIMED_STEPS = 3
 GAIN = 1.2
 """How many times faster all cores must be: the other cores cost other processes, and energy."""
 
-NO_LIMIT = 1 << 16
-"""More cores than any machine has."""
-
 SHARING: ContextVar[int] = ContextVar("SHARING", default=1)
 """Number of trainings that share the cores, of which the calling thread runs one."""
 
 Result = TypeVar("Result")
 
 
-def usable_cores(most: int) -> int:
-    """Return the number of cores that the process may use: by affinity, by quota, and at most a given number."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(min(available, cores_of_quota(), most), 1)
-
-
-@cache
-def cores_of_quota(root: Path = CGROUPS, groups: Path = GROUPS_OF_PROCESS) -> int:
-    """Return the number of whole cores that control groups grant, at least 1; `NO_LIMIT` if they set no limit.
-
-    The group of the process and all groups around it count; a container sees its own group as the root. Limits are in
-    `cpu.max` of version 2, and in `cpu.cfs_quota_us` and `cpu.cfs_period_us` of version 1.
-    """
-    limits = [NO_LIMIT]
-    for line in groups.read_text().splitlines() if groups.exists() else ():
-        _, controllers, place = line.split(":", 2)
-        top = root / controllers if controllers else root
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        group = top / place.lstrip("/")
-        limits += [_cores_of_group(folder) for folder in (group, *group.parents) if folder.is_relative_to(top)]
-    return max(min(limits), 1)
-
-
-def _cores_of_group(folder: Path) -> int:
-    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
-        try:
-            quota, period = (float(number) for name in names for number in (folder / name).read_text().split())
-        except (OSError, ValueError):  # the file does not exist, or says "max"
-            continue
-        if quota > 0 and period > 0:
-            return math.floor(quota / period)
-    return NO_LIMIT
-
-
 class _Setting:
     """The number of torch's threads before the first of several trainings at the same time; the last restores it."""
 
     def __init__(self) -> None:
-        self._lock, self._users, self._before = threading.Lock(), 0, 1
+        self._lock, self._before = threading.Lock(), 1
+        self._users: Counter[int] = Counter()  # by thread: within a training, networks may be used
         self._is_broken = False
 
     def after_fork(self) -> None:
         """Use one thread in a forked process; networks that its parent was training are lost with the threads."""
-        self._is_broken = self._users > 0
-        self._lock, self._users, self._before = threading.Lock(), 0, 1
+        self._is_broken = bool(self._users)
+        self._lock, self._users, self._before = threading.Lock(), Counter(), 1
         torch.set_num_threads(1)
 
     def enter(self) -> int:
-        """Return the number of cores that the caller may use."""
+        """Return the number of cores that the caller may use; trainings in other threads leave it a share."""
         if self._is_broken:
             raise ForkedProcessError(
                 "This process was forked while another thread used networks, and would wait for it without end. Start "
@@ -105,13 +62,13 @@ class _Setting:
         with self._lock:
             if not self._users:
                 self._before = torch.get_num_threads()
-            self._users += 1
-            return usable_cores(self._before)
+            self._users[threading.get_ident()] += 1
+            return max(usable_cores(self._before) // len(self._users), 1)
 
     def leave(self) -> None:
         """Restore the number for the calling thread, where torch keeps it, and for all new ones."""
         with self._lock:
-            self._users -= 1
+            self._users -= Counter([threading.get_ident()])
             torch.set_num_threads(self._before)
 
 
