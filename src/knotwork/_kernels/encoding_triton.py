@@ -270,8 +270,10 @@ def _forward(
         _fill(out_pointer, first, n_values, level, limit, size, KIND, N, FILL)
         tl.debug_barrier()  # entries go where other threads have written
         if KIND == _CYCLIC:
+            place = interval
             for r in tl.static_range(DEGREE + 1):
-                tl.store(out_pointer + v * size + (interval + r) % (n_knots + 1), entries[r], mask=here)
+                tl.store(out_pointer + v * size + place, entries[r], mask=here)
+                place = _next(place, n_knots)
         else:
             column = tl.arange(0, COUNT)[None, :]
             target = out_pointer + (v * size + interval)[:, None] + column
