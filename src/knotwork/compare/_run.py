@@ -387,7 +387,7 @@ class _Run:
         if CHOICE_SECONDS * len(rows) * len(names) / self.availability > CHOICE_SHARE * self.left:
             return []
         candidates = read_candidates(FEATURE_CANDIDATES)
-        choices = choose_features(prepared, names, candidates=candidates, seed=self.options.seed)
+        [choices] = choose_features(prepared, names, candidates=candidates, seed=self.options.seed)
         return [choice for choice in choices if choice.losses]
 
     def _write(self, source: Source, rounds: Rounds, final: "_Final", warnings: list[str]) -> Path:

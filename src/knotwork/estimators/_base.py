@@ -21,10 +21,11 @@ from knotwork._preparation.members import MISSING, PreparedTable
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, check_validation, group_codes
 from knotwork._tables import is_stream
-from knotwork.encoders._choice import FEATURE_CANDIDATES, FeatureChoice
+from knotwork.encoders._choice import FEATURE_CANDIDATES, RULES, FeatureChoice
+from knotwork.encoders._methods import GATED
 from knotwork.encoders._pairs import place_pairs
 from knotwork.estimators._combination import Combination, HeldOut, combine
-from knotwork.estimators._encodings import PER_FEATURE, with_size
+from knotwork.estimators._encodings import PER_FEATURE, VALIDATED_CHOICES, with_size
 from knotwork.estimators._fitted import FittedModel, Held
 from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
 from knotwork.estimators._plans import (
@@ -86,8 +87,8 @@ class Preparation:
         State of the random numbers before the rows of the folds were drawn.
     asked : Plan
         The plan as the parameters say; `plan` has fewer kinds where networks go on from those of an earlier fit.
-    choices : list of FeatureChoice
-        For ``encoding="per-feature"``, what was chosen for each numerical column, and why.
+    choices : list of list of FeatureChoice
+        For ``encoding="per-feature"``, what each rule chose for each numerical column, and why.
     start : Trained, optional
         The networks that they go on from.
     """
@@ -99,7 +100,7 @@ class Preparation:
     config: TrainingConfig
     random_state: Any
     asked: Plan
-    choices: list[FeatureChoice]
+    choices: list[list[FeatureChoice]]
     start: Trained | None = None
 
     @property
@@ -358,7 +359,7 @@ class TabularEstimator(FittedModel):
         in_memory = replace(prepared, table=replace(prepared.table, blocks=None))
         choices = self._choices(columns, in_memory) if self._is_per_feature else []
         if choices:
-            plan = plan.with_encodings([choice.encoding for choice in choices])
+            plan = plan.with_choices(choices)
         warm = self._warm_members(columns, prepared, plan) if self.warm_start and self.__sklearn_is_fitted__() else None
         if warm is not None:
             return Preparation(columns, prepared, *warm, config, state, plan, choices, self.trained_)
@@ -370,13 +371,16 @@ class TabularEstimator(FittedModel):
         """Whether training rows decide the encoding of each column."""
         return isinstance(self.encoding, str) and self.encoding in PER_FEATURE
 
-    def _choices(self, columns: Columns, prepared: PreparedTable) -> list[FeatureChoice]:
-        """Return the encodings that suit the columns, by the training rows of the first fold."""
+    def _choices(self, columns: Columns, prepared: PreparedTable) -> list[list[FeatureChoice]]:
+        """Return the encodings that suit the columns, by the training rows of the first fold and each rule."""
         split, limit, names = prepared.splits[0], self._settings().time_limit, columns.numerical_names
-        if self.encoding == "per-feature":
+        if not names:
+            return []
+        if self.encoding != GATED:
             candidates = with_size(FEATURE_CANDIDATES, self.size)
-            return choose_features(prepared, names, candidates=candidates, seed=split.seed)
-        return choose_by_gates(
+            every = {"rules": list(RULES.values())} if self.encoding == VALIDATED_CHOICES else {}
+            return choose_features(prepared, names, candidates=candidates, seed=split.seed, **every)
+        choices = choose_by_gates(
             prepared.table,
             split.train,
             names=names,
@@ -385,6 +389,7 @@ class TabularEstimator(FittedModel):
             device=resolve_devices("auto" if self.engine == "ray" else self.device)[0],
             time_limit=None if limit is None else CHOICE_SHARE * limit,
         )
+        return [choices]
 
     def _training_table(
         self,
@@ -520,10 +525,12 @@ class TabularEstimator(FittedModel):
         self.columns_ = prepared.columns
         self._set_names(prepared.columns)
         self.candidates_, self.validation_score_ = combination.table, combination.score
-        self.encoding_choices_ = [asdict(choice) for choice in prepared.choices]
         self.indicated_ = list(prepared.prepared.indicated)
         self.config_ = prepared.config
         recipes = [plan.recipes[place] for place in combination.recipes]
+        kept = list(map(str, recipes[0].encodings))
+        of_kept = [each for each in prepared.choices if [choice.encoding for choice in each] == kept]
+        self.encoding_choices_ = [asdict(choice) for each in of_kept for choice in each]
         self._set_members(combination.trained, combination.weights, recipes)
         self._calibrate(combination.held)
         self._hold(prepared, combination)
@@ -674,13 +681,9 @@ class TabularEstimator(FittedModel):
         """Raise an error that explains why there is no model."""
         if any(not history.epochs for history in trained.histories):
             raise KeyboardInterrupt("Training was stopped before the end of its first epoch: there is no model yet.")
-        raise argument_error(
-            "training",
-            "lead to finite scores",
-            self.training,
-            "The loss became NaN or infinite: try a smaller learning rate, for example "
-            "training=TrainingConfig(learning_rate=1e-4).",
-        )
+        example = "training=TrainingConfig(learning_rate=1e-4)"
+        hint = f"The loss became NaN or infinite: try a smaller learning rate, for example {example}."
+        raise argument_error("training", "lead to finite scores", self.training, hint)
 
     @property
     def _n_classes(self) -> int:
