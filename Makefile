@@ -58,6 +58,7 @@ paper-tables: $(STAMP)
 	$(BIN)/python results/report.py build/paper
 	$(BIN)/python results/advice.py
 	$(BIN)/python results/findings.py
+	$(BIN)/python results/choices.py
 	$(BIN)/python results/claims.py
 	$(BIN)/python results/readme.py
 

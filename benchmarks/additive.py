@@ -2,6 +2,7 @@
 
     python benchmarks/additive.py                                  everything that is missing and installed
     python benchmarks/additive.py --models additive ebm --tables california --folds 0 1
+    python benchmarks/additive.py --again --models additive pygam  those of each table once more, one after the other
     python benchmarks/additive.py --page                           print the tables of the existing results
     python benchmarks/additive.py --write                          write them into the guide and benchmarks/README.md
 
@@ -27,6 +28,7 @@ import textwrap
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -36,15 +38,23 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from additive_sizes import BASE
+from additive_sizes import page as sizes_page
+from matplotlib.figure import Figure
 from quality_data import FOLDS, TABLES, Fold, append, load_fold, read_lines, score
 
 import knotwork as kw
+from knotwork.report import LIGHT, clean_axes, save_figure
+from knotwork.stats import average_ranks, holm, wilcoxon_holm
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "additive"
 BEGIN, END = "<!-- additive models: written by benchmarks/additive.py -->", "<!-- end of additive models -->"
 SECTIONS = {"benchmarks/README.md": False, "docs/additive.md": True}
 """Pages, and whether they have the summary only."""
+
+PICTURE, SHADES = "additive_peers", {"": "light", "_dark": "dark"}
+"""The picture of the guide, and the ends of its name for light and dark pages."""
 
 LIMIT = 400
 N_WARM = 300
@@ -222,7 +232,7 @@ def run(out: Path, options: argparse.Namespace) -> None:
     done = {(line["table"], line["model"], line["fold"]) for line in read_lines(out)}
     shown = ("table", "model", "fold", "score", "seconds", "cpu_seconds", "failed")
     for fold, table, model in product(options.folds, options.tables, options.models):
-        if (table, model, fold) not in done and is_possible(model, table, fold):
+        if (options.again or (table, model, fold) not in done) and is_possible(model, table, fold):
             line = run_one(table, model, fold, options.limit)
             append(out, line)
             print(*(line.get(name) for name in shown), flush=True)
@@ -235,6 +245,43 @@ def read(folder: Path) -> pd.DataFrame:
     return frame
 
 
+@dataclass(frozen=True)
+class Duel:
+    """Two models on the tables that both have.
+
+    Parameters
+    ----------
+    ours, other : str
+        The models.
+    errors, seconds : DataFrame
+        Errors and CPU seconds: a row per table and a column per model.
+    """
+
+    ours: str
+    other: str
+    errors: pd.DataFrame
+    seconds: pd.DataFrame
+
+    @property
+    def ratios(self) -> "pd.Series[float]":
+        """Our error divided by that of the other model, of each table."""
+        return self.errors[self.ours] / self.errors[self.other]
+
+    @property
+    def factors(self) -> "pd.Series[float]":
+        """How many times faster ours is, of each table."""
+        return self.seconds[self.other] / self.seconds[self.ours]
+
+
+def duels(frame: pd.DataFrame) -> list[Duel]:
+    """Return the models that are compared, on the tables that both have."""
+    every = (
+        Duel(ours, other, *(wide(frame, values, (ours, other)) for values in ("error", "cpu_seconds")))
+        for ours, other in DUELS
+    )
+    return [duel for duel in every if len(duel.errors)]
+
+
 def wide(frame: pd.DataFrame, values: str, models: Sequence[str]) -> pd.DataFrame:
     """Return means over the folds that all these models have: a row per table and a column per model."""
     part = frame[frame["model"].isin(models)].dropna(subset=[values])
@@ -243,21 +290,54 @@ def wide(frame: pd.DataFrame, values: str, models: Sequence[str]) -> pd.DataFram
 
 
 def summary(frame: pd.DataFrame) -> str:
-    """Return a line for each other model: ranks, ratios of errors and of CPU seconds, on the tables of both."""
+    """Return a line for each other model: ranks, ratios of errors and of seconds, on the tables of both."""
+    pairs = duels(frame)
+    logarithms = [np.log(duel.errors.to_numpy()) for duel in pairs]  # so that differences are relative
+    p_values = holm([wilcoxon_holm(each).p[0, 1] if len(each) > 1 else 1.0 for each in logarithms])
     rows = []
-    for ours, other in DUELS:
-        if other not in set(frame["model"]) or ours not in set(frame["model"]):
-            continue
-        errors, seconds = (wide(frame, values, (ours, other)) for values in ("error", "cpu_seconds"))
-        if not len(errors):
-            continue
-        ranks = errors.rank(axis=1).mean()
-        wins = int((errors[ours] < errors[other]).sum())
-        ratio, factor = (errors[ours] / errors[other]).median(), (seconds[other] / seconds[ours]).median()
-        rows.append([TITLES[ours], TITLES[other], str(len(errors)), f"{ranks[ours]:.2f} / {ranks[other]:.2f}",
-                     f"{wins} : {len(errors) - wins}", f"{ratio:.3f}", f"{factor:.1f}"])  # fmt: skip
-    head = ["model", "beside", "tables", "mean ranks", "wins", "error, median ratio", "times faster, median"]
+    for duel, p in zip(pairs, p_values, strict=True):
+        ranks = average_ranks(duel.errors.to_numpy())
+        wins, losses = int((duel.ratios < 1.0).sum()), int((duel.ratios > 1.0).sum())
+        rows.append([TITLES[duel.ours], TITLES[duel.other], str(len(duel.errors)),
+                     f"{ranks[0]:.2f} / {ranks[1]:.2f}", f"{wins} : {losses}",
+                     f"{duel.ratios.median():.3f}", f"{p:.3f}", f"{duel.factors.median():.1f}"])  # fmt: skip
+    head = ["model", "beside", "tables", "mean ranks", "wins", "error, median ratio", "p", "times faster, median"]
     return markdown(head, rows)
+
+
+def together(frame: pd.DataFrame) -> str:
+    """Return a sentence with the ranks of all models without pairs on the tables that all of them have."""
+    models = [model for model in MODELS if not model.endswith("_pairs") and model in set(frame["model"])]
+    errors = wide(frame, "error", models)
+    ranks = sorted(zip(average_ranks(errors.to_numpy()), models, strict=True)) if len(errors) else []
+    listed = ", ".join(f"{TITLES[model]} {rank:.2f}" for rank, model in ranks)
+    return f"Mean ranks of all models without pairs on the {len(errors)} tables that all of them have: {listed}."
+
+
+def picture(frame: pd.DataFrame) -> Figure:
+    """Draw each table as a dot: ratios of errors, moved between 0.5 and 2, and of CPU seconds; medians are lines."""
+    pairs = duels(frame)
+    figure = Figure(figsize=(8, 0.9 + 0.42 * len(pairs)), layout="constrained", facecolor=LIGHT.background)
+    axes = figure.subplots(1, 2, sharey=True)
+    values = [[duel.ratios.clip(0.5, 2.0) for duel in pairs], [duel.factors for duel in pairs]]
+    for each, series, label in zip(
+        axes, values, ("first error / second error", "times faster, CPU seconds"), strict=True
+    ):
+        clean_axes(each, LIGHT)
+        each.axvline(1.0, color=LIGHT.muted, linewidth=1.0)
+        for place, numbers in enumerate(series):
+            each.plot(numbers, np.full(len(numbers), place), "o", color=LIGHT.blue, alpha=0.45, markersize=5)
+            each.plot([numbers.median()] * 2, [place - 0.32, place + 0.32], color=LIGHT.orange, linewidth=2.4)
+        each.set_xscale("log")
+        each.set_xlabel(label)
+    ticks = (0.5, 0.7, 1.0, 1.4, 2.0)
+    axes[0].set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes[0].minorticks_off()
+    axes[1].set_xticks((1, 10, 100, 1000), ["1", "10", "100", "1000"])
+    names = [f"{TITLES[duel.ours]} : {TITLES[duel.other]}" for duel in pairs]
+    axes[0].set_yticks(range(len(pairs)), names)
+    axes[0].set_ylim(len(pairs) - 0.5, -0.5)
+    return figure
 
 
 def scores(frame: pd.DataFrame) -> str:
@@ -294,19 +374,29 @@ def page(frame: pd.DataFrame, *, is_brief: bool = False) -> str:
     named = ", ".join(f"{TITLES[model]} {number}" for model, number in versions.items())
     load = f"{frame['load'].min():.0f} to {frame['load'].max():.0f}"
     note = (
-        f"Folds of the study: {folds}. One thread, CPU seconds of the fit, on two shared cores with a load of {load}. "
-        "Smaller errors have smaller ranks. Sizes and limits of our fit were chosen by test scores of fold 0 on "
-        f"16 of the tables. The lines come from several runs of one day, in which the models did not always alternate. "
-        f"{named}."
+        f"Folds of the study: {folds}. CPU seconds of the fit, one thread, on two shared cores with a load of {load}. "
+        "On each table ours and pyGAM's fit ran one after the other, the rest in other runs of the day. Smaller errors "
+        "have smaller ranks; p is that of Wilcoxon's signed-rank test of relative differences over tables, with Holm's "
+        "correction. The sizes of our curves were chosen by cross-validation in the training and validation rows of "
+        f"this fold, without test rows. {together(frame)} {named}."
     )
     text = f"{summary(frame)}\n\n{textwrap.fill(note, 120)}"
     if is_brief:
-        return text
-    return f"{text}\n\n{scores(frame)}\n\nCommand: `python benchmarks/additive.py`, then `--write`."
+        words = "Errors and CPU seconds of our model and of others, a dot for each table, and the median"
+        shown = "\n".join(f"![{words}](images/{PICTURE}{end}.svg#only-{kind})" for end, kind in SHADES.items())
+        return f"{text}\n\n{shown}"
+    sizes = (
+        "Sizes, by cross-validation in the training and validation rows (`python benchmarks/additive_sizes.py`); the "
+        f"base is {', '.join(f'{name} {value}' for name, value in BASE.items())}, and each variant changes one of them:"
+    )
+    return (
+        f"{text}\n\n{scores(frame)}\n\nCommand: `python benchmarks/additive.py`, then `--write`.\n\n"
+        f"{textwrap.fill(sizes, 120)}\n\n{sizes_page()}"
+    )
 
 
 def write(out: Path) -> None:
-    """Write the sections of the guide and of benchmarks/README.md."""
+    """Write the sections of the guide and of benchmarks/README.md, and the picture of the guide."""
     frame = read(out)
     for name, is_brief in SECTIONS.items():
         text = (ROOT / name).read_text(encoding="utf-8")
@@ -314,6 +404,7 @@ def write(out: Path) -> None:
         after = rest.split(END)[1]
         content = page(frame, is_brief=is_brief)
         (ROOT / name).write_text(f"{before}{BEGIN}\n\n{content}\n\n{END}{after}", encoding="utf-8")
+    save_figure(picture(frame), ROOT / "docs" / "images" / f"{PICTURE}.svg")
 
 
 def main() -> None:
@@ -323,6 +414,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), metavar="TABLE")
     parser.add_argument("--folds", nargs="+", type=int, choices=range(FOLDS), default=[0])
     parser.add_argument("--limit", type=int, default=LIMIT, help="CPU seconds of a fit")
+    parser.add_argument("--again", action="store_true", help="fit also what is done; the last line counts")
     parser.add_argument("--one", nargs=3, metavar=("TABLE", "MODEL", "FOLD"), help="one fit, in this process")
     parser.add_argument("--page", action="store_true", help="print the page of existing results, fit nothing")
     parser.add_argument("--write", action="store_true", help="write the pages of existing results, fit nothing")

@@ -27,6 +27,7 @@ import torch
 from torch import nn
 
 import knotwork as kw
+from knotwork.encoders import METHOD_TABLE
 from knotwork.nn import BACKBONES
 from knotwork.training import Member, TrainingConfig, TrainingTable, train
 
@@ -37,22 +38,23 @@ N_STEPS = 256
 PAPER = {"mlp": {"dropout": 0.3}}
 """Settings of the paper that are not the library's defaults."""
 
-N_TRAIN, N_VALID = N_STEPS * BATCH, 64
-N_ROWS = N_TRAIN + 128
+N_VALID, N_UNUSED = 64, 64
+N_ROWS = N_STEPS * BATCH + N_VALID + N_UNUSED
 
 
-def make_table() -> TrainingTable:
-    random = np.random.default_rng(0)
-    numbers = random.normal(size=(N_ROWS, N_FEATURES))
-    target = np.sin(numbers).sum(axis=1) + 0.1 * random.normal(size=N_ROWS)
-    return TrainingTable(numbers, np.zeros((N_ROWS, 0), dtype=np.int64), target, "regression")
+def make_table(n_steps: int = N_STEPS, n_features: int = N_FEATURES) -> TrainingTable:
+    """Return a table whose training rows are `n_steps` batches, with rows for validation and unused ones behind."""
+    random, n_rows = np.random.default_rng(0), n_steps * BATCH + N_VALID + N_UNUSED
+    numbers = random.normal(size=(n_rows, n_features))
+    target = np.sin(numbers).sum(axis=1) + 0.1 * random.normal(size=n_rows)
+    return TrainingTable(numbers, np.zeros((n_rows, 0), dtype=np.int64), target, "regression")
 
 
 def make_members(table: TrainingTable, n_members: int, method: str, size: int) -> list[Member]:
-    rows = np.arange(N_ROWS)
-    kind = kw.encoders.METHOD_TABLE[method]
+    rows, n_train = np.arange(len(table.target)), len(table.target) - N_VALID - N_UNUSED
+    kind = METHOD_TABLE[method]
     encoder = kw.make_encoder(kind.start or method, size=size).fit(table.numbers, table.target)
-    train_rows, valid_rows = rows[:N_TRAIN], rows[N_TRAIN : N_TRAIN + N_VALID]
+    train_rows, valid_rows = rows[:n_train], rows[n_train : n_train + N_VALID]
     return [Member(train_rows, valid_rows, encoder.blocks_, kind.learnable, seed) for seed in range(n_members)]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import wilcoxon
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,8 +33,25 @@ def test_models_are_compared_on_the_folds_of_both(additive, tmp_path):
     assert additive.wide(frame, "error", ("additive", "ebm")).to_dict("index") == {
         "abalone": {"additive": 0.5, "ebm": 1.0}
     }
-    assert "| 1 | 1.00 / 2.00 | 1 : 0 | 0.500 | 10.0 |" in additive.summary(frame)
+    assert "| 1 | 1.00 / 2.00 | 1 : 0 | 0.500 | 1.000 | 10.0 |" in additive.summary(frame)
     assert "over the limit" in additive.scores(frame)
+
+
+def test_p_values_are_those_of_the_report_over_tables(additive, tmp_path):
+    errors = {"ebm": 1.0 + np.arange(1, 9) / 100, "pygam": np.array([0.9, 1.2, 0.8, 1.4, 0.7, 1.1, 0.95, 1.3])}
+    for place, table in enumerate(additive.TABLES[:8]):
+        additive.append(tmp_path, line(table, "additive", 0, 1.0, 1.0))
+        for model, values in errors.items():
+            additive.append(tmp_path, line(table, model, 0, values[place], 2.0))
+    frame = additive.read(tmp_path)
+    expected = [wilcoxon(np.log(values)).pvalue for values in errors.values()]
+    assert expected[0] == 2 * 0.5**8
+    assert expected[1] > 0.05
+    rows = additive.summary(frame).splitlines()[2:]
+    assert [row.split(" | ")[6] for row in rows] == [f"{2 * expected[0]:.3f}", f"{expected[1]:.3f}"]
+    assert "8 tables that all of them have: knotwork" in additive.together(frame)
+    dots = [each.get_xdata() for each in additive.picture(frame).axes[0].lines if each.get_marker() == "o"]
+    np.testing.assert_allclose(np.sort(dots[0]), np.sort(1.0 / errors["ebm"]))
 
 
 def test_pages_agree_with_the_results(additive):

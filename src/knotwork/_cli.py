@@ -300,7 +300,7 @@ def predict(
 ) -> None:
     """Predict the rows of a file with a saved model: numbers and intervals, or classes and their probabilities.
 
-    The file may contain the target: then the predictions are scored.
+    The file may contain the target: then the predictions are scored. A Parquet file may be larger than memory.
     """
     _let_idle_threads_sleep()
     with _errors_explained(), _warnings_explained():
@@ -309,12 +309,12 @@ def predict(
         from knotwork.compare import predict_table
         from knotwork.datasets import TextFormat
 
-        rows = predict_table(
+        n_rows = predict_table(
             model, table, out=out, drop=tuple(drop or ()), target=target, coverage=coverage,
             spreadsheet_safe=spreadsheet_safe, text=TextFormat(sep=sep, encoding=encoding, decimal=decimal),
-            report=typer.echo,
+            report=typer.echo, keep=False,
         )  # fmt: skip
-    typer.echo(f"{len(rows):,} rows predicted: {out}")
+    typer.echo(f"{n_rows:,} rows predicted: {out}")
 
 
 datasets_app = typer.Typer(no_args_is_help=True, help="Data sets of the built-in plans: list, download and check.")

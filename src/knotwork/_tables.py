@@ -1,6 +1,6 @@
 """Reading a user's table: frames, arrays and Python objects in; numbers, names and weights of rows out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, TypeAlias, cast
 
@@ -25,6 +25,7 @@ __all__ = [
     "is_batches",
     "is_empty",
     "is_missing",
+    "is_stream",
     "missing_mask",
     "read_numbers",
     "refuse",
@@ -138,6 +139,24 @@ ADVICE = {
 def is_batches(X: Any) -> bool:
     """Return whether X is a stream of batches: an iterator, or a pyarrow reader of record batches."""
     return isinstance(X, Iterator) or hasattr(X, "read_next_batch")
+
+
+def is_stream(X: Any) -> bool:
+    """Return whether X is a table that is read in batches: a pyarrow file or data set, or an iterable of tables.
+
+    Examples
+    --------
+    >>> is_stream(iter([np.ones((2, 3))])), is_stream([[1.0, 2.0]]), is_stream(np.ones((2, 3)))
+    (True, False, False)
+    """
+    if is_batches(X) or hasattr(X, "iter_batches") or (hasattr(X, "to_batches") and hasattr(X, "scanner")):
+        return True
+    if isinstance(X, list | tuple):
+        if not len(X) or isinstance(X[0], list | tuple):
+            return False
+        return X[0].ndim == 2 if isinstance(X[0], np.ndarray) else as_frame(X[0]) is not None
+    known = isinstance(X, str | bytes | Mapping | np.ndarray) or hasattr(X, "__array__") or hasattr(X, "shape")
+    return isinstance(X, Iterable) and not known and as_frame(X) is None
 
 
 def is_empty(X: Any) -> bool:

@@ -8,7 +8,7 @@ from scipy.special import expit, softmax
 from knotwork._preparation.columns import Table
 from knotwork.additive import _fitting
 from knotwork.additive._fitting import Design, fit_classes, fit_numbers
-from knotwork.additive._terms import Category, Curve, Shape, Surface
+from knotwork.additive._terms import Category, Curve, Shape, Surface, Ties, summary
 from knotwork.knots import Column
 
 RANDOM = np.random.default_rng(0)
@@ -55,6 +55,27 @@ def test_products_are_those_of_the_dense_matrix(monkeypatch, dense_speed, rows, 
     dense = explicit(design)
     for _ in range(2):  # the second time from what was kept
         np.testing.assert_allclose(design.matrix(WEIGHTS), dense.T @ (WEIGHTS[:, None] * dense), atol=1e-9)
+        np.testing.assert_allclose(design.vector(Y), dense.T @ Y, atol=1e-9)
+        beta = np.random.default_rng(1).normal(size=design.size)
+        np.testing.assert_allclose(design.sums(beta), dense @ beta, atol=1e-9)
+
+
+def test_ties_and_known_products_change_nothing(monkeypatch):
+    monkeypatch.setattr(_fitting, "DENSE_SPEED", 0.0)
+    monkeypatch.setattr(_fitting, "ROWS_AT_ONCE", 200)
+    rounded = np.column_stack([np.round(X[:, 0]), X[:, 1], np.round(3 * X[:, 1])])
+    table = Table(rounded, CODES)
+    columns = [summary(column, WEIGHTS) for column in rounded.T]
+    ties = {place: Ties.from_values(rounded[:, place], columns[place]) for place in range(3)}
+    assert [each is None for each in ties.values()] == [False, True, False]
+    ties = {place: each for place, each in ties.items() if each is not None}
+    made = [Curve.from_column(place, place, columns[place], size=9, missing=float(place)) for place in range(3)]
+    design = Design([], table, ties=ties)
+    for chosen in (made[:2], made, [made[2], made[0]], made[:1]):
+        design = design.replaced([*chosen, *terms()[2:3]])
+        dense = np.column_stack([np.ones(N), *(term.combine(term.encode(table)) for term in design.terms)])
+        for weights in (WEIGHTS, WEIGHTS + 1.0, WEIGHTS):
+            np.testing.assert_allclose(design.matrix(weights), dense.T @ (weights[:, None] * dense), atol=1e-9)
         np.testing.assert_allclose(design.vector(Y), dense.T @ Y, atol=1e-9)
         beta = np.random.default_rng(1).normal(size=design.size)
         np.testing.assert_allclose(design.sums(beta), dense @ beta, atol=1e-9)

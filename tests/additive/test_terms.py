@@ -5,7 +5,8 @@ import pytest
 from scipy.interpolate import BSpline as ScipySpline
 
 from knotwork._preparation.columns import Table
-from knotwork.additive._terms import Category, Curve, Shape, Surface, without_outliers
+from knotwork.additive._terms import Category, Curve, Shape, Surface, summary, without_outliers
+from knotwork.basis._bspline import local_bsplines
 from knotwork.knots import Column
 
 RANDOM = np.random.default_rng(0)
@@ -59,14 +60,37 @@ def test_terms_are_centred_on_rows_with_a_value(name):
     np.testing.assert_allclose(rows.mean(axis=0)[int(name == "curve") :], 0.0, atol=1e-12)
 
 
-def test_splines_are_those_of_scipy():
-    term = curve()
+@pytest.mark.parametrize("size", [12, 200])
+def test_splines_are_those_of_scipy(size):
+    term = curve(size=size)
     known = ~np.isnan(X[:, 0])
     (low, high), knots = term.basis.domain, term.basis.knots
     t = np.concatenate([np.full(4, low), knots, np.full(4, high)])
     expected = ScipySpline.design_matrix(X[known, 0], t, 3).toarray()
     np.testing.assert_allclose(raw(term, TABLE)[known, 1:], expected, atol=1e-12)
-    np.testing.assert_array_equal(raw(term, TABLE)[~known], np.eye(13)[np.zeros((~known).sum(), dtype=int)])
+    np.testing.assert_array_equal(raw(term, TABLE)[~known], np.eye(size + 1)[np.zeros((~known).sum(), dtype=int)])
+
+
+@pytest.mark.parametrize(("values", "degree"), [(np.append(np.arange(9.0), np.arange(9.0)), 3), ([0.0, 1.0, 5.0], 1)])
+def test_values_at_knots_and_ends_are_those_of_the_definition(values, degree):
+    x = np.array(values)
+    basis = curve_of(x).basis
+    assert basis.degree == degree
+    starts, local = curve_of(x).encode(Table(x[:, None], np.zeros((len(x), 0), dtype=np.int64)))
+    first, expected = local_bsplines(x, np.array([x.min(), *basis.knots, x.max()]), degree)
+    np.testing.assert_array_equal(starts[:, 0], first + 1)
+    np.testing.assert_array_equal(local[:, 0], expected)
+
+
+def curve_of(x):
+    return Curve.from_column("x", 0, summary(x, np.ones(len(x))), size=9)
+
+
+@pytest.mark.parametrize("weights", [np.ones(400), RANDOM.integers(1, 3, 400).astype(float)])
+def test_summaries_are_those_of_columns(weights):
+    column, expected = summary(X[:, 0], weights), Column.from_values(X[:, 0], weights)
+    np.testing.assert_array_equal(column.distinct, expected.distinct)
+    np.testing.assert_array_equal(column.weights, expected.weights)
 
 
 def test_outside_of_the_range_curves_are_constant():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from knotwork import basis
 from knotwork.basis._blocks import MIN_SUPPORT, AffineBlock, BasisBlock, make_table
 from knotwork.basis._compiled import (
+    COLUMNS_PER_CALL,
     MOST_COUNTED,
     TILE,
     VALUES_PER_CHUNK,
@@ -110,6 +111,26 @@ def test_threads_and_chunks_change_nothing(n, n_threads):
         expected = np.hstack([definition(b, x, "clip") for b, x in zip(blocks, X.T, strict=True)])
         np.testing.assert_allclose(got, expected, atol=1e-6)
     np.testing.assert_array_equal(encode_sparse(X, table, n_threads=n_threads).toarray(), got)
+
+
+def test_a_wide_table_is_encoded_as_its_columns_are():
+    random = np.random.default_rng(0)
+    blocks = tuple(random_block(random, FAMILIES[i % len(FAMILIES)], i % 5) for i in range(4 * COLUMNS_PER_CALL + 3))
+    X = np.column_stack([random_values(random, block, 2 * TILE + 1) for block in blocks])
+    settings = {"extrapolation": "clip", "indicator": True}
+    alone = [
+        encode_dense(X[:, i : i + 1], make_table((block,), **settings), dtype=np.float64)
+        for i, block in enumerate(blocks)
+    ]
+    table = make_table(blocks, **settings)
+    got = encode_dense(X, table, dtype=np.float64, n_threads=2)
+    np.testing.assert_array_equal(got, np.hstack(alone))
+    np.testing.assert_array_equal(encode_sparse(X, table, dtype=np.float64).toarray(), got)
+    same = make_table(blocks[:1] * (2 * COLUMNS_PER_CALL + 1), **settings)
+    got = encode_sparse(X[:, : 2 * COLUMNS_PER_CALL + 1], same, dtype=np.float64)
+    assert got.has_canonical_format
+    expected = encode_dense(X[:, : 2 * COLUMNS_PER_CALL + 1], same, dtype=np.float64)
+    np.testing.assert_array_equal(got.toarray(), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64, np.int8, np.uint8, bool])

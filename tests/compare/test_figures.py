@@ -7,7 +7,7 @@ import pytest
 from knotwork.compare import _figures as figures
 from knotwork.compare._effects import Effect
 from knotwork.report._style import PHONE, natural_width, svg_text
-from tests.compare.made import make_effects, make_ranking, make_source, make_table
+from tests.compare.made import make_choices, make_effects, make_ranking, make_source, make_table
 
 NUMBERS = make_source(make_table())
 
@@ -137,3 +137,18 @@ def test_ticks_are_at_values_that_occur(values, ticks):
 def test_texts_of_figures_are_one_line():
     assert figures.short("a\nb\u202e c", 20) == "a b c"
     assert figures.short("n" * 300, 20) == "n" * 19 + "…"
+
+
+def test_choices_are_marked_and_the_best_cells_are_darkest():
+    choices = make_choices([f"column {place}" for place in range(figures.MOST_CHOICES + 3)])
+    picture = figures.choices_picture(choices)
+    assert "The other 3 columns explain less." in picture.caption
+    for figure in (picture.figure, picture.narrow):
+        [axes] = figure.axes
+        shades = np.array([cell.get_facecolor()[0, 3] for cell in axes.collections]).reshape(-1, 3)
+        for row, choice in enumerate(choices[: figures.MOST_CHOICES]):
+            [dot] = drawn(figure, f"choice-{row}")
+            assert dot.get_xdata()[0] == shades[row].argmax() == list(choice.losses).index(choice.encoding)
+            np.testing.assert_allclose(np.sort(shades[row]), [0.6, 0.8, 1.0])
+    assert natural_width(svg_text(picture.narrow)) <= 72 * PHONE < natural_width(svg_text(picture.figure))
+    assert picture.titles["choice-1"] == "column 1: PLE@30. It is the best."

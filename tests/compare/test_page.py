@@ -10,7 +10,7 @@ import pytest
 
 from knotwork import _files as files
 from knotwork.compare._page import write_page
-from tests.compare.made import HOSTILE, make_effects, make_ranking, make_source, make_table, make_words
+from tests.compare.made import HOSTILE, make_choices, make_effects, make_ranking, make_source, make_table, make_words
 from tests.report.chromium import CHROMIUM, Browser
 
 NEEDS_CHROMIUM = pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page was not opened in a browser")
@@ -45,6 +45,7 @@ def make_page(folder, *, names=("a", "b", "c"), target="y", name="table.csv", n_
     write_page(
         page, make_ranking(source), effects=make_effects(source, label=classes[1] if classes else ""),
         n_features=len(names), task=source.task, target=target, compared=source, words=make_words(source, **words),
+        choices=make_choices(names),
     )  # fmt: skip
     return page
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -63,6 +64,27 @@ def test_the_file_of_the_training_is_scored(models, tmp_path):
     new, nothing = predict(models / "rent.knotwork", write(frame.drop(columns="rent"), tmp_path / "new.csv"))
     assert nothing == []
     pd.testing.assert_frame_equal(new, predictions)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(("model", "settings"), [("rent", {"coverage": 0.5}), ("kind", {})])
+def test_a_large_parquet_file_is_predicted_in_parts(models, tmp_path, monkeypatch, suffix, model, settings):
+    frame = table().assign(unknown=1).drop(columns={"rent": "kind", "kind": "rent"}[model])
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=25)
+    path, name = tmp_path / "t.parquet", models / f"{model}.knotwork"
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        whole = predict(name, path, out=tmp_path / f"w{suffix}", **settings)
+        monkeypatch.setattr("knotwork.compare._predictions.PART_ROWS", 32)
+        parts = predict(name, path, out=tmp_path / f"p{suffix}", **settings)
+        number = predict(name, path, out=tmp_path / f"n{suffix}", keep=False, **settings)
+    assert sum("ignored: 'unknown'" in str(each.message) for each in warned) == 3
+    pd.testing.assert_frame_equal(parts[0], whole[0])
+    assert number == (120, whole[1])
+    assert parts[1] == whole[1] != []
+    read = {".csv": pd.read_csv, ".parquet": pd.read_parquet}[suffix]
+    pd.testing.assert_frame_equal(read(tmp_path / f"p{suffix}"), read(tmp_path / f"w{suffix}"))
+    pd.testing.assert_frame_equal(read(tmp_path / f"n{suffix}"), read(tmp_path / f"w{suffix}"))
 
 
 def test_classes_are_scored_where_they_are_known(models, tmp_path):

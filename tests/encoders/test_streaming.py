@@ -72,9 +72,11 @@ def test_random_state_seeds_the_sketch():
 
 
 def test_invalid_fits_of_batches():
-    with pytest.raises(ValueError, match="placement='uniform' or 'quantile'"):
+    with pytest.raises(ValueError, match="y must be given"):
         kw.make_encoder("BS-CART").fit(iter([TABLE]))
-    with pytest.raises(ValueError, match="sample_weight"):
+    with pytest.raises(ValueError, match="y must be the name of a column of X"):
+        kw.make_encoder("BS-CART").fit(iter([TABLE]), "z")
+    with pytest.raises(ValueError, match="sample_weight must be the name of a column"):
         kw.make_encoder("BS-Q").fit(iter([TABLE]), sample_weight=np.ones(5))
     with pytest.raises(ValueError, match="feature names"):
         kw.make_encoder("BS-Q").fit(iter([TABLE, TABLE.rename(columns={"a": "z"})]))

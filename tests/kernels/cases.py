@@ -17,11 +17,9 @@ def on_triton(monkeypatch):
     """Let operations take their Triton kernels, wherever tensors are and in float16 too; not in float64."""
     types = (torch.float32, torch.bfloat16, torch.float16)
     monkeypatch.setattr(dispatch, "on_triton", lambda tensor: tensor.dtype in types)
-    if INTERPRETED:
-        _let_loops_end_at_numbers(monkeypatch)
 
 
-def _let_loops_end_at_numbers(monkeypatch):
+def _let_loops_end_at_numbers():
     """Let interpreted loops have ends that are arguments: the interpreter stores these as arrays of one number each."""
     from triton.runtime import interpreter
 
@@ -31,4 +29,8 @@ def _let_loops_end_at_numbers(monkeypatch):
         original(tensor, scope)
         scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
 
-    monkeypatch.setattr(interpreter, "_patch_lang_tensor", patched)
+    interpreter._patch_lang_tensor = patched
+
+
+if INTERPRETED:
+    _let_loops_end_at_numbers()

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from knotwork import basis
+from knotwork._kernels.dense import dense_formula, table_formula
 from knotwork._kernels.encoding import (
     AFFINE,
     CYCLIC,
@@ -25,7 +26,6 @@ from knotwork._kernels.encoding import (
     spacing_penalty,
     widths_from_logits,
 )
-from knotwork._kernels.natural import bends_formula, natural_formula
 from knotwork.basis import FAMILIES, Basis, Family
 from knotwork.errors import ArgumentError
 
@@ -220,11 +220,12 @@ def natural_case(n_knots, *, dtype=torch.float64, n_rows=60, **settings):
 def test_natural_splines_equal_the_definition(n_knots, tight):
     x, breaks, counts, settings = natural_case(n_knots, tight=tight)
     expected = definition("natural", 0, x, breaks, counts, settings["size"])
-    bends = bends_formula(breaks, counts)
+    bends = table_formula(breaks, counts, None, kind=NATURAL)
+    plain = {"kind": NATURAL, "size": settings["size"], "dtype": breaks.dtype}
     scale = expected.abs().max()
     for got in (
         encode_rows(x, breaks, counts, **settings),
-        natural_formula(x, breaks, counts, bends, size=settings["size"]),
+        dense_formula(x, breaks, counts, bends, **plain),
     ):
         torch.testing.assert_close(got / scale, expected / scale, rtol=0, atol=1e-10 if tight else 1e-12)
     single = encode_rows(x.float(), breaks.float(), counts, **settings)

@@ -3,14 +3,30 @@
 `test_triton` runs this file in a process of its own; on a GPU it can be run directly.
 """
 
+import copy
+
 import pytest
 import torch
 
-from knotwork._kernels import dispatch, encoding_triton
-from knotwork._kernels.encoding import LOCAL, Knots, breaks_from_widths, encode, spacing_penalty, widths_from_logits
+from knotwork._kernels import dispatch, encoding_triton, knots_triton
+from knotwork._kernels.encoding import (
+    LOCAL,
+    NATURAL,
+    RADIAL,
+    THIN_PLATE,
+    Knots,
+    Part,
+    breaks_from_widths,
+    encode,
+    spacing_penalty,
+    widths_from_logits,
+)
 from knotwork._kernels.encoding_cpu import LOOPS
-from tests.kernels.cases import DEVICE, GPU
+from knotwork.nn import SplineEncoding
+from tests.kernels.cases import DEVICE, GPU, on_triton
 from tests.kernels.test_encoding import CASES, STACKS, make_case, make_layout, make_stack
+
+__all__ = ["on_triton"]
 
 ROWS = 20_000 if GPU else 70
 # The interpreter is slow. Degrees differ in the length of loops that are unrolled: it runs each kind with two or three.
@@ -58,7 +74,7 @@ def test_encoding(family, degree, n_knots, tight):
     close(got[0], x_grad, 1e-3 if tight else 1e-4)
     close(got[1], breaks_grad, 1e-3 if tight else 1e-4)
     logits, penalty_grad = torch.randn(2, len(n_knots), max(n_knots) + 1).to(DEVICE), torch.randn(2).to(DEVICE)
-    expected = encoding_triton.knots_to_logits(got[1], penalty_grad, logits, on_device[2], None, 1e-3, 1e-6)
+    expected = knots_triton.knots_to_logits(got[1], penalty_grad, logits, on_device[2], None, 1e-3, 1e-6)
     spacings = encoding_triton.Spacings(logits, 1e-3, 1e-6, penalty_grad)
     fused = encoding_triton.backward(gradient.to(DEVICE), *on_device, spacings, **settings, with_x=False)
     close(fused[1], expected.cpu(), 1e-5)
@@ -95,8 +111,8 @@ def test_knots(n_knots, in_one, monkeypatch):
     breaks, penalty = breaks_from_widths(widths, counts), spacing_penalty(widths, counts, 1e-6)
     on_device = logits.detach().to(DEVICE), counts.to(DEVICE)
     if not in_one:
-        monkeypatch.setattr(encoding_triton, "MOST_IN_ONE", 1)
-    computed = encoding_triton.make_knots(*on_device, None, None, 1e-3, 1e-6)
+        monkeypatch.setattr(knots_triton, "MOST_IN_ONE", 1)
+    computed = knots_triton.make_knots(*on_device, None, None, 1e-3, 1e-6)
     for got, expected in zip(computed, (breaks, penalty), strict=True):
         close(got, expected.detach(), 1e-6)
     grads = [torch.randn(output.shape) for output in (breaks, penalty)]
@@ -104,7 +120,7 @@ def test_knots(n_knots, in_one, monkeypatch):
         outputs, slopes = [(breaks, penalty)[i] for i in used], [grads[i] for i in used]
         (expected,) = torch.autograd.grad(outputs, logits, slopes, retain_graph=True)
         given = [grads[i].to(DEVICE) if i in used else None for i in range(2)]
-        close(encoding_triton.knots_to_logits(*given, *on_device, None, 1e-3, 1e-6), expected, 1e-5)
+        close(knots_triton.knots_to_logits(*given, *on_device, None, 1e-3, 1e-6), expected, 1e-5)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -130,10 +146,72 @@ def test_a_stack_with_learned_knots(stack, large, monkeypatch):
     expected = run("cpu")
     monkeypatch.setattr(dispatch, "on_triton", lambda tensor: tensor.dtype == torch.float32)
     if large:
-        monkeypatch.setattr(encoding_triton, "MOST_IN_ONE", 1)
+        monkeypatch.setattr(knots_triton, "MOST_IN_ONE", 1)
     rounding = 1e-2 if dtype == torch.bfloat16 else 1e-3
     for actual, other, tolerance in zip(run(DEVICE), expected, (rounding, 1e-6, rounding, rounding), strict=False):
         close(actual, other, tolerance)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("n_knots", [[5, 9, 0], [40, 33, 38]], ids=["narrow", "wide"])
+@pytest.mark.parametrize("kind", [NATURAL, RADIAL, THIN_PLATE])
+@pytest.mark.usefixtures("on_triton")
+def test_functions_that_vary_everywhere(kind, n_knots):
+    x, _, counts = make_case(2, ROWS, n_knots, dtype=torch.float32)
+    x[1, 30, 1] = torch.nan
+    size, parts = max(n_knots) + 3, [Part(kind, 0, 0, 1, learned=True), Part(kind, 0, 1, 2, learned=True)]
+    leaves = x, torch.randn(2, 3, max(n_knots) + 1), 0.1 * torch.randn(2, 3, size)
+    gradient = torch.randn(*x.shape, size)
+
+    def run(device, arithmetic, dtype):
+        values, logits, widths = (tensor.to(device, arithmetic).requires_grad_() for tensor in leaves)
+        knots = Knots(counts.to(device), logits=logits, log_widths=widths if kind == RADIAL else None)
+        encoded = encode(values, knots, parts, size=size, dtype=dtype).values
+        used = [values, logits, widths] if kind == RADIAL else [values, logits]
+        return [encoded.detach(), *torch.autograd.grad(encoded, used, gradient.to(device, dtype))]
+
+    expected = run("cpu", torch.float64, torch.float64)
+    dtype, tolerance = (torch.bfloat16, 1e-2) if (kind == THIN_PLATE) == (n_knots[-1] > 0) else (torch.float32, 2e-4)
+    got = run(DEVICE, torch.float32, dtype)
+    for actual, other in zip(got, expected, strict=True):
+        close(actual, other, tolerance)
+    if GPU:  # the interpreter computes program after program
+        again = run(DEVICE, torch.float32, dtype)
+        assert all(torch.equal(*pair) for pair in zip(again, got, strict=True)), "sums must repeat exactly"
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("family", "learnable", "in_each"),
+    [
+        ("bspline", True, True),
+        ("mspline", True, True),
+        ("ispline", True, False),
+        ("cyclic", True, True),
+        ("ispline", False, True),
+    ],
+)
+def test_a_layer_without_groups(family, learnable, in_each, monkeypatch):
+    layer = SplineEncoding(3, [7, 9, 6], family=family, learnable=learnable)
+    if learnable:
+        with torch.no_grad():
+            layer.logits.normal_()
+    x = torch.rand(5, 14, 3, requires_grad=True)
+    gradient = torch.randn(5, 14, 3, 9)
+
+    def run(device):
+        values, moved = x.detach().to(device).requires_grad_(), copy.deepcopy(layer).to(device)
+        out, penalty = moved(values), moved.spacing_penalty()
+        loss = (out * gradient.to(device)).sum() + penalty
+        leaves = [values, *moved.parameters()]
+        return [out.detach(), penalty.detach(), *torch.autograd.grad(loss, leaves)]
+
+    expected = run("cpu")
+    monkeypatch.setattr(dispatch, "on_triton", lambda tensor: tensor.dtype == torch.float32)
+    monkeypatch.setattr(encoding_triton, "MOST_IN_EACH", 4096 if in_each else 1)
+    for actual, other in zip(run(DEVICE), expected, strict=True):
+        assert actual.shape == other.shape
+        close(actual, other, 1e-4)
 
 
 def test_no_rows_leave_the_gradient_of_the_penalty():
@@ -142,7 +220,7 @@ def test_no_rows_leave_the_gradient_of_the_penalty():
     spacings = encoding_triton.Spacings(logits, 1e-3, 1e-6, torch.ones(2).to(DEVICE))
     settings = {"kind": LOCAL, "degree": 3, "with_x": False}
     got = encoding_triton.backward(gradient, x[:, :0], breaks, counts, spacings, **settings)[1]
-    assert torch.equal(got, encoding_triton.penalty_backward(spacings.penalty_grad, logits, counts, 1e-3, 1e-6))
+    assert torch.equal(got, knots_triton.penalty_backward(spacings.penalty_grad, logits, counts, 1e-3, 1e-6))
     assert bool(got.any())
 
 

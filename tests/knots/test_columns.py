@@ -91,3 +91,68 @@ def test_the_random_seed_alone_changes_the_sketch():
     columns = [sketched(x, 5, capacity=512, seed=seed) for seed in (0, 0, 1)]
     np.testing.assert_array_equal(columns[0].distinct, columns[1].distinct)
     assert not np.array_equal(columns[0].distinct, columns[2].distinct)
+
+
+def test_few_distinct_values_are_counted_whatever_their_number():
+    x = np.random.default_rng(0).integers(0, 900, size=50_000) / 7.0
+    column, expected = sketched(x, 9, capacity=512), Column.from_values(x)
+    np.testing.assert_array_equal(column.distinct, expected.distinct)
+    np.testing.assert_array_equal(column.weights, expected.weights)
+
+
+@pytest.mark.parametrize("distinct", ["few", "many", "few, then many"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_merged_sketches_have_the_stated_error_in_any_order(distinct, weighted):
+    rng = np.random.default_rng(0)
+    n, capacity = 60_000, 512
+    x = {
+        "few": rng.integers(0, 50, size=n).astype(float),
+        "many": np.sort(rng.normal(size=n)),
+        "few, then many": np.concatenate([rng.integers(0, 50, size=n // 2), rng.normal(10.0, 30.0, size=n // 2)]),
+    }[distinct]
+    w = rng.uniform(0.0, 3.0, size=n).round(1) if weighted else None
+    parts = np.array_split(np.arange(n), [100, 9000, 9001, 30_000])
+    order = np.argsort(x, kind="stable")
+    running = np.cumsum(np.ones(n) if w is None else w[order])
+    bound = (1 + weighted) * (np.log2(n / capacity) + 1) / (2 * capacity)
+    for shape in ("left", "right", "tree"):
+        sketches = []
+        for rows in parts:
+            sketches.append(QuantileSketch(capacity))
+            sketches[-1].update(x[rows], None if w is None else w[rows])
+        if shape == "left":
+            a, b, c, d, e = sketches
+            merged = a.merge(b).merge(c).merge(d).merge(e)
+        elif shape == "right":
+            a, b, c, d, e = sketches
+            merged = a.merge(b.merge(c.merge(d.merge(e))))
+        else:
+            e, d, c, b, a = sketches
+            merged = a.merge(b).merge(c.merge(d)).merge(e)
+        column = merged.column()
+        points = np.unique(np.quantile(x, np.linspace(0.01, 0.99, 99), method="lower"))
+        true = running[np.searchsorted(x[order], points, side="right") - 1] / running[-1]
+        assert np.abs(column.shares_below(points) - true).max() <= (1e-12 if distinct == "few" else bound)
+        assert (column.distinct[0], column.distinct[-1]) == (x.min(), x.max())
+        assert merged.is_exact == (distinct == "few")
+        mean = np.average(x, weights=w)
+        deviation = np.sqrt(np.average((x - mean) ** 2, weights=w))
+        np.testing.assert_allclose(column.mean_and_deviation(), [mean, deviation], rtol=1e-12)
+
+
+def test_merging_is_commutative():
+    x = np.random.default_rng(0).normal(size=20_000)
+
+    def pair():
+        first, second = QuantileSketch(512), QuantileSketch(512)
+        first.update(x[:12_288])
+        second.update(x[12_288:])
+        return first, second
+
+    (a, b), (c, d) = pair(), pair()
+    np.testing.assert_array_equal(a.merge(b).column().distinct, d.merge(c).column().distinct)
+
+
+def test_only_equal_capacities_can_be_merged():
+    with pytest.raises(ArgumentError, match="capacity"):
+        QuantileSketch(512).merge(QuantileSketch(1024))

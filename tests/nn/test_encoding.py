@@ -145,16 +145,19 @@ def test_state_dict_and_copies(family):
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch's own, while it traces
 @pytest.mark.parametrize("family", FAMILIES)
-def test_compile_and_autocast(family):
-    layer = make(family, 3, 8)
-    x = inputs(40, 3)
-    expected = layer(x)
-    (gradient,) = torch.autograd.grad(expected.square().sum(), layer.logits)
+@pytest.mark.parametrize("learnable", [True, False])
+def test_compile_and_autocast(family, learnable):
+    layer = make(family, 3, 8, learnable=learnable)
     torch._dynamo.reset()
-    compiled = torch.compile(layer, backend="aot_eager")
-    got = compiled(x)
-    torch.testing.assert_close(got, expected)
-    torch.testing.assert_close(torch.autograd.grad(got.square().sum(), layer.logits)[0], gradient)
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True, dynamic=True)
+    for n_rows in (40, 23):  # the second batch must not compile anything
+        x = inputs(n_rows, 3).requires_grad_()
+        leaves = [x, *layer.parameters()]
+        with torch.compiler.set_stance("fail_on_recompile" if n_rows == 23 else "default"):
+            pair = [path(x) for path in (layer, compiled)]
+        torch.testing.assert_close(*pair)
+        gradients = [torch.autograd.grad(out.square().sum(), leaves) for out in pair]
+        torch.testing.assert_close(*gradients)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert layer(x).dtype == torch.bfloat16
 

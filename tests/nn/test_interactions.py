@@ -14,6 +14,27 @@ from knotwork.nn._linear import make_draw
 FAMILIES = ("bspline", "ispline", "mspline")
 
 
+def test_each_member_starts_from_its_own_waves():
+    encoded = SplineEncoding(2, size=15)(torch.linspace(0.0, 1.0, N_POINTS)[:, None].expand(-1, 2))[None].detach()
+    fastest = [0.0, 1.0, 16.0]
+    layer = PairEmbedding([(0, 1)], size=15, rank=1, width=8, n_members=3)
+    before = layer.weight.detach().clone()
+    seeds = torch.tensor([3, 3, 3])
+    layer.start_from(encoded, make_draw(seeds, PAIR_STREAM), fastest=fastest)
+    torch.testing.assert_close(layer.weight[0], before[0])
+    for member in (1, 2):
+        alone = PairEmbedding([(0, 1)], size=15, rank=1, width=8)
+        alone.start_from(encoded, make_draw(seeds[:1], PAIR_STREAM), fastest=fastest[member : member + 1])
+        torch.testing.assert_close(layer.weight[member], alone.weight[0])
+    curves = encoded[0, :, 0] @ layer.weight[:, 0] + layer.bias[:, 0][:, None]
+    roughness = curves.diff(n=2, dim=1).square().mean(dim=(1, 2)) / curves.square().mean(dim=(1, 2))
+    assert roughness[1] < roughness[2] / 5
+    assert roughness[1] < roughness[0] / 5
+    for wrong in (-1.0, 0.5, float("inf"), True):
+        with pytest.raises(ArgumentError, match="waves must be 0, or a number of at least 1"):
+            InteractionConfig(waves=wrong)
+
+
 def test_an_output_is_a_sum_of_products_of_two_functions():
     layer = PairEmbedding([(0, 2), (2, 1)], size=5, rank=3, width=4)
     blocks = torch.randn(6, 2, 3, 5)

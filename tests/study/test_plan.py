@@ -32,6 +32,8 @@ TOML = 'datasets = ["sk_iris"]\nmethods = ["Std"]\nbackbones = ["mlp"]\n'
         ("knot-training", 1_250),
         ("illustration", 4),
         ("knot-relocation", 12),
+        ("per-feature", 4_500),
+        ("interactions", 1_200),
     ],
 )
 def test_built_in_plans_have_the_numbers_of_the_protocol(name, n_networks):

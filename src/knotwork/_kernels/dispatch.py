@@ -23,6 +23,7 @@ __all__ = [
     "as_array",
     "in_ranges",
     "in_threads",
+    "is_long",
     "is_transformed",
     "on_triton",
     "over_chunks",
@@ -31,6 +32,9 @@ __all__ = [
 Tensors = tuple[Tensor | None, ...]
 
 HAS_TRITON = find_spec("triton") is not None
+
+LONG_FROM = 2**31 - 2**16
+"""Numbers of values that kernels count in 64 bits."""
 
 
 class Path(NamedTuple):
@@ -61,6 +65,11 @@ class Packing(NamedTuple):
 def on_triton(tensor: Tensor) -> bool:
     """Return whether the Triton kernels support a tensor: float32 or bfloat16, on a GPU, with Triton installed."""
     return tensor.device.type == "cuda" and tensor.dtype in (torch.float32, torch.bfloat16) and HAS_TRITON
+
+
+def is_long(n_values: int) -> bool:
+    """Return whether a kernel must count values in 64 bits; in 32 bits, the last program would count beyond 2**31."""
+    return n_values >= LONG_FROM
 
 
 def is_transformed() -> bool:
@@ -121,7 +130,11 @@ class Operation:
         if device is None:
             return self.formula(*tensors, **settings)
         if not torch.compiler.is_compiling():
-            return _Run.apply(self, self._path(device), settings, *tensors)  # type: ignore[no-untyped-call]
+            path = self._path(device)
+            if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
+                return _Run.apply(self, path, settings, *tensors)  # type: ignore[no-untyped-call]
+            results = path.forward(*tensors, **settings)[0]
+            return results if len(results) > 1 else results[0]
         if self.packing is None:
             return self.formula(*tensors, **settings)
         return _RunOpaque.apply(self.name, self.packing.to_numbers(settings), *tensors)  # type: ignore[no-untyped-call]
@@ -190,7 +203,10 @@ class _Run(torch.autograd.Function):
     def forward(ctx: Any, operation: Operation, path: Path, settings: dict[str, Any], *tensors: Tensor | None) -> Any:
         results, kept = path.forward(*tensors, **settings)
         ctx.operation, ctx.path, ctx.settings, ctx.held = operation, path, settings, None
-        ctx.save_for_backward(*kept)
+        if operation.apart:
+            ctx.held = _held(kept, results)
+        else:
+            ctx.save_for_backward(*kept)
         ctx.set_materialize_grads(False)
         return results if len(results) > 1 else results[0]
 
@@ -199,24 +215,27 @@ class _Run(torch.autograd.Function):
         needed = ctx.needs_input_grad[3:]
         if all(grad is None for grad in grads):
             return (None,) * (3 + len(needed))
-        if torch.is_grad_enabled() and ctx.operation.packing is not None:
-            inputs = ctx.saved_tensors[: len(needed)]  # an operation with packing keeps them first
+        if not torch.is_grad_enabled():
+            return _Run._run_backward(ctx, *grads)
+        if ctx.operation.packing is not None:
+            inputs = _Run._kept(ctx)[: len(needed)]  # an operation with packing keeps them first
             return None, None, None, *_formula_gradients(ctx.operation.formula, ctx.settings, inputs, grads, needed)
-        return _Run._run_backward(ctx, *grads)
+        return _Run._run_backward_once(ctx, *grads)
 
     @staticmethod
     @once_differentiable
+    def _run_backward_once(ctx: Any, *grads: Tensor | None) -> Tensors:
+        return _Run._run_backward(ctx, *grads)
+
+    @staticmethod
     def _run_backward(ctx: Any, *grads: Tensor | None) -> Tensors:
-        if ctx.held is None:
-            kept = ctx.saved_tensors
-            if ctx.operation.apart and any(grad is None for grad in grads):
-                # torch frees the saved tensors after this call, but the other result may go backward later. Results
-                # are held without their graph: with it they would refer to this node, a cycle that only the garbage
-                # collector could free.
-                ctx.held = [None if tensor is None else (tensor.detach(), tensor._version) for tensor in kept]
-        else:
-            kept = _unchanged(ctx.held)
+        kept = _Run._kept(ctx)
         return None, None, None, *ctx.path.backward(grads, kept, ctx.needs_input_grad[3:], **ctx.settings)
+
+    @staticmethod
+    def _kept(ctx: Any) -> Tensors:
+        saved: Tensors = ctx.saved_tensors if ctx.held is None else _unchanged(ctx.held)
+        return saved
 
 
 def _formula_gradients(
@@ -231,11 +250,25 @@ def _formula_gradients(
     return tuple(next(slopes) if is_needed else None for is_needed in needed)
 
 
+def _held(kept: Tensors, results: tuple[Tensor, ...]) -> list[tuple[Tensor, int] | None]:
+    """Return tensors for several backward passes, with their versions: torch would free saved ones after the first.
+
+    Results are held without their graph: with it they would refer to their node, a cycle that only the garbage
+    collector could free.
+    """
+    made = {id(result) for result in results}
+    return [
+        None if tensor is None else (tensor.detach() if id(tensor) in made else tensor, tensor._version)
+        for tensor in kept
+    ]
+
+
 def _unchanged(held: list[tuple[Tensor, int] | None]) -> Tensors:
-    """Return tensors that were held for a second backward pass, or raise an error if one was modified."""
-    if any(pair is not None and pair[0]._version != pair[1] for pair in held):
-        raise RuntimeError("A tensor that the gradient needs was modified in place. Run the forward pass again.")
-    return tuple(None if pair is None else pair[0] for pair in held)
+    """Return tensors that were held, or raise an error if one was modified."""
+    for pair in held:
+        if pair is not None and pair[0]._version != pair[1]:
+            raise RuntimeError("A tensor that the gradient needs was modified in place. Run the forward pass again.")
+    return tuple([None if pair is None else pair[0] for pair in held])
 
 
 class _RunOpaque(torch.autograd.Function):

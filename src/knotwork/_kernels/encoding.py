@@ -46,6 +46,7 @@ __all__ = [
     "NORM_EPSILON",
     "PLAIN",
     "RADIAL",
+    "SMALLEST",
     "TAILS",
     "THIN_PLATE",
     "UNIT_AREA",
@@ -264,7 +265,7 @@ class Part:
 
     @property
     def is_composed(self) -> bool:
-        """Whether `encode` computes the part from others, in plain torch: not by the loops of a device."""
+        """Whether `encode` computes the part after the others: its functions vary everywhere, or are in plain torch."""
         return bool(self.family) or self.kind in (NATURAL, RADIAL, THIN_PLATE)
 
     def of(self, tensor: Tensor, axis: int = 1) -> Tensor:
@@ -323,6 +324,14 @@ def encoding_formula(
     parts: Sequence[Part], size: int, dtype: torch.dtype, min_spacing: float, epsilon: float,
 ) -> Any:  # fmt: skip
     """Compute `encode` in plain torch: the values, and with logits the penalty and the breaks."""
+    if n_knots.dim() == 1:
+        spacing = {"min_spacing": min_spacing, "epsilon": epsilon}
+        settings: dict[str, Any] = {"parts": parts, "size": size, "dtype": dtype, **spacing}
+        all_logits, all_breaks, values, counts = _with_groups(logits, breaks, x, n_knots)
+        results: Any = encoding_formula(all_logits, all_breaks, values, counts, None, **settings)
+        if logits is None:
+            return results.reshape(*x.shape, size)
+        return results[0].reshape(*x.shape, size), *(result[0] for result in results[1:])
     others: tuple[Tensor, ...] = ()
     if logits is not None:
         widths = widths_from_logits(logits, n_knots, min_spacing)
@@ -334,7 +343,7 @@ def encoding_formula(
             penalty = torch.where(learned, penalty, 0.0)
         others = (penalty, breaks)
     assert breaks is not None
-    if len(parts) == 1 and _covers(parts[0], x):  # nothing is written in place, which `torch.vmap` does not allow
+    if _is_whole(parts, n_knots):  # nothing is written in place, which `torch.vmap` does not allow
         values = _rows(parts[0], x, breaks, n_knots, size).to(dtype)
     else:
         values = torch.zeros(*x.shape, size, dtype=dtype, device=x.device)
@@ -344,6 +353,12 @@ def encoding_formula(
             else:
                 part.write(values, _rows(part, x, breaks, n_knots, size).to(dtype), axis=2)
     return (values, *others) if others else values
+
+
+def _with_groups(logits: Tensor | None, breaks: Tensor | None, x: Tensor, n_knots: Tensor) -> Any:
+    """Return tensors of one group with an axis of groups; x, of shape (..., F), with one of rows."""
+    axis = (None if tensor is None else tensor[None] for tensor in (logits, breaks))
+    return *axis, x.reshape(1, -1, x.shape[-1]), n_knots[None]
 
 
 def _rows(part: Part, x: Tensor, breaks: Tensor, n_knots: Tensor, size: int) -> Tensor:
@@ -361,11 +376,15 @@ class Loops(NamedTuple):
       gradient of the logits; one of the first two may be None.
     - ``rows(x, breaks, n_knots, out, *, kind, degree)`` fills `out`, which is contiguous and holds zeros, or anything
       if `writes_zeros`.
-    - ``rows_backward(grad, x, breaks, n_knots, *, kind, degree, with_x)`` returns the gradients of x, in its type
-      (undefined unless `with_x`), and of the breaks.
+    - ``rows_backward(grad, x, breaks, n_knots, *, kind, degree, with_x, with_knots)`` returns the gradients of x, in
+      its type (undefined unless `with_x`), and of the breaks (undefined unless `with_knots`).
     - ``rows_to_logits(grad, x, breaks, n_knots, penalty_grad, logits, min_spacing, epsilon, *, kind, degree, with_x,
       out)``, optional, does `rows_backward` and `knots_backward` in one: it returns the gradient of x, and fills `out`
       with that of the logits.
+    - ``rows_from_logits(x, logits, n_knots, out, *, kind, degree, min_spacing, epsilon)``, optional, does `knots` and
+      `rows` in one: it returns breaks and penalty, or None where it cannot.
+
+    The last two take tensors with or without an axis of groups.
     """
 
     knots: Callable[..., tuple[Tensor, Tensor]]
@@ -373,6 +392,7 @@ class Loops(NamedTuple):
     rows: Callable[..., None]
     rows_backward: Callable[..., tuple[Tensor, Tensor]]
     rows_to_logits: Callable[..., Tensor] | None = None
+    rows_from_logits: Callable[..., tuple[Tensor, Tensor] | None] | None = None
     writes_zeros: bool = False
 
 
@@ -385,7 +405,17 @@ def _forward(
     loops: Loops, logits: Tensor | None, breaks: Tensor | None, x: Tensor, n_knots: Tensor, learned: Tensor | None, *,
     parts: Sequence[Part], size: int, dtype: torch.dtype, min_spacing: float, epsilon: float,
 ) -> Any:  # fmt: skip
-    tensors = (logits, breaks, x, n_knots, learned)
+    tensors, shape = (logits, breaks, x, n_knots, learned), (*x.shape, size)
+    if logits is not None and breaks is None and loops.rows_from_logits is not None and _is_whole(parts, n_knots):
+        values = torch.empty(shape, dtype=dtype, device=x.device)
+        settings = {"kind": parts[0].kind, "degree": parts[0].degree, "min_spacing": min_spacing, "epsilon": epsilon}
+        knots = loops.rows_from_logits(x, logits, n_knots, values, **settings)
+        if knots is not None:
+            breaks, penalty = knots
+            return (values, penalty, breaks), (*tensors, penalty, breaks)
+    in_groups = n_knots.dim() > 1
+    if not in_groups:
+        logits, breaks, x, n_knots = _with_groups(logits, breaks, x, n_knots)
     others: tuple[Tensor, ...] = ()
     if logits is not None:
         breaks, penalty = loops.knots(logits, n_knots, breaks, learned, min_spacing, epsilon, size)
@@ -393,7 +423,8 @@ def _forward(
     assert breaks is not None
     groups_filled = sum(part.stop - part.start for part in parts if part.features is None and part.kind != AFFINE)
     filled = loops.writes_zeros and groups_filled == len(x)  # writing zeros first would cost a pass over memory
-    values = (torch.empty if filled else torch.zeros)(*x.shape, size, dtype=dtype, device=x.device)
+    results = (torch.empty if filled else torch.zeros)(shape, dtype=dtype, device=x.device)
+    values = results if in_groups else results.view(*x.shape, size)
     for part in parts:
         piece = part.of(x, axis=2)
         if part.kind == AFFINE:
@@ -404,7 +435,15 @@ def _forward(
         loops.rows(piece, part.of(breaks), part.of(n_knots), block, kind=part.kind, degree=part.degree)
         if not in_place:
             part.write(values, block, axis=2)
-    return (values, *others), (*tensors, *others)
+    if not in_groups:  # in place, because a view that a function returns cannot be modified
+        others = tuple(other.squeeze_(0) for other in others)
+    return (results, *others), (*tensors, *others)
+
+
+def _is_whole(parts: Sequence[Part], n_knots: Tensor) -> bool:
+    """Return whether one part has all groups and features, and functions with breaks."""
+    n_groups = len(n_knots) if n_knots.dim() > 1 else 1
+    return len(parts) == 1 and _covers(parts[0], n_groups)
 
 
 def _backward(
@@ -420,9 +459,14 @@ def _backward(
     grad, penalty_grad, breaks_grad = grads if others else (*grads, None, None)
     tensors = (grad, x, others[1] if others else breaks, n_knots)
     at_once = loops.rows_to_logits is not None and needed[0] and not needed[1]
+    spacing = (penalty_grad, logits, min_spacing, epsilon)
     if at_once and grad is not None and breaks_grad is None:
-        spacing = (penalty_grad, logits, min_spacing, epsilon)
+        if _is_whole(parts, n_knots):
+            return *_whole_to_logits(loops, parts[0], tensors, spacing, needed[2]), None, None
         return *_backward_to_logits(loops, parts, tensors, spacing, needed[2]), None, None
+    if n_knots.dim() == 1:
+        settings = {"parts": parts, "min_spacing": min_spacing, "epsilon": epsilon, "size": size}
+        return _backward_in_groups(loops, grads, kept, needed, settings)
     x_grad, slopes = (torch.zeros_like(x), None) if grad is None else _sums(loops, parts, tensors, needed)
     if breaks_grad is not None:
         slopes = breaks_grad if slopes is None else slopes + breaks_grad
@@ -434,12 +478,24 @@ def _backward(
     return logits_grad, slopes if needed[1] else None, x_grad if needed[2] else None, None, None
 
 
+def _backward_in_groups(loops: Loops, grads: Any, kept: Any, needed: Any, settings: dict[str, Any]) -> Any:
+    """Return the gradients of tensors of one group without an axis of groups."""
+    logits, breaks, x, n_knots, _, *others = kept
+    grad, *other_grads = grads
+    grad = None if grad is None else grad.reshape(1, -1, *grad.shape[-2:])
+    axis = [None if tensor is None else tensor[None] for tensor in (*other_grads, *others)]
+    grouped = (*_with_groups(logits, breaks, x, n_knots), None, *axis[len(other_grads) :])
+    results = _backward(loops, (grad, *axis[: len(other_grads)]), grouped, needed, **settings)
+    pairs = zip(results, (logits, breaks, x, None, None), strict=True)
+    return tuple(None if result is None else result.reshape(tensor.shape) for result, tensor in pairs)
+
+
 def _sums(loops: Loops, parts: Sequence[Part], tensors: Any, needed: Any) -> tuple[Tensor | None, Tensor | None]:
     """Return the gradients of x and of the breaks, None if not needed."""
     grad, x, breaks, n_knots = tensors
     with_knots, with_x = needed[0] or needed[1], needed[2]
-    if len(parts) == 1 and _covers(parts[0], x):  # no copy is needed
-        settings = {"kind": parts[0].kind, "degree": parts[0].degree, "with_x": with_x}
+    if _is_whole(parts, n_knots):  # no copy is needed
+        settings = {"kind": parts[0].kind, "degree": parts[0].degree, "with_x": with_x, "with_knots": with_knots}
         x_grad, slopes = loops.rows_backward(grad, x, breaks, n_knots, **settings)
         return x_grad if with_x else None, slopes if with_knots else None
     x_out, slopes_out = torch.zeros_like(x) if with_x else None, torch.zeros_like(breaks) if with_knots else None
@@ -448,9 +504,9 @@ def _sums(loops: Loops, parts: Sequence[Part], tensors: Any, needed: Any) -> tup
     return x_out, slopes_out
 
 
-def _covers(part: Part, x: Tensor) -> bool:
+def _covers(part: Part, n_groups: int) -> bool:
     """Return whether a part has all groups and features, and functions with breaks."""
-    return part.features is None and part.kind != AFFINE and part.stop - part.start == len(x)
+    return part.features is None and part.kind != AFFINE and part.stop - part.start == n_groups
 
 
 def _part_backward(
@@ -466,12 +522,25 @@ def _part_backward(
     if x_grad is None and slopes is None:
         return
     pieces = part.of(grad, axis=2), part.of(x, axis=2), part.of(breaks), part.of(n_knots)
-    settings = {"kind": part.kind, "degree": part.degree, "with_x": x_grad is not None}
+    wanted = {"with_x": x_grad is not None, "with_knots": slopes is not None}
+    settings = {"kind": part.kind, "degree": part.degree, **wanted}
     part_x_grad, part_slopes = loops.rows_backward(*pieces, **settings)
     if x_grad is not None:
         part.write(x_grad, part_x_grad, axis=2)
     if slopes is not None:
         part.write(slopes, part_slopes)
+
+
+def _whole_to_logits(
+    loops: Loops, part: Part, tensors: Any, spacing: Any, with_x: bool
+) -> tuple[Tensor, None, Tensor | None]:
+    """Return the gradients of logits, breaks (None) and x (None unless `with_x`) for a part with all groups."""
+    penalty_grad, logits, min_spacing, epsilon = spacing
+    out = torch.empty_like(logits, memory_format=torch.contiguous_format)
+    settings = {"kind": part.kind, "degree": part.degree, "with_x": with_x, "out": out}
+    assert loops.rows_to_logits is not None
+    x_grad = loops.rows_to_logits(*tensors, penalty_grad, logits, min_spacing, epsilon, **settings)
+    return out, None, x_grad if with_x else None
 
 
 def _backward_to_logits(
@@ -543,7 +612,7 @@ def _shapes(logits: Tensor | None, breaks: Any, x: Tensor, *_: Any, size: int, d
     values = x.new_empty(*x.shape, size, dtype=dtype)
     if logits is None:
         return (values,)
-    return values, logits.new_empty(len(logits)), logits.new_empty(*logits.shape[:-1], logits.shape[-1] + 1)
+    return values, logits.new_empty(logits.shape[:-2]), logits.new_empty(*logits.shape[:-1], logits.shape[-1] + 1)
 
 
 _ENCODING = Operation(
@@ -559,6 +628,7 @@ _ENCODING = Operation(
 def encode(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: torch.dtype | None = None) -> Encoded:
     """Encode values of shape (G, B, F), part by part, into one tensor; x and size are those of `rows_formula`.
 
+    Tensors of one group may have no axis of groups: if `n_knots` has the shape (F,), that of x is (..., F).
     Parts cover every group and feature once; without parts, only knots and penalty are computed. `dtype` is the type
     of the values, by default that of the knots; arithmetic is in the type of the knots, on the CPU in float64. The
     result is differentiable with respect to x, breaks and logits.
@@ -570,35 +640,46 @@ def encode(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: 
     given = knots.breaks if knots.logits is None else knots.logits
     assert given is not None
     dtype = given.dtype if dtype is None else dtype
-    if len(parts) == 1 and parts[0].is_composed and _covers(parts[0], x):  # nothing else is written
+    composed = [part for part in parts if part.is_composed]
+    if composed and knots.n_knots.dim() == 1:
+        return _encode_in_groups(x, knots, parts, size=size, dtype=dtype)
+    if composed and _is_whole(parts, knots.n_knots):  # nothing else is written
         others = encode(x[:, :0], knots, (), size=size, dtype=dtype)
-        return others._replace(values=_composed_rows(parts[0], x, others.breaks, knots, size).to(dtype))
+        return others._replace(values=_composed_rows(parts[0], x, others.breaks, knots, size, dtype))
     results = _ENCODING(
         knots.logits,
         knots.breaks,
         x,
         knots.n_knots,
         knots.learned,
-        parts=tuple(part for part in parts if not part.is_composed),
+        parts=tuple([part for part in parts if not part.is_composed]) if composed else tuple(parts),
         size=size,
         dtype=dtype,
         min_spacing=knots.min_spacing,
         epsilon=knots.epsilon,
     )
     values, penalty, breaks = (results, None, given) if knots.logits is None else results
-    for part in parts:
-        if part.is_composed:
-            part.write(values, _composed_rows(part, x, breaks, knots, size).to(dtype), axis=2)
+    for part in composed:
+        part.write(values, _composed_rows(part, x, breaks, knots, size, dtype), axis=2)
     return Encoded(values, breaks, penalty)
 
 
-def _composed_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, size: int) -> Tensor:
-    """Return the rows of a part that is computed from others, or whose family has no compiled code."""
-    if not part.family:
-        from knotwork._kernels import natural, radial  # noqa: PLC0415 - they are built on this module
+def _encode_in_groups(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: torch.dtype) -> Encoded:
+    """Encode values of one group without an axis of groups."""
+    logits, breaks, values, n_knots = _with_groups(knots.logits, knots.breaks, x, knots.n_knots)
+    widths = None if knots.log_widths is None else knots.log_widths[None]
+    grouped = knots._replace(logits=logits, breaks=breaks, n_knots=n_knots, log_widths=widths)
+    encoded = encode(values, grouped, parts, size=size, dtype=dtype)
+    penalty = None if encoded.penalty is None else encoded.penalty[0]
+    return Encoded(encoded.values.reshape(*x.shape, size), encoded.breaks[0], penalty)
 
-        compute = natural.natural_rows if part.kind == NATURAL else radial.radial_rows
-        return compute(part, x, breaks, knots, size)
+
+def _composed_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, size: int, dtype: torch.dtype) -> Tensor:
+    """Return the rows of a part whose functions vary everywhere, or whose family has no compiled code."""
+    if not part.family:
+        from knotwork._kernels import dense  # noqa: PLC0415 - it is built on this module
+
+        return dense.dense_rows(part, x, breaks, knots, size=size, dtype=dtype)
     piece = part.of(x, axis=2).to(breaks.dtype)
     missing = torch.isnan(piece)
     inside = torch.where(missing, 0.0, piece).clamp(0.0, 1.0)
@@ -606,4 +687,4 @@ def _composed_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, size: in
     rows = part.function(inside, part.of(breaks), part.of(knots.n_knots), degree=part.degree, size=size)
     if rows.shape != (*piece.shape, size):
         raise argument_error("function", f"return rows of shape {(*piece.shape, size)}", tuple(rows.shape))
-    return torch.where(missing[..., None], 0.0, rows)
+    return torch.where(missing[..., None], 0.0, rows).to(dtype)

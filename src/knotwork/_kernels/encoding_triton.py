@@ -1,9 +1,13 @@
 """The encoding on NVIDIA and AMD GPUs, in Triton: the scheme of `encoding_cpu`, for a block of values at a time.
 
-Forward writes every output once. Backward reads only the few entries of each gradient row that depend on the knots.
-Sums over rows are formed per program and added in a fixed order, so that results are reproducible.
+Forward fills whole rows in vectors of 16 bytes, then writes the few entries of each row that depend on the knots; knots
+of one group are computed by the same kernel. Backward reads only these few entries of the gradient. Sums over rows are
+formed per program and added in a fixed order, so that results are reproducible.
+
+Sizes, and numbers of rows, features and knots, are arguments of the compiled code: it serves all tables.
 """
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -11,9 +15,22 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from knotwork._kernels.dispatch import is_long
 from knotwork._kernels.encoding import CYCLIC, LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
+from knotwork._kernels.knots_triton import (
+    knots_of,
+    knots_to_logits,
+    logits_slopes,
+    make_knots,
+    padded,
+    penalty_backward,
+    penalty_slopes,
+    softmax_shares,
+    store_breaks,
+)
+from knotwork._kernels.launching import Plan, power_of_2_from
 
-__all__ = ["ENCODING", "Spacings", "backward", "forward", "knots_to_logits", "make_knots"]
+__all__ = ["ENCODING", "WIDEST", "Spacings", "backward", "find", "forward", "forward_from_logits"]
 
 _LOCAL = tl.constexpr(LOCAL)
 _TAILS = tl.constexpr(TAILS)
@@ -22,26 +39,57 @@ _NORMALISED = tl.constexpr(NORMALISED)
 _NORM_EPSILON = tl.constexpr(NORM_EPSILON)
 
 WIDEST = 32
-"""Most columns, or knots, of a program: with wider tiles the compiler repeats the scheme in every thread."""
+"""Most intervals whose gradients a program sums: with wider tiles the compiler repeats the scheme in every thread."""
 
-MOST_IN_ONE = 16_384
-"""Most padded widths of a group for which one program computes all breaks and the penalty."""
+MOST_IN_EACH = 4096
+"""Most padded widths of a group whose breaks every program of the forward pass computes, to save a launch."""
+
+MOST_WITH_KNOTS = 1 << 17
+"""Most values for which the forward pass computes the knots in the same kernel."""
+
+VALUES = 128
+"""Values of a program of the forward pass; a multiple of the 8 numbers in 16 bytes, so that vectors fit any size."""
+
+FILL = 1024
+"""Numbers that a program of the forward pass writes at once: 8 for each thread."""
+
+MOST_PROGRAMS = 1024
+"""Programs of the forward pass above which each has several blocks of values and computes the knots once for them."""
+
+ROWS, MOST_SUMS = 128, 64
+"""Rows of a program of the backward pass at once, and most sums over rows of a feature, for more than 4096 rows."""
+
+TOGETHER = True
+
+MOST_PLANS = 1024
+"""Plans of launches that are kept for each kernel: one for every combination of shapes."""
 
 
 @triton.jit
-def _find(x, breaks, n_knots, KIND: tl.constexpr, DEGREE: tl.constexpr, STEPS: tl.constexpr):
+def _next(place, n_knots):
+    """Return the next place of a cycle; a division is slower."""
+    return tl.where(place == n_knots, 0, place + 1)
+
+
+@triton.jit
+def find(x, breaks, n_knots, n_steps, KIND: tl.constexpr, DEGREE: tl.constexpr):
     """Return the interval of each x, by bisection, and the 2 degree + 2 knots around it, as a tuple."""
     interval = tl.zeros(x.shape, tl.int32)
-    for step in tl.static_range(STEPS):
-        further = interval + (1 << (STEPS - 1 - step))
+    for step in range(n_steps):
+        further = interval + (1 << (n_steps - 1 - step))
         knot = tl.load(breaks + further, mask=further <= n_knots, other=2.0)
         interval = tl.where(knot <= x, further, interval)
     t = ()
+    turns = interval
+    around = interval
+    if KIND == _CYCLIC:  # integers are divided towards zero: the dividend must not be negative
+        turns = (interval - DEGREE + DEGREE * (n_knots + 1)) // (n_knots + 1) - DEGREE
+        around = interval - DEGREE - turns * (n_knots + 1)
     for c in tl.static_range(2 * DEGREE + 2):
-        if KIND == _CYCLIC:  # integers are divided towards zero: the dividend must not be negative
-            turns = (interval + c - DEGREE + DEGREE * (n_knots + 1)) // (n_knots + 1) - DEGREE
-            place = interval + c - DEGREE - turns * (n_knots + 1)
-            t = t + (tl.load(breaks + place) + turns.to(tl.float32),)
+        if KIND == _CYCLIC:
+            t = t + (tl.load(breaks + around) + turns.to(tl.float32),)
+            turns += tl.where(around == n_knots, 1, 0)
+            around = _next(around, n_knots)
         else:
             place = tl.minimum(tl.maximum(interval + c - DEGREE, 0), n_knots + 1)
             t = t + (tl.load(breaks + place),)
@@ -95,42 +143,87 @@ def _moments(values, size, DEGREE: tl.constexpr):
 
 
 @triton.jit
-def _encoded_rows(
-    x, breaks, n_knots, first, KIND: tl.constexpr, DEGREE: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr
-):
-    """Return COLUMNS columns of the rows, from column `first` on: NaN gives zeros, values are clipped to [0, 1].
+def _entries_at(x, breaks, n_knots, n_steps, KIND: tl.constexpr, DEGREE: tl.constexpr):
+    """Return what the row of each x is made of: NaN gives zeros, values are clipped to [0, 1].
 
-    `breaks` points to the breaks and `n_knots` is the number of knots, both of each value or of all.
+    A row is `level` in its first `limit` columns and zero after them, except for the `entries`, a tuple, in the columns
+    that begin with `interval` (for cyclic functions modulo the number of intervals).
     """
     present = x == x
     x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
-    interval, t = _find(x, breaks, n_knots, KIND, DEGREE, STEPS)
+    interval, t = find(x, breaks, n_knots, n_steps, KIND, DEGREE)
     levels, _ = _levels_at(x, t, DEGREE)
     values = levels[DEGREE]
-    column = first + tl.arange(0, COLUMNS)[None, :]
-    place = column - interval[:, None]
+    level = tl.zeros(x.shape, x.dtype)
+    limit = tl.zeros(x.shape, tl.int32)
+    entries = ()
     if KIND == _TAILS:
-        rows = tl.where(place < 0, 1.0, 0.0)
+        level = tl.where(present, 1.0, 0.0)
+        limit = interval
         tail = tl.zeros(x.shape, x.dtype)
         for k in tl.static_range(DEGREE):
             tail += values[DEGREE - k]
-            rows = tl.where(place == DEGREE - 1 - k, tail[:, None], rows)
+            entries = (tail,) + entries
     elif KIND == _CYCLIC:
-        rows = tl.zeros(place.shape, tl.float32)
-        for r in tl.static_range(DEGREE + 1):
-            target = (interval + r) % (n_knots + 1)
-            rows += tl.where(column == target[:, None], values[r][:, None], 0.0)  # functions may meet in one column
+        places = (interval,)
+        for r in tl.static_range(DEGREE):
+            places = places + (_next(places[r], n_knots),)
+        for r in tl.static_range(DEGREE + 1):  # functions may meet in one column, which then has their sum
+            total = tl.zeros(x.shape, x.dtype)
+            for other in tl.static_range(DEGREE + 1):
+                total += tl.where(places[other] == places[r], values[other], 0.0)
+            entries = entries + (total,)
+    elif KIND == _LOCAL:
+        entries = values
     else:
-        if KIND != _LOCAL:
-            values = _to_unit_area(values, t, DEGREE)
-        rows = tl.zeros(place.shape, tl.float32)
+        entries = _to_unit_area(values, t, DEGREE)
+    if KIND == _NORMALISED:
+        limit = limit + n_knots + DEGREE + 1
+        mean, scale = _moments(entries, limit, DEGREE)
+        level = tl.where(present, -mean * scale, 0.0)
+        scaled = ()
         for r in tl.static_range(DEGREE + 1):
-            rows = tl.where(place == r, values[r][:, None], rows)
-        if KIND == _NORMALISED:
-            own_size = tl.zeros(x.shape, tl.int32) + n_knots + DEGREE + 1
-            mean, scale = _moments(values, own_size, DEGREE)
-            rows = tl.where(column < own_size[:, None], (rows - mean[:, None]) * scale[:, None], 0.0)
-    return tl.where(present[:, None], rows, 0.0)
+            scaled = scaled + ((entries[r] - mean) * scale,)
+        entries = scaled
+    kept = ()
+    for r in tl.static_range(len(entries)):
+        kept = kept + (tl.where(present, entries[r], 0.0),)
+    return interval, level, limit, kept
+
+
+@triton.jit
+def _side_by_side(values, COUNT: tl.constexpr, LOG: tl.constexpr):
+    """Return a tile with COUNT = 2^LOG columns: the values of a tuple, and zeros after them."""
+    zero = tl.zeros(values[0].shape, values[0].dtype)
+    for _ in tl.static_range(COUNT - len(values)):
+        values = values + (zero,)
+    for step in tl.static_range(LOG):
+        joined = ()
+        for i in tl.static_range(COUNT >> (step + 1)):
+            joined = joined + (tl.join(values[i], values[i + (COUNT >> (step + 1))]),)
+        values = joined
+    return tl.reshape(values[0], (zero.shape[0], COUNT))
+
+
+@triton.jit
+def _fill(out_pointer, first, n_values, level, limit, size, KIND: tl.constexpr, N: tl.constexpr, FILL: tl.constexpr):
+    """Write the rows of N values from `first` on, without their entries: in vectors, which do not care for rows."""
+    start = first * size
+    ends = tl.arange(0, N) * size + limit
+    n_left = n_values - first
+    per_column = 1.0 / size
+    for offset in range(0, N * size, FILL):
+        place = offset + tl.arange(0, FILL)
+        rows = tl.zeros((FILL,), tl.float32)
+        if KIND == _TAILS or KIND == _NORMALISED:  # noqa: PLR1714, SIM109 - Triton knows no `in`
+            # Exact for sizes below 10,000: the nearest integer is 0.5 / size away, and rounding errors are below 2^-15.
+            row = tl.minimum(((place.to(tl.float32) + 0.5) * per_column).to(tl.int32), N - 1)
+            rows = tl.where(place < tl.gather(ends, row, 0), tl.gather(level, row, 0), 0.0)
+        target = out_pointer + start + place
+        if n_left >= N:  # the bound is a multiple of a vector, as the compiler knows
+            tl.store(target, rows, mask=place < N * size)
+        else:
+            tl.store(target, rows, mask=place < n_left * size)
 
 
 # Parts begin anywhere in the tensors of a stack, and tables have any number of features. Specialising the code for the
@@ -138,64 +231,116 @@ def _encoded_rows(
 
 
 @triton.jit(
-    do_not_specialize=["n_values", "n_rows", "n_features", "n_breaks", "size"],
-    do_not_specialize_on_alignment=["breaks_pointer", "n_knots_pointer"],
-)
+    do_not_specialize=["n_values", "n_rows", "n_features", "n_breaks", "size", "n_steps", "n_blocks"],
+    do_not_specialize_on_alignment=[
+        "x_pointer", "breaks_pointer", "n_knots_pointer", "logits_pointer", "penalty_pointer",
+    ],
+)  # fmt: skip
 def _forward(
-    x_pointer, breaks_pointer, n_knots_pointer, out_pointer,
-    n_values, n_rows, n_features, n_breaks, size,
-    KIND: tl.constexpr, DEGREE: tl.constexpr, VALUES: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr,
-    WIDE: tl.constexpr, LONG: tl.constexpr,
+    x_pointer, breaks_pointer, n_knots_pointer, logits_pointer, penalty_pointer, out_pointer,
+    n_values, n_rows, n_features, n_breaks, size, n_steps, n_blocks, min_spacing, epsilon,
+    KIND: tl.constexpr, DEGREE: tl.constexpr, N: tl.constexpr, FILL: tl.constexpr, COUNT: tl.constexpr,
+    LOG: tl.constexpr, FEATURES: tl.constexpr, WIDTHS: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
+    """Write the rows of n_blocks times N values; with WIDTHS, of one group whose knots are computed from logits.
+
+    Every program writes these knots, the same numbers to the same places, and reads what it has written itself.
+    """
     program = tl.program_id(0)
+    if WIDTHS > 0:
+        ends, penalty = knots_of(
+            logits_pointer, n_knots_pointer, 0, n_features, n_breaks - 1, min_spacing, epsilon, FEATURES, WIDTHS
+        )
+        store_breaks(breaks_pointer, 0, ends, n_features, n_breaks - 1, FEATURES, WIDTHS)
+        tl.store(penalty_pointer, penalty)
+        tl.debug_barrier()
     if LONG:
         program = program.to(tl.int64)
-    v = program * VALUES + tl.arange(0, VALUES)
-    here = v < n_values
-    f = v % n_features
-    table = tl.where(here, v // (n_rows * n_features) * n_features + f, f)
-    x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
-    n_knots = tl.load(n_knots_pointer + table)
-    first = 0
-    if WIDE:  # otherwise one program has complete rows
-        first = tl.program_id(1) * COLUMNS
-    rows = _encoded_rows(x, breaks_pointer + table * n_breaks, n_knots, first, KIND, DEGREE, STEPS, COLUMNS)
-    column = first + tl.arange(0, COLUMNS)[None, :]
-    tl.store(out_pointer + v[:, None] * size + column, rows, mask=here[:, None] & (column < size))
+    for block in range(n_blocks):
+        first = (program * n_blocks + block) * N
+        v = first + tl.arange(0, N)
+        here = v < n_values
+        f = v % n_features
+        table = tl.where(here, v // (n_rows * n_features) * n_features + f, f)
+        x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
+        n_knots = tl.load(n_knots_pointer + table)
+        interval, level, limit, entries = _entries_at(
+            x, breaks_pointer + table * n_breaks, n_knots, n_steps, KIND, DEGREE
+        )
+        _fill(out_pointer, first, n_values, level, limit, size, KIND, N, FILL)
+        tl.debug_barrier()  # entries go where other threads have written
+        if KIND == _CYCLIC:
+            place = interval
+            for r in tl.static_range(DEGREE + 1):
+                tl.store(out_pointer + v * size + place, entries[r], mask=here)
+                place = _next(place, n_knots)
+        else:
+            column = tl.arange(0, COUNT)[None, :]
+            target = out_pointer + (v * size + interval)[:, None] + column
+            tl.store(target, _side_by_side(entries, COUNT, LOG), mask=here[:, None] & (column < len(entries)))
+
+
+@triton.jit
+def _apart(tile, COUNT: tl.constexpr, LOG: tl.constexpr):
+    """Return the COUNT = 2^LOG columns of a tile as a tuple: the inverse of `_side_by_side`."""
+    values = (tile,)
+    for step in tl.static_range(LOG):
+        even = ()
+        odd = ()
+        for i in tl.static_range(1 << step):
+            first, second = tl.split(tl.reshape(values[i], (tile.shape[0], COUNT >> (step + 1), 2)))
+            even = even + (first,)
+            odd = odd + (second,)
+        values = even + odd
+    columns = ()
+    for i in tl.static_range(COUNT):
+        columns = columns + (tl.reshape(values[i], (tile.shape[0],)),)
+    return columns
+
+
+@triton.jit
+def _entries_of(first, present, N: tl.constexpr, COUNT: tl.constexpr, LOG: tl.constexpr, TOGETHER: tl.constexpr):
+    """Load N numbers from each pointer on, as a tuple; TOGETHER, neighbouring threads read neighbouring numbers."""
+    if not TOGETHER:
+        entries = ()
+        for r in tl.static_range(N):
+            entries = entries + (tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
+        return entries
+    column = tl.arange(0, COUNT)[None, :]
+    tile = tl.load(first[:, None] + column, mask=present[:, None] & (column < N), other=0.0)
+    return _apart(tile.to(tl.float32), COUNT, LOG)
+
+
+@triton.jit
+def _sum_rows(grad_pointer, sums_pointer, first, n_rows, f, n_features, size, own_size, ROWS: tl.constexpr):
+    """Write the sums of the first `own_size` columns of the gradient, for ROWS rows of a feature from `first` on.
+
+    They pass through memory, because the compiler would repeat the scheme of a row in all threads that sum it.
+    """
+    row = first + tl.arange(0, ROWS)[:, None]
+    v = row * n_features + f
+    total = tl.zeros((ROWS, 1), tl.float32)
+    for start in range(0, own_size, 32):
+        column = start + tl.arange(0, 32)[None, :]
+        known = (row < n_rows) & (column < own_size)
+        entries = tl.load(grad_pointer + v * size + column, mask=known, other=0.0).to(tl.float32)
+        total += tl.sum(entries, axis=1, keep_dims=True)
+    tl.store(sums_pointer + v, total, mask=row < n_rows)
 
 
 @triton.jit(
-    do_not_specialize=["n_values", "n_rows", "n_features", "size"],
-    do_not_specialize_on_alignment=["n_knots_pointer", "out_pointer"],
-)
-def _row_sums(
-    grad_pointer, n_knots_pointer, out_pointer,
-    n_values, n_rows, n_features, size,
-    DEGREE: tl.constexpr, VALUES: tl.constexpr, COLUMNS: tl.constexpr, LONG: tl.constexpr,
-):  # fmt: skip
-    """Sum the gradient over each feature's used columns, for normalised rows."""
-    program = tl.program_id(0)
-    if LONG:
-        program = program.to(tl.int64)
-    v = program * VALUES + tl.arange(0, VALUES)
-    column = tl.arange(0, COLUMNS)[None, :]
-    here = v < n_values
-    table = v // (n_rows * n_features) * n_features + v % n_features
-    own_size = tl.load(n_knots_pointer + table, mask=here, other=0) + DEGREE + 1
-    known = here[:, None] & (column < own_size[:, None])
-    rows = tl.load(grad_pointer + v[:, None] * size + column, mask=known, other=0.0).to(tl.float32)
-    tl.store(out_pointer + v, tl.sum(rows, axis=1), mask=here)
-
-
-@triton.jit(
-    do_not_specialize=["n_rows", "n_features", "n_breaks", "size", "n_places"],
-    do_not_specialize_on_alignment=["breaks_pointer", "n_knots_pointer", "sums_pointer"],
-)
+    do_not_specialize=["n_rows", "n_features", "n_breaks", "size", "n_places", "n_steps", "n_blocks"],
+    do_not_specialize_on_alignment=[
+        "grad_pointer", "x_pointer", "breaks_pointer", "n_knots_pointer", "x_grad_pointer", "sums_pointer",
+    ],
+)  # fmt: skip
 def _backward(
-    grad_pointer, sums_pointer, x_pointer, breaks_pointer, n_knots_pointer, x_grad_pointer, parts_pointer,
-    n_rows, n_features, n_breaks, size, n_places,
-    KIND: tl.constexpr, DEGREE: tl.constexpr, ROWS: tl.constexpr, BLOCKS: tl.constexpr, STEPS: tl.constexpr,
-    KNOTS: tl.constexpr, WINDOW: tl.constexpr, WITH_X: tl.constexpr, WIDE: tl.constexpr, LONG: tl.constexpr,
+    grad_pointer, x_pointer, breaks_pointer, n_knots_pointer, x_grad_pointer, sums_pointer, parts_pointer,
+    n_rows, n_features, n_breaks, size, n_places, n_steps, n_blocks,
+    KIND: tl.constexpr, DEGREE: tl.constexpr, ROWS: tl.constexpr, KNOTS: tl.constexpr, WINDOW: tl.constexpr,
+    LOG: tl.constexpr, COUNT: tl.constexpr, LOG_COUNT: tl.constexpr, TOGETHER: tl.constexpr,
+    WITH_X: tl.constexpr, WITH_KNOTS: tl.constexpr,
+    WIDE: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
     """Run the scheme backwards for one feature of one group; see `encoding_cpu.run_backwards` for the formulas.
 
@@ -210,16 +355,25 @@ def _backward(
     intervals = tl.arange(0, KNOTS)[:, None]  # the intervals that this program sums
     if WIDE:
         intervals += tl.program_id(2) * KNOTS
-    sums = tl.zeros((KNOTS, WINDOW), tl.float32)
-    for block in range(BLOCKS):
-        row = (tl.program_id(1) * BLOCKS + block) * ROWS + tl.arange(0, ROWS)
+    sums = tl.zeros((KNOTS, 2 * WINDOW), tl.float32)
+    for block in range(n_blocks):
+        first_row = (tl.program_id(1) * n_blocks + block) * ROWS
+        if LONG:
+            first_row = first_row.to(tl.int64)
+        if KIND == _NORMALISED:
+            start = group * n_rows * n_features
+            grads, sums_of_rows = grad_pointer + start * size, sums_pointer + start
+            own_size = n_knots + DEGREE + 1
+            _sum_rows(grads, sums_of_rows, first_row, n_rows, f, n_features, size, own_size, ROWS)
+            tl.debug_barrier()
+        row = first_row + tl.arange(0, ROWS)
         here = row < n_rows
         v = (group * n_rows + row) * n_features + f
         x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
         present = here & (x == x)
         inside = present & (x >= 0.0) & (x <= 1.0)
         x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
-        interval, t = _find(x, breaks_pointer + table * n_breaks, n_knots, KIND, DEGREE, STEPS)
+        interval, t = find(x, breaks_pointer + table * n_breaks, n_knots, n_steps, KIND, DEGREE)
         levels, spans = _levels_at(x, t, DEGREE)
         mine = here
         if WIDE:
@@ -231,16 +385,18 @@ def _backward(
         slopes = (zero,) * (2 * DEGREE + 2)
         local = ()
         if KIND == _TAILS:
+            entries = _entries_of(first, present, DEGREE, COUNT, LOG_COUNT, TOGETHER)
             local = (zero,)
             for r in tl.static_range(DEGREE):
-                local = local + (local[r] + tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
+                local = local + (local[r] + entries[r],)
         elif KIND == _CYCLIC:
+            place = interval
             for r in tl.static_range(DEGREE + 1):
-                entry = grad_pointer + v * size + (interval + r) % (n_knots + 1)
+                entry = grad_pointer + v * size + place
                 local = local + (tl.load(entry, mask=present, other=0.0).to(tl.float32),)
+                place = _next(place, n_knots)
         else:
-            for r in tl.static_range(DEGREE + 1):
-                local = local + (tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
+            local = _entries_of(first, present, DEGREE + 1, COUNT, LOG_COUNT, TOGETHER)
         if KIND == _NORMALISED:
             heights = _to_unit_area(levels[DEGREE], t, DEGREE)
             mean, scale = _moments(heights, n_knots + DEGREE + 1, DEGREE)
@@ -283,145 +439,30 @@ def _backward(
         if WITH_X:
             tl.store(x_grad_pointer + v, tl.where(inside, x_slope, 0.0), mask=mine)
 
-        columns = tl.arange(0, WINDOW)[None, :]
-        window = tl.zeros((ROWS, WINDOW), tl.float32)
-        for c in tl.static_range(2 * DEGREE + 2):
-            window = tl.where(columns == c, tl.where(present, slopes[c], 0.0)[:, None], window)
-        owners = (intervals == interval[None, :]).to(tl.float32)
-        sums = tl.dot(owners, window, sums, input_precision="tf32x3")
-    part = (tl.program_id(1) * tl.num_programs(0) + table) * n_places * WINDOW
-    tl.store(parts_pointer + part + intervals * WINDOW + tl.arange(0, WINDOW)[None, :], sums)
-
-
-# Knots from logits, and gradients back to these: the formulas of `encoding`, each in one kernel.
-
-
-@triton.jit
-def _softmax_shares(logits_pointer, n_knots, WIDTHS: tl.constexpr):
-    """Return softmax over the first n_knots + 1 logits of a row, and zeros after them."""
-    k = tl.arange(0, WIDTHS)
-    logits = tl.load(logits_pointer + k, mask=k <= n_knots, other=-float("inf")).to(tl.float32)
-    powers = tl.exp(logits - tl.max(logits, axis=0))
-    return powers / tl.sum(powers, axis=0)
-
-
-@triton.jit
-def _logits_slopes(shares, width_slopes, n_knots, min_spacing):
-    """Return the gradient of the logits from that of the widths."""
-    slopes = (1.0 - (n_knots + 1) * min_spacing) * width_slopes
-    return shares * (slopes - tl.sum(shares * slopes, axis=0))
-
-
-@triton.jit
-def _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon):
-    """Return the gradient of the widths from that of the penalty; entries after the last width are undefined."""
-    widths = min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares + epsilon
-    return -grad / (widths * widths * (n_knots + 1) * n_features)
+        if WITH_KNOTS:
+            masked = ()
+            for c in tl.static_range(2 * DEGREE + 2):
+                masked = masked + (tl.where(present, slopes[c], 0.0),)
+            window = _side_by_side(masked, WINDOW, LOG)
+            owners = (intervals == interval[None, :]).to(tl.float32)
+            # Tensor cores read 11 bits. Owners need one; slopes have their first 11 in one column, the rest in another.
+            leading = (window.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
+            both = tl.reshape(tl.join(leading, window - leading), (ROWS, 2 * WINDOW))
+            sums = tl.dot(owners, both, sums, input_precision="tf32")
+    if WITH_KNOTS:
+        totals = tl.sum(tl.reshape(sums, (KNOTS, WINDOW, 2)), axis=2)
+        part = (tl.program_id(1) * tl.num_programs(0) + table).to(tl.int64) * n_places * WINDOW
+        tl.store(parts_pointer + part + intervals * WINDOW + tl.arange(0, WINDOW)[None, :], totals)
 
 
 @triton.jit(
-    do_not_specialize=["n_features", "n_widths"],
-    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "breaks_pointer"],
-)
-def _breaks_forward(
-    logits_pointer, n_knots_pointer, breaks_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
-):
-    table = tl.program_id(0)
-    n_knots = tl.load(n_knots_pointer + table)
-    shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
-    k = tl.arange(0, WIDTHS)
-    widths = tl.where(k <= n_knots, min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares, 0.0)
-    ends = tl.where(k < n_knots, tl.minimum(tl.cumsum(widths, axis=0), 1.0), 1.0)
-    row = breaks_pointer + table * (n_widths + 1)
-    tl.store(row + 1 + k, ends, mask=k < n_widths)
-    tl.store(row, 0.0)
-
-
-@triton.jit(
-    do_not_specialize=["n_features", "n_widths"],
-    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "out_pointer", "grad_pointer"],
-)
-def _breaks_backward(
-    grad_pointer, logits_pointer, n_knots_pointer, out_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
-):
-    table = tl.program_id(0)
-    n_knots = tl.load(n_knots_pointer + table)
-    shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
-    k = tl.arange(0, WIDTHS)
-    slopes = tl.load(grad_pointer + table * (n_widths + 1) + 1 + k, mask=k < n_knots, other=0.0)
-    # A width moves the knot at its end and all knots after it.
-    slopes = _logits_slopes(shares, tl.cumsum(slopes, axis=0, reverse=True), n_knots, min_spacing)
-    tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
-
-
-@triton.jit(
-    do_not_specialize=["n_features", "n_widths"],
-    do_not_specialize_on_alignment=[
-        "logits_pointer", "n_knots_pointer", "breaks_pointer", "out_pointer", "fixed_pointer", "learned_pointer",
-    ],
-)  # fmt: skip
-def _penalty_forward(
-    logits_pointer, n_knots_pointer, breaks_pointer, out_pointer, fixed_pointer, learned_pointer,
-    n_features, n_widths, min_spacing, epsilon,
-    FEATURES: tl.constexpr, WIDTHS: tl.constexpr, WITH_BREAKS: tl.constexpr, WITH_FIXED: tl.constexpr,
-):  # fmt: skip
-    """Write the penalty of one group, and WITH_BREAKS its breaks, since all widths are available.
-
-    WITH_FIXED, a group that is not learned has its fixed breaks, and a penalty of 0.
-    """
-    f = tl.arange(0, FEATURES)[:, None]
-    k = tl.arange(0, WIDTHS)[None, :]
-    n_knots = tl.load(n_knots_pointer + tl.program_id(0) * n_features + f, mask=f < n_features, other=0)
-    row = logits_pointer + (tl.program_id(0) * n_features + f) * n_widths
-    used = (f < n_features) & (k <= n_knots)
-    logits = tl.load(row + k, mask=used, other=-1e30).to(tl.float32)
-    powers = tl.where(used, tl.exp(logits - tl.max(logits, axis=1)[:, None]), 0.0)
-    shares = powers / tl.maximum(tl.sum(powers, axis=1)[:, None], 1e-30)
-    widths = min_spacing + (1.0 - (n_knots + 1) * min_spacing) * shares
-    barrier = tl.where(used, 1.0 / ((widths + epsilon) * (n_knots + 1)), 0.0)
-    penalty = tl.sum(tl.sum(barrier, axis=1), axis=0) / n_features
-    if WITH_FIXED:
-        learned = tl.load(learned_pointer + tl.program_id(0)) != 0
-        penalty = tl.where(learned, penalty, 0.0)
-    tl.store(out_pointer + tl.program_id(0), penalty)
-    if WITH_BREAKS:
-        ends = tl.minimum(tl.cumsum(tl.where(used, widths, 0.0), axis=1), 1.0)
-        ends = tl.where(k < n_knots, ends, 1.0)
-        place = (tl.program_id(0) * n_features + f) * (n_widths + 1)
-        here = (f < n_features) & (k < n_widths)
-        if WITH_FIXED:
-            ends = tl.where(learned, ends, tl.load(fixed_pointer + place + 1 + k, mask=here, other=1.0))
-        tl.store(breaks_pointer + place + 1 + k, ends, mask=here)
-        tl.store(breaks_pointer + place, tl.zeros((FEATURES, 1), tl.float32), mask=f < n_features)
-
-
-@triton.jit(
-    do_not_specialize=["n_features", "n_widths"],
-    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "out_pointer", "grad_pointer"],
-)
-def _penalty_backward(
-    grad_pointer, logits_pointer, n_knots_pointer, out_pointer,
-    n_features, n_widths, min_spacing, epsilon,
-    WIDTHS: tl.constexpr,
-):  # fmt: skip
-    table = tl.program_id(0)
-    n_knots = tl.load(n_knots_pointer + table)
-    grad = tl.load(grad_pointer + table // n_features)
-    shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
-    k = tl.arange(0, WIDTHS)
-    slopes = tl.where(k <= n_knots, _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon), 0.0)
-    slopes = _logits_slopes(shares, slopes, n_knots, min_spacing)
-    tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
-
-
-@triton.jit(
-    do_not_specialize=["n_features", "n_breaks"],
+    do_not_specialize=["n_features", "n_breaks", "n_parts"],
     do_not_specialize_on_alignment=["n_knots_pointer", "logits_pointer", "penalty_grad_pointer", "out_pointer"],
 )
 def gather_sums(
     parts_pointer, n_knots_pointer, out_pointer, logits_pointer, penalty_grad_pointer,
-    n_features, n_breaks, min_spacing, epsilon,
-    N_PARTS: tl.constexpr, PARTS: tl.constexpr, KIND: tl.constexpr, DEGREE: tl.constexpr, KNOTS: tl.constexpr,
+    n_features, n_breaks, n_parts, min_spacing, epsilon,
+    PARTS: tl.constexpr, KIND: tl.constexpr, DEGREE: tl.constexpr, KNOTS: tl.constexpr,
     WINDOW: tl.constexpr, TO_LOGITS: tl.constexpr, WITH_PENALTY: tl.constexpr,
 ):  # fmt: skip
     """Sum the parts of all programs, and for each knot the gradients from all intervals around it.
@@ -435,134 +476,109 @@ def gather_sums(
     if TO_LOGITS:  # the first row is the first knot, not the left end
         place = place + 1
     totals = tl.zeros((KNOTS, PARTS), tl.float32)
-    for first in range(0, N_PARTS, PARTS):
+    for first in range(0, n_parts, PARTS):
         part = first + tl.arange(0, PARTS)[None, :]
-        start = parts_pointer + (part * tl.num_programs(0) + table) * KNOTS * WINDOW
+        start = parts_pointer + (part * tl.num_programs(0) + table).to(tl.int64) * KNOTS * WINDOW
         for c in tl.static_range(2 * DEGREE + 2):
             interval = place + DEGREE - c
             if KIND == _CYCLIC:
                 interval = (interval + (DEGREE + 1) * (n_knots + 1)) % (n_knots + 1)
-            known = (interval >= 0) & (interval <= n_knots) & (place >= 1) & (place <= n_knots) & (part < N_PARTS)
+            known = (interval >= 0) & (interval <= n_knots) & (place >= 1) & (place <= n_knots) & (part < n_parts)
             totals += tl.load(start + interval * WINDOW + c, mask=known, other=0.0)
     slopes = tl.sum(totals, axis=1)
     if TO_LOGITS:
         n_widths = n_breaks - 1
-        shares = _softmax_shares(logits_pointer + table * n_widths, n_knots, KNOTS)
+        shares = softmax_shares(logits_pointer + table * n_widths, n_knots, KNOTS)
         slopes = tl.cumsum(slopes, axis=0, reverse=True)  # a width moves the knot at its end and all after it
         if WITH_PENALTY:
             grad = tl.load(penalty_grad_pointer + table // n_features)
-            barrier = _penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon)
+            barrier = penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon)
             slopes += tl.where(column <= n_knots, barrier, 0.0)
-        slopes = _logits_slopes(shares, slopes, n_knots, min_spacing)
+        slopes = logits_slopes(shares, slopes, n_knots, min_spacing)
         tl.store(out_pointer + table * n_widths + column, slopes, mask=column < n_widths)
     else:
         tl.store(out_pointer + table * n_breaks + column, slopes, mask=column < n_breaks)
 
 
-# The tiles of kernels over knots depend on the size of blocks, which is larger than the number of knots: so sums do not
-# depend on the knots of other members in a stack.
+class _Shapes(NamedTuple):
+    """Shapes of an encoding: numbers of groups, rows, features, breaks and columns."""
+
+    groups: int
+    rows: int
+    features: int
+    breaks: int
+    size: int
+
+    @property
+    def values(self) -> int:
+        return self.groups * self.rows * self.features
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of the bisection that finds an interval."""
+        return (self.breaks - 2).bit_length()
+
+    @property
+    def is_long(self) -> bool:
+        """Whether places in the output need 64 bits."""
+        return is_long(self.values * self.size)
 
 
-def _padded(n_widths: int, size: int) -> int:
-    return triton.next_power_of_2(max(n_widths, size))
+def _shapes_of(x: Tensor, n_knots: Tensor, n_breaks: int, size: int) -> _Shapes:
+    """Return the shapes; tensors of one group may have no axis of groups, or several of rows."""
+    features, tables = n_knots.shape[-1], n_knots.numel()
+    return _Shapes(tables // features, x.numel() // max(tables, 1), features, n_breaks, size)
 
 
-def _make_breaks(logits: Tensor, n_knots: Tensor, min_spacing: float, size: int) -> Tensor:
-    """Return the breaks of `breaks_from_widths`, for logits of shape (G, F, K + 1)."""
-    logits = logits.contiguous()
-    groups, features, n_widths = logits.shape
-    breaks = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
-    widths = _padded(n_widths, size)
-    _breaks_forward[(groups * features,)](logits, n_knots, breaks, features, n_widths, min_spacing, WIDTHS=widths)
-    return breaks
+def _count(kind: int, degree: int) -> int:
+    """Return the number of entries of a row that depend on the knots, as a power of 2."""
+    return power_of_2_from(degree if kind == TAILS else degree + 1)
 
 
-def _breaks_to_logits(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, size: int) -> Tensor:
-    """Return the gradient of the logits from that of the breaks."""
-    grad, logits = grad.contiguous(), logits.contiguous()
-    out = torch.empty_like(logits)
-    groups, features, n_widths = logits.shape
-    widths = _padded(n_widths, size)
-    _breaks_backward[(groups * features,)](grad, logits, n_knots, out, features, n_widths, min_spacing, WIDTHS=widths)
-    return out
-
-
-def make_knots(
-    logits: Tensor, n_knots: Tensor, breaks: Tensor | None, learned: Tensor | None, min_spacing: float, epsilon: float,
-    size: int = 1,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return breaks and penalties, from one kernel if a group is not too large for it.
-
-    With `learned`, the other groups have the given breaks, and a penalty of 0.
-    """
-    groups, features, n_widths = logits.shape
-    if triton.next_power_of_2(features) * _padded(n_widths, size) > MOST_IN_ONE:
-        learned_breaks = _make_breaks(logits, n_knots, min_spacing, size)
-        penalty = _run_penalty(logits, n_knots, min_spacing, epsilon, size)
-        if breaks is None or learned is None:
-            return learned_breaks, penalty
-        return torch.where(learned[:, None, None], learned_breaks, breaks), torch.where(learned, penalty, 0.0)
-    out = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
-    return out, _run_penalty(logits, n_knots, min_spacing, epsilon, size, out, breaks, learned)
-
-
-def _run_penalty(
-    logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, size: int, breaks: Tensor | None = None,
-    fixed: Tensor | None = None, learned: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    logits = logits.contiguous()
-    groups, features, n_widths = logits.shape
-    out = torch.empty(groups, dtype=torch.float32, device=logits.device)
-    _penalty_forward[(groups,)](
-        logits, n_knots, out if breaks is None else breaks, out, out if fixed is None else fixed.contiguous(),
-        out if learned is None else learned.contiguous(), features, n_widths, min_spacing, epsilon,
-        FEATURES=triton.next_power_of_2(features), WIDTHS=_padded(n_widths, size),
-        WITH_BREAKS=breaks is not None, WITH_FIXED=learned is not None,
+@lru_cache(maxsize=MOST_PLANS)
+def _plan_forward(shapes: _Shapes, kind: int, degree: int, min_spacing: float, epsilon: float, learned: bool) -> Plan:
+    n_programs = -(-shapes.values // VALUES)
+    n_blocks = max(1, min(8, n_programs // MOST_PROGRAMS))
+    count = _count(kind, degree)
+    return Plan(
+        _forward, (-(-n_programs // n_blocks), 1, 1),
+        (shapes.values, shapes.rows, shapes.features, shapes.breaks, shapes.size, shapes.n_steps, n_blocks,
+         min_spacing, epsilon),
+        KIND=kind, DEGREE=degree, N=VALUES, FILL=FILL, COUNT=count, LOG=count.bit_length() - 1,
+        FEATURES=power_of_2_from(shapes.features) if learned else 0,
+        WIDTHS=padded(shapes.breaks - 1, shapes.size) if learned else 0, LONG=shapes.is_long,
     )  # fmt: skip
-    return out
-
-
-def penalty_backward(
-    grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, size: int = 1
-) -> Tensor:
-    """Return the gradient of the logits from that of the penalties."""
-    grad, logits = grad.contiguous(), logits.contiguous()
-    out = torch.empty_like(logits)
-    groups, features, n_widths = logits.shape
-    _penalty_backward[(groups * features,)](
-        grad, logits, n_knots, out, features, n_widths, min_spacing, epsilon,
-        WIDTHS=_padded(n_widths, size),
-    )  # fmt: skip
-    return out
-
-
-def knots_to_logits(
-    breaks_grad: Tensor | None, penalty_grad: Tensor | None, logits: Tensor, n_knots: Tensor, learned: Tensor | None,
-    min_spacing: float, epsilon: float, size: int = 1,
-) -> Tensor:  # fmt: skip
-    """Return the gradient of the logits from those of breaks and penalties; 0 for groups that are not learned."""
-    parts = []
-    if breaks_grad is not None:
-        parts.append(_breaks_to_logits(breaks_grad, logits, n_knots, min_spacing, size))
-    if penalty_grad is not None:
-        parts.append(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon, size))
-    total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-    return total if learned is None else torch.where(learned[:, None, None], total, 0.0)
 
 
 def forward(x: Tensor, breaks: Tensor, n_knots: Tensor, out: Tensor, *, kind: int, degree: int) -> None:
     """Fill `out`, a contiguous tensor of shape (G, B, F, size) of any float type."""
-    x, breaks, n_knots = x.contiguous(), breaks.contiguous(), n_knots.contiguous()
-    size = out.shape[-1]
     if not x.numel():
         return
-    columns = min(triton.next_power_of_2(size), WIDEST)
-    values = 4096 // columns
-    _forward[(triton.cdiv(x.numel(), values), triton.cdiv(size, columns))](
-        x, breaks, n_knots, out, x.numel(), x.shape[1], x.shape[2], breaks.shape[-1], size,
-        KIND=kind, DEGREE=degree, VALUES=values, STEPS=(breaks.shape[-1] - 2).bit_length(), COLUMNS=columns,
-        WIDE=size > columns, LONG=out.numel() >= 2**31,
-    )  # fmt: skip
+    x, breaks, n_knots = x.contiguous(), breaks.contiguous(), n_knots.contiguous()
+    shapes = _shapes_of(x, n_knots, breaks.shape[-1], out.shape[-1])
+    _plan_forward(shapes, kind, degree, 0.0, 0.0, learned=False).launch(x, breaks, n_knots, breaks, breaks, out)
+
+
+def forward_from_logits(
+    x: Tensor, logits: Tensor, n_knots: Tensor, out: Tensor, *, kind: int, degree: int, min_spacing: float,
+    epsilon: float,
+) -> tuple[Tensor, Tensor] | None:  # fmt: skip
+    """Fill `out` as `forward`, and return breaks and penalty, all by one kernel; None where that is not possible.
+
+    It is possible for one group with or without an axis of groups, with not too many knots; for many values, where a
+    launch costs little, every program would compute the knots in vain.
+    """
+    *lead, n_features, n_widths = logits.shape
+    size = out.shape[-1]
+    in_each = power_of_2_from(n_features) * padded(n_widths, size) <= MOST_IN_EACH
+    if not (in_each and n_knots.numel() == n_features and 0 < x.numel() <= MOST_WITH_KNOTS):
+        return None
+    breaks = torch.empty((*lead, n_features, n_widths + 1), dtype=torch.float32, device=x.device)
+    penalty = torch.empty(lead, dtype=torch.float32, device=x.device)
+    shapes = _shapes_of(x, n_knots, n_widths + 1, size)
+    plan = _plan_forward(shapes, kind, degree, min_spacing, epsilon, learned=True)
+    plan.launch(x.contiguous(), breaks, n_knots, logits.contiguous(), penalty, out)
+    return breaks, penalty
 
 
 class Spacings(NamedTuple):
@@ -574,55 +590,73 @@ class Spacings(NamedTuple):
     penalty_grad: Tensor | None = None
 
 
+class _Sums(NamedTuple):
+    """The two kernels of the backward pass, and the shape of the sums between them."""
+
+    rows: Plan
+    gather: Plan
+    shape: tuple[int, ...]
+
+
+@lru_cache(maxsize=MOST_PLANS)
+def _plan_backward(
+    shapes: _Shapes, kind: int, degree: int, min_spacing: float, epsilon: float, *, with_x: bool, with_knots: bool,
+    to_logits: bool, with_penalty: bool,
+) -> _Sums:  # fmt: skip
+    n_tables = shapes.groups * shapes.features
+    knots = max(padded(shapes.breaks, shapes.size + 1), 16)
+    tile = min(knots, WIDEST)
+    n_tiles = -(-max(shapes.breaks - 1, shapes.size) // tile)
+    # Sums over rows must not depend on the number of groups, which may be members of a stack.
+    rows, n_blocks = (ROWS, -(-shapes.rows // (ROWS * MOST_SUMS))) if shapes.rows > 4096 else (32, 2)
+    window = max(power_of_2_from(2 * degree + 2), 8)
+    count = _count(kind, degree)
+    n_parts = -(-shapes.rows // (rows * n_blocks))
+    settings = {"KIND": kind, "DEGREE": degree}
+    by_rows = Plan(
+        _backward, (n_tables, n_parts, n_tiles),
+        (shapes.rows, shapes.features, shapes.breaks, shapes.size, knots, shapes.n_steps, n_blocks),
+        **settings, ROWS=rows, KNOTS=tile, WINDOW=window, LOG=window.bit_length() - 1, COUNT=count,
+        LOG_COUNT=count.bit_length() - 1, TOGETHER=TOGETHER, WITH_X=with_x,
+        WITH_KNOTS=with_knots, WIDE=n_tiles > 1, LONG=shapes.is_long,
+    )  # fmt: skip
+    gather = Plan(
+        gather_sums, (n_tables, 1, 1), (shapes.features, shapes.breaks, n_parts, min_spacing, epsilon),
+        PARTS=32, **settings, KNOTS=knots, WINDOW=window, TO_LOGITS=to_logits, WITH_PENALTY=with_penalty,
+    )  # fmt: skip
+    return _Sums(by_rows, gather, (n_parts, n_tables, knots, window))
+
+
 def backward(
     grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, spacings: Spacings | None = None, *, kind: int,
-    degree: int, with_x: bool, out: Tensor | None = None,
+    degree: int, with_x: bool, with_knots: bool = True, out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the gradients of x (undefined unless `with_x`) and of the breaks, zero for the ends, which do not move.
 
-    With `spacings`, the second is the gradient of the logits instead, written to `out` if given.
+    The second is undefined unless `with_knots`. With `spacings` it is the gradient of the logits instead. It is written
+    to `out`, if given.
     """
-    grad, x, breaks = grad.contiguous(), x.contiguous(), breaks.contiguous()
-    x_grad = torch.empty_like(x) if with_x else x.new_empty(())
+    grad, x, breaks, n_knots = grad.contiguous(), x.contiguous(), breaks.contiguous(), n_knots.contiguous()
+    x_grad = torch.empty_like(x) if with_x else x
     if out is None:
         out = torch.empty_like(breaks if spacings is None else spacings.logits)
-    n_tables, n_rows, size = breaks.shape[0] * breaks.shape[1], x.shape[1], grad.shape[-1]
+    logits, min_spacing, epsilon, penalty_grad = Spacings(breaks, 0.0) if spacings is None else spacings
+    shapes = _shapes_of(x, n_knots, breaks.shape[-1], grad.shape[-1])
     if not x.numel():
-        if spacings is None or spacings.penalty_grad is None:
+        if penalty_grad is None:
             return x_grad, out.zero_()
-        logits, min_spacing, epsilon, penalty_grad = spacings
-        return x_grad, out.copy_(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon, size))
-    knots = max(_padded(breaks.shape[-1], size + 1), 16)
-    tile = min(knots, WIDEST)
-    n_tiles = triton.cdiv(max(breaks.shape[-1] - 1, size), tile)
-    # Sums over rows must not depend on the number of groups, which may be members of a stack.
-    rows, blocks = (128, triton.cdiv(n_rows, 128 * 64)) if n_rows > 4096 else (32, 2)
-    window = max(triton.next_power_of_2(2 * degree + 2), 16)
-    n_parts = triton.cdiv(n_rows, rows * blocks)
-    parts = torch.empty(n_parts, n_tables, knots, window, dtype=torch.float32, device=x.device)
-    long = grad.numel() >= 2**31
-    sums = x_grad
-    if kind == NORMALISED:
-        columns = triton.next_power_of_2(size)
-        values = max(4096 // columns, 16)
-        sums = torch.empty(x.numel(), dtype=torch.float32, device=x.device)
-        _row_sums[(triton.cdiv(x.numel(), values),)](
-            grad, n_knots, sums, x.numel(), n_rows, x.shape[2], size,
-            DEGREE=degree, VALUES=values, COLUMNS=columns, LONG=long,
-        )  # fmt: skip
-    _backward[(n_tables, n_parts, n_tiles)](
-        grad, sums, x, breaks, n_knots, x_grad, parts, n_rows, x.shape[2], breaks.shape[-1], size, knots,
-        KIND=kind, DEGREE=degree, ROWS=rows, BLOCKS=blocks, STEPS=(breaks.shape[-1] - 2).bit_length(), KNOTS=tile,
-        WINDOW=window, WITH_X=with_x, WIDE=n_tiles > 1, LONG=long,
+        return x_grad, out.copy_(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon, shapes.size))
+    plans = _plan_backward(
+        shapes, kind, degree, min_spacing, epsilon, with_x=with_x, with_knots=with_knots,
+        to_logits=spacings is not None, with_penalty=penalty_grad is not None,
     )  # fmt: skip
-    made_of = Spacings(out, 0.0) if spacings is None else spacings
-    gather_sums[(n_tables,)](
-        parts, n_knots, out, made_of.logits.contiguous(),
-        out if made_of.penalty_grad is None else made_of.penalty_grad.contiguous(), x.shape[2], breaks.shape[-1],
-        made_of.min_spacing, made_of.epsilon,
-        N_PARTS=n_parts, PARTS=min(triton.next_power_of_2(n_parts), 32), KIND=kind, DEGREE=degree, KNOTS=knots,
-        WINDOW=window, TO_LOGITS=spacings is not None, WITH_PENALTY=made_of.penalty_grad is not None,
-    )  # fmt: skip
+    sums = torch.empty(plans.shape, dtype=torch.float32, device=x.device) if with_knots else out
+    row_sums = torch.empty(x.shape, dtype=torch.float32, device=x.device) if kind == NORMALISED else sums
+    plans.rows.launch(grad, x, breaks, n_knots, x_grad, row_sums, sums)
+    if not with_knots:
+        return x_grad, out
+    penalties = out if penalty_grad is None else penalty_grad.contiguous()
+    plans.gather.launch(sums, n_knots, out, logits.contiguous(), penalties)
     return x_grad, out
 
 
@@ -634,4 +668,6 @@ def _rows_to_logits(
     return backward(grad, x, breaks, n_knots, spacings, **settings)[0]
 
 
-ENCODING = path_of(Loops(make_knots, knots_to_logits, forward, backward, _rows_to_logits, writes_zeros=True))
+ENCODING = path_of(
+    Loops(make_knots, knots_to_logits, forward, backward, _rows_to_logits, forward_from_logits, writes_zeros=True)
+)

@@ -18,6 +18,9 @@ __all__ = ["ADD_BIAS", "LOOK_UP", "PRODUCT", "row_sums"]
 TILE_ROWS, TILE_COLUMNS, TILE_BYTES = 64, 128, 128
 """Rows and most columns of a program's tile of a product, and bytes of the summands that it reads at a time."""
 
+WARPS, FEW_WARPS = 4, 2
+"""Warps of a program; few where the tensor cores of a warp group would need one factor transposed, see `_n_warps`."""
+
 EXACT_COLUMNS, EXACT_INNER = 64, 16
 """Most columns and summands of a tile without tensor cores, where larger ones take long to compile."""
 
@@ -146,9 +149,20 @@ def _multiply(
         a, b, out if bias is None else bias, out, *(n // unit for n, unit in zip(shape, units, strict=True)),
         ROW_UNIT=units[0], COLUMN_UNIT=units[1], INNER_UNIT=units[2], A_TRANSPOSED=a_transposed,
         B_TRANSPOSED=b_transposed, BIASED=bias is not None, PRECISION="ieee" if exact else "tf32", ROWS=TILE_ROWS,
-        COLUMNS=columns, INNER=inner, N_BLOCKS=triton.cdiv(shape.n_inner, inner), num_warps=4, num_stages=3,
+        COLUMNS=columns, INNER=inner, N_BLOCKS=triton.cdiv(shape.n_inner, inner), num_stages=3,
+        num_warps=_n_warps(a.element_size(), b_transposed=b_transposed),
     )  # fmt: skip
     return out
+
+
+def _n_warps(element_size: int, *, b_transposed: bool) -> int:
+    """Return the warps of a program.
+
+    Four warps use the instructions of a warp group (wgmma), which read values of 4 bytes along the summands only: any
+    other factor goes through registers at every step, and the product takes two to four times as long. Two warps use
+    the instructions of one warp (mma.sync), which have no such condition.
+    """
+    return WARPS if b_transposed or element_size < 4 else FEW_WARPS
 
 
 def _unit(n: int, element_size: int) -> int:

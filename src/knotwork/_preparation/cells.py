@@ -16,7 +16,7 @@ from knotwork._checks import shown
 from knotwork._tables import ADVICE, factorize, floats, missing_mask
 from knotwork.errors import ColumnTypeError
 
-__all__ = ["KINDS", "MOMENTS", "UTC", "Cells", "Label", "is_zone"]
+__all__ = ["KINDS", "MOMENTS", "UTC", "Cells", "Label", "is_zone", "same_kind"]
 
 Label: TypeAlias = str | int | float | bool
 """A category: text, a number or a truth value."""
@@ -384,6 +384,15 @@ def _number(value: Any) -> int | float:
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) <= 2**53 else value
     return int(value)
+
+
+def same_kind(labels: Iterable[Label], kind: str) -> set[Label]:
+    """Return those labels that a categorical column of a kind may have, as `Cells.categories` gives them."""
+    if kind in ("text", "mixed"):
+        return {_text(label) for label in labels}
+    if kind == "boolean":
+        return {label for label in labels if isinstance(label, bool)}
+    return {label for label in labels if isinstance(label, int | float) and not isinstance(label, bool)}
 
 
 def _text(label: Label) -> str:

@@ -16,6 +16,8 @@ from knotwork._preparation.cells import KINDS, Cells, Label
 from knotwork._preparation.formats import DateFormat, Format, format_from_json, format_to_json
 from knotwork._preparation.learning import (
     FEWEST_COMPARED,
+    Misfits,
+    Whole,
     is_copy,
     learn_column,
     read_column,
@@ -25,7 +27,7 @@ from knotwork._preparation.learning import (
 from knotwork._tables import as_frame, frame_names, refuse_empty, refuse_sparse
 from knotwork.errors import ColumnError, ColumnTypeError, ColumnWarning
 
-__all__ = ["DATES", "ROLES", "Columns", "Table"]
+__all__ = ["DATES", "ROLES", "Columns", "Table", "Whole", "column_label", "open_columns"]
 
 Names: TypeAlias = tuple[str, ...] | None
 
@@ -132,7 +134,12 @@ class Columns:
 
     @classmethod
     def learn(
-        cls, X: Any, categorical: Iterable[str] | Iterable[int] | None = None, *, dates: str = "features"
+        cls,
+        X: Any,
+        categorical: Iterable[str] | Iterable[int] | None = None,
+        *,
+        dates: str = "features",
+        whole: Whole | None = None,
     ) -> tuple["Columns", Table]:
         """Learn the columns of a table, and read it.
 
@@ -148,6 +155,9 @@ class Columns:
             have no names. Text that is listed is not read as numbers or dates.
         dates : {"features", "error"}, default="features"
             Whether dates and times become numbers, or dates, times and durations are refused, also if they are text.
+        whole : Whole, optional
+            What is known of the whole table, if X is a random part of it, with the rows in their order. The values that
+            are returned then have the codes of the categories in X only.
 
         Returns
         -------
@@ -157,14 +167,18 @@ class Columns:
             The values, as from `read`.
         """
         check_choice(dates, "dates", DATES)
-        names, columns = _open(X)
+        names, columns = open_columns(X)
         chosen = _check_chosen(categorical, names, len(columns))
         learned = [
-            learn_column(column, _label(names, index), is_chosen=index in chosen, dates=dates)
+            learn_column(column, column_label(names, index), is_chosen=index in chosen, dates=dates)
             for index, column in enumerate(columns)
         ]
+        if whole is not None:
+            learned = [each.with_labels(whole.labels.get(index, ())) for index, each in enumerate(learned)]
+        n_rows = len(columns[0])
+        n_whole = n_rows if whole is None else whole.n_rows
         reasons = [
-            "" if index in chosen else reason_to_ignore(each, None if names is None else names[index])
+            "" if index in chosen else reason_to_ignore(each, None if names is None else names[index], n_whole)
             for index, each in enumerate(learned)
         ]
         if not all(reasons):
@@ -178,7 +192,6 @@ class Columns:
             inferred=tuple(each.inferred for each in learned if each.inferred),
             formats=tuple(each.written for each in learned),
         )
-        n_rows = len(columns[0])
         numbers = [each.values for each in learned if each.role in ("numerical", "date")]
         codes = [each.values[:, None] for each in learned if each.role == "categorical"]
         return made, Table(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64))
@@ -257,7 +270,7 @@ class Columns:
             column = getattr(table, field)[:, span]
             if column.shape[1] != 1 or not any(is_copy(column[:, 0], each) for each in targets):
                 continue
-            label = _label(self.names, place)
+            label = column_label(self.names, place)
             known = [each for each in noted if each.startswith(f"{label} ")]
             noted = [each for each in noted if each not in known]
             sentence = (
@@ -293,14 +306,22 @@ class Columns:
         Table
             Numbers and codes of categories.
         """
-        names, columns = _open(X)
+        table, misfits = self.read_quietly(X)
+        for label, texts in misfits.items():
+            warn_misfits(texts, label)
+        return table
+
+    def read_quietly(self, X: Any) -> tuple[Table, dict[str, Misfits]]:
+        """Read a table as `read` does; texts that do not fit the format of their column are returned by its label."""
+        names, columns = open_columns(X)
         order = self._order(names, len(columns))
+        unfit: dict[str, Misfits] = {}
         numbers: list[npt.NDArray[np.float64]] = []
         codes: list[npt.NDArray[np.int64]] = []
         for source, role, kind, written in zip(order, self.roles, self.kinds, self.formats, strict=True):
             if role == "ignored" or source is None:
                 continue
-            label = _label(names, source)
+            label = column_label(names, source)
             cells = Cells.from_column(columns[source], label, written.zone if isinstance(written, DateFormat) else None)
             if role == "categorical":
                 cells.refuse_moments(label)
@@ -309,10 +330,11 @@ class Columns:
                 numbers.append(np.full((len(cells.where), 1), np.nan))
             else:
                 values, misfits = read_column(cells, written, label)
-                warn_misfits(misfits, label)
+                if misfits:
+                    unfit[label] = misfits
                 numbers.append(np.clip(values, -LARGEST, LARGEST))
         n_rows = len(columns[0])
-        return Table(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64))
+        return Table(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64)), unfit
 
     def _order(self, names: Names, n_columns: int) -> Sequence[int | None]:
         """Return where each column stands in a table; None for an ignored one that is missing."""
@@ -330,7 +352,7 @@ class Columns:
                 "X does not have valid feature names, but the estimator was fitted with feature names: columns are "
                 "taken in the order of the fit. Pass a frame with these names.",
                 ColumnWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         return range(n_columns)
 
@@ -413,12 +435,12 @@ def _side_by_side(columns: list[Any], n_rows: int, dtype: type) -> npt.NDArray[A
     return np.concatenate(columns, axis=1) if columns else np.empty((n_rows, 0), dtype=dtype)
 
 
-def _label(names: Names, index: int) -> str:
+def column_label(names: Names, index: int) -> str:
     """Return what a column is called in messages."""
     return f"column {index}" if names is None else f"column {names[index]!r}"
 
 
-def _open(X: Any) -> tuple[Names, list[Any]]:
+def open_columns(X: Any) -> tuple[Names, list[Any]]:
     """Return the names of a table's columns, None if they have none, and the columns."""
     frame = as_frame(X)
     if frame is None:

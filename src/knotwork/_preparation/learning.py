@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import shown
-from knotwork._preparation.cells import KINDS, MOMENTS, Cells, Label
+from knotwork._preparation.cells import KINDS, MOMENTS, Cells, Label, same_kind
 from knotwork._preparation.formats import (
     PARTS,
     BooleanFormat,
@@ -24,7 +25,10 @@ from knotwork._preparation.formats import (
 from knotwork._tables import refuse
 from knotwork.errors import ColumnTypeError, ColumnWarning
 
-__all__ = ["FEWEST_COMPARED", "Learned", "is_copy", "learn_column", "read_column", "reason_to_ignore", "warn_misfits"]
+__all__ = [
+    "FEWEST_COMPARED", "Learned", "Misfits", "Whole", "is_copy", "learn_column", "read_column", "reason_to_ignore",
+    "warn_misfits",
+]  # fmt: skip
 
 FEWEST_JUDGED, FEWEST_COMPARED = 20, 100
 """In tables of fewer rows a column may be constant by chance, or look like an identifier or a copy of the target."""
@@ -44,6 +48,22 @@ N_WORDS = 3
 
 N_SAMPLED = 1000
 """Rows by which a column is compared with the target, before all of them are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """What is known of a whole table of which columns are learned from a random part.
+
+    Parameters
+    ----------
+    n_rows : int
+        Its number of rows.
+    labels : mapping of int to iterable of Label
+        The labels that some columns have in all rows, by their places.
+    """
+
+    n_rows: int
+    labels: Mapping[int, Iterable[Label]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +88,8 @@ class Learned:
         What is said to the user, as a warning or a notice.
     is_chosen : bool
         Whether the user or the type of the column says that it is categorical.
+    has_all_labels : bool
+        Whether `categories` are those of a table of which `values` are only a part.
     """
 
     cells: Cells
@@ -79,6 +101,14 @@ class Learned:
     warning: str = ""
     inferred: str = ""
     is_chosen: bool = False
+    has_all_labels: bool = False
+
+    def with_labels(self, labels: Iterable[Label]) -> "Learned":
+        """Return a categorical column with the labels of all rows, if any are given; its values stay as they are."""
+        every = same_kind(labels, self.cells.kind)
+        if self.role != "categorical" or not every:
+            return self
+        return replace(self, categories=tuple(sorted(every | set(self.categories))), has_all_labels=True)
 
     def ignored(self, reason: str) -> "Learned":
         """Return the column without its values; `reason` is a sentence for the user."""
@@ -216,7 +246,7 @@ def warn_misfits(misfits: Misfits, label: str) -> None:
         )
 
 
-def reason_to_ignore(learned: Learned, name: str | None) -> str:
+def reason_to_ignore(learned: Learned, name: str | None, n_whole: int) -> str:
     """Return why a column should be ignored, as a sentence for the user; nothing if it should not.
 
     Parameters
@@ -225,6 +255,8 @@ def reason_to_ignore(learned: Learned, name: str | None) -> str:
         The column.
     name : str or None
         Its name; columns without names are identifiers only if they count the rows.
+    n_whole : int
+        Number of rows of the table, of which the column may have a random part.
     """
     n_rows, label = len(learned.cells.where), learned.label
     if n_rows < FEWEST_JUDGED:
@@ -232,12 +264,13 @@ def reason_to_ignore(learned: Learned, name: str | None) -> str:
     if _is_constant(learned):
         why = "all its values are missing" if learned.cells.kind == "missing" else "it is constant"
         return f"{label} is ignored: {why}."
-    if learned.role == "numerical" and _counts_rows(learned, name):
+    if learned.role == "numerical" and _counts_rows(learned, name, n_whole):
         return (
             f"{label} is ignored: it looks like an identifier, a different whole number in each row. "
             "Convert it to floats if it is a quantity."
         )
     n_values = len(learned.categories)
+    n_rows = n_whole if learned.has_all_labels else n_rows
     if learned.role == "categorical" and not learned.is_chosen and n_rows > 100 and n_values > 0.5 * n_rows:
         sample = [str(text) for text in learned.categories[:: max(n_values // 100, 1)]]
         is_free = sum(len(text.split()) for text in sample) >= N_WORDS * len(sample)
@@ -253,12 +286,14 @@ def _is_constant(learned: Learned) -> bool:
     if learned.cells.kind == "missing":
         return True
     values = learned.values
+    if learned.has_all_labels and len(learned.categories) > 1:
+        return False
     if (values[0] != values[-1]).any() or (learned.cells.where < 0).any():
         return False
     return bool((values == values[0]).all())
 
 
-def _counts_rows(learned: Learned, name: str | None) -> bool:
+def _counts_rows(learned: Learned, name: str | None, n_whole: int) -> bool:
     """Return whether whole numbers are an identifier: all are different, and ascend or have the name of one."""
     values, n_rows = learned.cells.values, len(learned.cells.where)
     if values.dtype.kind not in "iu" or len(values) < n_rows:
@@ -269,12 +304,12 @@ def _counts_rows(learned: Learned, name: str | None) -> bool:
             return False
     ascends = all((part[1:] > part[:-1]).all() for part in (values[:N_SAMPLED], values))
     if name is None:
-        return n_rows >= FEWEST_COMPARED and ascends and values[0] == 0 and values[-1] == n_rows - 1
+        return n_rows >= FEWEST_COMPARED and ascends and values[0] == 0 and values[-1] == n_whole - 1
     if ID_NAME.fullmatch(name) or ID_CAMEL.fullmatch(name):
         return ascends or len(np.unique(values)) == n_rows
     if not ascends or n_rows < FEWEST_COMPARED or TIME_NAME.fullmatch(name):
         return False
-    return int(values[-1]) - int(values[0]) <= DENSE * n_rows
+    return int(values[-1]) - int(values[0]) <= DENSE * n_whole
 
 
 def is_copy(column: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool:

@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, final
+from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,8 @@ from knotwork.encoders._transformers import SplineEncoder
 from knotwork.knots import PLACEMENTS, Column, Target, complete
 from knotwork.knots._placements import TreePlacement, select_spaced
 from knotwork.nn._interactions import InteractionConfig
-from knotwork.training._members import Member, TrainingTable, to_usual_range
+from knotwork.training._blocks import FLAGS
+from knotwork.training._members import Member, TrainingTable, to_usual_range, usual_range_of
 
 __all__ = [
     "MISSING",
@@ -145,9 +146,8 @@ def _divide(rows: Rows, target: npt.NDArray[Any], task: str, share: float, seed:
 
 IntArray = npt.NDArray[np.int64]
 
-N_FLAGS = 3
-"""Codes of an indicator of missing values: 1 where the value is missing, 2 where it is not, and 0, which is not used,
-for 0 is the code of what is unseen."""
+N_FLAGS = 1 + len(FLAGS)
+"""Number of codes of an indicator of missing values; 0 is not used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,11 +162,17 @@ class Fitted:
         Seconds that fitting took, trees that other encodings share included.
     versions : dict of str to str
         Versions of the software that fitted it, as far as they are recorded.
+    chosen : tuple of str
+        Encodings of the columns, if training rows have chosen them.
+    pairs : tuple of pair of int
+        Pairs of columns, if training rows have decided which interact.
     """
 
     blocks: list[Block]
     seconds: float
     versions: dict[str, str] = field(default_factory=dict)
+    chosen: tuple[str, ...] = ()
+    pairs: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,12 +190,15 @@ class PreparedTable:
         Numerical columns that are missing in some training row.
     missing : {"zeros", "learned"}, default="zeros"
         What networks have for a missing number: zeros, or a learned vector.
+    summaries : tuple of Column, optional
+        Each numerical column in all training rows, if the table has a sample of them.
     """
 
     table: TrainingTable
     splits: tuple[Split, ...]
     indicated: tuple[int, ...]
     missing: str = "zeros"
+    summaries: tuple[Column, ...] | None = None
 
     @classmethod
     def from_table(cls, table: TrainingTable, splits: Sequence[Split]) -> Self:
@@ -254,6 +263,7 @@ class PreparedTable:
             task=table.task,
             weights=weights,
             seed=split.seed % 2**30,
+            summaries=self.summaries,
         )
 
     def fit_folds(self, candidates: Sequence[Sequence[Encoding]]) -> list[list[list[Block]]]:
@@ -341,7 +351,7 @@ def add_indicators(numbers: FloatArray, codes: IntArray, indicated: Sequence[int
 
 
 def _with_flags(codes: IntArray, missing: npt.NDArray[np.bool_]) -> IntArray:
-    return np.concatenate([codes, np.where(missing, 1, 2).astype(np.int64)], axis=1)
+    return np.concatenate([codes, np.where(missing, *FLAGS).astype(np.int64)], axis=1)
 
 
 def _known_codes(codes: IntArray, rows: IntArray) -> IntArray:
@@ -390,6 +400,7 @@ def fit_encodings(
     task: str,
     weights: FloatArray | None = None,
     seed: int = 0,
+    summaries: Sequence[Column] | None = None,
 ) -> list[Fitted]:
     """Fit the encodings of several candidates, column by column, so that trees are grown once for all of them.
 
@@ -410,12 +421,15 @@ def fit_encodings(
         Weights of the rows.
     seed : int
         Random seed of the first column.
+    summaries : sequence of Column, optional
+        Each column in all rows, of which `numbers` are a sample: encodings without a target are fitted to them.
     """
     goal = Target.from_values(target, task)
     parts: list[list[tuple[Block, float]]] = [[] for _ in candidates]
     for index, values in enumerate(numbers.T):
         wanted = [candidate[index].start for candidate in candidates]
-        fitted = fit_column(values, wanted, goal, weights=weights, seed=seed + index, usual=True)
+        forms = _usual_forms(values, weights, None if summaries is None else summaries[index])
+        fitted = _fit_forms(forms, wanted, goal, seed=seed + index)
         for part, encoding in zip(parts, wanted, strict=True):
             result = fitted[encoding]
             if isinstance(result, Exception):
@@ -465,7 +479,37 @@ def fit_column(
         The block and the seconds that it took, trees that it shares with others included; or the error.
     """
     plain = Column.from_values(np.ascontiguousarray(values), weights)
-    usual_column = Column.from_values(np.ascontiguousarray(to_usual_range(values)), weights) if usual else plain
+    forms = _usual_forms(values, weights) if usual else _Forms(plain, plain, plain, plain)
+    return _fit_forms(forms, encodings, goal, seed=seed, bins=bins)
+
+
+class _Forms(NamedTuple):
+    """A column as encodings take it: all values, and those within the usual range; for placements by a target as well.
+
+    Only the last two have rows, if the others are summaries.
+    """
+
+    plain: Column
+    usual: Column
+    plain_rows: Column
+    usual_rows: Column
+
+
+def _usual_forms(values: FloatArray, weights: FloatArray | None, summary: Column | None = None) -> _Forms:
+    """Return the forms of a column; of a summary of all rows, the ones with rows are those of the sample `values`."""
+    plain = Column.from_values(np.ascontiguousarray(values), weights)
+    if summary is None:
+        usual = Column.from_values(np.ascontiguousarray(to_usual_range(values)), weights)
+        return _Forms(plain, usual, plain, usual)
+    ends = usual_range_of(summary)
+    sample = Column.from_values(np.clip(values, *ends), weights)
+    return _Forms(summary, summary.clipped(*ends), plain, sample.stretched(*ends))
+
+
+def _fit_forms(
+    forms: _Forms, encodings: Iterable[Encoding], goal: Target, *, seed: int, bins: str | None = None
+) -> dict[Encoding, tuple[Block, float] | Exception]:
+    """Fit encodings as `fit_column` does."""
     trees = {name: _SharedTrees(each) for name, each in PLACEMENTS.items() if isinstance(each, TreePlacement)}
     out: dict[Encoding, tuple[Block, float] | Exception] = {}
     for encoding in dict.fromkeys(encodings):
@@ -474,7 +518,8 @@ def fit_column(
             encoder, shared = _encoder(encoding, trees, bins)
             before = shared.seconds if shared is not None and shared.grown is not None else 0.0
             on_range = encoding.has_knots and not encoding.kind.is_cyclic  # a cycle has no ends to move values to
-            block = encoder.fit_column(usual_column if on_range else plain, goal, seed=seed)
+            plain, usual = forms[2:] if encoding.kind.supervised else forms[:2]
+            block = encoder.fit_column(usual if on_range else plain, goal, seed=seed)
             out[encoding] = block, time.perf_counter() - started + before
         except Exception as error:  # a study records it, a fit raises it
             out[encoding] = error

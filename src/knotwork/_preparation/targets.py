@@ -259,7 +259,7 @@ def row_weights(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | No
 
 
 def class_weights(
-    class_weight: Any, classes: npt.NDArray[Any], codes: npt.NDArray[np.int64]
+    class_weight: Any, classes: npt.NDArray[Any], counts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
     """Return the weight of each class.
 
@@ -270,12 +270,11 @@ def class_weights(
         does not name.
     classes : ndarray of shape (n_classes,)
         The labels.
-    codes : ndarray of shape (n,)
-        Class code of each row.
+    counts : ndarray of shape (n_classes,)
+        Rows of each class.
     """
     if isinstance(class_weight, str) and class_weight == "balanced":
-        counts = np.bincount(codes, minlength=len(classes))
-        out: npt.NDArray[np.float64] = len(codes) / (len(classes) * np.maximum(counts, 1))
+        out: npt.NDArray[np.float64] = counts.sum() / (len(classes) * np.maximum(counts, 1))
         return out
     if not isinstance(class_weight, Mapping):
         raise type_error("class_weight", "be 'balanced' or a mapping from labels to weights", class_weight)

@@ -14,22 +14,22 @@ Schall as generalised by Wood and Fasiolo (2017),
 where phi is the variance of the residuals, or 1 for classes. An update needs only the diagonal of V.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations_with_replacement, pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
-from scipy.linalg.lapack import dtrtri
+from scipy.linalg.lapack import dlauum, dtrtri
 from scipy.optimize import nnls
 from scipy.special import expit, softmax
 
 from knotwork._preparation.columns import Table
-from knotwork.additive._terms import Local, Term
+from knotwork.additive._terms import Curve, Local, Term, Ties
 from knotwork.basis._base import FloatArray
 from knotwork.basis._compiled import compiled
 
@@ -48,8 +48,11 @@ side, so that larger ones arrive earlier."""
 FEWEST_FREE = 0.1
 """Share of the rows that count as free at least: few rows could all be fitted exactly, and the residuals vanish."""
 
-MOST_UPDATES, MOST_STEPS, DRAFT_STEPS = 30, 25, 4
-"""Updates of smoothing parameters, steps of reweighted least squares, and those of a first fit, at most."""
+MOST_UPDATES, DRAFT_UPDATES = 30, 6
+"""Updates of smoothing parameters at most, and those of a first fit."""
+
+MOST_STEPS, DRAFT_STEPS = 25, 4
+"""The same for steps of reweighted least squares, of which each needs the products of all rows again."""
 
 PRECISION = 0.02
 """Smoothing parameters are updated until the degrees of freedom of all terms change by no more than this share."""
@@ -63,8 +66,14 @@ MOST_HALVED, MOST_WORSE = 10, 1.1
 SMALLEST_VARIANCE = 1e-6
 """Variance of a class in a row at least: of rows that are certain the working response would be infinite."""
 
+NONE = np.empty((0, 0))
+"""The covariance of a first fit, which nobody reads."""
+
 DENSE_SPEED = 8.0
 """How much faster a product of dense matrices is than one of single entries, by the number of products."""
+
+Products = dict[tuple[Term, Term], FloatArray]
+"""The weighted products of the functions of two terms, of which the first does not come before the second."""
 
 ROWS_AT_ONCE = 1 << 15
 MOST_KEPT = 1 << 28
@@ -72,20 +81,30 @@ MOST_KEPT = 1 << 28
 
 
 @compiled()
-def _add_products(window, first, second, weights, out):
-    """Add the weighted products of the functions of two terms; `window` has the length of the second term's runs.
+def _add_products(windows, others, first, second, weights, out):
+    """Add the weighted products of the functions of two terms.
 
-    A length that the compiler knows makes the innermost loop one vector operation.
+    `windows` and `others` have the shapes of their values, runs and functions of a run: with lengths that the compiler
+    knows, all but the outermost loop become a few vector operations.
     """
     for row in range(len(weights)):
-        for run in range(first.starts.shape[1]):
-            for a in range(first.values.shape[2]):
-                value = weights[row] * first.values[row, run, a]
-                place = np.uintp(first.starts[row, run] + a)
-                for other in range(second.starts.shape[1]):
-                    start = np.uintp(second.starts[row, other])
-                    for b in range(len(window)):
-                        out[place, start + np.uintp(b)] += value * second.values[row, other, b]
+        for run in range(len(windows)):
+            start = np.uintp(first.starts[row, run])
+            for other in range(len(others)):
+                place = np.uintp(second.starts[row, other])
+                for a in range(len(windows[0])):
+                    value = weights[row] * first.values[row, run, a]
+                    for b in range(len(others[0])):
+                        out[start + np.uintp(a), place + np.uintp(b)] += value * second.values[row, other, b]
+
+
+@compiled()
+def _spread(first, starts, values, out):
+    """Add the functions of a term to the rows of a dense matrix, from the column `first` on."""
+    for row in range(len(out)):
+        for run in range(starts.shape[1]):
+            for a in range(values.shape[2]):
+                out[row, first + starts[row, run] + a] += values[row, run, a]
 
 
 @compiled()
@@ -115,15 +134,36 @@ class Design:
         The terms.
     table : Table
         The rows.
+    ties : mapping from int to Ties, optional
+        Places in `Table.numbers` of columns with few distinct values, and which of them each row has: the functions of
+        such a curve are the indicators of these values.
     """
 
-    def __init__(self, terms: Sequence[Term], table: Table) -> None:
-        self.terms, self.n_rows = terms, len(table.numbers)
-        self._table = table
+    def __init__(self, terms: Sequence[Term], table: Table, *, ties: Mapping[int, Ties] | None = None) -> None:
+        self.terms, self.n_rows = list(terms), len(table.numbers)
+        self._table, self._ties = table, ties or {}
+        self._tied = [self._ties.get(term.place) if isinstance(term, Curve) else None for term in terms]
+        self._transforms = [
+            term.combine(tied.encode(term)) if isinstance(term, Curve) and tied is not None else term.space.transform
+            for term, tied in zip(terms, self._tied, strict=True)
+        ]
         ends = np.cumsum([1, *(term.width for term in terms)])
         self.slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
         self.size = int(ends[-1])
         self._kept: list[tuple[slice, list[Local]]] | None = None
+        self._known: list[dict[Term, Local]] = []
+        self._products: tuple[FloatArray | None, Products] = (None, {})
+
+    def replaced(self, terms: Sequence[Term]) -> "Design":
+        """Return the same rows with other terms; what is known of those that both designs have is used again."""
+        other = Design(terms, self._table, ties=self._ties)
+        shared = set(terms) & set(self.terms)
+        for _, locals_ in self._kept or ():
+            pairs = zip(self.terms, locals_, strict=True)
+            other._known.append({term: local for term, local in pairs if term in shared})
+        weights, products = self._products
+        other._products = weights, {pair: sums for pair, sums in products.items() if shared.issuperset(pair)}
+        return other
 
     def _blocks(self) -> Iterator[tuple[slice, list[Local]]]:
         """Yield rows and their functions; they are encoded once if they fit into memory."""
@@ -134,59 +174,80 @@ class Design:
         n_bytes = 0
         for start in range(0, self.n_rows, ROWS_AT_ONCE):
             rows = slice(start, min(start + ROWS_AT_ONCE, self.n_rows))
-            part = Table(self._table.numbers[rows], self._table.codes[rows])
-            block = rows, [term.encode(part) for term in self.terms]
+            block = rows, self._encode(rows, len(kept))
             n_bytes += sum(array.nbytes for local in block[1] for array in local)
             kept = [*kept, block] if n_bytes <= MOST_KEPT else []
             yield block
         self._kept = kept if n_bytes <= MOST_KEPT else None
 
+    def _encode(self, rows: slice, place: int) -> list[Local]:
+        """Return the functions at rows, those of a former design where it has them; `place` is that of the block."""
+        part = Table(self._table.numbers[rows], self._table.codes[rows])
+        known = self._known[place] if self._known else {}
+        return [
+            known[term] if term in known else term.encode(part) if tied is None else tied.local(rows)
+            for term, tied in zip(self.terms, self._tied, strict=True)
+        ]
+
     def matrix(self, weights: FloatArray) -> FloatArray:
-        """Return X'WX: by dense products if terms have few coefficients, else by those of functions at each row."""
-        n_nonzero = sum(local.values[0].size for local in next(self._blocks())[1])
-        if self.size**2 < DENSE_SPEED * n_nonzero**2:
-            return self._dense_matrix(weights)
-        return self._sparse_matrix(weights)
-
-    def _dense_matrix(self, weights: FloatArray) -> FloatArray:
-        out = np.zeros((self.size, self.size))
-        for rows, locals_ in self._blocks():
-            dense = np.ones((rows.stop - rows.start, self.size))
-            for term, local, place in zip(self.terms, locals_, self.slices, strict=True):
-                dense[:, place] = term.combine(local)
-            out += (dense * weights[rows, None]).T @ dense
-        return out
-
-    def _sparse_matrix(self, weights: FloatArray) -> FloatArray:
-        transforms = [term.space.transform for term in self.terms]
-        sizes = [len(transform) for transform in transforms]
-        pairs = [(s, t) for s in range(len(sizes)) for t in range(s + 1)]
-        sums = {(s, t): np.zeros((sizes[s], sizes[t])) for s, t in pairs}
-        for rows, locals_ in self._blocks():
-            windows = [(0,) * local.values.shape[2] for local in locals_]
-            for s, t in pairs:
-                _add_products(windows[t], locals_[s], locals_[t], weights[rows], sums[s, t])
+        """Return X'WX, from the products of the functions of each pair of terms."""
+        products = self._all_products(weights)
+        parts = list(zip(self.terms, self._transforms, self.slices, strict=True))
         out = np.empty((self.size, self.size))
         out[0, 0] = weights.sum()
-        for s, t in pairs:
-            block = transforms[s].T @ sums[s, t] @ transforms[t]
-            out[self.slices[s], self.slices[t]], out[self.slices[t], self.slices[s]] = block, block.T
-        for s, place in enumerate(self.slices):  # the functions of a term add up to one
-            out[0, place] = out[place, 0] = sums[s, s].sum(axis=1) @ transforms[s]
+        for number, (term, transform, place) in enumerate(parts):
+            for other, second, before in parts[: number + 1]:
+                block = transform.T @ products[term, other] @ second
+                out[place, before], out[before, place] = block, block.T
+            # The functions of a term add up to one.
+            out[0, place] = out[place, 0] = products[term, term].sum(axis=1) @ transform
         return out
+
+    def _all_products(self, weights: FloatArray) -> Products:
+        """Return the weighted products of the functions of each pair of terms, by dense products if they are few."""
+        samples = self._encode(slice(0, 1), 0)
+        windows = {t: ((0,) * v.shape[2],) * v.shape[1] for t, (_, v) in zip(self.terms, samples, strict=True)}
+        sizes = dict(zip(self.terms, map(len, self._transforms), strict=True))
+        n_nonzero = sum(len(window) * len(window[0]) for window in windows.values())
+        if sum(sizes.values()) ** 2 < DENSE_SPEED * n_nonzero**2:
+            return self._dense_products(weights)
+        known = self._products[1] if self._products[0] is weights else {}
+        pairs = [pair for pair in combinations_with_replacement(self.terms[::-1], 2) if pair not in known]
+        # The longer run is in a row of the result.
+        order = {pair: sorted(pair, key=lambda term: len(windows[term][0])) for pair in pairs}
+        sums = {pair: np.zeros((sizes[first], sizes[second])) for pair, (first, second) in order.items()}
+        for rows, locals_ in self._blocks() if pairs else ():
+            by_term = dict(zip(self.terms, locals_, strict=True))
+            for pair, (first, second) in order.items():
+                shapes = windows[first], windows[second]
+                _add_products(*shapes, by_term[first], by_term[second], weights[rows], sums[pair])
+        out = known | {pair: sums[pair] if pair[0] is order[pair][0] else sums[pair].T for pair in pairs}
+        self._products = weights, out
+        return out
+
+    def _dense_products(self, weights: FloatArray) -> Products:
+        ends = np.cumsum([0, *map(len, self._transforms)]).tolist()
+        total = np.zeros((ends[-1], ends[-1]))
+        for rows, locals_ in self._blocks():
+            dense = np.zeros((rows.stop - rows.start, ends[-1]))
+            for first, local in zip(ends, locals_, strict=False):
+                _spread(first, *local, dense)
+            total += (dense * weights[rows, None]).T @ dense
+        pieces = dict(zip(self.terms, (slice(a, b) for a, b in pairwise(ends)), strict=True))
+        return {(first, second): total[pieces[first], pieces[second]] for first in pieces for second in pieces}
 
     def vector(self, values: FloatArray) -> FloatArray:
         """Return X' times values of the rows."""
-        totals = [np.zeros(len(term.space.transform)) for term in self.terms]
+        totals = [np.zeros(len(transform)) for transform in self._transforms]
         for rows, locals_ in self._blocks():
             for total, local in zip(totals, locals_, strict=True):
                 _add_totals(*local, values[rows], total)
-        parts = [total @ term.space.transform for total, term in zip(totals, self.terms, strict=True)]
+        parts = [total @ transform for total, transform in zip(totals, self._transforms, strict=True)]
         return np.concatenate([[values.sum()], *parts])
 
     def contributions(self, beta: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
         """Yield rows and what each term adds to them."""
-        by_term = [term.space.transform @ beta[place] for term, place in zip(self.terms, self.slices, strict=True)]
+        by_term = [transform @ beta[place] for transform, place in zip(self._transforms, self.slices, strict=True)]
         for rows, locals_ in self._blocks():
             parts = [np.zeros(rows.stop - rows.start) for _ in locals_]
             for part, local, coefficients in zip(parts, locals_, by_term, strict=True):
@@ -210,7 +271,7 @@ class Solution:
     beta : ndarray of shape (p,)
         The intercept, then the coefficients of each term.
     covariance : ndarray of shape (p, p)
-        Their covariance, given the smoothing parameters.
+        Their covariance, given the smoothing parameters; a first fit has none.
     degrees : ndarray of shape (n_terms,)
         Effective degrees of freedom of each term.
     smoothing : list of ndarray
@@ -229,36 +290,36 @@ class Solution:
     unit: float
 
 
-@dataclass(frozen=True, eq=False)
-class _Penalty:
-    """One penalty: the coefficients that it concerns, its diagonal, and their rotation."""
-
-    term: int
-    place: slice
-    diagonal: FloatArray
-    rotation: FloatArray | None
-
-
 class _Penalties:
-    """All penalties of a design, scaled so that smoothing parameters of one are neither large nor small."""
+    """All penalties of a design, scaled so that smoothing parameters of one are neither large nor small.
+
+    Parameters
+    ----------
+    design : Design
+        The rows.
+    matrix : ndarray of shape (p, p)
+        X'WX.
+    """
 
     def __init__(self, design: Design, matrix: FloatArray) -> None:
         self.design = design
-        size = np.diag(matrix).copy()
-        self.all: list[_Penalty] = []
-        for place, (term, piece) in enumerate(zip(design.terms, design.slices, strict=True)):
+        size = np.diag(matrix)
+        owners, diagonals = [], [np.empty((0, design.size))]
+        for number, (term, place) in enumerate(zip(design.terms, design.slices, strict=True)):
             for diagonal in term.space.penalties:
                 if diagonal.any():
-                    used = size[piece] @ (diagonal > 0)
-                    scaled = diagonal * (max(used, 1e-300) / diagonal.sum())
-                    self.all.append(_Penalty(place, piece, scaled, term.space.rotation))
+                    used = size[place] @ (diagonal > 0)
+                    whole = np.zeros((1, design.size))
+                    whole[0, place] = diagonal * (max(used, 1e-300) / diagonal.sum())
+                    diagonals.append(whole)
+                    owners.append(number)
+        self._owners = np.array(owners, dtype=np.intp)
+        self._diagonals = np.concatenate(diagonals)  # d_k, of shape (n_penalties, p)
 
     def strengths(self, smoothing: FloatArray) -> FloatArray:
         """Return the diagonal of S in the rotated coefficients."""
-        out = np.zeros(self.design.size)
-        for strength, each in zip(smoothing, self.all, strict=True):
-            out[each.place] += strength * each.diagonal
-        return out
+        strengths: FloatArray = smoothing @ self._diagonals
+        return strengths
 
     def add(self, matrix: FloatArray, smoothing: FloatArray) -> FloatArray:
         """Return X'WX + S, with a little more on its diagonal."""
@@ -290,30 +351,23 @@ class _Penalties:
         """Return the smoothing parameters after one update."""
         strengths = self.strengths(smoothing)
         squares = np.square(self.rotated(solved.beta))
-        spread = solved.spread
-        factors = np.empty(len(self.all))
-        for place, each in enumerate(self.all):
-            used = each.diagonal > 0
-            diagonal = each.diagonal[used]
-            prior = float((diagonal / strengths[each.place][used]).sum())
-            gain = max(prior - float(diagonal @ spread[each.place][used]), 1e-12 * prior)
-            cost = max(float(diagonal @ squares[each.place][used]), 1e-300)
-            factors[place] = np.clip(scale * gain / cost, 1.0 / LARGEST_FACTOR, LARGEST_FACTOR) ** HASTE
+        prior = self._diagonals @ np.divide(1.0, strengths, out=np.zeros_like(strengths), where=strengths > 0)
+        gain = np.maximum(prior - self._diagonals @ solved.spread, 1e-12 * prior)
+        cost = np.maximum(self._diagonals @ squares, 1e-300)
+        factors = np.clip(scale * gain / cost, 1.0 / LARGEST_FACTOR, LARGEST_FACTOR) ** HASTE
         return np.clip(smoothing * factors, LEAST, MOST)
 
     def start(self, draft: Solution | None) -> FloatArray:
         """Return smoothing parameters of one, or those of the same terms in a first fit."""
-        out = np.ones(len(self.all))
-        owners = np.array([each.term for each in self.all], dtype=np.intp)
+        out = np.ones(len(self._owners))
         for place, known in enumerate([] if draft is None else draft.smoothing):
-            if (owners == place).sum() == len(known):
-                out[owners == place] = known
+            if (self._owners == place).sum() == len(known):
+                out[self._owners == place] = known
         return out
 
     def by_term(self, smoothing: FloatArray) -> list[FloatArray]:
         """Return the smoothing parameters of each term."""
-        owners = np.array([each.term for each in self.all], dtype=np.intp)
-        return [smoothing[owners == place] for place in range(len(self.design.terms))]
+        return [smoothing[self._owners == place] for place in range(len(self.design.terms))]
 
 
 class _Solved:
@@ -343,11 +397,20 @@ class _Solved:
         self._factor = _factor(total[np.ix_(self.free, self.free)])
 
     @cached_property
+    def _half(self) -> FloatArray:
+        """The inverse of the Cholesky factor."""
+        half: FloatArray = dtrtri(self._factor, lower=1)[0]
+        return half
+
+    @cached_property
     def inverse(self) -> FloatArray:
         """V; zero for coefficients at their bound."""
-        half = dtrtri(self._factor, lower=1)[0]
+        lower = dlauum(self._half, lower=1)[0]
+        whole: FloatArray = np.tril(lower) + np.tril(lower, -1).T
+        if self.free.all():
+            return whole
         out = np.zeros((len(self.beta), len(self.beta)))
-        out[np.ix_(self.free, self.free)] = half.T @ half
+        out[np.ix_(self.free, self.free)] = whole
         return out
 
     @cached_property
@@ -356,7 +419,7 @@ class _Solved:
         if any(term.space.rotation is not None for term in self._penalties.design.terms):
             return self._penalties.rotated(self.inverse)
         out = np.zeros(len(self.beta))
-        out[self.free] = np.square(dtrtri(self._factor, lower=1)[0]).sum(axis=0)
+        out[self.free] = np.einsum("ij,ij->j", self._half, self._half)
         return out
 
     def degrees(self) -> FloatArray:
@@ -415,7 +478,7 @@ def fit_numbers(
     n_rows, square = float(weights.sum()), float(weights @ scaled**2)
     penalties = _Penalties(design, matrix)
     degrees, following = np.full(len(design.terms), np.inf), penalties.start(draft)
-    for _ in range(DRAFT_STEPS if is_draft else MOST_UPDATES):
+    for _ in range(DRAFT_UPDATES if is_draft else MOST_UPDATES):
         smoothing = following
         solved = _Solved(penalties, matrix, vector, smoothing)
         before, degrees = degrees, solved.degrees()
@@ -426,7 +489,8 @@ def fit_numbers(
         following = penalties.updated(smoothing, solved, scale)
     beta = unit * solved.beta
     beta[0] += mean
-    return Solution(beta, scale * solved.inverse, degrees, penalties.by_term(smoothing), scale, unit)
+    covariance = NONE if is_draft else scale * solved.inverse
+    return Solution(beta, covariance, degrees, penalties.by_term(smoothing), scale, unit)
 
 
 def fit_classes(
@@ -460,7 +524,7 @@ def fit_classes(
         is_flat = abs(deviance - state.deviance) <= FLAT * (state.deviance + 1e-3)
         if step > 1 and is_flat and _is_settled(before, state.degrees):
             break
-    return state.solutions()
+    return state.solutions(is_draft=is_draft)
 
 
 class _Classes:
@@ -541,10 +605,10 @@ class _Classes:
             self.deviance, self.penalties[place] = self._deviance(self.sums), None
             self.improve(place)
 
-    def solutions(self) -> list[Solution]:
+    def solutions(self, *, is_draft: bool) -> list[Solution]:
         """Return the fits."""
         return [
-            Solution(beta, solved.inverse, degrees, penalties.by_term(smoothing), 1.0, 1.0)
+            Solution(beta, NONE if is_draft else solved.inverse, degrees, penalties.by_term(smoothing), 1.0, 1.0)
             for beta, solved, degrees, penalties, smoothing in zip(
                 self.betas, self.solved, self.degrees, self.penalties, self.smoothing, strict=True
             )

@@ -27,6 +27,8 @@ from knotwork.additive._terms import (
     Shape,
     Surface,
     Term,
+    Ties,
+    summary,
     without_outliers,
 )
 from knotwork.basis._base import FloatArray
@@ -40,7 +42,7 @@ FIRST_SIZE, FIRST_SIDE = 32, 6
 LARGEST_SIDE = 14
 """Functions of each side of a surface at most."""
 
-MOST_USED, SPARE = 0.4, 4.0
+MOST_USED, SPARE = 0.55, 4.0
 """A term that uses more than this share of its coefficients in the first fit gets more: so many for each it used."""
 
 MOST_COEFFICIENTS = 3000
@@ -323,7 +325,10 @@ class _Fit:
 
     def __init__(self, model: AdditiveModel, table: Table, responses: FloatArray, weights: FloatArray) -> None:
         self.model, self.table, self.responses, self.weights = model, table, responses, weights
-        self.numbers = [without_outliers(Column.from_values(column, weights)) for column in table.numbers.T]
+        numbers = [summary(column, weights) for column in table.numbers.T]
+        self.numbers = [without_outliers(column) for column in numbers]
+        ties = enumerate(map(Ties.from_values, table.numbers.T, numbers))
+        self.design = Design([], table, ties={place: each for place, each in ties if each is not None})
         self.names = model.columns_.numerical_names
         coded = [place for place, role in enumerate(model.columns_.roles) if role == "categorical"]
         self.coded = [place if model.columns_.names is None else model.columns_.names[place] for place in coded]
@@ -350,7 +355,7 @@ class _Fit:
 
     def _solve(self, terms: list[Term], *, is_draft: bool) -> None:
         draft = self.solutions if self.solutions else None
-        self.design = Design(terms, self.table)
+        self.design = self.design.replaced(terms)
         self.solutions = self.model._solve(self, draft, is_draft=is_draft)
         self.sums = np.stack([self.design.sums(solution.beta) for solution in self.solutions])
 

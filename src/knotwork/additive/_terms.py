@@ -21,7 +21,7 @@ from scipy.linalg import block_diag, eigh, null_space
 from knotwork._preparation.columns import Table
 from knotwork.basis import BSpline
 from knotwork.basis._base import FloatArray, binary_unit
-from knotwork.basis._bspline import local_bsplines
+from knotwork.basis._compiled import compiled
 from knotwork.knots import Column, QuantilePlacement
 
 __all__ = [
@@ -34,6 +34,8 @@ __all__ = [
     "Space",
     "Surface",
     "Term",
+    "Ties",
+    "summary",
     "without_outliers",
 ]
 
@@ -49,6 +51,11 @@ distance from the median are outliers: they are moved to this limit."""
 
 MOST_LEVELS, SIDE_LEVELS = 300, 20
 """Categories with their own effect, the most frequent ones, alone and in a surface; the others share one."""
+
+
+MOST_COUNTED, TILE = 128, 256
+"""Up to so many knots, counting the knots at or below a value is faster than a search; values that are counted at
+once."""
 
 
 class Local(NamedTuple):
@@ -173,12 +180,7 @@ class Curve(Term):
 
     def encode(self, table: Table) -> Local:
         """Return the splines around each value, or the indicator; other missing values have no function."""
-        x = table.numbers[:, self.place]
-        absent = np.isnan(x)
-        starts, values = _local(self.basis, np.where(absent, self.basis.domain[0], x))
-        if absent.any():
-            starts[absent], values[absent] = 0, 0.0
-            values[absent, 0] = 1.0
+        starts, values = _local(self.basis, table.numbers[:, self.place])
         return Local(starts[:, None], values[:, None])
 
 
@@ -253,6 +255,54 @@ class Surface(Term):
         return Local(starts, values)
 
 
+class Ties(NamedTuple):
+    """A column of few distinct values.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_values + 1,)
+        The values, behind NaN.
+    codes : ndarray of int32, shape (n,)
+        Which of them each row has; 0 if it is missing.
+    """
+
+    values: FloatArray
+    codes: npt.NDArray[np.int32]
+
+    @classmethod
+    def from_values(cls, x: FloatArray, column: Column) -> "Ties | None":
+        """Return the ties of a column, None if there are so many values that pairs of them outnumber the rows."""
+        if len(column.distinct) ** 2 > len(x):
+            return None
+        codes = np.zeros(len(x), dtype=np.int32)
+        _count(np.ascontiguousarray(x), column.distinct, codes)
+        return cls(np.append(np.nan, column.distinct), codes)
+
+    def encode(self, curve: Curve) -> Local:
+        """Return the functions of a curve at the values."""
+        numbers = np.repeat(self.values[:, None], curve.place + 1, axis=1)
+        return curve.encode(Table(numbers, np.empty((len(numbers), 0), dtype=np.int64)))
+
+    def local(self, rows: slice) -> Local:
+        """Return the indicators of the values at some rows."""
+        codes = self.codes[rows]
+        return Local(codes[:, None], np.ones((len(codes), 1, 1)))
+
+
+def summary(values: FloatArray, weights: FloatArray) -> Column:
+    """Return the column of values; those of equal weight need only be sorted, which is faster than to order the rows.
+
+    Examples
+    --------
+    >>> summary(np.array([2.0, 1.0, np.nan, 2.0]), np.ones(4)).weights
+    array([1., 2.])
+    """
+    if not np.all(weights == 1.0):
+        return Column.from_values(values, weights)
+    distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    return Column(distinct, counts.astype(np.float64))
+
+
 def without_outliers(column: Column) -> Column:
     """Return a column whose outliers are moved to a limit: between them and the last knot a curve would have no shape.
 
@@ -283,11 +333,58 @@ def _basis(column: Column, size: int) -> BSpline:
 
 
 def _local(basis: BSpline, x: FloatArray) -> tuple[npt.NDArray[np.int32], FloatArray]:
-    """Return the place of the first spline, from 1, and the values of those around each x, moved into the domain."""
+    """Return the place of the first spline, from 1, and the values of those around each x, moved into the domain.
+
+    A missing value has the place 0, that of its indicator.
+    """
     unit = binary_unit(*basis.domain)
-    breaks = np.concatenate([basis.domain[:1], basis.knots, basis.domain[1:]]) * unit
-    interval, values = local_bsplines(np.clip(x, *basis.domain) * unit, breaks, basis.degree)
-    return interval.astype(np.int32) + np.int32(1), values
+    low, high = (end * unit for end in basis.domain)
+    knots = basis.knots * unit
+    inside = np.clip(x * unit, low, high)
+    if len(knots) > MOST_COUNTED:
+        starts = np.searchsorted(knots, inside, side="right").astype(np.int32)
+    else:
+        starts = np.zeros(len(x), dtype=np.int32)
+        _count(inside, knots, starts)
+    values = np.empty((len(x), basis.degree + 1))
+    t = np.concatenate([np.full(basis.degree, low), knots, np.full(basis.degree, high)])
+    _fill_local((0,) * basis.degree, inside, t, starts, values)
+    return starts, values
+
+
+@compiled()
+def _count(x, knots, counts):
+    """Add the number of knots at or below each value, of a tile of values at a time: the inner loop is vectorised."""
+    for tile in range(0, len(x), TILE):
+        rows, out = x[tile : tile + TILE], counts[tile : tile + TILE]
+        for knot in knots:
+            for row in range(len(rows)):
+                out[row] += knot <= rows[row]
+
+
+@compiled()
+def _fill_local(degrees, x, t, starts, values):
+    """Fill the values of splines by the triangular scheme of `local_bsplines`; `degrees` has the length of the degree.
+
+    `starts` has the number of knots at or below each value, and gets the place of the first spline.
+    """
+    degree = len(degrees)
+    for row in range(len(x)):
+        values[row, 0] = 1.0
+        if np.isnan(x[row]):
+            starts[row] = 0
+            values[row, 1:] = 0.0
+            continue
+        first = starts[row] + degree  # the first of t behind the value
+        starts[row] += 1
+        for q in range(1, degree + 1):
+            from_left = 0.0
+            for r in range(q):
+                left, right = t[first + r - q], t[first + r]
+                share = values[row, r] / (right - left)
+                values[row, r] = from_left + (right - x[row]) * share
+                from_left = (x[row] - left) * share
+            values[row, q] = from_left
 
 
 def _means(basis: BSpline, column: Column) -> FloatArray:

@@ -406,7 +406,7 @@ def _bends(breaks: FloatArray) -> FloatArray:
 def _centres(breaks: FloatArray, kind: int) -> FloatArray:
     """Return a row per radial function: its centre, and the factor of distances to it."""
     if kind == RADIAL:
-        return np.column_stack([breaks, np.sqrt(0.5) / bump_widths(breaks)])
+        return np.column_stack([breaks, np.sqrt(0.5 / np.log(2.0)) / bump_widths(breaks)])
     return np.column_stack([breaks[:-1], np.full(len(breaks) - 1, 1.0 / (breaks[-1] - breaks[0]))])
 
 

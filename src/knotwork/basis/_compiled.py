@@ -6,7 +6,7 @@ Threads share the rows; the compiled code releases the GIL, so that they run in 
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from threading import RLock
 from typing import Any
 
@@ -18,13 +18,19 @@ from knotwork.basis._base import MOST_TURNS
 from knotwork.basis._blocks import BUMPS, CUBIC, CYCLE, NONE, QUARTIC, RAMP, WHOLE, Table
 from knotwork.basis._families import AFFINE, CYCLIC, RADIAL, TAILS
 
-__all__ = ["Compiled", "compiled", "encode_dense", "encode_sparse"]
+__all__ = ["LANES", "Compiled", "compiled", "encode_dense", "encode_sparse", "half_to"]
 
 VALUES_PER_CHUNK = 1 << 17
 """Values that one call converts to float64 and encodes: enough to hide the cost of the call, 1 MiB per thread."""
 
 TILE = 128
 """Rows that are encoded together, column by column, before they are written row by row."""
+
+LANES = 16
+"""Values of the longest vectors of a processor, in float32."""
+
+COLUMNS_PER_CALL = 128
+"""Columns that are encoded together: the scratch of one call then stays in the cache, however wide the table is."""
 
 MOST_COUNTED = 64
 """Up to this number of knots, counting those <= x is faster than a binary search."""
@@ -65,6 +71,7 @@ class Compiled:
 def _of_numba(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     from numba import njit  # noqa: PLC0415 - takes half a second, which only calls of compiled functions wait for
 
+    _declare_half_to()
     options = {"nogil": True, "error_model": "numpy", **options}
     if "forceinline" in options or "inline" in options:
         options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -314,95 +321,106 @@ def _whole(X, columns, numbers, pieces, indicator, scratch, largest, out):
                 _write_lines(X, tile, n_rows, column, numbers, inside, largest, out)
 
 
-@compiled()
-def _write_bumps(first_row, n_rows, column, values, indicator, out):
-    """Write the values of functions, of shape (size, rows), row by row."""
-    for i in range(n_rows):
-        if not np.isnan(values[0, i]):
-            row = out[first_row + i, column.output : column.output + column.window]
-            for r in range(len(row)):
-                row[r] = values[r, i]
-        elif indicator:
-            out[first_row + i, column.output + column.size] = 1.0
+def half_to(power):
+    """Return ``2**-power`` for powers from 0 to 1000, in float32 to 125.
 
-
-@compiled(fastmath={"contract"}, forceinline=True)
-def _fill_bumps(n_rows, inside, centre, factor, scratch, values):
-    """Fill ``exp(-(factor (x - centre))**2)``: 2**-n times a polynomial of the rest, in loops that are vectorised.
-
-    Adding 1.5 * 2**52 rounds to a whole number, which is then in the last bits of the sum.
+    In compiled code it is 2**-n times a polynomial of the rest, without branches and tables, so that loops over it are
+    vectorised. The relative error is below 1e-15, in float32 below 1e-7; a power of 0 gives exactly 1.
     """
-    squares, rounded, powers = scratch
-    bits, power_bits = rounded.view(np.int64), powers.view(np.int64)
-    for i in range(n_rows):
-        distance = (inside[i] - centre) * factor
-        square = distance * distance
-        squares[i] = square if not square > 700.0 else 700.0
-        rounded[i] = squares[i] * 1.4426950408889634 + 6755399441055744.0
-    for i in range(n_rows):
-        power_bits[i] = (1023 << 52) - (bits[i] << 52)
-    for i in range(n_rows):
-        n = rounded[i] - 6755399441055744.0
-        rest = (n * 0.6931471803691238 - squares[i]) + n * 1.9082149292705877e-10
-        p = rest * (1.0 / 479001600.0) + (1.0 / 39916800.0)
-        p = (p * rest + 1.0 / 3628800.0) * rest + 1.0 / 362880.0
-        p = (p * rest + 1.0 / 40320.0) * rest + 1.0 / 5040.0
-        p = (p * rest + 1.0 / 720.0) * rest + 1.0 / 120.0
-        p = (p * rest + 1.0 / 24.0) * rest + 1.0 / 6.0
-        values[i] = (((p * rest + 0.5) * rest + 1.0) * rest + 1.0) * powers[i]
+    return np.exp2(-power)
+
+
+def _half_to_double(power):
+    # Adding 1.5 * 2**52 rounds to a whole number n, which is then in the last bits of the sum.
+    shifted = power + 6755399441055744.0
+    rest = (shifted - 6755399441055744.0) - power
+    p = rest * 7.070977866508138e-09 + 1.0205905413765595e-07
+    p = (p * rest + 1.3215451633221434e-06) * rest + 1.5252672924850737e-05
+    p = (p * rest + 1.5403530424776529e-04) * rest + 1.3333558200794592e-03
+    p = (p * rest + 9.618129107618665e-03) * rest + 5.550410866465167e-02
+    p = (p * rest + 2.4022650695910075e-01) * rest + 6.931471805599462e-01
+    bits = np.float64(p * rest + 1.0).view(np.int64) - (np.float64(shifted).view(np.int64) << 52)
+    return np.int64(bits).view(np.float64)
+
+
+def _half_to_single(power):
+    magic = np.float32(12582912.0)  # 1.5 * 2**23
+    shifted = power + magic
+    rest = (shifted - magic) - power
+    p = rest * np.float32(1.545316294512069e-04) + np.float32(1.3390863364671234e-03)
+    p = (p * rest + np.float32(9.618082557277852e-03)) * rest + np.float32(5.550357114219078e-02)
+    p = (p * rest + np.float32(2.4022650760568126e-01)) * rest + np.float32(6.931471880262288e-01)
+    value = np.float32(p * rest + np.float32(1.0))
+    bits = value.view(np.int32) - (np.float32(shifted).view(np.int32) << np.int32(23))
+    return np.int32(bits).view(np.float32)
+
+
+@cache
+def _declare_half_to() -> None:
+    """Tell numba what computes `half_to` in compiled code."""
+    from numba import types  # noqa: PLC0415 - loaded with the first compiled function
+    from numba.extending import overload  # noqa: PLC0415
+
+    declare = overload(half_to, jit_options={"fastmath": {"contract"}, "forceinline": True})
+    declare(lambda power: _half_to_single if power == types.float32 else _half_to_double)
 
 
 @compiled(fastmath={"contract"}, forceinline=True)
-def _fill_single_bumps(n_rows, inside, centre, factor, scratch, values):
-    """Fill the same in float32, which is twice as fast and as exact as the output: a shorter polynomial suffices."""
-    squares, rounded, powers = scratch
-    bits, power_bits = rounded.view(np.int32), powers.view(np.int32)
-    one, magic = np.float32(1.0), np.float32(12582912.0)  # 1.5 * 2**23
-    for i in range(n_rows):
-        distance = np.float32((inside[i] - centre) * factor)
-        square = distance * distance
-        squares[i] = square if not square > np.float32(87.0) else np.float32(87.0)
-        rounded[i] = squares[i] * np.float32(1.4426950408889634) + magic
-    for i in range(n_rows):
-        power_bits[i] = np.int32(127 << 23) - (bits[i] << np.int32(23))
-    for i in range(n_rows):
-        n = rounded[i] - magic
-        rest = (n * np.float32(0.693359375) - squares[i]) + n * np.float32(-2.12194440e-4)
-        p = rest * np.float32(1.0 / 5040.0) + np.float32(1.0 / 720.0)
-        p = (p * rest + np.float32(1.0 / 120.0)) * rest + np.float32(1.0 / 24.0)
-        p = (p * rest + np.float32(1.0 / 6.0)) * rest + np.float32(0.5)
-        values[i] = ((p * rest + one) * rest + one) * powers[i]
+def _fill_bumps(x, centres, factors, row):
+    """Fill ``2**-(factor (x - centre))**2``: powers in the type of the row, which is as exact as it can be."""
+    most = row.dtype.type(125.0 if row.itemsize == 4 else 1000.0)
+    for r in range(len(row)):
+        distance = row.dtype.type((x - centres[r]) * factors[r])
+        power = distance * distance
+        row[r] = half_to(power if power < most else most)
+
+
+@compiled(fastmath={"contract"}, forceinline=True)
+def _fill_cubes(x, centres, factors, row):
+    """Fill a line, and the cubed distances to all centres but the first."""
+    for r in range(len(row)):
+        share = np.abs((x - centres[r]) * factors[r])
+        row[r] = share * share * share
+    row[0] = (x - centres[0]) * factors[0]
+
+
+@compiled()
+def _write_bumps(first_row, inside, column, pieces, indicator, work, out):
+    """Write radial functions of one column, row by row.
+
+    They are computed into a row of whole vectors first: a loop over what is left of a vector takes longer.
+    """
+    kind, first, length, missing = column.kind, column.output, column.window, column.output + column.size
+    n_lanes = -(-length // LANES) * LANES
+    centres, factors, values = work[0][:n_lanes], work[1][:n_lanes], work[2][:n_lanes]
+    for r in range(length):
+        centres[r], factors[r] = pieces[column.piece + r, 0], pieces[column.piece + r, 1]
+    for i in range(len(inside)):
+        if np.isnan(inside[i]):
+            if indicator:
+                out[first_row + i, missing] = 1.0
+            continue
+        if kind == RADIAL:
+            _fill_bumps(inside[i], centres, factors, values)
+        else:
+            _fill_cubes(inside[i], centres, factors, values)
+        row = out[first_row + i, first : first + length]
+        for r in range(len(row)):
+            row[r] = values[r]
 
 
 @compiled()
 def _bumps(X, columns, numbers, pieces, indicator, scratch, largest, out):
-    """Write radial functions: function by function for a tile of values, then row by row."""
-    inside, _, windows = scratch
-    values, work = np.empty((windows.shape[2], TILE)), (np.empty(TILE), np.empty(TILE), np.empty(TILE))
-    singles, short = np.empty(values.shape, np.float32), np.empty((3, TILE), np.float32)
+    """Write radial functions into `out`."""
+    longest = -(-scratch[2].shape[2] // LANES) * LANES
+    work = np.zeros(longest), np.zeros(longest), np.empty(longest, out.dtype)
     for tile in range(0, X.shape[0], TILE):
-        n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
+        inside = scratch[0][: min(TILE, X.shape[0] - tile)]
         for c in range(len(columns)):
-            column = columns[c]
-            _clip(X, tile, n_rows, column, inside)
-            for r in range(column.window):
-                centre, factor, function = pieces[column.piece + r, 0], pieces[column.piece + r, 1], values[r]
-                if column.kind == RADIAL and out.itemsize == 4:
-                    _fill_single_bumps(n_rows, inside, centre, factor, (short[0], short[1], short[2]), singles[r])
-                elif column.kind == RADIAL:
-                    _fill_bumps(n_rows, inside, centre, factor, work, function)
-                else:
-                    for i in range(n_rows):
-                        share = (inside[i] - centre) * factor
-                        value = share if r == 0 else np.abs(share) * share * share
-                        value = value if not value > largest else largest
-                        function[i] = value if not value < -largest else -largest
-            if column.kind == RADIAL and out.itemsize == 4:
-                _write_bumps(tile, n_rows, column, singles, indicator, out)
-            else:
-                _write_bumps(tile, n_rows, column, values, indicator, out)
-            if column.lines:
-                _write_lines(X, tile, n_rows, column, numbers, inside, largest, out)
+            _clip(X, tile, len(inside), columns[c], inside)
+            _write_bumps(tile, inside, columns[c], pieces, indicator, work, out)
+            if columns[c].lines:
+                _write_lines(X, tile, len(inside), columns[c], numbers, inside, largest, out)
 
 
 @compiled()
@@ -497,20 +515,19 @@ def encode_dense(
     out = np.zeros((X.shape[0], table.width), dtype=dtype)  # zeroed pages of the system: nothing is written twice
     largest = float(np.finfo(out.dtype).max)
     groups = [
-        (int(formula), table.columns[table.columns["formula"] == formula])
+        (int(formula), columns)
         for formula in np.unique(table.columns["formula"])
         if formula != NONE
+        for columns in _split(table.columns[table.columns["formula"] == formula])
     ]
 
     def encode(rows: slice) -> None:
-        values = _as_float64(X[rows])
+        values, scratch = _as_float64(X[rows]), _scratch(table)
         for formula, columns in groups:
             if formula in (WHOLE, BUMPS):
-                (_whole if formula == WHOLE else _bumps)(
-                    values, columns, *table.compiled, _scratch(table), largest, out[rows]
-                )
+                (_whole if formula == WHOLE else _bumps)(values, columns, *table.compiled, scratch, largest, out[rows])
                 continue
-            _dense((0,) * formula, values, columns, *table.compiled, _scratch(table), largest, out[rows])
+            _dense((0,) * formula, values, columns, *table.compiled, scratch, largest, out[rows])
         _encode_plain(values, table, largest, out[rows])
 
     _over_rows(encode, X.shape, n_threads)
@@ -532,7 +549,9 @@ def encode_sparse(
     counts = np.zeros(n_rows, dtype=np.int64)
 
     def count(rows: slice) -> None:
-        _count(_as_float64(X[rows]), table.columns, *table.compiled, _scratch(table), counts[rows])
+        values, scratch = _as_float64(X[rows]), _scratch(table)
+        for columns in _split(table.columns):
+            _count(values, columns, *table.compiled, scratch, counts[rows])
 
     _over_rows(count, X.shape, n_threads)
     starts = np.concatenate(([0], np.cumsum(counts)))
@@ -543,13 +562,13 @@ def encode_sparse(
     entries = starts[:-1].copy()
     # Entries of a row are written in the order of columns, so only neighbouring columns of one formula share a call.
     changes = np.flatnonzero(np.diff(table.columns["formula"])) + 1
-    runs = [(int(part["formula"][0]), part) for part in np.split(table.columns, changes)]
+    runs = [(int(part["formula"][0]), part) for run in np.split(table.columns, changes) for part in _split(run)]
     zeros: list[int] = []
 
     def encode(rows: slice) -> None:
-        values, output = _as_float64(X[rows]), (entries[rows], indices, data)
+        values, scratch, output = _as_float64(X[rows]), _scratch(table), (entries[rows], indices, data)
         for formula, columns in runs:
-            n_zeros = _sparse((0,) * formula, values, columns, *table.compiled, _scratch(table), largest, *output)
+            n_zeros = _sparse((0,) * formula, values, columns, *table.compiled, scratch, largest, *output)
             zeros.append(n_zeros)
 
     _over_rows(encode, X.shape, n_threads)
@@ -572,8 +591,15 @@ def _encode_plain(values: npt.NDArray[np.float64], table: Table, largest: float,
 
 def _scratch(table: Table) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Return scratch arrays for the tiles of one thread: values inside the domain, intervals, windows."""
-    n_columns, longest = len(table.columns), int(table.columns["window"].max(initial=0))
+    n_columns = min(len(table.columns), COLUMNS_PER_CALL)
+    longest = int(table.columns["window"].max(initial=0))
     return np.empty(TILE), np.empty((n_columns, TILE), dtype=np.int64), np.empty((n_columns, TILE, longest))
+
+
+def _split(columns: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """Return the columns in groups of at most `COLUMNS_PER_CALL`."""
+    starts = range(0, max(len(columns), 1), COLUMNS_PER_CALL)
+    return [columns[start : start + COLUMNS_PER_CALL] for start in starts]
 
 
 def _as_float64(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -595,5 +621,5 @@ def _over_rows(work: Callable[[slice], None], shape: tuple[int, ...], n_threads:
 def _slices(shape: tuple[int, ...]) -> list[slice]:
     """Return slices of about `VALUES_PER_CHUNK` values each, and an empty one for a table without rows."""
     n_rows, n_columns = shape
-    chunk = max(VALUES_PER_CHUNK // max(n_columns, 1), 1)
+    chunk = max(VALUES_PER_CHUNK // max(n_columns, 1), TILE)
     return [slice(start, min(start + chunk, n_rows)) for start in range(0, max(n_rows, 1), chunk)]

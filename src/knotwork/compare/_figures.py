@@ -17,11 +17,13 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from knotwork.compare._effects import MODEL_KNOTS, TAIL, Effect, Pair, ordered_categories
 from knotwork.compare._verdict import Line, Ranking, significant
+from knotwork.encoders._choice import FeatureChoice
 from knotwork.report._page import Picture
 from knotwork.report._style import LIGHT, PHONE, clean_axes, method_colour, new_figure
 
-__all__ = ["Bands", "bands_of_categories", "bands_of_numbers", "calibration_picture", "confusion_picture",
-           "effect_limits", "effect_picture", "learning_picture", "pair_picture", "predicted_picture",
+__all__ = ["Bands", "bands_of_categories", "bands_of_numbers", "calibration_picture", "choices_picture",
+           "confusion_picture", "effect_limits", "effect_picture", "learning_picture", "pair_picture",
+           "predicted_picture",
            "ranking_picture", "residual_picture"]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
@@ -33,6 +35,9 @@ N_BINS, N_BANDS = 10, 10
 """Bins of probabilities, and bands of a feature for residuals, each with about the same number of rows."""
 
 MOST_BANDS, MOST_CLASSES, MOST_TICKS = 12, 8, 7
+MOST_CHOICES, FAINT = 20, 5.0
+"""Columns of which choices are shown, and percent above the least error at which a cell is white."""
+
 SHADES = "cividis"
 """Colours of heatmaps: their lightness alone shows the order."""
 
@@ -133,6 +138,53 @@ def _ranking_limits(lines: Sequence[Line], unit: float) -> tuple[float, float]:
     left = max(float(low.min()), float(min(middle.min(), 0.0)) - 0.6 * span)
     right = min(float(high.max()), float(max(middle.max(), 0.0)) + 0.6 * span)
     return left - 0.05 * span, right + 0.05 * span
+
+
+def choices_picture(choices: Sequence[FeatureChoice]) -> Picture:
+    """Return the errors of all candidates for each column, with the one that is chosen, wide and for a phone.
+
+    Parameters
+    ----------
+    choices : sequence of FeatureChoice
+        Choices with losses; the `MOST_CHOICES` columns whose curves explain most are shown.
+    """
+    shown = sorted(choices, key=lambda choice: min(choice.losses.values()))[:MOST_CHOICES]
+    titles = {
+        f"choice-{place}": f"{_name(str(choice.column))}: {choice.encoding}. {choice.reason}"
+        for place, choice in enumerate(shown)
+    }
+    left_out = f" The other {len(choices) - len(shown)} columns explain less." if len(shown) < len(choices) else ""
+    words = "; ".join(f"{_name(str(choice.column))} {choice.encoding}" for choice in shown)
+    return Picture(
+        "choices", _draw_choices(shown, WIDE),
+        "Error of one column's curve in each encoding, on rows that it was not fitted to: the stronger the colour, the "
+        f"better. Cells without colour are {FAINT:.0f} % or more above the best. A dot marks the choice.{left_out}",
+        f"Chosen encodings: {words}.", titles, _draw_choices(shown, PHONE),
+    )  # fmt: skip
+
+
+def _draw_choices(choices: Sequence[FeatureChoice], width: float) -> Figure:
+    candidates = list(choices[0].losses)
+    figure = new_figure(width, 1.0 + 0.27 * len(choices))
+    axes = figure.subplots()
+    clean_axes(axes, LIGHT)
+    axes.spines[["left", "bottom"]].set_visible(False)
+    for row, choice in enumerate(choices):
+        losses = np.array(list(choice.losses.values()))
+        above = 100 * (losses / max(float(losses.min()), 1e-300) - 1.0)
+        for column, excess in enumerate(above.tolist()):
+            colour = to_rgba(LIGHT.blue, max(1.0 - excess / FAINT, 0.0))
+            axes.fill_between([column - 0.47, column + 0.47], row - 0.44, row + 0.44, color=colour, linewidth=0)
+        place = candidates.index(choice.encoding)
+        ink = LIGHT.background if above[place] < 0.4 * FAINT else LIGHT.ink
+        axes.plot([place], [row], "o", color=ink, markersize=5, gid=f"choice-{row}")
+    most = 14 if width == PHONE else 34
+    axes.set_yticks(np.arange(len(choices)), [short(str(choice.column), most) for choice in choices])
+    turned = {"rotation": 90} if width == PHONE else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(np.arange(len(candidates)), candidates, fontsize=7.5, **turned)
+    axes.set(xlim=(-0.5, len(candidates) - 0.5), ylim=(len(choices) - 0.5, -0.5))
+    axes.tick_params(length=0)
+    return figure
 
 
 def predicted_picture(actual: Floats, predicted: Floats, *, target: str, model: str, name: str) -> Picture:

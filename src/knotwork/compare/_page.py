@@ -17,6 +17,7 @@ from knotwork.compare._effects import ROWS_AVERAGED, Effect, numbers_by_name
 from knotwork.compare._scoring import Scored
 from knotwork.compare._source import Source
 from knotwork.compare._verdict import HOW, Line, Ranking, significant
+from knotwork.encoders._choice import FeatureChoice
 from knotwork.report._page import Picture, page_template, shown_picture
 from knotwork.report._style import DARK, LIGHT
 from knotwork.report._tables import Cell, Table
@@ -100,14 +101,16 @@ def write_page(
     target: str,
     compared: Source,
     words: dict[str, Any],
+    choices: Sequence[FeatureChoice] = (),
     deadline: float | None = None,
 ) -> None:
     """Write the page with the figures of `effects`, some or all of the `n_features` features.
 
-    `compared` has the rows of the comparison, in the order of the predictions out of fold of the ranking. `words` has
-    the other texts: ``name``, ``numbers``, ``warnings``, ``failed``, ``done``, ``code``, ``interrupted``, ``gain`` (of
-    an ensemble over a single network), ``evidence`` (what the ranking rests on), and ``banners`` (its limits). After
-    `deadline`, on the clock of ``time.perf_counter``, no residuals are drawn.
+    `choices` are the encodings that suit each numerical column, if they were compared. `compared` has the rows of the
+    comparison, in the order of the predictions out of fold of the ranking. `words` has the other texts: ``name``,
+    ``numbers``, ``warnings``, ``failed``, ``done``, ``code``, ``interrupted``, ``gain`` (of an ensemble over a single
+    network), ``evidence`` (what the ranking rests on), and ``banners`` (its limits). After `deadline`, on the clock of
+    ``time.perf_counter``, no residuals are drawn.
     """
     limits, classes = figures.effect_limits(effects), task == "classification"
     features: list[Picture] = []
@@ -127,6 +130,7 @@ def write_page(
         quality_words=_quality_words(ranking, compared),
         residuals=_folded(residuals),
         residuals_words=_residuals_words(compared, len(residuals), len(names)),
+        choices=_shown(figures.choices_picture(choices)) if choices else None,
         features=_folded(features),
         features_words=_features_words(len(effects), n_features),
         how=HOW,

@@ -1,7 +1,9 @@
 """Predictions of a saved model for the rows of a file."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ import pandas as pd
 
 from knotwork._checks import argument_error, check_bool, check_file, listed
 from knotwork._files import write_atomically
+from knotwork.datasets._arrow import parquet_parts, parquet_rows
 from knotwork.datasets._files import check_columns, read_frame, target_labels
 from knotwork.datasets._text import TextFormat
 
@@ -20,11 +23,31 @@ if TYPE_CHECKING:
 
 __all__ = ["WRITERS", "predict_table"]
 
-WRITERS: dict[str, Any] = {
-    ".csv": lambda frame, file: frame.to_csv(file, index=False),
-    ".parquet": lambda frame, file: frame.to_parquet(file, index=False),
-}
-"""Functions that write predictions, by the suffix of the file."""
+PART_ROWS = 1 << 18
+"""Rows of a larger Parquet file that are predicted at a time."""
+
+MOST_SCORED = 10_000_000
+"""Predictions that are kept to be scored, at most."""
+
+
+def _write_csv(file: Any, parts: Iterable[pd.DataFrame]) -> None:
+    for number, part in enumerate(parts):
+        part.to_csv(file, index=False, header=number == 0)
+
+
+def _write_parquet(file: Any, parts: Iterable[pd.DataFrame]) -> None:
+    import pyarrow as pa  # noqa: PLC0415 - takes a while to load
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    tables = (pa.Table.from_pandas(part, preserve_index=False) for part in parts)
+    first = next(tables)
+    with pq.ParquetWriter(file, first.schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table)
+
+
+WRITERS: dict[str, Any] = {".csv": _write_csv, ".parquet": _write_parquet}
+"""Functions that write predictions, part after part, by the suffix of the file."""
 
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes text that begins with one of these for a formula."""
@@ -42,12 +65,14 @@ def predict_table(
     text: TextFormat | None = None,
     device: Any = "auto",
     report: Callable[[str], None] | None = None,
-) -> pd.DataFrame:
+    keep: bool = True,
+) -> Any:
     """Predict the rows of a file with a saved model, and write the predictions.
 
     The file may be the one that the model was trained on: the target is ignored, and where it is known, predictions are
     scored. Other columns that the model does not know lead to a warning, missing columns to an error that names them.
-    Unseen categories and missing values are allowed.
+    Unseen categories and missing values are allowed. A Parquet file may be larger than memory: it is read, predicted
+    and written in parts; other files are read at once.
 
     Parameters
     ----------
@@ -70,32 +95,81 @@ def predict_table(
     device : str or torch.device, default="auto"
         The device for the model.
     report : callable, optional
-        Called with every sentence on the file, and on the scores of the predictions.
+        Called with every sentence on the file, and on the scores of the predictions: the first ten million of them.
+    keep : bool, default=True
+        Whether predictions are returned; otherwise only their number, for files whose predictions do not fit in memory.
 
     Returns
     -------
-    DataFrame
+    DataFrame or int
         One row for each row of the file: `prediction`, and ``probability_LABEL`` for each class; `lower` and `upper`
-        with `coverage`. Several quantiles or targets are `prediction_1`, `prediction_2` and so on.
+        with `coverage`. Several quantiles or targets are `prediction_1`, `prediction_2` and so on. Or their number.
     """
     out, say = _check_out(out, spreadsheet_safe), report or (lambda sentence: None)
+    check_bool(keep, "keep")
     check_file(model, "model")
-    frame, notes = read_frame(path, text)  # errors of the file come before torch is loaded, which takes seconds
+    path = Path(path)
+    frames, notes = _frames(path, text)
+    first = next(frames)  # errors of the file come before torch is loaded, which takes seconds
     for note in notes:
         say(note)
-    check_columns(frame, drop, "drop", Path(path))
+    check_columns(first, drop, "drop", path)
     if target is not None:
-        check_columns(frame, [target], "target", Path(path))
+        check_columns(first, [target], "target", path)
     from knotwork.estimators import load  # noqa: PLC0415
 
     estimator = load(Path(model).expanduser(), device=device)
-    target = target or (estimator.target_name_ if estimator.target_name_ in frame else None)
-    features = _features(frame.drop(columns=list(drop)), estimator.columns_.names, target, Path(path).name)
-    table = _predictions(estimator, features, coverage)
-    if target is not None and target not in drop:
-        say(_score(estimator, table, frame[target]))
-    write_atomically(out, lambda file: WRITERS[out.suffix.lower()](_safe(table) if spreadsheet_safe else table, file))
-    return table
+    target = target or (estimator.target_name_ if estimator.target_name_ in first else None)
+    made = _Made(keep)
+
+    def parts() -> Iterator[pd.DataFrame]:
+        for number, frame in enumerate(chain([first], frames)):
+            given = frame.drop(columns=list(drop))
+            features = _features(given, estimator.columns_.names, target, path.name)
+            if number == 0:
+                _warn_extra(given, estimator.columns_.names, target)
+            table = _predictions(estimator, features, coverage)
+            made.add(table, frame[target] if target is not None and target not in drop else None)
+            yield _safe(table) if spreadsheet_safe else table
+
+    write_atomically(out, lambda file: WRITERS[out.suffix.lower()](file, parts()))
+    if made.targets:
+        say(_score(estimator, *made.scored(), n_rows=made.n_rows))
+    return pd.concat(made.tables, ignore_index=True) if keep else made.n_rows
+
+
+def _frames(path: Path, text: TextFormat | None) -> tuple[Iterator[pd.DataFrame], list[str]]:
+    """Return the parts of a file, and sentences on it; a large Parquet file has several parts."""
+    if path.suffix.lower() == ".parquet" and path.is_file() and parquet_rows(path) > PART_ROWS:
+        return parquet_parts(path, PART_ROWS), []
+    frame, notes = read_frame(path, text)
+    return iter([frame]), notes
+
+
+@dataclass
+class _Made:
+    """Predictions that are kept: all, or as many as are scored."""
+
+    keeps_all: bool
+
+    def __post_init__(self) -> None:
+        self.n_rows = 0
+        self.tables: list[pd.DataFrame] = []
+        self.targets: list[pd.Series[Any]] = []
+
+    def add(self, table: pd.DataFrame, target: "pd.Series[Any] | None") -> None:
+        """Add the predictions of a part, and the true values if they are known."""
+        is_scored = target is not None and self.n_rows < MOST_SCORED
+        self.n_rows += len(table)
+        if self.keeps_all or is_scored:
+            self.tables.append(table)
+        if target is not None and is_scored:
+            self.targets.append(target)
+
+    def scored(self) -> "tuple[pd.DataFrame, pd.Series[Any]]":
+        """Return the predictions that are scored, and the true values."""
+        tables = self.tables[: len(self.targets)]
+        return pd.concat(tables, ignore_index=True), pd.concat(self.targets, ignore_index=True)
 
 
 def _check_out(out: str | PathLike[str], spreadsheet_safe: bool) -> Path:
@@ -121,10 +195,13 @@ def _features(frame: pd.DataFrame, wanted: Sequence[str] | None, target: str | N
             f"{len(frame.columns)} columns",
             f"{file} lacks {listed(lacking)}: add them, empty if unknown.",
         )
-    extra = [column for column in frame.columns if column not in wanted and column != target]
+    return frame[list(wanted)]
+
+
+def _warn_extra(frame: pd.DataFrame, wanted: Sequence[str] | None, target: str | None) -> None:
+    extra = [column for column in frame.columns if wanted is not None and column not in wanted and column != target]
     if extra:
         warnings.warn(f"Columns that the model does not know are ignored: {listed(extra)}.", stacklevel=3)
-    return frame[list(wanted)]
 
 
 def _predictions(estimator: Any, features: pd.DataFrame, coverage: float | None) -> pd.DataFrame:
@@ -153,7 +230,9 @@ def _number_columns(values: npt.NDArray[np.float64], name: str) -> pd.DataFrame:
     return pd.DataFrame(values, columns=[f"{name}_{place + 1}" for place in range(values.shape[1])])
 
 
-def _score(estimator: "TabularRegressor | TabularClassifier", table: pd.DataFrame, target: "pd.Series[Any]") -> str:
+def _score(
+    estimator: "TabularRegressor | TabularClassifier", table: pd.DataFrame, target: "pd.Series[Any]", *, n_rows: int
+) -> str:
     """Return a sentence with the scores of predictions, over the rows whose true value is known."""
     import torch  # noqa: PLC0415
 
@@ -174,7 +253,7 @@ def _score(estimator: "TabularRegressor | TabularClassifier", table: pd.DataFram
         return f"The column {target.name!r} is ignored: it has no values that the model knows."
     scores = evaluate(estimator._task, torch.from_numpy(outputs[known])[None], torch.from_numpy(values)[None])
     shown = [f"{METRICS[name].label} {float(score):.4g}" for name, score in scores.items() if torch.isfinite(score)]
-    return f"Compared with the column {target.name!r} in {known.sum():,} of {len(known):,} rows: {', '.join(shown)}."
+    return f"Compared with the column {target.name!r} in {known.sum():,} of {n_rows:,} rows: {', '.join(shown)}."
 
 
 def _are_numbers(values: npt.NDArray[Any]) -> bool:

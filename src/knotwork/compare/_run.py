@@ -23,10 +23,11 @@ from knotwork.compare._rounds import Rounds, most_related
 from knotwork.compare._scoring import Progress, Scored, predict_out_of_fold
 from knotwork.compare._source import Source, read_source
 from knotwork.compare._verdict import Ranking, explain_gain
+from knotwork.encoders._choice import FEATURE_CANDIDATES, FeatureChoice, read_candidates
 from knotwork.encoders._methods import Encoding
 from knotwork.errors import ColumnError, ColumnWarning, PersistenceError
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
-from knotwork.estimators._plans import effort_seconds
+from knotwork.estimators._plans import choose_features, effort_seconds
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device
 from knotwork.training._network import D_CATEGORY
@@ -46,6 +47,10 @@ IDENTIFIER_SHARE = 0.3
 
 IMPORTANCE_SHARE = 0.4
 """Largest share of the remaining time for the importances of features."""
+
+CHOICE_SECONDS, CHOICE_SHARE = 1.5e-5, 0.2
+"""Seconds per number of a table in which encodings of each column are chosen, and the largest share of the remaining
+time for it."""
 
 PARAMETER_SECONDS = 6e-9
 """Seconds that a parameter adds to a step: the optimiser reads and writes it whether a batch needs it or not."""
@@ -375,6 +380,16 @@ class _Run:
             return None
         return path
 
+    def _choices(self, rounds: Rounds) -> list[FeatureChoice]:
+        """Return the encodings that suit each numerical column, or nothing for few rows or little time."""
+        prepared, columns = rounds.partitions[0], Columns.learn(rounds.compared.features)[0]
+        names, rows = columns.numerical_names, prepared.splits[0].train
+        if CHOICE_SECONDS * len(rows) * len(names) / self.availability > CHOICE_SHARE * self.left:
+            return []
+        candidates = read_candidates(FEATURE_CANDIDATES)
+        [choices] = choose_features(prepared, names, candidates=candidates, seed=self.options.seed)
+        return [choice for choice in choices if choice.losses]
+
     def _write(self, source: Source, rounds: Rounds, final: "_Final", warnings: list[str]) -> Path:
         """Write the page and the tables."""
         n_features, effects, ranking = source.features.shape[1], [], final.ranking
@@ -409,7 +424,8 @@ class _Run:
         page = self.out / "report.html"
         write_page(
             page, ranking, effects=effects, n_features=n_features, task=source.task, target=source.target_name,
-            compared=rounds.compared, words=texts, deadline=time.perf_counter() + max(0.5 * self.left, 0.5),
+            compared=rounds.compared, words=texts, choices=self._choices(rounds),
+            deadline=time.perf_counter() + max(0.5 * self.left, 0.5),
         )  # fmt: skip
         write_text(self.out / "ranking.csv", ranking_frame(ranking).to_csv(index=False))
         write_text(self.out / "folds.csv", fold_frame([line.scored for line in ranking.lines]).to_csv(index=False))

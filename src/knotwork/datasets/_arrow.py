@@ -7,6 +7,7 @@ before they are converted.
 
 import struct
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from knotwork._checks import argument_error
 from knotwork.datasets._text import check_expansion, quoted_reason
 from knotwork.errors import ArgumentError
 
-__all__ = ["read_arrow", "read_parquet"]
+__all__ = ["parquet_parts", "parquet_rows", "read_arrow", "read_parquet"]
 
 FEATHER_1 = b"FEA1"
 ARROW = b"ARROW1"
@@ -43,6 +44,36 @@ BYTES_PER_VALUE = 8
 def read_parquet(path: Path) -> pd.DataFrame:
     """Read a Parquet file."""
     return _checked(path, _parquet_table)
+
+
+def parquet_rows(path: Path) -> int:
+    """Return how many rows a Parquet file declares, or 0 if that cannot be read."""
+    try:
+        return _parquet_schema(path)[1]
+    except Exception:  # which reading the file explains
+        return 0
+
+
+def parquet_parts(path: Path, n_rows: int) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a Parquet file, so many at a time."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - takes a while to load
+
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        batches, waiting = file.iter_batches(batch_size=n_rows), list[Any]()
+        next_rows = partial(_next_rows, batches, waiting, n_rows, schema=file.schema_arrow)
+        while len(part := _checked(path, lambda _: next_rows())):
+            yield part
+
+
+def _next_rows(batches: Iterator[Any], waiting: list[Any], n_rows: int, *, schema: Any) -> tuple[Any, Any]:
+    """Return the next rows as a table, without rows at the end, and its schema; batches that are left over wait."""
+    import pyarrow as pa  # noqa: PLC0415 - takes a while to load
+
+    while sum(map(len, waiting)) < n_rows and (batch := next(batches, None)) is not None:
+        waiting.append(batch)
+    table = pa.Table.from_batches(waiting, schema)
+    waiting[:] = table.slice(n_rows).to_batches()
+    return table.slice(0, n_rows), schema
 
 
 def read_arrow(path: Path) -> pd.DataFrame:
@@ -82,6 +113,19 @@ def _parquet_table(path: Path) -> tuple[Any, Any]:
     """
     import pyarrow.parquet as pq  # noqa: PLC0415 - takes a while to load
 
+    schema, n_rows, n_bytes, limit = _parquet_schema(path)
+    texts = [field.name for field in schema if _is_text(field.type)] if n_bytes * n_rows > limit else []
+    with pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=texts) as file:
+        table = file.read()
+    if table.num_rows != n_rows:
+        raise ValueError("Rows are missing.")
+    return table, schema
+
+
+def _parquet_schema(path: Path) -> tuple[Any, int, int, int]:
+    """Return the schema of a Parquet file, the rows and bytes that its metadata declare, and the limit of the bytes."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - takes a while to load
+
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         metadata, schema = file.metadata, file.schema_arrow
         n_values = metadata.num_rows * max(metadata.num_columns, 1)
@@ -91,13 +135,7 @@ def _parquet_table(path: Path) -> tuple[Any, Any]:
         if sum(group.num_rows for group in groups) != metadata.num_rows:
             raise ValueError("The numbers of rows disagree.")
         n_bytes = sum(group.total_byte_size for group in groups)
-        limit = check_expansion(n_bytes, path, smallest=SMALLEST_LIMIT)
-    texts = [field.name for field in schema if _is_text(field.type)] if n_bytes * metadata.num_rows > limit else []
-    with pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=texts) as file:
-        table = file.read()
-    if table.num_rows != metadata.num_rows:
-        raise ValueError("Rows are missing.")
-    return table, schema
+        return schema, metadata.num_rows, n_bytes, check_expansion(n_bytes, path, smallest=SMALLEST_LIMIT)
 
 
 def _is_text(kind: Any) -> bool:

@@ -1,18 +1,24 @@
 """The abstract encoder: reading tables, fitting columns in parallel, and the compiled transform."""
 
 import os
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from copy import copy, deepcopy
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from knotwork._checks import argument_error, check_bool, check_choice, listed, suggestion, type_error
+from knotwork._checks import argument_error, check_bool, check_choice, listed, shown, suggestion, type_error
 from knotwork._cores import usable_cores
 from knotwork._pictures import (
     ColumnPicture,
@@ -22,11 +28,23 @@ from knotwork._pictures import (
     picture_block,
     pictures_html,
 )
-from knotwork._tables import check_weights, column_labels, header, is_batches, is_empty, read_numbers, refuse
+from knotwork._tables import (
+    as_frame,
+    check_weights,
+    column_labels,
+    frame_names,
+    header,
+    is_batches,
+    is_empty,
+    read_numbers,
+    refuse,
+)
 from knotwork.basis._base import EXTRAPOLATIONS, UNBOUNDED, FloatArray
 from knotwork.basis._blocks import BasisBlock, Block, make_table
 from knotwork.basis._compiled import encode_dense, encode_sparse
-from knotwork.knots import TASKS, Column, QuantileSketch, Target
+from knotwork.encoders._clusters import find_cluster
+from knotwork.encoders._sketch import TableSketch
+from knotwork.knots import TASKS, Column, Target
 
 __all__ = ["MISSING", "Encoder", "count_threads"]
 
@@ -66,8 +84,9 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
     dtype: npt.DTypeLike
     n_jobs: int | None
     random_state: Any
-    blocks_: list[Block]
     n_features_in_: int
+    _sketch: TableSketch | None = None
+    _left_out: tuple[str, ...] = ()
     _extrapolations: Sequence[str] = [name for name in EXTRAPOLATIONS if name != "periodic"]
 
     @property
@@ -102,6 +121,22 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
     def _check_columns(self) -> None:
         """Check parameters that name columns, once the columns of the table are known."""
 
+    def _is_supervised(self, index: int) -> bool:
+        """Return whether the knots of a column need the target."""
+        return self._supervised
+
+    def _learn_rows(self, values: npt.NDArray[Any], target: Target | None, weights: FloatArray | None) -> None:
+        """Learn what needs whole rows: all of a table, or a sample of those of a table in parts."""
+
+    @cached_property
+    def blocks_(self) -> list[Block]:
+        """The fitted encoding of each column; after `partial_fit` and `merge` it is computed where it is first used."""
+        if self._sketch is None:
+            check_is_fitted(self, "blocks_")
+        self._fit_sketch()
+        fitted: list[Block] = vars(self)["blocks_"]
+        return fitted
+
     @property
     def knots_(self) -> list[FloatArray]:
         """Interior knots of each column, in the units of the column; empty for a scaling."""
@@ -122,14 +157,16 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : table of shape (n, d), or iterator of such tables
+        X : table of shape (n, d), or iterator of such tables, or Ray Data set, or Dask data frame
             Numbers as a NumPy array, or as a pandas, polars or pyarrow table. An iterator of batches, such as
-            ``pyarrow.parquet.ParquetFile(path).iter_batches()``, is read in bounded memory, for uniform and quantile
-            knots only.
-        y : array-like of shape (n,), optional
-            The target, needed by supervised placements.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows; a row of weight zero is ignored, and weight two is the same as two equal rows.
+            ``pyarrow.parquet.ParquetFile(path).iter_batches()``, is read in bounded memory, and a table on a cluster
+            block by block where the blocks are; see `partial_fit`.
+        y : array-like of shape (n,) or str, optional
+            The target, needed by supervised placements; or the name of its column in X, which is then not encoded. Of
+            batches and of tables on a cluster it is such a name.
+        sample_weight : array-like of shape (n,) or str, optional
+            Weights of the rows, or the name of their column; a row of weight zero is ignored, and weight two is the
+            same as two equal rows.
 
         Returns
         -------
@@ -137,25 +174,172 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             The fitted encoder.
         """
         self._check_all()
-        if is_batches(X):
-            return self._fit_batches(X, y, sample_weight)
-        values = self._read(X, reset=True)
-        self._refuse_unusable(values)
-        weights = check_weights(sample_weight, len(values))
+        self._forget()
+        cluster = find_cluster(X)
+        if cluster is not None or is_batches(X):
+            return self._fit_parts(X, y, sample_weight)
+        values, y, weights = self._read_rows(X, y, sample_weight, reset=True)
         target = self._target(y, len(values))
         seeds = self._seeds(values.shape[1])
 
         def fit_one(index: int) -> tuple[Block, Histogram]:
-            column = Column.from_values(values[:, index].astype(np.float64, copy=False), weights)
+            column = Column.from_values(values[:, index], weights, with_rows=self._supervised)
             block = self.fit_column(column, target, seed=seeds[index], index=index)
             return block, count_values(column.distinct, column.weights)
 
-        jobs = Parallel(n_jobs=count_threads(self.n_jobs), prefer="threads")
-        self._set_fitted(jobs(delayed(fit_one)(index) for index in range(values.shape[1])))
+        self._set_fitted(fit_one)
+        self._learn_rows(values, target, weights)
         return self
 
-    def _set_fitted(self, fitted: Iterable[tuple[Block, Histogram]]) -> None:
-        blocks, histograms = zip(*fitted, strict=True)
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit a part of a table, after the parts before it; `merge` joins encoders of several parts.
+
+        Range, mean and standard deviation of a column are exact. Quantiles are those of all rows for up to 65,536
+        numbers, and for any number of them with up to 1,024 distinct values; beyond that the error of their ranks is
+        at most 0.013 % of 10 million rows (`knotwork.knots.QuantileSketch`). Supervised placements and pairs of columns
+        are fitted on a uniform random sample of 100,000 rows, which are all rows of a smaller table.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            The part. The first one decides the columns; a part without rows is ignored.
+        y : array-like of shape (n,) or str, optional
+            The target of the part, as in `fit`.
+        sample_weight : array-like of shape (n,) or str, optional
+            Weights of its rows, as in `fit`.
+
+        Returns
+        -------
+        self
+            The encoder, which can be used at once: knots are placed where they are first needed. After `fit`, which
+            keeps knots only, it begins anew with a warning.
+        """
+        self._check_all()
+        if self._sketch is None and "blocks_" in vars(self):
+            message = "partial_fit begins anew, because fit keeps knots only, to which no rows can be added."
+            warnings.warn(f"{message} Call partial_fit in place of fit.", UserWarning, stacklevel=2)
+            self._forget()
+        if is_empty(X):  # readers of filtered files return such batches
+            return self
+        values, y, weights = self._read_rows(X, y, sample_weight, reset=self._sketch is None)
+        self._target(y, len(values))
+        sketch = self._sketch or TableSketch(self._seeds(values.shape[1]), with_rows=self._supervised)
+        sketch.update(values, np.asarray(y) if self._supervised else None, weights)
+        self._forget()
+        self._sketch = sketch
+        return self
+
+    def merge(self, other: "Encoder") -> Self:
+        """Add the rows that another encoder has seen by `partial_fit`.
+
+        Merging is associative and commutative within the error that `partial_fit` states. An encoder that has seen no
+        rows adds nothing.
+
+        Parameters
+        ----------
+        other : encoder
+            An encoder with the same parameters, of the same columns; it is not changed.
+
+        Returns
+        -------
+        self
+            The encoder.
+
+        Examples
+        --------
+        >>> from knotwork import SplineEncoder
+        >>> first = SplineEncoder(size=5).partial_fit([[0.0], [1.0]])
+        >>> second = SplineEncoder(size=5).partial_fit([[2.0], [8.0]])
+        >>> first.merge(second).knots_
+        [array([1.5])]
+        """
+        self._check_mergeable(other)
+        if other._sketch is None:
+            return self
+        if self._sketch is None:
+            self.__dict__.update({name: value for name, value in vars(other).items() if name.endswith("_in_")})
+            self._left_out = other._left_out
+            self._check_columns()
+            sketch = deepcopy(other._sketch)
+        else:
+            sketch = self._sketch
+            sketch.merge(other._sketch)
+        self._forget()
+        self._sketch = sketch
+        return self
+
+    def _check_mergeable(self, other: Any) -> None:
+        if type(other) is not type(self):
+            raise type_error("other", f"be a {type(self).__name__}", type(other).__name__)
+        for encoder in (self, other):
+            if encoder._sketch is None and "blocks_" in vars(encoder):
+                raise NotFittedError(
+                    "merge needs encoders that were fitted by partial_fit: fit keeps knots only, to which no rows can "
+                    "be added. Call partial_fit in place of fit."
+                )
+        theirs = other.get_params(deep=False)
+        for name, value in self.get_params(deep=False).items():
+            if name not in ("n_jobs", "random_state") and repr(value) != repr(theirs[name]):
+                hint = f"It is {shown(value)} in the encoder that it is merged with. Use the same parameters."
+                raise argument_error(name, "be the same in encoders that are merged", theirs[name], hint)
+        if self._sketch is not None and other._sketch is not None:
+            columns = column_labels(self), column_labels(other)
+            if columns[0] != columns[1]:
+                hint = f"The columns of the encoder that it is merged with are {listed(columns[0])}."
+                raise argument_error("other", "be fitted on the same columns", listed(columns[1]), hint)
+
+    def _forget(self) -> None:
+        """Remove what was fitted."""
+        for name in ("blocks_", "_histograms", "_sketch"):
+            self.__dict__.pop(name, None)
+
+    def _fit_sketch(self) -> None:
+        """Place knots by what is kept of the parts of a table."""
+        sketch = self._sketch
+        assert sketch is not None
+        values = target = weights = None
+        if sketch.sample is not None:
+            values, y, weights = sketch.sample.rows()
+            target = self._target(y, len(values))
+
+        def fit_one(index: int) -> tuple[Block, Histogram]:
+            part = sketch.columns[index]
+            whole = column = part.column()
+            if values is not None and self._is_supervised(index):
+                limits = (part.minimum, part.maximum) if part.n else None
+                column = Column.from_values(values[:, index].astype(np.float64), weights)
+                column = replace(column, limits=limits)
+            block = self.fit_column(column, target, seed=sketch.seeds[index], index=index)
+            return block, count_values(whole.distinct, whole.weights)
+
+        self._set_fitted(fit_one)
+        if values is not None:
+            self._learn_rows(values, target, weights)
+
+    def _fit_parts(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit batches, or the blocks of a table on a cluster."""
+        for name, value in (("y", y), ("sample_weight", sample_weight)):
+            if value is not None and not isinstance(value, str) and find_cluster(value) is None:
+                hint = f"Write {name}='price', for example; or call partial_fit for each part."
+                raise argument_error(name, "be the name of a column of a table in parts", value, hint)
+        self._check_target_name(y)
+        cluster = find_cluster(X)
+        if cluster is not None:
+            self.merge(cluster.fit(clone(self), X, y, sample_weight))
+        else:
+            for batch in X:
+                self.partial_fit(batch, y, sample_weight)
+        if self._sketch is None:
+            hint = "Check that the iterator is not exhausted, or the table not empty."
+            raise argument_error("X", "yield at least one batch with rows", X, hint)
+        self._fit_sketch()
+        self._sketch = None  # knots and domains are all that a fitted encoder needs
+        return self
+
+    def _set_fitted(self, fit_one: Callable[[int], tuple[Block, Histogram]]) -> None:
+        """Fit all columns by a function of their places."""
+        jobs = Parallel(n_jobs=count_threads(self.n_jobs), prefer="threads")
+        blocks, histograms = zip(*jobs(delayed(fit_one)(index) for index in range(self.n_features_in_)), strict=True)
         self.blocks_, self._histograms = list(blocks), list(histograms)
 
     def transform(self, X: Any) -> Any:
@@ -163,18 +347,22 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : table of shape (n, d)
+        X : table of shape (n, d), or Ray Data set, or Dask data frame
             Numbers, with the columns that the encoder was fitted on.
 
         Returns
         -------
         ndarray or csr_array of shape (n, sum of block sizes)
             The blocks of the columns, one after the other; a data frame after ``set_output(transform="pandas")`` or
-            ``"polars"``.
+            ``"polars"``. A table on a cluster becomes one of the same kind, encoded where its blocks are, with the
+            target and weights that `fit` was given by name.
         """
+        cluster = find_cluster(X)
+        if cluster is not None:
+            return self._transform_blocks(cluster, X)
         check_is_fitted(self)
         self._check_all()
-        values = self._read(X, reset=False)
+        values = self._read(self._without_left_out(X), reset=False)
         self._refuse_outside(values)
         table = make_table(tuple(self.blocks_), extrapolation=self.extrapolation, indicator=self.missing == "indicator")
         encode = encode_sparse if self.sparse_output else encode_dense
@@ -226,7 +414,8 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
     def _repr_html_inner(self) -> str:
         html: str = super()._repr_html_inner()
-        return html + pictures_html(self._pictures()) if hasattr(self, "_histograms") else html
+        is_fitted = self._sketch is not None or "_histograms" in vars(self)
+        return html + pictures_html(self._pictures()) if is_fitted else html
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**options)
@@ -262,6 +451,57 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             self._check_columns()
         return values
 
+    def _read_rows(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool
+    ) -> tuple[npt.NDArray[Any], Any, FloatArray | None]:
+        """Return the numbers, the target and the weights of rows that are fitted."""
+        if isinstance(y, str) or isinstance(sample_weight, str):
+            X, y, sample_weight = self._split_named(X, y, sample_weight)
+        values = self._read(X, reset=reset)
+        self._refuse_unusable(values)
+        return values, y, check_weights(sample_weight, len(values))
+
+    def _split_named(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Take the target and the weights that are named out of a table."""
+        named = {name: value for name, value in (("y", y), ("sample_weight", sample_weight)) if isinstance(value, str)}
+        frame = as_frame(X)
+        for argument, column in named.items():
+            names = [] if frame is None else frame_names(frame)
+            if column not in names:
+                hint = "X has no names." if frame is None else suggestion(column, names) or f"X has {listed(names)}."
+                raise argument_error(argument, "be the name of a column of X, or numbers", column, hint)
+        assert frame is not None
+        self._left_out = tuple(named.values())
+        values = {name: frame[column].to_numpy() for name, column in named.items()}
+        return self._without_left_out(X), values.get("y", y), values.get("sample_weight", sample_weight)
+
+    def _without_left_out(self, X: Any) -> Any:
+        """Return a table without the target and the weights that were named in `fit`."""
+        frame = as_frame(X) if self._left_out else None
+        if frame is None:
+            return X
+        return frame.drop([name for name in self._left_out if name in frame.columns]).to_native()
+
+    def _transform_blocks(self, cluster: Any, X: Any) -> Any:
+        """Encode a table on a cluster."""
+        check_is_fitted(self)
+        self._check_all()
+        if self.sparse_output:
+            hint = "Its blocks are tables with names. Set sparse_output=False."
+            raise argument_error("sparse_output", "be False for a table on a cluster", True, hint)
+        if _get_output_config("transform", self)["dense"] != "default":
+            hint = "Its kind of table is kept. Call set_output(transform='default') first."
+            raise argument_error("set_output", "not be used for a table on a cluster", type(X).__name__, hint)
+        _ = self.blocks_  # placed once, and not by every worker
+        sent = copy(self)
+        sent.__dict__.pop("_sketch", None)
+        return cluster.transform(sent, X)
+
+    def _check_target_name(self, y: Any) -> None:
+        """Raise an error if a placement needs the target and none is given."""
+        if y is None:
+            self._target(None, 0)
+
     def _target(self, y: Any, n_rows: int) -> Target | None:
         if not self._supervised:
             return None
@@ -282,37 +522,6 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
     def _seeds(self, n_columns: int) -> list[int]:
         random = check_random_state(0 if self.random_state is None else self.random_state)
         return [int(seed) for seed in random.randint(2**31 - 1, size=n_columns)]
-
-    def _fit_batches(self, batches: Iterable[Any], y: Any, sample_weight: Any) -> Self:
-        if y is not None or sample_weight is not None or self._supervised:
-            raise argument_error(
-                "X",
-                "be a table, not an iterator of batches, with a target or sample weights",
-                type(batches).__name__,
-                "On batches, fit placement='uniform' or 'quantile' without y and sample_weight.",
-            )
-        sketches: list[QuantileSketch] = []
-        seeds: list[int] = []
-        for batch in batches:
-            if is_empty(batch):  # readers of filtered files return such batches
-                continue
-            values = self._read(batch, reset=not sketches)
-            self._refuse_unusable(values)
-            if not sketches:
-                seeds = self._seeds(values.shape[1])
-                sketches = [QuantileSketch(seed=seed) for seed in seeds]
-            for index, sketch in enumerate(sketches):
-                sketch.update(values[:, index].astype(np.float64, copy=False))
-        if not sketches:
-            raise argument_error(
-                "X", "yield at least one batch with rows", batches, "Check that the iterator is not exhausted."
-            )
-        columns = [sketch.column() for sketch in sketches]
-        self._set_fitted(
-            (self.fit_column(column, seed=seeds[index], index=index), count_values(column.distinct, column.weights))
-            for index, column in enumerate(columns)
-        )
-        return self
 
     def _refuse_unusable(self, values: npt.NDArray[Any]) -> None:
         """Raise an error for values that cannot be fitted."""

@@ -1,21 +1,24 @@
 """The choice of an encoding for every column, by cross-validated additive ridge regressions on the encoded columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
 
-from knotwork._checks import argument_error, type_error
+from knotwork._checks import argument_error, check_choice, type_error
 from knotwork._tables import as_frame, check_weights, frame_names, read_numbers
 from knotwork.basis._base import FloatArray
 from knotwork.basis._blocks import Block, make_table
 from knotwork.basis._compiled import encode_dense
-from knotwork.encoders._methods import Encoding
+from knotwork.encoders._methods import PER_FEATURE, Encoding
 from knotwork.knots import Column, Target
 
-__all__ = ["FEATURE_CANDIDATES", "FeatureChoice", "choose_columns", "choose_per_feature", "read_candidates"]
+__all__ = [
+    "FEATURE_CANDIDATES", "RULES", "Evidence", "FeatureChoice", "Rule", "choose_by_evidence", "choose_columns",
+    "choose_per_feature", "compare_columns", "read_candidates",
+]  # fmt: skip
 
 FEATURE_CANDIDATES = (
     "IS-CART@30", "PLE@30", "IS-Q@30", "BS-U@30", "BS-CART@30", "BS-Q@30", "IS-CART@15", "PLE@15", "IS-Q@15", "BS-U@15",
@@ -23,7 +26,7 @@ FEATURE_CANDIDATES = (
 )  # fmt: skip
 """Encodings to choose among for every column; of those that are equally good the first is taken.
 
-The first is among the best single encodings of MLP and ResNet for both tasks, by the test scores in `results/`."""
+Of four candidates that were tried as the first, IS-CART@30 has the best validation scores (docs/choices.md)."""
 
 MOST_ROWS = 20_000
 MOST_CELLS = 30_000_000
@@ -37,6 +40,103 @@ MOST_CLASSES = 10
 PENALTIES = (0.3, 3.0, 30.0, 300.0)
 USUAL_PENALTY = 3.0
 """Ridge penalties, in rows: each is as strong as so many further rows at which the curve is zero."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How an encoding is chosen for each column, given the errors of all candidates.
+
+    Parameters
+    ----------
+    margin : float
+        Of the candidates whose error is above the least one by at most so many standard errors of the difference, the
+        first is chosen.
+    shared : bool, default=False
+        Whether the candidate with the least error over all columns together comes first, before the others.
+    largest : bool, default=False
+        Whether only candidates of the largest size are compared.
+    first : Encoding, optional
+        The candidate that is preferred; by default the first one.
+    """
+
+    margin: float
+    shared: bool = False
+    largest: bool = False
+    first: Encoding | None = None
+
+    @classmethod
+    def parse(cls, method: str) -> Self:
+        """Return the rule of a method of `PER_FEATURE` other than that by gates, such as ``"per-feature:PLE@30"``."""
+        name, _, first = method.partition(":")
+        rule = RULES[name.removeprefix(PER_FEATURE[0]).removeprefix("-") or DEFAULT_RULE]
+        return cls(**{**asdict(rule), "first": Encoding.parse(first) if first else None})
+
+    def order(self, candidates: Sequence[Encoding], evidence: Sequence["Evidence"]) -> list[int]:
+        """Return the places of the candidates to choose among, those that are preferred first."""
+        sizes = [candidate.size or 1 for candidate in candidates]
+        order = [place for place, size in enumerate(sizes) if not self.largest or size == max(sizes)]
+        first = order[0] if self.first is None else list(candidates).index(self.first)
+        if self.shared:
+            total = np.sum([column.losses for column in evidence], axis=0)
+            first = min(order, key=lambda place: total[place])
+        return [first, *(place for place in order if place != first)]
+
+
+RULES = {
+    "least": Rule(0.0),
+    "one-error": Rule(1.0),
+    "two-errors": Rule(2.0),
+    "four-errors": Rule(4.0),
+    "shared": Rule(np.inf, shared=True),
+    "shared-two-errors": Rule(2.0, shared=True),
+    "largest": Rule(0.0, largest=True),
+    "largest-two-errors": Rule(2.0, largest=True),
+}
+"""The rules by name."""
+
+DEFAULT_RULE = "one-error"
+"""The rule with the best validation scores of networks on the tables of the study (docs/choices.md)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The cross-validated errors of all candidates of one column.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (n_candidates,)
+        Mean squared errors.
+    covariance : ndarray of shape (n_candidates, n_candidates)
+        Covariance of these means.
+    nothing : float
+        Mean squared error without a curve of the column.
+    """
+
+    losses: FloatArray
+    covariance: FloatArray
+    nothing: float
+
+    @classmethod
+    def from_errors(cls, errors: FloatArray, nothing: FloatArray, weights: FloatArray) -> Self:
+        """Summarise squared errors of shape (n_candidates, n), and those of no curve at all, of shape (n,)."""
+        shares = weights / weights.sum()
+        losses = errors @ shares
+        deviations = (errors - losses[:, None]) * shares
+        return cls(losses, deviations @ deviations.T, float(nothing @ shares))
+
+    def standard_errors(self, place: int) -> FloatArray:
+        """Return the standard error of the difference of each candidate to one of them."""
+        variances = self.covariance.diagonal()
+        squares: FloatArray = variances + variances[place] - 2.0 * self.covariance[place]
+        return np.sqrt(np.maximum(squares, 0.0))
+
+    def first_good(self, order: Sequence[int], margin: float) -> int:
+        """Return the first of some candidates that is worse than the best of them by at most `margin` errors."""
+        best = min(order, key=lambda place: self.losses[place])
+        errors = self.standard_errors(best)
+        # The product of an infinite margin and no difference would be NaN.
+        good = [margin == np.inf or self.losses[each] - self.losses[best] <= margin * errors[each] for each in order]
+        return order[good.index(True)]
 
 
 @dataclass(frozen=True)
@@ -70,6 +170,7 @@ def choose_per_feature(
     y: Any,
     *,
     candidates: Sequence[str] = FEATURE_CANDIDATES,
+    rule: str = DEFAULT_RULE,
     task: str | None = None,
     sample_weight: Any = None,
     random_state: int = 0,
@@ -84,6 +185,13 @@ def choose_per_feature(
         Target.
     candidates : sequence of str
         Encodings with fixed knots, such as ``"BS-Q@15"``. Of those that are equally good the first is chosen.
+    rule : {"least", "one-error", "two-errors", "four-errors", "shared", "shared-two-errors", "largest", \
+"largest-two-errors"}, default="one-error"
+        Which candidates count as equally good: only the best one (``"least"``), or those whose error is above the least
+        by at most one, two or four standard errors of the difference. ``"shared"`` is the candidate with the least
+        error of all columns together, for every column, and ``"shared-two-errors"`` that one, unless it is worse than
+        the best by more than two standard errors. Rules of the ``"largest"`` compare candidates of the largest size
+        only.
     task : {"regression", "classification"}, optional
         Task of the target. By default labels and integers with up to 20 distinct values are classes.
     sample_weight : array of shape (n,), optional
@@ -101,8 +209,7 @@ def choose_per_feature(
     Knots are placed on one half of at most 20,000 rows. On the other half, in five folds, an additive model with the
     largest candidate for every column is fitted; without its curve for column j it leaves the partial residuals of j,
     on which each candidate is fitted by ridge regression. Losses are squared errors of these curves on the held rows;
-    for classes the targets are their indicators. A candidate counts as equally good if its loss is above the smallest
-    by less than the standard error of the difference.
+    for classes the targets are their indicators.
 
     Examples
     --------
@@ -132,6 +239,7 @@ def choose_per_feature(
         task=target.task,
         weights=weights,
         candidates=read_candidates(candidates),
+        rule=RULES[check_choice(rule, "rule", RULES)],
         seed=random_state,
     )
 
@@ -154,6 +262,7 @@ def choose_columns(
     task: str,
     weights: FloatArray | None = None,
     candidates: Sequence[Encoding] | None = None,
+    rule: Rule = RULES[DEFAULT_RULE],
     seed: int = 0,
 ) -> list[FeatureChoice]:
     """Choose an encoding for every column of an array; see `choose_per_feature`.
@@ -172,16 +281,53 @@ def choose_columns(
         Weights of the rows.
     candidates : sequence of Encoding, optional
         What to choose among.
+    rule : Rule, optional
+        How to choose.
     seed : int
         Random seed.
     """
-    candidates = read_candidates(FEATURE_CANDIDATES) if candidates is None else candidates
-    usual, sizes = candidates[0], [candidate.size or 1 for candidate in candidates]
+    candidates = read_candidates(FEATURE_CANDIDATES) if candidates is None else list(candidates)
+    evidence = compare_columns(numbers, target, candidates, task=task, weights=weights, seed=seed)
+    return choose_by_evidence(evidence, candidates, rule, names, n_rows=len(numbers))
+
+
+def choose_by_evidence(
+    evidence: Sequence[Evidence],
+    candidates: Sequence[Encoding],
+    rule: Rule,
+    names: Sequence[Any],
+    *,
+    n_rows: int,
+) -> list[FeatureChoice]:
+    """Choose an encoding for every column, given the errors of all candidates that `compare_columns` returns."""
+    if not evidence:
+        few = "It is the only candidate" if len(candidates) == 1 else f"{n_rows} rows are too few to compare others"
+        return [FeatureChoice(name, str(rule.first or candidates[0]), {}, f"{few}.") for name in names]
+    order = rule.order(candidates, evidence)
+    return [
+        _choice(name, candidates, column, order=order, margin=rule.margin)
+        for name, column in zip(names, evidence, strict=True)
+    ]
+
+
+def compare_columns(
+    numbers: FloatArray,
+    target: npt.NDArray[Any],
+    candidates: Sequence[Encoding],
+    *,
+    task: str,
+    weights: FloatArray | None = None,
+    seed: int = 0,
+) -> list[Evidence]:
+    """Return the errors of all candidates for every column; nothing for very few rows or a single candidate.
+
+    Parameters as in `choose_columns`.
+    """
+    sizes = [candidate.size or 1 for candidate in candidates]
     n_rows = int(min(MOST_ROWS, MOST_CELLS / max(numbers.shape[1] * max(sizes), 1)))
     rows = np.random.default_rng(seed).permutation(len(numbers))[:n_rows]
     if len(rows) < FEWEST_ROWS or len(candidates) == 1:
-        few = "it is the only candidate" if len(candidates) == 1 else f"{len(rows)} rows are too few to compare others"
-        return [FeatureChoice(name, str(usual), {}, few[0].upper() + few[1:] + ".") for name in names]
+        return []
     placing, scoring = rows[: len(rows) // 2], rows[len(rows) // 2 :]
     goal = Target.from_values(target[placing] if target.ndim == 1 else target[placing, 0], task)
     columns = [
@@ -192,8 +338,8 @@ def choose_columns(
     additive = _Additive(_responses(target[scoring], task, weight), weight, seed)
     additive.fit([column.design(int(np.argmax(sizes))) for column in columns])
     return [
-        _choice(name, candidates, *additive.losses(place, column.designs()), additive.weights)
-        for place, (name, column) in enumerate(zip(names, columns, strict=True))
+        Evidence.from_errors(*additive.losses(place, column.designs()), additive.weights)
+        for place, column in enumerate(columns)
     ]
 
 
@@ -354,20 +500,22 @@ def _responses(target: npt.NDArray[Any], task: str, weights: FloatArray) -> Floa
 
 
 def _choice(
-    name: Any, candidates: Sequence[Encoding], errors: FloatArray, nothing: FloatArray, weights: FloatArray
+    name: Any, candidates: Sequence[Encoding], column: Evidence, *, order: Sequence[int], margin: float
 ) -> FeatureChoice:
-    """Return the first candidate that is as good as the best, from the squared errors of each on every row."""
-    shares = weights / weights.sum()
-    losses, none = errors @ shares, float(nothing @ shares)
-    excess = errors - errors[np.argmin(losses)]
-    deviations = excess - (excess @ shares)[:, None]
-    standard_errors = np.sqrt((deviations * shares) ** 2 @ np.ones(len(shares)))
-    place = int(np.argmax(excess @ shares <= standard_errors))
-    usual, chosen = str(candidates[0]), str(candidates[place])
-    table = {str(each): float(loss / max(none, 1e-300)) for each, loss in zip(candidates, losses, strict=True)}
-    if place == 0:
-        reason = f"No other candidate is better than {usual} by more than the standard error."
+    """Return the choice for a column, with its reason."""
+    place, usual = column.first_good(order, margin), order[0]
+    losses, least = column.losses, 1e-300
+    table = {str(each): float(loss / max(column.nothing, least)) for each, loss in zip(candidates, losses, strict=True)}
+    preferred = str(candidates[usual])
+    if place == usual and margin == np.inf:
+        reason = f"{preferred} has the least error of all columns together."
+    elif place == usual and margin == 0:
+        reason = f"No other candidate is better than {preferred}."
+    elif place == usual:
+        errors = "the standard error" if margin == 1 else f"{margin:g} standard errors"
+        reason = f"No other candidate is better than {preferred} by more than {errors}."
     else:
-        gain, error = 1.0 - losses[place] / max(losses[0], 1e-300), standard_errors[0] / max(losses[0], 1e-300)
-        reason = f"{100 * gain:.1f} % less error than {usual} (standard error {100 * error:.1f} %)."
-    return FeatureChoice(name, chosen, table, reason)
+        gain = 1.0 - losses[place] / max(losses[usual], least)
+        error = column.standard_errors(place)[usual] / max(losses[usual], least)
+        reason = f"{100 * gain:.1f} % less error than {preferred} (standard error {100 * error:.1f} %)."
+    return FeatureChoice(name, str(candidates[place]), table, reason)

@@ -28,9 +28,11 @@ from knotwork.knots import PLACEMENTS, Column, Target
 from knotwork.knots._placements import placement_traits, resolve_placement
 
 __all__ = [
+    "GATED",
     "METHODS",
     "METHOD_TABLE",
     "PAPER_METHODS",
+    "PER_FEATURE",
     "Encoding",
     "Method",
     "MethodTable",
@@ -61,6 +63,8 @@ class Method:
         Map of each feature's block, learned with a network; needs `start`.
     period : float or None
         Period of a cyclic family; None for the training range.
+    choice : str or None
+        How training rows choose the encoding of each column, a name of `PER_FEATURE`; None for one encoding of all.
     """
 
     family: str
@@ -70,6 +74,7 @@ class Method:
     start: str | None = field(default=None, repr=False)
     embedding: Embedding | None = field(default=None, repr=False)
     period: float | None = field(default=None, repr=False)  # studies cache knots by the representation
+    choice: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.period is not None:
@@ -97,7 +102,7 @@ class Method:
     @property
     def has_size(self) -> bool:
         """Whether the user chooses the number of columns per feature."""
-        return self.family not in SCALINGS and not self.adaptive
+        return self.family not in SCALINGS and not self.adaptive and self.choice is None
 
     @property
     def has_bins(self) -> bool:
@@ -118,8 +123,8 @@ class Method:
 
     @property
     def supervised(self) -> bool:
-        """Whether the placement needs the target."""
-        return self.placement is not None and resolve_placement(self.placement).supervised
+        """Whether knots, or the choice of encodings, need the target."""
+        return self.choice is not None or (self.placement is not None and resolve_placement(self.placement).supervised)
 
     @property
     def knots_label(self) -> str:
@@ -145,6 +150,17 @@ _BEYOND_PAPER = {
     "PLR": Method("periodic", start="Periodic", embedding=Embedding(16, relu=True)),
     "PBLD": Method("cosine", start="Cosine", embedding=Embedding(3, raw=True)),
 }
+
+GATED = "per-feature-gated"
+"""The choice of encodings by gates, which are learned with a network."""
+
+PER_FEATURE = (
+    "per-feature", GATED, "per-feature-least", "per-feature-one-error", "per-feature-two-errors",
+    "per-feature-four-errors", "per-feature-shared", "per-feature-shared-two-errors", "per-feature-largest",
+    "per-feature-largest-two-errors",
+)  # fmt: skip
+"""Methods whose encoding of each column training rows choose: by `knotwork.choose_per_feature` with its default rule or
+another one, or by gates. Behind a colon may stand the candidate that is preferred, as in ``"per-feature:PLE@30"``."""
 
 
 def _crossed() -> dict[str, Method]:
@@ -182,7 +198,8 @@ class MethodTable(MutableMapping[str, Method]):
     such as ``"BS-Q"`` with fixed knots and ``"BS-Grad-Q"`` with learned knots that start from these. A family or a
     placement that you register has its methods at once. You can add further methods, and delete only these. A name and
     an embedding, such as ``"PLE+LR8"``, is the method with that embedding behind it, and a name and a period, such as
-    ``"CS-U%24"``, the method of a cyclic family modulo that period; iteration does not list these.
+    ``"CS-U%24"``, the method of a cyclic family modulo that period, and the names of `PER_FEATURE` are methods that
+    choose the encoding of each column; iteration does not list these.
 
     Examples
     --------
@@ -212,6 +229,9 @@ class MethodTable(MutableMapping[str, Method]):
         methods = self._all()
         if name in methods or not isinstance(name, str):
             return methods[name]
+        choice, colon, first = name.partition(":")
+        if choice in PER_FEATURE and (not colon or _is_encoding(first)):
+            return Method("per-feature", choice=choice)
         rest, plus, text = name.partition("+")
         base, percent, period = rest.partition("%")
         method = methods[base]
@@ -346,7 +366,11 @@ class Encoding:
         name, at, size = _split(spec)
         if at and name in also:
             raise argument_error(argument, f"be {name!r} without a size", spec)
-        has_size = METHOD_TABLE[check_method(name, argument, also=also)].has_size
+        kind = METHOD_TABLE[check_method(name, argument, also=also)]
+        if kind.choice is not None:
+            hint = "Training rows choose one for each column: knotwork.choose_per_feature returns the choices."
+            raise argument_error(argument, "name one encoding", spec, hint)
+        has_size = kind.has_size
         if not at:
             return cls(name, default_size if has_size else None)
         if not size.isdecimal():
@@ -427,9 +451,15 @@ class Encoding:
         return _build(PiecewiseLinearEncoder, settings, options)
 
 
+def _is_encoding(spec: str) -> bool:
+    """Return whether a name is that of an encoding, with its size if it has one."""
+    name, at, size = _split(spec)
+    return name in METHOD_TABLE and METHOD_TABLE[name].has_size == (bool(at) and size.isdecimal())
+
+
 def _split(spec: Any) -> tuple[Any, str, str]:
     """Return the method with its period, its embedding unless that is the default, ``"@"`` and the size, if any."""
-    if not isinstance(spec, str):
+    if not isinstance(spec, str) or spec.partition(":")[0] in PER_FEATURE:
         return spec, "", ""
     rest, plus, embedding = spec.partition("+")
     rest, percent, period = rest.partition("%")
@@ -558,6 +588,9 @@ class PerFeatureEncoder(Encoder):
     def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
         """Return the fitted encoding of one column."""
         return self.encoders_[index].fit_column(column, target, seed=seed)
+
+    def _is_supervised(self, index: int) -> bool:
+        return self.encoders_[index]._supervised
 
     def _suffixes(self, index: int, block: Block) -> list[str]:
         return self.encoders_[index]._suffixes(index, block)

@@ -1,8 +1,9 @@
 """The encoder of pairs of columns by tensor-product splines."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from numbers import Integral
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +11,12 @@ from scipy import sparse
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from knotwork._checks import argument_error, check_choice, check_int, type_error
-from knotwork._tables import check_weights
 from knotwork.basis import row_product
+from knotwork.basis._base import FloatArray
 from knotwork.basis._blocks import Block, make_table
 from knotwork.basis._compiled import encode_dense, encode_sparse
 from knotwork.encoders._base import Encoder, count_threads
+from knotwork.encoders._clusters import find_cluster
 from knotwork.encoders._pairs import place_pairs, rank_pairs, too_few_columns
 from knotwork.encoders._transformers import SplineEncoder
 from knotwork.knots import Column, Placement, Target
@@ -158,11 +160,10 @@ class TensorSplineEncoder(Encoder):
         """Return the fitted functions of one column."""
         return self._splines().fit_column(column, target, seed=seed, index=index)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the functions of every column, and find the pairs unless they are given.
+    def _is_supervised(self, index: int) -> bool:
+        return self._splines()._supervised
 
-        Parameters are those of `SplineEncoder.fit`; finding pairs needs the target. A table needs two columns.
-        """
+    def _target(self, y: Any, n_rows: int) -> Target | None:
         if y is None and self._finds_pairs:
             raise argument_error(
                 "y",
@@ -171,28 +172,43 @@ class TensorSplineEncoder(Encoder):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None. "
                 "Pass y, or name the pairs as in pairs=[('lat', 'lon')].",
             )
-        super().fit(X, y, sample_weight)
+        return super()._target(y, n_rows)
+
+    def _learn_rows(self, values: npt.NDArray[Any], target: Target | None, weights: FloatArray | None) -> None:
+        """Find the pairs, unless they are given."""
         if self._finds_pairs:
-            values = self._read(X, reset=False)
-            target = Target.from_values(y, self.task)
-            weights = check_weights(sample_weight, len(values))
+            assert target is not None
             ranked = rank_pairs(values, target, weights=weights, seed=self._seeds(1)[0])
-            self._set_pairs(ranked.best(None if self.pairs == AUTO else int(self.pairs)).places.tolist())
-        return self
+            self._places = ranked.best(None if self.pairs == AUTO else int(self.pairs)).places.tolist()
 
     def _check_columns(self) -> None:
         if self.n_features_in_ < 2:
             raise too_few_columns(self.n_features_in_)
         if not self._finds_pairs:
-            self._set_pairs(place_pairs(self.pairs, self._labels()))
+            self._places = place_pairs(self.pairs, self._labels())
 
     def _labels(self) -> list[Any]:
         return list(vars(self).get("feature_names_in_", range(self.n_features_in_)))
 
-    def _set_pairs(self, places: Sequence[Sequence[int]]) -> None:
+    def _forget(self) -> None:
+        super()._forget()
+        if self._finds_pairs:
+            self.__dict__.pop("_places", None)
+
+    @cached_property
+    def _places(self) -> list[tuple[int, int]]:
+        """Places of the pairs; if they are found on a table in parts, this is done where they are first used."""
+        check_is_fitted(self)
+        self.__dict__.pop("blocks_", None)
+        self._fit_sketch()
+        places: list[tuple[int, int]] = vars(self)["_places"]
+        return places
+
+    @property
+    def pairs_(self) -> list[tuple[Any, Any]]:
+        """The pairs, by name, or by place in a table without names."""
         labels = self._labels()
-        self._places = [(first, second) for first, second in places]
-        self.pairs_ = [(labels[first], labels[second]) for first, second in places]
+        return [(labels[first], labels[second]) for first, second in self._places]
 
     @property
     def _singles(self) -> list[int]:
@@ -205,18 +221,21 @@ class TensorSplineEncoder(Encoder):
 
         Parameters
         ----------
-        X : table of shape (n, d)
+        X : table of shape (n, d), or Ray Data set, or Dask data frame
             Numbers, with the columns that the encoder was fitted on.
 
         Returns
         -------
         ndarray or csr_array of shape (n, n_outputs)
             With ``remainder="splines"`` the blocks of columns in no pair, then those of the pairs; a data frame after
-            ``set_output(transform="pandas")`` or ``"polars"``.
+            ``set_output(transform="pandas")`` or ``"polars"``; a table on a cluster becomes one of the same kind.
         """
+        cluster = find_cluster(X)
+        if cluster is not None:
+            return self._transform_blocks(cluster, X)
         check_is_fitted(self)
         self._check_all()
-        values = self._read(X, reset=False)
+        values = self._read(self._without_left_out(X), reset=False)
         self._refuse_outside(values)
         encode = encode_sparse if self.sparse_output else encode_dense
         settings: dict[str, Any] = {"dtype": np.dtype(self.dtype), "n_threads": count_threads(self.n_jobs)}

@@ -5,7 +5,7 @@ import logging
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import Any, Self
@@ -20,10 +20,12 @@ from knotwork._preparation.gates import GATED_CANDIDATES, choose_by_gates
 from knotwork._preparation.members import MISSING, PreparedTable
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, check_validation, group_codes
-from knotwork.encoders._choice import FEATURE_CANDIDATES, FeatureChoice
+from knotwork._tables import is_stream
+from knotwork.encoders._choice import FEATURE_CANDIDATES, RULES, FeatureChoice
+from knotwork.encoders._methods import GATED
 from knotwork.encoders._pairs import place_pairs
 from knotwork.estimators._combination import Combination, HeldOut, combine
-from knotwork.estimators._encodings import PER_FEATURE, with_size
+from knotwork.estimators._encodings import PER_FEATURE, VALIDATED_CHOICES, with_size
 from knotwork.estimators._fitted import FittedModel, Held
 from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
 from knotwork.estimators._plans import (
@@ -42,12 +44,12 @@ from knotwork.estimators._plans import (
 from knotwork.nn._backbones import Backbone, make_backbone
 from knotwork.nn._interactions import InteractionConfig
 from knotwork.training._config import TrainingConfig
-from knotwork.training._engine import resolve_device, train
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._network import CATEGORIES
 from knotwork.training._objectives import Objective
 from knotwork.training._progress import LOGGER, ProgressBar, Reporter, Reporters, log_epoch, shown_stage
 from knotwork.training._results import Trained
+from knotwork.training._spread import ENGINES, connected, device_type, resolve_devices, train_spread
 
 __all__ = ["Preparation", "TabularEstimator"]
 
@@ -85,8 +87,8 @@ class Preparation:
         State of the random numbers before the rows of the folds were drawn.
     asked : Plan
         The plan as the parameters say; `plan` has fewer kinds where networks go on from those of an earlier fit.
-    choices : list of FeatureChoice
-        For ``encoding="per-feature"``, what was chosen for each numerical column, and why.
+    choices : list of list of FeatureChoice
+        For ``encoding="per-feature"``, what each rule chose for each numerical column, and why.
     start : Trained, optional
         The networks that they go on from.
     """
@@ -98,7 +100,7 @@ class Preparation:
     config: TrainingConfig
     random_state: Any
     asked: Plan
-    choices: list[FeatureChoice]
+    choices: list[list[FeatureChoice]]
     start: Trained | None = None
 
     @property
@@ -145,6 +147,7 @@ class TabularEstimator(FittedModel):
         warm_start: bool = False,
         training: TrainingConfig | None = None,
         device: Any = "auto",
+        engine: str = "local",
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -166,6 +169,7 @@ class TabularEstimator(FittedModel):
         self.warm_start = warm_start
         self.training = training
         self.device = device
+        self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
 
@@ -221,33 +225,81 @@ class TabularEstimator(FittedModel):
         """Return the weights of the rows, or None."""
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        X_val: Any = None,
+        y_val: Any = None,
+        groups: Any = None,
+        scratch: Any = None,
     ) -> Self:
-        """Train on a table.
+        """Train on a table, in memory or larger than memory.
 
         Parameters
         ----------
         X : table of shape (n, d)
             NumPy array, or pandas, polars or pyarrow table: numbers, booleans, dates, text and categories. Values may
             be missing. Numbers and dates written as text are parsed; columns that are unusual are named in a
-            `ColumnWarning`, and `columns_.notices` has all that was inferred.
+            `ColumnWarning`, and `columns_.notices` has all that was inferred. A table larger than memory is a
+            ``pyarrow.parquet.ParquetFile``, a ``pyarrow.dataset.Dataset``, or any iterable of tables that starts from
+            the beginning each time, see Notes.
         y : array-like of shape (n,)
-            The target; of a regressor several targets may have the shape (n, n_targets).
+            The target; of a regressor several targets may have the shape (n, n_targets). In a table that is read in
+            batches, the name of its column, or a list of names.
         sample_weight : array-like of shape (n,), optional
-            Weights of the rows, not negative. Rows of weight 0 are dropped.
+            Weights of the rows, not negative. Rows of weight 0 are dropped. In a table that is read in batches, the
+            name of its column.
         X_val, y_val : table of shape (n_val, d), array-like of shape (n_val,), optional
             Validation rows and their target; networks are then trained on all rows of `X`.
         groups : array-like of shape (n,), optional
             Group of each row, such as a person or a day: rows of one group never train and validate the same network.
+        scratch : str or Path, optional
+            Folder for the rows of a table that is read in batches, in compact form; by default that of the system for
+            temporary files. They are removed after the fit.
 
         Returns
         -------
         self
             The fitted estimator; after Ctrl-C, with the best weights so far.
+
+        Notes
+        -----
+        Batches are read twice. The first time, rows with the smallest hashes of their numbers are kept: validation rows
+        (`validation_share`, at most 100,000), and a random sample of up to 200,000 others, by which columns are learned
+        and knots are placed that depend on the target. The second time, columns are summarised, by which other knots
+        are placed (`knotwork.knots.QuantileSketch` states the error), and rows are written to `scratch`, as float32 in
+        the units of their columns, which is what networks see. Each row goes to one of the blocks, of up to 4 million
+        rows, at random. Networks take the blocks, and the rows of each block, in another random order in every pass;
+        two blocks are in memory, at most 512 MiB. After each block the validation rows are scored: in `history_` and
+        for `TrainingConfig.patience` a block is an epoch, while `max_epochs` counts passes over all rows.
         """
-        began = perf_counter()
-        with shown_stage("reading the table, placing knots") if self.verbose is True else nullcontext():
-            prepared = self._prepare(X, y, sample_weight, X_val=X_val, y_val=y_val, groups=groups)
+        self._settings()  # before a cluster is started
+        given = {"X_val": X_val, "y_val": y_val, "groups": groups}
+        with ExitStack() as stack:
+            if self.engine == "ray":
+                stack.enter_context(connected())
+            began = perf_counter()
+            with shown_stage("reading the table, placing knots") if self.verbose is True else nullcontext():
+                prepared = stack.enter_context(self._prepared(X, y, sample_weight, scratch=scratch, **given))
+            return self._fit(prepared, began)
+
+    def _prepared(
+        self, X: Any, y: Any, sample_weight: Any, *, scratch: Any, **given: Any
+    ) -> AbstractContextManager["Preparation"]:
+        """Prepare a table, or one that is read in batches, whose rows are in files until the fit ends."""
+        if is_stream(X):
+            from knotwork.estimators._streams import prepared_stream  # noqa: PLC0415 - only streams need it
+
+            return prepared_stream(self, X, y, sample_weight, scratch=scratch, **given)
+        if scratch is not None:
+            hint = "Leave it out: nothing is written."
+            raise argument_error("scratch", "be None if X is a table in memory", scratch, hint)
+        return nullcontext(self._prepare(X, y, sample_weight, **given))
+
+    def _fit(self, prepared: "Preparation", began: float) -> Self:
+        """Train what was prepared, and choose the members that predict."""
         reporters = Reporters(self.callbacks) if self.callbacks else None
         trained = self._train(prepared, began, reporters)
         combination = self._combine(prepared, trained)
@@ -256,7 +308,7 @@ class TabularEstimator(FittedModel):
             self._refit(prepared, combination, began, may_go_on=asked or not trained.interrupted)
         LOGGER.info(
             "%s: %d networks on %d rows in %.1f s, %s %.5g on validation rows",
-            *(type(self).__name__, len(self.weights_), len(prepared.table.target), perf_counter() - began),
+            *(type(self).__name__, len(self.weights_), prepared.table.n_rows, perf_counter() - began),
             *(prepared.config.metric_for(self.trained_.objective).name, self.validation_score_),
         )
         return self
@@ -265,12 +317,8 @@ class TabularEstimator(FittedModel):
         self, X: Any, y: Any, sample_weight: Any, *, X_val: Any = None, y_val: Any = None, groups: Any = None
     ) -> "Preparation":
         """Read a table, divide its rows, and return what is trained."""
-        config = self._settings()
-        if (X_val is None) != (y_val is None):
-            raise argument_error("X_val", "be given together with y_val", None if X_val is None else type(X_val))
-        if X_val is not None and (self.validation is not None or groups is not None):
-            other = "groups" if self.validation is None else "validation"
-            raise argument_error(other, "be None if X_val is given: its rows validate", type(X_val).__name__)
+        self._settings()
+        self._check_given(X_val, y_val, groups)
         self.target_name_ = target_name(y)
         columns, table = Columns.learn(X, self.categorical, dates=self.dates)
         given = None if X_val is None else (columns.read(X_val), y_val)
@@ -281,18 +329,37 @@ class TabularEstimator(FittedModel):
         holdout = replace(holdout, groups=group_codes(groups, len(table.numbers)))
         plan = self._plan(columns, data, n_folds=holdout.n_folds)
         self._warn_unused(holdout, plan)
+        random, state = self._drawn_from()
+        counts = {"n_folds": plan.n_folds, "n_seeds": plan.n_seeds}
+        splits, seeds = holdout.draw(data.target, task=self._task, random=random, **counts)
+        plan, prepared = replace(plan, n_folds=len(splits)), PreparedTable.from_table(data, splits)
+        return self._with_members(columns, replace(prepared, missing=self.missing), plan, seeds=seeds, state=state)
+
+    def _check_given(self, X_val: Any, y_val: Any, groups: Any) -> None:
+        """Check which arguments of `fit` are given together."""
+        if (X_val is None) != (y_val is None):
+            raise argument_error("X_val", "be given together with y_val", None if X_val is None else type(X_val))
+        if X_val is not None and (self.validation is not None or groups is not None):
+            other = "groups" if self.validation is None else "validation"
+            raise argument_error(other, "be None if X_val is given: its rows validate", type(X_val).__name__)
+
+    def _drawn_from(self) -> tuple[np.random.RandomState, Any]:
+        """Return what seeds and rows are drawn from, and its state, that of the last fit if networks go on from it."""
         random = self._random()
         if self.warm_start and hasattr(self, "_warm"):  # the rows that validated before do so again
             random = np.random.RandomState()
             random.set_state(self._warm.random_state)
-        state = random.get_state()
-        counts = {"n_folds": plan.n_folds, "n_seeds": plan.n_seeds}
-        splits, seeds = holdout.draw(data.target, task=self._task, random=random, **counts)
-        plan, prepared = replace(plan, n_folds=len(splits)), PreparedTable.from_table(data, splits)
-        prepared = replace(prepared, missing=self.missing)
-        choices = self._choices(columns, prepared) if self._is_per_feature else []
+        return random, random.get_state()
+
+    def _with_members(
+        self, columns: Columns, prepared: PreparedTable, plan: Plan, *, seeds: npt.NDArray[np.int64], state: Any
+    ) -> "Preparation":
+        """Choose encodings if wanted, and return the table with the members of a plan."""
+        config = self._settings()
+        in_memory = replace(prepared, table=replace(prepared.table, blocks=None))
+        choices = self._choices(columns, in_memory) if self._is_per_feature else []
         if choices:
-            plan = plan.with_encodings([choice.encoding for choice in choices])
+            plan = plan.with_choices(choices)
         warm = self._warm_members(columns, prepared, plan) if self.warm_start and self.__sklearn_is_fitted__() else None
         if warm is not None:
             return Preparation(columns, prepared, *warm, config, state, plan, choices, self.trained_)
@@ -304,21 +371,25 @@ class TabularEstimator(FittedModel):
         """Whether training rows decide the encoding of each column."""
         return isinstance(self.encoding, str) and self.encoding in PER_FEATURE
 
-    def _choices(self, columns: Columns, prepared: PreparedTable) -> list[FeatureChoice]:
-        """Return the encodings that suit the columns, by the training rows of the first fold."""
+    def _choices(self, columns: Columns, prepared: PreparedTable) -> list[list[FeatureChoice]]:
+        """Return the encodings that suit the columns, by the training rows of the first fold and each rule."""
         split, limit, names = prepared.splits[0], self._settings().time_limit, columns.numerical_names
-        if self.encoding == "per-feature":
+        if not names:
+            return []
+        if self.encoding != GATED:
             candidates = with_size(FEATURE_CANDIDATES, self.size)
-            return choose_features(prepared, names, candidates=candidates, seed=split.seed)
-        return choose_by_gates(
+            every = {"rules": list(RULES.values())} if self.encoding == VALIDATED_CHOICES else {}
+            return choose_features(prepared, names, candidates=candidates, seed=split.seed, **every)
+        choices = choose_by_gates(
             prepared.table,
             split.train,
             names=names,
             candidates=with_size(GATED_CANDIDATES, self.size),
             seed=split.seed,
-            device=self.device,
+            device=resolve_devices("auto" if self.engine == "ray" else self.device)[0],
             time_limit=None if limit is None else CHOICE_SHARE * limit,
         )
+        return [choices]
 
     def _training_table(
         self,
@@ -432,12 +503,13 @@ class TabularEstimator(FittedModel):
             if self.verbose:
                 shown.append(stack.enter_context(ProgressBar()))
             assert members[0].backbone is not None
-            return train(
+            return train_spread(
                 table,
                 members,
                 members[0].backbone,
                 settings.pop("config"),
                 device=self.device,
+                engine=self.engine,
                 categories=self.categories,
                 report=Reporters(shown) if shown else None,
                 **settings,
@@ -453,10 +525,12 @@ class TabularEstimator(FittedModel):
         self.columns_ = prepared.columns
         self._set_names(prepared.columns)
         self.candidates_, self.validation_score_ = combination.table, combination.score
-        self.encoding_choices_ = [asdict(choice) for choice in prepared.choices]
         self.indicated_ = list(prepared.prepared.indicated)
         self.config_ = prepared.config
         recipes = [plan.recipes[place] for place in combination.recipes]
+        kept = list(map(str, recipes[0].encodings))
+        of_kept = [each for each in prepared.choices if [choice.encoding for choice in each] == kept]
+        self.encoding_choices_ = [asdict(choice) for each in of_kept for choice in each]
         self._set_members(combination.trained, combination.weights, recipes)
         self._calibrate(combination.held)
         self._hold(prepared, combination)
@@ -520,7 +594,7 @@ class TabularEstimator(FittedModel):
         """Return what is trained, on the number of folds that the user has decided, if any."""
         interactions = self._interactions(columns)
         if self._is_automatic:
-            device, limit = resolve_device(self.device).type, self.time_limit
+            device, limit = device_type(self.device, self.engine), self.time_limit
             if limit is not None and self.refit:
                 limit = share_of_validation(n_folds) * limit
             plan = plan_effort(self.effort, data, device=device, time_limit=limit, n_folds=n_folds)
@@ -566,6 +640,7 @@ class TabularEstimator(FittedModel):
         check_choice(self.missing, "missing", MISSING)
         check_choice(self.categories, "categories", CATEGORIES)
         check_bool(self.verbose, "verbose")
+        check_choice(self.engine, "engine", ENGINES)
         if not isinstance(self.validation_share, float) or not 0.0 < self.validation_share < 1.0:
             raise argument_error("validation_share", "be a number between 0 and 1", self.validation_share)
         check_validation(self.validation)
@@ -587,6 +662,9 @@ class TabularEstimator(FittedModel):
         callbacks = self.callbacks
         if callbacks is None:
             return
+        if self.engine == "ray":
+            hint = "Workers of a cluster send no reports. Or choose engine='local'."
+            raise argument_error("callbacks", "be None if engine='ray'", callbacks, hint)
         if not isinstance(callbacks, Sequence) or not all(callable(each) for each in callbacks):
             hint = "Write callbacks=[function]; each is called with an EpochReport."
             raise type_error("callbacks", "be a sequence of functions", callbacks, hint)

@@ -1,6 +1,7 @@
 """The two estimators: one predicts numbers, the other classes."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from numbers import Real
 from typing import Any, final
 
@@ -59,7 +60,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         ``"recommended"``: the encoding that `knotwork.recommend` gives for the task and the backbone.
 
         ``"per-feature"``: for each column the encoding that `knotwork.choose_per_feature` chooses on training rows;
-        `encoding_choices_` has the reasons.
+        `encoding_choices_` has the reasons. ``"per-feature-validated"``: the choices of all its rules, up to eight, are
+        trained together, and the best one on the validation rows is kept.
 
         ``"validated"``: train ten encodings together, and keep the best one on the validation rows.
 
@@ -158,8 +160,14 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     training : TrainingConfig, optional
         How networks are trained; by default as `effort` decides, or ``TrainingConfig()`` with the settings that suit
         the backbone. Its ``time_limit`` is for the whole fit.
-    device : str or torch.device, default="auto"
-        Where networks are trained and predict; by default on a GPU if one is available.
+    device : str, torch.device or list of them, default="auto"
+        Where networks are trained and predict; by default on a GPU if one is available. Of several devices, as in
+        ``["cuda:0", "cuda:1"]``, each trains a part of the networks, and the first one predicts: the results are those
+        of one device up to rounding, and bit for bit with ``TrainingConfig(reproducible=True)``.
+    engine : {"local", "ray"}, default="local"
+        Whether networks are trained on devices of this machine, or divided among the GPUs of a Ray cluster, or its CPUs
+        if it has none: the connected one, that of RAY_ADDRESS, or one on this machine. If a worker dies, its networks
+        are trained again elsewhere.
     random_state : int, RandomState or None, default=None
         Random seed.
     verbose : bool, default=False
@@ -174,8 +182,9 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     backbones_ : list of configuration
         For each member, the network behind the encoding.
     encoding_choices_ : list of dict
-        For ``encoding="per-feature"`` and ``"per-feature-gated"``, for each numerical column: ``column``, ``encoding``,
-        ``reason``, and of all candidates ``losses`` or ``shares`` of the gates. Otherwise empty.
+        For ``encoding="per-feature"``, ``"per-feature-validated"`` and ``"per-feature-gated"``, for each numerical
+        column: ``column``, ``encoding``, ``reason``, and of all candidates ``losses`` or ``shares`` of the gates.
+        Otherwise empty.
     candidates_ : list of dict
         Each kind of network that was tried, unless there was no choice: ``method``, ``size``, ``backbone``, ``score``
         on the validation rows (in the units of the target; NaN if training failed), ``metric`` (its name),
@@ -237,6 +246,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         delta: float = 1.0,
         training: TrainingConfig | None = None,
         device: Any = "auto",
+        engine: str = "local",
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -259,6 +269,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
             warm_start=warm_start,
             training=training,
             device=device,
+            engine=engine,
             random_state=random_state,
             verbose=verbose,
         )
@@ -273,7 +284,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         Parameters
         ----------
         X : table of shape (n, d)
-            The columns of the fit, in any order if they have names.
+            The columns of the fit, in any order if they have names. Of a stream as in `fit`, or an iterator of tables,
+            an iterator is returned, of the predictions of each batch.
         return_std : bool, default=False
             Return standard deviations as well, which the objective ``"gaussian"`` predicts.
 
@@ -290,7 +302,11 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
             raise argument_error(
                 "return_std", f"be False for objective={objective.name!r}", return_std, "Fit with objective='gaussian'."
             )
-        predictions = self._predictions(self._read(X))
+        return self._apply(partial(self._predict, return_std=return_std), X)
+
+    def _predict(self, table: Table, *, return_std: bool) -> Any:
+        """Return predictions for a table as it was read."""
+        objective, predictions = self.trained_.objective, self._predictions(table)
         if isinstance(objective, Gaussian):
             mean, std = predictions[..., 0], predictions[..., 1]
             return (mean, std) if return_std else mean
@@ -298,13 +314,13 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
             return np.maximum.accumulate(predictions, axis=-1)
         return predictions[..., 0]
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> npt.NDArray[np.float64]:
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Return intervals that contain the target of a share of new rows, by conformal prediction.
 
         Parameters
         ----------
         X : table of shape (n, d)
-            The columns of the fit, in any order if they have names.
+            The columns of the fit, in any order if they have names; or a stream, as in `predict`.
         coverage : float, default=0.9
             Share of rows whose target is inside, between 0 and 1; equal shares are below and above.
 
@@ -330,8 +346,11 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
                 "predict_interval is not available: no rows were held out in the fit, or the model was saved by an "
                 "earlier version. Fit again, with at least 10 rows."
             )
-        predictions = self._predictions(self._read(X))
-        ends = self.residuals_.interval(predictions, self.trained_.objective, coverage=float(coverage))
+        return self._apply(partial(self._intervals, coverage=float(coverage)), X)
+
+    def _intervals(self, table: Table, *, coverage: float) -> npt.NDArray[np.float64]:
+        assert self.residuals_ is not None
+        ends = self.residuals_.interval(self._predictions(table), self.trained_.objective, coverage=coverage)
         return ends if self.n_targets_ is not None else ends[:, 0]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -418,7 +437,8 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     ----------
     encoding : str or mapping, default="auto"
         How numbers are encoded, as in `TabularRegressor`: as `effort` decides, a method, a mapping from columns to
-        methods, ``"recommended"``, ``"per-feature"``, ``"per-feature-gated"``, ``"validated"`` or ``"ensemble"``.
+        methods, ``"recommended"``, ``"per-feature"``, ``"per-feature-validated"``, ``"per-feature-gated"``,
+        ``"validated"`` or ``"ensemble"``.
     backbone : {"auto", "mlp", "resnet", "tabm", "realmlp", "ft"} or configuration, default="auto"
         The network, as in `TabularRegressor`.
     effort : {"fast", "balanced", "best"}, default="balanced"
@@ -468,8 +488,10 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         were not trained on. The most probable class stays the same.
     training : TrainingConfig, optional
         How networks are trained, as in `TabularRegressor`.
-    device : str or torch.device, default="auto"
-        Where networks are trained and predict.
+    device : str, torch.device or list of them, default="auto"
+        Where networks are trained and predict, as in `TabularRegressor`.
+    engine : {"local", "ray"}, default="local"
+        Whether networks are trained on this machine or on a Ray cluster, as in `TabularRegressor`.
     random_state : int, RandomState or None, default=None
         Random seed.
     verbose : bool, default=False
@@ -525,6 +547,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         calibrate: str | None = None,
         training: TrainingConfig | None = None,
         device: Any = "auto",
+        engine: str = "local",
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -547,6 +570,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
             warm_start=warm_start,
             training=training,
             device=device,
+            engine=engine,
             random_state=random_state,
             verbose=verbose,
         )
@@ -555,34 +579,40 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         self.gamma = gamma
         self.calibrate = calibrate
 
-    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> Any:
         """Return the probability of each class, of shape (n, n_classes): the mean over members with their weights.
 
         Parameters
         ----------
         X : table of shape (n, d)
-            The columns of the fit, in any order if they have names.
+            The columns of the fit, in any order if they have names. Of a stream as in `fit`, or an iterator of tables,
+            an iterator is returned, of the probabilities of each batch.
         """
-        return self._responses(self._read(X))
+        return self._apply(self._responses, X)
 
-    def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
+    def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithms of `predict_proba`, all finite; parameters as there."""
-        logarithms: npt.NDArray[np.float64] = np.log(np.maximum(self.predict_proba(X), SMALLEST))
+        return self._apply(self._logarithms, X)
+
+    def _logarithms(self, table: Table) -> npt.NDArray[np.float64]:
+        logarithms: npt.NDArray[np.float64] = np.log(np.maximum(self._responses(table), SMALLEST))
         return logarithms
 
-    def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
+    def decision_function(self, X: Any) -> Any:
         """Return the logarithm of the odds of the second of two classes, of shape (n,); parameters as in `predict`.
 
         Of more classes, or one, the logarithms of their probabilities, of shape (n, n_classes). The predicted class is
         the second one where the odds are above 0, or the first one with the largest value.
         """
-        logarithms = self.predict_log_proba(X)
+        return self._apply(self._odds, X)
+
+    def _odds(self, table: Table) -> npt.NDArray[np.float64]:
+        logarithms = self._logarithms(table)
         return logarithms[:, 1] - logarithms[:, 0] if self._n_classes == 2 else logarithms
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> Any:
         """Return the most probable class of each row, of shape (n,); parameters as in `predict_proba`."""
-        probabilities = self.predict_proba(X)
-        return self.labels_.decode(probabilities.argmax(axis=1))
+        return self._apply(lambda table: self.labels_.decode(self._responses(table).argmax(axis=1)), X)
 
     def _responses(self, table: Table) -> npt.NDArray[np.float64]:
         return tempered(self._probabilities(self._outputs(table), self.weights_), self.temperature_)
@@ -635,7 +665,8 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         weights = row_weights(sample_weight, len(target))
         if self.class_weight is None:
             return weights
-        by_class = class_weights(self.class_weight, self.classes_, target)[target]
+        counts = np.bincount(target, minlength=self._n_classes)
+        by_class = class_weights(self.class_weight, self.classes_, counts)[target]
         return row_weights(by_class if weights is None else by_class * weights, len(target))
 
     def _probabilities(

@@ -1,7 +1,7 @@
 """What can be asked of a fitted estimator: its members, its curves, explanations, files."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from knotwork._pictures import pictures_html
 from knotwork._preparation.columns import Columns, Table
 from knotwork._preparation.members import add_indicators
+from knotwork._tables import is_stream
 from knotwork.estimators._combination import shuffled_losses
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
@@ -89,6 +90,15 @@ class FittedModel(BaseEstimator, ABC):
     def _read(self, X: Any) -> Table:
         check_is_fitted(self)
         return self.columns_.read(X)
+
+    def _apply(self, predict: Callable[[Table], Any], X: Any) -> Any:
+        """Return what a function predicts for a table, or an iterator of its results for the batches of a stream."""
+        check_is_fitted(self)
+        if not is_stream(X):
+            return predict(self.columns_.read(X))
+        from knotwork.estimators._streams import predicted_batches  # noqa: PLC0415 - only streams need it
+
+        return predicted_batches(self, X, predict)
 
     @property
     def backbones_(self) -> list[Backbone]:

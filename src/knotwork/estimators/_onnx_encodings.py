@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from knotwork._kernels.dense import bends_formula, bump_widths
 from knotwork._kernels.encoding import (
     AFFINE,
     CYCLIC,
@@ -21,8 +22,6 @@ from knotwork._kernels.encoding import (
     UNIT_AREA,
     Part,
 )
-from knotwork._kernels.natural import bends_formula
-from knotwork._kernels.radial import bump_widths
 from knotwork.basis._blocks import SMOOTH_LIMIT
 from knotwork.basis._families import PERIODIC
 from knotwork.nn._embedding import FeatureEmbedding

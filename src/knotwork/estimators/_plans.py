@@ -8,7 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._preparation.members import PreparedTable
-from knotwork.encoders._choice import FeatureChoice, choose_columns
+from knotwork.encoders._choice import (
+    DEFAULT_RULE,
+    RULES,
+    FeatureChoice,
+    Rule,
+    choose_by_evidence,
+    compare_columns,
+)
 from knotwork.encoders._methods import Encoding
 from knotwork.estimators._encodings import choose_encodings, propose
 from knotwork.nn._backbones import Backbone, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
@@ -78,10 +85,11 @@ class Plan:
     n_seeds: int = 1
     most_kept: int | None = None
 
-    def with_encodings(self, encodings: Sequence[str]) -> "Plan":
-        """Return the plan with these encodings of the columns in all networks."""
-        parsed = tuple(Encoding.parse(encoding) for encoding in encodings)
-        return replace(self, recipes=[replace(recipe, encodings=parsed) for recipe in self.recipes])
+    def with_choices(self, choices: Sequence[Sequence[FeatureChoice]]) -> "Plan":
+        """Return the plan with networks for each choice of encodings of all columns; the best of several is kept."""
+        encodings = [tuple(Encoding.parse(choice.encoding) for choice in each) for each in choices]
+        recipes = [replace(recipe, encodings=each) for each in encodings for recipe in self.recipes]
+        return replace(self, recipes=recipes, search="validated" if len(encodings) > 1 else self.search)
 
     def with_interactions(self, interactions: InteractionConfig | None) -> "Plan":
         """Return the plan with interactions in all networks."""
@@ -218,7 +226,7 @@ def plan_effort(
     n_folds : int, optional
         Number of folds, if the user has decided it; 1 for a single part that is held out.
     """
-    seconds = effort_seconds(effort, len(table.target), device=device)
+    seconds = effort_seconds(effort, table.n_rows, device=device)
     device = _type(device)
     kinds = KINDS[device][effort]
     if time_limit is not None:
@@ -228,7 +236,7 @@ def plan_effort(
         chosen, folds = _recipes(fewer, table, share=share), n_folds or folds  # noqa: PLW2901
         if _seconds(chosen, table, folds, device=device) <= seconds:
             break
-    folds = 1 if n_folds is None and len(table.target) < FEW_ROWS else folds
+    folds = 1 if n_folds is None and table.n_rows < FEW_ROWS else folds
     return Plan(chosen, "ensemble", n_folds=folds, most_kept=min(MOST_KEPT[effort], len(chosen)))
 
 
@@ -259,7 +267,7 @@ def _smaller(n_folds: int, kinds: Sequence[Kind], *, is_wide: bool) -> Iterator[
 
 def _recipes(kinds: Sequence[Kind], table: TrainingTable, *, share: float) -> list[Recipe]:
     """Return kinds as recipes for a table, with a share of their epochs."""
-    n_rows, n_columns = table.numbers.shape
+    n_rows, n_columns = table.n_rows, table.numbers.shape[1]
     recipes = []
     for kind in kinds:
         batch_size = _batch_size(n_rows)
@@ -277,13 +285,13 @@ def _batch_size(n_rows: int) -> int:
 
 def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, *, device: str) -> float:
     """Return about how long training takes, on a GPU with all kinds side by side."""
-    n_rows = len(table.target) * max(n_folds - 1, 1) / n_folds
+    n_rows = table.n_rows * max(n_folds - 1, 1) / n_folds
     products = steps = 0.0
     for recipe in recipes:
         rows = recipe.config.max_epochs * n_rows
         size, embedding = (recipe.encodings[0].size, recipe.encodings[0].embedding) if recipe.encodings else (1, None)
         products += rows * n_folds * network_products(table, size, embedding, recipe.backbone)
-        steps = max(steps, rows / recipe.config.batch_size_for(len(table.target)))
+        steps = max(steps, rows / recipe.config.batch_size_for(table.n_rows))
     return max(products / PRODUCTS[device], steps * STEP_SECONDS[device])
 
 
@@ -304,19 +312,28 @@ def plan_choice(
 
 
 def choose_features(
-    prepared: PreparedTable, names: Sequence[Any], *, candidates: Sequence[Encoding], seed: int
-) -> list[FeatureChoice]:
-    """Choose the encoding of every numerical column on the training rows of the first fold.
+    prepared: PreparedTable,
+    names: Sequence[Any],
+    *,
+    candidates: Sequence[Encoding],
+    seed: int,
+    rules: Sequence[Rule] = (RULES[DEFAULT_RULE],),
+) -> list[list[FeatureChoice]]:
+    """Choose the encoding of every numerical column on the training rows of the first fold, by one or several rules.
 
-    Values far out are moved to the ends of the column's usual range, as the networks do.
+    Rules that agree on all columns are one. Values far out are moved to the ends of the column's usual range, as the
+    networks do.
     """
     table, rows = prepared.table, prepared.splits[0].train
     numbers = table.numbers[rows].copy()
     for place in range(numbers.shape[1]):
         numbers[:, place] = to_usual_range(numbers[:, place])
     weights = None if table.weights is None else table.weights[rows]
-    about: dict[str, Any] = {"names": names, "task": table.task, "weights": weights}
-    return choose_columns(numbers, table.target[rows], candidates=candidates, seed=seed, **about)
+    about: dict[str, Any] = {"task": table.task, "weights": weights, "seed": seed}
+    evidence = compare_columns(numbers, table.target[rows], candidates, **about)
+    choices = [choose_by_evidence(evidence, candidates, rule, names, n_rows=len(rows)) for rule in rules]
+    distinct = {tuple(choice.encoding for choice in each): each for each in reversed(choices)}
+    return list(reversed(distinct.values()))
 
 
 def plan_members(prepared: PreparedTable, plan: Plan, seeds: npt.NDArray[np.int64]) -> list[Member]:

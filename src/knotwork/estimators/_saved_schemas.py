@@ -21,7 +21,7 @@ interactions. These can be read as well."""
 CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (TabularRegressor, TabularClassifier)}
 """The estimators that files have, by name."""
 
-UNSAVED = ("device", "callbacks")
+UNSAVED = ("device", "engine", "callbacks")
 """Parameters that are not in a file."""
 
 

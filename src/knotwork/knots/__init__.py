@@ -1,6 +1,6 @@
 """Placement of knots: at equal distances, at quantiles, or at the splits of trees."""
 
-from knotwork.knots._columns import TASKS, Column, QuantileSketch, Target
+from knotwork.knots._columns import TASKS, Column, Target
 from knotwork.knots._placements import (
     PLACEMENTS,
     CartPlacement,
@@ -11,6 +11,7 @@ from knotwork.knots._placements import (
     UniformPlacement,
     complete,
 )
+from knotwork.knots._sketch import QuantileSketch
 
 __all__ = [
     "PLACEMENTS",

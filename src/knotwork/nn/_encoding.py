@@ -172,7 +172,7 @@ class _Encoding(nn.Module, ABC):
             assert values is not None
         else:
             values = stored.values
-        return values[0] if self.n_members is None else values
+        return values
 
     def forward(self, x: Tensor) -> Tensor:
         """Encode values.
@@ -188,14 +188,15 @@ class _Encoding(nn.Module, ABC):
         Tensor of shape (..., n_features, size)
             The functions at each value; with ``missing="indicator"`` one more column.
         """
-        values = self.scaled(x)
+        values = self._scaled(x)
         encoded = self._encode(values).values
         if self.missing == "indicator":
             encoded = torch.cat([encoded, torch.isnan(values)[..., None].to(encoded.dtype)], dim=-1)
         if self.missing_vectors is not None:
-            vectors = self._grouped(self.missing_vectors)[:, None, :, : self.size].to(encoded.dtype)
+            vectors = self.missing_vectors[..., : self.size].to(encoded.dtype)
+            vectors = vectors if self.n_members is None else vectors[:, None]
             encoded = torch.where(torch.isnan(values)[..., None], vectors, encoded)
-        return encoded.reshape(*x.shape, encoded.shape[-1])
+        return encoded if values.shape == x.shape else encoded.reshape(*x.shape, encoded.shape[-1])
 
     def _encode(self, values: Tensor | None) -> Encoded:
         """Encode scaled values and store the penalty; with None, compute only the knots and the penalty."""
@@ -203,14 +204,19 @@ class _Encoding(nn.Module, ABC):
         if not traced:
             # The graph of the last step is released before anything of this step is built: while it lives, torch reuses
             # its gradient node of the logits, which belongs to another stream when a CUDA graph is captured.
-            self._penalty = None
+            self._store(None)
         knots, parts = self._knots(), () if values is None else self._parts
         if values is None:
-            values = self.n_knots.new_empty(len(knots.n_knots), 0, self.n_features, dtype=torch.float32)
+            lead = () if self.n_members is None else (self.n_members,)
+            values = self.n_knots.new_empty(*lead, 0, self.n_features, dtype=torch.float32)
         encoded = encode(values, knots, parts, size=self.size, dtype=self._output_type(values))
         if parts and encoded.penalty is not None and not traced:
-            self._penalty = _Penalty(encoded.penalty, self.logits, self.logits._version, self._epsilon)
+            logits = self.logits
+            self._store(_Penalty(encoded.penalty, logits, logits._version, self._epsilon))
         return encoded
+
+    def _store(self, penalty: _Penalty | None) -> None:
+        self.__dict__["_penalty"] = penalty  # setting an attribute of a module takes longer than a launch
 
     def _is_current(self, stored: _Penalty) -> bool:
         """Return whether computing the penalty now would give the same value and gradient."""
@@ -229,16 +235,15 @@ class _Encoding(nn.Module, ABC):
         return self.__dict__ | {"_penalty": None}  # it belongs to a graph, which cannot be copied
 
     def _knots(self) -> Knots:
-        n_knots = self._grouped(self.n_knots)
         if not self.learnable:
-            return Knots(n_knots, self._grouped(_at_least_float32(self.breaks)))
-        logits = self._grouped(_at_least_float32(self.logits))
-        widths = None if self.log_widths is None else self._grouped(_at_least_float32(self.log_widths))
-        return Knots(n_knots, None, logits, None, self.min_spacing, self._epsilon, widths)
+            return Knots(self.n_knots, _at_least_float32(self.breaks))
+        logits = _at_least_float32(self.logits)
+        widths = None if self.log_widths is None else _at_least_float32(self.log_widths)
+        return Knots(self.n_knots, None, logits, None, self.min_spacing, self._epsilon, widths)
 
     def grouped_breaks(self) -> Tensor:
         """Return ``[0, knots, 1]`` of shape (members or 1, n_features, K + 2), differentiable."""
-        return self._encode(None).breaks
+        return self._grouped(self._encode(None).breaks)
 
     def grouped_counts(self) -> Tensor:
         """Return the numbers of interior knots, of shape (members or 1, n_features)."""
@@ -246,18 +251,25 @@ class _Encoding(nn.Module, ABC):
 
     def scaled(self, x: Tensor) -> Tensor:
         """Return the values scaled to [0, 1], of shape (members or 1, rows, n_features)."""
+        values = self._scaled(x)
+        return values if self.n_members is not None else values.reshape(1, -1, self.n_features)
+
+    def _scaled(self, x: Tensor) -> Tensor:
+        """Return the values scaled to [0, 1], of shape (members, rows, n_features), or that of x without members."""
         self._check_input(x)
-        groups = 1 if self.n_members is None else self.n_members
-        values = x.reshape(groups, -1, self.n_features)
+        values = x if self.n_members is None else x.reshape(self.n_members, -1, self.n_features)
         if self.low is not None and self.scale is not None:
-            values = (values - self.low.reshape(groups, 1, -1)) / self.scale.reshape(groups, 1, -1)
+            low, scale = (self.low, self.scale) if self.n_members is None else (self.low[:, None], self.scale[:, None])
+            values = (values - low) / scale
         elif not self.layout.is_cyclic:
             self._inspect(values)
         return into_unit(values) if self.layout.is_cyclic else values
 
     def _inspect(self, values: Tensor) -> None:
         """Warn once if values are far outside [0, 1], as raw columns are; later forward passes are not inspected."""
-        if self._n_inspected >= INSPECTED or torch.compiler.is_compiling() or is_transformed() or not values.numel():
+        if torch.compiler.is_compiling():  # first, because compiled code depends on whatever is read before
+            return
+        if self._n_inspected >= INSPECTED or is_transformed() or not values.numel():
             return
         if values.is_cuda and torch.cuda.is_current_stream_capturing():
             return

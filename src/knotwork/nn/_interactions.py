@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self, final
 
 import numpy as np
@@ -22,7 +22,7 @@ N_POINTS = 65
 
 SLOWEST, FASTEST, RIDGE = 1.0, 16.0, 1e-3
 """Standard deviations of the half waves of these functions between the ends of a feature, from the first output to the
-last, and the penalty of the weights that fit them, as a share of the mean square of the columns."""
+last by default, and the penalty of the weights that fit them, as a share of the mean square of the columns."""
 
 PAIR_STREAM = 1 << 17
 """Stream of random numbers before those of the waves; other parameters use higher numbers."""
@@ -44,20 +44,27 @@ class InteractionConfig:
         Products of each output; a larger rank fits more irregular surfaces.
     width : int, default=16
         Outputs of each pair, which enter the network beside the encoded columns.
+    waves : float, default=16.0
+        How rough surfaces are before training: the standard deviation of the half waves along a column in the last
+        output, at least 1, which is that of the first. 0 for independent random weights.
 
     Examples
     --------
     >>> InteractionConfig([("latitude", "longitude")], rank=2)
-    InteractionConfig(pairs=(('latitude', 'longitude'),), rank=2, width=16)
+    InteractionConfig(pairs=(('latitude', 'longitude'),), rank=2, width=16, waves=16.0)
     """
 
     pairs: Any = AUTO
     rank: int = 4
     width: int = 16
+    waves: float = FASTEST
 
     def __post_init__(self) -> None:
         check_int(self.rank, "rank", minimum=1)
         check_int(self.width, "width", minimum=1)
+        is_number = isinstance(self.waves, Real) and not isinstance(self.waves, bool)
+        if not is_number or not (self.waves == 0 or SLOWEST <= self.waves < math.inf):
+            raise argument_error("waves", f"be 0, or a number of at least {SLOWEST:g}", self.waves)
         object.__setattr__(self, "pairs", _checked_pairs(self.pairs))
 
     @classmethod
@@ -162,7 +169,7 @@ class PairEmbedding(Initial):
         self.weight.copy_(columns.transpose(1, 2))
 
     @torch.no_grad()
-    def start_from(self, blocks: Tensor, draw: Draw) -> None:
+    def start_from(self, blocks: Tensor, draw: Draw, *, fastest: Sequence[float] = (FASTEST,)) -> None:
         """Set the initial weights so that each factor is a random wave.
 
         Parameters
@@ -171,6 +178,8 @@ class PairEmbedding(Initial):
             Encoded values of each feature, in increasing order.
         draw : Draw
             Source of random numbers.
+        fastest : sequence of float, default=(16.0,)
+            The deviation of w in the last output, one for all members or for each; 0 leaves the weights as they are.
 
         Notes
         -----
@@ -183,7 +192,8 @@ class PairEmbedding(Initial):
         # On the CPU: a GPU would load a library for these few small systems.
         w, p = (each.view(n_members, n_factors, 1, n_outputs).double().cpu() for each in waves)
         share = torch.linspace(0.0, 1.0, self.width + 2, dtype=torch.float64, device="cpu")[1:-1]
-        w = w * (SLOWEST * (FASTEST / SLOWEST) ** share).repeat(self.rank)
+        last = torch.tensor([max(each, SLOWEST) for each in fastest], dtype=torch.float64, device="cpu")
+        w = w * (SLOWEST * (last[:, None, None, None] / SLOWEST) ** share).repeat(1, 1, 1, self.rank)
         t = torch.linspace(0.0, 1.0, blocks.shape[1], dtype=torch.float64, device="cpu")[:, None]
         target = math.sqrt(2.0) * torch.cos(math.pi * (w * t + p))
         by_feature = blocks.double().cpu().transpose(1, 2).expand(n_members, -1, -1, -1)
@@ -193,8 +203,10 @@ class PairEmbedding(Initial):
         mean = gram.diagonal(dim1=-2, dim2=-1).sum(dim=-1) / (design.square().sum(dim=-2) > 0).sum(dim=-1)
         penalty = RIDGE * mean[..., None, None] * torch.eye(size + 1, dtype=torch.float64, device="cpu")
         fitted = torch.linalg.solve(gram + penalty, design.transpose(-1, -2) @ target)
-        self.weight.copy_(fitted[..., :-1, :])
-        self.bias.copy_(fitted[..., -1, :])
+        started = torch.tensor([each > 0 for each in fastest], device="cpu").expand(n_members).to(self.weight.device)
+        fitted = fitted.to(self.weight)
+        self.weight.copy_(torch.where(started[:, None, None, None], fitted[..., :-1, :], self.weight))
+        self.bias.copy_(torch.where(started[:, None, None], fitted[..., -1, :], self.bias))
 
     def forward(self, blocks: Tensor) -> Tensor:
         """Map blocks of shape (..., n_features, size) to (..., n_pairs, width)."""

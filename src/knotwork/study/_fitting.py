@@ -3,23 +3,33 @@
 import hashlib
 import json
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 
-from knotwork._preparation.members import Fitted, Split, fit_column, joined
+from knotwork._preparation.gates import choose_by_gates
+from knotwork._preparation.members import Fitted, PreparedTable, Split, fit_column, joined
 from knotwork.basis._blocks import Block, block_from_json, block_to_json
 from knotwork.encoders._base import count_threads
-from knotwork.encoders._methods import Encoding
+from knotwork.encoders._choice import (
+    FEATURE_CANDIDATES,
+    FeatureChoice,
+    Rule,
+    choose_by_evidence,
+    compare_columns,
+    read_candidates,
+)
+from knotwork.encoders._methods import GATED, Encoding
 from knotwork.knots import Target
 from knotwork.knots._placements import placement_traits
+from knotwork.nn._interactions import InteractionConfig
 from knotwork.study._data import StudyData
 from knotwork.study._folder import write_bytes
-from knotwork.study._networks import NetworkSpec
+from knotwork.study._networks import NetworkSpec, choice_key
 from knotwork.study._plan import DEFAULT_BINS
 from knotwork.study._provenance import fitting_versions
 from knotwork.training._members import TrainingTable
@@ -34,15 +44,16 @@ LEAST_CELLS = 1_000_000
 
 
 class Wanted(NamedTuple):
-    """An encoding with fixed knots that is to be fitted in a fold."""
+    """An encoding with fixed knots that is to be fitted in a fold, and pairs of columns that are to be found."""
 
     encoding: Encoding
     fold: int
+    pairs: int | str | None = None
 
 
 def wanted_by(network: NetworkSpec) -> Wanted:
-    """Return the encoding that a network starts from."""
-    return Wanted(network.encoding.start, network.fold)
+    """Return the encoding that a network starts from, and the pairs of its interactions."""
+    return Wanted(network.encoding.start, network.fold, network.pairs)
 
 
 def fit_all(
@@ -64,7 +75,7 @@ def fit_all(
     wanted = list(wanted)
     by_fold = {split.fold: split for split in splits}
     contents = {fold: _content(data.table, by_fold[fold]) for fold in {item.fold for item in wanted}}
-    paths = {item: folder / f"{_name(contents[item.fold], item.encoding, bins)}.json" for item in wanted}
+    paths = {item: folder / f"{_name(contents[item.fold], item, bins)}.json" for item in wanted}
     results: dict[Wanted, Fitted | str] = {}
     for item, path in paths.items():
         stored = _read(path, len(data.identity.numerical))
@@ -86,12 +97,15 @@ def _content(table: TrainingTable, split: Split) -> str:
     return digest.hexdigest()
 
 
-def _name(content: str, encoding: Encoding, bins: str) -> str:
+def _name(content: str, item: Wanted, bins: str) -> str:
     """Return a file name that covers everything that a fitted encoding depends on."""
+    encoding = item.encoding
     placement = bins if encoding.kind.has_usual_bins and bins != DEFAULT_BINS else encoding.kind.placement
     key = None if placement is None else placement_traits(placement).key
-    parts = [content, encoding.method, encoding.size, repr(encoding.kind), placement, key]
-    return f"{encoding.method}-{encoding.size}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}"
+    parts: list[object] = [content, encoding.method, encoding.size, repr(encoding.kind), placement, key]
+    parts += [part for part in (choice_key(encoding), item.pairs) if part is not None]
+    digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+    return f"{encoding.method.replace(':', '-')}-{encoding.size}-{digest}"
 
 
 def _fit_missing(
@@ -103,15 +117,15 @@ def _fit_missing(
     families and placements that the user has registered in this one.
     """
     folds = sorted({item.fold for item in missing})
-    encodings = {fold: [item.encoding for item in missing if item.fold == fold] for fold in folds}
     n_columns = table.numbers.shape[1]
+    by_column = _encodings_of_columns(table, splits, missing)
     cells = sum(len(splits[fold].train) for fold in folds) * n_columns
     jobs = 1 if cells < LEAST_CELLS and n_jobs is None else count_threads(n_jobs)
     targets = {fold: Target.from_values(table.target[splits[fold].train], table.task) for fold in folds}
     results = Parallel(n_jobs=jobs, backend="threading")(
         delayed(fit_column)(
             table.numbers[splits[fold].train, index],
-            encodings[fold],
+            [by_column[item][index] for item in missing if item.fold == fold],
             targets[fold],
             seed=splits[fold].seed + index,
             bins=None if bins == DEFAULT_BINS else bins,
@@ -120,22 +134,79 @@ def _fit_missing(
         for index in range(n_columns)
     )
     columns = {fold: results[place * n_columns : (place + 1) * n_columns] for place, fold in enumerate(folds)}
-    return {item: _joined([column[item.encoding] for column in columns[item.fold]]) for item in missing}
+    pairs = _found_pairs(table, splits, missing)
+    return {
+        item: _joined(
+            [column[encoding] for column, encoding in zip(columns[item.fold], by_column[item], strict=True)],
+            chosen=by_column[item] if item.encoding.kind.choice is not None else (),
+            pairs=pairs.get((item.fold, item.pairs), ()),
+        )
+        for item in missing
+    }
 
 
-def _joined(parts: list[tuple[Block, float] | Exception]) -> Fitted | str:
+def _encodings_of_columns(
+    table: TrainingTable, splits: dict[int, Split], missing: list[Wanted]
+) -> dict[Wanted, list[Encoding]]:
+    """Return the encoding of each column, of methods that choose them by the training rows of the fold."""
+    n_columns = table.numbers.shape[1]
+    out = {item: [item.encoding] * n_columns for item in missing}
+    for fold in sorted({item.fold for item in missing if item.encoding.kind.choice is not None}):
+        methods = {item.encoding.method for item in missing if item.fold == fold and item.encoding.kind.choice}
+        chosen = _choose(table, splits[fold], methods)
+        for item in missing:
+            if item.fold == fold and item.encoding.method in chosen:
+                out[item] = chosen[item.encoding.method]
+    return out
+
+
+def _choose(table: TrainingTable, split: Split, methods: set[str]) -> dict[str, list[Encoding]]:
+    """Return the encodings of all columns that methods choose; candidates are compared once for all rules."""
+    names = range(table.numbers.shape[1])
+    chosen: dict[str, list[FeatureChoice]] = {}
+    rules = {method: Rule.parse(method) for method in sorted(methods - {GATED})}
+    if GATED in methods:
+        chosen[GATED] = choose_by_gates(table, split.train, names=names, seed=split.seed, device="cpu")
+    candidates = read_candidates([*FEATURE_CANDIDATES, *(str(rule.first) for rule in rules.values() if rule.first)])
+    about: dict[str, Any] = {"task": table.task, "seed": split.seed}
+    numbers, target = table.numbers[split.train], table.target[split.train]
+    evidence = compare_columns(numbers, target, candidates, **about) if rules else []
+    for method, rule in rules.items():
+        chosen[method] = choose_by_evidence(evidence, candidates, rule, names, n_rows=len(numbers))
+    return {method: [Encoding.parse(each.encoding) for each in choices] for method, choices in chosen.items()}
+
+
+def _found_pairs(
+    table: TrainingTable, splits: dict[int, Split], missing: list[Wanted]
+) -> dict[tuple[int, int | str | None], tuple[tuple[int, int], ...]]:
+    """Return the pairs of columns for each fold and number of pairs; none of a table with fewer than two columns."""
+    wanted = {(item.fold, item.pairs) for item in missing if item.pairs is not None}
+    if table.numbers.shape[1] < 2:
+        return {}
+    configs = {
+        (fold, pairs): PreparedTable(table, (), ()).with_pairs(InteractionConfig(pairs), splits[fold])
+        for fold, pairs in sorted(wanted, key=repr)
+    }
+    return {key: config.pairs for key, config in configs.items() if config is not None}
+
+
+def _joined(
+    parts: list[tuple[Block, float] | Exception], *, chosen: Sequence[Encoding], pairs: tuple[tuple[int, int], ...]
+) -> Fitted | str:
     """Combine the columns of an encoding; if one failed, return its traceback."""
     failed = [part for part in parts if isinstance(part, Exception)]
     if failed:
         return "".join(traceback.format_exception(failed[0]))
     fitted = joined(part for part in parts if not isinstance(part, Exception))
-    return replace(fitted, versions=fitting_versions())
+    return replace(fitted, versions=fitting_versions(), chosen=tuple(map(str, chosen)), pairs=pairs)
 
 
 def _to_json(fitted: Fitted) -> bytes:
     """Return an encoding as JSON, which keeps all digits of floats, with a checksum."""
     blocks = [block_to_json(block) for block in fitted.blocks]
-    body = json.dumps({"seconds": fitted.seconds, "versions": fitted.versions, "blocks": blocks})
+    content: dict[str, Any] = {"seconds": fitted.seconds, "versions": fitted.versions, "blocks": blocks}
+    content |= {name: value for name in ("chosen", "pairs") if (value := getattr(fitted, name))}
+    body = json.dumps(content)
     return json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest(), "body": body}).encode()
 
 
@@ -149,6 +220,8 @@ def _read(path: Path, n_columns: int) -> Fitted | None:
         content = json.loads(body)
         blocks = [block_from_json(block) for block in content["blocks"]]
         versions = {str(name): str(version) for name, version in content.get("versions", {}).items()}
+        chosen = tuple(map(str, content.get("chosen", ())))
+        pairs = tuple((int(first), int(second)) for first, second in content.get("pairs", ()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return Fitted(blocks, float(content["seconds"]), versions) if len(blocks) == n_columns else None
+    return Fitted(blocks, float(content["seconds"]), versions, chosen, pairs) if len(blocks) == n_columns else None

@@ -5,12 +5,17 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from knotwork.encoders._methods import METHOD_TABLE, Encoding
+from knotwork._preparation.gates import GATED_CANDIDATES
+from knotwork.encoders._choice import FEATURE_CANDIDATES, Rule
+from knotwork.encoders._methods import GATED, METHOD_TABLE, Encoding
 from knotwork.knots._placements import placement_traits
 from knotwork.study._data import DataIdentity
 from knotwork.study._plan import DEFAULT_BINS, BackboneChoice, Plan
 
-__all__ = ["KNOT_SETTINGS", "NetworkSpec", "Unit", "expand", "fold_and_size", "group_units", "siblings", "stack_id"]
+__all__ = [
+    "KNOT_SETTINGS", "NetworkSpec", "Unit", "choice_key", "expand", "fold_and_size", "group_units", "siblings",
+    "stack_id",
+]  # fmt: skip
 
 RECORD_VERSION = 1
 """Part of every key: increase it when a change of the library changes results, so that networks are trained again."""
@@ -32,7 +37,10 @@ BUILT_IN = {name: _traits(name) for name in METHOD_TABLE}
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """One network of a study; `key` is the SHA-256 of everything that its result depends on."""
+    """One network of a study; `key` is the SHA-256 of everything that its result depends on.
+
+    `pairs` are the pairs of columns that are to be found for its interactions, a number or "auto".
+    """
 
     dataset: str
     backbone: BackboneChoice
@@ -41,6 +49,7 @@ class NetworkSpec:
     seed: int
     key: str
     variant: str | None = None
+    pairs: int | str | None = None
 
     @property
     def identity(self) -> dict[str, str | int | None]:
@@ -103,7 +112,7 @@ def expand(plan: Plan, name: str, identity: DataIdentity) -> list[NetworkSpec]:
     plan: adding or changing a method does not change the keys of other methods.
     """
     return [
-        NetworkSpec(name, choice, encoding, fold, seed, key, variant)
+        NetworkSpec(name, choice, encoding, fold, seed, key, variant, pairs)
         for choice in plan.backbones
         for variant in plan.variant_names
         for encoding in plan.encodings
@@ -111,6 +120,7 @@ def expand(plan: Plan, name: str, identity: DataIdentity) -> list[NetworkSpec]:
         for fold in plan.trained_folds
         for seed in [plan.seed + fold + plan.folds * repeat]
         for key in [_digest(_parts(plan, identity, choice, (encoding, variant), (fold, seed)))]
+        for pairs in [plan.pairs_of(variant)]
     ]
 
 
@@ -123,7 +133,7 @@ def _parts(
 ) -> dict[str, object]:
     """Return the content of a key. Later settings are omitted at their defaults, so that earlier keys stay valid."""
     (encoding, variant), (fold, seed) = kind, place
-    training = plan.config_of(variant).identity()
+    training, interactions = plan.config_of(variant).identity(), plan.interactions_of(variant)
     method = encoding.kind
     if not method.learnable:
         training = {name: value for name, value in training.items() if name not in KNOT_SETTINGS}
@@ -144,7 +154,9 @@ def _parts(
         "seed": seed if seed != plan.seed + fold else None,
         "keep_knots": True if plan.keep_knots and method.learnable else None,
         "bins": plan.bins if plan.bins != DEFAULT_BINS and method.has_usual_bins else None,
-        "registered": _registered(encoding),
+        "registered": None if method.choice is not None else _registered(encoding),
+        "choice": choice_key(encoding),
+        "interactions": None if interactions is None else asdict(interactions),
     }
     return parts | {name: value for name, value in later.items() if value is not None}
 
@@ -154,6 +166,15 @@ def _registered(encoding: Encoding) -> list[str] | None:
     name = encoding.method if encoding.method in list(METHOD_TABLE) else encoding.method.partition("+")[0]
     traits = _traits(name)
     return None if BUILT_IN.get(name) == traits else traits
+
+
+def choice_key(encoding: Encoding) -> list[str] | None:
+    """Return what the choice of the encodings of columns depends on beside the rows; None if there is no choice."""
+    if encoding.kind.choice is None:
+        return None
+    if encoding.kind.choice == GATED:
+        return [GATED, *GATED_CANDIDATES]
+    return [repr(Rule.parse(encoding.method)), *FEATURE_CANDIDATES]
 
 
 def _digest(content: object) -> str:

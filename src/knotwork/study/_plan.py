@@ -17,6 +17,7 @@ from knotwork.encoders._methods import METHOD_TABLE, Encoding, check_method
 from knotwork.knots import PLACEMENTS, TASKS
 from knotwork.knots._placements import resolve_placement
 from knotwork.nn._backbones import BACKBONES, Backbone, make_backbone
+from knotwork.nn._interactions import InteractionConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._network import CATEGORIES
 
@@ -142,11 +143,13 @@ class Variant:
     """One of several ways of training that a plan compares.
 
     `name` is its name in the column `variant` of records; `training` holds (or maps) the names and values of settings
-    that differ from those of the plan.
+    that differ from those of the plan. `interactions` adds functions of pairs of numerical columns to the networks:
+    ``"auto"``, a number of pairs, or the settings of `knotwork.nn.InteractionConfig`; pairs are found on training rows.
     """
 
     name: str
-    training: tuple[tuple[str, Any], ...]
+    training: tuple[tuple[str, Any], ...] = ()
+    interactions: InteractionConfig | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -154,16 +157,26 @@ class Variant:
         changes = dict(self.training)
         _check_keys(changes, _field_names(TrainingConfig), "training of a variant")
         object.__setattr__(self, "training", tuple(changes.items()))
+        object.__setattr__(self, "interactions", _read_interactions(self.interactions))
 
     @classmethod
     def from_value(cls, value: Any) -> "Variant":
-        """Read a variant of a plan: a table with `name` and the table `training`."""
+        """Read a variant of a plan: a table with `name`, and the table `training` or `interactions`."""
         if isinstance(value, Variant):
             return value
-        if not isinstance(value, Mapping) or not isinstance(value.get("training"), Mapping):
+        if not isinstance(value, Mapping) or not isinstance(value.get("training", {}), Mapping):
             raise type_error("variants", "be tables such as {name = 'slow', training = {knot_rate = 0.1}}", value)
         _check_keys(value, _field_names(cls), "variants")
-        return cls(name=value.get("name", ""), training=tuple(value["training"].items()))
+        if not set(value) & {"training", "interactions"}:
+            raise argument_error("variants", "have training or interactions", dict(value))
+        training = tuple(value.get("training", {}).items())
+        return cls(name=value.get("name", ""), training=training, interactions=value.get("interactions"))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Its content, without interactions if it has none."""
+        content = {"name": self.name, "training": dict(self.training)}
+        return content if self.interactions is None else {**content, "interactions": asdict(self.interactions)}
 
     def applied_to(self, config: TrainingConfig) -> TrainingConfig:
         """Return a configuration with the settings of this variant."""
@@ -181,8 +194,9 @@ class Plan:
     name : str
         Name of the plan.
     methods : tuple of str
-        Names of `knotwork.METHODS`, further methods with learned knots such as ``"BS-Grad-Q"`` and ``"PLE-Grad"``, and
-        methods with an embedding such as ``"PLE+LR8"``.
+        Names of `knotwork.METHODS`, further methods with learned knots such as ``"BS-Grad-Q"`` and ``"PLE-Grad"``,
+        methods with an embedding such as ``"PLE+LR8"``, and ``"per-feature"`` and ``"per-feature-gated"``, for which
+        the training rows of a fold choose the encoding of each column.
     backbones : tuple of BackboneChoice
         Networks, or linear models (``"linear"``), as names or as mappings like those of a TOML file. Settings that are
         not given are those of the paper, unless `training` has ``preset = "default"``.
@@ -211,7 +225,7 @@ class Plan:
     together : bool, default=True
         Train many networks in one stack. Otherwise each is trained alone, so that its training time is meaningful.
     variants : tuple of Variant, default=()
-        Ways of training, each applied to all networks; by default only `training`.
+        Ways of training, and interactions, each applied to all networks; by default only `training`.
     keep_knots : bool, default=False
         Record the positions of learned knots after every epoch, for `load_knot_paths`.
     bins : {"cart", "uniform", "quantile"}, default="cart"
@@ -254,8 +268,11 @@ class Plan:
         self._check_sizes()
         kinds = {name: METHOD_TABLE[name] for name in self.methods}
         learned = [name for name, kind in kinds.items() if kind.learnable or kind.embedding is not None]
-        if learned and any(isinstance(choice.config, LinearConfig) for choice in self.backbones):
+        has_linear = any(isinstance(choice.config, LinearConfig) for choice in self.backbones)
+        if learned and has_linear:
             raise argument_error("methods", "have fixed knots and no embedding in front of a linear model", learned)
+        if has_linear and any(variant.interactions for variant in self.variants):
+            raise argument_error("variants", "have no interactions in front of a linear model", self.variants)
         check_int(self.folds, "folds", minimum=2 if self.split == "folds" else 1)
         if self.first_folds is not None and check_int(self.first_folds, "first_folds", minimum=1) > self.folds:
             raise argument_error("first_folds", f"be at most folds={self.folds}", self.first_folds)
@@ -347,6 +364,15 @@ class Plan:
         variants = {choice.name: choice for choice in self.variants}
         return self.config if variant is None else variants[variant].applied_to(self.config)
 
+    def interactions_of(self, variant: str | None) -> InteractionConfig | None:
+        """Return the interactions of a variant, given by its name."""
+        return {choice.name: choice.interactions for choice in self.variants}.get(variant or "")
+
+    def pairs_of(self, variant: str | None) -> int | str | None:
+        """Return the number of pairs of columns that a variant looks for, or "auto"; None without interactions."""
+        interactions = self.interactions_of(variant)
+        return None if interactions is None else interactions.pairs
+
     @property
     def n_networks(self) -> int:
         """Number of networks."""
@@ -374,7 +400,7 @@ class Plan:
         content["backbones"] = [{"label": choice.label, **choice.settings} for choice in self.backbones]
         content["tables"] = [{**asdict(table), "path": table.name} for table in self.tables]
         content["training"] = self.config.identity()
-        content["variants"] = [asdict(variant) for variant in self.variants]
+        content["variants"] = [{**each.settings, "training": each.training} for each in self.variants]
         for name, default in LATER.items():  # plans that do not use these fields keep the hash of earlier versions
             if content[name] == default:
                 del content[name]
@@ -386,7 +412,7 @@ class Plan:
         content["backbones"] = [{**choice.settings, "label": choice.label} for choice in self.backbones]
         content["tables"] = [{**asdict(table), "path": str(Path(table.path).absolute())} for table in self.tables]
         content["training"] = asdict(self.config)
-        content["variants"] = [{"name": each.name, "training": dict(each.training)} for each in self.variants]
+        content["variants"] = [variant.settings for variant in self.variants]
         return content
 
     @classmethod
@@ -440,6 +466,17 @@ def _read_training(value: Any) -> TrainingConfig:
     if not isinstance(value, TrainingConfig):
         raise type_error("training", "be a table or a TrainingConfig", value)
     return _without_time_limit(value)
+
+
+def _read_interactions(value: Any) -> InteractionConfig | None:
+    """Read the interactions of a variant: a number of pairs, "auto", or a table of settings."""
+    if isinstance(value, Mapping):
+        _check_keys(value, _field_names(InteractionConfig), "interactions of a variant")
+        value = InteractionConfig(**value)
+    config = None if value is None else InteractionConfig.from_value(value)
+    if config is not None and isinstance(config.pairs, tuple):
+        raise argument_error("pairs", "be 'auto' or a number of pairs in a study", config.pairs)
+    return config
 
 
 def _without_time_limit(config: TrainingConfig) -> TrainingConfig:

@@ -1,14 +1,11 @@
 """Units as tasks of a Ray cluster: the driver loads, fits and records, and the workers train."""
 
-import os
-import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, final
 
-from knotwork._checks import argument_error, check_choice, check_installed
+from knotwork._checks import argument_error, check_choice
 from knotwork._preparation.members import Fitted, Split
 from knotwork.study._data import StudyData
 from knotwork.study._fitting import Wanted, wanted_by
@@ -19,64 +16,13 @@ from knotwork.study._provenance import origin
 from knotwork.study._traces import Result
 from knotwork.study._trainer import failure
 from knotwork.study._worker import DATA_ERRORS, Outcome, Prepared, Worker, train_networks
+from knotwork.training._spread import MAX_RETRIES, connected
 
 __all__ = ["Cluster", "connected"]
-
-MAX_RETRIES = 3
-"""Number of times that Ray restarts a unit whose worker has died."""
 
 QUEUE = 2
 """Units submitted to Ray for each that the cluster can train at once: enough that no worker waits, few enough that the
 tables of waiting units fit into Ray's store."""
-
-PATIENCE = 5.0
-"""Seconds in which a cluster must answer; Ray itself would wait for minutes."""
-
-
-@contextmanager
-def connected(address: str | None = None) -> Iterator[Any]:
-    """Provide the module `ray`, connected to a cluster; an existing connection is used and kept.
-
-    The address, such as "auto" or "head:6379", is by default the environment variable RAY_ADDRESS; if that is not set,
-    a cluster is started on this machine and stopped at the end.
-    """
-    check_installed("engine='ray'", "ray", "ray", hint="Or choose engine='local'.")
-    import ray  # noqa: PLC0415 - an optional package
-
-    if ray.is_initialized():
-        yield ray
-        return
-    address = address or os.environ.get("RAY_ADDRESS")
-    _check_reachable(address)
-    try:
-        ray.init(address=address, log_to_driver=False)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise _unreachable(address, error) from error
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
-
-
-def _check_reachable(address: str | None) -> None:
-    """Raise an error if nothing listens at an address of the form ``host:port``."""
-    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
-    if not colon or not port.isdigit():
-        return  # a keyword such as "auto": Ray checks it
-    try:
-        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
-    except (OSError, OverflowError) as error:
-        raise _unreachable(address, error) from error
-
-
-def _unreachable(address: str | None, error: Exception) -> Exception:
-    return argument_error(
-        "address",
-        "be that of a running Ray cluster",
-        address,
-        f"The connection failed: {str(error).rstrip('.')}. Start a cluster with 'ray start --head', or omit the "
-        "address to use a cluster on this machine.",
-    )
 
 
 class _Submitted(NamedTuple):

@@ -58,6 +58,7 @@ _BEHIND_METRICS: dict[str, pa.DataType] = {
     "valid_score": pa.float64(),
     "knots_moved": pa.bool_(),
     "knot_shift": pa.float64(),
+    **{name: pa.string() for name in ("chosen", "pairs")},
     **{name: pa.int64() for name in ("n_rows", "n_features")},
     **{name: pa.string() for name in ("data_sha256", "plan", "plan_hash", *PROVENANCE, "host", "stack")},
     **{name: pa.int64() for name in ("stack_size", "stack_place")},
@@ -75,7 +76,7 @@ from 0."""
 
 _FIRST_ORIGIN = ("version", "torch_version", "device")
 LATER = (
-    "variant", "knot_shift", "epoch_seconds", "valid_score", *STACK,
+    "variant", "knot_shift", "chosen", "pairs", "epoch_seconds", "valid_score", *STACK,
     *(name for name in PROVENANCE if name not in _FIRST_ORIGIN),
 )  # fmt: skip
 """Columns that the first version of records did not have; they are missing in old records."""

@@ -1,5 +1,6 @@
 """Training of a unit: members from fitted encodings, one call of the engine or linear models, rows of records."""
 
+import json
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -95,6 +96,7 @@ class UnitTrainer:
             **origin(torch.device("cpu")),
             "precision": "float64",
             **fitted.versions,
+            **self._decided(fitted),
             **_stack_columns([network], 0),
             "prepare_seconds": fitted.seconds,
             "train_seconds": seconds,
@@ -109,7 +111,9 @@ class UnitTrainer:
         table, splits = prepared.table, {split.fold: split for split in prepared.splits}
         members = [
             self._varied(
-                prepared.member([each.encoding], splits[each.fold], fitted[each].blocks, seed=each.seed), each.variant
+                prepared.member([each.encoding], splits[each.fold], fitted[each].blocks, seed=each.seed),
+                each.variant,
+                pairs=fitted[each].pairs,
             )
             for each in networks
         ]
@@ -135,26 +139,38 @@ class UnitTrainer:
                 **self._scores(output, table.target[test]),
                 **environment,
                 **fitted[network].versions,
+                **self._decided(fitted[network]),
                 "prepare_seconds": fitted[network].seconds,
             }
             for network, output, test in zip(networks, outputs, tests, strict=True)
         ]
         counts: dict[Any, int] = {}  # counting builds a network, so do it once for each shape
         for row, member in zip(rows, members, strict=True):
-            shape = member.kinds, member.sizes, member.embedding
+            pairs = None if member.interactions is None else member.interactions.shape
+            shape = member.kinds, member.sizes, member.embedding, pairs
             if shape not in counts:
                 counts[shape] = count_parameters(table, member, backbone, categories=self.plan.categories)
             row["n_parameters"] = counts[shape]
         return dict(zip(networks, self._finished(trained, networks, rows), strict=True))
 
-    def _varied(self, member: Member, variant: str | None) -> Member:
+    def _decided(self, fitted: Fitted) -> dict[str, str]:
+        """Return the columns of records on what training rows have decided, as JSON."""
+        names = self.data.identity.numerical
+        pairs = [[names[first], names[second]] for first, second in fitted.pairs]
+        decided = {"chosen": dict(zip(names, fitted.chosen, strict=False)), "pairs": pairs}
+        return {name: json.dumps(content) for name, content in decided.items() if content}
+
+    def _varied(self, member: Member, variant: str | None, *, pairs: tuple[tuple[int, int], ...]) -> Member:
         """Return a member with the training of a variant; variants of the learning rate alone share a stack."""
         config, usual = self.plan.config_of(variant).for_columns(self.data.identity.numerical), self.plan.config
         batch_size = config.batch_size_for(len(self.data.table.target))
         shared = replace(config, learning_rate=usual.learning_rate, batch_size=batch_size)
         if not member.learnable:  # settings of knots do not part networks without learned ones
             shared = replace(shared, **{name: getattr(usual, name) for name in KNOT_SETTINGS})
-        return replace(member, config=shared, learning_rate=config.learning_rate)
+        interactions = self.plan.interactions_of(variant)
+        if interactions is not None:
+            interactions = replace(interactions, pairs=pairs) if pairs else None
+        return replace(member, config=shared, learning_rate=config.learning_rate, interactions=interactions)
 
     def _finished(
         self, trained: Trained, networks: Sequence[NetworkSpec], rows: Sequence[dict[str, Any]]

@@ -21,6 +21,7 @@ from knotwork.basis._blocks import Embedding
 from knotwork.basis._families import PLAIN
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._stack import WAVES, kind_of
+from knotwork.training._blocks import BlockLoader, as_streamed
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable
 from knotwork.training._network import running_statistics
@@ -30,7 +31,7 @@ from knotwork.training._results import EpochLog, History, KnotPaths, Piece, Trai
 from knotwork.training._stack import TrainingStack, build_network
 from knotwork.training._threads import StepThreads, cpu_threads, side_by_side
 
-__all__ = ["matrix_precision", "network_products", "resolve_device", "train"]
+__all__ = ["matrix_precision", "network_products", "plan_stacks", "resolve_device", "train", "training_costs"]
 
 DROP_STEPS = {"cpu": 2, "cuda": 50}
 """Members that have stopped are removed from the stack once they have cost as much as their removal does, counted in
@@ -102,9 +103,14 @@ def train(
     runs out of memory nevertheless is trained as two halves. Stacks are trained one after the other. Each gets a share
     of the remaining time in proportion to its work, and leaves the time that it does not need to the others. If its
     share does not suffice for all epochs of a cosine or of cycles, the learning rate falls faster.
+
+    Where rows are in blocks (`TrainingTable.blocks`), each block counts as an epoch: members are validated after it,
+    and a pass over the rows has as many epochs as there are blocks. The next block is loaded meanwhile.
     """
     if not members:
         raise argument_error("members", "contain at least one member", members)
+    if table.blocks is not None:
+        members, config = as_streamed(table.blocks, members, config)
     device = resolve_device(device)
     for member in members:
         _check_reproducible(member, *_settings(member, backbone, config), device)
@@ -145,26 +151,16 @@ class _Run:
         self.paths: dict[int, npt.NDArray[np.float64] | None] = {}
         self.started = self.last_report = time.perf_counter()
         self.deadline = math.inf
-        self.costs = self._costs()
+        self.costs = training_costs(self.table, self.members, self.backbone, self.config)
         self.shares: dict[int, float] = {}
         self.stopped = self.out_of_time = False
         self.n_threads = 1
         self.training: list[_RunningStack] = []
 
-    def _costs(self) -> npt.NDArray[np.float64]:
-        """Return the approximate number of multiplications of the training of each member."""
-        costs, products = np.zeros(len(self.members)), {}
-        for place, member in enumerate(self.members):
-            backbone, config = _settings(member, self.backbone, self.config)
-            key = member.size, member.embedding, backbone
-            if key not in products:
-                products[key] = network_products(self.table, *key)
-            costs[place] = config.max_epochs * len(member.train) * products[key]
-        return costs
-
     def train(self, waiting: list[list[int]]) -> None:
         """Train stacks, one after the other or some side by side; after Ctrl-C others keep their initial weights."""
-        number, most = 0, MOST_AT_ONCE if self.ensemble else 1
+        # Stacks side by side would need different blocks at a time.
+        number, most = 0, MOST_AT_ONCE if self.ensemble and self.table.blocks is None else 1
         while waiting:
             group = self._group(waiting, most)
             rest = [place for stack in waiting[len(group) :] for place in stack]
@@ -294,7 +290,10 @@ class _RunningStack:
         self.stream = torch.cuda.Stream(device) if n_beside > 1 else None  # type: ignore[no-untyped-call]
         if self.stream is not None:
             self.stream.wait_stream(torch.cuda.current_stream())
-        with self._on_stream():
+        self.blocks = None if run.table.blocks is None else BlockLoader(run.table.blocks, run.data)
+        with self._on_stream(), self._closed_on_error():
+            if self.blocks is not None:
+                self.blocks.load()
             table = run.table, run.data, self.members
             settings = self.backbone, self.config
             self.stack = TrainingStack(*table, *settings, categories=run.categories, start=self._start())
@@ -317,12 +316,24 @@ class _RunningStack:
         piece = next(piece for piece in self.run.start.pieces if self.places[0] in piece.places)
         return piece.keep(self.places)
 
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        """Stop the thread that loads blocks if the stack cannot be built."""
+        try:
+            yield
+        except BaseException:
+            if self.blocks is not None:
+                self.blocks.close()
+            raise
+
     def _on_stream(self) -> AbstractContextManager[Any]:
         return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
 
     def start_epoch(self) -> None:
         """Train an epoch; on a GPU only queue its steps."""
         with self._on_stream():
+            if self.blocks is not None and self.log.n_epochs:  # the first one is loaded
+                self.blocks.load()
             for part in self.parts:
                 part.set_pace(self.pace.epochs, self.pace.speed)
             steps = self.threads if len(self.parts) == 1 else StepThreads(1)
@@ -375,6 +386,8 @@ class _RunningStack:
 
     def release(self) -> None:
         """Wait for the device, and free the captured graphs."""
+        if self.blocks is not None:
+            self.blocks.close()
         if self.stream is not None:
             self.stream.synchronize()
         for part in self.parts:
@@ -424,6 +437,20 @@ def _drop(parts: Sequence[TrainingStack]) -> list[TrainingStack]:
     return left
 
 
+def training_costs(
+    table: TrainingTable, members: Sequence[Member], backbone: Backbone, config: TrainingConfig
+) -> npt.NDArray[np.float64]:
+    """Return the approximate number of multiplications of the training of each member."""
+    costs, products = np.zeros(len(members)), {}
+    for place, member in enumerate(members):
+        member_backbone, member_config = _settings(member, backbone, config)
+        key = member.size, member.embedding, member_backbone
+        if key not in products:
+            products[key] = network_products(table, *key)
+        costs[place] = member_config.max_epochs * len(member.train) * products[key]
+    return costs
+
+
 def plan_stacks(
     table: TrainingTable,
     members: Sequence[Member],
@@ -451,7 +478,7 @@ def plan_stacks(
             same_size.sort(key=lambda place: members[place].kinds)
             columns = _columns([members[place] for place in same_size])
             needed = _member_bytes(table, columns, group_backbone, group_config)
-            needed += _pair_bytes(members[same_size[0]], group_config.batch_size_for(len(table.target)))
+            needed += _pair_bytes(members[same_size[0]], group_config.batch_size_for(table.n_rows))
             most = max(int(memory / needed), 1)
             stacks += np.array_split(np.array(same_size), -(-len(same_size) // most))
     return [[int(place) for place in stack] for stack in stacks]
@@ -506,10 +533,10 @@ def _member_bytes(table: TrainingTable, size: int, backbone: Backbone, config: T
     backward), and 2 integers per row (rows of the table, and their order in the epoch).
     """
     n_parameters = sum(parameter.numel() for parameter in _meta_network(table, size, backbone).parameters())
-    batch = config.batch_size_for(len(table.target))
+    batch = config.batch_size_for(table.n_rows)
     per_row = backbone.activations([size] * table.numbers.shape[1], len(table.cardinalities))
     per_parameter = 9 if config.weight_average else 7
-    return 4 * (per_parameter * n_parameters + 2 * batch * per_row) + 16 * len(table.target)
+    return 4 * (per_parameter * n_parameters + 2 * batch * per_row) + 16 * table.n_at_once
 
 
 def _pair_bytes(member: Member, batch: int) -> int:

@@ -11,14 +11,18 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice
 from knotwork.basis._blocks import Block, Embedding
-from knotwork.knots import TASKS
+from knotwork.knots import TASKS, Column
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._interactions import InteractionConfig
 from knotwork.nn._stack import kind_of
+from knotwork.training._blocks import RowBlocks
 from knotwork.training._config import TrainingConfig
 from knotwork.training._objectives import USUAL, Objective
 
-__all__ = ["Member", "TrainingTable", "column_units", "padded", "planned_rates", "to_usual_range", "usual_range"]
+__all__ = [
+    "Member", "TrainingTable", "column_units", "padded", "planned_rates", "to_usual_range", "usual_range",
+    "usual_range_of",
+]  # fmt: skip
 
 TAIL, FAR = 0.005, 10.0
 """Share of a column outside of its middle at either end; outliers are farther from it than FAR times its extent."""
@@ -49,6 +53,8 @@ class TrainingTable:
         Weights of the rows in the loss and in the validation score, not negative.
     objective : Objective, optional
         What networks are trained for; by default the squared error, or the cross-entropy of classes.
+    blocks : RowBlocks, optional
+        Training rows that do not fit in memory; the rows of the arrays are then a sample of them, and validation rows.
     """
 
     numbers: npt.NDArray[np.float64]
@@ -59,6 +65,7 @@ class TrainingTable:
     n_classes: int = 0
     weights: npt.NDArray[np.float64] | None = None
     objective: Objective | None = None
+    blocks: RowBlocks | None = None
 
     def __post_init__(self) -> None:
         check_choice(self.task, "task", TASKS)
@@ -70,6 +77,16 @@ class TrainingTable:
         if self.codes.shape[1] != len(self.cardinalities):
             requirement = f"have one number for each of {self.codes.shape[1]} columns of codes"
             raise argument_error("cardinalities", requirement, self.cardinalities)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, whether they are in memory or not."""
+        return len(self.target) if self.blocks is None else self.blocks.n_rows
+
+    @property
+    def n_at_once(self) -> int:
+        """Number of rows that are on the device at a time, without those that are only used for validation."""
+        return len(self.target) if self.blocks is None else self.blocks.capacity
 
     @property
     def d_out(self) -> int:
@@ -189,6 +206,21 @@ def usual_range(values: npt.NDArray[np.float64]) -> tuple[float, float]:
     return float(present.min()), float(present.max())
 
 
+def usual_range_of(column: Column) -> tuple[float, float]:
+    """Return the `usual_range` of a summary of a column; ``(0, 1)`` without values."""
+    values, totals = column.distinct, np.cumsum(column.weights)
+    if not len(values):
+        return column.domain
+    tail = max(int(TAIL * totals[-1]), 2)
+    if totals[-1] > 2 * tail + 1:
+        low = float(values[np.searchsorted(totals, tail, side="right")])
+        high = float(values[np.searchsorted(totals, totals[-1] - tail)])
+        reach = FAR * (high - low)
+        if reach > 0.0:
+            values = values[(values >= low - reach) & (values <= high + reach)]
+    return float(values[0]), float(values[-1])
+
+
 def to_usual_range(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return a column whose outliers are moved to the ends of its `usual_range`; NaN stays."""
     return values if np.isnan(values).all() else np.clip(values, *usual_range(values))
@@ -245,26 +277,38 @@ def planned_rates(members: Sequence[Member], config: TrainingConfig) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class DeviceTable:
-    """A `TrainingTable` on a device, with numbers in float32 and in `units` of shape (2, n_numerical)."""
+    """A `TrainingTable` on a device, with numbers in float32 and in `units` of shape (2, n_numerical).
+
+    If its rows are in blocks, `count` is the number of rows of the block that is loaded, and the rows of the table come
+    behind room for the largest block.
+    """
 
     numbers: Tensor
     codes: Tensor
     target: Tensor
     weights: Tensor | None
     units: npt.NDArray[np.float64]
+    count: Tensor | None = None
 
     @classmethod
     def from_table(
         cls, table: TrainingTable, device: torch.device, *, units: npt.NDArray[np.float64] | None = None
     ) -> "DeviceTable":
         """Copy a table to a device, by default in units of its own columns."""
-        units = column_units(table.numbers) if units is None else units
+        if units is None:
+            units = column_units(table.numbers) if table.blocks is None else table.blocks.units
         kind = torch.float64 if table.task == "regression" else torch.int64
         weights = None if table.weights is None else torch.from_numpy(np.array(table.weights))
+        room = 0 if table.blocks is None else table.blocks.capacity
+
+        def behind(values: Tensor) -> Tensor:
+            return torch.cat([values.new_zeros(room, *values.shape[1:]), values]) if room else values
+
         return cls(
-            torch.from_numpy(in_units(table.numbers, units)).to(device),
-            torch.from_numpy(np.array(table.codes, dtype=np.int64)).to(device),
-            torch.from_numpy(np.array(table.target)).to(device=device, dtype=kind),
-            None if weights is None else weights.to(device=device, dtype=torch.float32),
+            behind(torch.from_numpy(in_units(table.numbers, units)).to(device)),
+            behind(torch.from_numpy(np.array(table.codes, dtype=np.int64)).to(device)),
+            behind(torch.from_numpy(np.array(table.target)).to(device=device, dtype=kind)),
+            None if weights is None else behind(weights.to(device=device, dtype=torch.float32)),
             units,
+            torch.zeros((), dtype=torch.int64, device=device) if room else None,
         )

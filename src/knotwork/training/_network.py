@@ -99,6 +99,7 @@ class Network(nn.Module):
         self.embedding = embedding
         self.feature_embedding: FeatureEmbedding | None = None
         self.pair_embedding: PairEmbedding | None = None
+        self.waves = [each.waves for each in interactions]
         if interactions:
             _, rank, width = interactions[0].shape
             pairs = [each.pairs for each in interactions]
@@ -136,7 +137,7 @@ class Network(nn.Module):
             with torch.no_grad():
                 values = spread_values(self.encoding.spacings()[0], self.encoding.n_knots)
                 blocks, _ = self.encoding.encode_scaled(values, torch.float32)
-            self.pair_embedding.start_from(blocks, make_draw(seeds, PAIR_STREAM))
+            self.pair_embedding.start_from(blocks, make_draw(seeds, PAIR_STREAM), fastest=self.waves)
 
     @torch.no_grad()
     def start_from(self, numbers: Tensor, codes: Tensor, seeds: Tensor) -> None:
@@ -348,7 +349,8 @@ def predict_stack(
         return _predict_one_by_one(network, numbers, codes, rows, n_threads=n_threads, counts=counts)
     was_training = network.training
     network.eval()
-    at_once = max(ROWS_AT_ONCE.get(rows.device.type, 1 << 13) // len(rows), 1)
+    # A power of two, of which the rows that streams predict at a time are a multiple: rounding may depend on it.
+    at_once = 1 << (max(ROWS_AT_ONCE.get(rows.device.type, 1 << 13) // len(rows), 1).bit_length() - 1)
 
     def outputs(part: Tensor, _: Event) -> Tensor:
         with torch.no_grad():  # holds for one thread only

@@ -3,6 +3,7 @@
 import copy
 import gc
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -19,14 +20,7 @@ from knotwork.nn._backbones import Backbone
 from knotwork.nn._linear import left_empty
 from knotwork.nn._stack import StackEncoding, StackLayout
 from knotwork.training._config import TrainingConfig
-from knotwork.training._members import (
-    DeviceTable,
-    Member,
-    TrainingTable,
-    column_units,
-    padded,
-    planned_rates,
-)
+from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units, padded, planned_rates
 from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._network import (
     Network,
@@ -203,6 +197,10 @@ def _rate_factors(config: TrainingConfig, epochs: Tensor) -> Tensor:
     return torch.where(epochs < rise, epochs / rise, fall)
 
 
+CAPTURING = threading.Lock()
+"""Held while a graph is captured or freed: threads of other devices do so as well."""
+
+
 @final
 class Replayed:
     """A function without arguments and result that is called repeatedly on tensors that stay in place.
@@ -237,20 +235,23 @@ class Replayed:
 
     def release(self) -> None:
         """Free the graph now: garbage collection of a graph during the capture of another would end the capture."""
-        if self._graph is not None:
-            self._graph.reset()
-        self._graph = None
+        with CAPTURING:
+            if self._graph is not None:
+                self._graph.reset()
+            self._graph = None
 
     def _capture(self) -> None:
-        self._graph = torch.cuda.CUDAGraph()
-        collecting = gc.isenabled()  # a collection might free a graph of an earlier stack
-        gc.disable()
-        try:
-            with torch.cuda.graph(self._graph, pool=self._pool, stream=self._stream):
-                self._function()
-        finally:
-            if collecting:
-                gc.enable()
+        about = {"pool": self._pool, "stream": self._stream, "capture_error_mode": "thread_local"}
+        with CAPTURING:
+            self._graph = torch.cuda.CUDAGraph()
+            collecting = gc.isenabled()  # a collection might free a graph of an earlier stack
+            gc.disable()
+            try:
+                with torch.cuda.graph(self._graph, **about):
+                    self._function()
+            finally:
+                if collecting:
+                    gc.enable()
 
     def _run_aside(self) -> None:
         """Run on a side stream, as torch requires before a capture."""
@@ -283,6 +284,7 @@ class TrainingStack:
         self.seeds = torch.tensor([member.seed for member in members], device=device) % (2**31)
         self.train_rows, self.n_train = padded([member.train for member in members], device)
         self.valid_rows, self.n_valid = padded([member.valid for member in members], device)
+        self._count_rows()
         if start is None:
             made: dict[str, Any] = {"reproducible": config.reproducible, "min_spacing": config.knot_spacing}
             self.network = build_network(
@@ -293,7 +295,7 @@ class TrainingStack:
             self.network = start.network.to(device)
             self.network.reproducible = config.reproducible
         self.network.train()
-        self.batch_size = config.batch_size_for(len(table.target))
+        self.batch_size = config.batch_size_for(table.n_rows)
         sizes = self.network.encoding.layout.sizes
         self.values_per_member = self.batch_size * backbone.activations(sizes, len(table.cardinalities))
         self._set_units(None if start is None else (start.shift, start.scale))
@@ -326,6 +328,11 @@ class TrainingStack:
     def n_steps(self) -> int:
         """Steps per epoch of the member with the most rows."""
         return math.ceil(self.train_rows.shape[1] / self.batch_size)
+
+    def _count_rows(self) -> None:
+        """Set the number of training rows to that of the block that is loaded, if rows are in blocks."""
+        if self.data.count is not None:
+            self.n_train.copy_(self.data.count)
 
     def _make_buffers(self) -> None:
         """Make the tensors that a step changes in place, and graphs to be captured with them."""
@@ -450,6 +457,7 @@ class TrainingStack:
 
     def _begin(self) -> None:
         """Start an epoch: draw the order of the rows, set the learning rates."""
+        self._count_rows()
         order = row_order(self.seeds, self.schedule.epoch, self.n_train, self.train_rows.shape[1])
         self.order.copy_(torch.gather(self.train_rows, 1, order))
         if self.planned_rates.shape[1] > 1:
@@ -482,7 +490,12 @@ class TrainingStack:
         if self.penalties is not None:  # of which only the gradient is needed
             summands.append(self.penalties.weights())
             weights.append(self.penalties.gradient(summands[-1].detach()))
-        grads = self._gradients(summands, weights)
+        given: list[Tensor] | None = weights
+        if (
+            self.device.type == "cpu"
+        ):  # the gradient of numbers: torch loads sympy to compare the shapes of given weights
+            summands, given = [(each * weight).sum() for each, weight in zip(summands, weights, strict=True)], None
+        grads = torch.autograd.grad(summands, self.parameters, given, allow_unused=True)
         with torch.no_grad():
             self.optimiser.step(grads, self._step_rates(), active)
             if self.averages:
@@ -493,13 +506,6 @@ class TrainingStack:
             self.loss_sum += losses.double() * counts
             self.steps_done += active
             self.place += batch
-
-    def _gradients(self, summands: list[Tensor], weights: list[Tensor]) -> tuple[Tensor, ...]:
-        """Return the gradients of the weighted sum; those of a number on the CPU, as weights let torch load sympy."""
-        if self.device.type != "cpu":
-            return torch.autograd.grad(summands, self.parameters, weights, allow_unused=True)
-        totals = [(summand * weight).sum() for summand, weight in zip(summands, weights, strict=True)]
-        return torch.autograd.grad(totals, self.parameters, allow_unused=True)
 
     def _step_rates(self) -> Tensor:
         """Return the learning rates of the next step, of shape (n_groups, n_members)."""

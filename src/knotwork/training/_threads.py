@@ -23,7 +23,7 @@ import torch
 from knotwork._cores import usable_cores
 from knotwork.errors import ForkedProcessError
 
-__all__ = ["StepThreads", "cpu_threads", "side_by_side"]
+__all__ = ["StepThreads", "cpu_threads", "have_returned", "side_by_side"]
 
 TIMED_STEPS = 3
 """Steps that are timed with each number of threads."""
@@ -105,12 +105,12 @@ def side_by_side(calls: Sequence[Callable[[threading.Event], Result]], n_threads
             futures.extend(pool.submit(call, stop) for call in calls)
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
-            while not _have_returned(futures, stop):
+            while not have_returned(futures, stop):
                 pass
         return [future.result() for future in futures]
 
 
-def _have_returned(futures: Sequence[Future[Result]], stop: threading.Event) -> bool:
+def have_returned(futures: Sequence[Future[Result]], stop: threading.Event) -> bool:
     """Set the event and wait for functions; return False if Ctrl-C is pressed again, which must not leave any."""
     try:
         stop.set()

@@ -1,0 +1,280 @@
+"""Functions that all vary everywhere on the CPU: compiled loops over rows, with inner loops over columns as vectors."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from knotwork._kernels.dispatch import Path, as_array, in_threads, over_chunks
+from knotwork._kernels.encoding import NATURAL, SMALLEST
+from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip
+from knotwork.basis._compiled import LANES, compiled, half_to
+
+__all__ = ["DENSE"]
+
+MOST_BITS, MOST_SINGLE_BITS = 1000.0, 72.0
+"""Bumps are at least two to minus this: products with numbers near the smallest of a type are many times slower."""
+
+
+@compiled(forceinline=True)
+def _place(x, breaks, f, n_knots):
+    """Return the interval of x, its place there from 0 to 1, and the width of the interval."""
+    interval = 0
+    for k in range(1, n_knots + 1):
+        interval += breaks[f, k] <= x
+    width = breaks[f, interval + 1] - breaks[f, interval]
+    return interval, (x - breaks[f, interval]) / width, width
+
+
+@compiled(fastmath={"contract"}, forceinline=True)
+def _add_two(n, left, right, a, b, row):
+    """Write a times one row plus b times another; the loop is vectorised."""
+    for r in range(n):
+        row[r] = a[0] * left[r] + b[0] * right[r]
+
+
+@compiled()
+def _natural(x, breaks, n_knots, bends, a, b, out):
+    """Write the rows of one group; `a` and `b` have one number each, of the type of the bends."""
+    n = min(bends.shape[2], out.shape[2])
+    for i in range(x.shape[0]):
+        for f in range(x.shape[1]):
+            row = out[i, f]
+            if np.isnan(x[i, f]):
+                row[:] = 0.0
+                continue
+            interval, u, width = _place(clip(x[i, f]), breaks, f, n_knots[f])
+            w, sixth = 1.0 - u, width * width / 6.0
+            a[0], b[0] = sixth * (w * w * w - w), sixth * (u * u * u - u)
+            _add_two(n, bends[f, interval], bends[f, interval + 1], a, b, row)
+            row[n:] = 0.0
+            row[interval] += w
+            row[interval + 1] += u
+
+
+@compiled(fastmath={"contract", "reassoc"}, forceinline=True)
+def _dots(n, left, right, row):
+    """Return the products of two rows with a third."""
+    a, b = left[0] * row[0], right[0] * row[0]
+    for r in range(1, n):
+        a += left[r] * row[r]
+        b += right[r] * row[r]
+    return a, b
+
+
+@compiled(fastmath={"contract"}, forceinline=True)
+def _add_to_two(n, left, right, a, b, row):
+    """Add a times a row to one row, and b times it to another."""
+    for r in range(n):
+        left[r] += a[0] * row[r]
+        right[r] += b[0] * row[r]
+
+
+@compiled()
+def _natural_backward(x, breaks, n_knots, bends, features, grad, with_knots, a, b, x_grad, breaks_grad, bends_grad):
+    """Fill the gradient of x for some features of one group, and add to those of the breaks and of the bends.
+
+    With c the gradient of u, and d that of the width, x has c / width, the left break -(1 - u) c / width - d, and the
+    right break -u c / width + d.
+    """
+    n = min(bends.shape[2], grad.shape[2])
+    for i in range(x.shape[0]):
+        for f in range(features[0], features[1]):
+            x_grad[i, f] = 0.0
+            if np.isnan(x[i, f]):
+                continue
+            interval, u, width = _place(clip(x[i, f]), breaks, f, n_knots[f])
+            w, sixth, row = 1.0 - u, width * width / 6.0, grad[i, f]
+            left, right = _dots(n, bends[f, interval], bends[f, interval + 1], row)
+            along_u = row[interval + 1] - row[interval]
+            along_u += sixth * ((1.0 - 3.0 * w * w) * left + (3.0 * u * u - 1.0) * right)
+            if 0.0 <= x[i, f] <= 1.0:
+                x_grad[i, f] = along_u / width
+            if with_knots:
+                a[0], b[0] = sixth * (w * w * w - w), sixth * (u * u * u - u)
+                _add_to_two(n, bends_grad[f, interval], bends_grad[f, interval + 1], a, b, row)
+                along_width = 2.0 * (a[0] * left + b[0] * right) / width
+                if interval > 0:
+                    breaks_grad[f, interval] -= w * along_u / width + along_width
+                if interval < n_knots[f]:
+                    breaks_grad[f, interval + 1] += along_width - u * along_u / width
+
+
+@compiled(fastmath={"contract"}, forceinline=True)
+def _fill_bumps(x, centres, factors, values):
+    """Fill ``exp(-(s (x - c))^2)``."""
+    per_bit = centres.dtype.type(1.4426950408889634)
+    most = centres.dtype.type(MOST_SINGLE_BITS if centres.itemsize == 4 else MOST_BITS)
+    for r in range(len(values)):
+        share = (x - centres[r]) * factors[r]
+        power = share * share * per_bit
+        values[r] = half_to(power if power < most else most)
+
+
+@compiled(fastmath={"contract"}, forceinline=True)
+def _fill_cubes(x, centres, values):
+    """Fill ``|x - c|^3``, and x itself in the first column."""
+    for r in range(len(values)):
+        distance = np.abs(x - centres[r])
+        values[r] = distance * distance * distance
+    values[0] = x
+
+
+@compiled()
+def _radial(x, centres, factors, n_functions, values, out):
+    """Write the rows of one group: into a row of whole vectors first, since a loop over what is left is slow."""
+    for i in range(x.shape[0]):
+        for f in range(x.shape[1]):
+            row, n = out[i, f], n_functions[f]
+            if np.isnan(x[i, f]):
+                row[:] = 0.0
+                continue
+            inside = centres.dtype.type(clip(x[i, f]))
+            if factors.size:
+                _fill_bumps(inside, centres[f], factors[f], values)
+            else:
+                _fill_cubes(inside, centres[f], values)
+            for r in range(n):
+                row[r] = values[r]
+            row[n:] = 0.0
+
+
+@compiled(fastmath={"contract"}, forceinline=True)
+def _bumps_backward(x, centres, factors, row, slopes, centres_grad, factors_grad):
+    """Fill the gradients of x from all columns, and add to those of centres and factors.
+
+    With the distance d and z = s d, a bump y has the gradient -2 z y in z: that times s for d, times d for s.
+    """
+    per_bit = centres.dtype.type(1.4426950408889634)
+    most = centres.dtype.type(MOST_SINGLE_BITS if centres.itemsize == 4 else MOST_BITS)
+    for r in range(len(row)):
+        distance = x - centres[r]
+        share = distance * factors[r]
+        power = share * share * per_bit
+        along = row[r] * share * half_to(power if power < most else most)
+        along = -(along + along)
+        slopes[r] = along * factors[r]
+        centres_grad[r] -= slopes[r]
+        factors_grad[r] += along * distance
+
+
+@compiled(fastmath={"contract"}, forceinline=True)
+def _cubes_backward(x, centres, row, slopes, centres_grad):
+    """Fill the same for cubed distances, which have the gradient 3 d |d| in d; the first column is a line."""
+    first, three = row[0], centres.dtype.type(3.0)
+    row[0] = centres.dtype.type(0.0)
+    for r in range(len(row)):
+        distance = x - centres[r]
+        slopes[r] = three * distance * np.abs(distance) * row[r]
+        centres_grad[r] -= slopes[r]
+    slopes[0] = first
+
+
+@compiled(fastmath={"reassoc"}, forceinline=True)
+def _total(slopes):
+    total = slopes[0]
+    for r in range(1, len(slopes)):
+        total += slopes[r]
+    return total
+
+
+@compiled()
+def _radial_backward(x, centres, factors, n_functions, grad, row, slopes, x_grad, centres_grad, factors_grad):
+    """Fill the gradient of x for some rows of one group, and add to those of centres and factors."""
+    for i in range(x.shape[0]):
+        for f in range(x.shape[1]):
+            x_grad[i, f] = 0.0
+            if np.isnan(x[i, f]):
+                continue
+            n, inside = n_functions[f], centres.dtype.type(clip(x[i, f]))
+            for r in range(n):
+                row[r] = grad[i, f, r]
+            row[n:] = 0.0
+            if factors.size:
+                _bumps_backward(inside, centres[f], factors[f], row, slopes, centres_grad[f], factors_grad[f])
+            else:
+                _cubes_backward(inside, centres[f], row, slopes, centres_grad[f])
+            if 0.0 <= x[i, f] <= 1.0:
+                x_grad[i, f] = _total(slopes)
+
+
+def _in_lanes(breaks: Tensor, n_knots: Tensor, table: Tensor | None, kind: int) -> list[npt.NDArray[Any]]:
+    """Return centres and factors, padded with zeros to whole vectors, and the numbers of functions."""
+    padding = (0, -breaks.shape[-1] % LANES)
+    centres = torch.nn.functional.pad(breaks, padding)
+    factors = breaks.new_empty(len(breaks), 0, 0) if table is None else torch.nn.functional.pad(table, padding)
+    return [as_array(tensor) for tensor in (centres, factors, n_knots + SMALLEST[kind])]
+
+
+def _run(x: Tensor, breaks: Tensor, n_knots: Tensor, table: Tensor | None, **settings: Any) -> Any:
+    kind, rows = settings["kind"], torch.empty(*x.shape, settings["size"], dtype=breaks.dtype)
+    values, target = as_array(x.to(breaks.dtype)), rows.numpy()
+    loop: Any = _radial
+    if kind == NATURAL:
+        assert table is not None
+        loop, arrays, scratch = _natural, [as_array(tensor) for tensor in (breaks, n_knots, table)], (2, 1)
+    else:
+        arrays = _in_lanes(breaks, n_knots, table, kind)
+        scratch = (1, arrays[0].shape[-1])
+
+    def work(group: int, part: slice) -> None:
+        inputs = [array[group] for array in arrays]
+        loop(values[group, part], *inputs, *np.empty(scratch, target.dtype), target[group, part])
+
+    over_chunks(work, *x.shape[:2], rows_per_chunk=ROWS_PER_CHUNK)
+    return (rows.to(settings["dtype"]),), (x, breaks, n_knots, table)
+
+
+def _run_backward(grads: Any, kept: Any, needed: Any, *, kind: int, **_: Any) -> Any:
+    x, breaks, n_knots, table = kept
+    backward = _natural_slopes if kind == NATURAL else _radial_slopes
+    inputs = x.to(breaks.dtype), breaks, n_knots, table, grads[0].to(breaks.dtype)
+    x_grad, breaks_grad, table_grad = backward(*inputs, kind, needed[1] or needed[3])
+    results = x_grad.to(x.dtype), breaks_grad.to(breaks.dtype), None, table_grad
+    return tuple(gradient if is_needed else None for gradient, is_needed in zip(results, needed, strict=True))
+
+
+def _natural_slopes(
+    x: Tensor, breaks: Tensor, n_knots: Tensor, bends: Tensor, grad: Tensor, kind: int, with_knots: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    del kind
+    x_grad, bends_grad = torch.empty(x.shape, dtype=breaks.dtype), torch.zeros_like(bends)
+    breaks_grad = torch.zeros(breaks.shape, dtype=torch.float64)
+    arrays = [as_array(tensor) for tensor in (x, breaks, n_knots, bends)]
+    slopes, outputs = as_array(grad), (x_grad.numpy(), breaks_grad.numpy(), bends_grad.numpy())
+
+    def work(group: int, first: int, stop: int) -> None:
+        inputs: list[Any] = [array[group] for array in arrays]
+        inputs += [(first, stop), slopes[group], with_knots, *np.empty((2, 1), slopes.dtype)]
+        _natural_backward(*inputs, *[output[group] for output in outputs])
+
+    # No two threads add to the gradients of one feature, so sums do not depend on their number.
+    n_groups, n_features = breaks.shape[:2]
+    step = n_features if n_groups >= torch.get_num_threads() else 1
+    in_threads(work, [(group, f, f + step) for group in range(n_groups) for f in range(0, n_features, step)])
+    return x_grad, breaks_grad, bends_grad
+
+
+def _radial_slopes(
+    x: Tensor, breaks: Tensor, n_knots: Tensor, table: Tensor | None, grad: Tensor, kind: int, with_knots: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    del with_knots  # these cost next to nothing
+    arrays = _in_lanes(breaks, n_knots, table, kind)
+    x_grad, n_breaks = torch.empty(x.shape, dtype=breaks.dtype), breaks.shape[-1]
+    values, slopes, x_slopes = as_array(x), as_array(grad), x_grad.numpy()
+    n_chunks = max(-(-x.shape[1] // ROWS_PER_CHUNK), 1)
+    sums = np.zeros((n_chunks, 2, *arrays[0].shape), slopes.dtype)
+
+    def work(group: int, rows: slice) -> None:
+        inputs = [values[group, rows], *[array[group] for array in arrays], slopes[group, rows]]
+        inputs += [*np.empty((2, arrays[0].shape[-1]), slopes.dtype), x_slopes[group, rows]]
+        _radial_backward(*inputs, *sums[rows.start // ROWS_PER_CHUNK, :, group])
+
+    over_chunks(work, *x.shape[:2], rows_per_chunk=ROWS_PER_CHUNK)
+    totals = [torch.from_numpy(part.sum(axis=0, dtype=np.float64)[..., :n_breaks]) for part in (sums[:, 0], sums[:, 1])]
+    return x_grad, totals[0], totals[1].to(breaks.dtype)
+
+
+DENSE = Path(_run, _run_backward)

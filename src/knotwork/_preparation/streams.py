@@ -1,0 +1,561 @@
+"""Tables larger than memory: batches are read twice, first for a sample of the rows, then into blocks on a disk.
+
+The first pass counts rows and labels and keeps the rows with the smallest hashes of their numbers: validation rows, and
+a random sample of the others, by which columns are learned. The second pass reads every batch as a table, adds its
+columns to summaries by which knots are placed, and writes its rows to the blocks that networks are trained on.
+"""
+
+import shutil
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+
+from knotwork._checks import argument_error, listed, suggestion, type_error
+from knotwork._cores import usable_cores
+from knotwork._preparation.cells import MOMENTS, Cells, Label
+from knotwork._preparation.columns import LARGEST, Columns, Table, Whole, column_label, open_columns
+from knotwork._preparation.learning import Misfits, warn_misfits
+from knotwork._tables import as_frame, frame_names, is_batches
+from knotwork.errors import ColumnError, ColumnTypeError
+from knotwork.knots import Column, QuantileSketch
+from knotwork.training._blocks import BlockWriter, RowBlocks, RowFormat
+from knotwork.training._members import column_units, in_units
+
+__all__ = ["BatchReader", "Survey", "Written", "survey_batches", "write_blocks"]
+
+BATCH_ROWS = 1 << 17
+"""Rows of a file that are read at a time; larger batches of others are divided."""
+
+MOST_VALIDATION, MOST_SAMPLED, SAMPLE_BYTES = 100_000, 200_000, 512 << 20
+"""Validation rows and sampled training rows at most, fewer of very wide tables: both must fit into these bytes."""
+
+MOST_LABELS = 1 << 18
+"""Distinct labels of a column that are collected; of columns with more, those in the sample are its categories."""
+
+MOST_MISFITS = 1000
+"""Texts of a column that do not fit its format, of which the warning states the number at most."""
+
+N_THREADS = 8
+"""Threads that read batches in the second pass, in turn, so that results do not depend on the number of cores; as many
+of them work at a time as there are cores."""
+
+FEWEST_ROWS = 10
+"""Of fewer rows none is held out."""
+
+LABELLED = (nw.String, nw.Categorical, nw.Enum, nw.Object, nw.Unknown)
+UintArray = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class BatchReader:
+    """Batches of a table, which are read several times, with the target and perhaps weights among their columns.
+
+    Parameters
+    ----------
+    source : ParquetFile, Dataset or iterable
+        A Parquet file or a data set of pyarrow, or an iterable of tables that starts again each time.
+    target : str, int or sequence of these
+        Names of the columns of the target, or positions in arrays.
+    weight : str or int, optional
+        The column of the weights.
+    """
+
+    source: Any
+    target: Any
+    weight: Any = None
+
+    def __post_init__(self) -> None:
+        if is_batches(self.source):
+            raise type_error(
+                "X", "be batches that can be read again", type(self.source).__name__,
+                "Pass the pyarrow.parquet.ParquetFile or pyarrow.dataset.Dataset itself, or an object whose __iter__ "
+                "starts from the beginning, such as a list of tables.",
+            )  # fmt: skip
+        for name, value in (("y", self.target), ("sample_weight", self.weight)):
+            names = value if name == "y" and isinstance(value, list | tuple) else [value]
+            if not all(isinstance(each, str | int) or (each is None and name != "y") for each in names) or not names:
+                hint = f"Batches are read several times: {name} must be a column of them."
+                raise type_error(name, "be the name of a column if X is read in batches", type(value).__name__, hint)
+
+    @property
+    def _targets(self) -> list[Any]:
+        return list(self.target) if isinstance(self.target, list | tuple) else [self.target]
+
+    def batches(self, without: Iterable[str] = ()) -> Iterator["Batch"]:
+        """Yield batches that have rows, without columns of a file that are not needed."""
+        for raw in raw_batches(self.source, without):
+            yield self.split(raw)
+
+    def split(self, raw: Any) -> "Batch":
+        """Divide a frame or an array into features, target and weights."""
+        frame = as_frame(raw)
+        asked = [*self._targets, *([] if self.weight is None else [self.weight])]
+        known = list(range(raw.shape[1])) if frame is None else frame_names(frame)
+        for name, each in [*(("y", each) for each in self._targets), ("sample_weight", self.weight)]:
+            if each is not None and each not in known:
+                hint = f"{suggestion(str(each), list(map(str, known)))} Its columns are {listed(known)}.".strip()
+                raise argument_error(name, "be a column of X", each, hint)
+        if frame is None:
+            columns = {each: raw[:, each] for each in asked}
+            features = np.delete(raw, asked, axis=1)
+        else:
+            columns = {each: frame[each].to_native() for each in asked}
+            features = frame.drop(asked).to_native()
+        targets = [columns[each] for each in self._targets]
+        target = (
+            targets[0] if not isinstance(self.target, list | tuple) else np.stack(list(map(np.asarray, targets)), 1)
+        )
+        return Batch(features, target, None if self.weight is None else columns[self.weight], raw)
+
+
+class Batch(NamedTuple):
+    """Features, target and weights of some rows, and the table that they come from."""
+
+    features: Any
+    target: Any
+    weights: Any
+    raw: Any
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.raw)
+
+
+def raw_batches(source: Any, without: Iterable[str] = (), columns: Sequence[str] | None = None) -> Iterator[Any]:
+    """Yield the batches of a source that have rows, at most `BATCH_ROWS` each, as frames or arrays."""
+    for raw in _native_batches(source, without, columns):
+        frame = as_frame(raw)
+        if frame is None:
+            raw = np.asarray(raw)  # noqa: PLW2901
+            if raw.ndim != 2:
+                raise type_error("X", "yield tables", type(raw).__name__, "Each batch is a frame or a 2d array.")
+        whole = raw if frame is None else frame
+        for start in range(0, len(whole), BATCH_ROWS):
+            part = whole[start : start + BATCH_ROWS]
+            yield part if frame is None else part.to_native()
+
+
+def _native_batches(source: Any, without: Iterable[str], columns: Sequence[str] | None) -> Iterable[Any]:
+    if hasattr(source, "iter_batches"):
+        return source.iter_batches(batch_size=BATCH_ROWS, columns=_needed(source.schema_arrow, without, columns))  # type: ignore[no-any-return]
+    if hasattr(source, "scanner"):
+        needed = _needed(source.schema, without, columns)
+        # Fewer batches are read ahead than by default, which takes gigabytes.
+        return source.to_batches(columns=needed, batch_size=BATCH_ROWS, batch_readahead=4, fragment_readahead=2)  # type: ignore[no-any-return]
+    return source  # type: ignore[no-any-return]
+
+
+def _needed(schema: Any, without: Iterable[str], columns: Sequence[str] | None) -> list[str]:
+    unneeded = set(without)
+    return [name for name in schema.names if name not in unneeded and (columns is None or name in columns)]
+
+
+def row_hashes(first: int, n: int, seed: int) -> UintArray:
+    """Return 64 random bits of rows from `first`, by which they are held out, sampled and put into blocks (SplitMix64).
+
+    Examples
+    --------
+    >>> bool((row_hashes(3, 2, seed=1) == row_hashes(0, 5, seed=1)[3:]).all())
+    True
+    """
+    step = 0x9E3779B97F4A7C15
+    bits = np.arange(first, first + n, dtype=np.uint64) * np.uint64(step) + np.uint64((seed * step) % 2**64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits ^= bits >> np.uint64(shift)
+        bits *= np.uint64(factor)
+    bits ^= bits >> np.uint64(31)
+    return bits
+
+
+@final
+class Reservoir:
+    """The rows with the smallest hashes: a random sample of a stream, which does not depend on how it is divided."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self._limit = most, np.iinfo(np.uint64).max
+        self._parts: list[tuple[UintArray, Any]] = []
+        self._n_rows = 0
+        self._categorical: list[str] | None = None
+
+    def add(self, hashes: UintArray, raw: Any) -> None:
+        """Add those rows of a batch that belong to the sample."""
+        chosen = np.flatnonzero(hashes <= self._limit)
+        if self._categorical is None:
+            frame = as_frame(raw)
+            schema = {} if frame is None else frame.schema
+            self._categorical = [name for name, kind in schema.items() if kind == nw.Categorical]
+        if len(chosen):
+            self._parts.append((hashes[chosen], _take(raw, chosen)))
+            self._n_rows += len(chosen)
+        if self._n_rows > 2 * self.most:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        hashes = np.concatenate([part for part, _ in self._parts])
+        if len(hashes) <= self.most:
+            return
+        self._limit = np.partition(hashes, self.most - 1)[self.most - 1]
+        kept = [(part, np.flatnonzero(part <= self._limit), rows) for part, rows in self._parts]
+        self._parts = [(part[places], _take(rows, places)) for part, places, rows in kept if len(places)]
+        self._n_rows = sum(len(part) for part, _ in self._parts)
+
+    def rows(self) -> tuple[UintArray, Any]:
+        """Return the hashes and the rows of the sample, in the order of the stream."""
+        self._shrink()
+        hashes = np.concatenate([part for part, _ in self._parts])
+        frames = [frame for _, rows in self._parts if (frame := as_frame(rows)) is not None]
+        if not frames:
+            return hashes, np.concatenate([rows for _, rows in self._parts])
+        try:
+            joined: nw.DataFrame[Any] = nw.concat(frames, how="vertical")
+        except Exception as error:
+            raise ColumnTypeError(f"X must have columns of the same types in all batches: {error}") from error
+        lost = [name for name in self._categorical or () if joined[name].dtype != nw.Categorical]
+        return hashes, joined.with_columns(nw.col(name).cast(nw.Categorical) for name in lost).to_native()
+
+
+def _take(raw: Any, places: npt.NDArray[np.int64]) -> Any:
+    frame = as_frame(raw)
+    return raw[places] if frame is None else frame[places].to_native()
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What the first pass has found.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows of a weight larger than 0.
+    batch : Batch
+        Rows in memory: those that validate, and a sample of the others.
+    validates : ndarray of bool
+        Which of these rows validate.
+    limit : int
+        Rows with larger hashes are training rows.
+    seed : int
+        Random seed of the hashes.
+    whole : Whole
+        What columns are learned by, besides these rows.
+    overfull : tuple of str
+        Labels of columns with too many distinct values.
+    """
+
+    n_rows: int
+    batch: Batch
+    validates: npt.NDArray[np.bool_]
+    limit: int
+    seed: int
+    whole: Whole
+    overfull: tuple[str, ...]
+
+
+def survey_batches(
+    reader: BatchReader, look: Callable[[Any], None], *, share: float, seed: int, categorical: Sequence[Any] = ()
+) -> Survey:
+    """Read all batches once.
+
+    Parameters
+    ----------
+    reader : BatchReader
+        The batches.
+    look : callable
+        Called with the target of every batch, to check it and to collect classes.
+    share : float
+        Share of the rows to hold out, of which there are at most `MOST_VALIDATION`; 0 for none.
+    seed : int
+        Random seed of the hashes of rows.
+    categorical : sequence of str or int, default=()
+        Columns of numbers that are categories.
+    """
+    labels, reservoir, n_rows, n_columns = _Labels(set(categorical)), None, 0, None
+    for number, batch in enumerate(reader.batches()):
+        with _in_batch(number, n_rows):
+            names, columns = open_columns(batch.features)
+            if n_columns is not None and (names, len(columns)) != n_columns:
+                raise ColumnError("X must have the same columns in all batches, in the same order.")
+            n_columns = names, len(columns)
+            kept = _kept(batch)
+            batch = reader.split(_take(batch.raw, np.flatnonzero(kept))) if not kept.all() else batch  # noqa: PLW2901
+            if not batch.n_rows:
+                continue
+            look(batch.target)
+            labels.add(names, columns)
+        if reservoir is None:
+            reservoir = Reservoir(min(MOST_VALIDATION + MOST_SAMPLED, SAMPLE_BYTES // (8 * max(len(columns), 1))))
+        reservoir.add(row_hashes(n_rows, batch.n_rows, seed), batch.raw)
+        n_rows += batch.n_rows
+    if reservoir is None:
+        raise argument_error("X", "yield at least one batch with rows", reader.source, "Check the files.")
+    hashes, rows = reservoir.rows()
+    n_held = min(round(share * n_rows), MOST_VALIDATION, len(hashes) // 3) if n_rows >= FEWEST_ROWS else 0
+    n_held = max(n_held, 1) if share and n_rows >= FEWEST_ROWS else n_held
+    limit = int(np.partition(hashes, n_held - 1)[n_held - 1]) if n_held else -1
+    validates = hashes <= limit if n_held else np.zeros(len(hashes), dtype=bool)
+    whole = Whole(n_rows, labels.complete())
+    return Survey(n_rows, reader.split(rows), validates, limit, seed, whole, tuple(labels.overfull))
+
+
+class _in_batch:  # noqa: N801 - used as a statement
+    """Names the batch in errors of columns."""
+
+    def __init__(self, number: int, first: int) -> None:
+        self._where = f"In batch {number + 1}, which begins at row {first + 1:,}"
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, _: Any) -> None:
+        if isinstance(error, ColumnError | ColumnTypeError):
+            raise type(error)(f"{self._where}: {error}") from error
+
+
+def _kept(batch: Batch) -> npt.NDArray[np.bool_]:
+    """Return which rows have a weight above 0; weights that are negative or no numbers are refused."""
+    weights = batch_weights(batch)
+    return np.ones(batch.n_rows, dtype=bool) if weights is None else weights > 0
+
+
+def batch_weights(batch: Batch) -> npt.NDArray[np.float64] | None:
+    """Return the weights of the rows of a batch as numbers, or None."""
+    if batch.weights is None:
+        return None
+    try:
+        weights = np.asarray(batch.weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ColumnTypeError("The column of sample_weight must hold numbers. Convert it first.") from error
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise ColumnError("The column of sample_weight must be finite and not negative. Drop or fill such rows.")
+    return weights
+
+
+@final
+class _Labels:
+    """The distinct labels of the columns of text and categories, as long as they are not too many."""
+
+    def __init__(self, categorical: set[Any]) -> None:
+        self._categorical = categorical
+        self._labels: dict[int, set[Label] | None] = {}
+        self._names: dict[int, str] = {}
+
+    def add(self, names: tuple[str, ...] | None, columns: Sequence[Any]) -> None:
+        """Add the labels of a batch."""
+        for place, column in enumerate(columns):
+            if self._labels.get(place, ()) is None or not self._is_labelled(names, place, column):
+                continue
+            label = self._names[place] = column_label(names, place)
+            unique = column.unique() if not isinstance(column, np.ndarray) and column.dtype == nw.String else column
+            cells = Cells.from_column(unique, label)
+            if cells.kind == "missing" or cells.kind in MOMENTS:
+                continue
+            every = (self._labels.get(place) or set()) | set(cells.categories())
+            self._labels[place] = every if len(every) <= MOST_LABELS else None
+
+    def _is_labelled(self, names: tuple[str, ...] | None, place: int, column: Any) -> bool:
+        if (place if names is None else names[place]) in self._categorical:
+            return True
+        if isinstance(column, np.ndarray):
+            return column.dtype.kind in "OUT"
+        return column.dtype in LABELLED
+
+    def complete(self) -> dict[int, set[Label]]:
+        """Return the labels of columns that have all of them."""
+        return {place: labels for place, labels in self._labels.items() if labels}
+
+    @property
+    def overfull(self) -> list[str]:
+        """Labels of columns with more distinct values than are collected."""
+        return [self._names[place] for place, labels in self._labels.items() if labels is None]
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """What the second pass has made.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The training rows.
+    summaries : tuple of Column
+        Each numerical column in all training rows.
+    """
+
+    blocks: RowBlocks
+    summaries: tuple[Column, ...]
+
+
+@dataclass
+class _Parts:
+    """Summaries of columns and texts that do not fit their format, of the batches of one thread."""
+
+    sketches: list[QuantileSketch]
+    is_missing: npt.NDArray[np.bool_]
+    misfits: dict[str, Misfits] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, n_numerical: int, seed: int) -> "_Parts":
+        sketches = [QuantileSketch(seed=(seed + place) % 2**31) for place in range(n_numerical)]
+        return cls(sketches, np.zeros(n_numerical, dtype=bool))
+
+    def add(self, later: "_Parts") -> None:
+        for sketch, other in zip(self.sketches, later.sketches, strict=True):
+            sketch.merge(other)
+        self.is_missing |= later.is_missing
+        self.add_misfits(later.misfits)
+
+    def add_misfits(self, misfits: dict[str, Misfits]) -> None:
+        for label, texts in misfits.items():
+            known = self.misfits.setdefault(label, [])
+            known += [text for text in texts[:MOST_MISFITS] if len(known) < MOST_MISFITS and text not in known]
+
+
+@dataclass(frozen=True, eq=False)
+class _Writing:
+    """Reads batches as tables, and writes their training rows; of every batch in a thread of its own."""
+
+    columns: Columns
+    read_target: Callable[[Any], npt.NDArray[Any]]
+    weigh: Callable[[npt.NDArray[Any], npt.NDArray[np.float64] | None], npt.NDArray[np.float64] | None]
+    units: npt.NDArray[np.float64]
+    writer: BlockWriter
+
+    def run(self, batch: Batch, blocks: npt.NDArray[np.int64], counts: Any, starts: Any, parts: _Parts) -> None:
+        """Write the rows of a batch to blocks, -1 for those that are left out, and add them to summaries."""
+        table, misfits = self.columns.read_quietly(batch.features)
+        target = self.read_target(batch.target)
+        weights = self.weigh(target, batch_weights(batch))
+        chosen = blocks >= 0
+        if not chosen.all():
+            table = Table(table.numbers[chosen], table.codes[chosen])
+            target, blocks = target[chosen], blocks[chosen]
+            weights = None if weights is None else weights[chosen]
+        self._summarise(table.numbers, weights, parts)
+        order = np.argsort(blocks.astype(np.uint16 if len(counts) <= 2**16 else np.int64), kind="stable")
+        rows = np.zeros(len(order), dtype=self.writer.form.dtype)
+        rows["numbers"] = in_units(table.numbers, self.units)[order]
+        rows["codes"] = table.codes[order]
+        rows["target"] = target[order].reshape(len(order), -1)
+        if weights is not None:
+            rows["weights"][:, 0] = weights[order]
+        self.writer.write(rows, counts, starts)
+        parts.add_misfits(misfits)
+
+    def _summarise(self, numbers: npt.NDArray[np.float64], weights: Any, parts: _Parts) -> None:
+        for name, values, sketch in zip(self.columns.numerical_names, numbers.T, parts.sketches, strict=True):
+            sketch.update(values, weights)
+            if max(-sketch.range[0], sketch.range[1]) >= LARGEST:
+                hint = "Replace it by NaN or a finite number before fitting."
+                raise ColumnError(f"Input X: column {name!r} contains infinity. {hint}")
+        parts.is_missing |= np.isnan(numbers).any(axis=0)
+
+
+def write_blocks(
+    reader: BatchReader,
+    survey: Survey,
+    columns: Columns,
+    form: RowFormat,
+    *,
+    read_target: Callable[[Any], npt.NDArray[Any]],
+    weigh: Callable[..., npt.NDArray[np.float64] | None],
+    sample: npt.NDArray[np.float64],
+    folder: Path,
+) -> Written:
+    """Read all batches a second time, and write their training rows to blocks.
+
+    Parameters
+    ----------
+    reader : BatchReader
+        The batches.
+    survey : Survey
+        What the first pass has found.
+    columns : Columns
+        The columns.
+    form : RowFormat
+        How rows are written.
+    read_target : callable
+        Turns the target of a batch into numbers or class codes.
+    weigh : callable
+        Turns these and the weights of the rows into weights, or None.
+    sample : ndarray of shape (n, n_numerical)
+        Rows in memory, by which the units of numbers are chosen.
+    folder : Path
+        Where the files are written.
+    """
+    n_blocks = form.n_blocks(survey.n_rows)
+    _check_room(folder, survey.n_rows * form.dtype.itemsize)
+    units = column_units(sample)
+    writer = BlockWriter(folder, form, n_blocks)
+    writing = _Writing(columns, read_target, weigh, units, writer)
+    parts = [_Parts.empty(sample.shape[1], survey.seed) for _ in range(N_THREADS)]
+    _run_threads(writing, reader, survey, parts)
+    total = parts[0]
+    for later in parts[1:]:
+        total.add(later)
+    for label, texts in total.misfits.items():
+        warn_misfits(texts, label)
+    blocks = RowBlocks(
+        folder, form, tuple(writer.counts.tolist()), units,
+        tuple(np.flatnonzero(total.is_missing).tolist()), survey.seed,
+    )  # fmt: skip
+    return Written(blocks, tuple(sketch.column() for sketch in total.sketches))
+
+
+def _run_threads(writing: _Writing, reader: BatchReader, survey: Survey, parts: list[_Parts]) -> None:
+    """Write all batches; those of each thread are added to its own summaries, in their order."""
+    most, n_rows, n_blocks = usable_cores(len(parts)), 0, len(writing.writer.counts)
+    waiting: deque[tuple[_in_batch, Future[None]]] = deque()
+    columns = writing.columns
+    ignored = [name for name, role in zip(columns.names or (), columns.roles, strict=False) if role == "ignored"]
+    with ExitStack() as stack:
+        threads = [stack.enter_context(ThreadPoolExecutor(1, "knotwork-batches")) for _ in parts]
+        for number, batch in enumerate(reader.batches(without=ignored)):
+            kept = _kept(batch)
+            batch = batch if kept.all() else reader.split(_take(batch.raw, np.flatnonzero(kept)))  # noqa: PLW2901
+            if not batch.n_rows:
+                continue
+            blocks = _drawn_blocks(row_hashes(n_rows, batch.n_rows, survey.seed), survey.limit, n_blocks)
+            counts = np.bincount(blocks[blocks >= 0], minlength=n_blocks)
+            work = (batch, blocks, counts, writing.writer.reserve(counts), parts[number % len(parts)])
+            waiting.append((_in_batch(number, n_rows), threads[number % len(parts)].submit(writing.run, *work)))
+            n_rows += batch.n_rows
+            while len(waiting) > most:
+                _finish(*waiting.popleft())
+        while waiting:
+            _finish(*waiting.popleft())
+    if n_rows != survey.n_rows:
+        raise argument_error(
+            "X", "yield the same rows whenever it is read", f"{survey.n_rows:,} rows, then {n_rows:,}",
+            "Do not change the files during the fit, and let __iter__ start from the beginning.",
+        )  # fmt: skip
+
+
+def _drawn_blocks(hashes: UintArray, limit: int, n_blocks: int) -> npt.NDArray[np.int64]:
+    """Return the block of each row, -1 for those that are held out, whose hashes are not above the limit."""
+    # The lower bits do not depend on the upper ones, by which rows are held out.
+    blocks = ((hashes & np.uint64(2**32 - 1)) * np.uint64(n_blocks) >> np.uint64(32)).astype(np.int64)
+    if limit >= 0:
+        blocks[hashes <= np.uint64(limit)] = -1
+    return blocks
+
+
+def _finish(where: _in_batch, future: Future[None]) -> None:
+    with where:
+        future.result()
+
+
+def _check_room(folder: Path, n_bytes: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < 1.02 * n_bytes:
+        raise argument_error(
+            "scratch", f"be a folder with {n_bytes / 2**30:.1f} GiB free, for the rows in compact form",
+            f"{folder.parent} with {free / 2**30:.1f} GiB", "Pass scratch='/another/disk' to fit.",
+        )  # fmt: skip

@@ -1,0 +1,180 @@
+"""Tables on a cluster: blocks of Ray Data sets and Dask data frames are fitted and encoded where they are.
+
+An encoder is fitted on each block by `partial_fit`; the encoders are then merged, sixteen at a time. If a worker dies,
+the engine runs its task again elsewhere.
+"""
+
+import pickle
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, final
+
+import numpy as np
+from sklearn import clone
+
+from knotwork._checks import argument_error
+
+__all__ = ["Cluster", "find_cluster"]
+
+MERGED_AT_ONCE = 16
+"""Encoders of blocks that one task merges."""
+
+RETRIES = 3
+"""Number of times that Dask runs a failing task again; Ray has a number of its own."""
+
+ROWS_AT_ONCE = 1 << 16
+"""Rows of an encoded block: its columns are many times those of the table."""
+
+
+class Cluster(Protocol):
+    """An engine of tables in blocks."""
+
+    def fit(self, encoder: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+        """Return an encoder that has seen all rows; `encoder` is unfitted and is not changed."""
+
+    def transform(self, encoder: Any, X: Any) -> Any:
+        """Return the encoded table."""
+
+
+def find_cluster(X: Any) -> Cluster | None:
+    """Return the engine of a table or a column on a cluster, or None; neither Ray nor Dask is imported.
+
+    Examples
+    --------
+    >>> find_cluster([[1.0], [2.0]]) is None
+    True
+    """
+    for kind in type(X).__mro__:
+        cluster = CLUSTERS.get((kind.__module__.partition(".")[0], kind.__name__))
+        if cluster is not None:
+            return cluster
+    return None
+
+
+def _fit_block(encoder: Any, block: Any, y: Any, sample_weight: Any) -> Any:
+    """Return an encoder that has seen the rows of a block."""
+    return clone(encoder).partial_fit(block, y, sample_weight)
+
+
+def _merge_all(encoders: Iterable[Any]) -> Any:
+    """Return one encoder that has seen what several have."""
+    first, *others = encoders
+    merged = clone(first).merge(first)
+    for other in others:
+        merged.merge(other)
+    return merged
+
+
+@final
+class _RayData:
+    """Data sets of Ray Data."""
+
+    def fit(self, encoder: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+        for name, value in (("y", y), ("sample_weight", sample_weight)):
+            if value is not None and not isinstance(value, str):
+                raise argument_error(name, "be the name of a column of a Ray Data set", type(value).__name__)
+
+        def fit_block(block: Any) -> dict[str, Any]:
+            return _packed(_fit_block(encoder, block, y, sample_weight))
+
+        def merge_some(parts: dict[str, Any]) -> dict[str, Any]:
+            return _packed(_merge_all(_unpacked(parts["encoder"])))
+
+        with _in_order(X):
+            parts = X.map_batches(fit_block, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
+            parts = parts.materialize()  # encoders of blocks are small
+            while parts.count() > MERGED_AT_ONCE:
+                parts = parts.map_batches(merge_some, batch_format="numpy", batch_size=MERGED_AT_ONCE).materialize()
+            return _merge_all([encoder, *_unpacked(row["encoder"] for row in parts.iter_rows())])
+
+    def transform(self, encoder: Any, X: Any) -> Any:
+        names = [str(name) for name in encoder.get_feature_names_out()]
+        dtype = np.dtype(encoder.dtype)
+
+        def encode_block(block: Any) -> Iterator[Any]:
+            import pyarrow as pa  # noqa: PLC0415 - Ray Data needs it
+
+            for start in range(0, max(block.num_rows, 1), ROWS_AT_ONCE):
+                part = block.slice(start, ROWS_AT_ONCE)
+                values = (
+                    np.asarray(encoder.transform(part)) if part.num_rows else np.empty((0, len(names)), dtype=dtype)
+                )
+                kept = [name for name in encoder._left_out if name in part.column_names]
+                columns = [pa.array(np.ascontiguousarray(column)) for column in values.T]
+                yield pa.table([*columns, *(part.column(name) for name in kept)], names=[*names, *kept])
+
+        return X.map_batches(encode_block, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
+
+
+@contextmanager
+def _in_order(X: Any) -> Iterator[None]:
+    """Let blocks be merged in their order, whichever is ready first, so that two fits of a data set are equal."""
+    options = X.context.execution_options
+    before, options.preserve_order = options.preserve_order, True
+    try:
+        yield
+    finally:
+        options.preserve_order = before
+
+
+def _packed(encoder: Any) -> dict[str, Any]:
+    return {"encoder": np.array([pickle.dumps(encoder)], dtype=object)}
+
+
+def _unpacked(parts: Iterable[bytes]) -> list[Any]:
+    return [pickle.loads(part) for part in parts]
+
+
+@final
+class _DaskFrame:
+    """Data frames of Dask."""
+
+    def fit(self, encoder: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+        import dask  # noqa: PLC0415 - the user has it
+
+        parts = X.to_delayed()
+        beside = [
+            _delayed_parts(name, value, len(parts)) for name, value in (("y", y), ("sample_weight", sample_weight))
+        ]
+        fit_block, merge_all = dask.delayed(_fit_block, pure=False), dask.delayed(_merge_all, pure=False)
+        encoders = [fit_block(encoder, *block) for block in zip(parts, *beside, strict=True)]
+        while len(encoders) > 1:
+            groups = range(0, len(encoders), MERGED_AT_ONCE)
+            encoders = [merge_all(encoders[start : start + MERGED_AT_ONCE]) for start in groups]
+        return encoders[0].compute(retries=RETRIES)  # only distributed schedulers know them
+
+    def transform(self, encoder: Any, X: Any) -> Any:
+        kept = [name for name in encoder._left_out if name in X.columns]
+        names = [str(name) for name in encoder.get_feature_names_out()]
+
+        def encode_block(block: Any) -> Any:
+            import pandas as pd  # noqa: PLC0415 - Dask needs it
+
+            n_outputs = len(names)
+            values = (
+                np.asarray(encoder.transform(block))
+                if len(block)
+                else np.empty((0, n_outputs), dtype=np.dtype(encoder.dtype))
+            )
+            return pd.concat([pd.DataFrame(values, columns=names, index=block.index), block[kept]], axis=1)
+
+        return X.map_partitions(encode_block, meta=encode_block(X._meta))
+
+
+def _delayed_parts(name: str, value: Any, n_parts: int) -> list[Any]:
+    """Return what belongs to each block: the parts of a column on the cluster, or a name for all."""
+    if value is None or isinstance(value, str):
+        return [value] * n_parts
+    parts = list(value.to_delayed())
+    if len(parts) != n_parts:
+        hint = "Pass the name of a column of X."
+        raise argument_error(name, f"have as many partitions as X, {n_parts}", len(parts), hint)
+    return parts
+
+
+CLUSTERS: dict[tuple[str, str], Cluster] = {
+    ("ray", "Dataset"): _RayData(),
+    ("dask", "DataFrame"): _DaskFrame(),
+    ("dask", "Series"): _DaskFrame(),
+}
+"""The engines, by package and class of their tables and columns."""

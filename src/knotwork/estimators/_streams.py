@@ -1,0 +1,325 @@
+"""Fits and predictions of tables larger than memory, which are read in batches."""
+
+import warnings
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from knotwork._checks import argument_error
+from knotwork._preparation.columns import Columns, Table, column_label
+from knotwork._preparation.members import N_FLAGS, PreparedTable, Split, add_indicators
+from knotwork._preparation.streams import BatchReader, Survey, batch_weights, raw_batches, survey_batches, write_blocks
+from knotwork._preparation.targets import Labels, check_target, class_weights
+from knotwork._preparation.validation import LARGEST_SEED, Holdout
+from knotwork._tables import as_frame, is_empty
+from knotwork.errors import ColumnTypeError, ColumnWarning
+from knotwork.training._blocks import RowBlocks, RowFormat
+from knotwork.training._members import TrainingTable
+
+if TYPE_CHECKING:  # the estimators load this module when they need it
+    from knotwork.estimators._base import Preparation, TabularEstimator
+
+__all__ = ["predicted_batches", "prepared_stream"]
+
+CHUNK_ROWS = 1 << 18
+"""Rows that are predicted at a time: a multiple of those that networks predict together, whose results are the same."""
+
+Weights = npt.NDArray[np.float64] | None
+
+
+@contextmanager
+def scratch_folder(scratch: Any) -> Iterator[Path]:
+    """Make a folder for the rows of a fit, in a given one or that of the system for temporary files; remove it."""
+    if scratch is not None and not Path(scratch).is_dir():
+        raise argument_error("scratch", "be a folder that exists", str(scratch), "Make it, or leave scratch out.")
+    with TemporaryDirectory(prefix="knotwork-", dir=scratch, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+class _Numbers:
+    """The targets of a regression, batch after batch."""
+
+    n_classes = 0
+
+    def __init__(self, estimator: "TabularEstimator") -> None:
+        self._objective = estimator._objective()
+
+    def look(self, y: Any) -> None:
+        """Check the targets of a batch; whether all are 0 is known only after the last one."""
+        target = check_target(y)
+        if target.any():
+            self._objective.check_target(target)
+
+    def finish(self) -> None:
+        """Do nothing: whether all targets are 0 is checked in the rows in memory."""
+
+    def read(self, y: Any) -> npt.NDArray[np.float64]:
+        """Return targets as numbers."""
+        return check_target(y)
+
+    def weigh(self, target: npt.NDArray[Any], weights: Weights) -> Weights:
+        """Return the weights of rows."""
+        del target
+        return weights
+
+
+class _Classes:
+    """The classes of a classification, batch after batch."""
+
+    def __init__(self, estimator: "TabularEstimator") -> None:
+        self._estimator, self._counts, self._dtypes = estimator, Counter[Any](), set[str]()
+
+    def look(self, y: Any) -> None:
+        """Count the classes of a batch."""
+        labels, codes = Labels.from_values(y)
+        self._counts.update(dict(zip(labels.values, np.bincount(codes).tolist(), strict=True)))
+        self._dtypes.add(labels.dtype)
+        if len(self._dtypes) > 1:
+            kinds = " and ".join(sorted(self._dtypes))
+            raise ColumnTypeError(f"y must have one type in all batches, but has {kinds}. Convert it first.")
+
+    def finish(self) -> None:
+        """Set the classes of the estimator, once all batches have been looked at."""
+        labels = Labels(tuple(sorted(self._counts)), next(iter(self._dtypes)))
+        counts = np.array([self._counts[value] for value in labels.values])
+        self._estimator.labels_ = labels
+        given = self._estimator.class_weight
+        self._by_class = None if given is None else class_weights(given, labels.classes, counts)
+
+    def read(self, y: Any) -> npt.NDArray[Any]:
+        """Return the codes of classes."""
+        return self._estimator._read_validation_target(y)
+
+    def weigh(self, target: npt.NDArray[Any], weights: Weights) -> Weights:
+        """Return the weights of rows by their classes and their own weights."""
+        if self._by_class is None:
+            return weights
+        by_class: npt.NDArray[np.float64] = self._by_class[target]
+        return by_class if weights is None else by_class * weights
+
+
+@contextmanager
+def prepared_stream(
+    estimator: "TabularEstimator",
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    X_val: Any,
+    y_val: Any,
+    groups: Any,
+    scratch: Any,
+) -> Iterator["Preparation"]:
+    """Prepare a table that is read in batches; arguments as in `fit`. Its rows are in a folder until the end."""
+    estimator._settings()
+    estimator._check_given(X_val, y_val, groups)
+    _check_settings(estimator)
+    if groups is not None:
+        hint = "Hold out whole groups yourself, and give them as X_val and y_val."
+        raise argument_error("groups", "be None if X is read in batches", type(groups).__name__, hint)
+    reader = BatchReader(X, y, sample_weight)
+    with scratch_folder(scratch) as folder:
+        yield _prepare(estimator, reader, folder, None if X_val is None else (X_val, y_val))
+
+
+def _prepare(
+    estimator: "TabularEstimator", reader: BatchReader, folder: Path, given: tuple[Any, Any] | None
+) -> "Preparation":
+    """Read a stream twice, write its rows into a folder, and return what is trained."""
+    random, state = estimator._drawn_from()
+    share = estimator.validation_share if estimator.validation is None else float(estimator.validation)
+    goal = _Numbers(estimator) if estimator._task == "regression" else _Classes(estimator)
+    survey = survey_batches(
+        reader,
+        goal.look,
+        share=share if given is None else 0.0,
+        seed=_hash_seed(state),
+        categorical=estimator.categorical or (),
+    )
+    goal.finish()
+    estimator.target_name_ = reader.target if isinstance(reader.target, str) else None
+    columns, table, target = _learn(estimator, survey, goal.read)
+    weights = goal.weigh(target, batch_weights(survey.batch))
+    n_targets = None if estimator._task == "classification" else 0 if target.ndim == 1 else target.shape[1]
+    form = RowFormat(table.numbers.shape[1], columns.cardinalities, n_targets, weights is not None)
+    written = write_blocks(
+        reader, survey, columns, form,
+        read_target=goal.read, weigh=goal.weigh, sample=table.numbers, folder=folder,
+    )  # fmt: skip
+    rows = _Rows(*table, target, weights, survey.validates)
+    if given is not None:
+        rows = rows.validated_by(columns.read(given[0]), goal.read(given[1]))
+    data = rows.training_table(estimator, columns, written.blocks)
+    plan = estimator._plan(columns, data, n_folds=1)
+    every = np.arange(len(rows.target))
+    holdout = Holdout(
+        estimator.validation, estimator.validation_share, target, every >= 0, n_given=int(given is not None)
+    )
+    estimator._warn_unused(holdout, plan)
+    seeds = random.randint(LARGEST_SEED, size=plan.n_seeds)
+    train, valid = (every[~rows.validates], every[rows.validates]) if rows.validates.any() else (every, every)
+    split = Split(0, int(seeds[0]), train, valid, every[:0])
+    prepared = PreparedTable(data, (split,), written.blocks.indicated, estimator.missing, written.summaries)
+    return estimator._with_members(columns, prepared, plan, seeds=seeds, state=state)
+
+
+def _hash_seed(state: Any) -> int:
+    """Return a random seed without drawing from the numbers by which networks are seeded, as those of a table are."""
+    random = np.random.RandomState()
+    random.set_state(state)
+    return int(random.randint(LARGEST_SEED))
+
+
+class _Rows(NamedTuple):
+    """Rows in memory: a sample of the training rows, and validation rows."""
+
+    numbers: npt.NDArray[np.float64]
+    codes: npt.NDArray[np.int64]
+    target: npt.NDArray[Any]
+    weights: Weights
+    validates: npt.NDArray[np.bool_]
+
+    def validated_by(self, table: Table, target: npt.NDArray[Any]) -> "_Rows":
+        """Return the rows with given validation rows behind them, which count equally."""
+        if len(target) != len(table.numbers):
+            raise argument_error("y_val", f"have as many values as X_val has rows, {len(table.numbers)}", len(target))
+        weights = self.weights
+        if weights is not None:
+            weights = np.append(weights, np.full(len(target), weights.mean()))
+        return _Rows(
+            np.concatenate([self.numbers, table.numbers]),
+            np.concatenate([self.codes, table.codes]),
+            np.concatenate([self.target, target]),
+            weights,
+            np.arange(len(self.target) + len(target)) >= len(self.target),
+        )
+
+    def training_table(self, estimator: "TabularEstimator", columns: Columns, blocks: RowBlocks) -> TrainingTable:
+        """Return the rows, with all training rows in blocks."""
+        return TrainingTable(
+            self.numbers,
+            add_indicators(self.numbers, self.codes, blocks.indicated),
+            self.target,
+            estimator._task,
+            (*columns.cardinalities, *[N_FLAGS] * len(blocks.indicated)),
+            estimator._n_classes,
+            self.weights,
+            estimator._objective(),
+            blocks,
+        )
+
+
+def _check_settings(estimator: "TabularEstimator") -> None:
+    """Refuse parameters that need all rows in memory."""
+    if estimator.engine != "local":
+        hint = "Blocks of rows are read from a disk of this machine; device=['cuda:0', 'cuda:1'] uses several GPUs."
+        raise argument_error("engine", "be 'local' if X is read in batches", estimator.engine, hint)
+    validation = estimator.validation
+    if validation is not None and not isinstance(validation, float):
+        hint = "Rows are held out by a hash of their numbers; X_val and y_val give others."
+        raise argument_error("validation", "be None or a share if X is read in batches", validation, hint)
+    if estimator.refit:
+        hint = "At most 100,000 rows are held out; leave refit out."
+        raise argument_error("refit", "be False if X is read in batches", True, hint)
+
+
+def _learn(
+    estimator: "TabularEstimator", survey: Survey, read_target: Callable[[Any], npt.NDArray[Any]]
+) -> tuple[Columns, Table, npt.NDArray[Any]]:
+    """Learn the columns from the rows in memory, and read these rows."""
+    batch = survey.batch
+    columns, _ = Columns.learn(batch.features, estimator.categorical, dates=estimator.dates, whole=survey.whole)
+    table, target = columns.read(batch.features), read_target(batch.target)
+    if estimator._task == "regression":
+        estimator._objective().check_target(target)
+    columns = columns.with_copies(table, target)
+    columns.warn()
+    estimator._warn_of_few(survey.n_rows)
+    labels = [column_label(columns.names, place) for place in range(len(columns.roles))]
+    categorical = [label for label, role in zip(labels, columns.roles, strict=True) if role == "categorical"]
+    for label in survey.overfull:
+        if label in categorical:
+            warnings.warn(
+                f"{label} has more distinct values than are counted: those that are not in a sample of "
+                f"{len(target):,} rows share a learned vector. Group rare values, or drop the column.",
+                ColumnWarning,
+                stacklevel=5,
+            )
+    return columns, table, target
+
+
+def predicted_batches(estimator: Any, source: Any, predict: Callable[[Any], Any]) -> Iterator[Any]:
+    """Yield the predictions of every batch of a stream, the same as those of the whole table.
+
+    Networks predict `CHUNK_ROWS` rows at a time whatever the batches are, because a prediction may depend on the number
+    of rows that are computed together, by rounding.
+
+    Parameters
+    ----------
+    estimator : FittedModel
+        The estimator.
+    source : ParquetFile, Dataset or iterable
+        A file or a data set, of which only the columns of the model are read, or tables with these columns.
+    predict : callable
+        Turns a `Table` into an array, or a tuple of arrays, with a row for each row.
+    """
+    wanted = estimator.columns_.names
+    tables: deque[Table] = deque()
+    lengths: deque[int] = deque()
+    ready: deque[Any] = deque()
+    n_waiting = 0
+    for raw in raw_batches(source, columns=wanted):
+        frame = as_frame(raw)
+        extra = estimator.target_name_
+        if frame is not None and wanted is not None and extra in frame.columns and extra not in wanted:
+            raw = frame.drop(extra).to_native()  # noqa: PLW2901
+        if is_empty(raw):
+            continue
+        table = estimator.columns_.read(raw)
+        tables.append(table)
+        lengths.append(len(table.numbers))
+        n_waiting += len(table.numbers)
+        while n_waiting >= CHUNK_ROWS:
+            ready.append(predict(_first_rows(tables, CHUNK_ROWS)))
+            n_waiting -= CHUNK_ROWS
+            yield from _complete(lengths, ready)
+    if n_waiting:
+        ready.append(predict(_first_rows(tables, n_waiting)))
+    yield from _complete(lengths, ready)
+
+
+def _first_rows(tables: deque[Table], n: int) -> Table:
+    """Remove the first rows of a queue of tables, and return them as one."""
+    parts = []
+    while n:
+        table = tables.popleft()
+        if len(table.numbers) > n:
+            tables.appendleft(Table(table.numbers[n:], table.codes[n:]))
+            table = Table(table.numbers[:n], table.codes[:n])
+        parts.append(table)
+        n -= len(table.numbers)
+    return Table(np.concatenate([part.numbers for part in parts]), np.concatenate([part.codes for part in parts]))
+
+
+def _complete(lengths: deque[int], ready: deque[Any]) -> Iterator[Any]:
+    """Yield the predictions of batches, of the given numbers of rows, for which all are ready."""
+    if not ready:
+        return
+    is_tuple = isinstance(ready[0], tuple)
+    joined = [np.concatenate(parts) for parts in zip(*ready, strict=True)] if is_tuple else [np.concatenate(ready)]
+    ready.clear()
+    start = 0
+    while lengths and start + lengths[0] <= len(joined[0]):
+        stop = start + lengths.popleft()
+        parts = tuple(part[start:stop] for part in joined)
+        yield parts if is_tuple else parts[0]
+        start = stop
+    if start < len(joined[0]):
+        rest = tuple(part[start:] for part in joined)
+        ready.append(rest if is_tuple else rest[0])

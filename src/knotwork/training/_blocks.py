@@ -1,0 +1,295 @@
+"""Training rows that do not fit in memory: blocks of them in files, and what loads them ahead of the training."""
+
+import os
+import queue
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from knotwork.training._config import TrainingConfig
+
+if TYPE_CHECKING:  # tables may have blocks
+    from knotwork.training._members import DeviceTable, Member
+
+__all__ = ["FLAGS", "BlockLoader", "BlockWriter", "RowBlocks", "RowFormat", "as_streamed"]
+
+BLOCK_BYTES, MOST_BLOCK_ROWS = 240 << 20, 1 << 22
+"""Bytes and rows of a block, at most. Two are in memory; pinned memory has sizes of powers of two, here 256 MiB."""
+
+FLAGS = (1, 2)
+"""Codes of an indicator of missing values: where the value is missing, and where it is not; 0 stands for unseen."""
+
+CODE_TYPES = (np.uint8, np.int16, np.int32)
+"""Types of codes in files; the smallest one that holds all of them is taken."""
+
+
+@dataclass(frozen=True)
+class RowFormat:
+    """How a row is written.
+
+    Parameters
+    ----------
+    n_numbers : int
+        Numbers, float32, in units of their columns: what networks see, without any loss.
+    cardinalities : tuple of int
+        Number of codes of each categorical feature.
+    n_targets : int or None
+        Targets of a regression, float64; 0 for one of shape (n,). None for class codes.
+    has_weights : bool
+        Whether rows have weights.
+    """
+
+    n_numbers: int
+    cardinalities: tuple[int, ...]
+    n_targets: int | None
+    has_weights: bool
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of a row, of a multiple of eight bytes."""
+        largest = max(self.cardinalities, default=1) - 1
+        code = next(kind for kind in CODE_TYPES if largest <= np.iinfo(kind).max)
+        targets: Any = np.int64 if self.n_targets is None else np.float64
+        fields = [("target", targets, (max(self.n_targets or 0, 1),)), ("numbers", np.float32, (self.n_numbers,))]
+        if self.has_weights:
+            fields.append(("weights", np.float32, (1,)))
+        return np.dtype([*fields, ("codes", code, (len(self.cardinalities),))], align=True)
+
+    def n_blocks(self, n_rows: int) -> int:
+        """Return into how many blocks so many rows are divided."""
+        most = min(BLOCK_BYTES // self.dtype.itemsize, MOST_BLOCK_ROWS)
+        # Rows are drawn into blocks, whose sizes differ a little: six standard deviations are left.
+        usual = max(most - 6 * int(np.sqrt(most)), 1)
+        return max(-(-n_rows // usual), 1)
+
+    def views(self, raw: Tensor) -> dict[str, Tensor]:
+        """Return the parts of rows, given as bytes of shape (n, size of a row), without copying them."""
+        dtype, out = self.dtype, {}
+        for name in dtype.names or ():
+            kind, start = dtype.fields[name][:2]  # type: ignore[index]
+            base, shape = kind.subdtype  # type: ignore[misc]
+            as_torch = torch.from_numpy(np.empty(0, base)).dtype
+            part = raw[:, start : start + kind.itemsize]
+            out[name] = part.view(as_torch) if shape[0] else torch.empty(len(raw), 0, device=raw.device)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlocks:
+    """Training rows in files, one for each block.
+
+    A row is in a block that is drawn at random, so that every block is a random sample. Each pass over the rows takes
+    the blocks in another order, and each block's rows in another order: what differs from an order of all rows is only
+    that rows of one block stay together.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the files are.
+    form : RowFormat
+        How rows are written.
+    counts : tuple of int
+        Rows of each block.
+    units : ndarray of shape (2, n_numerical)
+        Origin and unit of each numerical column.
+    indicated : tuple of int
+        Numerical columns with an indicator of missing values behind the codes.
+    seed : int
+        Random seed of the order of the blocks.
+    """
+
+    folder: Path
+    form: RowFormat
+    counts: tuple[int, ...]
+    units: npt.NDArray[np.float64]
+    indicated: tuple[int, ...]
+    seed: int
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows in all blocks."""
+        return sum(self.counts)
+
+    @property
+    def capacity(self) -> int:
+        """Rows of the largest block."""
+        return max(self.counts)
+
+    def block(self, number: int) -> int:
+        """Return which block is the one of this number, counted over all passes."""
+        done, place = divmod(number, len(self.counts))
+        return int(np.random.default_rng([self.seed, done]).permutation(len(self.counts))[place])
+
+    def read(self, block: int, out: npt.NDArray[np.uint8]) -> int:
+        """Read a block into an array of bytes of shape (capacity, size of a row), and return its number of rows."""
+        n_rows = self.counts[block]
+        view = memoryview(out[:n_rows]).cast("B")
+        with block_path(self.folder, block).open("rb", buffering=0) as file:
+            done = 0
+            while done < len(view):
+                step = file.readinto(view[done:])
+                if not step:
+                    raise OSError(f"{block_path(self.folder, block)} is shorter than it was written.")
+                done += step
+        return n_rows
+
+
+def block_path(folder: Path, block: int) -> Path:
+    """Return the file of a block."""
+    return folder / f"block_{block:05d}"
+
+
+@final
+class BlockWriter:
+    """Writes rows to the files of blocks; places are reserved in order, rows may be written by several threads."""
+
+    def __init__(self, folder: Path, form: RowFormat, n_blocks: int) -> None:
+        self.form, self._folder, self._size = form, folder, form.dtype.itemsize
+        self.counts = np.zeros(n_blocks, dtype=np.int64)
+
+    def reserve(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the first places in each block for so many rows each."""
+        starts = self.counts.copy()
+        self.counts += counts
+        return starts
+
+    def write(self, rows: npt.NDArray[Any], counts: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]) -> None:
+        """Write rows, block after block, to their places."""
+        data, begin = memoryview(rows.view(np.uint8)), 0
+        for block, (count, start) in enumerate(zip(counts.tolist(), starts.tolist(), strict=True)):
+            part, place = data[begin : begin + count * self._size], start * self._size
+            # Not kept open: a table may have more blocks than a process may have files.
+            file = os.open(block_path(self._folder, block), os.O_WRONLY | os.O_CREAT, 0o600)
+            try:
+                while len(part):
+                    step = os.pwrite(file, part, place)
+                    part, place = part[step:], place + step
+            finally:
+                os.close(file)
+            begin += count * self._size
+
+
+class _Slot(NamedTuple):
+    """Room for a block: bytes in host memory, on a GPU its copy there, and what was done with it last."""
+
+    host: Tensor
+    device: Tensor
+    event: Any
+
+
+@final
+class BlockLoader:
+    """Loads blocks into a table on the device; a thread reads the next one, and copies it to a GPU, ahead of time.
+
+    Parameters
+    ----------
+    rows : RowBlocks
+        The blocks.
+    data : DeviceTable
+        Its first `RowBlocks.capacity` rows are replaced.
+    """
+
+    def __init__(self, rows: RowBlocks, data: "DeviceTable") -> None:
+        self.rows, self.data = rows, data
+        self._free: queue.Queue[_Slot | None] = queue.Queue()
+        self._ready: queue.Queue[tuple[_Slot, int] | BaseException] = queue.Queue()
+        for _ in range(min(len(rows.counts), 2)):
+            self._free.put(self._slot())
+        self._n_loaded, self._is_closed = 0, False
+        self._thread = threading.Thread(target=self._read_ahead, name="knotwork-blocks", daemon=True)
+        self._thread.start()
+
+    @property
+    def _on_gpu(self) -> bool:
+        return self.data.numbers.device.type == "cuda"
+
+    def _slot(self) -> _Slot:
+        shape = self.rows.capacity, self.rows.form.dtype.itemsize
+        host = torch.empty(shape, dtype=torch.uint8, pin_memory=self._on_gpu)
+        if not self._on_gpu:
+            return _Slot(host, host, None)
+        event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+        return _Slot(host, torch.empty(shape, dtype=torch.uint8, device=self.data.numbers.device), event)
+
+    def load(self) -> None:
+        """Replace the block in the table by the next one; a single block stays."""
+        if self._n_loaded and len(self.rows.counts) == 1:
+            return
+        item = self._ready.get()
+        if isinstance(item, BaseException):
+            raise item
+        slot, n_rows = item
+        if slot.event is not None:
+            torch.cuda.current_stream(slot.device.device).wait_event(slot.event)
+        self._fill(self.rows.form.views(slot.device[:n_rows]), n_rows)
+        if slot.event is not None:
+            slot.event.record()
+        self._n_loaded += 1
+        self._free.put(slot)
+
+    def _fill(self, parts: dict[str, Tensor], n_rows: int) -> None:
+        data, indicated = self.data, list(self.rows.indicated)
+        assert data.count is not None
+        data.count.fill_(n_rows)
+        data.numbers[:n_rows] = parts["numbers"]
+        data.target[:n_rows] = parts["target"].view(n_rows, *data.target.shape[1:])
+        if data.weights is not None:
+            data.weights[:n_rows] = parts["weights"][:, 0]
+        n_codes = parts["codes"].shape[1]
+        data.codes[:n_rows, :n_codes] = parts["codes"]
+        missing = data.numbers[:n_rows, indicated].isnan()
+        data.codes[:n_rows, n_codes:] = torch.where(missing, *FLAGS)
+
+    def _read_ahead(self) -> None:
+        try:
+            stream = torch.cuda.Stream(self.data.numbers.device) if self._on_gpu else None  # type: ignore[no-untyped-call]
+            number = 0
+            while (slot := self._free.get()) is not None and not self._is_closed:
+                if slot.event is not None:
+                    slot.event.synchronize()  # the last block in this slot has been used
+                n_rows = self.rows.read(self.rows.block(number), slot.host.numpy())
+                if stream is not None:
+                    with torch.cuda.stream(stream):
+                        slot.device[:n_rows].copy_(slot.host[:n_rows], non_blocking=True)
+                        slot.event.record(stream)
+                number += 1
+                self._ready.put((slot, n_rows))
+        except BaseException as error:  # which the training raises
+            self._ready.put(error)
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._is_closed = True
+        self._free.put(None)
+        self._thread.join()
+
+
+def as_streamed(
+    rows: RowBlocks, members: "Sequence[Member]", config: TrainingConfig
+) -> "tuple[list[Member], TrainingConfig]":
+    """Return members and configuration for training on blocks, each of which counts as an epoch.
+
+    A pass over the rows takes as many epochs as there are blocks. Rows of the table lie behind those of the block.
+    """
+
+    def longer(config: TrainingConfig) -> TrainingConfig:
+        return replace(config, max_epochs=config.max_epochs * len(rows.counts))
+
+    every = np.arange(rows.capacity)
+    streamed = [
+        replace(
+            member,
+            train=every,
+            valid=member.valid + rows.capacity,
+            config=None if member.config is None else longer(member.config),
+        )
+        for member in members
+    ]
+    return streamed, longer(config)

@@ -1,0 +1,301 @@
+"""One call of training on several devices, or on a Ray cluster: members are independent, so each device trains some.
+
+Devices of this machine have a thread each: the table is in memory once, and callbacks and Ctrl-C work as with one
+device. Steps on a GPU are captured graphs, and launching them releases Python's lock. Workers of a cluster are
+processes, on this machine or on others, which are sent the table and return networks.
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any, final
+
+import numpy as np
+import torch
+
+from knotwork._checks import argument_error, check_choice, check_installed
+from knotwork.nn._backbones import Backbone
+from knotwork.training._config import TrainingConfig
+from knotwork.training._engine import matrix_precision, plan_stacks, resolve_device, train, training_costs
+from knotwork.training._members import Member, TrainingTable
+from knotwork.training._progress import EpochReport, Reporter, Reporters
+from knotwork.training._results import History, Piece, Trained
+from knotwork.training._threads import have_returned
+
+__all__ = ["ENGINES", "MAX_RETRIES", "connected", "device_type", "divide_members", "resolve_devices", "train_spread"]
+
+ENGINES = ("local", "ray")
+"""Where networks are trained: on devices of this machine, or on a Ray cluster."""
+
+MAX_RETRIES = 3
+"""Number of times that Ray restarts a task whose worker has died."""
+
+PATIENCE = 5.0
+"""Seconds in which a cluster must answer; Ray itself would wait for minutes."""
+
+
+def resolve_devices(device: Any) -> list[torch.device]:
+    """Return the devices of a name or of a sequence of names; those of a sequence are of one type."""
+    if not isinstance(device, list | tuple):
+        return [resolve_device(device)]
+    devices = [resolve_device(each) for each in device]
+    if not devices or len({each.type for each in devices}) > 1:
+        hint = "Write device=['cuda:0', 'cuda:1'], for example."
+        raise argument_error("device", "be one device, or several of one type", device, hint)
+    return devices
+
+
+def device_type(device: Any, engine: str = "local") -> str:
+    """Return the type of the devices; those of a connected cluster, if `engine` is ``"ray"``."""
+    if engine == "local":
+        return resolve_devices(device)[0].type
+    import ray  # noqa: PLC0415 - an optional package
+
+    return "cuda" if _cluster_workers(ray, device)[1] else "cpu"
+
+
+def train_spread(
+    table: TrainingTable,
+    members: Sequence[Member],
+    backbone: Backbone,
+    config: TrainingConfig,
+    *,
+    device: Any = "auto",
+    engine: str = "local",
+    report: Reporter | None = None,
+    start: Trained | None = None,
+    **settings: Any,
+) -> Trained:
+    """Train members on several devices; the result is on the first of them.
+
+    Parameters
+    ----------
+    table, members, backbone, config, report, start
+        As in `train`.
+    device : str, torch.device or sequence of them, default="auto"
+        The devices; of a cluster ``"auto"``, ``"cpu"`` or ``"cuda"``.
+    engine : {"local", "ray"}, default="local"
+        Devices of this machine, or the workers of a Ray cluster, which send no reports.
+    **settings
+        Further arguments of `train`.
+
+    Returns
+    -------
+    Trained
+        Networks and histories: those of `train` on one device up to rounding, and bit for bit with
+        `TrainingConfig.reproducible`.
+    """
+    if engine == "ray":
+        with connected() as ray:
+            return _train_on_cluster(ray, table, members, (backbone, config), device=device, start=start, **settings)
+    devices = resolve_devices(device)
+    if len(devices) == 1:
+        return train(table, members, backbone, config, device=devices[0], report=report, start=start, **settings)
+    groups = divide_members(table, members, backbone, config, n_groups=len(devices), start=start)
+    costs = training_costs(table, members, backbone, config)
+    progress = _Progress(None if report is None else Reporters([report]), [costs[group].sum() for group in groups])
+
+    def train_group(worker: int) -> Trained:
+        on_gpu = devices[worker].type == "cuda"
+        with torch.cuda.device(devices[worker]) if on_gpu else nullcontext():
+            chosen = {**settings, "device": devices[worker], "report": progress.reporter(worker)}
+            chosen["start"] = None if start is None else start.keep(groups[worker])
+            return train(table, [members[place] for place in groups[worker]], backbone, config, **chosen)
+
+    with matrix_precision(config, devices[0]), ThreadPoolExecutor(len(groups), "knotwork-device") as pool:
+        futures = [pool.submit(train_group, worker) for worker in range(len(groups))]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        except KeyboardInterrupt:
+            progress.interrupted = True
+        while not have_returned(futures, progress.stop):
+            progress.interrupted = True
+        trained = [future.result() for future in futures]
+    joined = _joined(trained, groups, device=devices[0])
+    return replace(joined, interrupted=joined.interrupted or progress.interrupted)
+
+
+def divide_members(
+    table: TrainingTable,
+    members: Sequence[Member],
+    backbone: Backbone,
+    config: TrainingConfig,
+    *,
+    n_groups: int,
+    start: Trained | None = None,
+) -> list[list[int]]:
+    """Return the places of the members of each device, increasing: equal shares of the work, and few divided stacks.
+
+    There are fewer groups than devices if there are fewer members.
+    """
+    if start is None:
+        stacks = plan_stacks(table, members, backbone, config, torch.device("cpu"))
+    else:
+        stacks = [list(piece.places) for piece in start.pieces]
+    order = np.array([place for stack in stacks for place in stack])
+    costs = training_costs(table, members, backbone, config)[order]
+    n_groups = min(n_groups, len(order))
+    middles = (np.cumsum(costs) - 0.5 * costs) / max(costs.sum(), 1e-300)
+    numbers = np.minimum((middles * n_groups).astype(np.intp), n_groups - 1)
+    groups = [sorted(order[numbers == number].tolist()) for number in range(n_groups)]
+    return [group for group in groups if group]
+
+
+@final
+class _Progress:
+    """Joins the reports of all devices for one receiver, and tells the devices when to stop."""
+
+    def __init__(self, report: Reporters | None, costs: Sequence[float]) -> None:
+        self.stop, self.interrupted = threading.Event(), False
+        self._report, self._lock = report, threading.Lock()
+        self._shares = np.array(costs) / max(float(np.sum(costs)), 1e-300)
+        self._latest: list[EpochReport | None] = [None] * len(costs)
+
+    def reporter(self, worker: int) -> Reporter:
+        """Return the function that a device calls after every epoch."""
+
+        def receive(report: EpochReport) -> bool:
+            with self._lock:
+                self._latest[worker] = report
+                try:
+                    if self._report is not None and self._report(self._joined(worker, report)):
+                        self.stop.set()
+                except BaseException:
+                    self.stop.set()
+                    raise
+            return self.stop.is_set()
+
+        return receive
+
+    def _joined(self, worker: int, report: EpochReport) -> EpochReport:
+        n_stacks = [1 if latest is None else latest.n_stacks for latest in self._latest]
+        done = [0.0 if latest is None else latest.done for latest in self._latest]
+        return replace(
+            report,
+            stack=sum(n_stacks[:worker]) + report.stack,
+            n_stacks=sum(n_stacks),
+            done=float(self._shares @ np.array(done)),
+            n_training=sum(latest.n_training for latest in self._latest if latest is not None),
+        )
+
+
+def _joined(trained: Sequence[Trained], groups: Sequence[Sequence[int]], *, device: torch.device) -> Trained:
+    """Return the members of all groups in their order, on one device."""
+    pieces: list[Piece] = []
+    histories: dict[int, History] = {}
+    paths: dict[int, Any] = {}
+    for part, group in zip(trained, groups, strict=True):
+        pieces += [replace(_moved(each, device), places=tuple(group[place] for place in each.places))
+                   for each in part.pieces]  # fmt: skip
+        histories.update(zip(group, part.histories, strict=True))
+        paths.update(zip(group, part.knot_paths or [], strict=part.knot_paths is not None))
+    return replace(
+        trained[0],
+        pieces=sorted(pieces, key=lambda piece: piece.places),
+        histories=[histories[place] for place in sorted(histories)],
+        interrupted=any(part.interrupted for part in trained),
+        knot_paths=[paths[place] for place in sorted(paths)] if paths else None,
+    )
+
+
+def _moved(piece: Piece, device: torch.device) -> Piece:
+    parts = {name: getattr(piece, name).to(device) for name in ("network", "shift", "scale")}
+    return replace(piece, **parts)
+
+
+def _cluster_workers(ray: Any, device: Any) -> tuple[int, float]:
+    """Return the number of workers of a cluster, and the GPUs that each of them needs."""
+    check_choice(device, "device of a Ray cluster", ("auto", "cpu", "cuda"))
+    resources = ray.cluster_resources()
+    n_gpus = int(resources.get("GPU", 0))
+    if device == "cuda" and not n_gpus:
+        raise argument_error("device", "be 'auto' or 'cpu' on a cluster without GPUs", device)
+    return (n_gpus, 1.0) if n_gpus and device != "cpu" else (max(int(resources.get("CPU", 1)), 1), 0.0)
+
+
+def _train_on_cluster(
+    ray: Any,
+    table: TrainingTable,
+    members: Sequence[Member],
+    kind: tuple[Backbone, TrainingConfig],
+    *,
+    device: Any,
+    start: Trained | None,
+    **settings: Any,
+) -> Trained:
+    """Train groups of members as tasks of a cluster; a task whose worker dies is run again elsewhere."""
+    n_workers, gpus = _cluster_workers(ray, device)
+    groups = divide_members(table, members, *kind, n_groups=n_workers, start=start)
+    task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=MAX_RETRIES)(_train_remotely)
+    stored, here = ray.put(table), resolve_device("auto" if device == "auto" else "cpu")
+    settings["device"] = "cuda" if gpus else "cpu"
+    tasks = []
+    for group in groups:
+        known = None if start is None else _on_cpu(start.keep(group))
+        tasks.append(task.remote(stored, [members[place] for place in group], kind, known, settings))
+    return _joined(ray.get(tasks), groups, device=here)
+
+
+def _train_remotely(
+    table: TrainingTable,
+    members: Sequence[Member],
+    kind: tuple[Backbone, TrainingConfig],
+    start: Trained | None,
+    settings: dict[str, Any],
+) -> Trained:
+    """Train members in a worker of a cluster."""
+    return _on_cpu(train(table, members, *kind, start=start, **settings))
+
+
+def _on_cpu(trained: Trained) -> Trained:
+    return replace(trained, pieces=[_moved(piece, torch.device("cpu")) for piece in trained.pieces])
+
+
+@contextmanager
+def connected(address: str | None = None) -> Iterator[Any]:
+    """Provide the module `ray`, connected to a cluster; an existing connection is used and kept.
+
+    The address, such as "auto" or "head:6379", is by default the environment variable RAY_ADDRESS; if that is not set,
+    a cluster is started on this machine and stopped at the end.
+    """
+    check_installed("engine='ray'", "ray", "ray", hint="Or choose engine='local'.")
+    import ray  # noqa: PLC0415 - an optional package
+
+    if ray.is_initialized():
+        yield ray
+        return
+    address = address or os.environ.get("RAY_ADDRESS")
+    _check_reachable(address)
+    try:
+        ray.init(address=address, log_to_driver=False)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise _unreachable(address, error) from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _check_reachable(address: str | None) -> None:
+    """Raise an error if nothing listens at an address of the form ``host:port``."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return  # a keyword such as "auto": Ray checks it
+    try:
+        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(address, error) from error
+
+
+def _unreachable(address: str | None, error: Exception) -> Exception:
+    return argument_error(
+        "address",
+        "be that of a running Ray cluster",
+        address,
+        f"The connection failed: {str(error).rstrip('.')}. Start a cluster with 'ray start --head', or omit the "
+        "address to use a cluster on this machine.",
+    )

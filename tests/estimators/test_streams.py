@@ -1,0 +1,239 @@
+"""Fits and predictions of tables that are read in batches: the same as of tables in memory, whatever the batches."""
+
+import threading
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import knotwork as kw
+from knotwork._preparation import streams
+from knotwork.training import _blocks
+
+N_ROWS = 6000
+CONFIG = kw.TrainingConfig(max_epochs=4, batch_size=128, learning_rate=3e-3, patience=None)
+
+
+def make_table(n_rows=N_ROWS, seed=0):
+    """Return rows with missing values, text, dates as text, an identifier, and a category of the last rows only."""
+    random = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "id": np.arange(n_rows),
+            "a": random.normal(size=n_rows),
+            "b": random.lognormal(size=n_rows),
+            "town": random.choice(["Ulm", "Bonn", "Trier"], size=n_rows),
+            "count": random.integers(0, 40, size=n_rows),
+            "price": [f"{value:,.2f}" for value in random.uniform(500, 5000, size=n_rows)],
+        }
+    )
+    table.loc[::9, "a"] = np.nan
+    table.loc[n_rows - 3 :, "town"] = "Jena"
+    effect = np.sin(2 * table["a"].fillna(0.7)) + np.log(table["b"]) + (table["town"] == "Ulm")
+    table["target"] = effect + 0.1 * random.normal(size=n_rows)
+    table["label"] = np.where(table["target"] > 0.5, "high", "low")
+    table["weight"] = random.choice([0.0, 1.0, 2.0], size=n_rows)
+    return table
+
+
+TABLE = make_table()
+FEATURES = ["id", "a", "b", "town", "count", "price"]
+NEW = make_table(1000, seed=1)[FEATURES]
+
+
+class Frames:
+    """Batches of different sizes that start from the beginning each time."""
+
+    def __init__(self, table, sizes=(1000, 1, 2500)):
+        self.table, self.ends = table, np.cumsum(sizes)
+        self.n_passes = 0
+
+    def __iter__(self):
+        self.n_passes += 1
+        for start, stop in zip([0, *self.ends], [*self.ends, None], strict=True):
+            yield self.table.iloc[start:stop]
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks, samples and batches so small that a table of the tests has several of each."""
+    monkeypatch.setattr(_blocks, "MOST_BLOCK_ROWS", 1800)
+    monkeypatch.setattr(streams, "MOST_SAMPLED", 1500)
+    monkeypatch.setattr(streams, "MOST_VALIDATION", 500)
+    monkeypatch.setattr(streams, "BATCH_ROWS", 700)
+
+
+def regressor(**settings):
+    settings = {"training": CONFIG, "random_state": 0, "device": "cpu", **settings}
+    return kw.TabularRegressor("PLE-Q@12", **settings)
+
+
+@pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
+@pytest.mark.parametrize("encoding", ["BS-Q@9", "IS-CART@9"])
+def test_a_stream_of_one_block_gives_the_model_of_the_table(encoding):
+    """With validation rows of their own, all others train: same knots, same steps, same predictions."""
+    held = TABLE.iloc[100:600]
+    given = {"X_val": held[FEATURES], "y_val": held["target"]}
+    model = regressor().set_params(encoding=encoding)
+    table = TABLE[[*FEATURES, "target"]]
+    streamed = model.fit(Frames(table), "target", **given)
+    predictions, knots = streamed.predict(NEW), streamed.knots_
+    in_memory = model.fit(TABLE[FEATURES], TABLE["target"], **given)
+    assert streamed.columns_.to_json() == in_memory.columns_.to_json()
+    assert streamed.columns_.categories == (("Bonn", "Jena", "Trier", "Ulm"),)
+    for name, values in in_memory.knots_[0].items():
+        np.testing.assert_array_equal(knots[0][name], values)
+    np.testing.assert_array_equal(predictions, in_memory.predict(NEW))
+
+
+@pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
+def test_blocks_of_files_train_as_well_as_the_table(tmp_path, small_blocks):
+    for start in range(0, N_ROWS, 1500):
+        part = TABLE[[*FEATURES, "target"]].iloc[start : start + 1500]
+        pq.write_table(pa.Table.from_pandas(part, preserve_index=False), tmp_path / f"{start:05d}.parquet")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    threads = threading.active_count()
+    source = ds.dataset(sorted(map(str, tmp_path.glob("*.parquet"))))
+    model = regressor().fit(source, "target", scratch=scratch)
+    assert not list(scratch.iterdir())
+    assert threading.active_count() == threads
+    assert len(model._held.target) == 500  # of 600 rows, a tenth: at most so many are held out
+    assert len(model.history_[0]["loss"]) == 4 * 4  # blocks and passes
+    in_memory = regressor().fit(TABLE[FEATURES], TABLE["target"])
+    truth = make_table(1000, seed=1)["target"]
+    errors = [np.sqrt(np.mean((each.predict(NEW) - truth) ** 2)) for each in (model, in_memory)]
+    assert errors[0] < 1.1 * errors[1] < 0.5
+    ordered = np.sort(TABLE["b"])
+    ranks = [np.searchsorted(ordered, each.knots_[0]["b"]) / N_ROWS for each in (model, in_memory)]
+    np.testing.assert_allclose(*ranks, atol=0.02)  # other training rows: a tenth is held out
+    whole = model.predict(TABLE[FEATURES])
+    streamed = list(model.predict(source))
+    np.testing.assert_array_equal(np.concatenate(streamed), whole)
+    assert {len(part) for part in streamed} <= {700, 100}
+    assert model.target_name_ == "target"
+
+
+@pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
+def test_every_training_row_is_trained_once_in_a_pass(small_blocks, monkeypatch):
+    """Blocks hold every row that is not held out once, and passes take them in different orders."""
+    seen = []
+    read = _blocks.RowBlocks.read
+
+    def spy(self, block, out):
+        n_rows = read(self, block, out)
+        seen.append((block, out[:n_rows].view(self.form.dtype)["target"].ravel().copy()))
+        return n_rows
+
+    monkeypatch.setattr(_blocks.RowBlocks, "read", spy)
+    model = regressor(training=kw.TrainingConfig(max_epochs=3, patience=None)).fit(
+        [TABLE[[*FEATURES, "target"]]], "target"
+    )
+    passes = [seen[start : start + 4] for start in (0, 4, 8)]
+    trained = np.sort(np.concatenate([values for _, values in passes[0]]))
+    expected = np.sort(np.concatenate([trained, model._held.target]))
+    np.testing.assert_array_equal(expected, np.sort(TABLE["target"]))
+    orders = {tuple(block for block, _ in each) for each in passes}
+    assert len(orders) > 1
+    assert all(sorted(order) == [0, 1, 2, 3] for order in orders)
+    first = passes[0][0][1]
+    assert abs(np.mean(first) - TABLE["target"].mean()) < 5 * TABLE["target"].std() / np.sqrt(len(first))
+
+
+@pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
+def test_classes_weights_and_categories_of_single_batches(small_blocks):
+    table = TABLE[[*FEATURES, "label", "weight"]].copy()
+    table.loc[N_ROWS - 40 :, "label"] = "rare"
+    batches = Frames(table)
+    model = kw.TabularClassifier("PLE-Q@12", training=CONFIG, random_state=0, device="cpu", class_weight="balanced")
+    model.fit(batches, "label", "weight")
+    assert batches.n_passes == 2
+    assert model.classes_.tolist() == ["high", "low", "rare"]
+    assert model.columns_.categories == (("Bonn", "Jena", "Trier", "Ulm"),)
+    assert np.mean(model.predict(TABLE[FEATURES])[:-40] == TABLE["label"][:-40]) > 0.85
+    parts = model.predict_proba(TABLE[FEATURES].iloc[start : start + 999] for start in range(0, N_ROWS, 999))
+    np.testing.assert_array_equal(np.concatenate(list(parts)), model.predict_proba(TABLE[FEATURES]))
+
+
+@pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
+@pytest.mark.parametrize("how", ["interrupt", "patience", "effort"])
+def test_training_on_blocks_stops_as_on_a_table(small_blocks, tmp_path, how):
+    def interrupt(report):
+        if report.epoch == 3:
+            raise KeyboardInterrupt
+
+    models = {
+        "interrupt": regressor(callbacks=[interrupt]),
+        "patience": regressor(training=kw.TrainingConfig(max_epochs=50, patience=1, learning_rate=0.03)),
+        "effort": kw.TabularRegressor(effort="fast", time_limit=3.0, random_state=0, device="cpu"),
+    }
+    model = models[how].fit(Frames(TABLE[[*FEATURES, "target"]]), "target", scratch=tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert not [thread for thread in threading.enumerate() if thread.name == "knotwork-blocks"]
+    epochs = [len(history["loss"]) for history in model.history_]
+    assert {"interrupt": epochs == [3], "patience": 1 < epochs[0] < 200, "effort": True}[how]
+    assert model.predict(NEW).std() > 0.1
+
+
+def changed(column, value, row=4000):
+    table = TABLE[[*FEATURES, "target", "weight"]].copy()
+    table[column] = table[column].astype(object) if isinstance(value, str) else table[column]
+    table.loc[row, column] = value
+    return table
+
+
+@pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
+@pytest.mark.parametrize(
+    ("batches", "y", "settings", "message"),
+    [
+        (iter([TABLE]), "target", {}, "can be read again"),
+        (Frames(TABLE), TABLE["target"], {}, "y must be the name of a column"),
+        (Frames(TABLE), "tarket", {}, "Did you mean 'target'"),
+        (Frames(changed("a", np.inf)), "target", {}, "column 'a' contains infinity"),
+        (Frames(changed("target", np.nan)), "target", {}, "In batch 4, which begins at row 3,502: .*y contains NaN"),
+        (Frames(changed("weight", -1.0)), "target", {"sample_weight": "weight"}, "In batch 4.*not negative"),
+        (Frames(TABLE), "target", {"groups": TABLE["town"]}, "groups must be None"),
+        (Frames(TABLE), "target", {"scratch": "/no/such/folder"}, "scratch must be a folder"),
+    ],
+)
+def test_errors_name_what_is_wrong_and_where(batches, y, settings, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        regressor().fit(batches, y, **settings)
+
+
+@pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
+def test_rows_that_change_between_the_passes_are_an_error():
+    class Growing(Frames):
+        def __iter__(self):
+            yield from super().__iter__()
+            if self.n_passes > 1:
+                yield self.table.iloc[:5]
+
+    with pytest.raises(ValueError, match=r"yield the same rows whenever it is read, got .*6,000 rows, then 6,005"):
+        regressor().fit(Growing(TABLE[[*FEATURES, "target"]]), "target")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [({"validation": 5}, "validation must be None or a share"), ({"refit": True}, "refit must be False")],
+)
+def test_parameters_that_need_all_rows_are_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        regressor(**parameters).fit(Frames(TABLE), "target")
+
+
+def test_arrays_have_the_target_at_a_position():
+    arrays = [TABLE[["a", "target", "b"]].iloc[start : start + 400].to_numpy() for start in range(0, 1200, 400)]
+    once = kw.TrainingConfig(max_epochs=1)
+    model = regressor(training=once).fit(arrays, 1)
+    assert list(model.knots_[0]) == [0, 1]
+    rows = np.concatenate(arrays)[:, [0, 2]]
+    np.testing.assert_array_equal(np.concatenate(list(model.predict(iter([rows[:7], rows[7:]])))), model.predict(rows))
+
+
+def test_scratch_is_refused_for_a_table_in_memory(tmp_path):
+    with pytest.raises(ValueError, match="scratch must be None if X is a table in memory"):
+        regressor().fit(TABLE[["a", "b"]], TABLE["target"], scratch=tmp_path)
