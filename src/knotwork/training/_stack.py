@@ -493,7 +493,7 @@ class TrainingStack:
         given: list[Tensor] | None = weights
         if (
             self.device.type == "cpu"
-        ):  # the gradient of numbers: torch loads sympy to compare the shapes of given weights
+        ):  # of numbers: torch loads sympy to compare the shapes of given weights
             summands, given = [(each * weight).sum() for each, weight in zip(summands, weights, strict=True)], None
         grads = torch.autograd.grad(summands, self.parameters, given, allow_unused=True)
         with torch.no_grad():
