@@ -491,9 +491,7 @@ class TrainingStack:
             summands.append(self.penalties.weights())
             weights.append(self.penalties.gradient(summands[-1].detach()))
         given: list[Tensor] | None = weights
-        if (
-            self.device.type == "cpu"
-        ):  # of numbers: torch loads sympy to compare the shapes of given weights
+        if self.device.type == "cpu":  # of numbers: torch loads sympy to compare the shapes of given weights
             summands, given = [(each * weight).sum() for each, weight in zip(summands, weights, strict=True)], None
         grads = torch.autograd.grad(summands, self.parameters, given, allow_unused=True)
         with torch.no_grad():
