@@ -419,7 +419,10 @@ class TrainingStack:
         if self.penalties is not None:  # of which only the gradient is needed
             summands.append(self.penalties.weights())
             weights.append(self.penalties.gradient(summands[-1].detach()))
-        grads = self._gradients(summands, weights)
+        given: list[Tensor] | None = weights
+        if self.device.type == "cpu":  # of numbers: torch loads sympy to compare the shapes of given weights
+            summands, given = [(each * weight).sum() for each, weight in zip(summands, weights, strict=True)], None
+        grads = torch.autograd.grad(summands, self.parameters, given, allow_unused=True)
         with torch.no_grad():
             self.optimiser.step(grads, self._step_rates(), active)
             if self.averages:
@@ -430,13 +433,6 @@ class TrainingStack:
             self.loss_sum += losses.double() * counts
             self.steps_done += active
             self.place += batch
-
-    def _gradients(self, summands: list[Tensor], weights: list[Tensor]) -> tuple[Tensor, ...]:
-        """Return the gradients of the weighted sum; those of a number on the CPU, as weights let torch load sympy."""
-        if self.device.type != "cpu":
-            return torch.autograd.grad(summands, self.parameters, weights, allow_unused=True)
-        totals = [(summand * weight).sum() for summand, weight in zip(summands, weights, strict=True)]
-        return torch.autograd.grad(totals, self.parameters, allow_unused=True)
 
     def _step_rates(self) -> Tensor:
         """Return the learning rates of the next step, of shape (n_groups, n_members)."""
