@@ -98,7 +98,7 @@ CPU = [
 ]
 
 CUDA = [
-    Curve("layer", "rows", powers(3, 7), Shape(0, 10, 15)),
+    Curve("layer", "rows", powers(3, 7), Shape(0, 10, 30)),  # beyond 2**31 values at last
     Curve("layer", "columns", COLUMNS, Shape(4096, 0, 15)),
     Curve("layer", "size", SIZES, Shape(65_536, 14, 0)),
     Curve("training epoch", "members", (*MEMBERS[:5], 145, 300, 660, 1000), Shape(8192, 14, 30)),

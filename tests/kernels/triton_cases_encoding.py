@@ -171,15 +171,13 @@ def test_functions_that_vary_everywhere(kind, n_knots):
         return [encoded.detach(), *torch.autograd.grad(encoded, used, gradient.to(device, dtype))]
 
     expected = run("cpu", torch.float64, torch.float64)
-    got = run(DEVICE, torch.float32, torch.float32)
+    dtype, tolerance = (torch.bfloat16, 1e-2) if (kind == THIN_PLATE) == (n_knots[-1] > 0) else (torch.float32, 2e-4)
+    got = run(DEVICE, torch.float32, dtype)
     for actual, other in zip(got, expected, strict=True):
-        close(actual, other, 2e-4)
-    if max(n_knots) > 30:
-        return
-    for actual, other in zip(run(DEVICE, torch.float32, torch.bfloat16), expected, strict=True):
-        close(actual, other, 1e-2)
-    again = run(DEVICE, torch.float32, torch.float32)
-    assert all(torch.equal(*pair) for pair in zip(again, got, strict=True)), "sums must repeat exactly"
+        close(actual, other, tolerance)
+    if GPU:  # the interpreter computes program after program
+        again = run(DEVICE, torch.float32, dtype)
+        assert all(torch.equal(*pair) for pair in zip(again, got, strict=True)), "sums must repeat exactly"
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-import torch
 
 import knotwork as kw
 from knotwork.nn import MLPConfig
 from knotwork.training import StopTraining
 from knotwork.training._spread import divide_members, resolve_devices
-from knotwork.training._threads import SHARING, cpu_threads
 from tests.training.cases import make_member, make_table
 
 RANDOM = np.random.default_rng(0)
@@ -72,17 +70,6 @@ def test_every_member_has_one_device_and_work_is_shared_evenly(n_groups):
     assert sorted(place for group in groups for place in group) == list(range(len(members)))
     assert len(groups) == min(n_groups, len(members))
     assert max(map(len, groups)) <= -(-len(members) // n_groups) + 1
-
-
-def test_cores_are_shared():
-    with cpu_threads(torch.device("cpu")) as alone:
-        assert alone >= 1
-    SHARING.set(2)
-    try:
-        with cpu_threads(torch.device("cpu")) as shared:
-            assert shared == max(alone // 2, 1)
-    finally:
-        SHARING.set(1)
 
 
 @pytest.mark.parametrize("device", [[], ["cpu", "meta"], ["gpu"], [3.5]])

@@ -324,9 +324,11 @@ def encoding_formula(
     parts: Sequence[Part], size: int, dtype: torch.dtype, min_spacing: float, epsilon: float,
 ) -> Any:  # fmt: skip
     """Compute `encode` in plain torch: the values, and with logits the penalty and the breaks."""
-    settings = {"parts": parts, "size": size, "dtype": dtype, "min_spacing": min_spacing, "epsilon": epsilon}
     if n_knots.dim() == 1:
-        results = encoding_formula(*_with_groups(logits, breaks, x, n_knots), None, **settings)
+        spacing = {"min_spacing": min_spacing, "epsilon": epsilon}
+        settings: dict[str, Any] = {"parts": parts, "size": size, "dtype": dtype, **spacing}
+        all_logits, all_breaks, values, counts = _with_groups(logits, breaks, x, n_knots)
+        results: Any = encoding_formula(all_logits, all_breaks, values, counts, None, **settings)
         if logits is None:
             return results.reshape(*x.shape, size)
         return results[0].reshape(*x.shape, size), *(result[0] for result in results[1:])

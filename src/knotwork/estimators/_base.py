@@ -669,13 +669,9 @@ class TabularEstimator(FittedModel):
         """Raise an error that explains why there is no model."""
         if any(not history.epochs for history in trained.histories):
             raise KeyboardInterrupt("Training was stopped before the end of its first epoch: there is no model yet.")
-        raise argument_error(
-            "training",
-            "lead to finite scores",
-            self.training,
-            "The loss became NaN or infinite: try a smaller learning rate, for example "
-            "training=TrainingConfig(learning_rate=1e-4).",
-        )
+        example = "training=TrainingConfig(learning_rate=1e-4)"
+        hint = f"The loss became NaN or infinite: try a smaller learning rate, for example {example}."
+        raise argument_error("training", "lead to finite scores", self.training, hint)
 
     @property
     def _n_classes(self) -> int:
