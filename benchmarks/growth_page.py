@@ -123,9 +123,9 @@ def verdict(curves: Curves) -> str:
 INTRODUCTION = """# How cost grows
 
 Time against the number of rows, columns, functions per column (size m) and networks. One number changes, the others
-stay; the dashed lines have slope 1 on these axes: twice as much takes twice as long. "Slope" is that of the least squares
-line, and the "steepest part" the largest slope between points whose values differ by a factor of two at least. A slope
-above 1.5 there is a cliff: ten times as much would cost more than thirty times as much.
+stay; the dashed lines have slope 1 on these axes: twice as much takes twice as long. "Slope" is that of the least
+squares line, and the "steepest part" the largest slope between points whose values differ by a factor of two at least.
+A slope above 1.5 there is a cliff: ten times as much would cost more than thirty times as much.
 
 - **encoder fit** and **encoder transform**: `SplineEncoder` on quantile knots. More than a million rows are encoded a
   million at a time, because the encoded table need not fit into memory.

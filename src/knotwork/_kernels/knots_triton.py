@@ -14,7 +14,7 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_IN_ONE = 2_048
-"""Most padded widths of a group for which one program computes all breaks and the penalty."""
+"""Most padded widths of a group for which one program computes all breaks and the penalty; more compile slowly."""
 
 
 @triton.jit
