@@ -127,11 +127,14 @@ def summary(line: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--backbones", nargs="+", default=["mlp", "resnet", "ft"], choices=["mlp", "resnet", "ft"])
     parser.add_argument("--quick", action="store_true", help="stacks of two networks")
     parser.add_argument("--out", type=Path, default=None, help="folder for kernels.jsonl and kernels.md")
     arguments = parser.parse_args()
     lines = []
     for backbone, method, n_members in STACKS:
+        if backbone not in arguments.backbones:
+            continue
         lines.append(record(backbone, method, 2 if arguments.quick else n_members, torch.device(arguments.device)))
         print(summary(lines[-1]), flush=True)
         if arguments.out is not None:

@@ -4,8 +4,8 @@
 
 Times are microseconds per network, beside the time that reading and writing each factor and result once would take
 ("memory"). Products are those of the first layers of the MLP (tf32) and of the ResNet (bfloat16), batches of 512; "in
-parts" computes them for some of the networks at a time. The gradient of the knots, of 14 features of size 30, has
-several numbers of rows, blocks and warps of a program, and AdamW several numbers of values and warps.
+parts" computes them for some of the networks at a time. Batch normalisation, bfloat16, has several numbers of columns,
+rows and warps of a program, and AdamW several numbers of values and warps.
 """
 
 import argparse
@@ -16,18 +16,20 @@ import torch
 import triton
 from triton.testing import do_bench
 
-from knotwork._kernels import adamw_triton, encoding_triton
+from knotwork._kernels import adamw_triton, batch_norm_triton
 from knotwork._kernels.adamw import Factors, Rule
-from knotwork._kernels.encoding import LOCAL
+from knotwork._kernels.batch_norm import Settings
+from knotwork._kernels.batch_norm_triton import BATCH_NORM
+from knotwork._kernels.dropout import Noise
 
-BATCH, FEATURES, SIZE = 512, 14, 30
+BATCH = 512
 STACKS = (145, 660)
 PRODUCTS = {
     ("mlp", torch.float32): ((420, 256), (448, 256), (256, 128), (128, 64)),
     ("resnet", torch.bfloat16): ((420, 256), (256, 512), (512, 256)),
 }
-PROGRAMS = ((32, 2, 4), (32, 2, 1), (32, 4, 1), (64, 1, 2), (64, 2, 2), (128, 1, 4), (128, 4, 4), (256, 2, 8))
-"""Rows, blocks of rows and warps of a program of the knots' gradient."""
+NORMS = ((64, 64, 8), (64, 512, 16), (32, 512, 16), (32, 512, 8), (16, 512, 8), (16, 512, 4))
+"""Columns, rows and warps of a program of batch normalisation; 512 rows are all."""
 UPDATES = ((2048, 8), (1024, 4), (2048, 4), (4096, 8), (1024, 8), (8192, 8))
 
 
@@ -76,34 +78,28 @@ def products(rate: float) -> list[str]:
     return lines
 
 
-def knots(rate: float) -> list[str]:
-    """Return the times of the encoding and of the gradient of its knots."""
-    lines = ["| what | members | rows, blocks, warps | us | memory |", "|---|--:|---|--:|--:|"]
-    for n in STACKS:
-        x = torch.rand(n, BATCH, FEATURES, device="cuda")
-        n_knots = torch.full((n, FEATURES), SIZE - 4, dtype=torch.int32, device="cuda")
-        breaks = torch.linspace(0, 1, SIZE - 2, device="cuda").expand(n, FEATURES, -1).contiguous()
-        out = torch.empty(n, BATCH, FEATURES, SIZE, device="cuda")
-        floor = BATCH * FEATURES * SIZE * 4 / rate
-        us = timed(lambda out=out, t=(x, breaks, n_knots): encoding_triton.forward(*t, out, kind=LOCAL, degree=3), n)
-        lines.append(f"| rows | {n} | | {us:.2f} | {floor:.2f} |")
-        us = timed(
-            lambda t=(out, x, breaks, n_knots): encoding_triton.backward(*t, kind=LOCAL, degree=3, with_x=False), n
-        )
-        lines.append(f"| both kernels of the gradient | {n} | | {us:.2f} | {floor:.2f} |")
-        tensors = out, breaks, x, breaks, n_knots, x
-        for rows, blocks, warps in PROGRAMS:
-            n_parts = triton.cdiv(BATCH, rows * blocks)
-            parts = torch.empty(n_parts, n * FEATURES, 32, 16, device="cuda")
-
-            def work(tensors=tensors, parts=parts, n=n, rows=rows, blocks=blocks, warps=warps):
-                encoding_triton._backward[(n * FEATURES, len(parts), 1)](
-                    *tensors, parts, BATCH, FEATURES, SIZE - 2, SIZE, 32,
-                    KIND=LOCAL, DEGREE=3, ROWS=rows, BLOCKS=blocks, STEPS=5, KNOTS=32, WINDOW=16,
-                    WITH_X=False, WIDE=False, LONG=False, num_warps=warps,
-                )  # fmt: skip
-
-            lines.append(f"| sums | {n} | {rows}, {blocks}, {warps} | {timed(work, n):.2f} | {floor:.2f} |")
+def norms(rate: float) -> list[str]:
+    """Return the times of batch normalisation with relu and dropout, and with a residual."""
+    lines = ["| width | then | columns, rows, warps | forward | memory | backward | memory |"]
+    lines.append("|--:|---|---|--:|--:|--:|--:|")
+    n, noise = 190, Noise(*torch.zeros(2, 190, dtype=torch.int64, device="cuda"))
+    for width, relu in ((512, True), (256, False)):
+        x = torch.randn(n, BATCH, width, device="cuda").bfloat16()
+        of_columns = [torch.rand(n, width, device="cuda") for _ in range(4)]
+        options = {"settings": Settings(0.1, 1e-5, relu, 0.3 if relu else 0.0, 0)}
+        options |= {"counts": torch.full((n,), BATCH, device="cuda")}
+        inputs = x, *of_columns[:2], None if relu else x
+        made = {"buffers": tuple(of_columns[2:]), "noise": noise if relu else None}
+        one = BATCH * width * 2 / rate
+        for columns, rows, warps in NORMS:
+            shape = {"N_ROWS": BATCH, "TILES": BATCH // rows, "ROWS": rows, "COLUMNS": columns}
+            shape |= {"LONG": False, "num_warps": warps}
+            batch_norm_triton._shape = lambda x, fixed_order, shape=shape: shape
+            kept = BATCH_NORM.forward(*inputs, **made, **options)[1]
+            us = timed(lambda t=inputs, o={**made, **options}: BATCH_NORM.forward(*t, **o), n)
+            back = timed(lambda t=((x,), kept, (True,) * 4), o=options: BATCH_NORM.backward(*t, **o), n)
+            what = f"| {width} | {'relu' if relu else 'residual'} | {columns}, {rows}, {warps} "
+            lines.append(f"{what}| {us:.2f} | {(3 - relu) * one:.2f} | {back:.2f} | {(3 + relu) * one:.2f} |")
     return lines
 
 
@@ -142,7 +138,7 @@ def main() -> None:
     torch.set_float32_matmul_precision("high")
     rate = bandwidth()
     lines = [f"{torch.cuda.get_device_name()}, torch {torch.__version__}; a copy moves {rate / 1e6:.2f} TB/s"]
-    for part in (updates, products, knots):
+    for part in (norms, updates, products):
         lines += ["", *part(rate)]
         arguments.out.write_text("\n".join(lines) + "\n")
 

@@ -6,7 +6,7 @@
 import pytest
 import torch
 
-from knotwork._kernels import adamw_triton, batch_norm_triton
+from knotwork._kernels import adamw_triton, batch_norm_triton, dispatch
 from knotwork._kernels.adamw import Factors, Rule, update_formula
 from knotwork._kernels.batch_norm import Settings, batch_norm_formula
 from knotwork._kernels.dropout import ACTIVATIONS, Noise, keep_mask, member_keys
@@ -85,6 +85,32 @@ def test_bias_and_activation(activation, shape, dtype, p):
         torch.testing.assert_close(one.double(), other, rtol=rtol, atol=atol)
 
 
+def test_values_are_counted_in_64_bits_as_in_32(monkeypatch):
+    def results():
+        torch.manual_seed(0)
+        x, gradient, bias = torch.randn(2, 40, 65), torch.randn(2, 40, 65), torch.randn(2, 65)
+        x, gradient, bias = (tensor.to(DEVICE) for tensor in (x, gradient, bias))
+        settings = {"p": 0.4, "noise": make_noise(2), "stream": 1}
+        (y,), kept = DROPOUT.forward(x, **settings)
+        made = [y, *DROPOUT.backward((gradient,), kept, (True,), **settings)]
+        settings |= {"activation": "mish", "scale": 0.5}
+        (y,), kept = BIAS_ACT.forward(x, bias, **settings)
+        made += [y, *BIAS_ACT.backward((gradient,), kept, (True, True), **settings)]
+        others, options = (bias, bias, bias, bias.abs()), {"noise": make_noise(2), "counts": None, "residual": None}
+        for most_held in (0, batch_norm_triton.MOST_HELD):
+            monkeypatch.setattr(batch_norm_triton, "MOST_HELD", most_held)
+            norm = Settings(0.2, 1e-5, relu=True, p=0.3, stream=5)
+            made += run_batch_norm("triton", x, others, gradient, settings=norm, **options)
+        return made
+
+    assert not dispatch.is_long(2**31 - 2**17)
+    assert dispatch.is_long(2**31 - 1)
+    usual = results()
+    monkeypatch.setattr(dispatch, "LONG_FROM", 0)
+    for got, expected in zip(results(), usual, strict=True):
+        assert torch.equal(got, expected)
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_activations_of_extreme_values(activation):
     ends = torch.tensor(
@@ -152,6 +178,8 @@ FOLLOWING = [(False, 0.0, 1e3), (True, 0.0, 0.0), (True, 0.3, 0.0), (False, 0.3,
 @pytest.mark.parametrize("dtype", TYPES)
 def test_batch_norm(dtype, counts, relu, p, mean, monkeypatch):
     monkeypatch.setattr(batch_norm_triton, "PROGRAMS", 1 if mean or p else 264)  # wide tiles and narrow ones
+    if (counts is None) == (dtype == torch.float32):  # several tiles, elsewhere all rows in registers
+        monkeypatch.setattr(batch_norm_triton, "MOST_HELD", 0)
     torch.manual_seed(0)
     shape = (4, 140, 35)
     x, gradient, residual = ((torch.randn(shape) + mean).to(DEVICE, dtype) for mean in (mean, 0.0, 0.0))

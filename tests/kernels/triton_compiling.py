@@ -15,6 +15,7 @@ from knotwork._kernels import dispatch
 from knotwork._kernels.dropout import Noise
 from knotwork._kernels.encoding import LOCAL, NATURAL, NORMALISED, RADIAL, TAILS, THIN_PLATE, Knots, Part, encode
 from knotwork._kernels.fixed_order import fixed_order, look_up
+from knotwork.nn._encoding import SplineEncoding
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._mlp import MLP
 from knotwork.nn._realmlp import RealMLP
@@ -75,8 +76,10 @@ def test_ft_transformer_with_many_tokens(compiled):
     assert "_attention_forward" not in compiled
 
 
+@pytest.mark.parametrize("long_from", [dispatch.LONG_FROM, 0])
 @pytest.mark.parametrize("kind", [MLP, ResNet])
-def test_networks_with_a_flat_input(compiled, kind):
+def test_networks_with_a_flat_input(compiled, kind, long_from, monkeypatch):
+    monkeypatch.setattr(dispatch, "LONG_FROM", long_from)  # values are counted in 32 bits, or in 64
     network = kind(21, 1, n_members=2).bfloat16()
     hidden = network.enter(torch.rand(2, 32, 21).bfloat16())
     network.rest(hidden, counts=torch.tensor([32, 30]), noise=noise()).sum().backward()
@@ -105,15 +108,25 @@ def test_realmlp(compiled, dtype, activation, p):
 
 
 @pytest.mark.parametrize(("kind", "degree", "n_knots"), [(LOCAL, 3, 40), (NORMALISED, 3, 2), (TAILS, 4, 2)])
-def test_learned_knots(compiled, kind, degree, n_knots):
+def test_learned_knots(compiled, kind, degree, n_knots, monkeypatch):
+    if kind == NORMALISED:
+        monkeypatch.setattr(dispatch, "LONG_FROM", 0)  # values are counted in 64 bits
     part = Part(kind, degree, 0, 2, learned=True)
     x, breaks = torch.rand(2, 32, 4), torch.linspace(0.0, 1.0, n_knots + 2).repeat(2, 4, 1)
     logits, counts = torch.zeros(2, 4, n_knots + 1, requires_grad=True), torch.full((2, 4), n_knots, dtype=torch.int32)
     knots = Knots(counts, breaks, logits, torch.tensor([True, True]))
     computed = encode(x, knots, [part], size=n_knots + 4, dtype=torch.bfloat16)
     (computed.values.sum() + computed.penalty.sum()).backward()
-    extra = ["_row_sums"] if kind == NORMALISED else []
-    assert compiled == ["_penalty_forward", "_forward", *extra, "_backward", "gather_sums"]
+    assert compiled == ["_penalty_forward", "_forward", "_backward", "gather_sums"]
+
+
+def test_a_layer_has_one_launch_forward_and_two_backward(compiled):
+    layer = SplineEncoding(3, 8, family="mspline")
+    (layer(torch.rand(20, 3)).sum() + layer.spacing_penalty()).backward()
+    assert compiled == ["_forward", "_backward", "gather_sums"]
+    fixed = SplineEncoding(3, 8, learnable=False)
+    fixed(torch.rand(20, 3, requires_grad=True)).sum().backward()
+    assert compiled[3:] == ["_forward", "_backward"]
 
 
 TABLES = {NATURAL: "bends", RADIAL: "factors"}

@@ -1,4 +1,8 @@
-"""Batch normalisation on a GPU: one Triton kernel each way; a program processes some columns of a member."""
+"""Batch normalisation on a GPU: one Triton kernel each way; a program processes some columns of a member.
+
+Both ways go through the rows twice: for sums over them, and for the results. If the rows of a program fit into its
+registers, they are read once; otherwise tile by tile, twice.
+"""
 
 from typing import Any
 
@@ -8,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.batch_norm import Settings
-from knotwork._kernels.dispatch import Path
+from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.dropout import Noise, keep_threshold
 from knotwork._kernels.dropout_triton import element_bits, member_key
 
@@ -16,6 +20,9 @@ __all__ = ["BATCH_NORM"]
 
 TILE = 4096
 """Elements that a program reads at once: 16 per thread."""
+
+MOST_HELD = 8192
+"""Most elements that a program keeps in registers, of each tensor: 32 per thread."""
 
 PROGRAMS = 264
 """With fewer programs, a kernel leaves some processors of a large GPU idle."""
@@ -26,6 +33,17 @@ def _columns_mean(means, counts, total):
     """Return the mean of each column from those of its lanes; a second pass over the differences corrects rounding."""
     rough = tl.sum(means * counts, axis=0) / total
     return rough + tl.sum((means - rough[None, :]) * counts, axis=0) / total
+
+
+@triton.jit
+def _statistics_of(x, used, count):
+    """Return mean and sum of squared distances from it of the first `count` rows, which are all in x."""
+    total = tl.maximum(count, 1).to(tl.float32)
+    mean = tl.sum(x.to(tl.float32), axis=0) / total
+    apart = tl.where(used, x.to(tl.float32) - mean[None, :], 0.0)
+    mean += tl.sum(apart, axis=0) / total  # corrects the rounding of the first sum
+    apart = tl.where(used, x.to(tl.float32) - mean[None, :], 0.0)
+    return mean, tl.sum(apart * apart, axis=0)
 
 
 @triton.jit
@@ -57,16 +75,24 @@ def _batch_norm_forward(
     residual_pointer, seeds_pointer, steps_pointer, mean_pointer, inverse_pointer, keys_pointer, y_pointer,
     width, momentum, epsilon, threshold, scale, stream,
     N_ROWS: tl.constexpr, COUNTED: tl.constexpr, RELU: tl.constexpr, DROP: tl.constexpr, RESIDUAL: tl.constexpr,
-    TILES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    TILES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
+    if LONG:
+        width = width.to(tl.int64)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < width
     count = tl.full((), N_ROWS, tl.int32)
     if COUNTED:
         count = tl.load(counts_pointer + member).to(tl.int32)
     start = member * N_ROWS * width
-    mean, squares = _statistics(x_pointer + start, count, width, columns, TILES, ROWS, COLUMNS)
+    lanes = tl.arange(0, ROWS)
+    if TILES == 1:
+        used = (lanes < count)[:, None] & inside[None, :]
+        x = tl.load(x_pointer + start + lanes[:, None] * width + columns[None, :], mask=used, other=0.0)
+        mean, squares = _statistics_of(x, used, count)
+    else:
+        mean, squares = _statistics(x_pointer + start, count, width, columns, TILES, ROWS, COLUMNS)
     inverse = 1.0 / tl.sqrt(squares / tl.maximum(count, 1).to(tl.float32) + epsilon)
     place = member * width + columns
     tl.store(mean_pointer + place, mean, mask=inside)
@@ -87,12 +113,13 @@ def _batch_norm_forward(
     slope = inverse * tl.load(weight_pointer + place, mask=inside, other=0.0).to(tl.float32)
     bias = tl.load(bias_pointer + place, mask=inside, other=0.0).to(tl.float32)
     for tile in range(TILES):
-        rows = tile * ROWS + tl.arange(0, ROWS)
+        rows = tile * ROWS + lanes
         i = rows[:, None] * width + columns[None, :]
         within = (rows < N_ROWS)[:, None] & inside[None, :]
         used = (rows < count)[:, None] & inside[None, :]
-        x = tl.load(x_pointer + start + i, mask=used, other=0.0).to(tl.float32)
-        y = (x - mean[None, :]) * slope[None, :] + bias[None, :]
+        if TILES > 1:
+            x = tl.load(x_pointer + start + i, mask=used, other=0.0)
+        y = (x.to(tl.float32) - mean[None, :]) * slope[None, :] + bias[None, :]
         if RELU:
             y = tl.where(y <= 0.0, 0.0, y)
         y = tl.where(used, y, 0.0)
@@ -104,14 +131,14 @@ def _batch_norm_forward(
 
 
 @triton.jit
-def _slopes(grad_pointer, y_pointer, i, used, key, threshold, scale, RELU: tl.constexpr, DROP: tl.constexpr):
-    """Return the gradient before relu and dropout."""
-    grad = tl.load(grad_pointer + i, mask=used, other=0.0).to(tl.float32)
+def _slopes(grad_pointer, y_pointer, i, used, key, threshold, RELU: tl.constexpr, DROP: tl.constexpr):
+    """Return the gradient of elements that pass relu and dropout, and zeros; of dropout it lacks the scale."""
+    grad = tl.load(grad_pointer + i, mask=used, other=0.0)
     if RELU:
         y = tl.load(y_pointer + i, mask=used, other=0.0).to(tl.float32)
-        grad = tl.where(y > 0.0, grad * scale, 0.0)
+        grad = tl.where(y > 0.0, grad, 0.0)
     elif DROP:
-        grad = tl.where(element_bits(i, key) >= threshold.to(tl.uint32), grad * scale, 0.0)
+        grad = tl.where(element_bits(i, key) >= threshold.to(tl.uint32), grad, 0.0)
     return grad
 
 
@@ -121,9 +148,11 @@ def _batch_norm_backward(
     x_grad_pointer, weight_grad_pointer, bias_grad_pointer,
     width, threshold, scale,
     N_ROWS: tl.constexpr, COUNTED: tl.constexpr, RELU: tl.constexpr, DROP: tl.constexpr, TILES: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
+    if LONG:
+        width = width.to(tl.int64)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < width
     count = tl.full((), N_ROWS, tl.int32)
@@ -140,16 +169,20 @@ def _batch_norm_backward(
     grads = grad_pointer + start
     results = y_pointer + start
 
-    sums = tl.zeros((ROWS, COLUMNS), tl.float32)
-    products = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for tile in range(TILES):
-        rows = tile * ROWS + tl.arange(0, ROWS)
-        i = rows[:, None] * width + columns[None, :]
-        used = (rows < count)[:, None] & inside[None, :]
-        grad = _slopes(grads, results, i, used, key, threshold, scale, RELU, DROP)
-        x = tl.load(x_pointer + start + i, mask=used, other=0.0).to(tl.float32)
-        sums += grad
-        products += grad * (x - mean)
+    lanes = tl.arange(0, ROWS)
+    i = lanes[:, None] * width + columns[None, :]
+    used = (lanes < count)[:, None] & inside[None, :]
+    grad = _slopes(grads, results, i, used, key, threshold, RELU, DROP)
+    x = tl.load(x_pointer + start + i, mask=used, other=0.0)
+    sums = grad.to(tl.float32) * scale
+    products = sums * (x.to(tl.float32) - mean)
+    for tile in range(1, TILES):
+        rows = tile * ROWS + lanes
+        place_of = rows[:, None] * width + columns[None, :]
+        within = (rows < count)[:, None] & inside[None, :]
+        slope = _slopes(grads, results, place_of, within, key, threshold, RELU, DROP).to(tl.float32) * scale
+        sums += slope
+        products += slope * (tl.load(x_pointer + start + place_of, mask=within, other=0.0).to(tl.float32) - mean)
     bias_grad = tl.sum(sums, axis=0)
     weight_grad = tl.sum(products, axis=0) * tl.sum(inverse, axis=0)
     tl.store(bias_grad_pointer + place, bias_grad.to(bias_grad_pointer.dtype.element_ty), mask=inside)
@@ -159,12 +192,15 @@ def _batch_norm_backward(
     constant = bias_grad[None, :] / total
     linear = weight_grad[None, :] * inverse / total
     for tile in range(TILES):
-        rows = tile * ROWS + tl.arange(0, ROWS)
+        rows = tile * ROWS + lanes
         i = rows[:, None] * width + columns[None, :]
         used = (rows < count)[:, None] & inside[None, :]
-        grad = _slopes(grads, results, i, used, key, threshold, scale, RELU, DROP)
-        x = tl.load(x_pointer + start + i, mask=used, other=0.0).to(tl.float32)
-        x_grad = tl.where(used, weight * inverse * (grad - constant - (x - mean) * linear), 0.0)
+        if TILES > 1:  # otherwise they are still in registers
+            grad = _slopes(grads, results, i, used, key, threshold, RELU, DROP)
+            x = tl.load(x_pointer + start + i, mask=used, other=0.0)
+        slope = grad.to(tl.float32) * scale
+        x_grad = weight * inverse * (slope - constant - (x.to(tl.float32) - mean) * linear)
+        x_grad = tl.where(used, x_grad, 0.0)
         within = (rows < N_ROWS)[:, None] & inside[None, :]
         tl.store(x_grad_pointer + start + i, x_grad.to(x_grad_pointer.dtype.element_ty), mask=within)
 
@@ -204,19 +240,24 @@ def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, 
 
 
 def _shape(x: Tensor, *, fixed_order: bool) -> dict[str, int]:
-    """Return the sizes of the tiles: 128 bytes of a row, or down to 32 if the GPU would otherwise be partly idle.
+    """Return the constants of a kernel; tiles have 128 bytes of a row, down to 32 if all rows then fit into registers.
 
-    In a fixed order they depend on the shape of a member only.
+    They are also smaller if the GPU would otherwise be partly idle; in a fixed order they depend on the shape of a
+    member only.
     """
     members, n_rows, width = x.shape
-    columns = 128 // x.element_size()
-    while columns * x.element_size() > 32 and (
-        columns >= 2 * width or (not fixed_order and members * triton.cdiv(width, columns) < PROGRAMS)
+    least, columns = 32 // x.element_size(), 128 // x.element_size()
+    padded = max(triton.next_power_of_2(n_rows), 16)
+    held = padded * least <= MOST_HELD
+    while columns > least and (
+        columns >= 2 * width
+        or (held and padded * columns > MOST_HELD)
+        or (not fixed_order and members * triton.cdiv(width, columns) < PROGRAMS)
     ):
         columns //= 2
-    rows = min(TILE // columns, max(triton.next_power_of_2(n_rows), 16))
-    tiles = triton.cdiv(n_rows, rows)
-    return {"N_ROWS": n_rows, "TILES": tiles, "ROWS": rows, "COLUMNS": columns, "num_warps": 8}
+    rows = padded if held else min(TILE // columns, padded)
+    tile = {"TILES": triton.cdiv(n_rows, rows), "ROWS": rows, "COLUMNS": columns}
+    return {"N_ROWS": n_rows, **tile, "LONG": is_long(n_rows * width), "num_warps": 8}
 
 
 BATCH_NORM = Path(_run, _run_backward)

@@ -23,6 +23,7 @@ __all__ = [
     "as_array",
     "in_ranges",
     "in_threads",
+    "is_long",
     "is_transformed",
     "on_triton",
     "over_chunks",
@@ -31,6 +32,9 @@ __all__ = [
 Tensors = tuple[Tensor | None, ...]
 
 HAS_TRITON = find_spec("triton") is not None
+
+LONG_FROM = 2**31 - 2**16
+"""Numbers of values that kernels count in 64 bits."""
 
 
 class Path(NamedTuple):
@@ -50,7 +54,7 @@ class Packing(NamedTuple):
 
     A custom op takes only tensors and numbers: `to_numbers` packs the settings, `to_settings` unpacks them.
     ``shapes(*tensors, **settings)`` returns uninitialised tensors with the shapes and types of the results. The path
-    must keep for backward all its input tensors and all its results except the first.
+    must keep for backward all its input tensors and all its results except the first, or None for one.
     """
 
     to_numbers: Callable[[dict[str, Any]], list[float]]
@@ -61,6 +65,11 @@ class Packing(NamedTuple):
 def on_triton(tensor: Tensor) -> bool:
     """Return whether the Triton kernels support a tensor: float32 or bfloat16, on a GPU, with Triton installed."""
     return tensor.device.type == "cuda" and tensor.dtype in (torch.float32, torch.bfloat16) and HAS_TRITON
+
+
+def is_long(n_values: int) -> bool:
+    """Return whether a kernel must count values in 64 bits; in 32 bits, the last program would count beyond 2**31."""
+    return n_values >= LONG_FROM
 
 
 def is_transformed() -> bool:
@@ -194,7 +203,10 @@ class _Run(torch.autograd.Function):
     def forward(ctx: Any, operation: Operation, path: Path, settings: dict[str, Any], *tensors: Tensor | None) -> Any:
         results, kept = path.forward(*tensors, **settings)
         ctx.operation, ctx.path, ctx.settings, ctx.held = operation, path, settings, None
-        ctx.save_for_backward(*kept)
+        if operation.apart:
+            ctx.held = _held(kept, results)
+        else:
+            ctx.save_for_backward(*kept)
         ctx.set_materialize_grads(False)
         return results if len(results) > 1 else results[0]
 
@@ -206,7 +218,7 @@ class _Run(torch.autograd.Function):
         if not torch.is_grad_enabled():
             return _Run._run_backward(ctx, *grads)
         if ctx.operation.packing is not None:
-            inputs = ctx.saved_tensors[: len(needed)]  # an operation with packing keeps them first
+            inputs = _Run._kept(ctx)[: len(needed)]  # an operation with packing keeps them first
             return None, None, None, *_formula_gradients(ctx.operation.formula, ctx.settings, inputs, grads, needed)
         return _Run._run_backward_once(ctx, *grads)
 
@@ -217,16 +229,13 @@ class _Run(torch.autograd.Function):
 
     @staticmethod
     def _run_backward(ctx: Any, *grads: Tensor | None) -> Tensors:
-        if ctx.held is None:
-            kept = ctx.saved_tensors
-            if ctx.operation.apart and any(grad is None for grad in grads):
-                # torch frees the saved tensors after this call, but the other result may go backward later. Results
-                # are held without their graph: with it they would refer to this node, a cycle that only the garbage
-                # collector could free.
-                ctx.held = [None if tensor is None else _without_graph(tensor) for tensor in kept]
-        else:
-            kept = _unchanged(ctx.held)
+        kept = _Run._kept(ctx)
         return None, None, None, *ctx.path.backward(grads, kept, ctx.needs_input_grad[3:], **ctx.settings)
+
+    @staticmethod
+    def _kept(ctx: Any) -> Tensors:
+        saved: Tensors = ctx.saved_tensors if ctx.held is None else _unchanged(ctx.held)
+        return saved
 
 
 def _formula_gradients(
@@ -241,16 +250,25 @@ def _formula_gradients(
     return tuple(next(slopes) if is_needed else None for is_needed in needed)
 
 
-def _without_graph(tensor: Tensor) -> tuple[Tensor, int]:
-    """Return a tensor without its graph, and its version."""
-    return tensor if tensor.grad_fn is None else tensor.detach(), tensor._version
+def _held(kept: Tensors, results: tuple[Tensor, ...]) -> list[tuple[Tensor, int] | None]:
+    """Return tensors for several backward passes, with their versions: torch would free saved ones after the first.
+
+    Results are held without their graph: with it they would refer to their node, a cycle that only the garbage
+    collector could free.
+    """
+    made = {id(result) for result in results}
+    return [
+        None if tensor is None else (tensor.detach() if id(tensor) in made else tensor, tensor._version)
+        for tensor in kept
+    ]
 
 
 def _unchanged(held: list[tuple[Tensor, int] | None]) -> Tensors:
-    """Return tensors that were held for a second backward pass, or raise an error if one was modified."""
-    if any(pair is not None and pair[0]._version != pair[1] for pair in held):
-        raise RuntimeError("A tensor that the gradient needs was modified in place. Run the forward pass again.")
-    return tuple(None if pair is None else pair[0] for pair in held)
+    """Return tensors that were held, or raise an error if one was modified."""
+    for pair in held:
+        if pair is not None and pair[0]._version != pair[1]:
+            raise RuntimeError("A tensor that the gradient needs was modified in place. Run the forward pass again.")
+    return tuple([None if pair is None else pair[0] for pair in held])
 
 
 class _RunOpaque(torch.autograd.Function):

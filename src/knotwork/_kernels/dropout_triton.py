@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork._kernels.dispatch import Path
+from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.dropout import Noise, keep_threshold
 
 __all__ = ["BIAS_ACT", "DROPOUT", "element_bits", "member_key", "member_keys", "sum_bits"]
@@ -54,17 +54,26 @@ def _member_keys(seeds_pointer, steps_pointer, out_pointer, stream):
     tl.store(out_pointer + member, member_key(seeds_pointer, steps_pointer, member, stream).to(tl.int64))
 
 
+@triton.jit
+def _elements(BLOCK: tl.constexpr, LONG: tl.constexpr):
+    """Return the elements of a member that a program processes."""
+    program = tl.program_id(0)
+    if LONG:
+        program = program.to(tl.int64)
+    return program * BLOCK + tl.arange(0, BLOCK)
+
+
 @triton.jit(do_not_specialize=["threshold", "stream"])
 def _dropout_forward(
     x_pointer, seeds_pointer, steps_pointer, y_pointer, keys_pointer,
     size, threshold, scale, stream,
-    BLOCK: tl.constexpr,
+    BLOCK: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     key = member_key(seeds_pointer, steps_pointer, member, stream)
     if tl.program_id(0) == 0:
         tl.store(keys_pointer + member, key.to(tl.int64))
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    i = _elements(BLOCK, LONG)
     x = tl.load(x_pointer + member * size + i, mask=i < size, other=0.0).to(tl.float32)
     y = x * scale
     y = tl.where(element_bits(i, key) >= threshold.to(tl.uint32), y, 0.0)
@@ -72,10 +81,12 @@ def _dropout_forward(
 
 
 @triton.jit(do_not_specialize=["threshold"])
-def _dropout_backward(grad_pointer, keys_pointer, out_pointer, size, threshold, scale, BLOCK: tl.constexpr):
+def _dropout_backward(
+    grad_pointer, keys_pointer, out_pointer, size, threshold, scale, BLOCK: tl.constexpr, LONG: tl.constexpr
+):
     member = tl.program_id(1).to(tl.int64)
     key = tl.load(keys_pointer + member).to(tl.uint32)
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    i = _elements(BLOCK, LONG)
     grad = tl.load(grad_pointer + member * size + i, mask=i < size, other=0.0).to(tl.float32)
     grad = tl.where(element_bits(i, key) >= threshold.to(tl.uint32), grad * scale, 0.0)
     tl.store(out_pointer + member * size + i, grad.to(out_pointer.dtype.element_ty), mask=i < size)
@@ -121,10 +132,10 @@ def _slope(z, ACTIVATION: tl.constexpr):
 def _bias_act_forward(
     x_pointer, bias_pointer, seeds_pointer, steps_pointer, y_pointer, keys_pointer,
     size, width, threshold, scale, gain, stream,
-    ACTIVATION: tl.constexpr, DROP: tl.constexpr, BLOCK: tl.constexpr,
+    ACTIVATION: tl.constexpr, DROP: tl.constexpr, BLOCK: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    i = _elements(BLOCK, LONG)
     known = i < size
     x = tl.load(x_pointer + member * size + i, mask=known, other=0.0).to(tl.float32)
     bias = tl.load(bias_pointer + member * width + i % width, mask=known, other=0.0).to(tl.float32)
@@ -143,8 +154,11 @@ def _bias_act_backward(
     grad_pointer, source_pointer, bias_pointer, keys_pointer, x_grad_pointer, bias_grad_pointer,
     n_rows, width, threshold, scale, gain,
     ACTIVATION: tl.constexpr, DROP: tl.constexpr, N_BLOCKS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    LONG: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
+    if LONG:
+        width = width.to(tl.int64)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     start = member * n_rows * width
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
@@ -180,7 +194,7 @@ def _dropout(x: Tensor, *, p: float, noise: Noise, stream: int) -> Any:
     members, size = x.shape[0], x[0].numel()
     _dropout_forward[(triton.cdiv(size, BLOCK), members)](
         x, noise.seeds, noise.step, y, keys, size, keep_threshold(p), 1.0 / (1.0 - p), stream,
-        BLOCK=BLOCK, num_warps=8,
+        BLOCK=BLOCK, LONG=is_long(size), num_warps=8,
     )  # fmt: skip
     return (y,), (keys,)
 
@@ -191,7 +205,8 @@ def _dropout_slopes(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -
     out = torch.empty_like(grad)
     members, size = grad.shape[0], grad[0].numel()
     grid = (triton.cdiv(size, BLOCK), members)
-    _dropout_backward[grid](grad, keys, out, size, keep_threshold(p), 1.0 / (1.0 - p), BLOCK=BLOCK, num_warps=8)
+    numbers = size, keep_threshold(p), 1.0 / (1.0 - p)
+    _dropout_backward[grid](grad, keys, out, *numbers, BLOCK=BLOCK, LONG=is_long(size), num_warps=8)
     return (out,)
 
 
@@ -206,7 +221,8 @@ def _bias_act(
     keys = None if noise is None or activation == "relu" else torch.empty_like(seeds)
     _bias_act_forward[(triton.cdiv(size, BLOCK), members)](
         x, bias, seeds, steps, y, seeds if keys is None else keys, size, x.shape[-1], keep_threshold(p), scale,
-        1.0 / (1.0 - p), stream, ACTIVATION=activation, DROP=noise is not None, BLOCK=BLOCK, num_warps=8,
+        1.0 / (1.0 - p), stream, ACTIVATION=activation, DROP=noise is not None, BLOCK=BLOCK,
+        LONG=is_long(size), num_warps=8,
     )  # fmt: skip
     return (y,), (y if activation == "relu" else x, bias, keys)
 
@@ -221,7 +237,7 @@ def _bias_act_slopes(grads: Any, kept: Any, needed: Any, *, p: float, activation
     _bias_act_backward[(triton.cdiv(width, COLUMNS), members)](
         grad, source, bias, bias if keys is None else keys, x_grad, bias_grad, n_rows, width, keep_threshold(p), scale,
         1.0 / (1.0 - p), ACTIVATION=activation, DROP=keys is not None,
-        N_BLOCKS=triton.cdiv(n_rows, ROWS), ROWS=ROWS, COLUMNS=COLUMNS, num_warps=8,
+        N_BLOCKS=triton.cdiv(n_rows, ROWS), ROWS=ROWS, COLUMNS=COLUMNS, LONG=is_long(n_rows * width), num_warps=8,
     )  # fmt: skip
     return x_grad, bias_grad.to(bias.dtype)
 

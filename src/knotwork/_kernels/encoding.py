@@ -324,9 +324,11 @@ def encoding_formula(
     parts: Sequence[Part], size: int, dtype: torch.dtype, min_spacing: float, epsilon: float,
 ) -> Any:  # fmt: skip
     """Compute `encode` in plain torch: the values, and with logits the penalty and the breaks."""
-    settings = {"parts": parts, "size": size, "dtype": dtype, "min_spacing": min_spacing, "epsilon": epsilon}
     if n_knots.dim() == 1:
-        results = encoding_formula(*_with_groups(logits, breaks, x, n_knots), None, **settings)
+        spacing = {"min_spacing": min_spacing, "epsilon": epsilon}
+        settings: dict[str, Any] = {"parts": parts, "size": size, "dtype": dtype, **spacing}
+        all_logits, all_breaks, values, counts = _with_groups(logits, breaks, x, n_knots)
+        results: Any = encoding_formula(all_logits, all_breaks, values, counts, None, **settings)
         if logits is None:
             return results.reshape(*x.shape, size)
         return results[0].reshape(*x.shape, size), *(result[0] for result in results[1:])
@@ -410,7 +412,7 @@ def _forward(
         knots = loops.rows_from_logits(x, logits, n_knots, values, **settings)
         if knots is not None:
             breaks, penalty = knots
-            return (values, penalty, breaks), (*tensors, penalty, breaks)
+            return (values, penalty, breaks), (*tensors, None, breaks)  # the penalty is not needed again
     in_groups = n_knots.dim() > 1
     if not in_groups:
         logits, breaks, x, n_knots = _with_groups(logits, breaks, x, n_knots)
@@ -435,7 +437,7 @@ def _forward(
             part.write(values, block, axis=2)
     if not in_groups:  # in place, because a view that a function returns cannot be modified
         others = tuple(other.squeeze_(0) for other in others)
-    return (results, *others), (*tensors, *others)
+    return (results, *others), (*tensors, None, others[1]) if others else tensors
 
 
 def _is_whole(parts: Sequence[Part], n_knots: Tensor) -> bool:

@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from knotwork._kernels.dispatch import is_long
 from knotwork._kernels.encoding import CYCLIC, LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
 from knotwork._kernels.knots_triton import (
     knots_of,
@@ -65,6 +66,12 @@ MOST_PLANS = 1024
 
 
 @triton.jit
+def _next(place, n_knots):
+    """Return the next place of a cycle; a division is slower."""
+    return tl.where(place == n_knots, 0, place + 1)
+
+
+@triton.jit
 def find(x, breaks, n_knots, n_steps, KIND: tl.constexpr, DEGREE: tl.constexpr):
     """Return the interval of each x, by bisection, and the 2 degree + 2 knots around it, as a tuple."""
     interval = tl.zeros(x.shape, tl.int32)
@@ -73,11 +80,16 @@ def find(x, breaks, n_knots, n_steps, KIND: tl.constexpr, DEGREE: tl.constexpr):
         knot = tl.load(breaks + further, mask=further <= n_knots, other=2.0)
         interval = tl.where(knot <= x, further, interval)
     t = ()
+    turns = interval
+    around = interval
+    if KIND == _CYCLIC:  # integers are divided towards zero: the dividend must not be negative
+        turns = (interval - DEGREE + DEGREE * (n_knots + 1)) // (n_knots + 1) - DEGREE
+        around = interval - DEGREE - turns * (n_knots + 1)
     for c in tl.static_range(2 * DEGREE + 2):
-        if KIND == _CYCLIC:  # integers are divided towards zero: the dividend must not be negative
-            turns = (interval + c - DEGREE + DEGREE * (n_knots + 1)) // (n_knots + 1) - DEGREE
-            place = interval + c - DEGREE - turns * (n_knots + 1)
-            t = t + (tl.load(breaks + place) + turns.to(tl.float32),)
+        if KIND == _CYCLIC:
+            t = t + (tl.load(breaks + around) + turns.to(tl.float32),)
+            turns += tl.where(around == n_knots, 1, 0)
+            around = _next(around, n_knots)
         else:
             place = tl.minimum(tl.maximum(interval + c - DEGREE, 0), n_knots + 1)
             t = t + (tl.load(breaks + place),)
@@ -153,11 +165,13 @@ def _entries_at(x, breaks, n_knots, n_steps, KIND: tl.constexpr, DEGREE: tl.cons
             tail += values[DEGREE - k]
             entries = (tail,) + entries
     elif KIND == _CYCLIC:
+        places = (interval,)
+        for r in tl.static_range(DEGREE):
+            places = places + (_next(places[r], n_knots),)
         for r in tl.static_range(DEGREE + 1):  # functions may meet in one column, which then has their sum
             total = tl.zeros(x.shape, x.dtype)
             for other in tl.static_range(DEGREE + 1):
-                meets = (interval + other) % (n_knots + 1) == (interval + r) % (n_knots + 1)
-                total += tl.where(meets, values[other], 0.0)
+                total += tl.where(places[other] == places[r], values[other], 0.0)
             entries = entries + (total,)
     elif KIND == _LOCAL:
         entries = values
@@ -256,8 +270,10 @@ def _forward(
         _fill(out_pointer, first, n_values, level, limit, size, KIND, N, FILL)
         tl.debug_barrier()  # entries go where other threads have written
         if KIND == _CYCLIC:
+            place = interval
             for r in tl.static_range(DEGREE + 1):
-                tl.store(out_pointer + v * size + (interval + r) % (n_knots + 1), entries[r], mask=here)
+                tl.store(out_pointer + v * size + place, entries[r], mask=here)
+                place = _next(place, n_knots)
         else:
             column = tl.arange(0, COUNT)[None, :]
             target = out_pointer + (v * size + interval)[:, None] + column
@@ -342,6 +358,8 @@ def _backward(
     sums = tl.zeros((KNOTS, 2 * WINDOW), tl.float32)
     for block in range(n_blocks):
         first_row = (tl.program_id(1) * n_blocks + block) * ROWS
+        if LONG:
+            first_row = first_row.to(tl.int64)
         if KIND == _NORMALISED:
             start = group * n_rows * n_features
             grads, sums_of_rows = grad_pointer + start * size, sums_pointer + start
@@ -372,9 +390,11 @@ def _backward(
             for r in tl.static_range(DEGREE):
                 local = local + (local[r] + entries[r],)
         elif KIND == _CYCLIC:
+            place = interval
             for r in tl.static_range(DEGREE + 1):
-                entry = grad_pointer + v * size + (interval + r) % (n_knots + 1)
+                entry = grad_pointer + v * size + place
                 local = local + (tl.load(entry, mask=present, other=0.0).to(tl.float32),)
+                place = _next(place, n_knots)
         else:
             local = _entries_of(first, present, DEGREE + 1, COUNT, LOG_COUNT, TOGETHER)
         if KIND == _NORMALISED:
@@ -431,7 +451,7 @@ def _backward(
             sums = tl.dot(owners, both, sums, input_precision="tf32")
     if WITH_KNOTS:
         totals = tl.sum(tl.reshape(sums, (KNOTS, WINDOW, 2)), axis=2)
-        part = (tl.program_id(1) * tl.num_programs(0) + table) * n_places * WINDOW
+        part = (tl.program_id(1) * tl.num_programs(0) + table).to(tl.int64) * n_places * WINDOW
         tl.store(parts_pointer + part + intervals * WINDOW + tl.arange(0, WINDOW)[None, :], totals)
 
 
@@ -458,7 +478,7 @@ def gather_sums(
     totals = tl.zeros((KNOTS, PARTS), tl.float32)
     for first in range(0, n_parts, PARTS):
         part = first + tl.arange(0, PARTS)[None, :]
-        start = parts_pointer + (part * tl.num_programs(0) + table) * KNOTS * WINDOW
+        start = parts_pointer + (part * tl.num_programs(0) + table).to(tl.int64) * KNOTS * WINDOW
         for c in tl.static_range(2 * DEGREE + 2):
             interval = place + DEGREE - c
             if KIND == _CYCLIC:
@@ -501,7 +521,7 @@ class _Shapes(NamedTuple):
     @property
     def is_long(self) -> bool:
         """Whether places in the output need 64 bits."""
-        return self.values * self.size >= 2**31
+        return is_long(self.values * self.size)
 
 
 def _shapes_of(x: Tensor, n_knots: Tensor, n_breaks: int, size: int) -> _Shapes:

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork._kernels.dispatch import Path
+from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.dropout import Noise, keep_threshold
 from knotwork._kernels.dropout_triton import element_bits, member_keys
 from knotwork._kernels.layer_norm_triton import add_parts
@@ -113,7 +113,7 @@ def _reglu(x: Tensor, bias: Tensor | None, *, p: float, noise: Noise | None, str
     _reglu_forward[(triton.cdiv(size, BLOCK), len(x))](
         x, x if bias is None else bias.contiguous(), x if keys is None else keys, out, size, keep_threshold(p),
         1.0 / (1.0 - p),
-        HALF=half, BIAS=bias is not None, DROPOUT=p > 0.0, BLOCK=BLOCK, LONG=2 * size >= 2**31 - BLOCK,
+        HALF=half, BIAS=bias is not None, DROPOUT=p > 0.0, BLOCK=BLOCK, LONG=is_long(2 * size),
     )  # fmt: skip
     return (out,), (x, bias, keys)
 

@@ -237,8 +237,8 @@ class _Encoding(nn.Module, ABC):
     def _knots(self) -> Knots:
         if not self.learnable:
             return Knots(self.n_knots, _at_least_float32(self.breaks))
-        logits, widths = _at_least_float32(self.logits), self.log_widths
-        widths = None if widths is None else _at_least_float32(widths)
+        logits = _at_least_float32(self.logits)
+        widths = None if self.log_widths is None else _at_least_float32(self.log_widths)
         return Knots(self.n_knots, None, logits, None, self.min_spacing, self._epsilon, widths)
 
     def grouped_breaks(self) -> Tensor:
