@@ -456,7 +456,7 @@ def _slopes(grads: Any, kept: Any, needed: Any, *, kind: int, size: int, **_: An
     parts = torch.empty(n_parts, n_features, n_entries, dtype=torch.float32, device=x.device)
     phases = [(True, False), (False, True)] if kind == NATURAL and SPLIT else [(True, True)]
     for with_slopes, with_bends in phases:
-      _dense_backward[(n_features, n_parts, n_tiles)](
+        _dense_backward[(n_features, n_parts, n_tiles)](
         grads[0].contiguous(), x, breaks, n_knots, breaks if table is None else table, x_grads, parts,
         x.numel(), n_rows, x.shape[2], n_breaks, size // lengths["UNIT"], n_entries,
         KIND=kind, ROWS=rows, BLOCKS=blocks, STEPS=(n_breaks - 2).bit_length(), **lengths,
