@@ -130,7 +130,7 @@ def measure(args: argparse.Namespace, part: str) -> dict:
     return json.loads(result.read_text())
 
 
-def report(args: argparse.Namespace, seconds: float, parts: list[dict]) -> str:
+def report(args: argparse.Namespace, writing: float, parts: list[dict]) -> str:
     streamed, in_memory = parts
     device = args.device
     if device == "cuda":
@@ -141,18 +141,18 @@ def report(args: argparse.Namespace, seconds: float, parts: list[dict]) -> str:
         f"- Date: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, device {device}, {os.cpu_count()} cores, "
         f"load {os.getloadavg()[0]:.1f} at the end",
         f"- Command: python benchmarks/{Path(__file__).name} {' '.join(sys.argv[1:])}",
-        f"- {args.rows:,} rows x {N_NUMBERS + 1} columns written in {seconds:.0f} s",
+        f"- {args.rows:,} rows x {N_NUMBERS + 1} columns written in {writing:.0f} s",
         "",
-        "| | rows of the table | fit, s | of all cores, s | reading, s | training rows/s | peak host memory, GiB | of it libraries "
-        "| GPU memory, GiB | R2 of test rows |",
+        "| | rows of the table | fit, s | of all cores, s | reading, s | training rows/s | peak host memory, GiB "
+        "| of it libraries | GPU memory, GiB | R2 of test rows |",
         "| :-- | --: | --: | --: | --: | --: | --: | --: | --: | --: |",
     ]
     for name, rows, part in (("from files", args.rows, streamed), ("in memory", args.memory_rows, in_memory)):
         reading = part["seconds of the fit"] - part["seconds of training"]
+        seconds = f"{part['seconds of the fit']:.1f} | {part['CPU seconds of the fit']:.0f} | {reading:.1f}"
         lines.append(
-            f"| {name} | {rows:,} | {part['seconds of the fit']:.1f} | {part['CPU seconds of the fit']:.0f} | {reading:.1f} | {part['rows/s']:,.0f} "
-            f"| {part['peak GiB']:.2f} | {part['libraries GiB']:.2f} | {part['GPU GiB']:.2f} "
-            f"| {part['R2 of test rows']:.4f} |"
+            f"| {name} | {rows:,} | {seconds} | {part['rows/s']:,.0f} | {part['peak GiB']:.2f} "
+            f"| {part['libraries GiB']:.2f} | {part['GPU GiB']:.2f} | {part['R2 of test rows']:.4f} |"
         )
     share = streamed["rows/s"] / in_memory["rows/s"]
     return "\n".join([*lines, "", f"Speed of training from files: {share:.0%} of that in memory."])
