@@ -219,7 +219,8 @@ def rules_section() -> Iterator[str]:
     several = data.validated([f"{CHOSEN}{rule}" for rule in RULES])
     rows = {"of all tables": data.best_of_all, "of each table": data.best_of_each}
     yield paragraph(f"""
-        The latter has {len(names)} networks to choose from, a rule one. Like with like: if validation rows choose among
+        The best encoding of each table is chosen from {len(names)} networks, a rule has one. Like with like:
+        if validation rows choose among
         the {len(RULES)} rules as well (not with other preferred candidates), which
         `encoding="per-feature-validated"` does, the ratios are as below. This was added when the test results of
         single rules were known, and about a dozen other sets of networks were looked at, on test rows, with similar
@@ -257,8 +258,8 @@ def verdict(data: Benchmark) -> str:
         ({percent(of_each.low)} to {percent(of_each.high)}) beside the one that is chosen for each table and fold by
         training all {len(singles(data.scores.error.columns))} of them. `encoding="per-feature"` has the rule
         `{DEFAULT_RULE}`: {percent(usual.median)} ({percent(usual.low)} to {percent(usual.high)}) beside the
-        former. Of the candidates that were preferred with the rule `two-errors`, {firsts(means)} has the best validation
-        scores; with `{DEFAULT_RULE}` only {FEATURE_CANDIDATES[0]} was tried."""
+        former. Of the candidates that were preferred with the rule `two-errors`, {firsts(means)} has the best
+        validation scores; with `{DEFAULT_RULE}` only {FEATURE_CANDIDATES[0]} was tried."""
 
 
 def firsts(means: "pd.Series[float]") -> str:

@@ -26,8 +26,8 @@ FEATURE_CANDIDATES = (
 )  # fmt: skip
 """Encodings to choose among for every column; of those that are equally good the first is taken.
 
-The first is among the best single encodings of MLP and ResNet for both tasks, by the test scores in `results/`. With the
-rule "two-errors", IS-Q@30 as the first has better validation scores; with the default rule others were not tried
+The first is among the best single encodings of MLP and ResNet for both tasks, by the test scores in `results/`. With
+the rule "two-errors", IS-Q@30 as the first has better validation scores; with the default rule others were not tried
 (docs/choices.md)."""
 
 MOST_ROWS = 20_000
