@@ -67,6 +67,19 @@ def test_equals_the_definition(family, degree, extrapolation):
     np.testing.assert_array_equal(encode_sparse(X, table, dtype=np.float64).toarray(), got)
 
 
+def test_bumps_are_exact_to_rounding():
+    random = np.random.default_rng(0)
+    block = BasisBlock(basis.make_basis("radial", np.sort(random.uniform(1.0, 9.0, 28)), domain=(1.0, 9.0)), 30)
+    x = np.concatenate([random.uniform(1.0, 9.0, 3000), block.basis.knots])
+    expected, table = definition(block, x, "clip"), make_table((block,), extrapolation="clip", indicator=False)
+    for dtype, tolerance in ((np.float64, 1e-13), (np.float32, 3e-5)):  # rounding grows with the exponent
+        got = encode_dense(x[:, None], table, dtype=dtype)
+        large = expected > 1e-30
+        np.testing.assert_allclose(got[large], expected[large], rtol=tolerance)
+        np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance)
+        np.testing.assert_array_equal(got[3000:, 1:-1].diagonal(), 1.0)  # at its centre a bump is exactly one
+
+
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=60, deadline=None)
 def test_mixed_columns_dense_and_sparse_with_indicator(seed):
