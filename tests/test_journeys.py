@@ -40,7 +40,7 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_fit_and_predict_visit_at_most_45_files(name):
-    """One network visits 44: columns take four files, for values, formats, what is learned of one, and the table.
+    """One network visits 45: columns take four files, for values, formats, what is learned of one, and the table.
 
     `training/_spread.py` divides networks among devices.
 
