@@ -1,5 +1,8 @@
 """One fit on several devices gives the results of one device."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
@@ -52,6 +55,20 @@ def test_a_callback_sees_all_devices_and_stops_them():
     assert {report.stack for report in reports} == {0, 1}
     assert {report.n_stacks for report in reports} == {2}
     assert all(0.0 < report.done <= 1.0 for report in reports)
+
+
+def test_ctrl_c_stops_all_devices_and_keeps_their_networks():
+    seen = []
+
+    def interrupt(report):
+        seen.append(report)
+        if len(seen) == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    training = kw.TrainingConfig(max_epochs=5000, patience=None, batch_size=32)
+    model = fitted(["cpu", "cpu"], training=training, callbacks=[interrupt])
+    assert model.trained_.interrupted
+    assert np.isfinite(model.predict(X)).all()
 
 
 def test_an_error_of_one_device_is_raised():

@@ -23,9 +23,7 @@ _NATURAL = tl.constexpr(NATURAL)
 _RADIAL = tl.constexpr(RADIAL)
 
 ROWS, MOST_PARTS = 32, 128
-"""Rows of an iteration, and most programs that share the rows of one feature in the backward pass."""
-
-GATHER, SPLIT, WARPS = True, True, 4
+"""Rows of an iteration, and most programs that share the rows of one feature in the backward pass of large batches."""
 
 MOST_FEATURES, PROGRAMS = 8, 2048
 """Most features of a program of the forward pass, which has one if there are fewer programs."""
@@ -71,7 +69,7 @@ def _dense_forward(
     x_pointer, breaks_pointer, n_knots_pointer, table_pointer, out_pointer,
     n_rows, n_features, n_breaks, units, n_tiles, n_mine,
     KIND: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr,
-    KNOTS: tl.constexpr, LONG: tl.constexpr, GATHER: tl.constexpr,
+    LONG: tl.constexpr,
 ):  # fmt: skip
     """Write some rows of some features of one group, feature after feature: what depends on columns is read once."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -95,15 +93,9 @@ def _dense_forward(
         if KIND == _NATURAL:
             interval, u, w, _, a, b = _curve(x, breaks, n_knots, STEPS)
             rows = _at_interval(interval - first, w, u, COLUMNS)
-            if GATHER:
-                bends = table_pointer + ((feature * n_breaks + interval) * n_breaks)[:, None] + column
-                rows += a[:, None] * tl.load(bends, mask=used, other=0.0)
-                rows += b[:, None] * tl.load(bends + n_breaks, mask=used, other=0.0)
-            else:
-                knot = tl.arange(0, KNOTS)[:, None]
-                bends = table_pointer + (feature * n_breaks + knot) * n_breaks + column
-                bends = tl.load(bends, mask=used & (knot < n_breaks), other=0.0)
-                rows = tl.dot(_at_interval(interval, a, b, KNOTS), bends, rows, input_precision="tf32x3")
+            bends = table_pointer + ((feature * n_breaks + interval) * n_breaks)[:, None] + column
+            rows += a[:, None] * tl.load(bends, mask=used, other=0.0)
+            rows += b[:, None] * tl.load(bends + n_breaks, mask=used, other=0.0)
         else:
             distance = x[:, None] - tl.load(breaks + column, mask=used, other=0.0)
             if KIND == _RADIAL:
@@ -124,9 +116,12 @@ def _dense_backward(
     n_values, n_rows, n_features, n_breaks, units, n_entries,
     KIND: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCKS: tl.constexpr, STEPS: tl.constexpr,
     COLUMNS: tl.constexpr, KNOTS: tl.constexpr, WITH_X: tl.constexpr, LONG: tl.constexpr,
-    SLOPES: tl.constexpr, BENDS: tl.constexpr,
+    WITH_SLOPES: tl.constexpr,
 ):  # fmt: skip
-    """Sum over some rows of one feature, for some columns; see `dense_cpu` for the formulas."""
+    """Sum over some rows of one feature, for some columns; see `dense_cpu` for the formulas.
+
+    For natural splines, WITH_SLOPES computes the gradients of x and of the breaks, and otherwise those of the bends.
+    """
     feature = tl.program_id(0)
     group = feature // n_features
     if LONG:
@@ -158,7 +153,7 @@ def _dense_backward(
         slopes = tl.load(entries, mask=present[:, None] & used & (column < size), other=0.0).to(tl.float32)
         if KIND == _NATURAL:
             interval, u, w, width, a, b = _curve(x, breaks, n_knots, STEPS)
-            if SLOPES:
+            if WITH_SLOPES:
                 bends = table_pointer + ((feature * n_breaks + interval) * n_breaks)[:, None] + column
                 left = tl.sum(slopes * tl.load(bends, mask=used, other=0.0), axis=1)
                 right = tl.sum(slopes * tl.load(bends + n_breaks, mask=used, other=0.0), axis=1)
@@ -169,7 +164,7 @@ def _dense_backward(
                 along_width = 2.0 * (a * left + b * right) / width
                 moved = _at_interval(interval, -w * x_slope - along_width, along_width - u * x_slope, KNOTS)
                 breaks_sums += tl.sum(moved, axis=0)
-            if BENDS:
+            else:
                 weights = tl.trans(_at_interval(interval, a, b, KNOTS))
                 table_sums = tl.dot(weights, slopes, table_sums, input_precision="tf32x3")
         else:
@@ -185,14 +180,14 @@ def _dense_backward(
                 breaks_sums -= tl.where(column == 0, 0.0, along)
                 along = tl.where(column == 0, slopes, along)
             x_slope = tl.sum(along, axis=1)
-        if WITH_X and SLOPES:
+        if WITH_X and WITH_SLOPES:
             tl.store(x_grad_pointer + tl.program_id(2) * n_values + v, tl.where(inside, x_slope, 0.0), mask=here)
     part = parts_pointer + (tl.program_id(1) * tl.num_programs(0) + feature) * n_entries
     if KIND == _NATURAL:
         knot = tl.arange(0, KNOTS)[:, None]
-        if BENDS:
+        if not WITH_SLOPES:
             tl.store(part + knot * n_breaks + column, table_sums, mask=(knot < n_breaks) & (column < n_breaks))
-        if SLOPES:
+        else:
             k = tl.arange(0, KNOTS)
             sums = tl.where((k >= 1) & (k <= n_knots), breaks_sums, 0.0)  # the ends do not move
             tl.store(part + (n_breaks + tl.program_id(2)) * n_breaks + k, sums, mask=k < n_breaks)
@@ -430,47 +425,54 @@ def _run(x: Tensor, breaks: Tensor, n_knots: Tensor, table: Tensor | None, **set
         _dense_forward[(n_blocks, n_tiles * triton.cdiv(n_features, n_mine), n_groups)](
             *_contiguous((x, breaks, n_knots, breaks if table is None else table)), out,
             n_rows, n_features, n_breaks, size // lengths["UNIT"], n_tiles, n_mine,
-            KIND=settings["kind"], ROWS=ROWS, STEPS=(n_breaks - 2).bit_length(), LONG=out.numel() >= 2**31,
-            KNOTS=max(triton.next_power_of_2(n_breaks), 16), **lengths, GATHER=GATHER,
+            KIND=settings["kind"], ROWS=ROWS, STEPS=(n_breaks - 2).bit_length(), LONG=out.numel() >= 2**31, **lengths,
         )  # fmt: skip
     return (out,), (x, breaks, n_knots, table)
 
 
-def _slopes(grads: Any, kept: Any, needed: Any, *, kind: int, size: int, **_: Any) -> Any:
-    """Return the gradients of x, breaks and table."""
-    x, breaks, n_knots, table = _contiguous(kept)
-    n_groups, n_features, n_breaks = breaks.shape
-    breaks_grad, table_grad = torch.empty_like(breaks), torch.empty_like(breaks if table is None else table)
-    if not x.numel():
-        results = torch.empty_like(x), breaks_grad.zero_(), None, table_grad.zero_()
-        return tuple(result if is_needed else None for result, is_needed in zip(results, needed, strict=True))
-    lengths, n_rows = _lengths(size), x.shape[1]
+def _sum_rows(grad: Tensor, kept: Any, needed: Any, kind: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of x, by tiles of columns, of the breaks and of the table; undefined if not needed."""
+    x, breaks, n_knots, table = kept
+    n_rows, n_breaks, size = x.shape[1], breaks.shape[-1], grad.shape[-1]
+    n_tables = breaks.shape[0] * breaks.shape[1]
+    lengths = _lengths(size)
     n_tiles = triton.cdiv(min(size, n_breaks), lengths["COLUMNS"])
-    x_grads = torch.empty(n_tiles, *x.shape, dtype=torch.float32, device=x.device)
     # Sums over rows must not depend on the number of groups, which may be members of a stack.
-    rows, blocks = (ROWS, triton.cdiv(n_rows, ROWS * MOST_PARTS)) if n_rows > 4096 else (32, 4)
-    n_parts, n_features = triton.cdiv(n_rows, rows * blocks), n_groups * n_features
-    n_first = n_breaks * n_breaks if kind == NATURAL else n_breaks
+    blocks = triton.cdiv(n_rows, ROWS * MOST_PARTS) if n_rows > 4096 else 4
+    n_parts, n_first = triton.cdiv(n_rows, ROWS * blocks), table[0, 0].numel()
     tiles_of_breaks = n_tiles if kind == NATURAL else 1
     n_entries = n_first + tiles_of_breaks * n_breaks
-    parts = torch.empty(n_parts, n_features, n_entries, dtype=torch.float32, device=x.device)
-    phases = [(True, False), (False, True)] if kind == NATURAL and SPLIT else [(True, True)]
-    for with_slopes, with_bends in phases:
-        _dense_backward[(n_features, n_parts, n_tiles)](
-        grads[0].contiguous(), x, breaks, n_knots, breaks if table is None else table, x_grads, parts,
-        x.numel(), n_rows, x.shape[2], n_breaks, size // lengths["UNIT"], n_entries,
-        KIND=kind, ROWS=rows, BLOCKS=blocks, STEPS=(n_breaks - 2).bit_length(), **lengths,
-        KNOTS=max(triton.next_power_of_2(n_breaks), 16), WITH_X=needed[0], LONG=grads[0].numel() >= 2**31,
-        SLOPES=with_slopes, BENDS=with_bends, num_warps=WARPS if kind == NATURAL else 4,
-    )  # fmt: skip
-    if needed[1] or needed[3]:
-        _add_parts[(n_features, triton.cdiv(n_first + n_breaks, ADDED))](
-            parts, table_grad, breaks_grad, n_features, n_first, n_breaks, tiles_of_breaks,
-            N_PARTS=n_parts, ADDED=ADDED,
+    parts = torch.empty(n_parts, n_tables, n_entries, dtype=torch.float32, device=x.device)
+    x_grads = torch.empty(n_tiles, *(x.shape if needed[0] else (0,)), dtype=torch.float32, device=x.device)
+    # Both sums of natural splines in one program would take more registers than a processor has.
+    for with_slopes in (True, False) if kind == NATURAL else (True,):
+        _dense_backward[(n_tables, n_parts, n_tiles)](
+            grad, x, breaks, n_knots, table, x_grads, parts,
+            x.numel(), n_rows, x.shape[2], n_breaks, size // lengths["UNIT"], n_entries,
+            KIND=kind, ROWS=ROWS, BLOCKS=blocks, STEPS=(n_breaks - 2).bit_length(), **lengths,
+            KNOTS=max(triton.next_power_of_2(n_breaks), 16), WITH_X=needed[0], WITH_SLOPES=with_slopes,
+            LONG=grad.numel() >= 2**31,
         )  # fmt: skip
-    x_grad = x_grads[0]
-    for other in x_grads[1:]:
-        x_grad = x_grad + other
+    breaks_grad, table_grad = torch.empty_like(breaks), torch.empty_like(table)
+    if needed[1] or needed[3]:
+        _add_parts[(n_tables, triton.cdiv(n_first + n_breaks, ADDED))](
+            parts, table_grad, breaks_grad, n_tables, n_first, n_breaks, tiles_of_breaks, N_PARTS=n_parts, ADDED=ADDED
+        )
+    return x_grads, breaks_grad, table_grad
+
+
+def _slopes(grads: Any, kept: Any, needed: Any, *, kind: int, **_: Any) -> Any:
+    """Return the gradients of x, breaks and table."""
+    x, breaks, n_knots, table = _contiguous(kept)
+    if x.numel():
+        inputs = x, breaks, n_knots, breaks if table is None else table
+        x_grads, breaks_grad, table_grad = _sum_rows(grads[0].contiguous(), inputs, needed, kind)
+        x_grad = x_grads[0]
+        for other in x_grads[1:]:
+            x_grad = x_grad + other
+    else:
+        x_grad, breaks_grad = torch.empty_like(x), torch.zeros_like(breaks)
+        table_grad = None if table is None else torch.zeros_like(table)
     results = x_grad.to(x.dtype), breaks_grad, None, table_grad
     return tuple(result if is_needed else None for result, is_needed in zip(results, needed, strict=True))
 

@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from knotwork._kernels.fixed_order_triton import row_sums
 from knotwork._kernels.launching import power_of_2_from
 
 __all__ = [
@@ -12,8 +13,8 @@ __all__ = [
     "softmax_shares", "store_breaks",
 ]  # fmt: skip
 
-MOST_IN_ONE = 16_384
-"""Most padded widths of a group for which one program computes all breaks and the penalty."""
+MOST_IN_ONE = 2_048
+"""Most padded widths of a group for which one program computes all breaks and the penalty; more compile slowly."""
 
 
 @triton.jit
@@ -69,11 +70,13 @@ def store_breaks(breaks_pointer, group, ends, n_features, n_widths, FEATURES: tl
 
 @triton.jit(
     do_not_specialize=["n_features", "n_widths"],
-    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "breaks_pointer"],
+    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "breaks_pointer", "barriers_pointer"],
 )
 def _breaks_forward(
-    logits_pointer, n_knots_pointer, breaks_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
-):
+    logits_pointer, n_knots_pointer, breaks_pointer, barriers_pointer, n_features, n_widths, min_spacing, epsilon,
+    WIDTHS: tl.constexpr,
+):  # fmt: skip
+    """Write the breaks of one feature, and its share of the penalty."""
     table = tl.program_id(0)
     n_knots = tl.load(n_knots_pointer + table)
     shares = softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
@@ -83,6 +86,8 @@ def _breaks_forward(
     row = breaks_pointer + table * (n_widths + 1)
     tl.store(row + 1 + k, ends, mask=k < n_widths)
     tl.store(row, 0.0)
+    barrier = tl.where(k <= n_knots, 1.0 / ((widths + epsilon) * (n_knots + 1)), 0.0)
+    tl.store(barriers_pointer + table, tl.sum(barrier, axis=0) / n_features)
 
 
 @triton.jit(
@@ -111,9 +116,9 @@ def _breaks_backward(
 def _penalty_forward(
     logits_pointer, n_knots_pointer, breaks_pointer, out_pointer, fixed_pointer, learned_pointer,
     n_features, n_widths, min_spacing, epsilon,
-    FEATURES: tl.constexpr, WIDTHS: tl.constexpr, WITH_BREAKS: tl.constexpr, WITH_FIXED: tl.constexpr,
+    FEATURES: tl.constexpr, WIDTHS: tl.constexpr, WITH_FIXED: tl.constexpr,
 ):  # fmt: skip
-    """Write the penalty of one group, and WITH_BREAKS its breaks, since all widths are available.
+    """Write the penalty and the breaks of one group.
 
     WITH_FIXED, a group that is not learned has its fixed breaks, and a penalty of 0.
     """
@@ -125,14 +130,13 @@ def _penalty_forward(
         learned = tl.load(learned_pointer + group) != 0
         penalty = tl.where(learned, penalty, 0.0)
     tl.store(out_pointer + group, penalty)
-    if WITH_BREAKS:
-        if WITH_FIXED:
-            f = tl.arange(0, FEATURES)[:, None]
-            k = tl.arange(0, WIDTHS)[None, :]
-            fixed = fixed_pointer + (group * n_features + f) * (n_widths + 1) + 1 + k
-            here = (f < n_features) & (k < n_widths)
-            ends = tl.where(learned, ends, tl.load(fixed, mask=here, other=1.0))
-        store_breaks(breaks_pointer, group, ends, n_features, n_widths, FEATURES, WIDTHS)
+    if WITH_FIXED:
+        f = tl.arange(0, FEATURES)[:, None]
+        k = tl.arange(0, WIDTHS)[None, :]
+        fixed = fixed_pointer + (group * n_features + f) * (n_widths + 1) + 1 + k
+        here = (f < n_features) & (k < n_widths)
+        ends = tl.where(learned, ends, tl.load(fixed, mask=here, other=1.0))
+    store_breaks(breaks_pointer, group, ends, n_features, n_widths, FEATURES, WIDTHS)
 
 
 @triton.jit(
@@ -163,14 +167,17 @@ def padded(n_widths: int, size: int) -> int:
     return power_of_2_from(max(n_widths, size))
 
 
-def _make_breaks(logits: Tensor, n_knots: Tensor, min_spacing: float, size: int) -> Tensor:
-    """Return the breaks of `breaks_from_widths`, for logits of shape (G, F, K + 1)."""
+def _make_breaks(
+    logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, size: int
+) -> tuple[Tensor, Tensor]:
+    """Return the breaks and penalties of logits of shape (G, F, K + 1), feature by feature."""
     logits = logits.contiguous()
     groups, features, n_widths = logits.shape
     breaks = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
-    widths = padded(n_widths, size)
-    _breaks_forward[(groups * features,)](logits, n_knots, breaks, features, n_widths, min_spacing, WIDTHS=widths)
-    return breaks
+    barriers = torch.empty(groups, features, dtype=torch.float32, device=logits.device)
+    numbers = features, n_widths, min_spacing, epsilon
+    _breaks_forward[(groups * features,)](logits, n_knots, breaks, barriers, *numbers, WIDTHS=padded(n_widths, size))
+    return breaks, row_sums(barriers)
 
 
 def _breaks_to_logits(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, size: int) -> Tensor:
@@ -193,29 +200,18 @@ def make_knots(
     """
     groups, features, n_widths = logits.shape
     if power_of_2_from(features) * padded(n_widths, size) > MOST_IN_ONE:
-        learned_breaks = _make_breaks(logits, n_knots, min_spacing, size)
-        penalty = _run_penalty(logits, n_knots, min_spacing, epsilon, size)
+        learned_breaks, penalty = _make_breaks(logits, n_knots, min_spacing, epsilon, size)
         if breaks is None or learned is None:
             return learned_breaks, penalty
         return torch.where(learned[:, None, None], learned_breaks, breaks), torch.where(learned, penalty, 0.0)
     out = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
-    return out, _run_penalty(logits, n_knots, min_spacing, epsilon, size, out, breaks, learned)
-
-
-def _run_penalty(
-    logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, size: int, breaks: Tensor | None = None,
-    fixed: Tensor | None = None, learned: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    logits = logits.contiguous()
-    groups, features, n_widths = logits.shape
-    out = torch.empty(groups, dtype=torch.float32, device=logits.device)
+    penalty = torch.empty(groups, dtype=torch.float32, device=logits.device)
     _penalty_forward[(groups,)](
-        logits, n_knots, out if breaks is None else breaks, out, out if fixed is None else fixed.contiguous(),
+        logits.contiguous(), n_knots, out, penalty, out if breaks is None else breaks.contiguous(),
         out if learned is None else learned.contiguous(), features, n_widths, min_spacing, epsilon,
-        FEATURES=power_of_2_from(features), WIDTHS=padded(n_widths, size),
-        WITH_BREAKS=breaks is not None, WITH_FIXED=learned is not None,
+        FEATURES=power_of_2_from(features), WIDTHS=padded(n_widths, size), WITH_FIXED=learned is not None,
     )  # fmt: skip
-    return out
+    return out, penalty
 
 
 def penalty_backward(

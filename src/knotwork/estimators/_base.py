@@ -16,16 +16,14 @@ from sklearn.utils import check_random_state
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._preparation.columns import Columns, Table
-from knotwork._preparation.gates import GATED_CANDIDATES, choose_by_gates
 from knotwork._preparation.members import MISSING, PreparedTable
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, check_validation, group_codes
 from knotwork._tables import is_stream
-from knotwork.encoders._choice import FEATURE_CANDIDATES, RULES, FeatureChoice
-from knotwork.encoders._methods import GATED
+from knotwork.encoders._choice import FeatureChoice
 from knotwork.encoders._pairs import place_pairs
 from knotwork.estimators._combination import Combination, HeldOut, combine
-from knotwork.estimators._encodings import PER_FEATURE, VALIDATED_CHOICES, with_size
+from knotwork.estimators._encodings import PER_FEATURE
 from knotwork.estimators._fitted import FittedModel, Held
 from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
 from knotwork.estimators._plans import (
@@ -102,6 +100,11 @@ class Preparation:
     asked: Plan
     choices: list[list[FeatureChoice]]
     start: Trained | None = None
+
+    def choices_of(self, recipe: Recipe) -> list[FeatureChoice]:
+        """Return the choices whose encodings a recipe has."""
+        wanted = [str(encoding) for encoding in recipe.encodings]
+        return next((each for each in self.choices if [choice.encoding for choice in each] == wanted), [])
 
     @property
     def table(self) -> TrainingTable:
@@ -373,23 +376,10 @@ class TabularEstimator(FittedModel):
 
     def _choices(self, columns: Columns, prepared: PreparedTable) -> list[list[FeatureChoice]]:
         """Return the encodings that suit the columns, by the training rows of the first fold and each rule."""
-        split, limit, names = prepared.splits[0], self._settings().time_limit, columns.numerical_names
-        if not names:
-            return []
-        if self.encoding != GATED:
-            candidates = with_size(FEATURE_CANDIDATES, self.size)
-            every = {"rules": list(RULES.values())} if self.encoding == VALIDATED_CHOICES else {}
-            return choose_features(prepared, names, candidates=candidates, seed=split.seed, **every)
-        choices = choose_by_gates(
-            prepared.table,
-            split.train,
-            names=names,
-            candidates=with_size(GATED_CANDIDATES, self.size),
-            seed=split.seed,
-            device=resolve_devices("auto" if self.engine == "ray" else self.device)[0],
-            time_limit=None if limit is None else CHOICE_SHARE * limit,
-        )
-        return [choices]
+        limit, device = self._settings().time_limit, "auto" if self.engine == "ray" else self.device
+        seconds = None if limit is None else CHOICE_SHARE * limit
+        about: dict[str, Any] = {"size": self.size, "device": resolve_devices(device)[0], "time_limit": seconds}
+        return choose_features(prepared, columns.numerical_names, str(self.encoding), **about)
 
     def _training_table(
         self,
@@ -528,9 +518,7 @@ class TabularEstimator(FittedModel):
         self.indicated_ = list(prepared.prepared.indicated)
         self.config_ = prepared.config
         recipes = [plan.recipes[place] for place in combination.recipes]
-        kept = list(map(str, recipes[0].encodings))
-        of_kept = [each for each in prepared.choices if [choice.encoding for choice in each] == kept]
-        self.encoding_choices_ = [asdict(choice) for each in of_kept for choice in each]
+        self.encoding_choices_ = [asdict(choice) for choice in prepared.choices_of(recipes[0])]
         self._set_members(combination.trained, combination.weights, recipes)
         self._calibrate(combination.held)
         self._hold(prepared, combination)

@@ -6,18 +6,21 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
+from knotwork._preparation.gates import GATED_CANDIDATES, choose_by_gates
 from knotwork._preparation.members import PreparedTable
 from knotwork.encoders._choice import (
     DEFAULT_RULE,
+    FEATURE_CANDIDATES,
     RULES,
+    Evidence,
     FeatureChoice,
-    Rule,
     choose_by_evidence,
     compare_columns,
 )
-from knotwork.encoders._methods import Encoding
-from knotwork.estimators._encodings import choose_encodings, propose
+from knotwork.encoders._methods import GATED, Encoding
+from knotwork.estimators._encodings import PER_FEATURE, VALIDATED_CHOICES, choose_encodings, propose, with_size
 from knotwork.nn._backbones import Backbone, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
 from knotwork.nn._interactions import InteractionConfig
 from knotwork.training._config import TrainingConfig
@@ -314,26 +317,61 @@ def plan_choice(
 def choose_features(
     prepared: PreparedTable,
     names: Sequence[Any],
+    word: str = PER_FEATURE[0],
     *,
-    candidates: Sequence[Encoding],
-    seed: int,
-    rules: Sequence[Rule] = (RULES[DEFAULT_RULE],),
+    size: int | None = None,
+    device: str | torch.device = "auto",
+    time_limit: float | None = None,
 ) -> list[list[FeatureChoice]]:
-    """Choose the encoding of every numerical column on the training rows of the first fold, by one or several rules.
+    """Choose the encoding of every numerical column on the training rows of the first fold.
 
-    Rules that agree on all columns are one. Values far out are moved to the ends of the column's usual range, as the
-    networks do.
+    Values far out are moved to the ends of the column's usual range, as the networks do.
+
+    Parameters
+    ----------
+    prepared : PreparedTable
+        The table and its folds.
+    names : sequence
+        Names of the numerical columns.
+    word : str
+        One of `PER_FEATURE`: by the default rule, by all rules, or by gates.
+    size : int, optional
+        Columns per feature of all candidates; by default different ones.
+    device : str or torch.device
+        Where gates are trained.
+    time_limit : float, optional
+        Seconds for the training of gates.
+
+    Returns
+    -------
+    list of list of FeatureChoice
+        The choices of each rule, of rules that agree on all columns once; empty without numerical columns.
     """
-    table, rows = prepared.table, prepared.splits[0].train
+    split = prepared.splits[0]
+    if not len(names):
+        return []
+    if word == GATED:
+        candidates = with_size(GATED_CANDIDATES, size)
+        settings: dict[str, Any] = {"seed": split.seed, "device": device, "time_limit": time_limit}
+        return [choose_by_gates(prepared.table, split.train, names=names, candidates=candidates, **settings)]
+    candidates, n_rows = with_size(FEATURE_CANDIDATES, size), len(split.train)
+    evidence = _evidence(prepared, candidates)
+    rules = RULES.values() if word == VALIDATED_CHOICES else [RULES[DEFAULT_RULE]]
+    choices = [choose_by_evidence(evidence, candidates, rule, names, n_rows=n_rows) for rule in rules]
+    distinct = {tuple(choice.encoding for choice in each): each for each in reversed(choices)}
+    return list(reversed(distinct.values()))
+
+
+def _evidence(prepared: PreparedTable, candidates: Sequence[Encoding]) -> list[Evidence]:
+    """Compare candidates for every column on the training rows of the first fold."""
+    split, table = prepared.splits[0], prepared.table
+    rows = split.train
     numbers = table.numbers[rows].copy()
     for place in range(numbers.shape[1]):
         numbers[:, place] = to_usual_range(numbers[:, place])
     weights = None if table.weights is None else table.weights[rows]
-    about: dict[str, Any] = {"task": table.task, "weights": weights, "seed": seed}
-    evidence = compare_columns(numbers, table.target[rows], candidates, **about)
-    choices = [choose_by_evidence(evidence, candidates, rule, names, n_rows=len(rows)) for rule in rules]
-    distinct = {tuple(choice.encoding for choice in each): each for each in reversed(choices)}
-    return list(reversed(distinct.values()))
+    about: dict[str, Any] = {"task": table.task, "weights": weights, "seed": split.seed}
+    return compare_columns(numbers, table.target[rows], candidates, **about)
 
 
 def plan_members(prepared: PreparedTable, plan: Plan, seeds: npt.NDArray[np.int64]) -> list[Member]:

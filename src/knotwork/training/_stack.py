@@ -218,7 +218,7 @@ class TrainingStack:
         self.seeds = torch.tensor([member.seed for member in members], device=device) % (2**31)
         self.train_rows, self.n_train = padded([member.train for member in members], device)
         self.valid_rows, self.n_valid = padded([member.valid for member in members], device)
-        self._count_rows()
+        data.count_rows(self.n_train)
         if start is None:
             made: dict[str, Any] = {"reproducible": config.reproducible, "min_spacing": config.knot_spacing}
             self.network = build_network(
@@ -262,11 +262,6 @@ class TrainingStack:
     def n_steps(self) -> int:
         """Steps per epoch of the member with the most rows."""
         return math.ceil(self.train_rows.shape[1] / self.batch_size)
-
-    def _count_rows(self) -> None:
-        """Set the number of training rows to that of the block that is loaded, if rows are in blocks."""
-        if self.data.count is not None:
-            self.n_train.copy_(self.data.count)
 
     def _make_buffers(self) -> None:
         """Make the tensors that a step changes in place, and graphs to be captured with them."""
@@ -391,7 +386,7 @@ class TrainingStack:
 
     def _begin(self) -> None:
         """Start an epoch: draw the order of the rows, set the learning rates."""
-        self._count_rows()
+        self.data.count_rows(self.n_train)
         order = row_order(self.seeds, self.schedule.epoch, self.n_train, self.train_rows.shape[1])
         self.order.copy_(torch.gather(self.train_rows, 1, order))
         if self.planned_rates.shape[1] > 1:
@@ -424,7 +419,10 @@ class TrainingStack:
         if self.penalties is not None:  # of which only the gradient is needed
             summands.append(self.penalties.weights())
             weights.append(self.penalties.gradient(summands[-1].detach()))
-        grads = self._gradients(summands, weights)
+        given: list[Tensor] | None = weights
+        if self.device.type == "cpu":  # of numbers: torch loads sympy to compare the shapes of given weights
+            summands, given = [(each * weight).sum() for each, weight in zip(summands, weights, strict=True)], None
+        grads = torch.autograd.grad(summands, self.parameters, given, allow_unused=True)
         with torch.no_grad():
             self.optimiser.step(grads, self._step_rates(), active)
             if self.averages:
@@ -435,13 +433,6 @@ class TrainingStack:
             self.loss_sum += losses.double() * counts
             self.steps_done += active
             self.place += batch
-
-    def _gradients(self, summands: list[Tensor], weights: list[Tensor]) -> tuple[Tensor, ...]:
-        """Return the gradients of the weighted sum; those of a number on the CPU, as weights let torch load sympy."""
-        if self.device.type != "cpu":
-            return torch.autograd.grad(summands, self.parameters, weights, allow_unused=True)
-        totals = [(summand * weight).sum() for summand, weight in zip(summands, weights, strict=True)]
-        return torch.autograd.grad(totals, self.parameters, allow_unused=True)
 
     def _step_rates(self) -> Tensor:
         """Return the learning rates of the next step, of shape (n_groups, n_members)."""
