@@ -203,10 +203,7 @@ class _Run(torch.autograd.Function):
     def forward(ctx: Any, operation: Operation, path: Path, settings: dict[str, Any], *tensors: Tensor | None) -> Any:
         results, kept = path.forward(*tensors, **settings)
         ctx.operation, ctx.path, ctx.settings, ctx.held = operation, path, settings, None
-        if operation.apart:
-            ctx.held = _held(kept, results)
-        else:
-            ctx.save_for_backward(*kept)
+        ctx.save_for_backward(*kept)
         ctx.set_materialize_grads(False)
         return results if len(results) > 1 else results[0]
 
@@ -230,6 +227,11 @@ class _Run(torch.autograd.Function):
     @staticmethod
     def _run_backward(ctx: Any, *grads: Tensor | None) -> Tensors:
         kept = _Run._kept(ctx)
+        if ctx.held is None and ctx.operation.apart and any(grad is None for grad in grads):
+            # torch frees the saved tensors after this call, but the other result may go backward later. Results are
+            # held without their graph: with it they would refer to this node, a cycle that only the garbage collector
+            # could free.
+            ctx.held = [None if tensor is None else _without_graph(tensor) for tensor in kept]
         return None, None, None, *ctx.path.backward(grads, kept, ctx.needs_input_grad[3:], **ctx.settings)
 
     @staticmethod
@@ -250,17 +252,9 @@ def _formula_gradients(
     return tuple(next(slopes) if is_needed else None for is_needed in needed)
 
 
-def _held(kept: Tensors, results: tuple[Tensor, ...]) -> list[tuple[Tensor, int] | None]:
-    """Return tensors for several backward passes, with their versions: torch would free saved ones after the first.
-
-    Results are held without their graph: with it they would refer to their node, a cycle that only the garbage
-    collector could free.
-    """
-    made = {id(result) for result in results}
-    return [
-        None if tensor is None else (tensor.detach() if id(tensor) in made else tensor, tensor._version)
-        for tensor in kept
-    ]
+def _without_graph(tensor: Tensor) -> tuple[Tensor, int]:
+    """Return a tensor without its graph, and its version."""
+    return tensor if tensor.grad_fn is None else tensor.detach(), tensor._version
 
 
 def _unchanged(held: list[tuple[Tensor, int] | None]) -> Tensors:

@@ -59,8 +59,6 @@ MOST_PROGRAMS = 1024
 ROWS, MOST_SUMS = 128, 64
 """Rows of a program of the backward pass at once, and most sums over rows of a feature, for more than 4096 rows."""
 
-TOGETHER = True
-
 MOST_PLANS = 1024
 """Plans of launches that are kept for each kernel: one for every combination of shapes."""
 
@@ -281,34 +279,12 @@ def _forward(
 
 
 @triton.jit
-def _apart(tile, COUNT: tl.constexpr, LOG: tl.constexpr):
-    """Return the COUNT = 2^LOG columns of a tile as a tuple: the inverse of `_side_by_side`."""
-    values = (tile,)
-    for step in tl.static_range(LOG):
-        even = ()
-        odd = ()
-        for i in tl.static_range(1 << step):
-            first, second = tl.split(tl.reshape(values[i], (tile.shape[0], COUNT >> (step + 1), 2)))
-            even = even + (first,)
-            odd = odd + (second,)
-        values = even + odd
-    columns = ()
-    for i in tl.static_range(COUNT):
-        columns = columns + (tl.reshape(values[i], (tile.shape[0],)),)
-    return columns
-
-
-@triton.jit
-def _entries_of(first, present, N: tl.constexpr, COUNT: tl.constexpr, LOG: tl.constexpr, TOGETHER: tl.constexpr):
-    """Load N numbers from each pointer on, as a tuple; TOGETHER, neighbouring threads read neighbouring numbers."""
-    if not TOGETHER:
-        entries = ()
-        for r in tl.static_range(N):
-            entries = entries + (tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
-        return entries
-    column = tl.arange(0, COUNT)[None, :]
-    tile = tl.load(first[:, None] + column, mask=present[:, None] & (column < N), other=0.0)
-    return _apart(tile.to(tl.float32), COUNT, LOG)
+def _entries_of(first, present, N: tl.constexpr):
+    """Load N numbers from each pointer on, as a tuple."""
+    entries = ()
+    for r in tl.static_range(N):
+        entries = entries + (tl.load(first + r, mask=present, other=0.0).to(tl.float32),)
+    return entries
 
 
 @triton.jit
@@ -338,8 +314,7 @@ def _backward(
     grad_pointer, x_pointer, breaks_pointer, n_knots_pointer, x_grad_pointer, sums_pointer, parts_pointer,
     n_rows, n_features, n_breaks, size, n_places, n_steps, n_blocks,
     KIND: tl.constexpr, DEGREE: tl.constexpr, ROWS: tl.constexpr, KNOTS: tl.constexpr, WINDOW: tl.constexpr,
-    LOG: tl.constexpr, COUNT: tl.constexpr, LOG_COUNT: tl.constexpr, TOGETHER: tl.constexpr,
-    WITH_X: tl.constexpr, WITH_KNOTS: tl.constexpr,
+    LOG: tl.constexpr, WITH_X: tl.constexpr, WITH_KNOTS: tl.constexpr,
     WIDE: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
     """Run the scheme backwards for one feature of one group; see `encoding_cpu.run_backwards` for the formulas.
@@ -385,7 +360,7 @@ def _backward(
         slopes = (zero,) * (2 * DEGREE + 2)
         local = ()
         if KIND == _TAILS:
-            entries = _entries_of(first, present, DEGREE, COUNT, LOG_COUNT, TOGETHER)
+            entries = _entries_of(first, present, DEGREE)
             local = (zero,)
             for r in tl.static_range(DEGREE):
                 local = local + (local[r] + entries[r],)
@@ -396,7 +371,7 @@ def _backward(
                 local = local + (tl.load(entry, mask=present, other=0.0).to(tl.float32),)
                 place = _next(place, n_knots)
         else:
-            local = _entries_of(first, present, DEGREE + 1, COUNT, LOG_COUNT, TOGETHER)
+            local = _entries_of(first, present, DEGREE + 1)
         if KIND == _NORMALISED:
             heights = _to_unit_area(levels[DEGREE], t, DEGREE)
             mean, scale = _moments(heights, n_knots + DEGREE + 1, DEGREE)
@@ -530,16 +505,11 @@ def _shapes_of(x: Tensor, n_knots: Tensor, n_breaks: int, size: int) -> _Shapes:
     return _Shapes(tables // features, x.numel() // max(tables, 1), features, n_breaks, size)
 
 
-def _count(kind: int, degree: int) -> int:
-    """Return the number of entries of a row that depend on the knots, as a power of 2."""
-    return power_of_2_from(degree if kind == TAILS else degree + 1)
-
-
 @lru_cache(maxsize=MOST_PLANS)
 def _plan_forward(shapes: _Shapes, kind: int, degree: int, min_spacing: float, epsilon: float, learned: bool) -> Plan:
     n_programs = -(-shapes.values // VALUES)
     n_blocks = max(1, min(8, n_programs // MOST_PROGRAMS))
-    count = _count(kind, degree)
+    count = power_of_2_from(degree if kind == TAILS else degree + 1)
     return Plan(
         _forward, (-(-n_programs // n_blocks), 1, 1),
         (shapes.values, shapes.rows, shapes.features, shapes.breaks, shapes.size, shapes.n_steps, n_blocks,
@@ -610,14 +580,12 @@ def _plan_backward(
     # Sums over rows must not depend on the number of groups, which may be members of a stack.
     rows, n_blocks = (ROWS, -(-shapes.rows // (ROWS * MOST_SUMS))) if shapes.rows > 4096 else (32, 2)
     window = max(power_of_2_from(2 * degree + 2), 8)
-    count = _count(kind, degree)
     n_parts = -(-shapes.rows // (rows * n_blocks))
     settings = {"KIND": kind, "DEGREE": degree}
     by_rows = Plan(
         _backward, (n_tables, n_parts, n_tiles),
         (shapes.rows, shapes.features, shapes.breaks, shapes.size, knots, shapes.n_steps, n_blocks),
-        **settings, ROWS=rows, KNOTS=tile, WINDOW=window, LOG=window.bit_length() - 1, COUNT=count,
-        LOG_COUNT=count.bit_length() - 1, TOGETHER=TOGETHER, WITH_X=with_x,
+        **settings, ROWS=rows, KNOTS=tile, WINDOW=window, LOG=window.bit_length() - 1, WITH_X=with_x,
         WITH_KNOTS=with_knots, WIDE=n_tiles > 1, LONG=shapes.is_long,
     )  # fmt: skip
     gather = Plan(
