@@ -67,6 +67,7 @@ bench: .venv-bench/.installed
 	.venv-bench/bin/python benchmarks/encode.py
 	.venv-bench/bin/python benchmarks/encode.py --streaming
 	.venv-bench/bin/python benchmarks/layers.py
+	.venv-bench/bin/python benchmarks/layer.py --out build/layer
 	.venv-bench/bin/python benchmarks/first_layer.py
 
 # The sections on quality in README, guide and benchmarks, from the results in benchmarks/quality: nothing is trained.

@@ -9,7 +9,8 @@ of many, divided by their number. "Floor" is the time to write the output once a
 gradient once, at the bandwidth of a copy measured in the same run. "Recursion" computes all functions by the recursion
 of Cox and de Boor in plain torch, with learned knots; "rtdl" is the fixed encoding of rtdl_num_embeddings;
 "linear" is `nn.Linear` with as many outputs, to show how much of a small call is work of torch itself. In bfloat16 the
-input is float32 and the output bfloat16: ours by autocast, the others by a conversion at the end.
+input is float32 and the output bfloat16: ours by autocast, the others by a conversion at the end; only the first of the
+modes is measured.
 
 The folder of `--out` gets layer.json, with one entry for every measurement, and layer.md, with the tables.
 """
@@ -21,7 +22,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,7 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
     "rtdl, fixed": make_rtdl,
     "linear": lambda: nn.Linear(N_FEATURES, N_FEATURES * SIZE),
 }
+OURS = ("B-splines", "I-splines", "PLE", "linear")  # the last one only for its type under autocast
 PEERS = {"B-splines, learned": "recursion, learned", "PLE, fixed": "rtdl, fixed"}
 
 
@@ -130,28 +132,25 @@ def loop_time(call: Callable[[], object], device: str, seconds: float) -> float:
     return statistics.median(times)
 
 
-def measure(device: str, modes: list[str], batches: list[int], seconds: float) -> list[dict[str, Any]]:
-    """Measure every layer in every type, mode and batch size."""
-    rate, entries = bandwidth(device), []
-    for name, make in LAYERS.items():
-        for dtype in DTYPES:
-            for mode in modes:
-                torch.manual_seed(0)
-                torch._dynamo.reset()
-                layer = make().to(device)
-                if dtype == torch.bfloat16 and not name.startswith(("B-", "I-", "PLE", "linear")):
-                    layer = Converted(layer, dtype)
-                run = torch.compile(layer, dynamic=True) if mode == "compiled" else layer
-                for batch in batches:
-                    x = torch.rand(batch, N_FEATURES, device=device)
-                    n_bytes = batch * N_FEATURES * SIZE * dtype.itemsize
-                    passes = 2 if any(True for _ in layer.parameters()) else 1
-                    entry = {"layer": name, "type": str(dtype).removeprefix("torch."), "mode": mode, "batch": batch}
-                    entry["us"] = loop_time(make_call(run, x, dtype), device, seconds) * 1e6
-                    entry["floor_us"] = passes * n_bytes / rate * 1e6
-                    entries.append(entry)
-                    print(entry, flush=True)
-    return entries
+def measure(name: str, device: str, rate: float, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Measure a layer in every type, mode and batch size."""
+    for dtype in DTYPES:
+        for mode in arguments.modes if dtype == torch.float32 else arguments.modes[:1]:
+            torch.manual_seed(0)
+            torch._dynamo.reset()
+            layer = LAYERS[name]().to(device)
+            passes = 2 if any(True for _ in layer.parameters()) else 1
+            if dtype == torch.bfloat16 and not name.startswith(OURS):
+                layer = Converted(layer, dtype)
+            run = torch.compile(layer, dynamic=True) if mode == "compiled" else layer
+            for batch in arguments.batches:
+                x = torch.rand(batch, N_FEATURES, device=device)
+                n_bytes = batch * N_FEATURES * SIZE * dtype.itemsize
+                entry = {"layer": name, "type": str(dtype).removeprefix("torch."), "mode": mode, "batch": batch}
+                entry["us"] = loop_time(make_call(run, x, dtype), device, arguments.seconds) * 1e6
+                entry["floor_us"] = passes * n_bytes / rate * 1e6
+                print(entry, flush=True)
+                yield entry
 
 
 def tables(entries: list[dict[str, Any]]) -> list[str]:
@@ -188,16 +187,23 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.2, help="time of a measurement")
     parser.add_argument("--out", type=Path, required=True, help="folder for layer.json and layer.md")
     arguments = parser.parse_args()
-    entries = measure(arguments.device, arguments.modes, arguments.batches, arguments.seconds)
+    rate, entries = bandwidth(arguments.device), list[dict[str, Any]]()
+    for name in LAYERS:
+        entries += measure(name, arguments.device, rate, arguments)
+        write(entries, arguments.device, arguments.out)  # what is done is not lost if the rest takes too long
+    print((arguments.out / "layer.md").read_text())
+
+
+def write(entries: list[dict[str, Any]], device: str, out: Path) -> None:
+    """Write the measurements and their tables."""
     threads = f"{platform.machine()}, {torch.get_num_threads()} threads, load {os.getloadavg()[0]:.1f}"
-    machine = torch.cuda.get_device_name() if arguments.device == "cuda" else threads
+    machine = torch.cuda.get_device_name() if device == "cuda" else threads
     rtdl = "rtdl_num_embeddings" if importlib.util.find_spec("rtdl_num_embeddings") else "the same formula as rtdl's"
     title = f"{datetime.now(UTC):%Y-%m-%d}, {machine}, torch {torch.__version__}, `python benchmarks/layer.py --device "
-    lines = [f"{title}{arguments.device}`; rtdl is {rtdl}.", "", *tables(entries)]
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "layer.json").write_text(json.dumps({"machine": machine, "measurements": entries}, indent=1))
-    (arguments.out / "layer.md").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+    lines = [f"{title}{device}`; rtdl is {rtdl}.", "", *tables(entries)]
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "layer.json").write_text(json.dumps({"machine": machine, "measurements": entries}, indent=1))
+    (out / "layer.md").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

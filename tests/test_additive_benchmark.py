@@ -20,7 +20,7 @@ def additive(monkeypatch):
 
 def line(table, model, fold, score, seconds):
     return {"table": table, "task": "regression", "model": model, "fold": fold, "score": score, "cpu_seconds": seconds,
-            "seconds": seconds, "load": 1.0, "version": "1"}  # fmt: skip
+            "load": 1.0, "version": "1"}  # fmt: skip
 
 
 def test_models_are_compared_on_the_folds_of_both(additive, tmp_path):
@@ -33,7 +33,7 @@ def test_models_are_compared_on_the_folds_of_both(additive, tmp_path):
     assert additive.wide(frame, "error", ("additive", "ebm")).to_dict("index") == {
         "abalone": {"additive": 0.5, "ebm": 1.0}
     }
-    assert "| 1 | 1.00 / 2.00 | 1 : 0 | 0.500 | 1.000 | 10.0 / 10.0 |" in additive.summary(frame)
+    assert "| 1 | 1.00 / 2.00 | 1 : 0 | 0.500 | 1.000 | 10 |" in additive.summary(frame)
     assert "over the limit" in additive.scores(frame)
 
 
@@ -44,7 +44,7 @@ def test_p_values_are_those_of_the_report_over_tables(additive, tmp_path):
         for model, values in errors.items():
             additive.append(tmp_path, line(table, model, 0, values[place], 2.0))
     frame = additive.read(tmp_path)
-    expected = [wilcoxon(values - 1.0).pvalue for values in errors.values()]
+    expected = [wilcoxon(np.log(values)).pvalue for values in errors.values()]
     assert expected[0] == 2 * 0.5**8
     assert expected[1] > 0.05
     rows = additive.summary(frame).splitlines()[2:]
@@ -59,6 +59,17 @@ def test_pages_agree_with_the_results(additive):
     for name, is_brief in additive.SECTIONS.items():
         section = (ROOT / name).read_text(encoding="utf-8").split(additive.BEGIN)[1].split(additive.END)[0]
         assert section.strip() == additive.page(frame, is_brief=is_brief), "run python benchmarks/additive.py --write"
+
+
+def test_the_model_has_the_sizes_that_were_chosen(additive):
+    import additive_sizes
+
+    chosen = additive_sizes.VARIANTS[additive_sizes.CHOSEN]
+    assert chosen["size"] == additive.kw.AdditiveRegressor().size
+    constants = vars(additive_sizes.MODULE)
+    assert {name: constants[name] for name in chosen if name != "size"} == {
+        k: v for k, v in chosen.items() if k != "size"
+    }
 
 
 @pytest.mark.parametrize("is_regression", [True, False])

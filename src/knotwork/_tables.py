@@ -152,7 +152,9 @@ def is_stream(X: Any) -> bool:
     if is_batches(X) or hasattr(X, "iter_batches") or (hasattr(X, "to_batches") and hasattr(X, "scanner")):
         return True
     if isinstance(X, list | tuple):
-        return len(X) > 0 and not isinstance(X[0], list | tuple) and as_frame(X[0]) is not None
+        if not len(X) or isinstance(X[0], list | tuple):
+            return False
+        return X[0].ndim == 2 if isinstance(X[0], np.ndarray) else as_frame(X[0]) is not None
     known = isinstance(X, str | bytes | Mapping | np.ndarray) or hasattr(X, "__array__") or hasattr(X, "shape")
     return isinstance(X, Iterable) and not known and as_frame(X) is None
 

@@ -1,5 +1,7 @@
 """The compiled code equals the definitions."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,8 @@ from knotwork.basis._compiled import (
     MOST_COUNTED,
     TILE,
     VALUES_PER_CHUNK,
+    Compiled,
+    compiled,
     encode_dense,
     encode_sparse,
 )
@@ -61,6 +65,19 @@ def test_equals_the_definition(family, degree, extrapolation):
     assert single.dtype == np.float32
     np.testing.assert_allclose(single / scale, got / scale, rtol=0, atol=2e-6)
     np.testing.assert_array_equal(encode_sparse(X, table, dtype=np.float64).toarray(), got)
+
+
+def test_bumps_are_exact_to_rounding():
+    random = np.random.default_rng(0)
+    block = BasisBlock(basis.make_basis("radial", np.sort(random.uniform(1.0, 9.0, 28)), domain=(1.0, 9.0)), 30)
+    x = np.concatenate([random.uniform(1.0, 9.0, 3000), block.basis.knots])
+    expected, table = definition(block, x, "clip"), make_table((block,), extrapolation="clip", indicator=False)
+    for dtype, tolerance in ((np.float64, 1e-13), (np.float32, 3e-5)):  # rounding grows with the exponent
+        got = encode_dense(x[:, None], table, dtype=dtype)
+        large = expected > 1e-30
+        np.testing.assert_allclose(got[large], expected[large], rtol=tolerance)
+        np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance)
+        np.testing.assert_array_equal(got[3000:, 1:-1].diagonal(), 1.0)  # at its centre a bump is exactly one
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -153,3 +170,33 @@ def test_values_beyond_the_type_of_the_output_are_clipped():
     got = encode_dense(np.array([[1e300], [-1e300], [np.inf]]), table)
     largest = np.finfo(np.float32).max
     np.testing.assert_array_equal(got[:, 0], [largest, -largest, largest])
+
+
+@compiled(inline="always")
+def _twice(x):
+    return 2.0 * x
+
+
+@compiled()
+def _sum_of_twice(values):
+    total = 0.0
+    for i in range(len(values)):
+        total += _twice(values[i])
+    return total
+
+
+def test_functions_are_compiled_once_when_they_are_first_called():
+    waiting = _sum_of_twice
+    assert isinstance(waiting, Compiled)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(waiting, [np.arange(4.0)] * 8)) == [12.0] * 8
+    assert _sum_of_twice is waiting.load(), "the module calls numba's function from now on"
+    assert len(_sum_of_twice.signatures) == 1
+
+
+def test_without_a_folder_for_the_cache_functions_are_compiled_in_every_process(monkeypatch):
+    def refuse(self):
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr("numba.core.dispatcher.Dispatcher.enable_caching", refuse)
+    assert compiled()(lambda x: x + 1.0)(1.0) == 2.0

@@ -90,6 +90,9 @@ def test_target_and_weights_by_name():
         assert list(encoder.feature_names_in_) == ["a", "b", "c"]
         np.testing.assert_array_equal(encoder.transform(table), expected.transform(TABLE))
         np.testing.assert_array_equal(encoder.transform(TABLE), expected.transform(TABLE))
+    again = kw.make_encoder("BS-Q", 8).fit(table, "price", "weight").fit(table)
+    assert list(again.feature_names_in_) == list(table.columns), "names of an earlier fit are forgotten"
+    assert again.transform(table).shape == (N, 5 * 8)
 
 
 def test_invalid_parts():

@@ -86,12 +86,14 @@ def assert_equal(session, model, X, **options):
             assert given[1][sure].tolist() == model.predict(rows)[sure].tolist()
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_predictions_are_those_of_the_estimator(tmp_path, backbone, encoding):
-    place = ENCODINGS.index(encoding)
-    kind = ("number", "text", "int")[(place + list(BACKBONES).index(backbone)) % 3]
-    model = fitted(encoding, backbone, kind=kind, n_members=1 + 2 * (place % 2))
+# Every encoding with half of the backbones, and every backbone with half of the encodings.
+HALF = [(i, j) for i in range(len(ENCODINGS)) for j in range(len(BACKBONES)) if (i + j) % 2 == 0]
+
+
+@pytest.mark.parametrize(("i", "j"), HALF, ids=[f"{ENCODINGS[i]}-{list(BACKBONES)[j]}" for i, j in HALF])
+def test_predictions_are_those_of_the_estimator(tmp_path, i, j):
+    kind = ("number", "text", "int")[(i + j // 2) % 3]
+    model = fitted(ENCODINGS[i], list(BACKBONES)[j], kind=kind, n_members=1 + i // 2 % 2 * 2)
     X = hard_rows(model, far=FAR)
     assert np.ptp(model._outputs(model._read(X))[0], axis=0).min() > 1e-3, "all predictions are the same"
     assert_equal(exported(model, tmp_path / "model.onnx"), model, X)

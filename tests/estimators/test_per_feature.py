@@ -31,6 +31,22 @@ def test_the_choice_is_saved(model, tmp_path):
     np.testing.assert_allclose(loaded.predict(X), model.predict(X), rtol=1e-6)
 
 
+def test_the_choices_of_all_rules_are_validated(tmp_path):
+    X, y = planted(600)
+    settings = {"training": SHORT, "random_state": 0}
+    model = kw.TabularRegressor("per-feature-validated", **settings).fit(X, y)
+    scores = [each["score"] for each in model.candidates_]
+    assert 2 <= len(scores) <= 8
+    assert [each["weight"] for each in model.candidates_] == [float(score == min(scores)) for score in scores]
+    kept = {each["column"]: each["encoding"] for each in model.encoding_choices_}
+    assert model.encoding_ == [kept]
+    alone = kw.TabularRegressor(kept, **settings).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), alone.predict(X), rtol=1e-4)
+    model.save(tmp_path / "model.knotwork")
+    loaded = kw.load(tmp_path / "model.knotwork")
+    assert (loaded.candidates_, loaded.encoding_choices_) == (model.candidates_, model.encoding_choices_)
+
+
 def test_other_encodings_have_no_choice():
     X, y = planted(80)
     assert kw.TabularRegressor("PLE@7", training=SHORT).fit(X, y).encoding_choices_ == []

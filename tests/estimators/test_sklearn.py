@@ -3,7 +3,12 @@
 Those in `EXCUSED` are expected to fail, those in `ROUNDED` are run with the tolerance of float32, each for its reason.
 """
 
+from functools import partial
+
+import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
 from sklearn.utils import estimator_checks
 from sklearn.utils._testing import assert_allclose
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -19,6 +24,8 @@ SMALL = {
 }
 BRIEF = {**SMALL, "training": kw.TrainingConfig(max_epochs=12, learning_rate=0.05, batch_size=32)}
 """Enough where several candidates are trained, the best of which count."""
+FEW = kw.TrainingConfig(max_epochs=2, learning_rate=0.05, batch_size=32)
+"""Enough for checks that do not ask how good predictions are."""
 
 VARIANTS = [
     kw.TabularRegressor(**SMALL),
@@ -31,10 +38,10 @@ VARIANTS = [
 """Of the last two an effort decides what is trained: here `plan_small`."""
 
 
-def plan_small(effort, table, **_):
+def plan_small(effort, table, *, training=BRIEF["training"], **_):
     """Return two kinds of small networks on three folds."""
     choices = [(Encoding.parse(spec),) * table.numbers.shape[1] for spec in ("PLE@4", "Std")]
-    recipes = [Recipe(choice, BRIEF["backbone"], BRIEF["training"]) for choice in choices]
+    recipes = [Recipe(choice, BRIEF["backbone"], training) for choice in choices]
     return Plan(recipes, "ensemble", n_folds=3)
 
 
@@ -43,9 +50,11 @@ OF_DEFAULTS = [
     "check_no_attributes_set_in_init",
     "check_get_params_invariance",
     "check_fit2d_1sample",
-    "check_dtype_object",
 ]
 """Checks that are run on estimators as they are by default as well; for the others their networks take too long."""
+
+OF_QUALITY = ["check_classifiers_train", "check_classifiers_classes", "check_regressors_train"]
+"""Checks of how good predictions are, and of those whose predictions must contain every class."""
 
 EXCUSED = {
     "check_sample_weight_equivalence_on_dense_data": (
@@ -64,20 +73,31 @@ def assert_allclose_in_float32(actual, desired, **others):
 
 @parametrize_with_checks(VARIANTS, expected_failed_checks=lambda estimator: EXCUSED)
 def test_scikit_learn_checks(estimator, check, monkeypatch):
-    monkeypatch.setattr("knotwork.estimators._base.plan_effort", plan_small)
+    plan = plan_small if check.func.__name__ in OF_QUALITY else partial(plan_small, training=FEW)
+    monkeypatch.setattr("knotwork.estimators._base.plan_effort", plan)
+    if check.func.__name__ not in OF_QUALITY and estimator.training is not None:
+        estimator = clone(estimator).set_params(training=FEW)  # checks share it
     if check.func.__name__ in ROUNDED:
         monkeypatch.setattr(estimator_checks, "assert_allclose", assert_allclose_in_float32)
     check(estimator)
 
 
-@pytest.mark.parametrize("name", [*EXCUSED, *ROUNDED])
+@pytest.mark.parametrize("name", [*EXCUSED, *ROUNDED, *OF_QUALITY])
 def test_excuses_are_of_checks_that_exist(name):
     assert callable(getattr(estimator_checks, name))
 
 
 @pytest.mark.parametrize("kind", [kw.TabularRegressor, kw.TabularClassifier])
-@pytest.mark.parametrize("name", [*OF_DEFAULTS, "the training check of its kind"])
+@pytest.mark.parametrize("name", OF_DEFAULTS)
 def test_some_checks_on_defaults(kind, name):
-    if name.startswith("the"):
-        name = "check_regressors_train" if kind is kw.TabularRegressor else "check_classifiers_train"
     getattr(estimator_checks, name)(kind.__name__, kind(random_state=0))
+
+
+def test_defaults_learn():
+    """What scikit-learn's checks of training ask for; that of classifiers fits twice, which takes long."""
+    estimator_checks.check_regressors_train("TabularRegressor", kw.TabularRegressor(random_state=0))
+    X, y = make_blobs(n_samples=90, centers=3, random_state=0)
+    classes = np.array(["one", "three", "two"])[y]
+    model = kw.TabularClassifier(random_state=0).fit(X, classes)
+    assert model.score(X, classes) > 0.83
+    assert (model.classes_[model.predict_proba(X).argmax(axis=1)] == model.predict(X)).all()

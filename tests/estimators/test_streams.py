@@ -225,6 +225,15 @@ def test_parameters_that_need_all_rows_are_refused(parameters, message):
         regressor(**parameters).fit(Frames(TABLE), "target")
 
 
+def test_arrays_have_the_target_at_a_position():
+    arrays = [TABLE[["a", "target", "b"]].iloc[start : start + 400].to_numpy() for start in range(0, 1200, 400)]
+    once = kw.TrainingConfig(max_epochs=1)
+    model = regressor(training=once).fit(arrays, 1)
+    assert list(model.knots_[0]) == [0, 1]
+    rows = np.concatenate(arrays)[:, [0, 2]]
+    np.testing.assert_array_equal(np.concatenate(list(model.predict(iter([rows[:7], rows[7:]])))), model.predict(rows))
+
+
 def test_scratch_is_refused_for_a_table_in_memory(tmp_path):
     with pytest.raises(ValueError, match="scratch must be None if X is a table in memory"):
         regressor().fit(TABLE[["a", "b"]], TABLE["target"], scratch=tmp_path)

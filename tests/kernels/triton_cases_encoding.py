@@ -153,14 +153,16 @@ def test_a_stack_with_learned_knots(stack, large, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("n_knots", [[5, 9, 0], [40, 33, 38]], ids=["narrow", "wide"])
+@pytest.mark.parametrize(
+    ("n_knots", "dtype", "tolerance"), [([5, 9, 0], torch.float32, 2e-4), ([33], torch.bfloat16, 1e-2)], ids=str
+)
 @pytest.mark.parametrize("kind", [NATURAL, RADIAL, THIN_PLATE])
 @pytest.mark.usefixtures("on_triton")
-def test_functions_that_vary_everywhere(kind, n_knots):
+def test_functions_that_vary_everywhere(kind, n_knots, dtype, tolerance):
     x, _, counts = make_case(2, ROWS, n_knots, dtype=torch.float32)
-    x[1, 30, 1] = torch.nan
+    x[1, 30, 0] = torch.nan
     size, parts = max(n_knots) + 3, [Part(kind, 0, 0, 1, learned=True), Part(kind, 0, 1, 2, learned=True)]
-    leaves = x, torch.randn(2, 3, max(n_knots) + 1), 0.1 * torch.randn(2, 3, size)
+    leaves = x, torch.randn(2, len(n_knots), max(n_knots) + 1), 0.1 * torch.randn(2, len(n_knots), size)
     gradient = torch.randn(*x.shape, size)
 
     def run(device, arithmetic, dtype):
@@ -171,15 +173,12 @@ def test_functions_that_vary_everywhere(kind, n_knots):
         return [encoded.detach(), *torch.autograd.grad(encoded, used, gradient.to(device, dtype))]
 
     expected = run("cpu", torch.float64, torch.float64)
-    got = run(DEVICE, torch.float32, torch.float32)
+    got = run(DEVICE, torch.float32, dtype)
     for actual, other in zip(got, expected, strict=True):
-        close(actual, other, 2e-4)
-    if max(n_knots) > 30:
-        return
-    for actual, other in zip(run(DEVICE, torch.float32, torch.bfloat16), expected, strict=True):
-        close(actual, other, 1e-2)
-    again = run(DEVICE, torch.float32, torch.float32)
-    assert all(torch.equal(*pair) for pair in zip(again, got, strict=True)), "sums must repeat exactly"
+        close(actual, other, tolerance)
+    if GPU:  # the interpreter computes program after program
+        again = run(DEVICE, torch.float32, dtype)
+        assert all(torch.equal(*pair) for pair in zip(again, got, strict=True)), "sums must repeat exactly"
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

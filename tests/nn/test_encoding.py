@@ -181,10 +181,10 @@ def test_knots_stay_ordered_at_a_rate_far_too_high(family):
     torch.manual_seed(0)
     layer = make(family, 3, 10)
     head = nn.Linear(30, 1)
-    optimiser = torch.optim.Adam([*layer.parameters(), *head.parameters()], lr=2e-2)  # 100 times the paper's
+    optimiser = torch.optim.Adam([*layer.parameters(), *head.parameters()], lr=0.2)  # 1000 times the paper's
     x = inputs(64, 3)
     target = torch.sin(20 * x).sum(dim=1, keepdim=True)
-    for _ in range(10_000):
+    for _ in range(1000):
         optimiser.zero_grad()
         (head(layer(x).flatten(1)) - target).square().mean().backward()
         optimiser.step()

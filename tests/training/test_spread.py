@@ -1,14 +1,15 @@
 """One fit on several devices gives the results of one device."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
-import torch
 
 import knotwork as kw
 from knotwork.nn import MLPConfig
 from knotwork.training import StopTraining
 from knotwork.training._spread import divide_members, resolve_devices
-from knotwork.training._threads import SHARING, cpu_threads
 from tests.training.cases import make_member, make_table
 
 RANDOM = np.random.default_rng(0)
@@ -56,6 +57,20 @@ def test_a_callback_sees_all_devices_and_stops_them():
     assert all(0.0 < report.done <= 1.0 for report in reports)
 
 
+def test_ctrl_c_stops_all_devices_and_keeps_their_networks():
+    seen = []
+
+    def interrupt(report):
+        seen.append(report)
+        if len(seen) == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    training = kw.TrainingConfig(max_epochs=5000, patience=None, batch_size=32)
+    model = fitted(["cpu", "cpu"], training=training, callbacks=[interrupt])
+    assert model.trained_.interrupted
+    assert np.isfinite(model.predict(X)).all()
+
+
 def test_an_error_of_one_device_is_raised():
     def fail(report):
         raise ZeroDivisionError(report.epoch)
@@ -72,17 +87,6 @@ def test_every_member_has_one_device_and_work_is_shared_evenly(n_groups):
     assert sorted(place for group in groups for place in group) == list(range(len(members)))
     assert len(groups) == min(n_groups, len(members))
     assert max(map(len, groups)) <= -(-len(members) // n_groups) + 1
-
-
-def test_cores_are_shared():
-    with cpu_threads(torch.device("cpu")) as alone:
-        assert alone >= 1
-    SHARING.set(2)
-    try:
-        with cpu_threads(torch.device("cpu")) as shared:
-            assert shared == max(alone // 2, 1)
-    finally:
-        SHARING.set(1)
 
 
 @pytest.mark.parametrize("device", [[], ["cpu", "meta"], ["gpu"], [3.5]])

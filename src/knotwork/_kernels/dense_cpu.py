@@ -273,8 +273,8 @@ def _radial_slopes(
         _radial_backward(*inputs, *sums[rows.start // ROWS_PER_CHUNK, :, group])
 
     over_chunks(work, *x.shape[:2], rows_per_chunk=ROWS_PER_CHUNK)
-    totals = torch.from_numpy(sums.sum(axis=0, dtype=np.float64)[..., :n_breaks]).to(breaks.dtype)
-    return x_grad, totals[0], totals[1]
+    totals = [torch.from_numpy(part.sum(axis=0, dtype=np.float64)[..., :n_breaks]) for part in (sums[:, 0], sums[:, 1])]
+    return x_grad, totals[0], totals[1].to(breaks.dtype)
 
 
 DENSE = Path(_run, _run_backward)

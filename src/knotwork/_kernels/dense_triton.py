@@ -22,11 +22,11 @@ _LOCAL = tl.constexpr(LOCAL)
 _NATURAL = tl.constexpr(NATURAL)
 _RADIAL = tl.constexpr(RADIAL)
 
-VALUES = 2048
-"""Outputs of a program."""
+ROWS, MOST_PARTS = 32, 128
+"""Rows of an iteration, and most programs that share the rows of one feature in the backward pass of large batches."""
 
-ROWS, MOST_PARTS = 64, 128
-"""Rows of an iteration of the backward pass, and most programs that share the rows of one feature."""
+MOST_FEATURES, PROGRAMS = 8, 2048
+"""Most features of a program of the forward pass, which has one if there are fewer programs."""
 
 ADDED = 256
 """Sums of a program that adds those of other programs."""
@@ -50,80 +50,97 @@ def _curve(x, breaks, n_knots, STEPS: tl.constexpr):
     return interval, u, w, width, sixth * (w * w * w - w), sixth * (u * u * u - u)
 
 
+@triton.jit
+def _at_interval(interval, first, second, COLUMNS: tl.constexpr):
+    """Return rows of zeros but for two numbers, in the column of the interval and in the next one."""
+    place = tl.arange(0, COLUMNS)[None, :] - interval[:, None]
+    return tl.where(place == 0, first[:, None], tl.where(place == 1, second[:, None], 0.0))
+
+
+# Lengths of rows are given in units of a constant, so that the compiler knows by what they can be divided, and writes
+# several values at once. Specialising for each length would take long.
+
+
 @triton.jit(
-    do_not_specialize=["n_values", "n_rows", "n_features", "n_breaks", "size"],
+    do_not_specialize=["n_rows", "n_features", "n_breaks", "units", "n_tiles", "n_mine"],
     do_not_specialize_on_alignment=["breaks_pointer", "n_knots_pointer", "table_pointer"],
 )
 def _dense_forward(
     x_pointer, breaks_pointer, n_knots_pointer, table_pointer, out_pointer,
-    n_values, n_rows, n_features, n_breaks, size,
-    KIND: tl.constexpr, VALUES: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr,
+    n_rows, n_features, n_breaks, units, n_tiles, n_mine,
+    KIND: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr,
     LONG: tl.constexpr,
 ):  # fmt: skip
-    program = tl.program_id(0)
+    """Write some rows of some features of one group, feature after feature: what depends on columns is read once."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    group = tl.program_id(2)
     if LONG:
-        program = program.to(tl.int64)
-    v = program * VALUES + tl.arange(0, VALUES)
-    here = v < n_values
-    f = v % n_features
-    feature = tl.where(here, v // (n_rows * n_features) * n_features + f, f)
-    x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
-    present = x == x
-    x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
-    n_knots = tl.load(n_knots_pointer + feature)
-    column = tl.arange(0, COLUMNS)[None, :]
-    if WIDE:  # otherwise one program has complete rows
-        column += tl.program_id(1) * COLUMNS
-    used = column < _n_functions(n_knots, KIND)[:, None]
-    start = feature * n_breaks
-    if KIND == _NATURAL:
-        interval, u, w, _, a, b = _curve(x, breaks_pointer + start, n_knots, STEPS)
-        bends = table_pointer + ((start + interval) * n_breaks)[:, None] + column
-        rows = a[:, None] * tl.load(bends, mask=used, other=0.0)
-        rows += b[:, None] * tl.load(bends + n_breaks, mask=used, other=0.0)
-        rows += tl.where(column == interval[:, None], w[:, None], 0.0)
-        rows += tl.where(column == interval[:, None] + 1, u[:, None], 0.0)
-    else:
-        distance = x[:, None] - tl.load(breaks_pointer + start[:, None] + column, mask=used, other=0.0)
-        if KIND == _RADIAL:
-            share = distance * tl.load(table_pointer + start[:, None] + column, mask=used, other=0.0)
-            rows = tl.where(used, tl.exp(-share * share), 0.0)
+        row = row.to(tl.int64)
+    here = row < n_rows
+    size = units * UNIT
+    first = tl.program_id(1) % n_tiles * COLUMNS
+    column = first + tl.arange(0, COLUMNS)[None, :]
+    start = tl.program_id(1) // n_tiles * n_mine
+    for f in range(start, tl.minimum(start + n_mine, n_features)):
+        feature = group * n_features + f
+        v = (group * n_rows + row) * n_features + f
+        x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
+        present = x == x
+        x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
+        n_knots = tl.load(n_knots_pointer + feature)
+        used = column < _n_functions(n_knots, KIND)
+        breaks = breaks_pointer + feature * n_breaks
+        if KIND == _NATURAL:
+            interval, u, w, _, a, b = _curve(x, breaks, n_knots, STEPS)
+            rows = _at_interval(interval - first, w, u, COLUMNS)
+            bends = table_pointer + ((feature * n_breaks + interval) * n_breaks)[:, None] + column
+            rows += a[:, None] * tl.load(bends, mask=used, other=0.0)
+            rows += b[:, None] * tl.load(bends + n_breaks, mask=used, other=0.0)
         else:
-            rows = tl.where(column == 0, x[:, None], tl.abs(distance) * distance * distance)
-            rows = tl.where(used, rows, 0.0)
-    rows = tl.where(present[:, None], rows, 0.0)
-    tl.store(out_pointer + v[:, None] * size + column, rows, mask=here[:, None] & (column < size))
+            distance = x[:, None] - tl.load(breaks + column, mask=used, other=0.0)
+            if KIND == _RADIAL:
+                share = distance * tl.load(table_pointer + feature * n_breaks + column, mask=used, other=0.0)
+                rows = tl.exp(-share * share)
+            else:
+                rows = tl.where(column == 0, x[:, None], tl.abs(distance) * distance * distance)
+        rows = tl.where(present[:, None] & used, rows, 0.0)
+        tl.store(out_pointer + v[:, None] * size + column, rows, mask=here[:, None] & (column < size))
 
 
 @triton.jit(
-    do_not_specialize=["n_values", "n_rows", "n_features", "n_breaks", "size", "n_entries"],
+    do_not_specialize=["n_values", "n_rows", "n_features", "n_breaks", "units", "n_entries"],
     do_not_specialize_on_alignment=["breaks_pointer", "n_knots_pointer", "table_pointer"],
 )
 def _dense_backward(
     grad_pointer, x_pointer, breaks_pointer, n_knots_pointer, table_pointer, x_grad_pointer, parts_pointer,
-    n_values, n_rows, n_features, n_breaks, size, n_entries,
-    KIND: tl.constexpr, ROWS: tl.constexpr, BLOCKS: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr,
-    KNOTS: tl.constexpr, WITH_X: tl.constexpr, LONG: tl.constexpr,
+    n_values, n_rows, n_features, n_breaks, units, n_entries,
+    KIND: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCKS: tl.constexpr, STEPS: tl.constexpr,
+    COLUMNS: tl.constexpr, KNOTS: tl.constexpr, WITH_X: tl.constexpr, LONG: tl.constexpr,
+    WITH_SLOPES: tl.constexpr,
 ):  # fmt: skip
-    """Sum over some rows of one feature, for some columns; see `dense_cpu` for the formulas."""
+    """Sum over some rows of one feature, for some columns; see `dense_cpu` for the formulas.
+
+    For natural splines, WITH_SLOPES computes the gradients of x and of the breaks, and otherwise those of the bends.
+    """
     feature = tl.program_id(0)
     group = feature // n_features
     if LONG:
         group = group.to(tl.int64)
     n_knots = tl.load(n_knots_pointer + feature)
-    column = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    size = units * UNIT
+    first = tl.program_id(2) * COLUMNS
+    column = first + tl.arange(0, COLUMNS)[None, :]
     used = column < _n_functions(n_knots, KIND)
-    start = feature * n_breaks
-    knot = tl.arange(0, KNOTS)[:, None]
+    breaks = breaks_pointer + feature * n_breaks
     if KIND == _NATURAL:
         table_sums = tl.zeros((KNOTS, COLUMNS), tl.float32)
-        breaks_sums = tl.zeros((KNOTS, ROWS), tl.float32)
+        breaks_sums = tl.zeros((KNOTS,), tl.float32)
     else:
-        centre = tl.load(breaks_pointer + start + column, mask=used, other=0.0)
+        centre = tl.load(breaks + column, mask=used, other=0.0)
         table_sums = tl.zeros((ROWS, COLUMNS), tl.float32)
         breaks_sums = tl.zeros((ROWS, COLUMNS), tl.float32)
         if KIND == _RADIAL:
-            factor = tl.load(table_pointer + start + column, mask=used, other=0.0)
+            factor = tl.load(table_pointer + feature * n_breaks + column, mask=used, other=0.0)
     for block in range(BLOCKS):
         row = (tl.program_id(1) * BLOCKS + block) * ROWS + tl.arange(0, ROWS)
         here = row < n_rows
@@ -135,23 +152,21 @@ def _dense_backward(
         entries = grad_pointer + v[:, None] * size + column
         slopes = tl.load(entries, mask=present[:, None] & used & (column < size), other=0.0).to(tl.float32)
         if KIND == _NATURAL:
-            interval, u, w, width, a, b = _curve(x, breaks_pointer + start, n_knots, STEPS)
-            bends = table_pointer + ((start + interval) * n_breaks)[:, None] + column
-            left = tl.sum(slopes * tl.load(bends, mask=used, other=0.0), axis=1)
-            right = tl.sum(slopes * tl.load(bends + n_breaks, mask=used, other=0.0), axis=1)
-            place = column - interval[:, None]
-            along = tl.sum(tl.where(place == 1, slopes, 0.0) - tl.where(place == 0, slopes, 0.0), axis=1)
-            sixth = width * width / 6.0
-            along += sixth * ((1.0 - 3.0 * w * w) * left + (3.0 * u * u - 1.0) * right)
-            x_slope = along / width
-            along_width = 2.0 * (a * left + b * right) / width
-            at_left = knot == interval[None, :]
-            at_right = knot == interval[None, :] + 1
-            weights = tl.where(at_left, a[None, :], tl.where(at_right, b[None, :], 0.0))
-            table_sums = tl.dot(weights, slopes, table_sums, input_precision="tf32x3")
-            from_right = (along_width - u * x_slope)[None, :]
-            breaks_sums -= tl.where(at_left, (w * x_slope + along_width)[None, :], 0.0)
-            breaks_sums += tl.where(at_right, from_right, 0.0)
+            interval, u, w, width, a, b = _curve(x, breaks, n_knots, STEPS)
+            if WITH_SLOPES:
+                bends = table_pointer + ((feature * n_breaks + interval) * n_breaks)[:, None] + column
+                left = tl.sum(slopes * tl.load(bends, mask=used, other=0.0), axis=1)
+                right = tl.sum(slopes * tl.load(bends + n_breaks, mask=used, other=0.0), axis=1)
+                one = tl.full((ROWS,), 1.0, tl.float32)
+                along = tl.sum(slopes * _at_interval(interval - first, -one, one, COLUMNS), axis=1)
+                along += width * width / 6.0 * ((1.0 - 3.0 * w * w) * left + (3.0 * u * u - 1.0) * right)
+                x_slope = along / width
+                along_width = 2.0 * (a * left + b * right) / width
+                moved = _at_interval(interval, -w * x_slope - along_width, along_width - u * x_slope, KNOTS)
+                breaks_sums += tl.sum(moved, axis=0)
+            else:
+                weights = tl.trans(_at_interval(interval, a, b, KNOTS))
+                table_sums = tl.dot(weights, slopes, table_sums, input_precision="tf32x3")
         else:
             distance = x[:, None] - centre
             if KIND == _RADIAL:
@@ -165,17 +180,19 @@ def _dense_backward(
                 breaks_sums -= tl.where(column == 0, 0.0, along)
                 along = tl.where(column == 0, slopes, along)
             x_slope = tl.sum(along, axis=1)
-        if WITH_X:
+        if WITH_X and WITH_SLOPES:
             tl.store(x_grad_pointer + tl.program_id(2) * n_values + v, tl.where(inside, x_slope, 0.0), mask=here)
     part = parts_pointer + (tl.program_id(1) * tl.num_programs(0) + feature) * n_entries
     if KIND == _NATURAL:
-        tl.store(part + knot * n_breaks + column, table_sums, mask=(knot < n_breaks) & (column < n_breaks))
-        sums = tl.sum(breaks_sums, axis=1)
-        k = tl.arange(0, KNOTS)
-        sums = tl.where((k >= 1) & (k <= n_knots), sums, 0.0)  # the ends do not move
-        tl.store(part + (n_breaks + tl.program_id(2)) * n_breaks + k, sums, mask=k < n_breaks)
+        knot = tl.arange(0, KNOTS)[:, None]
+        if not WITH_SLOPES:
+            tl.store(part + knot * n_breaks + column, table_sums, mask=(knot < n_breaks) & (column < n_breaks))
+        else:
+            k = tl.arange(0, KNOTS)
+            sums = tl.where((k >= 1) & (k <= n_knots), breaks_sums, 0.0)  # the ends do not move
+            tl.store(part + (n_breaks + tl.program_id(2)) * n_breaks + k, sums, mask=k < n_breaks)
     else:
-        k = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
+        k = first + tl.arange(0, COLUMNS)
         tl.store(part + n_breaks + k, tl.sum(breaks_sums, axis=0), mask=k < n_breaks)
         tl.store(part + k, tl.sum(table_sums, axis=0), mask=k < n_breaks)
 
@@ -218,9 +235,13 @@ def _bends_forward(breaks_pointer, n_knots_pointer, shares_pointer, out_pointer,
     row = tl.zeros((COLUMNS,), tl.float32)
     tl.store(out, row, mask=inside)
     share = tl.load(breaks) * 0.0
+    middle = tl.load(breaks + 1)
+    right = middle - tl.load(breaks)
     for i in range(1, n_knots + 1):
-        left = tl.load(breaks + i) - tl.load(breaks + i - 1)
-        right = tl.load(breaks + i + 1) - tl.load(breaks + i)
+        left = right
+        end = tl.load(breaks + i + 1)
+        right = end - middle
+        middle = end
         per_pivot = 1.0 / (2.0 * (left + right) - left * share)
         share = right * per_pivot
         before, after = 6.0 / left, 6.0 / right
@@ -386,54 +407,72 @@ def _table_slopes(grads: Any, kept: Any, needed: Any, *, kind: int) -> Any:
     return breaks_grad if needed[0] else None, None, widths_grad if needed[2] else None
 
 
+def _lengths(size: int) -> dict[str, int]:
+    """Return the columns of a program, and the largest unit of the length of a row."""
+    return {
+        "COLUMNS": max(min(triton.next_power_of_2(size), WIDEST), 16),
+        "UNIT": next(n for n in (4, 2, 1) if size % n == 0),
+    }
+
+
 def _run(x: Tensor, breaks: Tensor, n_knots: Tensor, table: Tensor | None, **settings: Any) -> Any:
-    kept = x, breaks, n_knots, table
-    size, n_breaks = settings["size"], breaks.shape[-1]
+    size, (n_groups, n_rows, n_features), n_breaks = settings["size"], x.shape, breaks.shape[-1]
     out = torch.empty(*x.shape, size, dtype=settings["dtype"], device=x.device)
     if x.numel():
-        columns = min(triton.next_power_of_2(size), WIDEST)
-        values = max(VALUES // columns, 16)
-        _dense_forward[(triton.cdiv(x.numel(), values), triton.cdiv(size, columns))](
+        lengths, n_blocks = _lengths(size), triton.cdiv(n_rows, ROWS)
+        n_tiles = triton.cdiv(size, lengths["COLUMNS"])
+        n_mine = min(MOST_FEATURES, max(n_groups * n_blocks * n_tiles * n_features // PROGRAMS, 1))
+        _dense_forward[(n_blocks, n_tiles * triton.cdiv(n_features, n_mine), n_groups)](
             *_contiguous((x, breaks, n_knots, breaks if table is None else table)), out,
-            x.numel(), x.shape[1], x.shape[2], n_breaks, size,
-            KIND=settings["kind"], VALUES=values, STEPS=(n_breaks - 2).bit_length(), COLUMNS=columns,
-            WIDE=size > columns, LONG=out.numel() >= 2**31,
+            n_rows, n_features, n_breaks, size // lengths["UNIT"], n_tiles, n_mine,
+            KIND=settings["kind"], ROWS=ROWS, STEPS=(n_breaks - 2).bit_length(), LONG=out.numel() >= 2**31, **lengths,
         )  # fmt: skip
-    return (out,), kept
+    return (out,), (x, breaks, n_knots, table)
 
 
-def _slopes(grads: Any, kept: Any, needed: Any, *, kind: int, size: int, **_: Any) -> Any:
-    """Return the gradients of x, breaks and table."""
-    x, breaks, n_knots, table = _contiguous(kept)
-    n_groups, n_features, n_breaks = breaks.shape
-    breaks_grad, table_grad = torch.empty_like(breaks), torch.empty_like(breaks if table is None else table)
-    if not x.numel():
-        results = torch.empty_like(x), breaks_grad.zero_(), None, table_grad.zero_()
-        return tuple(result if is_needed else None for result, is_needed in zip(results, needed, strict=True))
-    columns = max(min(triton.next_power_of_2(size), WIDEST), 16)
-    n_tiles, n_rows = triton.cdiv(min(size, n_breaks), columns), x.shape[1]
-    x_grads = torch.empty(n_tiles, *x.shape, dtype=torch.float32, device=x.device)
+def _sum_rows(grad: Tensor, kept: Any, needed: Any, kind: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of x, by tiles of columns, of the breaks and of the table; undefined if not needed."""
+    x, breaks, n_knots, table = kept
+    n_rows, n_breaks, size = x.shape[1], breaks.shape[-1], grad.shape[-1]
+    n_tables = breaks.shape[0] * breaks.shape[1]
+    lengths = _lengths(size)
+    n_tiles = triton.cdiv(min(size, n_breaks), lengths["COLUMNS"])
     # Sums over rows must not depend on the number of groups, which may be members of a stack.
-    rows, blocks = (ROWS, triton.cdiv(n_rows, ROWS * MOST_PARTS)) if n_rows > 4096 else (32, 4)
-    n_parts, n_features = triton.cdiv(n_rows, rows * blocks), n_groups * n_features
-    n_first = n_breaks * n_breaks if kind == NATURAL else n_breaks
+    blocks = triton.cdiv(n_rows, ROWS * MOST_PARTS) if n_rows > 4096 else 4
+    n_parts, n_first = triton.cdiv(n_rows, ROWS * blocks), table[0, 0].numel()
     tiles_of_breaks = n_tiles if kind == NATURAL else 1
     n_entries = n_first + tiles_of_breaks * n_breaks
-    parts = torch.empty(n_parts, n_features, n_entries, dtype=torch.float32, device=x.device)
-    _dense_backward[(n_features, n_parts, n_tiles)](
-        grads[0].contiguous(), x, breaks, n_knots, breaks if table is None else table, x_grads, parts,
-        x.numel(), n_rows, x.shape[2], n_breaks, size, n_entries,
-        KIND=kind, ROWS=rows, BLOCKS=blocks, STEPS=(n_breaks - 2).bit_length(), COLUMNS=columns,
-        KNOTS=max(triton.next_power_of_2(n_breaks), 16), WITH_X=needed[0], LONG=grads[0].numel() >= 2**31,
-    )  # fmt: skip
-    if needed[1] or needed[3]:
-        _add_parts[(n_features, triton.cdiv(n_first + n_breaks, ADDED))](
-            parts, table_grad, breaks_grad, n_features, n_first, n_breaks, tiles_of_breaks,
-            N_PARTS=n_parts, ADDED=ADDED,
+    parts = torch.empty(n_parts, n_tables, n_entries, dtype=torch.float32, device=x.device)
+    x_grads = torch.empty(n_tiles, *(x.shape if needed[0] else (0,)), dtype=torch.float32, device=x.device)
+    # Both sums of natural splines in one program would take more registers than a processor has.
+    for with_slopes in (True, False) if kind == NATURAL else (True,):
+        _dense_backward[(n_tables, n_parts, n_tiles)](
+            grad, x, breaks, n_knots, table, x_grads, parts,
+            x.numel(), n_rows, x.shape[2], n_breaks, size // lengths["UNIT"], n_entries,
+            KIND=kind, ROWS=ROWS, BLOCKS=blocks, STEPS=(n_breaks - 2).bit_length(), **lengths,
+            KNOTS=max(triton.next_power_of_2(n_breaks), 16), WITH_X=needed[0], WITH_SLOPES=with_slopes,
+            LONG=grad.numel() >= 2**31,
         )  # fmt: skip
-    x_grad = x_grads[0]
-    for other in x_grads[1:]:
-        x_grad = x_grad + other
+    breaks_grad, table_grad = torch.empty_like(breaks), torch.empty_like(table)
+    if needed[1] or needed[3]:
+        _add_parts[(n_tables, triton.cdiv(n_first + n_breaks, ADDED))](
+            parts, table_grad, breaks_grad, n_tables, n_first, n_breaks, tiles_of_breaks, N_PARTS=n_parts, ADDED=ADDED
+        )
+    return x_grads, breaks_grad, table_grad
+
+
+def _slopes(grads: Any, kept: Any, needed: Any, *, kind: int, **_: Any) -> Any:
+    """Return the gradients of x, breaks and table."""
+    x, breaks, n_knots, table = _contiguous(kept)
+    if x.numel():
+        inputs = x, breaks, n_knots, breaks if table is None else table
+        x_grads, breaks_grad, table_grad = _sum_rows(grads[0].contiguous(), inputs, needed, kind)
+        x_grad = x_grads[0]
+        for other in x_grads[1:]:
+            x_grad = x_grad + other
+    else:
+        x_grad, breaks_grad = torch.empty_like(x), torch.zeros_like(breaks)
+        table_grad = None if table is None else torch.zeros_like(table)
     results = x_grad.to(x.dtype), breaks_grad, None, table_grad
     return tuple(result if is_needed else None for result, is_needed in zip(results, needed, strict=True))
 

@@ -54,7 +54,7 @@ class Packing(NamedTuple):
 
     A custom op takes only tensors and numbers: `to_numbers` packs the settings, `to_settings` unpacks them.
     ``shapes(*tensors, **settings)`` returns uninitialised tensors with the shapes and types of the results. The path
-    must keep for backward all its input tensors and all its results except the first.
+    must keep for backward all its input tensors and all its results except the first, or None for one.
     """
 
     to_numbers: Callable[[dict[str, Any]], list[float]]

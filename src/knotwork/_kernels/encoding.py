@@ -412,7 +412,7 @@ def _forward(
         knots = loops.rows_from_logits(x, logits, n_knots, values, **settings)
         if knots is not None:
             breaks, penalty = knots
-            return (values, penalty, breaks), (*tensors, penalty, breaks)
+            return (values, penalty, breaks), (*tensors, None, breaks)  # the penalty is not needed again
     in_groups = n_knots.dim() > 1
     if not in_groups:
         logits, breaks, x, n_knots = _with_groups(logits, breaks, x, n_knots)
@@ -437,7 +437,7 @@ def _forward(
             part.write(values, block, axis=2)
     if not in_groups:  # in place, because a view that a function returns cannot be modified
         others = tuple(other.squeeze_(0) for other in others)
-    return (results, *others), (*tensors, *others)
+    return (results, *others), (*tensors, None, others[1]) if others else tensors
 
 
 def _is_whole(parts: Sequence[Part], n_knots: Tensor) -> bool:

@@ -66,6 +66,12 @@ MOST_PLANS = 1024
 
 
 @triton.jit
+def _next(place, n_knots):
+    """Return the next place of a cycle; a division is slower."""
+    return tl.where(place == n_knots, 0, place + 1)
+
+
+@triton.jit
 def find(x, breaks, n_knots, n_steps, KIND: tl.constexpr, DEGREE: tl.constexpr):
     """Return the interval of each x, by bisection, and the 2 degree + 2 knots around it, as a tuple."""
     interval = tl.zeros(x.shape, tl.int32)
@@ -74,11 +80,16 @@ def find(x, breaks, n_knots, n_steps, KIND: tl.constexpr, DEGREE: tl.constexpr):
         knot = tl.load(breaks + further, mask=further <= n_knots, other=2.0)
         interval = tl.where(knot <= x, further, interval)
     t = ()
+    turns = interval
+    around = interval
+    if KIND == _CYCLIC:  # integers are divided towards zero: the dividend must not be negative
+        turns = (interval - DEGREE + DEGREE * (n_knots + 1)) // (n_knots + 1) - DEGREE
+        around = interval - DEGREE - turns * (n_knots + 1)
     for c in tl.static_range(2 * DEGREE + 2):
-        if KIND == _CYCLIC:  # integers are divided towards zero: the dividend must not be negative
-            turns = (interval + c - DEGREE + DEGREE * (n_knots + 1)) // (n_knots + 1) - DEGREE
-            place = interval + c - DEGREE - turns * (n_knots + 1)
-            t = t + (tl.load(breaks + place) + turns.to(tl.float32),)
+        if KIND == _CYCLIC:
+            t = t + (tl.load(breaks + around) + turns.to(tl.float32),)
+            turns += tl.where(around == n_knots, 1, 0)
+            around = _next(around, n_knots)
         else:
             place = tl.minimum(tl.maximum(interval + c - DEGREE, 0), n_knots + 1)
             t = t + (tl.load(breaks + place),)
@@ -154,11 +165,13 @@ def _entries_at(x, breaks, n_knots, n_steps, KIND: tl.constexpr, DEGREE: tl.cons
             tail += values[DEGREE - k]
             entries = (tail,) + entries
     elif KIND == _CYCLIC:
+        places = (interval,)
+        for r in tl.static_range(DEGREE):
+            places = places + (_next(places[r], n_knots),)
         for r in tl.static_range(DEGREE + 1):  # functions may meet in one column, which then has their sum
             total = tl.zeros(x.shape, x.dtype)
             for other in tl.static_range(DEGREE + 1):
-                meets = (interval + other) % (n_knots + 1) == (interval + r) % (n_knots + 1)
-                total += tl.where(meets, values[other], 0.0)
+                total += tl.where(places[other] == places[r], values[other], 0.0)
             entries = entries + (total,)
     elif KIND == _LOCAL:
         entries = values
@@ -257,8 +270,10 @@ def _forward(
         _fill(out_pointer, first, n_values, level, limit, size, KIND, N, FILL)
         tl.debug_barrier()  # entries go where other threads have written
         if KIND == _CYCLIC:
+            place = interval
             for r in tl.static_range(DEGREE + 1):
-                tl.store(out_pointer + v * size + (interval + r) % (n_knots + 1), entries[r], mask=here)
+                tl.store(out_pointer + v * size + place, entries[r], mask=here)
+                place = _next(place, n_knots)
         else:
             column = tl.arange(0, COUNT)[None, :]
             target = out_pointer + (v * size + interval)[:, None] + column
@@ -375,9 +390,11 @@ def _backward(
             for r in tl.static_range(DEGREE):
                 local = local + (local[r] + entries[r],)
         elif KIND == _CYCLIC:
+            place = interval
             for r in tl.static_range(DEGREE + 1):
-                entry = grad_pointer + v * size + (interval + r) % (n_knots + 1)
+                entry = grad_pointer + v * size + place
                 local = local + (tl.load(entry, mask=present, other=0.0).to(tl.float32),)
+                place = _next(place, n_knots)
         else:
             local = _entries_of(first, present, DEGREE + 1, COUNT, LOG_COUNT, TOGETHER)
         if KIND == _NORMALISED:

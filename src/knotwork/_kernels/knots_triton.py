@@ -163,6 +163,7 @@ def _penalty_backward(
 
 
 def padded(n_widths: int, size: int) -> int:
+    """Return the number of widths of a group that a program holds: a power of two."""
     return power_of_2_from(max(n_widths, size))
 
 

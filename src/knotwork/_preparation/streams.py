@@ -9,6 +9,7 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -39,8 +40,12 @@ MOST_VALIDATION, MOST_SAMPLED, SAMPLE_BYTES = 100_000, 200_000, 512 << 20
 MOST_LABELS = 1 << 18
 """Distinct labels of a column that are collected; of columns with more, those in the sample are its categories."""
 
-MOST_THREADS = 8
-"""Threads that read batches in the second pass; each needs memory for a batch."""
+MOST_MISFITS = 1000
+"""Texts of a column that do not fit its format, of which the warning states the number at most."""
+
+N_THREADS = 8
+"""Threads that read batches in the second pass, in turn, so that results do not depend on the number of cores; as many
+of them work at a time as there are cores."""
 
 FEWEST_ROWS = 10
 """Of fewer rows none is held out."""
@@ -390,19 +395,27 @@ class Written:
 
 @dataclass
 class _Parts:
-    """Summaries of columns and texts that do not fit their format, of one batch or of several in order."""
+    """Summaries of columns and texts that do not fit their format, of the batches of one thread."""
 
     sketches: list[QuantileSketch]
     is_missing: npt.NDArray[np.bool_]
     misfits: dict[str, Misfits] = field(default_factory=dict)
 
+    @classmethod
+    def empty(cls, n_numerical: int, seed: int) -> "_Parts":
+        sketches = [QuantileSketch(seed=(seed + place) % 2**31) for place in range(n_numerical)]
+        return cls(sketches, np.zeros(n_numerical, dtype=bool))
+
     def add(self, later: "_Parts") -> None:
         for sketch, other in zip(self.sketches, later.sketches, strict=True):
             sketch.merge(other)
         self.is_missing |= later.is_missing
-        for label, texts in later.misfits.items():
+        self.add_misfits(later.misfits)
+
+    def add_misfits(self, misfits: dict[str, Misfits]) -> None:
+        for label, texts in misfits.items():
             known = self.misfits.setdefault(label, [])
-            known += [text for text in texts if len(known) < BATCH_ROWS and text not in known]
+            known += [text for text in texts[:MOST_MISFITS] if len(known) < MOST_MISFITS and text not in known]
 
 
 @dataclass(frozen=True, eq=False)
@@ -414,10 +427,9 @@ class _Writing:
     weigh: Callable[[npt.NDArray[Any], npt.NDArray[np.float64] | None], npt.NDArray[np.float64] | None]
     units: npt.NDArray[np.float64]
     writer: BlockWriter
-    seed: int
 
-    def run(self, batch: Batch, blocks: npt.NDArray[np.int64], counts: Any, starts: Any) -> _Parts:
-        """Write the rows of a batch to blocks, -1 for those that are left out, and return its summaries."""
+    def run(self, batch: Batch, blocks: npt.NDArray[np.int64], counts: Any, starts: Any, parts: _Parts) -> None:
+        """Write the rows of a batch to blocks, -1 for those that are left out, and add them to summaries."""
         table, misfits = self.columns.read_quietly(batch.features)
         target = self.read_target(batch.target)
         weights = self.weigh(target, batch_weights(batch))
@@ -426,7 +438,7 @@ class _Writing:
             table = Table(table.numbers[chosen], table.codes[chosen])
             target, blocks = target[chosen], blocks[chosen]
             weights = None if weights is None else weights[chosen]
-        parts = self._summaries(table.numbers, weights)
+        self._summarise(table.numbers, weights, parts)
         order = np.argsort(blocks.astype(np.uint16 if len(counts) <= 2**16 else np.int64), kind="stable")
         rows = np.zeros(len(order), dtype=self.writer.form.dtype)
         rows["numbers"] = in_units(table.numbers, self.units)[order]
@@ -435,21 +447,15 @@ class _Writing:
         if weights is not None:
             rows["weights"][:, 0] = weights[order]
         self.writer.write(rows, counts, starts)
-        parts.misfits.update(misfits)
-        return parts
+        parts.add_misfits(misfits)
 
-    def _summaries(self, numbers: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None) -> _Parts:
-        sketches = []
-        labels = self.columns.numerical_names
-        for place, values in enumerate(numbers.T):
-            sketch = QuantileSketch(seed=(self.seed + place) % 2**31)
+    def _summarise(self, numbers: npt.NDArray[np.float64], weights: Any, parts: _Parts) -> None:
+        for name, values, sketch in zip(self.columns.numerical_names, numbers.T, parts.sketches, strict=True):
             sketch.update(values, weights)
-            if len(values) and max(-sketch.range[0], sketch.range[1]) >= LARGEST > -np.inf:
-                raise ColumnError(
-                    f"Input X: column {labels[place]!r} contains infinity. Replace it by NaN or a finite number."
-                )
-            sketches.append(sketch)
-        return _Parts(sketches, np.asarray(np.isnan(numbers).any(axis=0)))
+            if max(-sketch.range[0], sketch.range[1]) >= LARGEST:
+                hint = "Replace it by NaN or a finite number before fitting."
+                raise ColumnError(f"Input X: column {name!r} contains infinity. {hint}")
+        parts.is_missing |= np.isnan(numbers).any(axis=0)
 
 
 def write_blocks(
@@ -488,15 +494,12 @@ def write_blocks(
     _check_room(folder, survey.n_rows * form.dtype.itemsize)
     units = column_units(sample)
     writer = BlockWriter(folder, form, n_blocks)
-    writing = _Writing(columns, read_target, weigh, units, writer, survey.seed)
-    n_numerical = sample.shape[1]
-    total = _Parts([QuantileSketch(seed=(survey.seed + place) % 2**31) for place in range(n_numerical)],
-                   np.zeros(n_numerical, dtype=bool))  # fmt: skip
-    try:
-        for parts in _in_threads(writing, reader, survey, n_blocks):
-            total.add(parts)
-    finally:
-        writer.close()
+    writing = _Writing(columns, read_target, weigh, units, writer)
+    parts = [_Parts.empty(sample.shape[1], survey.seed) for _ in range(N_THREADS)]
+    _run_threads(writing, reader, survey, parts)
+    total = parts[0]
+    for later in parts[1:]:
+        total.add(later)
     for label, texts in total.misfits.items():
         warn_misfits(texts, label)
     blocks = RowBlocks(
@@ -506,31 +509,28 @@ def write_blocks(
     return Written(blocks, tuple(sketch.column() for sketch in total.sketches))
 
 
-def _in_threads(writing: _Writing, reader: BatchReader, survey: Survey, n_blocks: int) -> Iterator[_Parts]:
-    """Yield the summaries of the batches in their order; some batches are read at a time."""
-    n_threads, n_rows = usable_cores(MOST_THREADS), 0
-    waiting: deque[tuple[_in_batch, Future[_Parts]]] = deque()
+def _run_threads(writing: _Writing, reader: BatchReader, survey: Survey, parts: list[_Parts]) -> None:
+    """Write all batches; those of each thread are added to its own summaries, in their order."""
+    most, n_rows, n_blocks = usable_cores(len(parts)), 0, len(writing.writer.counts)
+    waiting: deque[tuple[_in_batch, Future[None]]] = deque()
     columns = writing.columns
     ignored = [name for name, role in zip(columns.names or (), columns.roles, strict=False) if role == "ignored"]
-    with ThreadPoolExecutor(n_threads, "knotwork-batches") as pool:
+    with ExitStack() as stack:
+        threads = [stack.enter_context(ThreadPoolExecutor(1, "knotwork-batches")) for _ in parts]
         for number, batch in enumerate(reader.batches(without=ignored)):
             kept = _kept(batch)
             batch = batch if kept.all() else reader.split(_take(batch.raw, np.flatnonzero(kept)))  # noqa: PLW2901
             if not batch.n_rows:
                 continue
-            hashes = row_hashes(n_rows, batch.n_rows, survey.seed)
-            # The lower bits do not depend on the upper ones, by which rows are held out.
-            blocks = ((hashes & np.uint64(2**32 - 1)) * np.uint64(n_blocks) >> np.uint64(32)).astype(np.int64)
-            if survey.limit >= 0:
-                blocks[hashes <= np.uint64(survey.limit)] = -1
+            blocks = _drawn_blocks(row_hashes(n_rows, batch.n_rows, survey.seed), survey.limit, n_blocks)
             counts = np.bincount(blocks[blocks >= 0], minlength=n_blocks)
-            starts = writing.writer.reserve(counts)
-            waiting.append((_in_batch(number, n_rows), pool.submit(writing.run, batch, blocks, counts, starts)))
+            work = (batch, blocks, counts, writing.writer.reserve(counts), parts[number % len(parts)])
+            waiting.append((_in_batch(number, n_rows), threads[number % len(parts)].submit(writing.run, *work)))
             n_rows += batch.n_rows
-            while len(waiting) > n_threads:
-                yield _result(*waiting.popleft())
+            while len(waiting) > most:
+                _finish(*waiting.popleft())
         while waiting:
-            yield _result(*waiting.popleft())
+            _finish(*waiting.popleft())
     if n_rows != survey.n_rows:
         raise argument_error(
             "X", "yield the same rows whenever it is read", f"{survey.n_rows:,} rows, then {n_rows:,}",
@@ -538,9 +538,18 @@ def _in_threads(writing: _Writing, reader: BatchReader, survey: Survey, n_blocks
         )  # fmt: skip
 
 
-def _result(where: _in_batch, future: Future[_Parts]) -> _Parts:
+def _drawn_blocks(hashes: UintArray, limit: int, n_blocks: int) -> npt.NDArray[np.int64]:
+    """Return the block of each row, -1 for those that are held out, whose hashes are not above the limit."""
+    # The lower bits do not depend on the upper ones, by which rows are held out.
+    blocks = ((hashes & np.uint64(2**32 - 1)) * np.uint64(n_blocks) >> np.uint64(32)).astype(np.int64)
+    if limit >= 0:
+        blocks[hashes <= np.uint64(limit)] = -1
+    return blocks
+
+
+def _finish(where: _in_batch, future: Future[None]) -> None:
     with where:
-        return future.result()
+        future.result()
 
 
 def _check_room(folder: Path, n_bytes: int) -> None:

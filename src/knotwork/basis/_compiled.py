@@ -18,7 +18,7 @@ from knotwork.basis._base import MOST_TURNS
 from knotwork.basis._blocks import BUMPS, CUBIC, CYCLE, NONE, QUARTIC, RAMP, WHOLE, Table
 from knotwork.basis._families import AFFINE, CYCLIC, RADIAL, TAILS
 
-__all__ = ["LANES", "compiled", "encode_dense", "encode_sparse", "half_to"]
+__all__ = ["LANES", "Compiled", "compiled", "encode_dense", "encode_sparse", "half_to"]
 
 VALUES_PER_CHUNK = 1 << 17
 """Values that one call converts to float64 and encodes: enough to hide the cost of the call, 1 MiB per thread."""

@@ -23,7 +23,7 @@ from knotwork.compare._rounds import Rounds, most_related
 from knotwork.compare._scoring import Progress, Scored, predict_out_of_fold
 from knotwork.compare._source import Source, read_source
 from knotwork.compare._verdict import Ranking, explain_gain
-from knotwork.encoders._choice import FEATURE_CANDIDATES, FeatureChoice, read_candidates
+from knotwork.encoders._choice import FeatureChoice
 from knotwork.encoders._methods import Encoding
 from knotwork.errors import ColumnError, ColumnWarning, PersistenceError
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
@@ -386,9 +386,7 @@ class _Run:
         names, rows = columns.numerical_names, prepared.splits[0].train
         if CHOICE_SECONDS * len(rows) * len(names) / self.availability > CHOICE_SHARE * self.left:
             return []
-        candidates = read_candidates(FEATURE_CANDIDATES)
-        choices = choose_features(prepared, names, candidates=candidates, seed=self.options.seed)
-        return [choice for choice in choices if choice.losses]
+        return [choice for each in choose_features(prepared, names) for choice in each if choice.losses]
 
     def _write(self, source: Source, rounds: Rounds, final: "_Final", warnings: list[str]) -> Path:
         """Write the page and the tables."""

@@ -7,6 +7,7 @@ before they are converted.
 
 import struct
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,21 +60,20 @@ def parquet_parts(path: Path, n_rows: int) -> Iterator[pd.DataFrame]:
 
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         batches, waiting = file.iter_batches(batch_size=n_rows), list[Any]()
-        while len(part := _checked(path, lambda _: (_next_rows(batches, waiting, n_rows), file.schema_arrow))):
+        next_rows = partial(_next_rows, batches, waiting, n_rows, schema=file.schema_arrow)
+        while len(part := _checked(path, lambda _: next_rows())):
             yield part
 
 
-def _next_rows(batches: Iterator[Any], waiting: list[Any], n_rows: int) -> Any:
-    """Return the next rows as a table; batches that are only partly used wait."""
+def _next_rows(batches: Iterator[Any], waiting: list[Any], n_rows: int, *, schema: Any) -> tuple[Any, Any]:
+    """Return the next rows as a table, without rows at the end, and its schema; batches that are left over wait."""
     import pyarrow as pa  # noqa: PLC0415 - takes a while to load
 
     while sum(map(len, waiting)) < n_rows and (batch := next(batches, None)) is not None:
         waiting.append(batch)
-    if not waiting:
-        return pa.table({})
-    table = pa.Table.from_batches(waiting)
+    table = pa.Table.from_batches(waiting, schema)
     waiting[:] = table.slice(n_rows).to_batches()
-    return table.slice(0, n_rows)
+    return table.slice(0, n_rows), schema
 
 
 def read_arrow(path: Path) -> pd.DataFrame:

@@ -28,6 +28,7 @@ from knotwork.knots import PLACEMENTS, Column, Target
 from knotwork.knots._placements import placement_traits, resolve_placement
 
 __all__ = [
+    "GATED",
     "METHODS",
     "METHOD_TABLE",
     "PAPER_METHODS",
@@ -150,8 +151,11 @@ _BEYOND_PAPER = {
     "PBLD": Method("cosine", start="Cosine", embedding=Embedding(3, raw=True)),
 }
 
+GATED = "per-feature-gated"
+"""The choice of encodings by gates, which are learned with a network."""
+
 PER_FEATURE = (
-    "per-feature", "per-feature-gated", "per-feature-least", "per-feature-one-error", "per-feature-two-errors",
+    "per-feature", GATED, "per-feature-least", "per-feature-one-error", "per-feature-two-errors",
     "per-feature-four-errors", "per-feature-shared", "per-feature-shared-two-errors", "per-feature-largest",
     "per-feature-largest-two-errors",
 )  # fmt: skip

@@ -27,7 +27,7 @@ class ColumnSketch:
 
     Range, mean, standard deviation and numbers of rows are exact. Quantiles are exact for up to 65,536 numbers and for
     any number of them with up to 1,024 distinct values; beyond that their ranks have the error of
-    `knotwork.knots.QuantileSketch`, at most 0.013 % of 10 million rows.
+    `knotwork.knots.QuantileSketch`, at most 0.03 % of 10 million rows.
 
     Parameters
     ----------

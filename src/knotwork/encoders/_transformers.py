@@ -87,8 +87,8 @@ class SplineEncoder(Encoder):
     n_jobs : int, optional
         Threads for `fit` and `transform`; by default all cores.
     random_state : int, RandomState or None, default=None
-        Random seed of the sketch of quantiles when fitting batches, and of the sample that LightGBM takes of more than
-        200,000 rows. None means the fixed seed 0.
+        Random seed of the sketch of quantiles and of the sample of rows when fitting parts of a table, and of the
+        sample that LightGBM takes of more than 200,000 rows. None means the fixed seed 0.
 
     Attributes
     ----------

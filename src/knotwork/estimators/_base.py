@@ -16,15 +16,14 @@ from sklearn.utils import check_random_state
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._preparation.columns import Columns, Table
-from knotwork._preparation.gates import GATED_CANDIDATES, choose_by_gates
 from knotwork._preparation.members import MISSING, PreparedTable
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, check_validation, group_codes
 from knotwork._tables import is_stream
-from knotwork.encoders._choice import FEATURE_CANDIDATES, FeatureChoice
+from knotwork.encoders._choice import FeatureChoice
 from knotwork.encoders._pairs import place_pairs
 from knotwork.estimators._combination import Combination, HeldOut, combine
-from knotwork.estimators._encodings import PER_FEATURE, with_size
+from knotwork.estimators._encodings import PER_FEATURE
 from knotwork.estimators._fitted import FittedModel, Held
 from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
 from knotwork.estimators._plans import (
@@ -86,8 +85,8 @@ class Preparation:
         State of the random numbers before the rows of the folds were drawn.
     asked : Plan
         The plan as the parameters say; `plan` has fewer kinds where networks go on from those of an earlier fit.
-    choices : list of FeatureChoice
-        For ``encoding="per-feature"``, what was chosen for each numerical column, and why.
+    choices : list of list of FeatureChoice
+        For ``encoding="per-feature"``, what each rule chose for each numerical column, and why.
     start : Trained, optional
         The networks that they go on from.
     """
@@ -99,8 +98,13 @@ class Preparation:
     config: TrainingConfig
     random_state: Any
     asked: Plan
-    choices: list[FeatureChoice]
+    choices: list[list[FeatureChoice]]
     start: Trained | None = None
+
+    def choices_of(self, recipe: Recipe) -> list[FeatureChoice]:
+        """Return the choices whose encodings a recipe has."""
+        wanted = [str(encoding) for encoding in recipe.encodings]
+        return next((each for each in self.choices if [choice.encoding for choice in each] == wanted), [])
 
     @property
     def table(self) -> TrainingTable:
@@ -358,7 +362,7 @@ class TabularEstimator(FittedModel):
         in_memory = replace(prepared, table=replace(prepared.table, blocks=None))
         choices = self._choices(columns, in_memory) if self._is_per_feature else []
         if choices:
-            plan = plan.with_encodings([choice.encoding for choice in choices])
+            plan = plan.with_choices(choices)
         warm = self._warm_members(columns, prepared, plan) if self.warm_start and self.__sklearn_is_fitted__() else None
         if warm is not None:
             return Preparation(columns, prepared, *warm, config, state, plan, choices, self.trained_)
@@ -370,21 +374,12 @@ class TabularEstimator(FittedModel):
         """Whether training rows decide the encoding of each column."""
         return isinstance(self.encoding, str) and self.encoding in PER_FEATURE
 
-    def _choices(self, columns: Columns, prepared: PreparedTable) -> list[FeatureChoice]:
-        """Return the encodings that suit the columns, by the training rows of the first fold."""
-        split, limit, names = prepared.splits[0], self._settings().time_limit, columns.numerical_names
-        if self.encoding == "per-feature":
-            candidates = with_size(FEATURE_CANDIDATES, self.size)
-            return choose_features(prepared, names, candidates=candidates, seed=split.seed)
-        return choose_by_gates(
-            prepared.table,
-            split.train,
-            names=names,
-            candidates=with_size(GATED_CANDIDATES, self.size),
-            seed=split.seed,
-            device=resolve_devices("auto" if self.engine == "ray" else self.device)[0],
-            time_limit=None if limit is None else CHOICE_SHARE * limit,
-        )
+    def _choices(self, columns: Columns, prepared: PreparedTable) -> list[list[FeatureChoice]]:
+        """Return the encodings that suit the columns, by the training rows of the first fold and each rule."""
+        limit, device = self._settings().time_limit, "auto" if self.engine == "ray" else self.device
+        seconds = None if limit is None else CHOICE_SHARE * limit
+        about: dict[str, Any] = {"size": self.size, "device": resolve_devices(device)[0], "time_limit": seconds}
+        return choose_features(prepared, columns.numerical_names, str(self.encoding), **about)
 
     def _training_table(
         self,
@@ -520,10 +515,10 @@ class TabularEstimator(FittedModel):
         self.columns_ = prepared.columns
         self._set_names(prepared.columns)
         self.candidates_, self.validation_score_ = combination.table, combination.score
-        self.encoding_choices_ = [asdict(choice) for choice in prepared.choices]
         self.indicated_ = list(prepared.prepared.indicated)
         self.config_ = prepared.config
         recipes = [plan.recipes[place] for place in combination.recipes]
+        self.encoding_choices_ = [asdict(choice) for choice in prepared.choices_of(recipes[0])]
         self._set_members(combination.trained, combination.weights, recipes)
         self._calibrate(combination.held)
         self._hold(prepared, combination)
@@ -674,13 +669,9 @@ class TabularEstimator(FittedModel):
         """Raise an error that explains why there is no model."""
         if any(not history.epochs for history in trained.histories):
             raise KeyboardInterrupt("Training was stopped before the end of its first epoch: there is no model yet.")
-        raise argument_error(
-            "training",
-            "lead to finite scores",
-            self.training,
-            "The loss became NaN or infinite: try a smaller learning rate, for example "
-            "training=TrainingConfig(learning_rate=1e-4).",
-        )
+        example = "training=TrainingConfig(learning_rate=1e-4)"
+        hint = f"The loss became NaN or infinite: try a smaller learning rate, for example {example}."
+        raise argument_error("training", "lead to finite scores", self.training, hint)
 
     @property
     def _n_classes(self) -> int:

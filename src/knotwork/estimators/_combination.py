@@ -12,6 +12,7 @@ from scipy.special import softmax
 
 from knotwork._checks import argument_error
 from knotwork._preparation.columns import Table
+from knotwork.encoders._methods import PER_FEATURE, Encoding
 from knotwork.estimators._plans import Plan
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import Member, TrainingTable
@@ -474,8 +475,7 @@ def _described(
     n_members = plan.n_seeds * plan.n_folds
     return [
         {
-            "method": recipe.encodings[0].method if recipe.encodings else None,
-            "size": recipe.encodings[0].size if recipe.encodings else None,
+            **_described_encodings(recipe.encodings),
             "backbone": recipe.backbone.name,
             "score": float(metric.in_units(score, scale)) if score < LARGEST else np.nan,
             "metric": metric.name,
@@ -484,6 +484,14 @@ def _described(
         }
         for place, (recipe, score, weight) in enumerate(zip(plan.recipes, scores, weights, strict=True))
     ]
+
+
+def _described_encodings(encodings: Sequence[Encoding]) -> dict[str, Any]:
+    """Return method and size of all columns; of columns that differ, the word for that."""
+    if not encodings:
+        return {"method": None, "size": None}
+    same = len(set(encodings)) == 1
+    return {"method": encodings[0].method if same else PER_FEATURE[0], "size": encodings[0].size if same else None}
 
 
 def shuffled_losses(table: Table, spans: Sequence[tuple[str, slice]], loss: Callable[[Table], float]) -> FloatArray:

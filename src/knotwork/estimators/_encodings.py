@@ -6,9 +6,11 @@ from typing import Any
 
 from knotwork._checks import argument_error, check_int, type_error
 from knotwork._recommend import recommend
-from knotwork.encoders._methods import Encoding
+from knotwork.encoders._methods import GATED, Encoding
 
-__all__ = ["CANDIDATES", "PER_FEATURE", "SEARCHES", "choose_encodings", "propose", "with_size"]
+__all__ = [
+    "CANDIDATES", "PER_FEATURE", "SEARCHES", "VALIDATED_CHOICES", "choose_encodings", "propose", "with_size",
+]  # fmt: skip
 
 RECOMMENDED = ("auto", "recommended")
 """Words for what `recommend` says."""
@@ -16,8 +18,10 @@ RECOMMENDED = ("auto", "recommended")
 SEARCHES = ("validated", "ensemble")
 """Words for what validation rows decide, of all columns at once."""
 
-PER_FEATURE = ("per-feature", "per-feature-gated")
-"""Words for what training rows decide, of each column by itself: by ridge regressions, and by gates."""
+VALIDATED_CHOICES = "per-feature-validated"
+PER_FEATURE = ("per-feature", VALIDATED_CHOICES, GATED)
+"""Words for what training rows decide, of each column by itself: by ridge regressions with one rule, or with that which
+validation rows prefer, and by gates."""
 
 WORDS = (*RECOMMENDED, *SEARCHES, *PER_FEATURE)
 """Everything that is not the name of a method."""

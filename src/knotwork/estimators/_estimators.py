@@ -60,7 +60,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         ``"recommended"``: the encoding that `knotwork.recommend` gives for the task and the backbone.
 
         ``"per-feature"``: for each column the encoding that `knotwork.choose_per_feature` chooses on training rows;
-        `encoding_choices_` has the reasons.
+        `encoding_choices_` has the reasons. ``"per-feature-validated"``: the choices of all its rules, up to eight, are
+        trained together, and the best one on the validation rows is kept.
 
         ``"validated"``: train ten encodings together, and keep the best one on the validation rows.
 
@@ -181,8 +182,9 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     backbones_ : list of configuration
         For each member, the network behind the encoding.
     encoding_choices_ : list of dict
-        For ``encoding="per-feature"`` and ``"per-feature-gated"``, for each numerical column: ``column``, ``encoding``,
-        ``reason``, and of all candidates ``losses`` or ``shares`` of the gates. Otherwise empty.
+        For ``encoding="per-feature"``, ``"per-feature-validated"`` and ``"per-feature-gated"``, for each numerical
+        column: ``column``, ``encoding``, ``reason``, and of all candidates ``losses`` or ``shares`` of the gates.
+        Otherwise empty.
     candidates_ : list of dict
         Each kind of network that was tried, unless there was no choice: ``method``, ``size``, ``backbone``, ``score``
         on the validation rows (in the units of the target; NaN if training failed), ``metric`` (its name),
@@ -435,7 +437,8 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     ----------
     encoding : str or mapping, default="auto"
         How numbers are encoded, as in `TabularRegressor`: as `effort` decides, a method, a mapping from columns to
-        methods, ``"recommended"``, ``"per-feature"``, ``"per-feature-gated"``, ``"validated"`` or ``"ensemble"``.
+        methods, ``"recommended"``, ``"per-feature"``, ``"per-feature-validated"``, ``"per-feature-gated"``,
+        ``"validated"`` or ``"ensemble"``.
     backbone : {"auto", "mlp", "resnet", "tabm", "realmlp", "ft"} or configuration, default="auto"
         The network, as in `TabularRegressor`.
     effort : {"fast", "balanced", "best"}, default="balanced"

@@ -41,7 +41,7 @@ OTHER_NAMES = {
 }
 """Names that other libraries have for what a parameter does."""
 
-AT_FIT = ("X_val", "y_val", "groups", "sample_weight", "eval_set")
+AT_FIT = ("X_val", "y_val", "groups", "sample_weight", "scratch", "eval_set")
 """Arguments of `fit`."""
 
 Init = TypeVar("Init", bound=Callable[..., None])
@@ -142,7 +142,7 @@ def hinted(init: Init) -> Init:
 def _hint(name: str, value: Any, known: list[str]) -> str:
     """Return where an argument belongs, as a sentence."""
     if name in AT_FIT:
-        arguments = f"{name}=..." if name in {"groups", "sample_weight"} else "X_val=..., y_val=..."
+        arguments = f"{name}=..." if name in {"groups", "sample_weight", "scratch"} else "X_val=..., y_val=..."
         return f"It is an argument of fit: fit(X, y, {arguments})."
     if name == "n_jobs":
         return "Networks are trained in as many threads as the process may use; torch.set_num_threads sets fewer."

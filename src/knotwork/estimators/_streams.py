@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error
-from knotwork._preparation.columns import Columns, Table
+from knotwork._preparation.columns import Columns, Table, column_label
 from knotwork._preparation.members import N_FLAGS, PreparedTable, Split, add_indicators
 from knotwork._preparation.streams import BatchReader, Survey, batch_weights, raw_batches, survey_batches, write_blocks
 from knotwork._preparation.targets import Labels, check_target, class_weights
@@ -241,8 +241,10 @@ def _learn(
     columns = columns.with_copies(table, target)
     columns.warn()
     estimator._warn_of_few(survey.n_rows)
+    labels = [column_label(columns.names, place) for place in range(len(columns.roles))]
+    categorical = [label for label, role in zip(labels, columns.roles, strict=True) if role == "categorical"]
     for label in survey.overfull:
-        if not any(each.startswith(f"{label} is ignored") for each in columns.warnings):
+        if label in categorical:
             warnings.warn(
                 f"{label} has more distinct values than are counted: those that are not in a sample of "
                 f"{len(target):,} rows share a learned vector. Group rare values, or drop the column.",

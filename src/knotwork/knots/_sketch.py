@@ -51,8 +51,8 @@ class QuantileSketch:
     one that KLL sketches refine. A merge changes a rank by at most the weight of one number, so the error of ranks
     after n numbers is at most ``n log2(n / capacity) / (2 capacity)``, and on average much smaller, because the errors
     cancel. With the default capacity and 10 million numbers that is 0.013 % of the rows, in 3 MiB. With sample weights,
-    every ``W / capacity``-th part of the total weight W is kept, at twice the error. Summaries may be merged in any
-    order; the bound then has ``log2(n / capacity) + 1`` in place of the logarithm.
+    and where numbers that were counted meet others, every ``W / capacity``-th part of the total weight W is kept, at up
+    to twice the error. Summaries may be merged in any order; the logarithm in the bound is then larger by 1.
 
     Examples
     --------

@@ -23,13 +23,13 @@ from knotwork.encoders._choice import (
     compare_columns,
     read_candidates,
 )
-from knotwork.encoders._methods import Encoding
+from knotwork.encoders._methods import GATED, Encoding
 from knotwork.knots import Target
 from knotwork.knots._placements import placement_traits
 from knotwork.nn._interactions import InteractionConfig
 from knotwork.study._data import StudyData
 from knotwork.study._folder import write_bytes
-from knotwork.study._networks import GATED, NetworkSpec, choice_key
+from knotwork.study._networks import NetworkSpec, choice_key
 from knotwork.study._plan import DEFAULT_BINS
 from knotwork.study._provenance import fitting_versions
 from knotwork.training._members import TrainingTable

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from knotwork._preparation.gates import GATED_CANDIDATES
 from knotwork.encoders._choice import FEATURE_CANDIDATES, Rule
-from knotwork.encoders._methods import METHOD_TABLE, Encoding
+from knotwork.encoders._methods import GATED, METHOD_TABLE, Encoding
 from knotwork.knots._placements import placement_traits
 from knotwork.study._data import DataIdentity
 from knotwork.study._plan import DEFAULT_BINS, BackboneChoice, Plan
@@ -22,9 +22,6 @@ RECORD_VERSION = 1
 
 KNOT_SETTINGS = ("knot_rate", "knot_warmup", "spacing_weight", "knot_spacing")
 """Training settings that affect only methods with learned knots."""
-
-GATED = "per-feature-gated"
-"""The choice of encodings by gates, which are learned with a network."""
 
 
 def _traits(name: str) -> list[str]:

@@ -151,9 +151,7 @@ class BlockWriter:
     """Writes rows to the files of blocks; places are reserved in order, rows may be written by several threads."""
 
     def __init__(self, folder: Path, form: RowFormat, n_blocks: int) -> None:
-        self.form, self._size = form, form.dtype.itemsize
-        flags = os.O_WRONLY | os.O_CREAT
-        self._files = [os.open(block_path(folder, block), flags, 0o600) for block in range(n_blocks)]
+        self.form, self._folder, self._size = form, folder, form.dtype.itemsize
         self.counts = np.zeros(n_blocks, dtype=np.int64)
 
     def reserve(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -165,18 +163,17 @@ class BlockWriter:
     def write(self, rows: npt.NDArray[Any], counts: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]) -> None:
         """Write rows, block after block, to their places."""
         data, begin = memoryview(rows.view(np.uint8)), 0
-        for file, count, start in zip(self._files, counts.tolist(), starts.tolist(), strict=True):
+        for block, (count, start) in enumerate(zip(counts.tolist(), starts.tolist(), strict=True)):
             part, place = data[begin : begin + count * self._size], start * self._size
-            while len(part):
-                step = os.pwrite(file, part, place)
-                part, place = part[step:], place + step
+            # Not kept open: a table may have more blocks than a process may have files.
+            file = os.open(block_path(self._folder, block), os.O_WRONLY | os.O_CREAT, 0o600)
+            try:
+                while len(part):
+                    step = os.pwrite(file, part, place)
+                    part, place = part[step:], place + step
+            finally:
+                os.close(file)
             begin += count * self._size
-
-    def close(self) -> None:
-        """Close the files."""
-        for file in self._files:
-            os.close(file)
-        self._files = []
 
 
 class _Slot(NamedTuple):

@@ -312,3 +312,8 @@ class DeviceTable:
             units,
             torch.zeros((), dtype=torch.int64, device=device) if room else None,
         )
+
+    def count_rows(self, n_train: Tensor) -> None:
+        """Set the number of training rows of members to that of the block that is loaded, if rows are in blocks."""
+        if self.count is not None:
+            n_train.copy_(self.count)

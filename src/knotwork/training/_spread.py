@@ -24,7 +24,7 @@ from knotwork.training._engine import matrix_precision, plan_stacks, resolve_dev
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._progress import EpochReport, Reporter, Reporters
 from knotwork.training._results import History, Piece, Trained
-from knotwork.training._threads import SHARING, have_returned
+from knotwork.training._threads import have_returned
 
 __all__ = ["ENGINES", "MAX_RETRIES", "connected", "device_type", "divide_members", "resolve_devices", "train_spread"]
 
@@ -100,7 +100,6 @@ def train_spread(
     progress = _Progress(None if report is None else Reporters([report]), [costs[group].sum() for group in groups])
 
     def train_group(worker: int) -> Trained:
-        SHARING.set(len(groups))
         on_gpu = devices[worker].type == "cuda"
         with torch.cuda.device(devices[worker]) if on_gpu else nullcontext():
             chosen = {**settings, "device": devices[worker], "report": progress.reporter(worker)}

@@ -1,10 +1,8 @@
 """A stack in training: steps, validation scores, learning rates, and the removal of members that have stopped."""
 
 import copy
-import gc
 import math
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, final
@@ -20,6 +18,7 @@ from knotwork.nn._backbones import Backbone
 from knotwork.nn._linear import left_empty
 from knotwork.nn._stack import StackEncoding, StackLayout
 from knotwork.training._config import TrainingConfig
+from knotwork.training._graphs import Replayed
 from knotwork.training._members import DeviceTable, Member, TrainingTable, column_units, padded, planned_rates
 from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._network import (
@@ -197,71 +196,6 @@ def _rate_factors(config: TrainingConfig, epochs: Tensor) -> Tensor:
     return torch.where(epochs < rise, epochs / rise, fall)
 
 
-CAPTURING = threading.Lock()
-"""Held while a graph is captured or freed: threads of other devices do so as well."""
-
-
-@final
-class Replayed:
-    """A function without arguments and result that is called repeatedly on tensors that stay in place.
-
-    On a GPU the first call runs directly, which compiles kernels; the second captures a CUDA graph, which is replayed
-    from then on: launching hundreds of small kernels then costs as much as launching one. The function must not wait
-    for the device, nor make decisions on the host that change. Graphs that are never replayed at the same time may
-    share a memory `pool` and the `stream` of the capture, by which cuBLAS chooses its workspace.
-    """
-
-    def __init__(
-        self, function: Callable[[], None], device: torch.device, pool: Any = None, stream: Any = None
-    ) -> None:
-        self._function = function
-        self._on_gpu = device.type == "cuda"
-        self._pool, self._stream = pool, stream
-        self._warm = False
-        self._graph: torch.cuda.CUDAGraph | None = None
-
-    def __call__(self) -> None:
-        """Run the function once."""
-        if not self._on_gpu:
-            self._function()
-        elif not self._warm:
-            self._run_aside()
-            self._warm = True
-        else:
-            if self._graph is None:
-                self._capture()
-            assert self._graph is not None
-            self._graph.replay()
-
-    def release(self) -> None:
-        """Free the graph now: garbage collection of a graph during the capture of another would end the capture."""
-        with CAPTURING:
-            if self._graph is not None:
-                self._graph.reset()
-            self._graph = None
-
-    def _capture(self) -> None:
-        about = {"pool": self._pool, "stream": self._stream, "capture_error_mode": "thread_local"}
-        with CAPTURING:
-            self._graph = torch.cuda.CUDAGraph()
-            collecting = gc.isenabled()  # a collection might free a graph of an earlier stack
-            gc.disable()
-            try:
-                with torch.cuda.graph(self._graph, **about):
-                    self._function()
-            finally:
-                if collecting:
-                    gc.enable()
-
-    def _run_aside(self) -> None:
-        """Run on a side stream, as torch requires before a capture."""
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            self._function()
-        torch.cuda.current_stream().wait_stream(stream)
-
-
 @final
 class TrainingStack:
     """Members in training, in the order of their kinds; `data` is `table` on the device."""
@@ -284,7 +218,7 @@ class TrainingStack:
         self.seeds = torch.tensor([member.seed for member in members], device=device) % (2**31)
         self.train_rows, self.n_train = padded([member.train for member in members], device)
         self.valid_rows, self.n_valid = padded([member.valid for member in members], device)
-        self._count_rows()
+        data.count_rows(self.n_train)
         if start is None:
             made: dict[str, Any] = {"reproducible": config.reproducible, "min_spacing": config.knot_spacing}
             self.network = build_network(
@@ -328,11 +262,6 @@ class TrainingStack:
     def n_steps(self) -> int:
         """Steps per epoch of the member with the most rows."""
         return math.ceil(self.train_rows.shape[1] / self.batch_size)
-
-    def _count_rows(self) -> None:
-        """Set the number of training rows to that of the block that is loaded, if rows are in blocks."""
-        if self.data.count is not None:
-            self.n_train.copy_(self.data.count)
 
     def _make_buffers(self) -> None:
         """Make the tensors that a step changes in place, and graphs to be captured with them."""
@@ -457,7 +386,7 @@ class TrainingStack:
 
     def _begin(self) -> None:
         """Start an epoch: draw the order of the rows, set the learning rates."""
-        self._count_rows()
+        self.data.count_rows(self.n_train)
         order = row_order(self.seeds, self.schedule.epoch, self.n_train, self.train_rows.shape[1])
         self.order.copy_(torch.gather(self.train_rows, 1, order))
         if self.planned_rates.shape[1] > 1:
@@ -490,7 +419,10 @@ class TrainingStack:
         if self.penalties is not None:  # of which only the gradient is needed
             summands.append(self.penalties.weights())
             weights.append(self.penalties.gradient(summands[-1].detach()))
-        grads = self._gradients(summands, weights)
+        given: list[Tensor] | None = weights
+        if self.device.type == "cpu":  # of numbers: torch loads sympy to compare the shapes of given weights
+            summands, given = [(each * weight).sum() for each, weight in zip(summands, weights, strict=True)], None
+        grads = torch.autograd.grad(summands, self.parameters, given, allow_unused=True)
         with torch.no_grad():
             self.optimiser.step(grads, self._step_rates(), active)
             if self.averages:
@@ -501,13 +433,6 @@ class TrainingStack:
             self.loss_sum += losses.double() * counts
             self.steps_done += active
             self.place += batch
-
-    def _gradients(self, summands: list[Tensor], weights: list[Tensor]) -> tuple[Tensor, ...]:
-        """Return the gradients of the weighted sum; those of a number on the CPU, as weights let torch load sympy."""
-        if self.device.type != "cpu":
-            return torch.autograd.grad(summands, self.parameters, weights, allow_unused=True)
-        totals = [(summand * weight).sum() for summand, weight in zip(summands, weights, strict=True)]
-        return torch.autograd.grad(totals, self.parameters, allow_unused=True)
 
     def _step_rates(self) -> Tensor:
         """Return the learning rates of the next step, of shape (n_groups, n_members)."""

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TypeVar, final
 
 import torch
@@ -24,16 +23,13 @@ import torch
 from knotwork._cores import usable_cores
 from knotwork.errors import ForkedProcessError
 
-__all__ = ["SHARING", "StepThreads", "cpu_threads", "have_returned", "side_by_side"]
+__all__ = ["StepThreads", "cpu_threads", "have_returned", "side_by_side"]
 
 TIMED_STEPS = 3
 """Steps that are timed with each number of threads."""
 
 GAIN = 1.2
 """How many times faster all cores must be: the other cores cost other processes, and energy."""
-
-SHARING: ContextVar[int] = ContextVar("SHARING", default=1)
-"""Number of trainings that share the cores, of which the calling thread runs one."""
 
 Result = TypeVar("Result")
 
@@ -89,7 +85,7 @@ def cpu_threads(device: torch.device) -> Iterator[int]:
     n_cores = _SETTING.enter()
     try:
         torch.set_num_threads(1)
-        yield max(n_cores // SHARING.get(), 1)
+        yield n_cores
     finally:
         _SETTING.leave()
 

@@ -1,0 +1,67 @@
+"""Samples of streams: they depend on the rows, not on the batches."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from knotwork._preparation import streams
+from knotwork._preparation.streams import BatchReader, Reservoir, row_hashes, survey_batches
+
+N_ROWS = 5000
+FRAME = pd.DataFrame(
+    {"a": np.arange(N_ROWS) * 0.5, "kind": pd.Categorical(np.array(["x", "y"])[np.arange(N_ROWS) % 2]), "y": 1.0}
+)
+
+
+def test_hashes_are_uniform_and_independent_of_the_seed_and_of_neighbours():
+    hashes = row_hashes(0, 100_000, seed=3)
+    shares = np.bincount((hashes >> np.uint64(60)).astype(int), minlength=16) / 100_000
+    np.testing.assert_allclose(shares, 1 / 16, atol=0.004)
+    lower = (hashes & np.uint64(0xFFFFFFFF)).astype(float)
+    assert abs(np.corrcoef(lower, (hashes >> np.uint64(32)).astype(float))[0, 1]) < 0.02
+    assert abs(np.corrcoef(lower[1:], lower[:-1])[0, 1]) < 0.02
+    assert abs(np.corrcoef(hashes.astype(float), row_hashes(0, 100_000, seed=4).astype(float))[0, 1]) < 0.02
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "numpy"])
+def test_a_sample_does_not_depend_on_the_batches(kind):
+    hashes = row_hashes(0, N_ROWS, seed=0)
+    expected = np.flatnonzero(hashes <= np.sort(hashes)[299])
+    make = {
+        "pandas": lambda frame: frame,
+        "polars": pl.from_pandas,
+        "pyarrow": lambda frame: pa.RecordBatch.from_pandas(frame, preserve_index=False),
+        "numpy": lambda frame: frame[["a", "y"]].to_numpy(),
+    }[kind]
+    for size in (13, 700, N_ROWS):
+        reservoir = Reservoir(300)
+        for start in range(0, N_ROWS, size):
+            part = FRAME.iloc[start : start + size]
+            reservoir.add(hashes[start : start + size], make(part))
+        kept, rows = reservoir.rows()
+        values = rows[:, 0] if kind == "numpy" else np.asarray(rows["a"])
+        np.testing.assert_array_equal(values, FRAME["a"].iloc[expected])
+        np.testing.assert_array_equal(kept, hashes[expected])
+
+
+@pytest.mark.parametrize("n_rows", [5, 60, N_ROWS])
+def test_a_survey_holds_out_a_share_of_the_rows(monkeypatch, n_rows):
+    monkeypatch.setattr(streams, "MOST_VALIDATION", 400)
+    seen = []
+    batches = [FRAME.iloc[start : min(start + 37, n_rows)] for start in range(0, n_rows, 37)]
+    survey = survey_batches(BatchReader(batches, "y"), lambda y: seen.append(len(y)), share=0.1, seed=0)
+    assert survey.n_rows == sum(seen) == survey.whole.n_rows == n_rows
+    assert survey.validates.sum() == {5: 0, 60: 6, N_ROWS: 400}[n_rows]
+    assert survey.whole.labels == {1: {"x", "y"}}
+    hashes = row_hashes(0, n_rows, seed=0)
+    assert (hashes.astype(object) > survey.limit).sum() == n_rows - survey.validates.sum()
+
+
+def test_columns_with_too_many_labels_are_reported(monkeypatch):
+    monkeypatch.setattr(streams, "MOST_LABELS", 20)
+    table = pd.DataFrame({"name": [f"n{place % 50}" for place in range(500)], "y": 1.0})
+    survey = survey_batches(BatchReader([table[:100], table[100:]], "y"), lambda y: None, share=0.1, seed=0)
+    assert survey.overfull == ("column 'name'",)
+    assert survey.whole.labels == {}
