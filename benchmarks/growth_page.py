@@ -97,7 +97,7 @@ def table(curves: Curves) -> list[str]:
         first, last = points[0], points[-1]
         rise, a, b = steepest(points)
         fixed = ", ".join(
-            f"{first[name]:,} {AXES[name]}"
+            WORDS[name].format(first[name])
             for name in AXES
             if name != axis and not (name == "members" and first[name] == 1)
         )
