@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
+from matplotlib.lines import Line2D
+
+from knotwork.report import LIGHT, clean_axes
+from knotwork.report._style import dark_svg, new_panels, svg_text
 
 ROOT = Path(__file__).parents[1]
 PAGE, IMAGES = ROOT / "docs" / "growth.md", ROOT / "docs" / "images"
@@ -21,12 +24,11 @@ CLIFF = 1.5
 AXES = {"rows": "rows", "columns": "columns", "size": "size m", "members": "networks"}
 WORDS = {"rows": "{:,} rows", "columns": "{:,} columns", "size": "m = {}", "members": "{} networks"}
 COLOURS = {
-    "encoder fit": "#4477aa", "encoder transform": "#66ccee", "layer": "#228833", "training epoch": "#ee6677",
-    "estimator fit": "#aa3377", "estimator predict": "#ccbb44",
+    "encoder fit": "blue", "encoder transform": "orange", "layer": "green", "training epoch": "pink",
+    "estimator fit": "red", "estimator predict": "grey",
 }  # fmt: skip
+"""Colours of the theme."""
 DEVICES = {"cpu": "CPU, one thread", "cuda": "GPU"}
-THEMES = {"": ("#1f2328", "#d0d7de"), "_dark": ("#e6edf3", "#3d444d")}
-"""Ends of the names of figures, with the colours of text and of lines of the grid."""
 
 Curves = dict[tuple[str, str], list[dict[str, Any]]]
 
@@ -57,37 +59,31 @@ def steepest(points: Sequence[dict[str, Any]]) -> tuple[float, int, int]:
     return max(local)
 
 
-def draw(curves: Curves, path: Path, colours: tuple[str, str]) -> None:
-    """Draw one panel for each axis."""
-    text, grid = colours
+def draw(curves: Curves, name: str) -> None:
+    """Draw one panel for each axis, and write the figure in light and in dark colours."""
     axes = [axis for axis in AXES if any(key[1] == axis for key in curves)]
-    matplotlib.use("svg")
-    settings = {"svg.hashsalt": "growth", "font.size": 9, "text.color": text, "axes.labelcolor": text}
-    settings |= {"xtick.color": text, "ytick.color": text, "axes.edgecolor": grid, "svg.fonttype": "none"}
-    with matplotlib.rc_context(settings):
-        from matplotlib.figure import Figure  # noqa: PLC0415 - after the backend is chosen
-
-        figure = Figure(figsize=(2.6 * len(axes) + 0.4, 3.6), layout="constrained")
-        panels = figure.subplots(1, len(axes), squeeze=False)[0]
-        for panel, axis in zip(panels, axes, strict=True):
-            _draw_axis(panel, {what: points for (what, name), points in curves.items() if name == axis}, grid)
-            panel.set_xlabel(AXES[axis])
-        panels[0].set_ylabel("seconds")
-        shown = {what: colour for what, colour in COLOURS.items() if any(key[0] == what for key in curves)}
-        lines = [matplotlib.lines.Line2D([], [], color=colour, marker="o", ms=3) for colour in shown.values()]
-        figure.legend(lines, list(shown), loc="outside upper center", ncols=6, frameon=False)
-        figure.savefig(path, transparent=True, metadata={"Date": None})
+    figure, panels = new_panels(len(axes), (0.4, 0.6), size=(2.9, 2.7))
+    for panel, axis in zip(panels, axes, strict=True):
+        _draw_axis(panel, {what: points for (what, grows), points in curves.items() if grows == axis})
+        panel.set_xlabel(AXES[axis])
+        panel.set_ylabel("seconds")
+    shown = {what: getattr(LIGHT, colour) for what, colour in COLOURS.items() if any(key[0] == what for key in curves)}
+    lines = [Line2D([], [], color=colour, marker="o", ms=3) for colour in shown.values()]
+    figure.legend(lines, list(shown), loc="outside upper center", ncols=3, frameon=False, labelcolor=LIGHT.ink)
+    text = svg_text(figure)
+    (IMAGES / f"{name}.svg").write_text(text)
+    (IMAGES / f"{name}_dark.svg").write_text(dark_svg(text))
 
 
-def _draw_axis(panel: Any, curves: dict[str, list[dict[str, Any]]], grid: str) -> None:
+def _draw_axis(panel: Any, curves: dict[str, list[dict[str, Any]]]) -> None:
     for what, points in curves.items():
         values, seconds = ([point[name] for point in points] for name in ("value", "seconds"))
-        panel.loglog(values, seconds, color=COLOURS[what], marker="o", ms=3, lw=1.3)
+        panel.loglog(values, seconds, color=getattr(LIGHT, COLOURS[what]), marker="o", ms=3, lw=1.3)
         middle = len(points) // 2
         line = [seconds[middle] * value / values[middle] for value in values]
-        panel.loglog(values, line, color=grid, lw=0.8, ls="--", zorder=0)
-    panel.grid(color=grid, lw=0.3)
-    panel.spines[["top", "right"]].set_visible(False)
+        panel.loglog(values, line, color=LIGHT.line, lw=0.8, ls="--", zorder=0)
+    panel.grid(color=LIGHT.line, lw=0.3)
+    clean_axes(panel, LIGHT)
 
 
 def table(curves: Curves) -> list[str]:
@@ -142,8 +138,7 @@ rows, 2,000 columns) were measured again, and took half as long; with the first 
 def section(device: str, lines: Sequence[dict[str, Any]]) -> str:
     """Return the section of a device."""
     curves, name = curves_of(lines), f"growth_{device}"
-    for end, colours in THEMES.items():
-        draw(curves, IMAGES / f"{name}{end}.svg", colours)
+    draw(curves, name)
     dates, loads = sorted({line["date"] for line in lines}), [line["load"] for line in lines]
     clock = "time of the process" if device == "cpu" else "wall time"
     where = (

@@ -61,13 +61,13 @@ def process(tmp_path):
 
 def stop_in(monkeypatch, epoch):
     """Press Ctrl-C at the end of an epoch of the first stack."""
-    original = base.train
+    original = base.train_spread
 
     def stop(report):
         if report.epoch == epoch:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(base, "train", lambda *given, **settings: original(*given, **{**settings, "report": stop}))
+    monkeypatch.setattr(base, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop}))
 
 
 @pytest.mark.parametrize("effort", ["fast", "balanced"])

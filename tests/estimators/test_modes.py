@@ -279,7 +279,7 @@ def test_time_that_is_too_short_still_gives_a_model(encoding, frame, target):
 
 def spoil(monkeypatch, failed):
     """Let members fail as if their loss had become NaN; return what train was called with."""
-    calls, original = [], base.train
+    calls, original = [], base.train_spread
 
     def spoiled(table, members, *others, **settings):
         trained = original(table, members, *others, **settings)
@@ -289,7 +289,7 @@ def spoil(monkeypatch, failed):
         calls.append(members)
         return replace(trained, histories=histories)
 
-    monkeypatch.setattr(base, "train", spoiled)
+    monkeypatch.setattr(base, "train_spread", spoiled)
     return calls
 
 
@@ -319,13 +319,13 @@ def test_if_all_candidates_fail_that_is_said(monkeypatch, encoding, frame, targe
 
 @pytest.mark.parametrize("encoding", MODES)
 def test_after_ctrl_c_those_that_were_trained_count(monkeypatch, encoding, frame, target):
-    original = base.train
+    original = base.train_spread
 
     def stop(report):
         if (report.stack, report.epoch) == (1, 2):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(base, "train", lambda *given, **settings: original(*given, **{**settings, "report": stop}))
+    monkeypatch.setattr(base, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop}))
     model = make(kw.TabularRegressor, encoding).fit(frame, target)
     tried = [np.isfinite(each["score"]) for each in model.candidates_]
     assert tried == [each == "Std" or int(each.partition("@")[2]) < 30 for each in CANDIDATES]

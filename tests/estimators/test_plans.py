@@ -143,13 +143,13 @@ def test_otherwise_the_effort_decides(monkeypatch, kind):
 @pytest.fixture
 def trained(monkeypatch):
     """Return what `train` was called with, and its result."""
-    calls, original = [], base.train
+    calls, original = [], base.train_spread
 
     def watched(data, members, *others, **settings):
         calls.append((data, members, others, settings, original(data, members, *others, **settings)))
         return calls[-1][-1]
 
-    monkeypatch.setattr(base, "train", watched)
+    monkeypatch.setattr(base, "train_spread", watched)
     return calls
 
 
@@ -186,13 +186,13 @@ def test_the_validation_score_is_in_the_units_of_the_target(monkeypatch, tmp_pat
 
 
 def stop_at(monkeypatch, stack, epoch):
-    original = base.train
+    original = base.train_spread
 
     def stop(report):
         if (report.stack, report.epoch) == (stack, epoch):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(base, "train", lambda *given, **settings: original(*given, **{**settings, "report": stop}))
+    monkeypatch.setattr(base, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop}))
 
 
 def test_ctrl_c_in_the_second_stack_gives_the_best_so_far(monkeypatch):
@@ -214,7 +214,7 @@ def test_a_time_limit_reaches_the_engine(monkeypatch, trained):
 
 @pytest.mark.parametrize("failed", [{0}, {0, 3}, {0, 2, 4, 6, 8}])
 def test_folds_that_fail_do_not_stop_a_fit(monkeypatch, failed):
-    original = base.train
+    original = base.train_spread
 
     def spoiled(*given, **settings):
         result = original(*given, **settings)
@@ -223,7 +223,7 @@ def test_folds_that_fail_do_not_stop_a_fit(monkeypatch, failed):
         ]
         return replace(result, histories=histories)
 
-    monkeypatch.setattr(base, "train", spoiled)
+    monkeypatch.setattr(base, "train_spread", spoiled)
     model = of_all_backbones(
         monkeypatch, weights=lambda rows, seed: np.ones(len(rows.predictions)) / len(rows.predictions)
     )

@@ -42,13 +42,13 @@ def plan_small(effort, table, *, n_folds=None, **_):
 @pytest.fixture
 def trained(monkeypatch):
     """Return the members and the results of all calls of `train`; an effort is `plan_small`."""
-    calls, original = [], base.train
+    calls, original = [], base.train_spread
 
     def watched(data, members, *others, **settings):
         calls.append((data, members, original(data, members, *others, **settings)))
         return calls[-1][-1]
 
-    monkeypatch.setattr(base, "train", watched)
+    monkeypatch.setattr(base, "train_spread", watched)
     monkeypatch.setattr(base, "plan_effort", plan_small)
     return calls
 
@@ -436,7 +436,7 @@ def test_parameters_without_effect_warn(trained, parameters, given, message):
 @pytest.mark.parametrize("failed", [(), (0,), (0, 1, 3, 5), (1, 2, 3, 4)])
 def test_importances_are_of_networks_that_did_not_see_the_rows(monkeypatch, trained, failed):
     """Networks that fail, as those that Ctrl-C prevents, leave bags without some of their folds."""
-    watched = base.train
+    watched = base.train_spread
 
     def without(*given, **settings):
         result = watched(*given, **settings)
@@ -445,7 +445,7 @@ def test_importances_are_of_networks_that_did_not_see_the_rows(monkeypatch, trai
         ]
         return replace(result, histories=histories)
 
-    monkeypatch.setattr(base, "train", without)
+    monkeypatch.setattr(base, "train_spread", without)
     model = make(kw.TabularRegressor, "effort").fit(X, y)
     data, members, result = trained[0]
     held, every = model._held, result.outputs(data.numbers, data.codes)

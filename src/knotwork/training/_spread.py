@@ -9,7 +9,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, final
@@ -24,7 +24,7 @@ from knotwork.training._engine import matrix_precision, plan_stacks, resolve_dev
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._progress import EpochReport, Reporter, Reporters
 from knotwork.training._results import History, Piece, Trained
-from knotwork.training._threads import have_returned
+from knotwork.training._threads import have_returned, wait_for
 
 __all__ = ["ENGINES", "MAX_RETRIES", "connected", "device_type", "divide_members", "resolve_devices", "train_spread"]
 
@@ -109,7 +109,7 @@ def train_spread(
     with matrix_precision(config, devices[0]), ThreadPoolExecutor(len(groups), "knotwork-device") as pool:
         futures = [pool.submit(train_group, worker) for worker in range(len(groups))]
         try:
-            wait(futures, return_when=FIRST_EXCEPTION)
+            wait_for(futures)
         except KeyboardInterrupt:
             progress.interrupted = True
         while not have_returned(futures, progress.stop):

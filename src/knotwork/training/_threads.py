@@ -23,10 +23,13 @@ import torch
 from knotwork._cores import usable_cores
 from knotwork.errors import ForkedProcessError
 
-__all__ = ["StepThreads", "cpu_threads", "have_returned", "side_by_side"]
+__all__ = ["StepThreads", "cpu_threads", "have_returned", "side_by_side", "wait_for"]
 
 TIMED_STEPS = 3
 """Steps that are timed with each number of threads."""
+
+GLANCE = 0.2
+"""Seconds between two looks for Ctrl-C."""
 
 GAIN = 1.2
 """How many times faster all cores must be: the other cores cost other processes, and energy."""
@@ -103,11 +106,22 @@ def side_by_side(calls: Sequence[Callable[[threading.Event], Result]], n_threads
         futures: list[Future[Result]] = []
         try:
             futures.extend(pool.submit(call, stop) for call in calls)
-            wait(futures, return_when=FIRST_EXCEPTION)
+            wait_for(futures)
         finally:
             while not have_returned(futures, stop):
                 pass
         return [future.result() for future in futures]
+
+
+def wait_for(futures: Sequence[Future[Result]]) -> None:
+    """Wait until all functions have returned, or one of them has failed.
+
+    Ctrl-C is noticed within `GLANCE` seconds: a signal that another thread receives does not end a wait of this one.
+    """
+    while True:
+        done, waiting = wait(futures, GLANCE, return_when=FIRST_EXCEPTION)
+        if not waiting or any(future.exception() is not None for future in done):
+            return
 
 
 def have_returned(futures: Sequence[Future[Result]], stop: threading.Event) -> bool:
