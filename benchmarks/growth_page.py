@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from knotwork.report import LIGHT, clean_axes
-from knotwork.report._style import dark_svg, new_panels, svg_text
+from knotwork.report import LIGHT, clean_axes, save_figure
 
 ROOT = Path(__file__).parents[1]
 PAGE, IMAGES = ROOT / "docs" / "growth.md", ROOT / "docs" / "images"
@@ -62,17 +63,18 @@ def steepest(points: Sequence[dict[str, Any]]) -> tuple[float, int, int]:
 def draw(curves: Curves, name: str) -> None:
     """Draw one panel for each axis, and write the figure in light and in dark colours."""
     axes = [axis for axis in AXES if any(key[1] == axis for key in curves)]
-    figure, panels = new_panels(len(axes), (0.4, 0.6), size=(2.9, 2.7))
-    for panel, axis in zip(panels, axes, strict=True):
+    figure = Figure(figsize=(6.4, 0.6 + 2.6 * -(-len(axes) // 2)), layout="constrained", facecolor=LIGHT.background)
+    panels = figure.subplots(-(-len(axes) // 2), 2, squeeze=False).flat
+    for panel in panels[len(axes) :]:
+        panel.set_visible(False)
+    for panel, axis in zip(panels, axes, strict=False):
         _draw_axis(panel, {what: points for (what, grows), points in curves.items() if grows == axis})
         panel.set_xlabel(AXES[axis])
         panel.set_ylabel("seconds")
     shown = {what: getattr(LIGHT, colour) for what, colour in COLOURS.items() if any(key[0] == what for key in curves)}
     lines = [Line2D([], [], color=colour, marker="o", ms=3) for colour in shown.values()]
     figure.legend(lines, list(shown), loc="outside upper center", ncols=3, frameon=False, labelcolor=LIGHT.ink)
-    text = svg_text(figure)
-    (IMAGES / f"{name}.svg").write_text(text)
-    (IMAGES / f"{name}_dark.svg").write_text(dark_svg(text))
+    save_figure(figure, IMAGES / f"{name}.svg")
 
 
 def _draw_axis(panel: Any, curves: dict[str, list[dict[str, Any]]]) -> None:
@@ -82,6 +84,9 @@ def _draw_axis(panel: Any, curves: dict[str, list[dict[str, Any]]]) -> None:
         middle = len(points) // 2
         line = [seconds[middle] * value / values[middle] for value in values]
         panel.loglog(values, line, color=LIGHT.line, lw=0.8, ls="--", zorder=0)
+    for axis in (panel.xaxis, panel.yaxis):  # texts of figures are no formulas
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if 1 <= value < 1e4 else f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
     panel.grid(color=LIGHT.line, lw=0.3)
     clean_axes(panel, LIGHT)
 

@@ -125,7 +125,9 @@ def test_ctrl_c_in_the_training_of_the_model_saves_the_best_so_far(tmp_path, sho
         if report.epoch == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(base, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop}))
+    monkeypatch.setattr(
+        base, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop})
+    )
     path, settings = write_flats(tmp_path), {"options": OPTIONS, "device": "cpu", "report": sentences.append}
     result = compare_table(path, "rent", out=tmp_path / "out", **settings)
     assert not result.interrupted

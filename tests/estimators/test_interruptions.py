@@ -67,7 +67,9 @@ def stop_in(monkeypatch, epoch):
         if report.epoch == epoch:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(base, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop}))
+    monkeypatch.setattr(
+        base, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop})
+    )
 
 
 @pytest.mark.parametrize("effort", ["fast", "balanced"])

@@ -325,7 +325,9 @@ def test_after_ctrl_c_those_that_were_trained_count(monkeypatch, encoding, frame
         if (report.stack, report.epoch) == (1, 2):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(base, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop}))
+    monkeypatch.setattr(
+        base, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop})
+    )
     model = make(kw.TabularRegressor, encoding).fit(frame, target)
     tried = [np.isfinite(each["score"]) for each in model.candidates_]
     assert tried == [each == "Std" or int(each.partition("@")[2]) < 30 for each in CANDIDATES]

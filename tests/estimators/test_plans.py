@@ -192,7 +192,9 @@ def stop_at(monkeypatch, stack, epoch):
         if (report.stack, report.epoch) == (stack, epoch):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(base, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop}))
+    monkeypatch.setattr(
+        base, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop})
+    )
 
 
 def test_ctrl_c_in_the_second_stack_gives_the_best_so_far(monkeypatch):
