@@ -43,7 +43,7 @@ import knotwork as kw
 from sklearn.model_selection import GridSearchCV
 config = kw.TrainingConfig(max_epochs=10, patience=None)
 model = kw.TabularRegressor("BS-Q", random_state=0, device="cpu", training=config)
-search = GridSearchCV(model, {{"size": [6, 8, 10, 12]}}, cv=3, n_jobs={{n_jobs}}, refit=False)
+search = GridSearchCV(model, dict(size=[6, 8, 10, 12]), cv=3, n_jobs={{n_jobs}}, refit=False)
 with joblib.parallel_config({{backend!r}}):
     search.fit(*table(4000))
 joblib.externals.loky.get_reusable_executor().shutdown()
