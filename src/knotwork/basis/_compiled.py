@@ -32,8 +32,8 @@ LANES = 16
 COLUMNS_PER_CALL = 128
 """Columns that are encoded together: the scratch of one call then stays in the cache, however wide the table is."""
 
-MOST_COUNTED = 64
-"""Up to this number of knots, counting those <= x is faster than a binary search."""
+MOST_COUNTED = 256
+"""Up to this number of knots, and somewhat beyond, counting those <= x is faster than a binary search."""
 
 _LOADING = RLock()
 
