@@ -29,7 +29,8 @@ HEADS, WIDTH, ROWS, P = 8, 24, 512, 0.2
 LENGTHS = (8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 400, 512, 600)
 TOKENS = 1_500_000
 """Tokens of a measured stack, about as many as fit into the memory of a GPU with everything else of a step."""
-TILES = ((64, 64, 4), (64, 32, 4), (128, 64, 8), (64, 128, 8))
+TILES = ((64, 64, 4), (64, 128, 4), (64, 32, 4), (128, 64, 4), (128, 64, 8), (64, 128, 8))
+KERNELS = ("_tiled_forward", "_queries_backward", "_keys_backward")
 WAYS = {"row": 256, "tiles": 0}
 
 
@@ -141,19 +142,35 @@ def evaluation_table(lengths, rows: int, device: str):
 
 
 def tile_table(lengths, rows: int, device: str):
-    """Measure other tiles."""
+    """Measure each kernel with other tiles."""
     from knotwork._kernels import attention_tiled_triton as tiled
 
-    yield "| tokens | queries, keys, warps | forward, us | with backward, us |"
-    yield "|---|---|---|---|"
-    usual = tiled.QUERIES, tiled.KEYS, tiled.WARPS
-    for tiles in TILES:
-        tiled.QUERIES, tiled.KEYS, tiled.WARPS = tiles
+    yield "| tokens | queries, keys, warps | forward, us | queries backward, us | keys backward, us |"
+    yield "|---|---|---|---|---|"
+    names = ("FORWARD", "OF_QUERIES", "OF_KEYS")
+    usual = [getattr(tiled, name) for name in ("QUERIES", *names)]
+    for queries, *tile in TILES:
+        for name, value in zip(("QUERIES", *names), (queries, *[tuple(tile)] * 3), strict=True):
+            setattr(tiled, name, value)
         for n_tokens in lengths:
             with way("tiles"):
-                times = both_ways(ours, *inputs(n_tokens, rows, device), device)
-            yield f"| {n_tokens} | {', '.join(map(str, tiles))} | {1e6 * times[0]:.0f} | {1e6 * times[1]:.0f} |"
-    tiled.QUERIES, tiled.KEYS, tiled.WARPS = usual
+                times = kernel_times(*inputs(n_tokens, rows, device), device)
+            cells = [f"{times.get(name, math.nan):.0f}" for name in KERNELS]
+            yield f"| {n_tokens} | {queries}, {', '.join(map(str, tile))} | {' | '.join(cells)} |"
+    for name, value in zip(("QUERIES", *names), usual, strict=True):
+        setattr(tiled, name, value)
+
+
+def kernel_times(qkv, noise, device) -> dict[str, float]:
+    """Return the microseconds of each kernel of a forward and a backward pass."""
+    leaf = qkv.detach().requires_grad_()
+    gradient = torch.randn_like(ours(leaf, noise))
+    activities = [torch.profiler.ProfilerActivity.CUDA] if device == "cuda" else [torch.profiler.ProfilerActivity.CPU]
+    torch.autograd.grad(ours(leaf, noise), leaf, gradient)
+    with torch.profiler.profile(activities=activities) as profile:
+        for _ in range(3):
+            torch.autograd.grad(ours(leaf, noise), leaf, gradient)
+    return {event.key: event.device_time_total / event.count for event in profile.key_averages()}
 
 
 def main() -> None:

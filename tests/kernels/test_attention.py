@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from knotwork._kernels import attention as attention_file
 from knotwork._kernels.attention import IN_PLACE, attention, divided, divided_product, weighted_values
-from knotwork._kernels.dropout import Noise, member_keys, random_bits
+from knotwork._kernels.dropout import Noise, member_keys, pair_bits, pair_numbers
 from knotwork.errors import ArgumentError
 
 
@@ -65,8 +65,8 @@ def test_the_bits_of_a_weight_drop_it():
     qkv[..., 2, :, :] = torch.eye(n_tokens).view(1, 1, n_tokens, 1, n_tokens)  # each head's result is its weights
     noise, p = make_noise(n_members, step=7), 0.4
     got = attention(qkv.flatten(3), n_heads, p, noise, 3).view(n_members, n_rows, n_tokens, n_heads, n_tokens)
-    bits = random_bits(noise, 3, n_rows * n_heads * n_tokens**2)
-    bits = bits.view(n_members, n_rows, n_heads, n_tokens, n_tokens).transpose(2, 3)
+    numbers, columns = pair_numbers(member_keys(noise, 3), n_rows * n_heads * n_tokens, n_tokens)
+    bits = pair_bits(numbers, columns).view(n_members, n_rows, n_heads, n_tokens, n_tokens).transpose(2, 3)
     expected = (bits >= p * 2**32).double() / n_tokens / (1 - p)
     torch.testing.assert_close(got, expected)
 

@@ -5,7 +5,16 @@ import pytest
 import torch
 from scipy import stats
 
-from knotwork._kernels.dropout import Noise, drawn_bits, keyed_bits, random_bits, row_order
+from knotwork._kernels.dropout import (
+    Noise,
+    drawn_bits,
+    keyed_bits,
+    member_keys,
+    pair_bits,
+    pair_numbers,
+    random_bits,
+    row_order,
+)
 
 
 def mix(x):
@@ -84,3 +93,33 @@ def test_the_compiled_loop_draws_the_same_bits():
     keys = torch.tensor([0, 1, 2**31, 2**32 - 1])
     for n in (0, 1, 70_000):
         assert torch.equal(drawn_bits(keys, n), keyed_bits(keys, n))
+
+
+def test_bits_of_pairs_are_products_of_32_bit_numbers():
+    keys = torch.tensor([7, 2**32 - 5])
+    numbers, columns = pair_numbers(keys, 5, 3, start=10)
+    for key, row, column, bits in zip(keys.tolist(), numbers, columns, pair_bits(numbers, columns), strict=True):
+        factor = np.uint32(0x9E3779B9)
+        first = mix(np.arange(10, 15, dtype=np.uint32) * factor + u32(key)) | np.uint32(1)
+        second = mix(np.array([2**32 - 1, 2**32 - 2, 2**32 - 3], dtype=np.uint32) * factor + u32(key)) | np.uint32(1)
+        np.testing.assert_array_equal(row.numpy(), first.astype(np.int64))
+        np.testing.assert_array_equal(column.numpy(), second.astype(np.int64))
+        np.testing.assert_array_equal(bits.numpy(), (first[:, None] * second[None, :]).astype(np.int64))
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_pairs_are_even_and_unrelated(p):
+    """Means, rows, columns and the corners of rectangles, which are where products could show a pattern."""
+    keys = member_keys(Noise(torch.arange(8), torch.arange(8) % 3), 1)
+    n, n_tokens = 2000, 150
+    kept = (pair_bits(*pair_numbers(keys, n, n_tokens)) >= p * 2**32).double()
+    z = (kept - (1 - p)) / (p * (1 - p)) ** 0.5
+    assert float(z.mean(dim=(1, 2)).abs().max()) < 4.5 / (n * n_tokens) ** 0.5
+    for size, sums in ((n_tokens, z.sum(2)), (n, z.sum(1))):
+        expected = (2 / sums.numel()) ** 0.5
+        assert abs(float(sums.square().mean()) / size - 1) < 5 * expected
+    similar = (z.transpose(1, 2) @ z / n**0.5)[:, *torch.triu_indices(n_tokens, n_tokens, 1)]
+    assert abs(float(similar.std()) - 1) < 0.01
+    assert float(similar.abs().max()) < 7
+    corners = z[:, :-1, :-1] * z[:, 1:, :-1] * z[:, :-1, 1:] * z[:, 1:, 1:]
+    assert abs(float(corners.mean() / corners.std())) < 5 / corners.numel() ** 0.5

@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from knotwork._checks import argument_error, check_int
 from knotwork._kernels.dispatch import Operation, Path
-from knotwork._kernels.dropout import Noise, check_rate, keep_threshold, keyed_bits, member_keys
+from knotwork._kernels.dropout import Noise, check_rate, keep_threshold, member_keys, pair_bits, pair_numbers
 
 __all__ = ["attention", "attention_formula", "divided", "divided_product", "is_short", "weighted_values"]
 
@@ -40,10 +40,10 @@ def weighted_values(
     (queries,), (k, v) = _heads(q, n_heads, 1), _heads(kv, n_heads, 2)
     weights = (queries @ k.transpose(-1, -2) * k.shape[-1] ** -0.5).softmax(dim=-1)
     if p and keys is not None:
-        n_tokens = kv.shape[2]
-        per_row = n_heads * n_tokens**2
-        bits = keyed_bits(keys, kv.shape[1] * per_row, first_row * per_row).view(-1, n_heads, n_tokens, n_tokens)
-        kept = bits[:, :, : q.shape[2]] >= keep_threshold(p)
+        per_row = n_heads * kv.shape[2]
+        numbers, columns = pair_numbers(keys, kv.shape[1] * per_row, kv.shape[2], first_row * per_row)
+        numbers = numbers.view(len(keys), -1, n_heads, kv.shape[2])[..., : q.shape[2]]
+        kept = pair_bits(numbers, columns[:, None, None]).flatten(0, 1) >= keep_threshold(p)
         weights = torch.where(kept, weights * (1.0 / (1.0 - p)), 0.0)
     return _joined(weights @ v, q)
 
@@ -144,10 +144,10 @@ def attention(
 
     Notes
     -----
-    Per row and head, y = (m * softmax(q k^T / sqrt(D))) v, where m is 1 / (1 - p) if the bits of weight
-    ((b H + h) T + i) T + j are at least 2**32 p, and 0 otherwise. On a GPU, for up to 64 tokens with heads of width
-    up to 64, one Triton kernel forward and one backward keep only qkv and a key per member,
-    with separate kernels for the first query. With more tokens and noise, kernels that go through tiles of queries and
+    Per row and head, y = (m * softmax(q k^T / sqrt(D))) v, where m is 1 / (1 - p) if the bits of the pair
+    ((b H + h) T + i, j), see `pair_numbers`, are at least 2**32 p, and 0 otherwise. On a GPU, for up to 64 tokens with
+    heads of width up to 64, one Triton kernel forward and one backward keep only qkv and a key per member, with
+    separate kernels for the first query. With more tokens and noise, kernels that go through tiles of queries and
     keys also keep the results and a number per query. The kernels omit the bias of the keys, which softmax cancels; its
     gradient is 0. Otherwise torch's ``scaled_dot_product_attention``, whose dropout would not be that of the member, or
     with noise the definition on a few rows at a time. On a GPU, products of float32 are exact unless

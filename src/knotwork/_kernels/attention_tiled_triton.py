@@ -14,12 +14,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork._kernels.dropout_triton import sum_bits
+from knotwork._kernels.dropout_triton import keep_pairs, key_numbers, pair_number
 
 __all__ = ["tiled_backward", "tiled_forward"]
 
-QUERIES, KEYS, WARPS = 64, 64, 4
-"""Queries and keys of a tile, and the warps of its program."""
+QUERIES = 64
+"""Queries of a tile."""
+
+FORWARD, OF_QUERIES, OF_KEYS = (64, 4), (64, 4), (64, 4)
+"""Keys of a tile and warps of its program: forward, and backward for the queries and for keys with values."""
+
+TABLE = tl.constexpr(128)
+"""Numbers per query or key are stored in tables whose rows are multiples of this, so that no tile needs a mask."""
 
 
 @triton.jit
@@ -30,10 +36,21 @@ def _place(n_blocks, HEADS: tl.constexpr):
 
 
 @triton.jit
-def _tile(pointer, token, n_tokens, step, bias_pointer, D: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr):
+def _length(n):
+    """Return the length of a row of a table of n numbers."""
+    return (n + TABLE - 1) // TABLE * TABLE
+
+
+@triton.jit
+def _tile(
+    pointer, token, n_tokens, step, bias_pointer,
+    D: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
     """Return the values of some tokens, of shape (tokens, WIDTH), with the bias of their columns; 0 beyond the ends."""
     d = tl.arange(0, WIDTH)[None, :]
-    here = (token[:, None] < n_tokens) & (d < D)
+    here = d < D
+    if MASKED:
+        here = here & (token[:, None] < n_tokens)
     tile = tl.load(pointer + token[:, None] * step + d, mask=here, other=0.0)
     if BIAS:
         bias = tl.load(bias_pointer + d, mask=d < D, other=0.0).to(tile.dtype)
@@ -42,14 +59,40 @@ def _tile(pointer, token, n_tokens, step, bias_pointer, D: tl.constexpr, WIDTH: 
 
 
 @triton.jit
-def _kept(i, j, first, n_tokens, key, threshold):
-    """Return whether dropout keeps the weights of queries i and keys j; one of them is a column, the other a row."""
-    return sum_bits(first + i.to(tl.uint32) * n_tokens, j.to(tl.uint32), key) >= threshold.to(tl.uint32)
+def _keys_and_values(
+    pointer, start, n_tokens, biases,
+    HEADS: tl.constexpr, D: tl.constexpr, STEP: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr,
+    BIAS: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """Return a tile of keys and one of values."""
+    j = start + tl.arange(0, KEYS)
+    k = _tile(pointer, j, n_tokens, STEP, biases, D, WIDTH, False, MASKED)
+    return k, _tile(pointer + HEADS * D, j, n_tokens, STEP, biases + 2 * HEADS * D, D, WIDTH, BIAS, MASKED)
+
+
+@triton.jit
+def _meet(
+    q, k, v, largest, sums, y, queries, columns_pointer, start, scale, threshold, n_tokens,
+    KEYS: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """Return largest scores, sums of exponentials and results of queries after a tile of keys."""
+    j = start + tl.arange(0, KEYS)
+    scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
+    if MASKED:
+        scores = tl.where(j[None, :] < n_tokens, scores, -float("inf"))
+    before, largest = largest, tl.maximum(largest, tl.max(scores, axis=1) * scale)
+    weights = tl.exp2(scores * scale - largest[:, None])
+    shrunk = tl.exp2(before - largest)
+    sums = sums * shrunk + tl.sum(weights, axis=1)
+    if DROPOUT:
+        columns = tl.load(columns_pointer + j).to(tl.uint32, bitcast=True)
+        weights = keep_pairs(weights, queries[:, None], columns[None, :], threshold)
+    return largest, sums, y * shrunk[:, None] + tl.dot(weights.to(v.dtype), v, input_precision=PRECISION)
 
 
 @triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens", "n_queries", "n_blocks"])
 def _tiled_forward(
-    q_pointer, kv_pointer, bias_pointer, keys_pointer, out_pointer, logs_pointer,
+    q_pointer, kv_pointer, bias_pointer, keys_pointer, columns_pointer, out_pointer, logs_pointer, numbers_pointer,
     n_rows, scale, threshold, factor, n_tokens, n_queries, n_blocks,
     HEADS: tl.constexpr, D: tl.constexpr, Q_STEP: tl.constexpr, KV_STEP: tl.constexpr,
     QUERIES: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr,
@@ -59,38 +102,59 @@ def _tiled_forward(
     row = member * n_rows + place
     biases = bias_pointer + member * (3 * HEADS * D) + head * D
     i = block * QUERIES + tl.arange(0, QUERIES)
-    q = _tile(q_pointer + row * n_queries * Q_STEP + head * D, i, n_queries, Q_STEP, biases, D, WIDTH, BIAS)
+    at = (row * HEADS + head) * _length(n_queries) + i
+    q = _tile(q_pointer + row * n_queries * Q_STEP + head * D, i, n_queries, Q_STEP, biases, D, WIDTH, BIAS, True)
     keys = kv_pointer + row * n_tokens * KV_STEP + head * D
-    key, first = tl.full((), 0, tl.uint32), tl.full((), 0, tl.uint32)
+    queries = tl.zeros((QUERIES,), tl.uint32)
+    last = (n_tokens - 1) // KEYS * KEYS
     if DROPOUT:
+        columns_pointer += member * _length(n_tokens)
         key = tl.load(keys_pointer + member).to(tl.uint32)
-        first = ((place * HEADS + head) * (n_tokens * n_tokens)).to(tl.uint32)
+        queries = pair_number((place * HEADS + head) * n_tokens + i, key)
+        tl.store(numbers_pointer + at, queries.to(tl.int32, bitcast=True))
     largest = tl.full((QUERIES,), -float("inf"), tl.float32)
     sums = tl.zeros((QUERIES,), tl.float32)
     y = tl.zeros((QUERIES, WIDTH), tl.float32)
-    for start in range(0, n_tokens, KEYS):
-        j = start + tl.arange(0, KEYS)
-        k = _tile(keys, j, n_tokens, KV_STEP, biases, D, WIDTH, False)
-        v = _tile(keys + HEADS * D, j, n_tokens, KV_STEP, biases + 2 * HEADS * D, D, WIDTH, BIAS)
-        scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
-        scores = tl.where(j[None, :] < n_tokens, scores, -float("inf"))
-        before, largest = largest, tl.maximum(largest, tl.max(scores, axis=1))
-        weights = tl.exp2(scores - largest[:, None])
-        shrunk = tl.exp2(before - largest)
-        sums = sums * shrunk + tl.sum(weights, axis=1)
-        if DROPOUT:
-            weights = tl.where(_kept(i[:, None], j[None, :], first, n_tokens, key, threshold), weights, 0.0)
-        y = y * shrunk[:, None] + tl.dot(weights.to(v.dtype), v, input_precision=PRECISION)
+    for start in range(0, last, KEYS):
+        k, v = _keys_and_values(keys, start, n_tokens, biases, HEADS, D, KV_STEP, KEYS, WIDTH, BIAS, False)
+        largest, sums, y = _meet(
+            q, k, v, largest, sums, y, queries, columns_pointer, start, scale, threshold, n_tokens,
+            KEYS, DROPOUT, PRECISION, False,
+        )  # fmt: skip
+    k, v = _keys_and_values(keys, last, n_tokens, biases, HEADS, D, KV_STEP, KEYS, WIDTH, BIAS, True)
+    largest, sums, y = _meet(
+        q, k, v, largest, sums, y, queries, columns_pointer, last, scale, threshold, n_tokens,
+        KEYS, DROPOUT, PRECISION, True,
+    )  # fmt: skip
     d = tl.arange(0, WIDTH)[None, :]
     outputs = out_pointer + row * n_queries * (HEADS * D) + head * D + i[:, None] * (HEADS * D) + d
     tl.store(outputs, (y * (factor / sums)[:, None]).to(q.dtype), mask=(i[:, None] < n_queries) & (d < D))
-    tl.store(logs_pointer + (row * HEADS + head) * n_queries + i, largest + tl.log2(sums), mask=i < n_queries)
+    tl.store(logs_pointer + at, largest + tl.log2(sums))
+
+
+@triton.jit
+def _slope(
+    q, grad, k, v, logs, dots, queries, columns_pointer, start, scale, threshold, n_tokens,
+    KEYS: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """Return the product of the derivatives of a tile of scores with its keys, for `_queries_backward`."""
+    j = start + tl.arange(0, KEYS)
+    scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
+    weights = tl.exp2(scores * scale - logs[:, None])
+    if MASKED:
+        weights = tl.where(j[None, :] < n_tokens, weights, 0.0)
+    slopes = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
+    if DROPOUT:
+        columns = tl.load(columns_pointer + j).to(tl.uint32, bitcast=True)
+        slopes = keep_pairs(slopes, queries[:, None], columns[None, :], threshold)
+    slopes = weights * (slopes - dots[:, None])
+    return tl.dot(slopes.to(k.dtype), k, input_precision=PRECISION)
 
 
 @triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens", "n_queries", "n_blocks"])
 def _queries_backward(
-    grad_pointer, q_pointer, kv_pointer, bias_pointer, keys_pointer, out_pointer, logs_pointer, dots_pointer,
-    q_grad_pointer, n_rows, scale, root, threshold, factor, n_tokens, n_queries, n_blocks,
+    grad_pointer, q_pointer, kv_pointer, bias_pointer, columns_pointer, numbers_pointer, out_pointer, logs_pointer,
+    dots_pointer, q_grad_pointer, n_rows, scale, root, threshold, factor, n_tokens, n_queries, n_blocks,
     HEADS: tl.constexpr, D: tl.constexpr, Q_STEP: tl.constexpr, KV_STEP: tl.constexpr,
     QUERIES: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -98,97 +162,94 @@ def _queries_backward(
     """Write the gradient of the queries, and the products of results and gradients, which the keys need.
 
     With weights p, dropout's factors m, e = m * (grad v^T) and ds = p * (e - sum of p * e), it is dq = ds k / sqrt(D).
-    The sum is that of grad * y over the columns.
+    The sum is that of grad * y over the columns. The factor 1 / (1 - p) of kept weights is applied at the end.
     """
     head, block, place, member = _place(n_blocks, HEADS)
     row = member * n_rows + place
     biases = bias_pointer + member * (3 * HEADS * D) + head * D
     i = block * QUERIES + tl.arange(0, QUERIES)
     at = row * n_queries * Q_STEP + head * D
-    q = _tile(q_pointer + at, i, n_queries, Q_STEP, biases, D, WIDTH, BIAS)
+    q = _tile(q_pointer + at, i, n_queries, Q_STEP, biases, D, WIDTH, BIAS, True)
     outputs = row * n_queries * (HEADS * D) + head * D
-    grad = _tile(grad_pointer + outputs, i, n_queries, HEADS * D, biases, D, WIDTH, False)
-    y = _tile(out_pointer + outputs, i, n_queries, HEADS * D, biases, D, WIDTH, False)
-    dots = tl.sum(grad.to(tl.float32) * y.to(tl.float32), axis=1)
-    numbers = (row * HEADS + head) * n_queries + i
-    logs = tl.load(logs_pointer + numbers, mask=i < n_queries, other=0.0)
-    tl.store(dots_pointer + numbers, dots, mask=i < n_queries)
+    grad = _tile(grad_pointer + outputs, i, n_queries, HEADS * D, biases, D, WIDTH, False, True)
+    y = _tile(out_pointer + outputs, i, n_queries, HEADS * D, biases, D, WIDTH, False, True)
+    dots = tl.sum(grad.to(tl.float32) * y.to(tl.float32), axis=1) / factor
+    numbers = (row * HEADS + head) * _length(n_queries) + i
+    logs = tl.load(logs_pointer + numbers)
+    tl.store(dots_pointer + numbers, dots)
     keys = kv_pointer + row * n_tokens * KV_STEP + head * D
-    key, first = tl.full((), 0, tl.uint32), tl.full((), 0, tl.uint32)
+    queries = tl.zeros((QUERIES,), tl.uint32)
+    last = (n_tokens - 1) // KEYS * KEYS
     if DROPOUT:
-        key = tl.load(keys_pointer + member).to(tl.uint32)
-        first = ((place * HEADS + head) * (n_tokens * n_tokens)).to(tl.uint32)
+        columns_pointer += member * _length(n_tokens)
+        queries = tl.load(numbers_pointer + numbers).to(tl.uint32, bitcast=True)
     q_grad = tl.zeros((QUERIES, WIDTH), tl.float32)
-    for start in range(0, n_tokens, KEYS):
-        j = start + tl.arange(0, KEYS)
-        k = _tile(keys, j, n_tokens, KV_STEP, biases, D, WIDTH, False)
-        v = _tile(keys + HEADS * D, j, n_tokens, KV_STEP, biases + 2 * HEADS * D, D, WIDTH, BIAS)
-        scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
-        weights = tl.where(j[None, :] < n_tokens, tl.exp2(scores - logs[:, None]), 0.0)
-        slopes = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
-        if DROPOUT:
-            kept = _kept(i[:, None], j[None, :], first, n_tokens, key, threshold)
-            slopes = tl.where(kept, slopes * factor, 0.0)
-        slopes = weights * (slopes - dots[:, None])
-        q_grad += tl.dot(slopes.to(k.dtype), k, input_precision=PRECISION)
+    for start in range(0, last, KEYS):
+        k, v = _keys_and_values(keys, start, n_tokens, biases, HEADS, D, KV_STEP, KEYS, WIDTH, BIAS, False)
+        q_grad += _slope(
+            q, grad, k, v, logs, dots, queries, columns_pointer, start, scale, threshold, n_tokens,
+            KEYS, DROPOUT, PRECISION, False,
+        )  # fmt: skip
+    k, v = _keys_and_values(keys, last, n_tokens, biases, HEADS, D, KV_STEP, KEYS, WIDTH, BIAS, True)
+    q_grad += _slope(
+        q, grad, k, v, logs, dots, queries, columns_pointer, last, scale, threshold, n_tokens,
+        KEYS, DROPOUT, PRECISION, True,
+    )  # fmt: skip
     d = tl.arange(0, WIDTH)[None, :]
     here = (i[:, None] < n_queries) & (d < D)
-    tl.store(q_grad_pointer + at + i[:, None] * Q_STEP + d, (q_grad * root).to(q.dtype), mask=here)
+    tl.store(q_grad_pointer + at + i[:, None] * Q_STEP + d, (q_grad * (root * factor)).to(q.dtype), mask=here)
 
 
 @triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens", "n_queries", "n_blocks"])
 def _keys_backward(
-    grad_pointer, q_pointer, kv_pointer, bias_pointer, keys_pointer, logs_pointer, dots_pointer, kv_grad_pointer,
-    n_rows, scale, root, threshold, factor, n_tokens, n_queries, n_blocks,
+    grad_pointer, q_pointer, kv_pointer, bias_pointer, columns_pointer, numbers_pointer, logs_pointer, dots_pointer,
+    kv_grad_pointer, n_rows, scale, root, threshold, factor, n_tokens, n_queries, n_blocks,
     HEADS: tl.constexpr, D: tl.constexpr, Q_STEP: tl.constexpr, KV_STEP: tl.constexpr,
     QUERIES: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write the gradients of keys and values, dk = ds^T q / sqrt(D) and dv = (m * p)^T grad; names as above.
 
-    Tiles of weights are transposed: keys are their rows.
+    Tiles of weights are transposed: keys are their rows. Queries beyond the last have no gradient and add nothing.
     """
     head, block, place, member = _place(n_blocks, HEADS)
     row = member * n_rows + place
     biases = bias_pointer + member * (3 * HEADS * D) + head * D
     j = block * KEYS + tl.arange(0, KEYS)
     at = row * n_tokens * KV_STEP + head * D
-    k = _tile(kv_pointer + at, j, n_tokens, KV_STEP, biases, D, WIDTH, False)
-    v = _tile(kv_pointer + at + HEADS * D, j, n_tokens, KV_STEP, biases + 2 * HEADS * D, D, WIDTH, BIAS)
+    k = _tile(kv_pointer + at, j, n_tokens, KV_STEP, biases, D, WIDTH, False, True)
+    v = _tile(kv_pointer + at + HEADS * D, j, n_tokens, KV_STEP, biases + 2 * HEADS * D, D, WIDTH, BIAS, True)
     queries, outputs = row * n_queries * Q_STEP + head * D, row * n_queries * (HEADS * D) + head * D
-    key, first = tl.full((), 0, tl.uint32), tl.full((), 0, tl.uint32)
+    columns = tl.zeros((KEYS,), tl.uint32)
     if DROPOUT:
-        key = tl.load(keys_pointer + member).to(tl.uint32)
-        first = ((place * HEADS + head) * (n_tokens * n_tokens)).to(tl.uint32)
+        columns = tl.load(columns_pointer + member * _length(n_tokens) + j).to(tl.uint32, bitcast=True)
     k_grad = tl.zeros((KEYS, WIDTH), tl.float32)
     v_grad = tl.zeros((KEYS, WIDTH), tl.float32)
+    first = (row * HEADS + head) * _length(n_queries)
     for start in range(0, n_queries, QUERIES):
         i = start + tl.arange(0, QUERIES)
-        q = _tile(q_pointer + queries, i, n_queries, Q_STEP, biases, D, WIDTH, BIAS)
-        grad = _tile(grad_pointer + outputs, i, n_queries, HEADS * D, biases, D, WIDTH, False)
-        numbers = (row * HEADS + head) * n_queries + i
-        logs = tl.load(logs_pointer + numbers, mask=i < n_queries, other=float("inf"))
-        dots = tl.load(dots_pointer + numbers, mask=i < n_queries, other=0.0)
-        scores = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
-        weights = tl.exp2(scores - logs[None, :])
+        q = _tile(q_pointer + queries, i, n_queries, Q_STEP, biases, D, WIDTH, BIAS, True)
+        grad = _tile(grad_pointer + outputs, i, n_queries, HEADS * D, biases, D, WIDTH, False, True)
+        scores = tl.dot(k, tl.trans(q), input_precision=PRECISION)
+        weights = tl.exp2(scores * scale - tl.load(logs_pointer + first + i)[None, :])
         slopes = tl.dot(v, tl.trans(grad), input_precision=PRECISION)
         dropped = weights
         if DROPOUT:
-            kept = _kept(i[None, :], j[:, None], first, n_tokens, key, threshold)
-            dropped = tl.where(kept, weights * factor, 0.0)
-            slopes = tl.where(kept, slopes * factor, 0.0)
+            numbers = tl.load(numbers_pointer + first + i).to(tl.uint32, bitcast=True)
+            dropped = keep_pairs(weights, columns[:, None], numbers[None, :], threshold)
+            slopes = keep_pairs(slopes, columns[:, None], numbers[None, :], threshold)
         v_grad += tl.dot(dropped.to(grad.dtype), grad, input_precision=PRECISION)
-        slopes = weights * (slopes - dots[None, :])
+        slopes = weights * (slopes - tl.load(dots_pointer + first + i)[None, :])
         k_grad += tl.dot(slopes.to(q.dtype), q, input_precision=PRECISION)
     d = tl.arange(0, WIDTH)[None, :]
     here = (j[:, None] < n_tokens) & (d < D)
     gradients = kv_grad_pointer + at + j[:, None] * KV_STEP + d
-    tl.store(gradients, (k_grad * root).to(k.dtype), mask=here)
-    tl.store(gradients + HEADS * D, v_grad.to(k.dtype), mask=here)
+    tl.store(gradients, (k_grad * (root * factor)).to(k.dtype), mask=here)
+    tl.store(gradients + HEADS * D, (v_grad * factor).to(k.dtype), mask=here)
 
 
-def _constants(q: Tensor, kv: Tensor, bias: Tensor | None, settings: Any) -> dict[str, Any]:
-    """Return the constants of all kernels but the number of blocks."""
+def _constants(q: Tensor, kv: Tensor, bias: Tensor | None, settings: Any, tile: tuple[int, int]) -> dict[str, Any]:
+    """Return the constants of a kernel but the number of its blocks."""
     n_tokens, n_queries, width = kv.shape[2], q.shape[2], q.shape[3] // settings.n_heads
     queries = min(QUERIES, max(16, triton.next_power_of_2(n_queries)))
     return {
@@ -199,49 +260,62 @@ def _constants(q: Tensor, kv: Tensor, bias: Tensor | None, settings: Any) -> dic
         "Q_STEP": q.stride(2),
         "KV_STEP": kv.stride(2),
         "QUERIES": queries,
-        "KEYS": KEYS,
+        "KEYS": tile[0],
         "WIDTH": max(16, triton.next_power_of_2(width)),
         "BIAS": bias is not None,
         "DROPOUT": settings.p > 0.0,
         "PRECISION": "tf32" if settings.tf32 else "ieee",
-        "num_warps": WARPS if queries == QUERIES else 2,
+        "num_warps": tile[1] if queries == QUERIES else 2,
     }
+
+
+def _table(n: int) -> int:
+    """Return `_length` outside kernels."""
+    return triton.cdiv(n, TABLE.value) * TABLE.value
 
 
 def tiled_forward(
     q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Any, numbers: dict[str, Any]
-) -> tuple[Tensor, Tensor]:
-    """Return the results, of shape (M, B, Q, H * D), and the logarithms of the sums, (M, B, H, Q) in float32.
+) -> tuple[Tensor, ...]:
+    """Return the results, of shape (M, B, Q, H * D), and what backward needs of queries and keys.
+
+    Per query, of shape (M, B, H, Q), these are the logarithm of the sum in float32 and the number that decides on
+    dropout in int32, per key the number, of shape (M, T); Q and T rounded up to the length of a table.
 
     Arguments are those of the kernels for short rows; `numbers` are the numbers that all kernels take.
     """
     n_members, n_rows, n_queries, _ = q.shape
-    constants = _constants(q, kv, bias, settings)
+    constants = _constants(q, kv, bias, settings, FORWARD)
     n_blocks = triton.cdiv(n_queries, constants["QUERIES"])
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    logs = torch.empty(n_members, n_rows, settings.n_heads, n_queries, dtype=torch.float32, device=q.device)
+    logs = torch.empty(n_members, n_rows, settings.n_heads, _table(n_queries), dtype=torch.float32, device=q.device)
+    columns = draws = logs
+    if keys is not None:
+        columns, draws = key_numbers(keys, _table(kv.shape[2])), torch.empty_like(logs, dtype=torch.int32)
     _tiled_forward[(settings.n_heads * n_blocks * n_rows, n_members)](
-        q, kv, q if bias is None else bias.contiguous(), q if keys is None else keys, out, logs,
+        q, kv, q if bias is None else bias.contiguous(), q if keys is None else keys, columns, out, logs, draws,
         **numbers, **constants, n_blocks=n_blocks,
     )  # fmt: skip
-    return out, logs
+    return out, logs, draws, columns
 
 
 def tiled_backward(
-    grad: Tensor, q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, results: Sequence[Tensor], *,
+    grad: Tensor, q: Tensor, kv: Tensor, bias: Tensor | None, results: Sequence[Tensor], *,
     settings: Any, numbers: dict[str, Any], q_grad: Tensor, kv_grad: Tensor,
 ) -> None:  # fmt: skip
     """Write the gradients of q and kv into tensors with the same strides; `results` are those of `tiled_forward`."""
     n_members, n_rows, n_queries, _ = q.shape
-    constants, (out, logs) = _constants(q, kv, bias, settings), results
+    out, logs, draws, columns = results
     dots, grad = torch.empty_like(logs), grad.contiguous()
-    inputs = grad, q, kv, q if bias is None else bias.contiguous(), q if keys is None else keys
+    inputs = grad, q, kv, q if bias is None else bias.contiguous(), columns, draws
     numbers = {**numbers, "root": math.sqrt(settings.n_heads / q.shape[3])}
+    constants = _constants(q, kv, bias, settings, OF_QUERIES)
     n_blocks = triton.cdiv(n_queries, constants["QUERIES"])
     _queries_backward[(settings.n_heads * n_blocks * n_rows, n_members)](
         *inputs, out, logs, dots, q_grad, **numbers, **constants, n_blocks=n_blocks
     )
-    n_blocks = triton.cdiv(kv.shape[2], KEYS)
+    constants = _constants(q, kv, bias, settings, OF_KEYS)
+    n_blocks = triton.cdiv(kv.shape[2], constants["KEYS"])
     _keys_backward[(settings.n_heads * n_blocks * n_rows, n_members)](
         *inputs, logs, dots, kv_grad, **numbers, **constants, n_blocks=n_blocks
     )

@@ -22,7 +22,7 @@ from knotwork._kernels.attention import divided, is_short
 from knotwork._kernels.attention_tiled_triton import tiled_backward, tiled_forward
 from knotwork._kernels.dispatch import Path
 from knotwork._kernels.dropout import Noise, keep_threshold
-from knotwork._kernels.dropout_triton import element_bits, member_keys
+from knotwork._kernels.dropout_triton import keep_pairs, member_keys, pair_number
 from knotwork._kernels.layer_norm_triton import add_parts
 
 __all__ = ["ATTENTION", "Settings", "holds"]
@@ -96,6 +96,7 @@ def _attention_forward(
     v_bias = _bias(biases + 2 * HEADS * D, D, TOKENS, WIDTH, BIAS)
     if DROPOUT:
         key = tl.load(keys_pointer + member).to(tl.uint32)
+        columns = pair_number(-1 - tl.arange(0, TOKENS), key)[None, :]
     for step in tl.range(ROWS, num_stages=STAGES):
         place = first_row + step
         row = member * n_rows + place
@@ -109,9 +110,8 @@ def _attention_forward(
             q = _tile(q_pointer + row * (n_queries * Q_STEP) + head * D + i * Q_STEP + d, here, q_bias, BIAS)
             weights, sums = _softmax(q, k, scale, n_tokens, PRECISION)
             if DROPOUT:
-                first = ((place * HEADS + head) * (n_tokens * n_tokens)).to(tl.uint32)
-                bits = element_bits(first + (i * n_tokens + tl.arange(0, TOKENS)[None, :]).to(tl.uint32), key)
-                weights = tl.where(bits >= threshold.to(tl.uint32), weights, 0.0)
+                queries = pair_number((place * HEADS + head) * n_tokens + i, key)
+                weights = keep_pairs(weights, queries, columns, threshold)
             y = tl.dot(weights.to(v.dtype), v, input_precision=PRECISION) * (factor / sums)[:, None]
             outputs = out_pointer + row * (n_queries * HEADS * D) + head * D + i * (HEADS * D) + d
             tl.store(outputs, y.to(v.dtype), mask=here)
@@ -139,6 +139,7 @@ def _attention_backward(
     v_bias = _bias(biases + 2 * HEADS * D, D, TOKENS, WIDTH, BIAS)
     if DROPOUT:
         key = tl.load(keys_pointer + member).to(tl.uint32)
+        columns = pair_number(-1 - tl.arange(0, TOKENS), key)[None, :]
     for step in tl.range(ROWS, num_stages=STAGES):
         place = first_row + step
         row = member * n_rows + place
@@ -157,16 +158,12 @@ def _attention_backward(
             grad = tl.load(grads, mask=here, other=0.0)
             weights, sums = _softmax(q, k, scale, n_tokens, PRECISION)
             weights = weights * (1.0 / sums)[:, None]
-            slopes = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
-            kept = weights
+            slopes = tl.dot(grad, tl.trans(v), input_precision=PRECISION) * (factor * root)
+            kept = weights * factor
             if DROPOUT:
-                first = ((place * HEADS + head) * (n_tokens * n_tokens)).to(tl.uint32)
-                bits = element_bits(first + (i * n_tokens + tl.arange(0, TOKENS)[None, :]).to(tl.uint32), key)
-                keep = bits >= threshold.to(tl.uint32)
-                kept = tl.where(keep, weights * factor, 0.0)
-                slopes = tl.where(keep, slopes * (factor * root), 0.0)
-            else:
-                slopes = slopes * root
+                queries = pair_number((place * HEADS + head) * n_tokens + i, key)
+                kept = keep_pairs(kept, queries, columns, threshold)
+                slopes = keep_pairs(slopes, queries, columns, threshold)
             v_grad += tl.dot(tl.trans(kept.to(v.dtype)), grad, input_precision=PRECISION)
             slopes = (weights * (slopes - tl.sum(weights * slopes, axis=1)[:, None])).to(v.dtype)
             q_grad = tl.dot(slopes, k, input_precision=PRECISION)
@@ -284,8 +281,8 @@ def _weights(q, k, scale, n_tokens, first, key, threshold, factor, DROPOUT: tl.c
     weights = powers / tl.sum(powers, axis=0)[None, :]
     factors = tl.full(weights.shape, 1.0, tl.float32)
     if DROPOUT:
-        place = first + (head * (n_tokens * n_tokens) + token).to(tl.uint32)
-        factors = tl.where(element_bits(place, key) >= threshold.to(tl.uint32), factor, 0.0)
+        queries = pair_number(first + head * n_tokens, key)
+        factors = keep_pairs(factors * factor, queries, pair_number(-1 - token, key), threshold)
     return weights, factors
 
 
@@ -300,10 +297,9 @@ def _first_forward(
     member = row // n_rows
     token, column, valid, here = _places(n_tokens, HEADS, D, TOKENS, TILE, WIDTH)
     biases = bias_pointer + member * (3 * HEADS * D)
-    key, first = tl.full((), 0, tl.uint32), tl.full((), 0, tl.uint32)
+    key, first = tl.full((), 0, tl.uint32), (row % n_rows).to(tl.int32) * (HEADS * n_tokens)
     if DROPOUT:
         key = tl.load(keys_pointer + member).to(tl.uint32)
-        first = (row % n_rows * (HEADS * n_tokens * n_tokens)).to(tl.uint32)
     at = kv_pointer + (row * n_tokens + token) * (2 * HEADS * D) + column
     q = _load(q_pointer + row * (HEADS * D) + column, biases, column, valid, valid, BIAS)
     k = _load(at, biases, column, here, valid, False)
@@ -324,7 +320,7 @@ def _first_backward(
     member = tl.program_id(1).to(tl.int64)
     token, column, valid, here = _places(n_tokens, HEADS, D, TOKENS, TILE, WIDTH)
     biases = bias_pointer + member * (3 * HEADS * D)
-    key, first = tl.full((), 0, tl.uint32), tl.full((), 0, tl.uint32)
+    key = tl.full((), 0, tl.uint32)
     if DROPOUT:
         key = tl.load(keys_pointer + member).to(tl.uint32)
     q_sums = tl.zeros((1, TILE, WIDTH), tl.float32)
@@ -333,8 +329,7 @@ def _first_backward(
         place = tl.program_id(0) * ROWS + step
         known = place < n_rows
         row = member * n_rows + place
-        if DROPOUT:
-            first = (place * (HEADS * n_tokens * n_tokens)).to(tl.uint32)
+        first = place * (HEADS * n_tokens)
         at = (row * n_tokens + token) * (2 * HEADS * D) + column
         q_at = row * (HEADS * D) + column
         q = _load(q_pointer + q_at, biases, column, valid & known, valid, BIAS)
@@ -420,15 +415,17 @@ def _forward(
 ) -> Any:
     qkv, first = qkv.contiguous(), None if first is None else first.contiguous()
     keys = member_keys(noise, stream) if p > 0.0 and noise is not None else None
-    settings, logs = _settings(n_heads, p), None
+    settings = _settings(n_heads, p)
+    results: tuple[Tensor, ...] = ()
     if _alone(qkv, first, n_heads):
         out = _one_forward(first, qkv, bias, keys, settings=settings)
     elif _is_long(qkv, first, n_heads):
         q, kv = divided(qkv, first)
-        out, logs = tiled_forward(q, kv, bias, keys, settings=settings, numbers=_numbers(q, settings))
+        results = tiled_forward(q, kv, bias, keys, settings=settings, numbers=_numbers(q, settings))
+        out = results[0]
     else:
         out = _all_forward(*divided(qkv, first), bias, keys, settings=settings)
-    return (out,), (qkv, first, bias, keys, None if logs is None else out, logs)
+    return (out,), (qkv, first, bias, keys, *results)
 
 
 def _backward(grads: Any, kept: Any, needed: Any, *, n_heads: int, p: float, **_: Any) -> Any:
@@ -441,7 +438,7 @@ def _backward(grads: Any, kept: Any, needed: Any, *, n_heads: int, p: float, **_
     (q_grad, kv_grad), (q, kv) = divided(out, first_out), divided(qkv, first)
     targets: dict[str, Any] = {"settings": settings, "q_grad": q_grad, "kv_grad": kv_grad}
     if _is_long(qkv, first, n_heads):
-        tiled_backward(grad, q, kv, bias, keys, results, numbers=_numbers(q, settings), **targets)
+        tiled_backward(grad, q, kv, bias, results, numbers=_numbers(q, settings), **targets)
     else:
         _all_backward(grad, q, kv, bias, keys, **targets)
     bias_grad = None

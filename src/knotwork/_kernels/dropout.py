@@ -34,6 +34,8 @@ __all__ = [
     "keep_threshold",
     "keyed_bits",
     "member_keys",
+    "pair_bits",
+    "pair_numbers",
     "random_bits",
     "row_order",
 ]
@@ -129,6 +131,24 @@ def row_order(seeds: Tensor, epochs: Tensor, counts: Tensor, n: int) -> Tensor:
 def keyed_bits(keys: Tensor, n: int, start: int = 0) -> Tensor:
     """Return the bits of elements `start` to ``start + n`` for keys of shape (M,): int64 of shape (M, n)."""
     return _mix(torch.arange(start, start + n, device=keys.device) * _GOLDEN + keys[:, None])
+
+
+def pair_numbers(keys: Tensor, n_first: int, n_second: int, start: int = 0) -> tuple[Tensor, Tensor]:
+    """Return odd random numbers of shapes (M, n_first) and (M, n_second), whose products are the bits of pairs.
+
+    A table of n_first x n_second elements then costs n_first + n_second draws and a product per element, not a draw
+    per element: attention weights are many. Number i of the first kind is element ``start + i`` of the member's
+    sequence, number j of the second is element ``-1 - j``, both with the lowest bit set.
+    """
+    return keyed_bits(keys, n_first, start) | 1, keyed_bits(keys, n_second, -n_second).flip(1) | 1
+
+
+def pair_bits(first: Tensor, second: Tensor) -> Tensor:
+    """Return the bits of all pairs of numbers: products modulo 2**32, of shape (..., n_first, n_second).
+
+    An odd factor permutes the odd numbers, so that the bits of every row and of every column are uniform.
+    """
+    return (first[..., :, None] * second[..., None, :]) & _MASK
 
 
 def drawn_bits(keys: Tensor, n: int) -> Tensor:

@@ -1,5 +1,6 @@
 """Dropout on a GPU, alone or after a bias and an activation: one Triton kernel each way, which draws the bits."""
 
+import math
 from typing import Any
 
 import torch
@@ -10,13 +11,16 @@ from torch import Tensor
 from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.dropout import Noise, keep_threshold
 
-__all__ = ["BIAS_ACT", "DROPOUT", "element_bits", "member_key", "member_keys", "sum_bits"]
+__all__ = ["BIAS_ACT", "DROPOUT", "element_bits", "key_numbers", "member_key", "member_keys", "pair_number"]
 
 BLOCK = 2048
 """Elements of a program."""
 
 COLUMNS, ROWS = 32, 64
 """Columns of a program in the backward pass of an activation, which loops over all rows, and rows per iteration."""
+
+PTX = tl.constexpr(torch.version.hip is None and not triton.knobs.runtime.interpret)
+"""Whether kernels may contain instructions of NVIDIA's GPUs."""
 
 
 @triton.jit
@@ -43,15 +47,38 @@ def element_bits(i, key):
 
 
 @triton.jit
-def sum_bits(i, j, key):
-    """Return the bits of elements i + j of a table, given a column i and a row j, without a product per element."""
-    return _mix((i.to(tl.uint32) * 0x9E3779B9 + key) + j.to(tl.uint32) * 0x9E3779B9)
+def pair_number(i, key):
+    """Return the odd numbers of elements i, whose products are the bits of pairs: `pair_numbers` in uint32."""
+    return element_bits(i, key) | 1
+
+
+@triton.jit
+def keep_pairs(values, first, second, threshold):
+    """Return the values of the pairs that dropout keeps, and 0 for the others; one number is a column, one a row."""
+    threshold = threshold.to(tl.uint32)
+    if PTX:
+        # LLVM would pack the comparisons of a tile into bits and unpack them: four instructions instead of two.
+        kept = tl.inline_asm_elementwise(
+            "{ .reg .u32 bits; .reg .pred keep; mul.lo.u32 bits, $2, $3; setp.ge.u32 keep, bits, $4;"
+            " selp.f32 $0, $1, 0f00000000, keep; }",
+            "=f,f,r,r,r", [values, first, second, threshold], dtype=tl.float32, is_pure=True, pack=1,
+        )  # fmt: skip
+    else:
+        kept = tl.where(first * second >= threshold, values, 0.0)
+    return kept
 
 
 @triton.jit(do_not_specialize=["stream"])
 def _member_keys(seeds_pointer, steps_pointer, out_pointer, stream):
     member = tl.program_id(0)
     tl.store(out_pointer + member, member_key(seeds_pointer, steps_pointer, member, stream).to(tl.int64))
+
+
+@triton.jit
+def _key_numbers(keys_pointer, out_pointer, BLOCK: tl.constexpr):
+    member, j = tl.program_id(1), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    numbers = pair_number(-1 - j, tl.load(keys_pointer + member).to(tl.uint32))
+    tl.store(out_pointer + member * (tl.num_programs(0) * BLOCK) + j, numbers.to(tl.int32, bitcast=True))
 
 
 @triton.jit
@@ -185,6 +212,14 @@ def member_keys(noise: Noise, stream: int) -> Tensor:
     """Return the keys of `dropout.member_keys` from one kernel; plain torch would launch one for every operation."""
     out = torch.empty_like(noise.seeds)
     _member_keys[(len(out),)](noise.seeds.contiguous(), noise.step.contiguous(), out, stream, num_warps=1)
+    return out
+
+
+def key_numbers(keys: Tensor, n: int) -> Tensor:
+    """Return the second numbers of `dropout.pair_numbers` for keys of shape (M,): int32 of shape (M, n)."""
+    block = math.gcd(n, 1024)
+    out = torch.empty(len(keys), n, dtype=torch.int32, device=keys.device)
+    _key_numbers[(n // block, len(keys))](keys, out, BLOCK=block, num_warps=1)
     return out
 
 
