@@ -18,11 +18,13 @@ from knotwork._kernels.dropout_triton import keep_pairs, key_numbers, pair_numbe
 
 __all__ = ["tiled_backward", "tiled_forward"]
 
-QUERIES = 64
-"""Queries of a tile."""
+FORWARD, OF_QUERIES, OF_KEYS = (64, 64, 80), (64, 32, None), (64, 64, 128)
+"""Queries and keys of a tile, and the most registers of a thread: forward, backward for queries, backward for keys.
 
-FORWARD, OF_QUERIES, OF_KEYS = (64, 4), (64, 4), (64, 4)
-"""Keys of a tile and warps of its program: forward, and backward for the queries and for keys with values."""
+Fewer registers allow more programs at a time, whose waiting times overlap. Queries divide those of `FORWARD`."""
+
+WARPS = 4
+"""Warps of a program."""
 
 TABLE = tl.constexpr(128)
 """Numbers per query or key are stored in tables whose rows are multiples of this, so that no tile needs a mask."""
@@ -251,7 +253,7 @@ def _keys_backward(
 def _constants(q: Tensor, kv: Tensor, bias: Tensor | None, settings: Any, tile: tuple[int, int]) -> dict[str, Any]:
     """Return the constants of a kernel but the number of its blocks."""
     n_tokens, n_queries, width = kv.shape[2], q.shape[2], q.shape[3] // settings.n_heads
-    queries = min(QUERIES, max(16, triton.next_power_of_2(n_queries)))
+    queries = min(tile[0], max(16, triton.next_power_of_2(n_queries)))
     return {
         "n_tokens": n_tokens,
         "n_queries": n_queries,
@@ -260,12 +262,13 @@ def _constants(q: Tensor, kv: Tensor, bias: Tensor | None, settings: Any, tile: 
         "Q_STEP": q.stride(2),
         "KV_STEP": kv.stride(2),
         "QUERIES": queries,
-        "KEYS": tile[0],
+        "KEYS": tile[1],
         "WIDTH": max(16, triton.next_power_of_2(width)),
         "BIAS": bias is not None,
         "DROPOUT": settings.p > 0.0,
         "PRECISION": "tf32" if settings.tf32 else "ieee",
-        "num_warps": tile[1] if queries == QUERIES else 2,
+        "num_warps": WARPS if queries == tile[0] else 2,
+        "maxnreg": tile[2] if queries == tile[0] else None,
     }
 
 
