@@ -39,8 +39,8 @@ FLOORS = {
 """Numbers that a token reads and writes."""
 TILES = ((1024, 4, 1), (1024, 4, 2), (1024, 4, 3), (2048, 4, 1), (2048, 8, 1), (512, 2, 1), (2048, 8, 2))
 """Values, warps and stages of a program, backward."""
-PARTS = ((128, 64), (64, 64), (128, 32), (256, 32), (128, 128), (32, 64))
-"""Parts of a member and most blocks of a program, backward."""
+PARTS = (4, 1, 2, 8, 16, 32)
+"""Parts of a member over the blocks of a part, backward."""
 FORWARD = ((1024, 4, 4), (1024, 4, 1), (1024, 4, 2), (1024, 4, 8), (2048, 4, 2), (2048, 8, 2))
 """Values, warps and blocks of a program, forward."""
 
@@ -189,11 +189,10 @@ def tables(shape: tuple[int, int, int, int], ways: dict[str, SimpleNamespace], r
     on = stack(shape)
     yield from comparison(on, ways, shape[1] * shape[2] * 2 / rate)
     tiles = dict(zip(("TILE", "WARPS", "STAGES"), zip(*TILES, strict=True), strict=True))
-    parts = dict(zip(("PARTS", "MOST_BLOCKS"), zip(*PARTS, strict=True), strict=True))
     forward = dict(zip(("TILE", "WARPS", "FORWARD_BLOCKS"), zip(*FORWARD, strict=True), strict=True))
     yield ""
     for name, file in (("layer norm backward", layer_norm_triton), ("gated unit backward", reglu_triton)):
-        yield sweep(on, name, file, parts) + "\n"
+        yield sweep(on, name, layer_norm_triton, {"PARTS_PER_BLOCK": PARTS}) + "\n"
         yield sweep(on, name, file, tiles) + "\n"
     yield sweep(on, "layer norm", layer_norm_triton, forward) + "\n"
 

@@ -63,8 +63,8 @@ def layer_norm(
     Returns
     -------
     sum : Tensor of shape (M, ..., d)
-        ``s = x + added + shift``, or x itself; with `first`, ``s[..., :1, :]``. Whoever continues with it and not with
-        x has the gradients of both results added by the kernel.
+        ``s = x + added + shift``, or x itself; with `first`, ``s[..., :1, :]``. A network that goes on with s instead
+        of x lets the kernel add the gradients of both results.
     normalised : Tensor of shape (M, ..., d)
         In the type of x.
 

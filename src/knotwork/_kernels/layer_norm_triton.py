@@ -3,6 +3,7 @@
 Backward sums the gradients of weight and biases per program, and a second kernel adds these sums in a fixed order.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from knotwork._kernels.dispatch import Path
 
-__all__ = ["LAYER_NORM", "add_parts", "part_and_member"]
+__all__ = ["LAYER_NORM", "add_parts", "part_and_member", "parts_of"]
 
 TILE = 1024
 """Values that a program holds at once: a row of the usual width for each of its warps, which sums it by itself."""
@@ -23,14 +24,14 @@ WARPS = 4
 FORWARD_BLOCKS = 4
 """Blocks of rows of a program, forward: it loads weight and biases once for all."""
 
-PARTS, MOST_BLOCKS = 128, 64
-"""Parts of a member, backward, unless a program would then have more blocks of rows than this."""
-
 STAGES = 1
-"""Blocks of rows that are loaded ahead, backward."""
+"""Blocks of rows that are loaded ahead, backward; 1 is none."""
 
-ADDED = 128
-"""Parts that a program adds at once."""
+PARTS_PER_BLOCK = 4
+"""Number of parts of a member, backward, over the number of blocks of rows of a part."""
+
+ADDED, ADDED_COLUMNS = 256, 16
+"""Parts and columns that a program adds at once."""
 
 
 @triton.jit
@@ -44,7 +45,7 @@ def part_and_member():
     return tl.num_programs(0) - 1 - tl.program_id(0), member.to(tl.int64)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_rows"])
 def _layer_norm_forward(
     x_pointer, added_pointer, shift_pointer, weight_pointer, bias_pointer, sum_pointer, out_pointer, moments_pointer,
     n_rows, epsilon,
@@ -53,7 +54,7 @@ def _layer_norm_forward(
     part, member = part_and_member()
     column = tl.arange(0, COLUMNS)[None, :]
     known = column < WIDTH
-    of_member = member * WIDTH + column + tl.zeros((ROWS, 1), tl.int32)  # laid out as rows are, without an exchange
+    of_member = member * WIDTH + column + tl.zeros((ROWS, 1), tl.int32)  # in the registers of rows
     weight = tl.load(weight_pointer + of_member, mask=known, other=0.0).to(tl.float32)
     bias = tl.load(bias_pointer + of_member, mask=known, other=0.0).to(tl.float32)
     shift = tl.zeros((ROWS, COLUMNS), tl.float32)
@@ -79,7 +80,7 @@ def _layer_norm_forward(
         tl.store(moments, tl.broadcast_to(scale, (ROWS, 32)), mask=(row < n_rows) & (lane == 1))
 
 
-@triton.jit(do_not_specialize=["n_blocks", "spacing"])
+@triton.jit(do_not_specialize=["n_rows", "n_blocks", "spacing"])
 def _layer_norm_backward(
     grad_pointer, sum_grad_pointer, x_pointer, moments_pointer, weight_pointer, x_grad_pointer, parts_pointer,
     n_rows, n_blocks, spacing,
@@ -92,7 +93,7 @@ def _layer_norm_backward(
     """
     part, member = part_and_member()
     column = tl.arange(0, COLUMNS)[None, :]
-    of_member = member * WIDTH + column + tl.zeros((ROWS, 1), tl.int32)
+    of_member = member * WIDTH + column + tl.zeros((ROWS, 1), tl.int32)  # as in the forward kernel
     weight = tl.load(weight_pointer + of_member, mask=column < WIDTH, other=0.0).to(tl.float32)
     weight_sums = tl.zeros((ROWS, COLUMNS), tl.float32)
     bias_sums = tl.zeros((ROWS, COLUMNS), tl.float32)
@@ -147,10 +148,20 @@ def add_parts(parts: Tensor) -> Tensor:
     """Return the sums, in a fixed order, over parts of shape (M, parts, kinds, columns), as (kinds, M, columns)."""
     n_members, n_parts, kinds, n_columns = parts.shape
     sums = torch.empty(kinds, n_members, n_columns, dtype=torch.float32, device=parts.device)
-    _add_parts[(triton.cdiv(n_columns, 32), n_members, kinds)](
-        parts, sums, n_parts, n_columns, PARTS=min(ADDED, triton.next_power_of_2(n_parts)), COLUMNS=32, KINDS=kinds
-    )
+    _add_parts[(triton.cdiv(n_columns, ADDED_COLUMNS), n_members, kinds)](
+        parts, sums, n_parts, n_columns,
+        PARTS=min(ADDED, triton.next_power_of_2(n_parts)), COLUMNS=ADDED_COLUMNS, KINDS=kinds,
+    )  # fmt: skip
     return sums
+
+
+def parts_of(n_rows: int, rows: int) -> tuple[int, int]:
+    """Return the numbers of blocks of `rows` rows in a part and of parts of a member, backward; a program takes a part.
+
+    Both grow as the root of the rows of a member. They do not depend on the number of members, so that sums do not.
+    """
+    n_blocks = max(1, math.isqrt(triton.cdiv(n_rows, rows) // PARTS_PER_BLOCK))
+    return n_blocks, triton.cdiv(n_rows, rows * n_blocks)
 
 
 def _tile(width: int) -> dict[str, int]:
@@ -180,8 +191,7 @@ def _backward(grads: Any, kept: Any, needed: Any, **_: Any) -> Any:
     (sum_grad, grad), (total, moments, weight, shift, bias) = grads, kept
     grad = torch.zeros_like(total) if grad is None else grad.contiguous()
     n_rows, tile = total[0].numel() // total.shape[-1], _tile(total.shape[-1])
-    n_blocks = min(MOST_BLOCKS, triton.cdiv(n_rows, tile["ROWS"] * PARTS))
-    n_parts, kinds = triton.cdiv(n_rows, tile["ROWS"] * n_blocks), 2 if shift is None else 3
+    (n_blocks, n_parts), kinds = parts_of(n_rows, tile["ROWS"]), 2 if shift is None else 3
     spacing = 1 if sum_grad is None else total.numel() // sum_grad.numel()
     x_grad = torch.empty_like(total)
     parts = torch.empty(len(total), n_parts, kinds, total.shape[-1], dtype=torch.float32, device=total.device)

@@ -10,7 +10,7 @@ from torch import Tensor
 from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.dropout import Noise, keep_threshold
 from knotwork._kernels.dropout_triton import element_bits, member_keys, sum_bits
-from knotwork._kernels.layer_norm_triton import add_parts, part_and_member
+from knotwork._kernels.layer_norm_triton import add_parts, part_and_member, parts_of
 
 __all__ = ["REGLU"]
 
@@ -19,9 +19,6 @@ BLOCK = 1024
 
 TILE, WARPS = 1024, 4
 """Results that a program holds at once and its warps, backward; more warps for long rows."""
-
-PARTS, MOST_BLOCKS = 128, 64
-"""Parts of a member, backward, unless a program would then have more blocks of rows than this."""
 
 STAGES = 1
 """Blocks of rows that are loaded ahead, backward; 1 is none."""
@@ -114,8 +111,7 @@ def _reglu_slopes(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> 
     out, half = torch.empty_like(x), x.shape[-1] // 2
     n_rows, columns = grad[0].numel() // half, triton.next_power_of_2(half)
     rows = max(1, TILE // columns)
-    n_blocks = min(MOST_BLOCKS, triton.cdiv(n_rows, rows * PARTS))
-    n_parts = triton.cdiv(n_rows, rows * n_blocks)
+    n_blocks, n_parts = parts_of(n_rows, rows)
     parts = torch.empty(len(x), n_parts, 1, 2 * half, dtype=torch.float32, device=x.device)
     _reglu_backward[(n_parts, len(x))](
         grad, x, x if bias is None else bias.contiguous(), x if keys is None else keys, out, parts, n_rows,
