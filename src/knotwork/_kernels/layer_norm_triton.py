@@ -104,6 +104,11 @@ def _layer_norm_backward(
         at = (member * n_rows + row) * WIDTH + column
         x = tl.load(x_pointer + at, mask=here, other=0.0).to(tl.float32)
         grad = tl.load(grad_pointer + at, mask=here, other=0.0).to(tl.float32)
+        if SUM_GRAD == "all":  # loaded here and not where it is added: a load does not move ahead of a sum over columns
+            sum_grad = tl.load(sum_grad_pointer + at, mask=here, other=0.0).to(tl.float32)
+        if SUM_GRAD == "some":
+            at_sum = (member * (n_rows // spacing) + row // spacing) * WIDTH + column
+            sum_grad = tl.load(sum_grad_pointer + at_sum, mask=here & (row % spacing == 0), other=0.0).to(tl.float32)
         moments = moments_pointer + (member * n_rows + row) * 2
         mean = tl.load(moments, mask=row < n_rows, other=0.0)
         scale = tl.load(moments + 1, mask=row < n_rows, other=0.0)
@@ -113,11 +118,8 @@ def _layer_norm_backward(
         slopes = grad * weight
         along = tl.sum(slopes * y, axis=1)[:, None] * (1.0 / WIDTH)
         x_grad = (slopes - tl.sum(slopes, axis=1)[:, None] * (1.0 / WIDTH) - y * along) * scale
-        if SUM_GRAD == "all":
-            x_grad += tl.load(sum_grad_pointer + at, mask=here, other=0.0).to(tl.float32)
-        if SUM_GRAD == "some":
-            at_sum = (member * (n_rows // spacing) + row // spacing) * WIDTH + column
-            x_grad += tl.load(sum_grad_pointer + at_sum, mask=here & (row % spacing == 0), other=0.0).to(tl.float32)
+        if SUM_GRAD != "none":
+            x_grad += sum_grad
         if ADD:
             shift_sums += x_grad  # of rows beyond the last all terms are 0
         tl.store(x_grad_pointer + at, x_grad.to(x_grad_pointer.dtype.element_ty), mask=here)
