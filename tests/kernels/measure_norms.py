@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,8 +24,9 @@ import torch
 
 from knotwork._kernels import layer_norm_triton, reglu_triton, tokens_triton
 from knotwork._kernels.dropout import Noise
-from tests.kernels.cases import DEVICE, GPU
 
+GPU = torch.cuda.is_available()
+DEVICE = "cuda" if GPU else "cpu"
 WIDTH, HALF, P = 192, 256, 0.1
 STACKS = {"4 x 512 x 361": (4, 512, 361, 1), "40 x 512 x 15": (40, 512, 15, 30)}
 """Members, rows, tokens, and values of a block."""
@@ -203,6 +205,8 @@ def main() -> None:
     parser.add_argument("--before", type=Path, help="folder with other versions of the kernels")
     parser.add_argument("--small", action="store_true", help="tiny stacks, to try the script")
     options = parser.parse_args()
+    if not GPU:
+        import_module("tests.kernels.cases")  # lets Triton's interpreter run these loops
     rate, start = bandwidth(), time.perf_counter()
     lines = [f"{torch.cuda.get_device_name() if GPU else 'CPU'}: a copy moves {rate / 1e6:.2f} TB/s"]
     with tempfile.TemporaryDirectory() as folder:
