@@ -10,7 +10,7 @@ from knotwork._kernels import attention as attention_file
 from knotwork._kernels import attention_triton, dropout_triton, layer_norm_triton, reglu_triton
 from knotwork._kernels.attention import attention, divided, is_short, weighted_values
 from knotwork._kernels.dropout import Noise, member_keys
-from knotwork._kernels.layer_norm import add_layer_norm, add_layer_norm_formula, layer_norm, layer_norm_formula
+from knotwork._kernels.layer_norm import layer_norm, layer_norm_formula
 from knotwork._kernels.reglu import reglu_dropout, reglu_formula
 from knotwork._kernels.tokens import make_tokens, tokens_formula
 from tests.kernels.cases import DEVICE, GPU, on_triton
@@ -165,6 +165,9 @@ def test_tokens(learned, shape, dtype):
         assert actual.dtype == leaf.dtype
         if actual.numel():
             close(actual, plain, TOLERANCES[dtype])
+    alone = [leaf.detach()[-1:].requires_grad_() for leaf in leaves[3:]]
+    once = torch.autograd.grad(make_tokens(*(each[-1:] for each in given[:3]), *alone), alone, grad[-1:])
+    assert all(torch.equal(actual[-1:], other) for actual, other in zip(own_grads[-2:], once, strict=True))
 
 
 def test_keys():
@@ -173,12 +176,21 @@ def test_keys():
         assert torch.equal(dropout_triton.member_keys(noise, stream), member_keys(noise, stream))
 
 
+@pytest.fixture
+def several_blocks(monkeypatch):
+    """Let programs take several blocks of rows, and sums of parts several iterations, although tensors are small."""
+    for file in (layer_norm_triton, reglu_triton):
+        monkeypatch.setattr(file, "TILE", 256)
+    for name, value in {"FORWARD_BLOCKS": 2, "PARTS_PER_BLOCK": 1, "ADDED": 2, "ADDED_COLUMNS": 128}.items():
+        monkeypatch.setattr(layer_norm_triton, name, value)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("p", [0.0, 0.6])
 @pytest.mark.parametrize("with_bias", [False, True])
-@pytest.mark.parametrize("shape", [(3, 7, 2, 170), (2, 140, 64), (1, 5)])
-def test_reglu(shape, with_bias, p, dtype, monkeypatch):
-    monkeypatch.setattr(reglu_triton, "MOST_PARTS", 2)  # so that programs of 140 rows take several blocks
+@pytest.mark.parametrize("shape", [(3, 2, 2, 170), (2, 21, 64), (1, 5)])
+@pytest.mark.usefixtures("several_blocks")
+def test_reglu(shape, with_bias, p, dtype):
     torch.manual_seed(0)
     bias = torch.randn(shape[0], 2 * shape[-1], device=DEVICE) if with_bias else None
     x = torch.randn(*shape[:-1], 2 * shape[-1], device=DEVICE).to(dtype)
@@ -198,20 +210,26 @@ def test_reglu(shape, with_bias, p, dtype, monkeypatch):
     close(got.detach(), expected.detach(), tolerance)
     for actual, plain in zip(got_grads, expected_grads, strict=True):
         close(actual, plain, 2 * tolerance)
+    if with_bias and p:
+        alone = [leaf.detach()[-1:].requires_grad_() for leaf in leaves]
+        once = reglu_dropout(alone[0], p, Noise(*(each[-1:] for each in noise)), 4, bias=alone[1])
+        for actual, other in zip(got_grads, torch.autograd.grad(once, alone, grad[-1:]), strict=True):
+            assert torch.equal(actual[-1:], other), "a member alone must give the same bits"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("shape", [(2, 9, 5, 24), (2, 50, 192), (1, 3, 1000), (2, 1, 1)])
-def test_layer_norm(shape, dtype, monkeypatch):
-    monkeypatch.setattr(layer_norm_triton, "MOST_PARTS", 2)  # so that programs of 50 rows take several blocks
+@pytest.mark.parametrize("shape", [(2, 9, 5, 24), (2, 5, 192), (1, 3, 1000), (2, 1, 1)])
+@pytest.mark.usefixtures("several_blocks")
+def test_layer_norm(shape, dtype):
     torch.manual_seed(0)
     x = (3 * torch.randn(shape, device=DEVICE) + 5).to(dtype)
     grad = torch.randn(shape, device=DEVICE).to(dtype)
     weight, bias = (torch.randn(shape[0], shape[-1], device=DEVICE) for _ in range(2))
     exact = [tensor.double().requires_grad_() for tensor in (x, weight, bias)]
-    expected = layer_norm_formula(*exact, epsilon=1e-5)
+    expected = layer_norm(*exact)[1]
     leaves = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
-    got = layer_norm(*leaves)
+    same, got = layer_norm(*leaves)
+    assert torch.equal(same, x)
     gradients = torch.autograd.grad(got, leaves, grad)
     tolerance = 2e-6 if dtype == torch.float32 else 8e-3
     close(got.detach(), expected.detach(), tolerance)
@@ -220,25 +238,27 @@ def test_layer_norm(shape, dtype, monkeypatch):
         assert actual.dtype == leaf.dtype
         close(actual, plain, tolerance)
     alone = [tensor[:1].detach().requires_grad_() for tensor in leaves]
-    once = torch.autograd.grad(layer_norm(*alone), alone, grad[:1])
+    once = torch.autograd.grad(layer_norm(*alone)[1], alone, grad[:1])
     assert all(torch.equal(actual[:1], other) for actual, other in zip(gradients, once, strict=True))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("needed", ["both", "norm", "sum"])
+@pytest.mark.parametrize(("needed", "alone"), [("both", False), ("norm", False), ("sum", False), ("both", True)])
 @pytest.mark.parametrize("first", [False, True])
-def test_layer_norm_of_a_sum(first, needed, dtype, monkeypatch):
-    monkeypatch.setattr(layer_norm_triton, "MOST_PARTS", 2)
+@pytest.mark.usefixtures("several_blocks")
+def test_layer_norm_of_a_sum(first, needed, alone, dtype):
     torch.manual_seed(0)
     shape, members = (2, 9, 5, 24), (2, 24)
     given = [(3 * torch.randn(shape, device=DEVICE) + 5).to(dtype), torch.randn(shape, device=DEVICE).to(dtype)]
     given += [torch.randn(members, device=DEVICE) for _ in range(3)]
+    given[1:3] = (None, None) if alone else given[1:3]
     grads = [torch.randn(shape, device=DEVICE).to(dtype) for _ in range(2)]
-    exact = [each.double().requires_grad_() for each in given]
-    expected = add_layer_norm_formula(*exact, epsilon=1e-5, first=first)
+    exact = [None if each is None else each.double().requires_grad_() for each in given]
+    expected = layer_norm_formula(*exact, epsilon=1e-5, first=first)
     grads[0] = grads[0][:, :, :1] if first else grads[0]
-    leaves = [each.clone().requires_grad_() for each in given]
-    got = add_layer_norm(*leaves[:3], weight=leaves[3], bias=leaves[4], first=first)
+    leaves = [None if each is None else each.clone().requires_grad_() for each in given]
+    x, added, shift, weight, bias = leaves
+    got = layer_norm(x, weight, bias, added=added, shift=shift, first=first)
     tolerance = 2e-6 if dtype == torch.float32 else 2e-2
     for actual, plain in zip(got, expected, strict=True):
         assert actual.dtype == dtype
@@ -247,10 +267,14 @@ def test_layer_norm_of_a_sum(first, needed, dtype, monkeypatch):
 
     def gradients(results, inputs, kind):
         return torch.autograd.grad(
-            [results[place] for place in chosen], inputs, [kind(grads[place]) for place in chosen], allow_unused=True
+            [results[place] for place in chosen],
+            [each for each in inputs if each is not None],
+            [kind(grads[place]) for place in chosen],
+            allow_unused=True,
         )
 
     plain = gradients(expected, exact, torch.Tensor.double)
-    for actual, wanted, leaf in zip(gradients(got, leaves, torch.Tensor.clone), plain, leaves, strict=True):
+    inputs = [leaf for leaf in leaves if leaf is not None]
+    for actual, wanted, leaf in zip(gradients(got, leaves, torch.Tensor.clone), plain, inputs, strict=True):
         assert actual.dtype == leaf.dtype
         close(actual, torch.zeros_like(actual) if wanted is None else wanted, tolerance)

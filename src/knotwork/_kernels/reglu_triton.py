@@ -9,41 +9,19 @@ from torch import Tensor
 
 from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.dropout import Noise, keep_threshold
-from knotwork._kernels.dropout_triton import element_bits, member_keys
-from knotwork._kernels.layer_norm_triton import add_parts
+from knotwork._kernels.dropout_triton import element_bits, member_keys, sum_bits
+from knotwork._kernels.layer_norm_triton import add_parts, part_and_member, parts_of
 
 __all__ = ["REGLU"]
 
 BLOCK = 1024
 """Results of a program, forward."""
 
-TILE = 2048
-"""Results that a program holds at once, backward."""
+TILE, WARPS = 1024, 4
+"""Results that a program holds at once and its warps, backward; more warps for long rows."""
 
-MOST_PARTS = 64
-"""Most programs of a member, backward."""
-
-
-@triton.jit
-def _factors(element, keys_pointer, member, threshold, factor, DROPOUT: tl.constexpr):
-    """Return dropout's factors for elements of a member."""
-    factors = tl.full(element.shape, 1.0, tl.float32)
-    if DROPOUT:
-        key = tl.load(keys_pointer + member).to(tl.uint32)
-        factors = tl.where(element_bits(element, key) >= threshold.to(tl.uint32), factor, 0.0)
-    return factors
-
-
-@triton.jit
-def _halves(pointer, bias_pointer, element, member, here, HALF: tl.constexpr, BIAS: tl.constexpr):
-    """Return the values of both halves, with their biases."""
-    a = tl.load(pointer, mask=here, other=0.0).to(tl.float32)
-    b = tl.load(pointer + HALF, mask=here, other=0.0).to(tl.float32)
-    if BIAS:
-        bias = bias_pointer + member * 2 * HALF + element % HALF
-        a += tl.load(bias, mask=here, other=0.0).to(tl.float32)
-        b += tl.load(bias + HALF, mask=here, other=0.0).to(tl.float32)
-    return a, b
+STAGES = 1
+"""Blocks of rows that are loaded ahead, backward; 1 is none."""
 
 
 @triton.jit(do_not_specialize=["threshold"])
@@ -52,45 +30,54 @@ def _reglu_forward(
     size, threshold, factor,
     HALF: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr, BLOCK: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
-    member = tl.program_id(1).to(tl.int64)
-    program = tl.program_id(0)
+    part, member = part_and_member()
     if LONG:
-        program = program.to(tl.int64)
-    element = program * BLOCK + tl.arange(0, BLOCK)
+        part = part.to(tl.int64)
+    element = part * BLOCK + tl.arange(0, BLOCK)
     here = element < size
     first = x_pointer + member * 2 * size + element // HALF * (2 * HALF) + element % HALF
-    a, b = _halves(first, bias_pointer, element, member, here, HALF, BIAS)
+    a = tl.load(first, mask=here, other=0.0).to(tl.float32)
+    b = tl.load(first + HALF, mask=here, other=0.0).to(tl.float32)
+    if BIAS:
+        bias = bias_pointer + member * 2 * HALF + element % HALF
+        a += tl.load(bias, mask=here, other=0.0).to(tl.float32)
+        b += tl.load(bias + HALF, mask=here, other=0.0).to(tl.float32)
     y = a * tl.where(b <= 0.0, 0.0, b)  # not a maximum: NaN stays NaN
-    y = y * _factors(element, keys_pointer, member, threshold, factor, DROPOUT)
+    if DROPOUT:
+        key = tl.load(keys_pointer + member).to(tl.uint32)
+        y *= tl.where(element_bits(element, key) >= threshold.to(tl.uint32), factor, 0.0)
     tl.store(out_pointer + member * size + element, y.to(out_pointer.dtype.element_ty), mask=here)
 
 
-@triton.jit(do_not_specialize=["threshold", "n_rows"])
+@triton.jit(do_not_specialize=["threshold", "n_rows", "n_blocks"])
 def _reglu_backward(
     grad_pointer, x_pointer, bias_pointer, keys_pointer, out_pointer, parts_pointer,
-    n_rows, threshold, factor,
+    n_rows, n_blocks, threshold, factor,
     HALF: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-    BLOCKS: tl.constexpr,
+    STAGES: tl.constexpr,
 ):  # fmt: skip
     """Write the gradient of some rows, and the sum over them for the bias."""
-    part, member = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    part, member = part_and_member()
     column = tl.arange(0, COLUMNS)[None, :]
     known = column < HALF
-    biases = bias_pointer + member * (2 * HALF) + column
-    a_bias, b_bias = tl.zeros((1, COLUMNS), tl.float32), tl.zeros((1, COLUMNS), tl.float32)
+    biases = bias_pointer + member * (2 * HALF) + column + tl.zeros((ROWS, 1), tl.int32)
+    a_bias, b_bias = tl.zeros((ROWS, COLUMNS), tl.float32), tl.zeros((ROWS, COLUMNS), tl.float32)
     if BIAS:
         a_bias += tl.load(biases, mask=known, other=0.0).to(tl.float32)
         b_bias += tl.load(biases + HALF, mask=known, other=0.0).to(tl.float32)
+    if DROPOUT:
+        key = tl.load(keys_pointer + member).to(tl.uint32)
     a_sums, b_sums = tl.zeros((ROWS, COLUMNS), tl.float32), tl.zeros((ROWS, COLUMNS), tl.float32)
-    for block in range(BLOCKS):
-        row = (part * BLOCKS + block) * ROWS + tl.arange(0, ROWS)[:, None]
+    for block in tl.range(n_blocks, num_stages=STAGES):
+        row = (part * n_blocks + block) * ROWS + tl.arange(0, ROWS)[:, None]
         here = (row < n_rows) & known
         at = (member * n_rows + row) * (2 * HALF) + column
         a = tl.load(x_pointer + at, mask=here, other=0.0).to(tl.float32) + a_bias
         b = tl.load(x_pointer + at + HALF, mask=here, other=0.0).to(tl.float32) + b_bias
         grads = grad_pointer + (member * n_rows + row) * HALF + column
         grad = tl.load(grads, mask=here, other=0.0).to(tl.float32)
-        grad *= _factors(row * HALF + column, keys_pointer, member, threshold, factor, DROPOUT)
+        if DROPOUT:
+            grad *= tl.where(sum_bits(row * HALF, column, key) >= threshold.to(tl.uint32), factor, 0.0)
         a_grad = grad * tl.where(b <= 0.0, 0.0, b)
         b_grad = tl.where(b <= 0.0, 0.0, grad * a)
         tl.store(out_pointer + at, a_grad.to(out_pointer.dtype.element_ty), mask=here)
@@ -124,14 +111,13 @@ def _reglu_slopes(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> 
     out, half = torch.empty_like(x), x.shape[-1] // 2
     n_rows, columns = grad[0].numel() // half, triton.next_power_of_2(half)
     rows = max(1, TILE // columns)
-    blocks = triton.next_power_of_2(triton.cdiv(n_rows, rows * MOST_PARTS))
-    n_parts = triton.cdiv(n_rows, rows * blocks)
+    n_blocks, n_parts = parts_of(n_rows, rows)
     parts = torch.empty(len(x), n_parts, 1, 2 * half, dtype=torch.float32, device=x.device)
     _reglu_backward[(n_parts, len(x))](
         grad, x, x if bias is None else bias.contiguous(), x if keys is None else keys, out, parts, n_rows,
-        keep_threshold(p), 1.0 / (1.0 - p),
-        HALF=half, BIAS=bias is not None, DROPOUT=p > 0.0, ROWS=rows, COLUMNS=columns, BLOCKS=blocks,
-        num_warps=max(4, min(16, columns // 512)),
+        n_blocks, keep_threshold(p), 1.0 / (1.0 - p),
+        HALF=half, BIAS=bias is not None, DROPOUT=p > 0.0, ROWS=rows, COLUMNS=columns, STAGES=STAGES,
+        num_warps=max(WARPS, min(16, columns // 512)),
     )  # fmt: skip
     return out, None if bias is None else add_parts(parts)[0].to(bias.dtype)
 

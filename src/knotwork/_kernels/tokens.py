@@ -31,7 +31,7 @@ def make_tokens(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor
     Shapes are (M, B, F, m) for blocks, (M, F, m, d) for weights, (M, B, C, d) for categories, (M, F + C, d) for the
     bias, (M, d) for CLS, and (M, B, 1 + F + C, d) for the result. Blocks, categories and result have the type of the
     weights. On a GPU, for blocks of up to 64 values, one Triton kernel forward writes each token once; backward has one
-    for the weights, one for the blocks if they need a gradient, and a sum. Otherwise plain torch.
+    for the weights and biases, and one for the blocks if they need a gradient. Otherwise plain torch.
     """
     run = _TOKENS if blocks.shape[3] <= MOST_VALUES and (blocks.numel() or categories.numel()) else tokens_formula
     return run(blocks, weight, categories, bias, cls)

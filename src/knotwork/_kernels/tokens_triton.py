@@ -67,24 +67,31 @@ def _tokens_forward(
 
 @triton.jit(do_not_specialize=["n_rows", "n_products", "n_tokens", "size"])
 def _weights_backward(
-    grad_pointer, blocks_pointer, out_pointer,
+    grad_pointer, blocks_pointer, out_pointer, sums_pointer,
     n_rows, n_columns, n_products, n_tokens, size,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, SIZE: tl.constexpr, BLOCKS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Write the gradient of some columns of a feature's weights."""
-    place, member = tl.program_id(1), tl.program_id(2).to(tl.int64)
+    """Write the sums of some columns of a token's gradient over the rows, and the gradient of its feature's weights."""
+    place, member = tl.program_id(1) - 1, tl.program_id(2).to(tl.int64)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     blocks = blocks_pointer + member * n_rows * n_products * size
-    sums = tl.zeros((SIZE, COLUMNS), tl.float32)
+    is_product = (place >= 0) & (place < n_products)
+    n_block_rows = tl.where(is_product, n_rows, 0)  # other tokens have no blocks to load
+    products = tl.zeros((SIZE, COLUMNS), tl.float32)
+    sums = tl.zeros((ROWS, COLUMNS), tl.float32)
     for step in range(BLOCKS):
         row = step * ROWS + tl.arange(0, ROWS)[:, None]
-        block = _block(blocks, row, n_rows, place, n_products, size, SIZE)
         grads = grad_pointer + ((member * n_rows + row) * n_tokens + place + 1) * n_columns + column
         grad = tl.load(grads, mask=(row < n_rows) & (column < n_columns), other=0.0)
-        sums += tl.dot(tl.trans(block), grad, input_precision=PRECISION)
+        sums += grad.to(tl.float32)
+        block = _block(blocks, row, n_block_rows, place, n_products, size, SIZE)
+        products += tl.dot(tl.trans(block), grad, input_precision=PRECISION)
+    out_sums = sums_pointer + (member * n_tokens + place + 1) * n_columns + column
+    tl.store(out_sums, tl.sum(sums, axis=0)[None, :], mask=column < n_columns)
     value = tl.arange(0, SIZE)[:, None]
     out = out_pointer + ((member * n_products + place) * size + value) * n_columns + column
-    tl.store(out, sums.to(out_pointer.dtype.element_ty), mask=(value < size) & (column < n_columns))
+    known = is_product & (value < size) & (column < n_columns)
+    tl.store(out, products.to(out_pointer.dtype.element_ty), mask=known)
 
 
 @triton.jit(do_not_specialize=["n_rows", "n_products", "n_tokens", "size"])
@@ -137,29 +144,30 @@ def _tokens(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cl
 
 def _slopes(grads: Any, kept: Any, needed: Any) -> Any:
     (grad,), (blocks, weight, *others) = grads, kept
-    weight_grad, blocks_grad = _products_backward(grad, blocks, weight, blocks_too=needed[0])
-    sums, (categories_type, bias_type, cls_type) = grad.sum(1), (like.dtype for like in others)
+    weight_grad, blocks_grad, sums = _products_backward(grad, blocks, weight, blocks_too=needed[0])
+    categories_type, bias_type, cls_type = (like.dtype for like in others)
     categories_grad = grad[:, :, 1 + blocks.shape[2] :].to(categories_type)
     of_member = (sums[:, 1:].to(bias_type), sums[:, 0].to(cls_type))
     return blocks_grad if needed[0] else None, weight_grad, categories_grad, *of_member
 
 
-def _products_backward(grad: Tensor, blocks: Tensor, weight: Tensor, *, blocks_too: bool) -> tuple[Tensor, Tensor]:
-    """Return the gradients of the weights and, with `blocks_too`, of the blocks."""
+def _products_backward(
+    grad: Tensor, blocks: Tensor, weight: Tensor, *, blocks_too: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of the weights and, with `blocks_too`, of the blocks, and the sums of `grad` over rows."""
     n_members, n_rows, n_products, size = blocks.shape
     n_tokens, n_columns = grad.shape[2:]
     blocks_grad, weight_grad = torch.empty_like(blocks if blocks_too else blocks[:0]), torch.empty_like(weight)
-    if not n_products:
-        return weight_grad, blocks_grad
+    sums = torch.empty(n_members, n_tokens, n_columns, dtype=torch.float32, device=grad.device)
     grad, shape = grad.contiguous(), (n_rows, n_columns, n_products, n_tokens, size)
     tile = _tile(CHUNK, CHUNK, size)
     n_blocks, n_chunks = triton.cdiv(n_rows, CHUNK), triton.cdiv(n_columns, CHUNK)
-    _weights_backward[(n_chunks, n_products, n_members)](
-        grad, blocks, weight_grad, *shape, BLOCKS=triton.next_power_of_2(n_blocks), **tile
+    _weights_backward[(n_chunks, n_tokens, n_members)](
+        grad, blocks, weight_grad, sums, *shape, BLOCKS=triton.next_power_of_2(n_blocks), **tile
     )
-    if blocks_too:
+    if blocks_too and n_products:
         _blocks_backward[(n_blocks, n_products, n_members)](grad, weight, blocks_grad, *shape, BLOCKS=n_chunks, **tile)
-    return weight_grad, blocks_grad
+    return weight_grad, blocks_grad, sums
 
 
 TOKENS = Path(_tokens, _slopes)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from knotwork._checks import argument_error, check_choice, check_int
 from knotwork._kernels.attention import attention, divided_product
 from knotwork._kernels.dropout import Noise
-from knotwork._kernels.layer_norm import add_layer_norm, layer_norm
+from knotwork._kernels.layer_norm import layer_norm
 from knotwork._kernels.reglu import reglu_dropout
 from knotwork._kernels.tokens import make_tokens
 from knotwork.nn._linear import (
@@ -40,14 +40,14 @@ class LayerNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(n_members, width))
         self.bias = nn.Parameter(torch.zeros(n_members, width))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalise the last axis."""
-        return layer_norm(x, self.weight, self.bias)
+    def forward(self, x: Tensor, *, first: bool = False) -> tuple[Tensor, Tensor]:
+        """Return x, with `first` only its first token, and the normalised x of all tokens."""
+        return layer_norm(x, self.weight, self.bias, first=first)
 
     def of_sum(self, x: Tensor, layer: Linear, z: Tensor, *, first: bool = False) -> tuple[Tensor, Tensor]:
         """Return ``s = x + layer(z)``, with `first` only its first token, and the normalised s of all tokens."""
         assert layer.bias is not None
-        return add_layer_norm(x, layer.product(z), layer.bias, weight=self.weight, bias=self.bias, first=first)
+        return layer_norm(x, self.weight, self.bias, added=layer.product(z), shift=layer.bias, first=first)
 
 
 @final
@@ -243,8 +243,8 @@ class FTTransformer(nn.Module):
         x = self.tokenizer(blocks, codes, self.head.weight.dtype)
         layers = [block for block in self.blocks if isinstance(block, Block)]
         first, *others = [block.attention_norm for block in layers]
-        y, n_after = first(x), len(others)
-        x = x if n_after else x[:, :, :1]
+        n_after = len(others)
+        x, y = first(x, first=not n_after)
         for place, (block, after) in enumerate(zip(layers, [*others, self.norm], strict=True)):
             x, y = block(x, y, after, p=p, noise=noise, stream=2 * place, n_after=n_after - place)
         out: Tensor = self.head(torch.relu(y[:, :, 0]))
