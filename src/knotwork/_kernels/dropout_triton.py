@@ -11,7 +11,9 @@ from torch import Tensor
 from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.dropout import Noise, keep_threshold
 
-__all__ = ["BIAS_ACT", "DROPOUT", "element_bits", "key_numbers", "member_key", "member_keys", "pair_number"]
+__all__ = [
+    "BIAS_ACT", "DROPOUT", "element_bits", "keep_pairs", "key_numbers", "member_key", "member_keys", "pair_number", "sum_bits",
+]  # fmt: skip
 
 BLOCK = 2048
 """Elements of a program."""
@@ -44,6 +46,12 @@ def member_key(seeds_pointer, steps_pointer, member, stream):
 def element_bits(i, key):
     """Return the bits of elements i: `random_bits` in uint32."""
     return _mix(i.to(tl.uint32) * 0x9E3779B9 + key)
+
+
+@triton.jit
+def sum_bits(i, j, key):
+    """Return the bits of elements i + j of a table, given a column i and a row j, without a product per element."""
+    return _mix((i.to(tl.uint32) * 0x9E3779B9 + key) + j.to(tl.uint32) * 0x9E3779B9)
 
 
 @triton.jit
