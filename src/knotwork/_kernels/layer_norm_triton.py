@@ -21,13 +21,13 @@ TILE = 1024
 WARPS = 4
 """Warps of a program."""
 
-FORWARD_BLOCKS = 4
+FORWARD_BLOCKS = 1
 """Blocks of rows of a program, forward: it loads weight and biases once for all."""
 
 STAGES = 1
 """Blocks of rows that are loaded ahead, backward; 1 is none."""
 
-PARTS_PER_BLOCK = 4
+PARTS_PER_BLOCK = 1
 """Number of parts of a member, backward, over the number of blocks of rows of a part."""
 
 ADDED, ADDED_COLUMNS = 256, 16
