@@ -22,8 +22,8 @@ pytestmark = pytest.mark.usefixtures("on_triton")
 TOLERANCES = {torch.float32: 1e-5, torch.float16: 4e-3} | ({torch.bfloat16: 3e-2} if GPU else {})
 
 
-def close(got, expected, tolerance):
-    scale = max(float(expected.abs().max()), 1e-6)
+def close(got, expected, tolerance, least=1e-6):
+    scale = max(float(expected.abs().max()), least)
     torch.testing.assert_close(got.cpu().double() / scale, expected.cpu().double() / scale, rtol=0, atol=tolerance)
 
 
@@ -234,9 +234,11 @@ def test_layer_norm(shape, dtype):
     tolerance = 2e-6 if dtype == torch.float32 else 8e-3
     close(got.detach(), expected.detach(), tolerance)
     assert got.dtype == dtype
+    # The gradient of a row of one number is 0: what remains is the rounding of a difference, times 1 / sqrt(epsilon).
+    least = 1e-5**-0.5 if shape[-1] == 1 else 1e-6
     for actual, plain, leaf in zip(gradients, torch.autograd.grad(expected, exact, grad.double()), leaves, strict=True):
         assert actual.dtype == leaf.dtype
-        close(actual, plain, tolerance)
+        close(actual, plain, tolerance, least)
     alone = [tensor[:1].detach().requires_grad_() for tensor in leaves]
     once = torch.autograd.grad(layer_norm(*alone)[1], alone, grad[:1])
     assert all(torch.equal(actual[:1], other) for actual, other in zip(gradients, once, strict=True))

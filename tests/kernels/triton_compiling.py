@@ -69,8 +69,9 @@ def test_ft_transformer(compiled, tokens, dtype):
     assert directed | {"_tokens_forward", "_weights_backward", "_blocks_backward"} <= set(compiled)
 
 
-def test_ft_transformer_with_many_tokens(compiled):
-    network = FTTransformer([30] * 9, 1, tokens="coordinate", n_blocks=2, n_members=2).bfloat16()
+@pytest.mark.parametrize(("dtype", "width"), [(torch.bfloat16, 192), (torch.bfloat16, 800), (torch.float32, 192)])
+def test_ft_transformer_with_many_tokens(compiled, dtype, width):
+    network = FTTransformer([30] * 9, 1, tokens="coordinate", n_blocks=2, d_token=width, n_members=2).to(dtype)
     network.forward_stack(torch.rand(2, 4, 9, 30), None, noise=noise()).sum().backward()
     assert {"_tiled_forward", "_queries_backward", "_keys_backward"} <= set(compiled)
     assert "_attention_forward" not in compiled

@@ -19,9 +19,12 @@ from knotwork._kernels.dropout_triton import keep_pairs, key_numbers, pair_numbe
 __all__ = ["tiled_backward", "tiled_forward"]
 
 FORWARD, OF_QUERIES, OF_KEYS = (64, 64, 80), (64, 32, 80), (32, 64, 96)
-"""Queries and keys of a tile, and the most registers of a thread for 16-bit numbers: forward, backward for queries, backward for keys.
+"""Queries and keys of a tile, and the most registers of a thread: forward, backward for queries, backward for keys.
 
 Fewer registers allow more programs at a time, whose waiting times overlap. Queries divide those of `FORWARD`."""
+
+NARROW = 32
+"""Largest width of a head of 16-bit numbers whose tiles fit into so few registers; others use what they need."""
 
 WARPS = 4
 """Warps of a program."""
@@ -268,7 +271,7 @@ def _constants(q: Tensor, kv: Tensor, bias: Tensor | None, settings: Any, tile: 
         "DROPOUT": settings.p > 0.0,
         "PRECISION": "tf32" if settings.tf32 else "ieee",
         "num_warps": WARPS if queries == tile[0] else 2,
-        "maxnreg": tile[2] if queries == tile[0] and q.element_size() == 2 else None,
+        "maxnreg": tile[2] if q.element_size() == 2 and width <= NARROW and queries == tile[0] else None,
     }
 
 
