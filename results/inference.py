@@ -89,13 +89,16 @@ def random_seeds() -> Iterator[str]:
 
 
 def seed_lines(frame: pd.DataFrame) -> Iterator[str]:
-    """Compare the random seeds of networks of one size, each trained with several in every fold."""
+    """Compare the random seeds of networks of one size, in the folds in which each is trained with several."""
     frame = frame.assign(error=errors_of(frame))
     cell = ["task", "dataset", "method", "fold"]
     frame["repeat"] = frame.groupby(cell)["seed"].rank(method="dense").astype(int)
+    frame = frame[frame.groupby(cell)["repeat"].transform("max") == frame["repeat"].max()]
     repeats = sorted(frame["repeat"].unique())
+    n_folds = frame.groupby("dataset")["fold"].nunique()
+    folds = "5 folds" if n_folds.min() == 5 else f"{n_folds.min()} or {n_folds.max()} folds"
     yield paragraph(f"""
-        {len(frame):,} networks: each is trained with {len(repeats)} random seeds in every fold, which differ in initial
+        {len(frame):,} networks: each is trained with {len(repeats)} random seeds in {folds}, which differ in initial
         weights and in the order of rows. Seeds: standard deviation of the error between seeds, in percent of the error
         (root mean square over networks). Correlation: of the average ranks of the methods over data sets, between two
         seeds, on average. Pairs: methods that differ significantly over data sets, with each seed alone and with the

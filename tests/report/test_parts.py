@@ -61,6 +61,18 @@ def test_plans_that_trained_the_same_network_differently_are_separate():
     assert [part.plans for part in parts] == [("paper",), ("paper-rates",)]
 
 
+def test_a_plan_with_further_random_seeds_is_separate():
+    """Although it has the most records: means of the first plan must not change when seeds are added."""
+    main = plan_of("paper", sizes=(7, 15))
+    first = main[main["size"].isna() | (main["size"] == 15)]
+    later = [first.assign(key=first["key"] + str(n), seed=first["seed"] + n) for n in (5, 10)]
+    seeds = pd.concat([first, *later]).assign(plan="paper-seeds")
+    assert len(seeds) > len(main)
+    parts = split(main, seeds)
+    assert [part.plans for part in parts] == [("paper",), ("paper-seeds",)]
+    assert len(parts[0].frame) == len(main)
+
+
 def test_a_backbone_counts_once_for_a_data_set_whatever_its_tokens():
     parts = split(
         plan_of("paper-mlp"), plan_of("paper-ft", backbones=["ft"], tokens="feature"),

@@ -415,8 +415,10 @@ def in_order(methods: npt.ArrayLike) -> list[str]:
     return sorted(names, key=lambda name: places.get(name, len(places)))
 
 
-_IDENTITY = ["dataset", "backbone", "variant", "together", "method", "size", "fold", "seed"]
-"""Columns that identify a network, without `tokens`: a backbone has one block per data set, whatever its tokens."""
+_IDENTITY = ["dataset", "backbone", "variant", "together", "method", "size", "fold"]
+"""Columns that identify a network, without `tokens`: a backbone has one block per data set, whatever its tokens.
+
+Nor with the random seed: a plan with further seeds would give its networks another weight in the means of the first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -467,8 +469,8 @@ def split_records(records: pd.DataFrame, traced: Collection[str] = ()) -> list[P
     """Split records by plan into parts: benchmarks first, and among them the one with the most networks.
 
     Plans whose names have the same first word before a hyphen, such as ``wine-mlp`` and ``wine-ft``, form one part,
-    unless one has methods that the other lacks, or both have the same network trained in different ways or with other
-    tokens, which would count twice (within one plan, every kind of tokens has its own block). A plan with networks in
+    unless one has methods that the other lacks, or both have the same network trained in different ways, with other
+    tokens or from other random seeds, which would count twice (within one plan, every kind of tokens has its own block). A plan with networks in
     `traced`, the keys of those with paths of knots or fitted curves, is shown by these; a single data set with four
     sizes or more is a grid; a single data set with networks trained alone measures times, and a plan that trained them
     in stacks joins it; the others are benchmarks.
@@ -478,7 +480,7 @@ def split_records(records: pd.DataFrame, traced: Collection[str] = ()) -> list[P
     if "plan" not in records.columns:
         return [_part((), records, traced)]
     names = records["plan"].astype(object).where(records["plan"].notna(), "").astype(str)
-    by_plan = sorted(records.groupby(names), key=lambda plan: -len(plan[1]))
+    by_plan = sorted(records.groupby(names), key=lambda plan: -len(_distinct(plan[1])))
     groups: list[tuple[list[str], pd.DataFrame]] = []
     for name, rows in by_plan:
         for place, (members, held) in enumerate(groups):
@@ -502,9 +504,12 @@ def _belong_together(members: Sequence[str], held: pd.DataFrame, name: str, rows
     if "key" not in rows.columns:
         return True
     new = rows[~rows["key"].isin(held["key"])]
-    identity = [name for name in _IDENTITY if name in rows.columns and name in held.columns]
-    both = pd.concat([rows[identity].drop_duplicates() for rows in (held, new)])
-    return not both.duplicated().any()
+    return not pd.concat([_distinct(held), _distinct(new)]).duplicated().any()
+
+
+def _distinct(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return one row for each network, whatever its random seed."""
+    return rows.reindex(columns=_IDENTITY).drop_duplicates()
 
 
 def _is_timed(rows: pd.DataFrame) -> bool:
