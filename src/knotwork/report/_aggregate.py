@@ -470,10 +470,10 @@ def split_records(records: pd.DataFrame, traced: Collection[str] = ()) -> list[P
 
     Plans whose names have the same first word before a hyphen, such as ``wine-mlp`` and ``wine-ft``, form one part,
     unless one has methods that the other lacks, or both have the same network trained in different ways, with other
-    tokens or from other random seeds, which would count twice (within one plan, every kind of tokens has its own block). A plan with networks in
-    `traced`, the keys of those with paths of knots or fitted curves, is shown by these; a single data set with four
-    sizes or more is a grid; a single data set with networks trained alone measures times, and a plan that trained them
-    in stacks joins it; the others are benchmarks.
+    tokens or from other random seeds, which would count twice (within one plan, every kind of tokens has its own
+    block). A plan with networks in `traced`, the keys of those with paths of knots or fitted curves, is shown by these;
+    a single data set with four sizes or more is a grid; a single data set with networks trained alone measures times,
+    and a plan that trained them in stacks joins it; the others are benchmarks.
 
     A network that belongs to two plans has two rows. Records without a column `plan` are one plan.
     """
@@ -490,7 +490,7 @@ def split_records(records: pd.DataFrame, traced: Collection[str] = ()) -> list[P
         else:
             groups.append(([str(name)], rows))
     parts = [_part([name for name in members if name], held, traced) for members, held in groups]
-    return sorted(parts, key=lambda part: (part.kind != "benchmark", -len(part.frame)))
+    return sorted(parts, key=lambda part: (part.kind != "benchmark", -len(_distinct(part.frame))))
 
 
 def _belong_together(members: Sequence[str], held: pd.DataFrame, name: str, rows: pd.DataFrame) -> bool:
