@@ -59,6 +59,9 @@ MOST_PROGRAMS = 1024
 ROWS, MOST_SUMS = 128, 64
 """Rows of a program of the backward pass at once, and most sums over rows of a feature, for more than 4096 rows."""
 
+WARP = 32
+"""Threads of a warp: a thread of the backward pass has one row, because further threads would repeat its work."""
+
 MOST_PLANS = 1024
 """Plans of launches that are kept for each kernel: one for every combination of shapes."""
 
@@ -578,15 +581,15 @@ def _plan_backward(
     tile = min(knots, WIDEST)
     n_tiles = -(-max(shapes.breaks - 1, shapes.size) // tile)
     # Sums over rows must not depend on the number of groups, which may be members of a stack.
-    rows, n_blocks = (ROWS, -(-shapes.rows // (ROWS * MOST_SUMS))) if shapes.rows > 4096 else (32, 2)
+    rows, n_blocks = (ROWS, -(-shapes.rows // (ROWS * MOST_SUMS))) if shapes.rows > 4096 else (WARP, 2)
     window = max(power_of_2_from(2 * degree + 2), 8)
     n_parts = -(-shapes.rows // (rows * n_blocks))
     settings = {"KIND": kind, "DEGREE": degree}
     by_rows = Plan(
         _backward, (n_tables, n_parts, n_tiles),
         (shapes.rows, shapes.features, shapes.breaks, shapes.size, knots, shapes.n_steps, n_blocks),
-        **settings, ROWS=rows, KNOTS=tile, WINDOW=window, LOG=window.bit_length() - 1, WITH_X=with_x,
-        WITH_KNOTS=with_knots, WIDE=n_tiles > 1, LONG=shapes.is_long,
+        n_warps=rows // WARP, **settings, ROWS=rows, KNOTS=tile, WINDOW=window, LOG=window.bit_length() - 1,
+        WITH_X=with_x, WITH_KNOTS=with_knots, WIDE=n_tiles > 1, LONG=shapes.is_long,
     )  # fmt: skip
     gather = Plan(
         gather_sums, (n_tables, 1, 1), (shapes.features, shapes.breaks, n_parts, min_spacing, epsilon),
