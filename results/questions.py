@@ -96,7 +96,8 @@ def change_cells(logarithms: "pd.Series[float]") -> list[str]:
     """
     if len(logarithms) < 2:
         return ["not trained", "", ""]
-    mean, low, high = (f"{100 * np.expm1(value):+.1f}" for value in mean_interval(logarithms))
+    # Adding 0.0 turns a rounded -0.0 into 0.0.
+    mean, low, high = (f"{round(100 * np.expm1(value), 1) + 0.0:+.1f}" for value in mean_interval(logarithms))
     return [f"{mean} %", f"{low} to {high} %", f"{int((logarithms > 0).sum())} of {len(logarithms)}"]
 
 

@@ -73,6 +73,23 @@ def test_a_plan_with_further_random_seeds_is_separate():
     assert len(parts[0].frame) == len(main)
 
 
+def test_plans_that_the_main_one_cannot_take_do_not_join_each_other():
+    """Seeds of one network do not become ranks of others, nor do variants of its training."""
+    main = plan_of("paper", sizes=(7, 15))
+    tokens = plan_of("paper-tokens", tokens="coordinate", salt="tokens", n_regression=2)
+    first = main[main["size"].isna() | (main["size"] == 15)]
+    later = first.assign(key=first["key"] + "5", seed=first["seed"] + 5)
+    seeds = pd.concat([first, later]).assign(plan="paper-seeds")
+    assert [part.plans for part in split(main, tokens, seeds)] == [("paper",), ("paper-seeds",), ("paper-tokens",)]
+
+
+def test_variants_of_two_plans_are_separate():
+    rates = [plan_of("end", salt=name, n_regression=4).assign(variant=name) for name in ("slow", "fast")]
+    knots = plan_of("end-knots", salt="knots", methods=["BS-Grad-U"]).assign(variant="no penalty")
+    other = plan_of("end-resnet", backbones=["resnet"]).assign(variant="slow")
+    assert [part.plans for part in split(*rates, knots, other)] == [("end", "end-resnet"), ("end-knots",)]
+
+
 def test_a_backbone_counts_once_for_a_data_set_whatever_its_tokens():
     parts = split(
         plan_of("paper-mlp"), plan_of("paper-ft", backbones=["ft"], tokens="feature"),
@@ -86,8 +103,8 @@ def test_a_further_plan_names_its_networks_that_are_ranked_as_well(tmp_path):
     records = pd.concat([plan_of("paper", n_regression=4), starts, plan_of("rates", salt="faster")])
     text = make_report(records, tmp_path / "report.html").read_text(encoding="utf-8")
     n_shared = 3 * 3 * 2  # data sets, methods that both have, folds
-    assert f"24 networks. {n_shared} of them are part of the ranks above as well, {24 - n_shared} are not." in text
-    assert "24 networks. They are not part of the ranks above." in text
+    assert f"24 networks. {n_shared} of them are part of the main ranks as well, {24 - n_shared} are not." in text
+    assert "24 networks. They are not part of the main ranks." in text
 
 
 def test_plans_with_different_methods_are_separate():

@@ -457,9 +457,9 @@ def _time_section(part: Part, name: str) -> Section:
 def _extra_section(part: Part, name: str, ranked: set[str]) -> Section:
     """Return results, ranks and scores of a benchmark beside the main one, which has the networks of keys `ranked`."""
     n_shared = int(part.frame["key"].isin(ranked).sum())
-    shared = f"{n_shared:,} of them are part of the ranks above as well, {len(part.frame) - n_shared:,} are not."
+    shared = f"{n_shared:,} of them are part of the main ranks as well, {len(part.frame) - n_shared:,} are not."
     content = [
-        f"{_origin(part)} {shared if n_shared else 'They are not part of the ranks above.'}",
+        f"{_origin(part)} {shared if n_shared else 'They are not part of the main ranks.'}",
         *_results(part),
         *_task_ranks(part),
         _folded(_tables.browse_table(part.summary)),
