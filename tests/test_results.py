@@ -174,7 +174,7 @@ def test_every_claim_has_a_place_a_number_and_a_verdict():
     ("claim", "verdict", "numbers"),
     [
         ("PLE has the highest mean AUC with every backbone at every size", "not confirmed", "in 7 of 9 cells"),
-        ("FT-Transformer: Std is better than PLE at all sizes", "not confirmed", "PLE is better at 3 of 3 sizes"),
+        ("FT-Transformer: Std is better than PLE at all sizes", "cannot be told", "PLE is better at 3 of 3 sizes"),
         ("M-splines often deteriorate at larger sizes", "not confirmed", "0 of 4"),
         ("the values of 163 configurations", "cannot be told", "0.51"),
     ],
@@ -195,6 +195,28 @@ def test_verdicts_follow_the_records():
     study.frame = study.frame.assign(score=study.frame["score"].where(~better, 1.0))
     verdicts = {each.text: each.verdict for each in benchmark_claims.classification_ranks(study)}
     assert verdicts[claim] == "confirmed"
+
+
+def test_a_verdict_that_depends_on_the_divisor_cannot_be_told():
+    study, part = benchmark_claims.Benchmark(), benchmark_claims.regression_tokens
+    alone = {claim.text: claim for claim in part(study)}
+    claims = {claim.text: claim for claim in benchmark_claims.with_all_divisors(study, part)}
+    assert list(claims) == list(alone)
+    frame, lower = study.frame[study.frame["network"] == "ft feature"], {}
+    for column in ("target_std", "target_mean"):
+        by = [frame[name] for name in ("method", "size", "dataset")]
+        means = (
+            (frame["rmse"] / frame[column]).groupby(by, dropna=False).mean().groupby(level=[0, 1], dropna=False).mean()
+        )
+        lower[column] = int((means["PLE"] < means["Std"].iloc[0]).sum())
+    assert lower == {"target_std": 3, "target_mean": 0}
+    text = "FT-Transformer: Std is better than PLE at all sizes"
+    assert (alone[text].holds, claims[text].holds, claims[text].by_divisor) == (False, None, True)
+    assert "divided by the mean of the target: Std " in claims[text].ours
+    assert claims[text].ours.endswith("PLE is better at 0 of 3 sizes")
+    same = [claim for claim in claims.values() if not claim.by_divisor]
+    assert 0 < len(same) < len(claims)
+    assert all(claim == alone[claim.text] for claim in same)
 
 
 def test_numbers_of_the_papers_data_sets_add_up():

@@ -460,6 +460,11 @@ class Part:
         ]
 
     @property
+    def n_seeds(self) -> int:
+        """The number of random seeds with which a network is trained in a fold."""
+        return _n_seeds(self.frame)
+
+    @property
     def title(self) -> str:
         """The plans, for headings."""
         return ", ".join(self.plans) or "these records"
