@@ -67,10 +67,7 @@ def test_both_kinds_of_tests(main, page, task, size):
     cd = stats.studentized_range.ppf(0.95, 14, np.inf) / np.sqrt(2) * np.sqrt(14 * 15 / (6 * len(errors)))
     apart = sum(abs(ranks[a] - ranks[b]) > cd for a, b in combinations(ranks.index, 2))
     sets = errors.div(errors.mean(axis=1), axis=0).groupby(level="dataset").mean()
-    p = pd.Series({pair: stats.wilcoxon(sets[pair[0]], sets[pair[1]]).pvalue for pair in combinations(sets, 2)})
-    ordered = p.sort_values()
-    adjusted = np.maximum.accumulate(ordered * np.arange(len(p), 0, -1))
-    differ = set(adjusted[adjusted < 0.05].index)
+    differ = pairs_apart(sets)
     chi2 = stats.friedmanchisquare(*sets.to_numpy().T)
     assert chi2.pvalue < 1e-4
     cells = row_of(page, task, str(size), f"{np.mean(pairs):.2f} ({rest_correlation(errors):.2f})")
@@ -187,7 +184,11 @@ def test_the_table_of_random_seeds(page):
 def differing(part):
     """Return the pairs of methods that differ significantly over data sets, and average ranks."""
     errors = part.pivot_table(index="dataset", columns="method", values="error", aggfunc="mean")
-    relative = errors.div(errors.mean(axis=1), axis=0)
+    return pairs_apart(errors.div(errors.mean(axis=1), axis=0)), errors.rank(axis=1).mean()
+
+
+def pairs_apart(relative):
+    """Return the pairs of columns that differ significantly by signed ranks with Holm's correction."""
     pairs = list(combinations(relative, 2))
     gaps = np.array([relative[a] - relative[b] for a, b in pairs])
     places = np.where(gaps == 0, 0, stats.rankdata(np.where(gaps == 0, np.nan, abs(gaps)), axis=1, nan_policy="omit"))
@@ -196,7 +197,7 @@ def differing(part):
     p = pd.Series((sums >= abs((places * np.sign(gaps)).sum(axis=1))[:, None] - 1e-9).mean(axis=1), index=pairs)
     p = p.sort_values()
     adjusted = np.maximum.accumulate(p * np.arange(len(p), 0, -1))
-    return set(adjusted[adjusted < 0.05].index), errors.rank(axis=1).mean()
+    return set(adjusted[adjusted < 0.05].index)
 
 
 def test_the_table_of_sizes_with_a_token_per_coordinate(records, page):

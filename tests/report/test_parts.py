@@ -6,6 +6,7 @@ import pytest
 
 from knotwork.report import make_report
 from knotwork.report._aggregate import split_records
+from knotwork.report._document import _extra_section
 from knotwork.report._figures import heatmap_picture
 from tests.report.cases import make_records
 
@@ -80,7 +81,12 @@ def test_plans_that_the_main_one_cannot_take_do_not_join_each_other():
     first = main[main["size"].isna() | (main["size"] == 15)]
     later = first.assign(key=first["key"] + "5", seed=first["seed"] + 5)
     seeds = pd.concat([first, later]).assign(plan="paper-seeds")
-    assert [part.plans for part in split(main, tokens, seeds)] == [("paper",), ("paper-seeds",), ("paper-tokens",)]
+    parts = split(main, tokens, seeds)
+    assert [part.plans for part in parts] == [("paper",), ("paper-seeds",), ("paper-tokens",)]
+    assert [part.n_seeds for part in parts] == [1, 2, 1]
+    section = _extra_section(parts[1], "extra", set(parts[0].frame["key"]))
+    assert section.title == "Which of 4 methods is best on reg00, reg01 and reg02 with mlp, with 2 random seeds?"
+    assert "Each network was trained with 2 random seeds per fold" in str(section.content[1])
 
 
 def test_variants_of_two_plans_are_separate():
