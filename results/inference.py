@@ -13,6 +13,10 @@ from knotwork.stats import block_correlation
 from knotwork.study import load_plan
 
 SIZES = (7, 15, 30)
+SEEDS = "paper-mlp-seeds"
+"""The plan with further random seeds."""
+CELL = ["task", "dataset", "method", "fold"]
+"""Columns that identify a network of this plan, up to its random seed."""
 
 
 def rank_tables(frame: pd.DataFrame) -> list[RankTable]:
@@ -47,6 +51,7 @@ def both_ways(frame: pd.DataFrame) -> Iterator[str]:
     tables = rank_tables(frame)
     seeds = frame.groupby(["dataset", "network", "method", "size", "fold"], dropna=False)["seed"].nunique()
     n_seeds = "one random seed" if seeds.max() == 1 else f"{seeds.min()} to {seeds.max()} random seeds"
+    more = " ([further ones](#how-much-do-random-seeds-matter) of the MLP)" if is_trained(SEEDS) else ""
     k = len(tables[0].methods)
     fewest = min(tables, key=lambda table: len(table.datasets))
     yield "## Which differences are significant?\n"
@@ -58,7 +63,7 @@ def both_ways(frame: pd.DataFrame) -> Iterator[str]:
         folds, then over backbones, and all pairs of methods are compared by signed ranks with Holm's correction. For
         {k} methods that is a strict test: over {len(fewest.datasets)} data sets the smallest possible p-value is
         {fewest.least_p:.3f}, for two methods of which one is better everywhere. Each network was trained with
-        {n_seeds} per fold. Pairs: those that differ at 5 %, of {k * (k - 1) // 2}.""")
+        {n_seeds} per fold{more}. Pairs: those that differ at 5 %, of {k * (k - 1) // 2}.""")
     yield from table_head(
         "task | size | correlation | blocks | pairs (Nemenyi) | data sets | Friedman's p | pairs (signed ranks)"
     )
@@ -81,39 +86,56 @@ def both_ways(frame: pd.DataFrame) -> Iterator[str]:
 
 def random_seeds() -> Iterator[str]:
     """Describe how much random seeds matter; nothing before networks with further seeds are trained."""
-    if not is_trained("paper-mlp-seeds"):
+    if not is_trained(SEEDS):
         return
-    frame = load("paper-mlp-seeds")
     yield "## How much do random seeds matter?\n"
-    yield from seed_lines(frame[frame["size"].isna() | (frame["size"] == 15)])
+    yield from seed_lines(load(SEEDS))
 
 
 def seed_lines(frame: pd.DataFrame) -> Iterator[str]:
-    """Compare the random seeds of networks of one size, in the folds in which each is trained with several."""
+    """Compare the random seeds of MLPs of one size, in the folds in which each is trained with several."""
     frame = frame.assign(error=errors_of(frame))
-    cell = ["task", "dataset", "method", "fold"]
-    frame["repeat"] = frame.groupby(cell)["seed"].rank(method="dense").astype(int)
-    frame = frame[frame.groupby(cell)["repeat"].transform("max") == frame["repeat"].max()]
-    repeats = sorted(frame["repeat"].unique())
-    n_folds = frame.groupby("dataset")["fold"].nunique()
-    folds = "5 folds" if n_folds.min() == 5 else f"{n_folds.min()} or {n_folds.max()} folds"
+    frame["repeat"] = frame.groupby(CELL)["seed"].rank(method="dense").astype(int)
+    frame = frame[frame.groupby(CELL)["repeat"].transform("max") == frame["repeat"].max()]
+    n_seeds, k = frame["repeat"].max(), frame["method"].nunique()
+    n_folds = frame.groupby("task", sort=False)["fold"].nunique()
+    folds = " and ".join(f"{count} folds of {task}" for task, count in n_folds.items())
     yield paragraph(f"""
-        {len(frame):,} networks: each is trained with {len(repeats)} random seeds in {folds}, which differ in initial
-        weights and in the order of rows. Seeds: standard deviation of the error between seeds, in percent of the error
-        (root mean square over networks). Correlation: of the average ranks of the methods over data sets, between two
-        seeds, on average. Pairs: methods that differ significantly over data sets, with each seed alone and with the
-        mean of all.""")
-    yield from table_head("task | networks | seeds, % | correlation | pairs, each seed | pairs, mean of all")
+        {len(frame) // n_seeds:,} MLPs, at size {frame["size"].max():.0f} or without a size, in {folds}: each is trained
+        with {n_seeds} random seeds, {len(frame):,} networks in all. They differ in initial weights, in the order of
+        rows and in dropout; splits and the knots of encodings are the same. Deviation: standard deviation of the error
+        (NRMSE, or 1 - AUC) between the seeds of an MLP, in percent of its mean error: the median and the root mean
+        square over MLPs, and the root mean square on the data set where it is largest. Correlation: of the average
+        ranks of the methods over data sets, between two seeds, on average; best: by average rank. Pairs: methods that
+        differ significantly over data sets (signed ranks, Holm), of {k * (k - 1) // 2}: with each seed alone, with
+        every one of them, and by the mean of all.""")
+    yield from table_head(
+        "task | networks | deviation, % | root mean square | largest | correlation | best, each seed "
+        "| pairs, each seed | with every seed | mean of all"
+    )
     for task, part in frame.groupby("task", sort=False):
-        errors = part.groupby(cell)["error"]
-        spread = float(np.sqrt((errors.var() / errors.mean() ** 2).mean()))
-        alone = [_seed_table(part[part["repeat"] == repeat]) for repeat in repeats]
-        ranks = np.corrcoef(stats.rankdata([table.dataset_ranks for table in alone], axis=1))
-        mean = float(ranks[np.triu_indices(len(repeats), 1)].mean())
-        counts = [int(table.differ.sum()) // 2 for table in (*alone, _seed_table(part))]
-        each = ", ".join(map(str, counts[:-1]))
-        yield f"| {task} | {len(part):,} | {100 * spread:.2f} | {mean:.2f} | {each} | {counts[-1]} |"
+        yield f"| {task} | {len(part):,} | " + " | ".join([*_deviation_cells(part), *_pair_cells(part)]) + " |"
     yield ""
+
+
+def _deviation_cells(part: pd.DataFrame) -> list[str]:
+    """Return how much the errors of networks differ between seeds."""
+    errors = part.groupby(CELL)["error"]
+    spread = 100 * errors.std() / errors.mean()
+    by_set = np.sqrt((spread**2).groupby(level="dataset").mean())
+    mean_square = float(np.sqrt((spread**2).mean()))
+    return [f"{spread.median():.2f}", f"{mean_square:.2f}", f"{by_set.max():.1f} ({by_set.idxmax()})"]
+
+
+def _pair_cells(part: pd.DataFrame) -> list[str]:
+    """Return how much ranks and significant differences depend on the seed."""
+    alone = [_seed_table(rows) for _, rows in part.groupby("repeat")]
+    ranks = np.corrcoef(stats.rankdata([table.dataset_ranks for table in alone], axis=1))
+    mean = float(ranks[np.triu_indices(len(alone), 1)].mean())
+    every = np.logical_and.reduce([table.differ for table in alone])
+    counts = [int(flags.sum()) // 2 for flags in (*(table.differ for table in alone), every, _seed_table(part).differ)]
+    best = ", ".join(" and ".join(table.best) for table in alone)
+    return [f"{mean:.2f}", best, ", ".join(map(str, counts[:-2])), *map(str, counts[-2:])]
 
 
 def _seed_table(part: pd.DataFrame) -> RankTable:

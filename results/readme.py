@@ -33,6 +33,7 @@ from questions import (  # noqa: E402 - needs the line above
     ranks_by_block,
 )
 from token_kinds import token_pairs  # noqa: E402 - needs the line above
+from token_sizes import all_changes, answer, with_interval  # noqa: E402 - needs the line above
 
 README = HERE.parent / "README.md"
 BENCHMARKS = HERE.parent / "benchmarks" / "README.md"
@@ -104,6 +105,7 @@ def study() -> str:
     last = sum(order.names[-1] == "MinMax" for order in orders)
     costs = largest_ratios()
     verdicts = [pair.verdict for pair in token_pairs()]
+    changes = all_changes()["coordinate", SIZES[-1]].of("splines")
     n_methods, n_folds, n_sets = (frame[column].nunique() for column in ("method", "fold", "dataset"))
     return paragraph(f"""
         **The paper's study, repeated.** All {len(frame):,} networks of its main benchmark ({n_sets} tables,
@@ -121,7 +123,9 @@ def study() -> str:
         learned knots with the paper's warm-up (significant in {clear_gains("rate 2, at once")} comparisons). At
         size {SIZES[0]} an FT-Transformer with a token per feature was better than one with a token per coordinate,
         which the paper's probably has, on {verdicts.count(-1)} of {len(verdicts)} small tables, and worse on
-        {verdicts.count(1)}.""").strip()
+        {verdicts.count(1)}. With a token per coordinate, the error of splines changes by {with_interval(changes)} from
+        size {SIZES[0]} to {SIZES[-1]} on {len(changes)} tables. Do they become worse, as the paper's do?
+        {answer(changes).capitalize()}.""").strip()
 
 
 def stack() -> str:

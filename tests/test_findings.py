@@ -65,7 +65,19 @@ def test_the_change_of_error_with_size_is_found(sections, slope, verdict):
     line = next(line for line in page.splitlines() if line.startswith("| splines | coordinate"))
     change = float(line.split(" | ")[5].split()[0])
     assert change == pytest.approx(100 * np.expm1(slope), abs=0.8)
-    assert "10 small data sets" in page
+    assert "10 small data sets in 3 folds." in " ".join(page.split())
+
+
+def test_the_change_that_can_be_detected(sections):
+    """A growth of this size is found in eight of ten samples."""
+    del sections
+    module, random = importlib.import_module("token_sizes"), np.random.default_rng(0)
+    sample = pd.Series(random.normal(size=10))
+    sample = 0.03 * (sample - sample.mean()) / sample.std()
+    growth = np.log1p(module.detectable(sample) / 100)
+    draws = growth + 0.03 * random.normal(size=(1500, 10))
+    detected = [module.answer(pd.Series(draw)) == "yes" for draw in draws]
+    assert np.mean(detected) == pytest.approx(0.8, abs=0.04)
 
 
 def test_folds_without_all_sizes_do_not_count(sections):
@@ -74,9 +86,15 @@ def test_folds_without_all_sizes_do_not_count(sections):
     late = (frame["fold"] > 0) & (frame["size"] == 30) & (frame["method"] == "IS-Q")
     other = frame.assign(score=frame["score"].where(frame["fold"] == 0, 0.5))
     frames["coordinate-sizes"] = other[~late]
-    page = sections("token_sizes", "token_sizes", frames)
-    assert "at least 1 fold of each" in page
+    feature = frames["paper-ft"]
+    frames["paper-ft"] = feature.assign(
+        score=feature["score"].where((feature["fold"] == 0) | (feature["size"] < 30), 0.9)
+    )
+    page = " ".join(sections("token_sizes", "token_sizes", frames).split())
+    assert "(fewer at size 30: abalone 1, air_quality 1, " in page
     assert "**Yes**" in page
+    cells = page.split("| splines | feature | ")[1].split(" | ")
+    assert abs(float(cells[3].split()[0])) < 1, "the same folds with a token per feature"
 
 
 def test_sizes_that_are_not_trained_yet(sections):

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -67,10 +67,7 @@ def test_both_kinds_of_tests(main, page, task, size):
     cd = stats.studentized_range.ppf(0.95, 14, np.inf) / np.sqrt(2) * np.sqrt(14 * 15 / (6 * len(errors)))
     apart = sum(abs(ranks[a] - ranks[b]) > cd for a, b in combinations(ranks.index, 2))
     sets = errors.div(errors.mean(axis=1), axis=0).groupby(level="dataset").mean()
-    p = pd.Series({pair: stats.wilcoxon(sets[pair[0]], sets[pair[1]]).pvalue for pair in combinations(sets, 2)})
-    ordered = p.sort_values()
-    adjusted = np.maximum.accumulate(ordered * np.arange(len(p), 0, -1))
-    differ = set(adjusted[adjusted < 0.05].index)
+    differ = pairs_apart(sets)
     chi2 = stats.friedmanchisquare(*sets.to_numpy().T)
     assert chi2.pvalue < 1e-4
     cells = row_of(page, task, str(size), f"{np.mean(pairs):.2f} ({rest_correlation(errors):.2f})")
@@ -162,6 +159,79 @@ def test_pairs_of_identical_networks(records, main, page):
     assert noise()["gap"].max() >= other.max()
 
 
+def test_the_table_of_random_seeds(page):
+    frame = load_results(ROOT / "results", load_plan("paper-mlp-seeds").plan_hash)
+    frame["error"] = frame["nrmse"].where(frame["task"] == "regression", 1 - frame["auc"])
+    cell = ["task", "dataset", "method", "fold"]
+    frame = frame[frame.groupby(cell)["seed"].transform("nunique") == 3]
+    section = page.split("## How much do random seeds matter?")[1].split("\n## ")[0]
+    assert f"{len(frame) // 3:,} MLPs, at size 15 or without a size, in 5 folds of regression and 4 folds" in section
+    for task, part in frame.groupby("task"):
+        spread = 100 * part.groupby(cell)["error"].std() / part.groupby(cell)["error"].mean()
+        largest = np.sqrt(spread.pow(2).groupby("dataset").mean())
+        expected = [f"{len(part):,}", f"{spread.median():.2f}", f"{np.sqrt(spread.pow(2).mean()):.2f}",
+                    f"{largest.max():.1f} ({largest.idxmax()})"]  # fmt: skip
+        alone = [differing(part[part["seed"] == part["fold"] + first]) for first in (42, 47, 52)]
+        rho = [stats.spearmanr(a[1], b[1]).statistic for a, b in combinations(alone, 2)]
+        best = [" and ".join(ranks.index[ranks == ranks.min()]) for _, ranks in alone]
+        pairs = [len(each) for each, _ in alone]
+        every = set.intersection(*(each for each, _ in alone))
+        expected += [f"{np.mean(rho):.2f}", ", ".join(best), ", ".join(map(str, pairs)), str(len(every)),
+                     str(len(differing(part)[0]))]  # fmt: skip
+        assert row_of(section, task)[1:] == expected
+
+
+def differing(part):
+    """Return the pairs of methods that differ significantly over data sets, and average ranks."""
+    errors = part.pivot_table(index="dataset", columns="method", values="error", aggfunc="mean")
+    return pairs_apart(errors.div(errors.mean(axis=1), axis=0)), errors.rank(axis=1).mean()
+
+
+def pairs_apart(relative):
+    """Return the pairs of columns that differ significantly by signed ranks with Holm's correction."""
+    pairs = list(combinations(relative, 2))
+    gaps = np.array([relative[a] - relative[b] for a, b in pairs])
+    places = np.where(gaps == 0, 0, stats.rankdata(np.where(gaps == 0, np.nan, abs(gaps)), axis=1, nan_policy="omit"))
+    signs = np.array(list(product([-1, 1], repeat=len(relative))))  # all that are equally likely: exact, and fast
+    sums = abs(places @ signs.T)
+    p = pd.Series((sums >= abs((places * np.sign(gaps)).sum(axis=1))[:, None] - 1e-9).mean(axis=1), index=pairs)
+    p = p.sort_values()
+    adjusted = np.maximum.accumulate(p * np.arange(len(p), 0, -1))
+    return set(adjusted[adjusted < 0.05].index)
+
+
+def test_the_table_of_sizes_with_a_token_per_coordinate(records, page):
+    frame = load_results(ROOT / "results", load_plan("coordinate-sizes").plan_hash).astype({"size": float})
+    error = frame["nrmse"].where(frame["task"] == "regression", 1 - frame["auc"])
+    kinds = {"coordinate": frame.assign(error=error), "feature": records[records["network"] == "ft feature"]}
+    section = page.split("## With a token per coordinate, do splines")[1].split("\n## ")[0]
+    groups = {name: [name] for name in ("BS-Q", "BS-CART", "IS-Q", "PLE")} | {"splines": ["BS-Q", "BS-CART", "IS-Q"]}
+    kept = {}
+    for kind, part in kinds.items():
+        logs = np.log(part.set_index(["dataset", "fold", "method", "size"])["error"].astype(float)).unstack(
+            ["method", "size"]
+        )
+        cells = {name: [] for name in groups}
+        for size in (15, 30):
+            gaps = logs.xs(size, axis=1, level=1)[groups["splines"] + ["PLE"]] - logs.xs(7, axis=1, level=1)
+            gaps = gaps[groups["splines"] + ["PLE"]].dropna()
+            kept.setdefault(size, gaps.index)
+            changes = gaps.loc[kept[size]].groupby("dataset").mean()
+            for name, methods in groups.items():
+                values = changes[methods].mean(axis=1)
+                interval = stats.ttest_1samp(values, 0).confidence_interval()
+                mean, low, high = (100 * np.expm1(value) for value in (values.mean(), interval.low, interval.high))
+                cells[name] += [f"{mean:+.1f} %", f"{low:+.1f} to {high:+.1f} %", f"{(values > 0).sum()} of 10"]
+        for name, expected in cells.items():
+            assert row_of(section, name, kind)[2:] == expected
+        if kind == "coordinate":
+            mean, interval, _ = cells["splines"][3:]
+            assert f"**Cannot be told: the interval contains 0**: {mean} ({interval}); p = " in " ".join(
+                section.split()
+            )
+    assert (len(kept[15]), len(kept[30])) == (30, 29)
+
+
 def test_random_seeds_are_compared():
     records = make_records(13, 0, backbones=["mlp"], methods=["Std", "MinMax", "PLE"], sizes=(15,), n_folds=2)
     random = np.random.default_rng(0)
@@ -170,12 +240,15 @@ def test_random_seeds_are_compared():
     (row,) = [line for line in seed_lines(frame) if line.startswith("| regression")]
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     spread = frame.groupby(["dataset", "method", "fold"])["score"].agg(["mean", "var"])
-    assert cells[1:3] == [str(len(frame)), f"{100 * np.sqrt((spread['var'] / spread['mean'] ** 2).mean()):.2f}"]
-    assert float(cells[2]) == pytest.approx(3, abs=0.5)
+    assert [cells[1], cells[3]] == [
+        str(len(frame)),
+        f"{100 * np.sqrt((spread['var'] / spread['mean'] ** 2).mean()):.2f}",
+    ]
+    assert float(cells[3]) == pytest.approx(3, abs=0.5)
     counts = []
     for chosen in [*(frame[frame["seed"] // 2 == i] for i in range(3)), frame]:
         errors = chosen.pivot_table(index="dataset", columns="method", values="score", aggfunc="mean")
         relative = errors.div(errors.mean(axis=1), axis=0)
         p = sorted(stats.wilcoxon(relative[a], relative[b]).pvalue for a, b in combinations(relative, 2))
         counts.append(str(sum(np.maximum.accumulate(np.array(p) * [3, 2, 1]) < 0.05)))
-    assert cells[4:] == [", ".join(counts[:3]), counts[3]]
+    assert [cells[7], cells[9]] == [", ".join(counts[:3]), counts[3]]

@@ -42,6 +42,12 @@ COMPLETE = {
     "paper-ft": 4_750,
     "paper-ft-coordinate": 700,
 }
+PARTIAL = {
+    "paper-mlp-seeds": (4_914, "paper-mlp"),
+    "coordinate-sizes": (386, "paper-ft-coordinate"),
+    "converged": (2_072, ""),
+}
+"""Plans of which some networks are not trained: those that are, and another plan that has some of them."""
 
 
 @pytest.mark.parametrize(("name", "n_networks"), COMPLETE.items())
@@ -59,6 +65,15 @@ def test_the_readme_of_the_results_lists_all_plans():
     text = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
     for name, n_networks in COMPLETE.items():
         assert f"| `{name}` | {n_networks:,} | all" in text
+    for name, (available, other) in PARTIAL.items():
+        records = load_results(ROOT / "results", load_plan(name).plan_hash)
+        assert len(records) == available
+        assert (records["status"] == "ok").all()
+        (row,) = [line for line in text.splitlines() if line.startswith(f"| `{name}` |")]
+        assert row.startswith(f"| `{name}` | {load_plan(name).n_networks:,} | {available:,}, without ")
+        if other:
+            shared = records["key"].isin(load_results(ROOT / "results", load_plan(other).plan_hash)["key"]).sum()
+            assert row.endswith(f" ({shared:,} are networks of `{other}`) |")
 
 
 @pytest.mark.parametrize("name", ["findings", "claims", "choices"])
@@ -134,7 +149,7 @@ def test_a_network_of_two_plans_is_counted_once_in_the_report():
     shared = int(starts["key"].isin(ranked["key"]).sum())
     assert (shared, len(starts) - shared) == (3_375, 1_875)
     text = " ".join(unescape(re.sub(r"<[^>]+>", "", published)).split())
-    assert f"{shared:,} of them are part of the ranks above as well, {len(starts) - shared:,} are not." in text
+    assert f"{shared:,} of them are part of the main ranks as well, {len(starts) - shared:,} are not." in text
 
 
 def claims_on_page():
@@ -159,7 +174,7 @@ def test_every_claim_has_a_place_a_number_and_a_verdict():
     ("claim", "verdict", "numbers"),
     [
         ("PLE has the highest mean AUC with every backbone at every size", "not confirmed", "in 7 of 9 cells"),
-        ("FT-Transformer: Std is better than PLE at all sizes", "not confirmed", "PLE is better at 3 of 3 sizes"),
+        ("FT-Transformer: Std is better than PLE at all sizes", "cannot be told", "PLE is better at 3 of 3 sizes"),
         ("M-splines often deteriorate at larger sizes", "not confirmed", "0 of 4"),
         ("the values of 163 configurations", "cannot be told", "0.51"),
     ],
@@ -180,6 +195,28 @@ def test_verdicts_follow_the_records():
     study.frame = study.frame.assign(score=study.frame["score"].where(~better, 1.0))
     verdicts = {each.text: each.verdict for each in benchmark_claims.classification_ranks(study)}
     assert verdicts[claim] == "confirmed"
+
+
+def test_a_verdict_that_depends_on_the_divisor_cannot_be_told():
+    study, part = benchmark_claims.Benchmark(), benchmark_claims.regression_tokens
+    alone = {claim.text: claim for claim in part(study)}
+    claims = {claim.text: claim for claim in benchmark_claims.with_all_divisors(study, part)}
+    assert list(claims) == list(alone)
+    frame, lower = study.frame[study.frame["network"] == "ft feature"], {}
+    for column in ("target_std", "target_mean"):
+        by = [frame[name] for name in ("method", "size", "dataset")]
+        means = (
+            (frame["rmse"] / frame[column]).groupby(by, dropna=False).mean().groupby(level=[0, 1], dropna=False).mean()
+        )
+        lower[column] = int((means["PLE"] < means["Std"].iloc[0]).sum())
+    assert lower == {"target_std": 3, "target_mean": 0}
+    text = "FT-Transformer: Std is better than PLE at all sizes"
+    assert (alone[text].holds, claims[text].holds, claims[text].by_divisor) == (False, None, True)
+    assert "divided by the mean of the target: Std " in claims[text].ours
+    assert claims[text].ours.endswith("PLE is better at 0 of 3 sizes")
+    same = [claim for claim in claims.values() if not claim.by_divisor]
+    assert 0 < len(same) < len(claims)
+    assert all(claim == alone[claim.text] for claim in same)
 
 
 def test_numbers_of_the_papers_data_sets_add_up():
@@ -208,11 +245,12 @@ def typed_numbers(path):
             yield from TYPED.findall(re.sub(r"[\w-]*[A-Za-z][\w@-]*", "", text))
 
 
-@pytest.mark.parametrize("name", ["findings", "questions", "token_kinds", "advice", "readme", "choices"])
+@pytest.mark.parametrize("name", ["findings", "questions", "token_kinds", "token_sizes", "inference", "converged",
+                                  "advice", "readme", "choices"])  # fmt: skip
 def test_results_are_not_typed_by_hand(name):
     """Texts of the pages contain settings of the study; a result is computed where it is written."""
     settings = {"7", "15", "30", "14", "12", "95", "5", "0", "50", "2", "1", "25", "70", "20,000", "200,000", "10",
-                "65,536", "2021", "0.75", "1.13", "1.2", "19", "13"}  # fmt: skip
+                "65,536", "2021", "0.75", "1.13", "1.2", "19", "13", "80", "0.0001"}  # fmt: skip
     typed = set(typed_numbers(ROOT / "results" / f"{name}.py"))
     assert typed <= settings, f"compute {typed - settings}"
 

@@ -6,6 +6,7 @@ import pytest
 
 from knotwork.report import make_report
 from knotwork.report._aggregate import split_records
+from knotwork.report._document import _extra_section
 from knotwork.report._figures import heatmap_picture
 from tests.report.cases import make_records
 
@@ -73,6 +74,28 @@ def test_a_plan_with_further_random_seeds_is_separate():
     assert len(parts[0].frame) == len(main)
 
 
+def test_plans_that_the_main_one_cannot_take_do_not_join_each_other():
+    """Seeds of one network do not become ranks of others, nor do variants of its training."""
+    main = plan_of("paper", sizes=(7, 15))
+    tokens = plan_of("paper-tokens", tokens="coordinate", salt="tokens", n_regression=2)
+    first = main[main["size"].isna() | (main["size"] == 15)]
+    later = first.assign(key=first["key"] + "5", seed=first["seed"] + 5)
+    seeds = pd.concat([first, later]).assign(plan="paper-seeds")
+    parts = split(main, tokens, seeds)
+    assert [part.plans for part in parts] == [("paper",), ("paper-seeds",), ("paper-tokens",)]
+    assert [part.n_seeds for part in parts] == [1, 2, 1]
+    section = _extra_section(parts[1], "extra", set(parts[0].frame["key"]))
+    assert section.title == "Which of 4 methods is best on reg00, reg01 and reg02 with mlp, with 2 random seeds?"
+    assert "Each network was trained with 2 random seeds per fold" in str(section.content[1])
+
+
+def test_variants_of_two_plans_are_separate():
+    rates = [plan_of("end", salt=name, n_regression=4).assign(variant=name) for name in ("slow", "fast")]
+    knots = plan_of("end-knots", salt="knots", methods=["BS-Grad-U"]).assign(variant="no penalty")
+    other = plan_of("end-resnet", backbones=["resnet"]).assign(variant="slow")
+    assert [part.plans for part in split(*rates, knots, other)] == [("end", "end-resnet"), ("end-knots",)]
+
+
 def test_a_backbone_counts_once_for_a_data_set_whatever_its_tokens():
     parts = split(
         plan_of("paper-mlp"), plan_of("paper-ft", backbones=["ft"], tokens="feature"),
@@ -86,8 +109,8 @@ def test_a_further_plan_names_its_networks_that_are_ranked_as_well(tmp_path):
     records = pd.concat([plan_of("paper", n_regression=4), starts, plan_of("rates", salt="faster")])
     text = make_report(records, tmp_path / "report.html").read_text(encoding="utf-8")
     n_shared = 3 * 3 * 2  # data sets, methods that both have, folds
-    assert f"24 networks. {n_shared} of them are part of the ranks above as well, {24 - n_shared} are not." in text
-    assert "24 networks. They are not part of the ranks above." in text
+    assert f"24 networks. {n_shared} of them are part of the main ranks as well, {24 - n_shared} are not." in text
+    assert "24 networks. They are not part of the main ranks." in text
 
 
 def test_plans_with_different_methods_are_separate():

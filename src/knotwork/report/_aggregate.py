@@ -460,6 +460,11 @@ class Part:
         ]
 
     @property
+    def n_seeds(self) -> int:
+        """The number of random seeds with which a network is trained in a fold."""
+        return _n_seeds(self.frame)
+
+    @property
     def title(self) -> str:
         """The plans, for headings."""
         return ", ".join(self.plans) or "these records"
@@ -469,11 +474,12 @@ def split_records(records: pd.DataFrame, traced: Collection[str] = ()) -> list[P
     """Split records by plan into parts: benchmarks first, and among them the one with the most networks.
 
     Plans whose names have the same first word before a hyphen, such as ``wine-mlp`` and ``wine-ft``, form one part,
-    unless one has methods that the other lacks, or both have the same network trained in different ways, with other
-    tokens or from other random seeds, which would count twice (within one plan, every kind of tokens has its own
-    block). A plan with networks in `traced`, the keys of those with paths of knots or fitted curves, is shown by these;
-    a single data set with four sizes or more is a grid; a single data set with networks trained alone measures times,
-    and a plan that trained them in stacks joins it; the others are benchmarks.
+    unless the second has methods that the first lacks, one has more random seeds per fold, or both have the same
+    network trained in different ways, such as variants, with other tokens or from other random seeds, which would count
+    twice (within one plan, every variant and every kind of tokens has its own block). A plan with networks in `traced`,
+    the keys of those with paths of knots or fitted curves, is shown by these; a single data set with four sizes or more
+    is a grid; a single data set with networks trained alone measures times, and a plan that trained them in stacks
+    joins it; the others are benchmarks.
 
     A network that belongs to two plans has two rows. Records without a column `plan` are one plan.
     """
@@ -499,17 +505,24 @@ def _belong_together(members: Sequence[str], held: pd.DataFrame, name: str, rows
         return False
     if _is_timed(held) or _is_timed(rows):
         return set(held["dataset"]) == set(rows["dataset"])
-    if not set(rows["method"]) <= set(held["method"]):
+    if not set(rows["method"]) <= set(held["method"]) or _n_seeds(rows) != _n_seeds(held):
         return False
     if "key" not in rows.columns:
         return True
     new = rows[~rows["key"].isin(held["key"])]
-    return not pd.concat([_distinct(held), _distinct(new)]).duplicated().any()
+    both = [_distinct(part).drop(columns="variant").drop_duplicates() for part in (held, new)]
+    return not pd.concat(both).duplicated().any()
 
 
 def _distinct(rows: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each network, whatever its random seed."""
     return rows.reindex(columns=_IDENTITY).drop_duplicates()
+
+
+def _n_seeds(rows: pd.DataFrame) -> int:
+    """Return with how many random seeds a network is trained in a fold."""
+    seeds = rows.reindex(columns=[*_IDENTITY, "seed"]).groupby(_IDENTITY, dropna=False)["seed"]
+    return int(seeds.nunique().max())
 
 
 def _is_timed(rows: pd.DataFrame) -> bool:

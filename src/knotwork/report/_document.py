@@ -457,9 +457,10 @@ def _time_section(part: Part, name: str) -> Section:
 def _extra_section(part: Part, name: str, ranked: set[str]) -> Section:
     """Return results, ranks and scores of a benchmark beside the main one, which has the networks of keys `ranked`."""
     n_shared = int(part.frame["key"].isin(ranked).sum())
-    shared = f"{n_shared:,} of them are part of the ranks above as well, {len(part.frame) - n_shared:,} are not."
+    shared = f"{n_shared:,} of them are part of the main ranks as well, {len(part.frame) - n_shared:,} are not."
     content = [
-        f"{_origin(part)} {shared if n_shared else 'They are not part of the ranks above.'}",
+        f"{_origin(part)} {shared if n_shared else 'They are not part of the main ranks.'}",
+        _words.describe_seeds(part.frame) if part.n_seeds > 1 else None,
         *_results(part),
         *_task_ranks(part),
         _folded(_tables.browse_table(part.summary)),
@@ -471,6 +472,6 @@ def _extra_section(part: Part, name: str, ranked: set[str]) -> Section:
     shown = networks if len(networks) <= 2 else sorted(part.frame["backbone"].unique())
     title = (
         f"Which of {part.frame['method'].nunique()} methods is best on {_datasets(part)} with "
-        f"{_words.enumerate_words(shown)}?"
+        f"{_words.enumerate_words(shown)}{f', with {part.n_seeds} random seeds' if part.n_seeds > 1 else ''}?"
     )
     return Section(title, content, name=name, files=[*_score_tables(part), *heatmaps])
