@@ -199,10 +199,11 @@ class QuantileSketch:
             return Column(np.empty(0), np.empty(0))
         distinct, totals = _coalesced(_sorted(_joined(parts)))
         totals = np.asarray(totals)
+        least = min(1.0, totals.min())  # weights may be in any unit
         if distinct[0] != self._low:
-            distinct, totals = np.insert(distinct, 0, self._low), np.insert(totals, 0, 1.0)
+            distinct, totals = np.insert(distinct, 0, self._low), np.insert(totals, 0, least)
         if distinct[-1] != self._high:
-            distinct, totals = np.append(distinct, self._high), np.append(totals, 1.0)
+            distinct, totals = np.append(distinct, self._high), np.append(totals, least)
         return Column(distinct, totals, moments=(float(mean), float(np.sqrt(squares / total))))
 
     @property
