@@ -131,7 +131,7 @@ def _plain_errors() -> Iterator[None]:
 
 
 def _packed(encoder: Any) -> dict[str, Any]:
-    from ray import cloudpickle  # noqa: PLC0415 - which has placements of a notebook as well
+    from joblib.externals import cloudpickle  # noqa: PLC0415 - for a placement that is defined in a notebook
 
     return {"encoder": np.array([cloudpickle.dumps(encoder)], dtype=object)}
 
