@@ -200,7 +200,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         """Fit a part of a table, after the parts before it; `merge` joins encoders of several parts.
 
         Range, mean and standard deviation of a column are exact. Quantiles are those of all rows for up to 65,536
-        numbers, and for any number of them with up to 1,024 distinct values; beyond that the error of their ranks is
+        numbers, and for any number of them with up to 8,192 distinct values; beyond that the error of their ranks is
         at most 0.03 % of 10 million rows (`knotwork.knots.QuantileSketch`). Supervised placements and pairs of columns
         are fitted on a uniform random sample of 100,000 rows, which are all rows of a smaller table.
 

@@ -26,7 +26,7 @@ class ColumnSketch:
     """A summary of a column of numbers in bounded memory, which can be merged with those of other parts of a table.
 
     Range, mean, standard deviation and numbers of rows are exact. Quantiles are exact for up to 65,536 numbers and for
-    any number of them with up to 1,024 distinct values; beyond that their ranks have the error of
+    any number of them with up to 8,192 distinct values; beyond that their ranks have the error of
     `knotwork.knots.QuantileSketch`, at most 0.03 % of 10 million rows.
 
     Parameters
