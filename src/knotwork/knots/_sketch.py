@@ -16,6 +16,9 @@ __all__ = ["QuantileSketch"]
 LEAST_COUNTED = 1024
 """At least so many distinct values are counted, whatever the capacity."""
 
+WHOLE = 2.0**40
+"""The total of weights that are no whole numbers, of a summary that is not exact."""
+
 HASHED_STEP = 61
 """One of so many numbers of a buffer decides, by its bits, which of them are kept when the buffer is halved."""
 
@@ -72,7 +75,6 @@ class QuantileSketch:
         self.capacity = check_int(capacity, "capacity", minimum=2)
         self.seed = check_int(seed, "seed", minimum=0)
         self._levels: dict[int, _Buffer] = {}
-        self._most_counted = max(self.capacity // 4, LEAST_COUNTED)
         self.is_exact = True
         self._pending: list[_Buffer] = []
         self._n_pending = 0
@@ -121,7 +123,7 @@ class QuantileSketch:
         """Keep a full buffer of numbers on the lowest level; those with few distinct values are counted."""
         buffer = _sorted(buffer)
         n_distinct = 1 + np.count_nonzero(buffer.values[1:] != buffer.values[:-1])
-        self._push(_coalesced(buffer) if n_distinct <= self._most_counted else buffer, 0)
+        self._push(_coalesced(buffer) if n_distinct <= max(self.capacity // 4, LEAST_COUNTED) else buffer, 0)
 
     def _push(self, buffer: _Buffer, level: int) -> None:
         """Add a sorted buffer to a level; if the level has one already, both become one on the next level."""
@@ -141,7 +143,7 @@ class QuantileSketch:
             values.sort(kind="stable")  # which merges what is sorted
             return _Buffer(values[int(2.0 * self._offset(first, second)) :: 2].copy(), 2.0 * float(first.weights))
         both = _coalesced(_sorted(_joined([first, second])))
-        if len(both.values) <= self._most_counted:
+        if len(both.values) <= max(self.capacity, LEAST_COUNTED):
             return both
         self.is_exact, offset = False, self._offset(first, second)
         running = np.cumsum(both.weights)
@@ -182,6 +184,9 @@ class QuantileSketch:
             return Column(np.empty(0), np.empty(0))
         distinct, totals = _coalesced(_sorted(_joined(parts)))
         totals = np.asarray(totals)
+        if not self.is_exact and np.any(totals != np.floor(totals)):
+            # Numbers stand for others: whole weights let quantiles be those numbers, and not values between them.
+            totals = np.maximum(np.rint(totals * (WHOLE / totals.sum())), 1.0)
         least = min(1.0, totals.min())  # weights may be in any unit
         if distinct[0] != self._low:
             distinct, totals = np.insert(distinct, 0, self._low), np.insert(totals, 0, least)
