@@ -5,7 +5,7 @@ the engine runs its task again elsewhere.
 """
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, final
 
@@ -131,9 +131,10 @@ def _plain_errors() -> Iterator[None]:
 
 
 def _packed(encoder: Any) -> dict[str, Any]:
-    from joblib.externals import cloudpickle  # noqa: PLC0415 - for a placement that is defined in a notebook
+    from ray import cloudpickle  # noqa: PLC0415 - for a placement that is defined in a notebook
 
-    return {"encoder": np.array([cloudpickle.dumps(encoder)], dtype=object)}
+    dumps: Callable[[Any], bytes] = cloudpickle.dumps
+    return {"encoder": np.array([dumps(encoder)], dtype=object)}
 
 
 def _unpacked(parts: Iterable[bytes]) -> list[Any]:
