@@ -248,7 +248,9 @@ def as_frame(X: Any) -> nw.DataFrame[Any] | None:
             f"X must have distinct column names, but these stand more than once: {listed(repeated)}. Rename them."
         ) from None
     if isinstance(frame, nw.LazyFrame):
-        raise type_error("X", "be a table that is in memory", type(X).__name__, "Call .collect() on it first.")
+        call = "compute" if frame.implementation.is_dask() else "collect"
+        name = f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
+        raise type_error("X", "be a table that is in memory", name, f"Call .{call}() on it first.")
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
@@ -311,8 +313,11 @@ def _float(value: Any) -> float:
     return float(value)
 
 
-def check_weights(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
-    """Return weights of rows as numbers that are not negative and not all zero, or None if there are none."""
+def check_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -> npt.NDArray[np.float64] | None:
+    """Return weights of rows as numbers that are not negative, or None if there are none.
+
+    Those of a part of a table may all be zero.
+    """
     if sample_weight is None:
         return None
     try:
@@ -325,6 +330,6 @@ def check_weights(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | 
         raise argument_error(
             "sample_weight", f"be one-dimensional, with as many values as X has rows, {n_rows}", weights.shape
         )
-    if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
+    if not np.isfinite(weights).all() or (weights < 0).any() or not (is_part or (weights > 0).any()):
         raise argument_error("sample_weight", "be finite and non-negative, and not all zero", weights)
     return weights

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from sklearn.base import clone
 
 import knotwork as kw
 from knotwork.encoders._clusters import find_cluster
+from knotwork.training._spread import _results
 
 pytestmark = [
     pytest.mark.xdist_group("ray"),
@@ -95,6 +97,45 @@ def test_networks_on_ray_have_the_bits_of_this_process(ray):
     np.testing.assert_array_equal(here.predict(X), there.predict(X))
 
 
+def test_ray_data_with_blocks_that_add_nothing_and_a_placement_of_this_process(ray):
+    class Middle:
+        supervised = False
+
+        def __call__(self, column, n_knots, target=None, seed=0):
+            return np.linspace(*column.domain, n_knots + 2)[1:-1]
+
+    blocks = [TABLE.iloc[:0], TABLE.iloc[:900], TABLE.iloc[900:900], TABLE.iloc[900:], 10.0 * TABLE]
+    blocks = [block.assign(weight=float(place < 4)) for place, block in enumerate(blocks)]
+    fitted = kw.SplineEncoder(size=8, placement=Middle()).fit(ray.data.from_pandas(blocks), "price", "weight")
+    expected = kw.SplineEncoder(size=8, placement="uniform").fit(TABLE, "price")
+    np.testing.assert_allclose(fitted.knots_, expected.knots_, rtol=1e-9)
+
+
+def test_errors_of_ray_are_those_of_one_process(ray):
+    with pytest.raises(kw.errors.ColumnTypeError, match="^column 'text' is text[^\n]*$"):
+        kw.make_encoder("BS-Q", 8).fit(ray.data.from_pandas([TABLE.assign(text="x")]))
+    with pytest.raises(ValueError, match="^y must be the name .* Did you mean 'price'.$"):
+        kw.make_encoder("BS-Q", 8).fit(ray.data.from_pandas([TABLE]), "prize")
+    with pytest.raises(TypeError, match="Write it to files by write_parquet"):
+        kw.TabularRegressor().fit(ray.data.from_pandas([TABLE]), "price")
+
+
+def test_tasks_that_no_one_waits_for_are_ended(ray):
+    def task(seconds):
+        time.sleep(seconds)
+        if not seconds:
+            raise ZeroDivisionError
+
+    task = ray.remote(num_cpus=1)(task)
+    with pytest.raises(ZeroDivisionError):
+        _results(ray, [task.remote(0), task.remote(1000)])
+    for _ in range(100):
+        if ray.available_resources().get("CPU") == 2.0:
+            return
+        time.sleep(0.1)
+    pytest.fail("a task is still running")
+
+
 @pytest.mark.parametrize("name", ENCODERS)
 def test_dask(dask_frame, name):
     frame = dask_frame(TABLE, npartitions=40)
@@ -135,6 +176,10 @@ def test_invalid_calls(dask_frame):
         encoder.fit(frame.assign(text="x"))
     with pytest.raises(ValueError, match="y must be given"):
         kw.make_encoder("BS-CART").fit(frame)
+    with pytest.raises(ValueError, match="feature names"):
+        kw.make_encoder("BS-Q", 8).fit(TABLE, "price").transform(frame[["a", "price"]])
+    with pytest.raises(TypeError, match=r"Call \.compute\(\)"):
+        kw.TabularRegressor().fit(frame, "price")
     with pytest.raises(ValueError, match="sparse_output must be False"):
         kw.make_encoder("BS-Q", 8, sparse_output=True).fit(TABLE).transform(frame)
     with pytest.raises(ValueError, match="set_output"):

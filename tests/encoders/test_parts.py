@@ -11,6 +11,20 @@ from sklearn.exceptions import NotFittedError
 import knotwork as kw
 from knotwork.encoders._sketch import RowSample
 
+
+class MiddlePlacement:
+    """A placement whose representation has an address in memory."""
+
+    supervised = False
+
+    def __init__(self, share=0.5):
+        self.share = share
+
+    def __call__(self, column, n_knots, target=None, seed=0):
+        low, high = column.domain
+        return low + (high - low) * self.share ** np.arange(n_knots, 0, -1)
+
+
 N = 1500
 RANDOM = np.random.default_rng(0)
 TABLE = pd.DataFrame({"a": RANDOM.normal(size=N), "b": RANDOM.integers(0, 9, size=N), "c": RANDOM.lognormal(size=N)})
@@ -78,6 +92,50 @@ def test_parts_without_rows_and_encoders_without_parts_add_nothing():
     assert other.domain_[0, 1] < encoder.domain_[0, 1], "a merged encoder is not changed by parts that come later"
 
 
+def test_parts_of_weight_zero_add_nothing():
+    expected = kw.make_encoder("BS-CART", 6).fit(TABLE, TARGET)
+    encoder = kw.make_encoder("BS-CART", 6).partial_fit(10.0 * TABLE, TARGET, np.zeros(N))
+    with pytest.raises(NotFittedError):
+        encoder.transform(TABLE)
+    encoder.partial_fit(TABLE, TARGET, np.ones(N)).partial_fit(10.0 * TABLE, TARGET, np.zeros(N))
+    np.testing.assert_array_equal(encoder.transform(TABLE), expected.transform(TABLE))
+    with pytest.raises(ValueError, match="at least one batch with rows"):
+        kw.make_encoder("BS-Q", 6).fit(iter([TABLE.assign(weight=0.0)]), sample_weight="weight")
+
+
+def test_a_part_that_fails_changes_nothing():
+    encoder = kw.SplineEncoder(size=6)
+    for fit in (encoder.fit, encoder.partial_fit):
+        with pytest.raises(ValueError, match="column 'a' contains infinity"):
+            fit(TABLE.assign(a=np.inf))
+        for use in (encoder.transform, encoder.plot, lambda X: encoder.blocks_):
+            with pytest.raises(NotFittedError):
+                use(TABLE)
+    encoder.merge(kw.SplineEncoder(size=6).partial_fit(TABLE.to_numpy()))
+    assert not hasattr(encoder, "feature_names_in_"), "names of a part that failed are forgotten"
+    encoder = kw.SplineEncoder(size=6).partial_fit(TABLE.assign(price=TARGET), "price")
+    with pytest.raises(ValueError, match="feature names"):
+        encoder.partial_fit(TABLE.assign(price=TARGET, cost=TARGET), "cost")
+    assert encoder.transform(TABLE.assign(price=TARGET)).shape == (N, 18)
+
+
+def test_a_merged_encoder_knows_the_names_of_targets_of_both():
+    named = kw.SplineEncoder(size=6).partial_fit(TABLE.assign(price=TARGET), "price")
+    plain = kw.SplineEncoder(size=6).partial_fit(TABLE, TARGET)
+    assert plain.merge(named).transform(TABLE.assign(price=TARGET)).shape == (N, 18)
+
+
+def test_placements_of_other_processes_are_compared_by_their_settings():
+    for make in (
+        lambda share: kw.SplineEncoder(size=6, placement=MiddlePlacement(share)),
+        lambda share: kw.make_encoder({"a": kw.SplineEncoder(placement=MiddlePlacement(share))}, default="Std"),
+    ):
+        first = make(0.5).partial_fit(TABLE)
+        first.merge(pickle.loads(pickle.dumps(make(0.5).partial_fit(TABLE))))
+        with pytest.raises(ValueError, match="must be the same in encoders"):
+            first.merge(make(0.25).partial_fit(TABLE))
+
+
 def test_target_and_weights_by_name():
     table = TABLE.assign(price=TARGET, weight=WEIGHTS)
     expected = kw.make_encoder("BS-CART", 8).fit(TABLE, TARGET, WEIGHTS)
@@ -104,8 +162,12 @@ def test_invalid_parts():
         part.merge(fitted)
     with pytest.raises(ValueError, match="size must be the same"):
         part.merge(kw.SplineEncoder(size=7).partial_fit(TABLE))
-    with pytest.raises(ValueError, match="same columns"):
+    with pytest.raises(ValueError, match="same columns, 'a', 'b', 'c', in this order, got 'a', 'b'"):
         part.merge(kw.SplineEncoder(size=6).partial_fit(TABLE[["a", "b"]]))
+    with pytest.raises(TypeError, match="one part of a table, got X='list_iterator'. Call fit"):
+        part.partial_fit(iter([TABLE]))
+    with pytest.raises(ValueError, match="placement must not begin"):
+        kw.SplineEncoder(size=6).partial_fit(TABLE).set_params(placement="cart").partial_fit(TABLE, TARGET)
     with pytest.raises(TypeError, match="be a SplineEncoder"):
         part.merge(kw.ScalarEncoder().partial_fit(TABLE))
     with pytest.raises(ValueError, match="feature names"):
@@ -139,6 +201,13 @@ def test_a_sample_of_rows_is_uniform_and_does_not_depend_on_the_order_of_merges(
     counts = np.histogram(target, bins=20, range=(0, 20_000))[0]
     assert ((counts - 100.0) ** 2 / 90.0).sum() < 45.0  # chi-square of 19 degrees of freedom: one in a thousand
     np.testing.assert_array_equal(np.sort(sampled(x, 37, size, reverse=True).rows()[1]), np.sort(target))
+
+
+def test_equal_parts_have_different_priorities():
+    sample = RowSample(0, 300)
+    for row in np.random.default_rng(0).integers(0, 2, size=(1000, 1)).astype(float):
+        sample.update(row[:, None], row)
+    assert 100 < sample.rows()[1].sum() < 200, "both values are in a sample of rows that come one by one"
 
 
 def test_supervised_knots_of_many_rows_come_from_a_sample():

@@ -100,6 +100,14 @@ def test_few_distinct_values_are_counted_whatever_their_number():
     np.testing.assert_array_equal(column.weights, expected.weights)
 
 
+def test_a_column_of_which_most_values_are_equal_is_counted():
+    rng = np.random.default_rng(0)
+    x = np.where(rng.uniform(size=150_000) < 0.97, 0.0, rng.normal(size=150_000))
+    column, expected = sketched(x, 9), Column.from_values(x)
+    np.testing.assert_array_equal(column.distinct, expected.distinct)
+    np.testing.assert_array_equal(column.weights, expected.weights)
+
+
 @pytest.mark.parametrize("distinct", ["few", "many", "few, then many"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_merged_sketches_have_the_stated_error_in_any_order(distinct, weighted):

@@ -100,3 +100,6 @@ def test_invalid_engines():
         fitted("cpu", engine="dask")
     with pytest.raises(ValueError, match="callbacks must be None"):
         fitted("cpu", engine="ray", callbacks=[print])
+    for device in (["cpu", "cpu"], "cuda:0"):
+        with pytest.raises(ValueError, match="device must be one of 'auto', 'cpu', 'cuda' if engine='ray'"):
+            fitted(device, engine="ray")

@@ -146,6 +146,9 @@ def raw_batches(source: Any, without: Iterable[str] = (), columns: Sequence[str]
 
 def _native_batches(source: Any, without: Iterable[str], columns: Sequence[str] | None) -> Iterable[Any]:
     if hasattr(source, "iter_batches"):
+        if not hasattr(source, "schema_arrow"):  # a data set of Ray, whose rows have another order in every pass
+            hint = "Write it to files by write_parquet(folder), and pass pyarrow.dataset.dataset(folder)."
+            raise type_error("X", "be a file, a data set of pyarrow, or tables", type(source).__name__, hint)
         return source.iter_batches(batch_size=BATCH_ROWS, columns=_needed(source.schema_arrow, without, columns))  # type: ignore[no-any-return]
     if hasattr(source, "scanner"):
         needed = _needed(source.schema, without, columns)

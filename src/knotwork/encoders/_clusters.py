@@ -5,7 +5,7 @@ the engine runs its task again elsewhere.
 """
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, final
 
@@ -74,13 +74,13 @@ class _RayData:
             if value is not None and not isinstance(value, str):
                 raise argument_error(name, "be the name of a column of a Ray Data set", type(value).__name__)
 
-        def fit_block(block: Any) -> dict[str, Any]:
-            return _packed(_fit_block(encoder, block, y, sample_weight))
+        def fit_block(block: Any) -> Iterator[dict[str, Any]]:  # Ray hides the type of errors that others raise
+            yield _packed(_fit_block(encoder, block, y, sample_weight))
 
         def merge_some(parts: dict[str, Any]) -> dict[str, Any]:
             return _packed(_merge_all(_unpacked(parts["encoder"])))
 
-        with _in_order(X):
+        with _in_order(X), _plain_errors():
             parts = X.map_batches(fit_block, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
             parts = parts.materialize()  # encoders of blocks are small
             while parts.count() > MERGED_AT_ONCE:
@@ -117,8 +117,24 @@ def _in_order(X: Any) -> Iterator[None]:
         options.preserve_order = before
 
 
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Raise what a task has raised, such as an error about a column, in place of Ray's account of it."""
+    from ray.exceptions import RayTaskError  # noqa: PLC0415 - the user has it
+
+    try:
+        yield
+    except RayTaskError as error:
+        sentences = str(error.cause).partition("\nFailed to apply UDF")[0]  # and what Ray's own settings are
+        error.cause.args = (sentences,)
+        raise error.cause from None
+
+
 def _packed(encoder: Any) -> dict[str, Any]:
-    return {"encoder": np.array([pickle.dumps(encoder)], dtype=object)}
+    from ray import cloudpickle  # noqa: PLC0415 - for a placement that is defined in a notebook
+
+    dumps: Callable[[Any], bytes] = cloudpickle.dumps
+    return {"encoder": np.array([dumps(encoder)], dtype=object)}
 
 
 def _unpacked(parts: Iterable[bytes]) -> list[Any]:
@@ -144,6 +160,7 @@ class _DaskFrame:
         return encoders[0].compute(retries=RETRIES)  # only distributed schedulers know them
 
     def transform(self, encoder: Any, X: Any) -> Any:
+        encoder._check_names(encoder._without_left_out(X._meta))
         kept = [name for name in encoder._left_out if name in X.columns]
         names = [str(name) for name in encoder.get_feature_names_out()]
 

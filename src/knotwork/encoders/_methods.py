@@ -568,7 +568,7 @@ class PerFeatureEncoder(Encoder):
         return [_encoder(spec) for spec in specs]
 
     def _check_columns(self) -> None:
-        columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+        columns = self._labels()
         unknown = [name for name in self.methods if name not in columns]
         if unknown:
             raise argument_error(

@@ -187,9 +187,6 @@ class TensorSplineEncoder(Encoder):
         if not self._finds_pairs:
             self._places = place_pairs(self.pairs, self._labels())
 
-    def _labels(self) -> list[Any]:
-        return list(vars(self).get("feature_names_in_", range(self.n_features_in_)))
-
     def _forget(self) -> None:
         super()._forget()
         if self._finds_pairs:

@@ -47,7 +47,7 @@ from knotwork.training._network import CATEGORIES
 from knotwork.training._objectives import Objective
 from knotwork.training._progress import LOGGER, ProgressBar, Reporter, Reporters, log_epoch, shown_stage
 from knotwork.training._results import Trained
-from knotwork.training._spread import ENGINES, connected, device_type, resolve_devices, train_spread
+from knotwork.training._spread import check_engine, connected, device_type, resolve_devices, train_spread
 
 __all__ = ["Preparation", "TabularEstimator"]
 
@@ -628,7 +628,7 @@ class TabularEstimator(FittedModel):
         check_choice(self.missing, "missing", MISSING)
         check_choice(self.categories, "categories", CATEGORIES)
         check_bool(self.verbose, "verbose")
-        check_choice(self.engine, "engine", ENGINES)
+        check_engine(self.engine, self.device)
         if not isinstance(self.validation_share, float) or not 0.0 < self.validation_share < 1.0:
             raise argument_error("validation_share", "be a number between 0 and 1", self.validation_share)
         check_validation(self.validation)

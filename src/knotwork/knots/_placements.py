@@ -35,6 +35,7 @@ __all__ = [
     "UniformPlacement",
     "cart_thresholds",
     "complete",
+    "describe",
     "placement_traits",
     "resolve_placement",
     "select_spaced",
@@ -487,12 +488,15 @@ def placement_traits(name: str) -> PlacementTraits:
     return PlacementTraits(
         short=getattr(placement, "short", "".join(map(str.capitalize, re.findall(r"[a-zA-Z0-9]+", name)))),
         label=getattr(placement, "label", name),
-        key=getattr(placement, "key", None) or _default_key(placement),
+        key=getattr(placement, "key", None) or describe(placement),
     )
 
 
-def _default_key(placement: Any) -> str:
-    """Return the representation, or class and settings if it has an address in memory, which differs between runs."""
+def describe(placement: Any) -> str:
+    """Return a placement's representation, or class and settings if that has an address, which differs between runs.
+
+    Any other value is described as well.
+    """
     text = repr(placement)
     if " at 0x" not in text:
         return text

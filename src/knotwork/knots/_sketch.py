@@ -1,7 +1,7 @@
 """A summary of a stream of numbers in bounded memory, from which knots are placed as from a column."""
 
 from hashlib import blake2b
-from math import frexp, ldexp, log2
+from math import frexp, ldexp
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -13,8 +13,11 @@ from knotwork.knots._columns import Column
 
 __all__ = ["QuantileSketch"]
 
-MOST_COUNTED = 1024
-"""The numbers of a column with up to so many distinct values are counted, whatever their number."""
+LEAST_COUNTED = 1024
+"""At least so many distinct values are counted, whatever the capacity."""
+
+WHOLE = 2.0**40
+"""The total of weights that are no whole numbers, of a summary that is not exact."""
 
 HASHED_STEP = 61
 """One of so many numbers of a buffer decides, by its bits, which of them are kept when the buffer is halved."""
@@ -33,9 +36,9 @@ class _Buffer(NamedTuple):
 class QuantileSketch:
     """A summary of a stream of numbers in bounded memory, which can be merged with summaries of other streams.
 
-    It is exact for up to ``2 * capacity`` numbers, and for any number of them with up to 1,024 distinct values. Beyond
-    that, two buffers are merged: sorted, and every second number kept at twice the weight. The smallest and largest
-    number, mean and standard deviation stay exact.
+    It is exact for up to ``2 * capacity`` numbers, and for any number of them with up to ``capacity / 4`` distinct
+    values, at least 1,024. Beyond that, two buffers are merged: sorted, and every second number kept at twice the
+    weight. The smallest and largest number, mean and standard deviation stay exact.
 
     Parameters
     ----------
@@ -44,6 +47,11 @@ class QuantileSketch:
     seed : int, default=0
         Random seed of the choice between the odd and the even numbers of a buffer. The choice depends on the numbers
         as well, and on nothing else: equal streams have equal sketches.
+
+    Attributes
+    ----------
+    is_exact : bool
+        Whether all numbers are kept, or counted.
 
     Notes
     -----
@@ -67,7 +75,7 @@ class QuantileSketch:
         self.capacity = check_int(capacity, "capacity", minimum=2)
         self.seed = check_int(seed, "seed", minimum=0)
         self._levels: dict[int, _Buffer] = {}
-        self._counted: _Buffer | None = _Buffer(np.empty(0), np.empty(0))
+        self.is_exact = True
         self._pending: list[_Buffer] = []
         self._n_pending = 0
         self._low, self._high = np.inf, -np.inf
@@ -112,29 +120,10 @@ class QuantileSketch:
         self._pending, self._n_pending = [rest] if len(rest.values) else [], len(rest.values)
 
     def _flush(self, buffer: _Buffer) -> None:
-        """Count a full buffer of numbers, or keep it on the lowest level once there are many distinct values."""
-        if self._counted is not None:
-            if self._count(buffer):
-                return
-            self._push_counted(self._counted)
-            self._counted = None
-        self._push(_sorted(buffer), 0)
-
-    def _count(self, buffer: _Buffer) -> bool:
-        """Add numbers to the counted ones, unless that makes too many."""
-        assert self._counted is not None
-        new = _coalesced(_sorted(buffer))
-        both = _coalesced(_sorted(_joined([self._counted, new])))
-        if len(both.values) > MOST_COUNTED:
-            return False
-        self._counted = both
-        return True
-
-    def _push_counted(self, counted: _Buffer | None) -> None:
-        """Keep counted numbers, if any, as one buffer, on the level that a stream of their weight has reached."""
-        if counted is not None and len(counted.values):
-            total = float(np.sum(counted.weights))
-            self._push(counted, max(int(log2(max(total / self.capacity, 1.0))), 0))
+        """Keep a full buffer of numbers on the lowest level; those with few distinct values are counted."""
+        buffer = _sorted(buffer)
+        n_distinct = 1 + np.count_nonzero(buffer.values[1:] != buffer.values[:-1])
+        self._push(_coalesced(buffer) if n_distinct <= max(self.capacity // 4, LEAST_COUNTED) else buffer, 0)
 
     def _push(self, buffer: _Buffer, level: int) -> None:
         """Add a sorted buffer to a level; if the level has one already, both become one on the next level."""
@@ -144,18 +133,19 @@ class QuantileSketch:
         self._levels[level] = buffer
 
     def _halved(self, first: _Buffer, second: _Buffer) -> _Buffer:
-        """Merge two buffers, and keep `capacity` numbers at equal distances of the running weight."""
-        offset = self._offset(first, second)
+        """Merge two buffers; of many distinct values keep `capacity` at equal distances of the running weight."""
         equal = (
             isinstance(first.weights, float) and isinstance(second.weights, float) and first.weights == second.weights
         )
         if equal and len(first.values) == len(second.values) == self.capacity:
+            self.is_exact = False
             values = np.concatenate([first.values, second.values])
             values.sort(kind="stable")  # which merges what is sorted
-            return _Buffer(values[int(2.0 * offset) :: 2].copy(), 2.0 * float(first.weights))
+            return _Buffer(values[int(2.0 * self._offset(first, second)) :: 2].copy(), 2.0 * float(first.weights))
         both = _coalesced(_sorted(_joined([first, second])))
-        if len(both.values) <= self.capacity:
+        if len(both.values) <= max(self.capacity, LEAST_COUNTED):
             return both
+        self.is_exact, offset = False, self._offset(first, second)
         running = np.cumsum(both.weights)
         step = running[-1] / self.capacity
         places = np.searchsorted(running, step * (offset + np.arange(self.capacity)), side="right")
@@ -179,13 +169,8 @@ class QuantileSketch:
             raise argument_error("other", f"have the capacity {self.capacity}", other.capacity, "Use one capacity.")
         self._low, self._high = min(self._low, other._low), max(self._high, other._high)
         self._moments = _join_moments(self._moments, other._moments)
-        levels, counted = sorted(other._levels.items()), other._counted
-        if counted is None or (self._counted is not None and not self._count(counted)):
-            self._push_counted(self._counted)
-            self._counted = None
-        if self._counted is None:
-            self._push_counted(counted)
-        for level, buffer in levels:
+        self.is_exact &= other.is_exact
+        for level, buffer in sorted(other._levels.items()):
             self._push(buffer, level)
         for part in list(other._pending):
             self._append(part)
@@ -193,27 +178,26 @@ class QuantileSketch:
 
     def column(self) -> Column:
         """Return the summary as a column without rows."""
-        parts = [*self._pending, *([] if self._counted is None else [self._counted]), *self._levels.values()]
+        parts = [*self._pending, *self._levels.values()]
         total, mean, squares = self._moments
         if not total > 0:
             return Column(np.empty(0), np.empty(0))
         distinct, totals = _coalesced(_sorted(_joined(parts)))
         totals = np.asarray(totals)
+        if not self.is_exact and np.any(totals != np.floor(totals)):
+            # Numbers stand for others: whole weights let quantiles be those numbers, and not values between them.
+            totals = np.maximum(np.rint(totals * (WHOLE / totals.sum())), 1.0)
+        least = min(1.0, totals.min())  # weights may be in any unit
         if distinct[0] != self._low:
-            distinct, totals = np.insert(distinct, 0, self._low), np.insert(totals, 0, 1.0)
+            distinct, totals = np.insert(distinct, 0, self._low), np.insert(totals, 0, least)
         if distinct[-1] != self._high:
-            distinct, totals = np.append(distinct, self._high), np.append(totals, 1.0)
+            distinct, totals = np.append(distinct, self._high), np.append(totals, least)
         return Column(distinct, totals, moments=(float(mean), float(np.sqrt(squares / total))))
 
     @property
     def range(self) -> tuple[float, float]:
         """The smallest and the largest number; ``(inf, -inf)`` without numbers."""
         return float(self._low), float(self._high)
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether all numbers are kept, or counted."""
-        return not self._levels
 
 
 def _part(buffer: _Buffer, rows: slice) -> _Buffer:

@@ -17,7 +17,7 @@ from typing import Any, final
 import numpy as np
 import torch
 
-from knotwork._checks import argument_error, check_choice, check_installed
+from knotwork._checks import argument_error, check_choice, check_installed, listed
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import matrix_precision, plan_stacks, resolve_device, train, training_costs
@@ -26,10 +26,21 @@ from knotwork.training._progress import EpochReport, Reporter, Reporters
 from knotwork.training._results import History, Piece, Trained
 from knotwork.training._threads import have_returned, wait_for
 
-__all__ = ["ENGINES", "MAX_RETRIES", "connected", "device_type", "divide_members", "resolve_devices", "train_spread"]
+__all__ = [
+    "MAX_RETRIES",
+    "check_engine",
+    "connected",
+    "device_type",
+    "divide_members",
+    "resolve_devices",
+    "train_spread",
+]
 
 ENGINES = ("local", "ray")
 """Where networks are trained: on devices of this machine, or on a Ray cluster."""
+
+CLUSTER_DEVICES = ("auto", "cpu", "cuda")
+"""Devices of the workers of a Ray cluster: GPUs if it has any, or as they are named."""
 
 MAX_RETRIES = 3
 """Number of times that Ray restarts a task whose worker has died."""
@@ -47,6 +58,14 @@ def resolve_devices(device: Any) -> list[torch.device]:
         hint = "Write device=['cuda:0', 'cuda:1'], for example."
         raise argument_error("device", "be one device, or several of one type", device, hint)
     return devices
+
+
+def check_engine(engine: Any, device: Any) -> None:
+    """Raise an error if there is no such engine, or if it cannot use these devices; no cluster is needed for it."""
+    check_choice(engine, "engine", ENGINES)
+    if engine == "ray" and not (isinstance(device, str) and device in CLUSTER_DEVICES):
+        hint = "The cluster has its own CPUs and GPUs, and each trains some networks. Or choose engine='local'."
+        raise argument_error("device", f"be one of {listed(CLUSTER_DEVICES)} if engine='ray'", device, hint)
 
 
 def device_type(device: Any, engine: str = "local") -> str:
@@ -209,7 +228,6 @@ def _moved(piece: Piece, device: torch.device) -> Piece:
 
 def _cluster_workers(ray: Any, device: Any) -> tuple[int, float]:
     """Return the number of workers of a cluster, and the GPUs that each of them needs."""
-    check_choice(device, "device of a Ray cluster", ("auto", "cpu", "cuda"))
     resources = ray.cluster_resources()
     n_gpus = int(resources.get("GPU", 0))
     if device == "cuda" and not n_gpus:
@@ -237,7 +255,19 @@ def _train_on_cluster(
     for group in groups:
         known = None if start is None else _on_cpu(start.keep(group))
         tasks.append(task.remote(stored, [members[place] for place in group], kind, known, settings))
-    return _joined(ray.get(tasks), groups, device=here)
+    return _joined(_results(ray, tasks), groups, device=here)
+
+
+def _results(ray: Any, tasks: list[Any]) -> list[Trained]:
+    """Return what tasks return; if one fails, or after Ctrl-C, end the others, for which no one waits any more."""
+    try:
+        results: list[Trained] = ray.get(tasks)
+    except BaseException:
+        _, running = ray.wait(tasks, num_returns=len(tasks), timeout=0)
+        for task in running:
+            ray.cancel(task, force=True)  # without force, Ray may abort this process if the task ends meanwhile
+        raise
+    return results
 
 
 def _train_remotely(
