@@ -300,6 +300,17 @@ def test_batches_may_have_other_orders_and_types(kind):
     np.testing.assert_array_equal(np.concatenate(list(model.predict(parts))), expected)
 
 
+def test_classes_may_be_numbers_of_several_types():
+    table = TABLE[["a", "b", "count"]].iloc[:600].assign(label=np.arange(600) % 3)
+    once = kw.TabularClassifier("PLE-Q@6", training=kw.TrainingConfig(max_epochs=1), random_state=0, device="cpu")
+    expected = once.fit([table], "label").predict_proba(table[["a", "b", "count"]])
+    parts = [table[:200].astype({"label": "int8"}), table[200:400].astype({"label": "float32"}), table[400:]]
+    np.testing.assert_array_equal(once.fit(parts, "label").predict_proba(table[["a", "b", "count"]]), expected)
+    assert once.classes_.tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match="In batch 2.*'label'.*one type in all batches, but has bool and int64"):
+        once.fit([table, table.astype({"label": bool})], "label")
+
+
 def test_files_are_batches_and_columns_may_have_numbers_as_names(tmp_path):
     numbers = TABLE[["a", "b", "target"]].iloc[:600]
     once = regressor(training=kw.TrainingConfig(max_epochs=1))

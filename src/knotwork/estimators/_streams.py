@@ -16,7 +16,7 @@ from knotwork._checks import argument_error
 from knotwork._preparation.columns import Columns, Table, column_label
 from knotwork._preparation.members import N_FLAGS, PreparedTable, Split, add_indicators
 from knotwork._preparation.streams import BatchReader, Survey, divided, survey_batches, whole_batches, write_blocks
-from knotwork._preparation.targets import Labels, check_target, class_weights
+from knotwork._preparation.targets import DTYPES, Labels, check_target, class_weights
 from knotwork._preparation.validation import LARGEST_SEED, Holdout
 from knotwork._tables import as_frame
 from knotwork.errors import ColumnTypeError, ColumnWarning
@@ -81,13 +81,15 @@ class _Classes:
         labels, codes = Labels.from_values(y)
         self._counts.update(dict(zip(labels.values, np.bincount(codes).tolist(), strict=True)))
         self._dtypes.add(labels.dtype)
-        if len(self._dtypes) > 1:
+        are_numbers = {DTYPES[dtype] for dtype in self._dtypes} <= {int, float}
+        if len(self._dtypes) > 1 and not are_numbers:
             kinds = " and ".join(sorted(self._dtypes))
             raise ColumnTypeError(f"y must have one type in all batches, but has {kinds}. Convert it first.")
 
     def finish(self) -> None:
         """Set the classes of the estimator, once all batches have been looked at."""
-        labels = Labels(tuple(sorted(self._counts)), next(iter(self._dtypes)))
+        dtype = next(iter(self._dtypes)) if len(self._dtypes) == 1 else np.result_type(*self._dtypes).name
+        labels = Labels(tuple(DTYPES[dtype](value) for value in sorted(self._counts)), dtype)
         counts = np.array([self._counts[value] for value in labels.values])
         self._estimator.labels_ = labels
         given = self._estimator.class_weight
