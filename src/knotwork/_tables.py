@@ -149,14 +149,21 @@ def is_stream(X: Any) -> bool:
     >>> is_stream(iter([np.ones((2, 3))])), is_stream([[1.0, 2.0]]), is_stream(np.ones((2, 3)))
     (True, False, False)
     """
-    if is_batches(X) or hasattr(X, "iter_batches") or (hasattr(X, "to_batches") and hasattr(X, "scanner")):
+    if is_batches(X) or _is_file(X):
         return True
     if isinstance(X, list | tuple):
         if not len(X) or isinstance(X[0], list | tuple):
             return False
-        return X[0].ndim == 2 if isinstance(X[0], np.ndarray) else as_frame(X[0]) is not None
+        if isinstance(X[0], np.ndarray):
+            return X[0].ndim == 2
+        return _is_file(X[0]) or isinstance(X[0], Mapping) or as_frame(X[0]) is not None
     known = isinstance(X, str | bytes | Mapping | np.ndarray) or hasattr(X, "__array__") or hasattr(X, "shape")
     return isinstance(X, Iterable) and not known and as_frame(X) is None
+
+
+def _is_file(X: Any) -> bool:
+    """Return whether X is a Parquet file or a data set of pyarrow."""
+    return hasattr(X, "iter_batches") or all(hasattr(X, name) for name in ("to_batches", "scanner", "schema"))
 
 
 def is_empty(X: Any) -> bool:
@@ -235,14 +242,12 @@ def refuse_empty(shape: tuple[int, ...]) -> None:
 
 def as_frame(X: Any) -> nw.DataFrame[Any] | None:
     """Return a frame of whatever library as one of narwhals, or None where X is no frame; X itself is not copied."""
-    if type(X).__module__.startswith("pyarrow") and type(X).__name__ == "RecordBatch":
-        import pyarrow as pa  # noqa: PLC0415 - only needed where the user has one
-
-        X = pa.Table.from_batches([X])
+    if type(X).__module__.startswith("pyarrow") and type(X).__name__ in ("RecordBatch", "Table"):
+        X = _plain_arrow(X)
     try:
         frame = nw.from_native(X, pass_through=True)
     except nw.exceptions.DuplicateError:
-        names = [str(name) for name in X.columns]
+        names = [str(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns)]
         repeated = sorted({name for name in names if names.count(name) > 1})
         raise ColumnError(
             f"X must have distinct column names, but these stand more than once: {listed(repeated)}. Rename them."
@@ -252,6 +257,17 @@ def as_frame(X: Any) -> nw.DataFrame[Any] | None:
         name = f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
         raise type_error("X", "be a table that is in memory", name, f"Call .{call}() on it first.")
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _plain_arrow(X: Any) -> Any:
+    """Return a record batch as a table, and views of text as text, which pyarrow cannot select rows of otherwise."""
+    import pyarrow as pa  # noqa: PLC0415 - only needed where the user has one
+
+    X = pa.Table.from_batches([X]) if isinstance(X, pa.RecordBatch) else X
+    if pa.string_view() not in X.schema.types:
+        return X
+    plain = [each.with_type(pa.large_string()) if each.type == pa.string_view() else each for each in X.schema]
+    return X.cast(pa.schema(plain))
 
 
 def frame_names(frame: nw.DataFrame[Any]) -> list[Any]:

@@ -1,9 +1,12 @@
 """Fits and predictions of tables that are read in batches: the same as of tables in memory, whatever the batches."""
 
+import errno
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -11,6 +14,7 @@ import pytest
 
 import knotwork as kw
 from knotwork._preparation import streams
+from knotwork.estimators import _streams
 from knotwork.training import _blocks
 
 N_ROWS = 6000
@@ -194,7 +198,33 @@ def changed(column, value, row=4000):
         (Frames(TABLE), "tarket", {}, "Did you mean 'target'"),
         (Frames(changed("a", np.inf)), "target", {}, "column 'a' contains infinity"),
         (Frames(changed("target", np.nan)), "target", {}, "In batch 4, which begins at row 3,502: .*y contains NaN"),
-        (Frames(changed("weight", -1.0)), "target", {"sample_weight": "weight"}, "In batch 4.*not negative"),
+        (
+            Frames(changed("weight", -1.0)),
+            "target",
+            {"sample_weight": "weight"},
+            "row 3,502.*'weight'.*not negative",
+        ),
+        (
+            Frames(TABLE.assign(weight=0.0)),
+            "target",
+            {"sample_weight": "weight"},
+            "must be larger than 0",
+        ),
+        (Frames(TABLE), ["target", "target"], {}, "y must name distinct columns"),
+        (Frames(TABLE), True, {}, "y must be the name of a column"),
+        ([TABLE[["target"]]], "target", {}, "must have a column besides 'target'"),
+        ([TABLE, TABLE.drop(columns="town")], "target", {}, "In batch 2.*lacks 'town'. Add"),
+        ([TABLE, pl.from_pandas(TABLE)], "target", {}, "one library, but has pandas and polars"),
+        ([pl.from_pandas(TABLE), pl.from_pandas(TABLE.assign(a="x"))], "target", {}, "column 'a' must have one type"),
+        ([dict(TABLE)], "target", {}, "X must yield tables, got X='dict'"),
+        ("flats.parquet", "target", {}, "X must be a table.*ParquetFile"),
+        (
+            Frames(TABLE),
+            "target",
+            {"X_val": [TABLE[FEATURES]], "y_val": TABLE["target"]},
+            "X_val must be a table",
+        ),
+        (Frames(TABLE), "target", {"scratch": 3}, "scratch must be a folder"),
         (Frames(TABLE), "target", {"groups": TABLE["town"]}, "groups must be None"),
         (Frames(TABLE), "target", {"scratch": "/no/such/folder"}, "scratch must be a folder"),
     ],
@@ -237,3 +267,119 @@ def test_arrays_have_the_target_at_a_position():
 def test_scratch_is_refused_for_a_table_in_memory(tmp_path):
     with pytest.raises(ValueError, match="scratch must be None if X is a table in memory"):
         regressor().fit(TABLE[["a", "b"]], TABLE["target"], scratch=tmp_path)
+
+
+def part_types(kind):
+    """Return batches whose columns have other orders and types: no value, whole numbers, views of text."""
+    frames = [TABLE[["a", "count", "town", "target"]].iloc[start : start + 400] for start in range(0, 1200, 400)]
+    if kind == "polars":
+        first, second, third = map(pl.from_pandas, frames)
+        return [
+            first.with_columns(pl.lit(None).alias("town")),
+            second.with_columns(pl.col("count").cast(pl.Float64)).select("target", "town", "a", "count"),
+            third.with_columns(pl.col("town").cast(pl.Categorical)),
+        ]
+    first, second, third = (pa.Table.from_pandas(each, preserve_index=False) for each in frames)
+    return [
+        first.set_column(2, "town", pa.nulls(400)),
+        second.set_column(1, "count", second["count"].cast(pa.float64())).select(["target", "town", "a", "count"]),
+        third.set_column(2, "town", third["town"].cast(pa.string_view())),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["polars", "pyarrow"])
+def test_batches_may_have_other_orders_and_types(kind):
+    """The model is that of a table whose types hold all values; files may be mixed with tables."""
+    once = kw.TrainingConfig(max_epochs=1)
+    table = TABLE[["a", "count", "town", "target"]].iloc[:1200].copy()
+    table.loc[:399, "town"] = None
+    expected = regressor(training=once).fit([table], "target").predict(table.drop(columns="target"))
+    parts = part_types(kind)
+    model = regressor(training=once).fit(parts, "target")
+    assert model.columns_.categories == (("Bonn", "Trier", "Ulm"),)
+    np.testing.assert_array_equal(np.concatenate(list(model.predict(parts))), expected)
+
+
+def test_classes_may_be_numbers_of_several_types():
+    table = TABLE[["a", "b", "count"]].iloc[:600].assign(label=np.arange(600) % 3)
+    once = kw.TabularClassifier("PLE-Q@6", training=kw.TrainingConfig(max_epochs=1), random_state=0, device="cpu")
+    expected = once.fit([table], "label").predict_proba(table[["a", "b", "count"]])
+    parts = [table[:200].astype({"label": "int8"}), table[200:400].astype({"label": "float32"}), table[400:]]
+    np.testing.assert_array_equal(once.fit(parts, "label").predict_proba(table[["a", "b", "count"]]), expected)
+    assert once.classes_.tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match="In batch 2.*'label'.*one type in all batches, but has bool and int64"):
+        once.fit([table, table.astype({"label": bool})], "label")
+
+
+def test_files_are_batches_and_columns_may_have_numbers_as_names(tmp_path):
+    numbers = TABLE[["a", "b", "target"]].iloc[:600]
+    once = regressor(training=kw.TrainingConfig(max_epochs=1))
+    expected = once.fit([numbers], "target").predict(numbers[["a", "b"]])
+    for name, rows in (("x", numbers[:200]), ("y", numbers[200:])):
+        rows.to_parquet(tmp_path / name)
+    model = once.fit([pq.ParquetFile(tmp_path / name) for name in "xy"], "target")
+    np.testing.assert_array_equal(model.predict(numbers[["a", "b"]]), expected)
+    unnamed = numbers.set_axis(range(3), axis=1)
+    np.testing.assert_array_equal(once.fit([unnamed], 2).predict(unnamed[[0, 1]]), expected)
+
+
+def test_parts_of_predictions_are_those_of_the_batches(monkeypatch):
+    """Batches of one row, some of them held out, of none, and of more than are read at a time."""
+    monkeypatch.setattr(streams, "BATCH_ROWS", 60)
+    monkeypatch.setattr(_streams, "CHUNK_ROWS", 64)
+    table = TABLE[["b", "count", "target"]].iloc[:192]
+    sizes = [1, 0, 1, 1, 100, 61, 28, 0]
+    ends = np.cumsum(sizes)
+    batches = [table.iloc[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    model = regressor(training=kw.TrainingConfig(max_epochs=1))
+    singly = model.fit([table.iloc[place : place + 1] for place in range(192)], "target").predict(table[["b", "count"]])
+    model.fit(batches, "target")
+    np.testing.assert_array_equal(model.predict(table[["b", "count"]]), singly)
+    parts = list(model.predict(iter(batches)))
+    assert [len(part) for part in parts] == sizes
+    np.testing.assert_allclose(np.concatenate(parts), singly, rtol=1e-5)
+
+
+def test_a_share_is_held_out_as_asked():
+    table = TABLE[["b", "count", "target"]].iloc[:400]
+    model = regressor(training=kw.TrainingConfig(max_epochs=1), validation=0.5).fit([table], "target")
+    assert len(model._held.target) == 200
+
+
+@pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
+def test_an_interrupt_before_the_first_epoch_leaves_no_thread(monkeypatch, tmp_path):
+    """Ctrl-C while the first block is loaded."""
+    load, calls = _blocks.BlockLoader.load, []
+
+    def interrupted(self):
+        calls.append(self)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        load(self)
+
+    monkeypatch.setattr(_blocks.BlockLoader, "load", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        regressor().fit([TABLE[["b", "count", "target"]].iloc[:400]], "target", scratch=tmp_path)
+    assert not [thread for thread in threading.enumerate() if thread.name == "knotwork-blocks"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_disk_that_fills_up_is_named(monkeypatch, tmp_path):
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(_blocks.os, "pwrite", full)
+    with pytest.raises(OSError, match=f"pass scratch='/another/disk' to fit: '{tmp_path}'"):
+        regressor().fit([TABLE[["b", "count", "target"]].iloc[:400]], "target", scratch=tmp_path)
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(streams.shutil, "disk_usage", lambda folder: SimpleNamespace(free=2**10))
+    with pytest.raises(ValueError, match=r"with 0.1 MiB free.* with 0.0 MiB"):
+        regressor().fit([TABLE[["b", "count", "target"]]], "target", scratch=tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
+def test_a_column_is_said_to_be_constant_in_the_rows_that_were_seen(small_blocks):
+    table = TABLE[["a", "b", "target"]].assign(flag=np.arange(N_ROWS) == 3)
+    once = kw.TrainingConfig(max_epochs=1)
+    with pytest.warns(kw.errors.ColumnWarning, match="'flag' is ignored: it is constant in a sample of 2,000 rows"):
+        regressor(training=once).fit([table.astype({"flag": float})], "target")

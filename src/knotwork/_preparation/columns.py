@@ -467,6 +467,12 @@ def _as_array(X: Any) -> npt.NDArray[Any]:
         X = np.asarray(X) if np.asarray(X).dtype.kind != "U" else np.asarray(X, dtype=object)
     if isinstance(X, np.ndarray) and X.dtype.names is not None:
         raise type_error("X", "be a plain array or a frame", X.dtype, "Wrap it: pandas.DataFrame(X).")
+    if np.asarray(X).ndim == 0:  # a path, a dict, None
+        hint = (
+            "Read files with pandas or polars, or pass large ones as pyarrow.parquet.ParquetFile(path) or "
+            "pyarrow.dataset.dataset(folder)."
+        )
+        raise type_error("X", "be a table: a frame, or an array of two dimensions", type(X).__name__, hint)
     table: npt.NDArray[Any] = check_array(X, dtype=None, ensure_all_finite=False)
     return table
 

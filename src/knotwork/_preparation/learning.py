@@ -263,7 +263,8 @@ def reason_to_ignore(learned: Learned, name: str | None, n_whole: int) -> str:
         return ""
     if _is_constant(learned):
         why = "all its values are missing" if learned.cells.kind == "missing" else "it is constant"
-        return f"{label} is ignored: {why}."
+        part = f" in a sample of {n_rows:,} rows" if n_rows < n_whole else ""
+        return f"{label} is ignored: {why}{part}."
     if learned.role == "numerical" and _counts_rows(learned, name, n_whole):
         return (
             f"{label} is ignored: it looks like an identifier, a different whole number in each row. "

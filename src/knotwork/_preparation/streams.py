@@ -9,7 +9,7 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -23,7 +23,7 @@ from knotwork._cores import usable_cores
 from knotwork._preparation.cells import MOMENTS, Cells, Label
 from knotwork._preparation.columns import LARGEST, Columns, Table, Whole, column_label, open_columns
 from knotwork._preparation.learning import Misfits, warn_misfits
-from knotwork._tables import as_frame, frame_names, is_batches
+from knotwork._tables import as_frame, frame_names, is_batches, is_stream
 from knotwork.errors import ColumnError, ColumnTypeError
 from knotwork.knots import Column, QuantileSketch
 from knotwork.training._blocks import BlockWriter, RowBlocks, RowFormat
@@ -79,41 +79,83 @@ class BatchReader:
                 "Pass the pyarrow.parquet.ParquetFile or pyarrow.dataset.Dataset itself, or an object whose __iter__ "
                 "starts from the beginning, such as a list of tables.",
             )  # fmt: skip
-        for name, value in (("y", self.target), ("sample_weight", self.weight)):
-            names = value if name == "y" and isinstance(value, list | tuple) else [value]
-            if not all(isinstance(each, str | int) or (each is None and name != "y") for each in names) or not names:
+        for name, names in (("y", self._targets), ("sample_weight", self._weights)):
+            if (name == "y" and not names) or not all(type(each) in (str, int) for each in names):
+                value = self.target if name == "y" else self.weight
                 hint = f"Batches are read several times: {name} must be a column of them."
                 raise type_error(name, "be the name of a column if X is read in batches", type(value).__name__, hint)
+        if len({*self._targets, *self._weights}) < len(self._targets) + len(self._weights):
+            what = "name distinct columns, of which none is sample_weight"
+            raise argument_error("y", what, self.target, "Name each column once.")
 
     @property
     def _targets(self) -> list[Any]:
         return list(self.target) if isinstance(self.target, list | tuple) else [self.target]
 
-    def batches(self, without: Iterable[str] = ()) -> Iterator["Batch"]:
-        """Yield batches that have rows, without columns of a file that are not needed."""
-        for raw in raw_batches(self.source, without):
-            yield self.split(raw)
+    @property
+    def _weights(self) -> list[Any]:
+        return [] if self.weight is None else [self.weight]
 
     def split(self, raw: Any) -> "Batch":
         """Divide a frame or an array into features, target and weights."""
-        frame = as_frame(raw)
-        asked = [*self._targets, *([] if self.weight is None else [self.weight])]
-        known = list(range(raw.shape[1])) if frame is None else frame_names(frame)
-        for name, each in [*(("y", each) for each in self._targets), ("sample_weight", self.weight)]:
-            if each is not None and each not in known:
-                hint = f"{suggestion(str(each), list(map(str, known)))} Its columns are {listed(known)}.".strip()
-                raise argument_error(name, "be a column of X", each, hint)
+        known, frame = _layout(raw), as_frame(raw)
+        for name, each in [*(("y", each) for each in self._targets), *(("sample_weight", w) for w in self._weights)]:
+            if each not in known:
+                hint = suggestion(each, known) if isinstance(each, str) else ""
+                raise argument_error(name, "be a column of X", each, f"{hint} Its columns are {listed(known)}.".strip())
+        asked = [known.index(each) for each in (*self._targets, *self._weights)]
+        others = [place for place in range(len(known)) if place not in asked]
+        if not others:
+            raise ColumnError(f"X must have a column besides {listed(known)}. Add the columns to predict from.")
         if frame is None:
-            columns = {each: raw[:, each] for each in asked}
-            features = np.delete(raw, asked, axis=1)
+            columns, features = [raw[:, place] for place in asked], raw[:, others]
         else:
-            columns = {each: frame[each].to_native() for each in asked}
-            features = frame.drop(asked).to_native()
-        targets = [columns[each] for each in self._targets]
-        target = (
-            targets[0] if not isinstance(self.target, list | tuple) else np.stack(list(map(np.asarray, targets)), 1)
+            series = list(frame.iter_columns())
+            columns, features = [series[place].to_native() for place in asked], frame[:, others].to_native()
+        weights = None if self.weight is None else _read_weights(columns.pop(), self.weight)
+        target = np.stack(list(map(np.asarray, columns)), 1) if isinstance(self.target, list | tuple) else columns[0]
+        return Batch(features, target, weights, raw)
+
+    def split_weighted(self, raw: Any) -> "Batch":
+        """Divide as `split` does those rows that have a weight above 0; there may be none."""
+        batch = self.split(raw)
+        if batch.weights is None or batch.weights.all():
+            return batch
+        return self.split(_take(raw, np.flatnonzero(batch.weights)))
+
+
+def _layout(raw: Any) -> list[Any]:
+    """Return the names of the columns of a frame, or the positions of those of an array."""
+    frame = as_frame(raw)
+    return list(range(raw.shape[1])) if frame is None else frame_names(frame)
+
+
+def _arranged(raw: Any, layout: list[Any]) -> Any:
+    """Return a batch with its columns in the order of the first batch; missing and further columns are an error."""
+    names, frame = _layout(raw), as_frame(raw)
+    if names == layout:
+        return raw
+    lacking = [name for name in layout if name not in names]
+    extra = [name for name in names if name not in layout]
+    if frame is not None and not lacking and not extra:
+        return frame[:, [names.index(name) for name in layout]].to_native()
+    parts = [f"It lacks {listed(lacking)}."] if lacking else []
+    parts += [f"The first batch does not have {listed(extra)}."] if extra else []
+    parts += ["Add them, all missing if they are not known, or leave them out of all batches."]
+    raise ColumnError(" ".join(["X must have the same columns in all batches.", *parts]))
+
+
+def _read_weights(values: Any, name: Any) -> npt.NDArray[np.float64]:
+    """Return the weights of the rows of a batch as numbers; those that are negative or no numbers are refused."""
+    try:
+        weights = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ColumnTypeError(f"The column {name!r} of sample_weight must hold numbers. Convert it first.") from error
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise ColumnError(
+            f"The column {name!r} of sample_weight must be finite and not negative. Drop or fill such rows."
         )
-        return Batch(features, target, None if self.weight is None else columns[self.weight], raw)
+    return weights
 
 
 class Batch(NamedTuple):
@@ -121,7 +163,7 @@ class Batch(NamedTuple):
 
     features: Any
     target: Any
-    weights: Any
+    weights: npt.NDArray[np.float64] | None
     raw: Any
 
     @property
@@ -132,16 +174,29 @@ class Batch(NamedTuple):
 
 def raw_batches(source: Any, without: Iterable[str] = (), columns: Sequence[str] | None = None) -> Iterator[Any]:
     """Yield the batches of a source that have rows, at most `BATCH_ROWS` each, as frames or arrays."""
+    for whole in whole_batches(source, without, columns):
+        yield from divided(whole)
+
+
+def whole_batches(source: Any, without: Iterable[str] = (), columns: Sequence[str] | None = None) -> Iterator[Any]:
+    """Yield the batches of a source as it has them, as frames or arrays; those of files among them one by one."""
     for raw in _native_batches(source, without, columns):
-        frame = as_frame(raw)
-        if frame is None:
-            raw = np.asarray(raw)  # noqa: PLW2901
-            if raw.ndim != 2:
-                raise type_error("X", "yield tables", type(raw).__name__, "Each batch is a frame or a 2d array.")
-        whole = raw if frame is None else frame
-        for start in range(0, len(whole), BATCH_ROWS):
-            part = whole[start : start + BATCH_ROWS]
-            yield part if frame is None else part.to_native()
+        if is_stream(raw):
+            yield from whole_batches(raw, without, columns)
+            continue
+        batch = raw if as_frame(raw) is not None else np.asarray(raw)
+        if isinstance(batch, np.ndarray) and batch.ndim != 2:
+            hint = "Each batch is a frame or a 2d array; of a dict of columns make one, pandas.DataFrame(batch)."
+            raise type_error("X", "yield tables", type(raw).__name__, hint)
+        yield batch
+
+
+def divided(batch: Any) -> Iterator[Any]:
+    """Yield the rows of a frame or an array, at most `BATCH_ROWS` at a time."""
+    frame = as_frame(batch)
+    for start in range(0, len(batch if frame is None else frame), BATCH_ROWS):
+        rows = slice(start, start + BATCH_ROWS)
+        yield batch[rows] if frame is None else frame[rows].to_native()
 
 
 def _native_batches(source: Any, without: Iterable[str], columns: Sequence[str] | None) -> Iterable[Any]:
@@ -218,12 +273,37 @@ class Reservoir:
         frames = [frame for _, rows in self._parts if (frame := as_frame(rows)) is not None]
         if not frames:
             return hashes, np.concatenate([rows for _, rows in self._parts])
-        try:
-            joined: nw.DataFrame[Any] = nw.concat(frames, how="vertical")
-        except Exception as error:
-            raise ColumnTypeError(f"X must have columns of the same types in all batches: {error}") from error
+        joined = _joined(frames)
         lost = [name for name in self._categorical or () if joined[name].dtype != nw.Categorical]
         return hashes, joined.with_columns(nw.col(name).cast(nw.Categorical) for name in lost).to_native()
+
+
+def _joined(frames: list[nw.DataFrame[Any]]) -> nw.DataFrame[Any]:
+    """Return the rows of several frames as one, whose columns have a type that holds those of all frames."""
+    libraries = sorted({frame.implementation.value for frame in frames})
+    if len(libraries) > 1:
+        raise ColumnTypeError(f"X must yield tables of one library, but has {' and '.join(libraries)}. Convert them.")
+    try:
+        return nw.concat(frames, how="vertical")
+    except Exception:  # of each library its own, where types differ
+        kinds = {name: _common_type(name, {frame.schema[name] for frame in frames}) for name in frames[0].columns}
+        return nw.concat([frame.with_columns(nw.col(n).cast(kind) for n, kind in kinds.items()) for frame in frames])
+
+
+def _common_type(name: str, kinds: set[Any]) -> Any:
+    """Return the type of a column that has these types in different batches; columns without values have none."""
+    known = kinds - {nw.Unknown()} or {nw.String()}
+    if all(kind.is_numeric() or kind == nw.Boolean for kind in known):
+        return nw.Int64 if all(kind.is_integer() and kind != nw.UInt64 for kind in known) else nw.Float64
+    if all(kind in (nw.String, nw.Categorical, nw.Enum) for kind in known):
+        return nw.String
+    zones = {kind.time_zone if kind == nw.Datetime else None for kind in known}
+    if all(kind in (nw.Datetime, nw.Date) for kind in known) and len(zones) == 1:
+        return nw.Datetime("us", zones.pop())
+    if len(known) > 1:
+        shown = " and ".join(sorted(map(str, known)))
+        raise ColumnTypeError(f"column {name!r} must have one type in all batches, but has {shown}. Convert it first.")
+    return known.pop()
 
 
 def _take(raw: Any, places: npt.NDArray[np.int64]) -> Any:
@@ -280,65 +360,47 @@ def survey_batches(
     categorical : sequence of str or int, default=()
         Columns of numbers that are categories.
     """
-    labels, reservoir, n_rows, n_columns = _Labels(set(categorical)), None, 0, None
-    for number, batch in enumerate(reader.batches()):
-        with _in_batch(number, n_rows):
-            names, columns = open_columns(batch.features)
-            if n_columns is not None and (names, len(columns)) != n_columns:
-                raise ColumnError("X must have the same columns in all batches, in the same order.")
-            n_columns = names, len(columns)
-            kept = _kept(batch)
-            batch = reader.split(_take(batch.raw, np.flatnonzero(kept))) if not kept.all() else batch  # noqa: PLW2901
+    labels, reservoir, layout, n_rows, n_read = _Labels(set(categorical)), None, None, 0, 0
+    for number, raw in enumerate(raw_batches(reader.source)):
+        layout = layout or _layout(raw)
+        with _in_batch(number, n_read):
+            n_read += len(raw)
+            batch = reader.split_weighted(_arranged(raw, layout))
             if not batch.n_rows:
                 continue
-            look(batch.target)
+            names, columns = open_columns(batch.features)
+            with _located(f"In the target {reader.target!r}"):
+                look(batch.target)
             labels.add(names, columns)
         if reservoir is None:
             reservoir = Reservoir(min(MOST_VALIDATION + MOST_SAMPLED, SAMPLE_BYTES // (8 * max(len(columns), 1))))
         reservoir.add(row_hashes(n_rows, batch.n_rows, seed), batch.raw)
         n_rows += batch.n_rows
     if reservoir is None:
-        raise argument_error("X", "yield at least one batch with rows", reader.source, "Check the files.")
+        source = type(reader.source).__name__
+        if n_read:
+            raise argument_error("sample_weight", "be larger than 0 in some rows", reader.weight, "Check the column.")
+        raise argument_error("X", "yield at least one batch with rows", source, "Check the files or batches.")
     hashes, rows = reservoir.rows()
-    n_held = min(round(share * n_rows), MOST_VALIDATION, len(hashes) // 3) if n_rows >= FEWEST_ROWS else 0
-    n_held = max(n_held, 1) if share and n_rows >= FEWEST_ROWS else n_held
+    most = min(MOST_VALIDATION, reservoir.most // 3, n_rows - 1)
+    n_held = min(max(round(share * n_rows), 1), most) if share and n_rows >= FEWEST_ROWS else 0
     limit = int(np.partition(hashes, n_held - 1)[n_held - 1]) if n_held else -1
     validates = hashes <= limit if n_held else np.zeros(len(hashes), dtype=bool)
     whole = Whole(n_rows, labels.complete())
     return Survey(n_rows, reader.split(rows), validates, limit, seed, whole, tuple(labels.overfull))
 
 
-class _in_batch:  # noqa: N801 - used as a statement
-    """Names the batch in errors of columns."""
-
-    def __init__(self, number: int, first: int) -> None:
-        self._where = f"In batch {number + 1}, which begins at row {first + 1:,}"
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, _: Any) -> None:
-        if isinstance(error, ColumnError | ColumnTypeError):
-            raise type(error)(f"{self._where}: {error}") from error
-
-
-def _kept(batch: Batch) -> npt.NDArray[np.bool_]:
-    """Return which rows have a weight above 0; weights that are negative or no numbers are refused."""
-    weights = batch_weights(batch)
-    return np.ones(batch.n_rows, dtype=bool) if weights is None else weights > 0
-
-
-def batch_weights(batch: Batch) -> npt.NDArray[np.float64] | None:
-    """Return the weights of the rows of a batch as numbers, or None."""
-    if batch.weights is None:
-        return None
+@contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Say in errors of columns where they are."""
     try:
-        weights = np.asarray(batch.weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ColumnTypeError("The column of sample_weight must hold numbers. Convert it first.") from error
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ColumnError("The column of sample_weight must be finite and not negative. Drop or fill such rows.")
-    return weights
+        yield
+    except (ColumnError, ColumnTypeError) as error:
+        raise type(error)(f"{where}: {error}") from error
+
+
+def _in_batch(number: int, first: int) -> AbstractContextManager[None]:
+    return _located(f"In batch {number + 1}, which begins at row {first + 1:,}")
 
 
 @final
@@ -435,7 +497,7 @@ class _Writing:
         """Write the rows of a batch to blocks, -1 for those that are left out, and add them to summaries."""
         table, misfits = self.columns.read_quietly(batch.features)
         target = self.read_target(batch.target)
-        weights = self.weigh(target, batch_weights(batch))
+        weights = self.weigh(target, batch.weights)
         chosen = blocks >= 0
         if not chosen.all():
             table = Table(table.numbers[chosen], table.codes[chosen])
@@ -446,7 +508,7 @@ class _Writing:
         rows = np.zeros(len(order), dtype=self.writer.form.dtype)
         rows["numbers"] = in_units(table.numbers, self.units)[order]
         rows["codes"] = table.codes[order]
-        rows["target"] = target[order].reshape(len(order), -1)
+        rows["target"] = target[order].reshape(rows["target"].shape)  # all may be held out
         if weights is not None:
             rows["weights"][:, 0] = weights[order]
         self.writer.write(rows, counts, starts)
@@ -514,21 +576,21 @@ def write_blocks(
 
 def _run_threads(writing: _Writing, reader: BatchReader, survey: Survey, parts: list[_Parts]) -> None:
     """Write all batches; those of each thread are added to its own summaries, in their order."""
-    most, n_rows, n_blocks = usable_cores(len(parts)), 0, len(writing.writer.counts)
-    waiting: deque[tuple[_in_batch, Future[None]]] = deque()
+    most, n_rows, n_read, n_blocks = usable_cores(len(parts)), 0, 0, len(writing.writer.counts)
+    waiting: deque[tuple[AbstractContextManager[None], Future[None]]] = deque()
     columns = writing.columns
     ignored = [name for name, role in zip(columns.names or (), columns.roles, strict=False) if role == "ignored"]
     with ExitStack() as stack:
         threads = [stack.enter_context(ThreadPoolExecutor(1, "knotwork-batches")) for _ in parts]
-        for number, batch in enumerate(reader.batches(without=ignored)):
-            kept = _kept(batch)
-            batch = batch if kept.all() else reader.split(_take(batch.raw, np.flatnonzero(kept)))  # noqa: PLW2901
+        for number, raw in enumerate(raw_batches(reader.source, without=ignored)):
+            where, n_read = _in_batch(number, n_read), n_read + len(raw)
+            batch = reader.split_weighted(raw)
             if not batch.n_rows:
                 continue
             blocks = _drawn_blocks(row_hashes(n_rows, batch.n_rows, survey.seed), survey.limit, n_blocks)
             counts = np.bincount(blocks[blocks >= 0], minlength=n_blocks)
             work = (batch, blocks, counts, writing.writer.reserve(counts), parts[number % len(parts)])
-            waiting.append((_in_batch(number, n_rows), threads[number % len(parts)].submit(writing.run, *work)))
+            waiting.append((where, threads[number % len(parts)].submit(writing.run, *work)))
             n_rows += batch.n_rows
             while len(waiting) > most:
                 _finish(*waiting.popleft())
@@ -550,7 +612,7 @@ def _drawn_blocks(hashes: UintArray, limit: int, n_blocks: int) -> npt.NDArray[n
     return blocks
 
 
-def _finish(where: _in_batch, future: Future[None]) -> None:
+def _finish(where: AbstractContextManager[None], future: Future[None]) -> None:
     with where:
         future.result()
 
@@ -559,6 +621,6 @@ def _check_room(folder: Path, n_bytes: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < 1.02 * n_bytes:
         raise argument_error(
-            "scratch", f"be a folder with {n_bytes / 2**30:.1f} GiB free, for the rows in compact form",
-            f"{folder.parent} with {free / 2**30:.1f} GiB", "Pass scratch='/another/disk' to fit.",
+            "scratch", f"be a folder with {n_bytes / 2**20:,.1f} MiB free, for the rows in compact form",
+            f"{folder.parent} with {free / 2**20:,.1f} MiB", "Pass scratch='/another/disk' to fit.",
         )  # fmt: skip

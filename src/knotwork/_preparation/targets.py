@@ -15,7 +15,7 @@ from knotwork._checks import argument_error, check_choice, listed, type_error
 from knotwork._tables import check_weights, factorize, floats, missing_mask, refuse_sparse
 from knotwork.errors import ColumnError, ColumnTypeError
 
-__all__ = ["Labels", "check_target", "class_weights", "row_weights", "target_name"]
+__all__ = ["DTYPES", "Labels", "check_target", "class_weights", "row_weights", "target_name"]
 
 DTYPES: dict[str, type] = {
     "bool": bool,

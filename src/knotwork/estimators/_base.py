@@ -342,6 +342,9 @@ class TabularEstimator(FittedModel):
         """Check which arguments of `fit` are given together."""
         if (X_val is None) != (y_val is None):
             raise argument_error("X_val", "be given together with y_val", None if X_val is None else type(X_val))
+        if is_stream(X_val):
+            hint = "Read the validation rows first, for example with pyarrow.parquet.read_table(path)."
+            raise type_error("X_val", "be a table in memory", type(X_val).__name__, hint)
         if X_val is not None and (self.validation is not None or groups is not None):
             other = "groups" if self.validation is None else "validation"
             raise argument_error(other, "be None if X_val is given: its rows validate", type(X_val).__name__)

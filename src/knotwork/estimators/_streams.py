@@ -4,6 +4,7 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,10 +15,10 @@ import numpy.typing as npt
 from knotwork._checks import argument_error
 from knotwork._preparation.columns import Columns, Table, column_label
 from knotwork._preparation.members import N_FLAGS, PreparedTable, Split, add_indicators
-from knotwork._preparation.streams import BatchReader, Survey, batch_weights, raw_batches, survey_batches, write_blocks
-from knotwork._preparation.targets import Labels, check_target, class_weights
+from knotwork._preparation.streams import BatchReader, Survey, divided, survey_batches, whole_batches, write_blocks
+from knotwork._preparation.targets import DTYPES, Labels, check_target, class_weights
 from knotwork._preparation.validation import LARGEST_SEED, Holdout
-from knotwork._tables import as_frame, is_empty
+from knotwork._tables import as_frame
 from knotwork.errors import ColumnTypeError, ColumnWarning
 from knotwork.training._blocks import RowBlocks, RowFormat
 from knotwork.training._members import TrainingTable
@@ -36,7 +37,7 @@ Weights = npt.NDArray[np.float64] | None
 @contextmanager
 def scratch_folder(scratch: Any) -> Iterator[Path]:
     """Make a folder for the rows of a fit, in a given one or that of the system for temporary files; remove it."""
-    if scratch is not None and not Path(scratch).is_dir():
+    if scratch is not None and not (isinstance(scratch, str | PathLike) and Path(scratch).is_dir()):
         raise argument_error("scratch", "be a folder that exists", str(scratch), "Make it, or leave scratch out.")
     with TemporaryDirectory(prefix="knotwork-", dir=scratch, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
@@ -80,13 +81,15 @@ class _Classes:
         labels, codes = Labels.from_values(y)
         self._counts.update(dict(zip(labels.values, np.bincount(codes).tolist(), strict=True)))
         self._dtypes.add(labels.dtype)
-        if len(self._dtypes) > 1:
+        are_numbers = {DTYPES[dtype] for dtype in self._dtypes} <= {int, float}
+        if len(self._dtypes) > 1 and not are_numbers:
             kinds = " and ".join(sorted(self._dtypes))
             raise ColumnTypeError(f"y must have one type in all batches, but has {kinds}. Convert it first.")
 
     def finish(self) -> None:
         """Set the classes of the estimator, once all batches have been looked at."""
-        labels = Labels(tuple(sorted(self._counts)), next(iter(self._dtypes)))
+        dtype = next(iter(self._dtypes)) if len(self._dtypes) == 1 else np.result_type(*self._dtypes).name
+        labels = Labels(tuple(DTYPES[dtype](value) for value in sorted(self._counts)), dtype)
         counts = np.array([self._counts[value] for value in labels.values])
         self._estimator.labels_ = labels
         given = self._estimator.class_weight
@@ -145,7 +148,7 @@ def _prepare(
     goal.finish()
     estimator.target_name_ = reader.target if isinstance(reader.target, str) else None
     columns, table, target = _learn(estimator, survey, goal.read)
-    weights = goal.weigh(target, batch_weights(survey.batch))
+    weights = goal.weigh(target, survey.batch.weights)
     n_targets = None if estimator._task == "classification" else 0 if target.ndim == 1 else target.shape[1]
     form = RowFormat(table.numbers.shape[1], columns.cardinalities, n_targets, weights is not None)
     written = write_blocks(
@@ -255,7 +258,7 @@ def _learn(
 
 
 def predicted_batches(estimator: Any, source: Any, predict: Callable[[Any], Any]) -> Iterator[Any]:
-    """Yield the predictions of every batch of a stream, the same as those of the whole table.
+    """Yield the predictions of every batch of a stream, the same as those of the whole table, none for no rows.
 
     Networks predict `CHUNK_ROWS` rows at a time whatever the batches are, because a prediction may depend on the number
     of rows that are computed together, by rounding.
@@ -274,24 +277,25 @@ def predicted_batches(estimator: Any, source: Any, predict: Callable[[Any], Any]
     lengths: deque[int] = deque()
     ready: deque[Any] = deque()
     n_waiting = 0
-    for raw in raw_batches(source, columns=wanted):
-        frame = as_frame(raw)
-        extra = estimator.target_name_
-        if frame is not None and wanted is not None and extra in frame.columns and extra not in wanted:
-            raw = frame.drop(extra).to_native()  # noqa: PLW2901
-        if is_empty(raw):
-            continue
-        table = estimator.columns_.read(raw)
-        tables.append(table)
-        lengths.append(len(table.numbers))
-        n_waiting += len(table.numbers)
-        while n_waiting >= CHUNK_ROWS:
-            ready.append(predict(_first_rows(tables, CHUNK_ROWS)))
-            n_waiting -= CHUNK_ROWS
-            yield from _complete(lengths, ready)
+    for batch in whole_batches(source, columns=wanted):
+        lengths.append(len(batch))
+        for raw in divided(batch):
+            tables.append(estimator.columns_.read(_without_target(estimator, raw)))
+            n_waiting += len(raw)
+            while n_waiting >= CHUNK_ROWS:
+                ready.append(predict(_first_rows(tables, CHUNK_ROWS)))
+                n_waiting -= CHUNK_ROWS
+                yield from _complete(lengths, ready)
     if n_waiting:
         ready.append(predict(_first_rows(tables, n_waiting)))
     yield from _complete(lengths, ready)
+
+
+def _without_target(estimator: Any, raw: Any) -> Any:
+    """Return a batch without the target, which it may have as in the fit."""
+    frame, wanted, target = as_frame(raw), estimator.columns_.names, estimator.target_name_
+    has_target = frame is not None and wanted is not None and target in frame.columns and target not in wanted
+    return frame.drop(target).to_native() if frame is not None and has_target else raw
 
 
 def _first_rows(tables: deque[Table], n: int) -> Table:
@@ -320,6 +324,5 @@ def _complete(lengths: deque[int], ready: deque[Any]) -> Iterator[Any]:
         parts = tuple(part[start:stop] for part in joined)
         yield parts if is_tuple else parts[0]
         start = stop
-    if start < len(joined[0]):
-        rest = tuple(part[start:] for part in joined)
-        ready.append(rest if is_tuple else rest[0])
+    rest = tuple(part[start:] for part in joined)  # perhaps of no rows, as later batches may be
+    ready.append(rest if is_tuple else rest[0])

@@ -171,6 +171,9 @@ class BlockWriter:
                 while len(part):
                     step = os.pwrite(file, part, place)
                     part, place = part[step:], place + step
+            except OSError as error:
+                hint = f"{error.strerror}. Rows of the fit are written there: pass scratch='/another/disk' to fit"
+                raise OSError(error.errno, hint, str(self._folder.parent)) from error
             finally:
                 os.close(file)
             begin += count * self._size

@@ -215,10 +215,10 @@ class _Run:
                     time.sleep(BETWEEN_LOOKS)
         except KeyboardInterrupt:
             self.stopped = True
+            self._build(stacks, group, number)  # those that Ctrl-C has prevented
         finally:
             for stack in stacks:
                 stack.release()
-        self._build(stacks, group, number)  # those that Ctrl-C has prevented
         for stack in stacks:
             stack.keep_results()
 
