@@ -323,6 +323,25 @@ def test_files_are_batches_and_columns_may_have_numbers_as_names(tmp_path):
     np.testing.assert_array_equal(once.fit([unnamed], 2).predict(unnamed[[0, 1]]), expected)
 
 
+@pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
+def test_scores_of_streams_are_those_of_the_table(tmp_path):
+    table = TABLE[[*FEATURES, "target"]].assign(
+        high=np.where(TABLE["target"] > 1, "yes", "no"), weight=TABLE["b"], more=1
+    )
+    path = tmp_path / "table.parquet"
+    table.to_parquet(path)
+    few = kw.TrainingConfig(max_epochs=1)
+    models = {"target": regressor(training=few), "high": kw.TabularClassifier("PLE-Q@12", training=few, device="cpu")}
+    for target, model in models.items():
+        model.fit(table[FEATURES], table[target])
+        for weight in (None, "weight"):
+            weights = None if weight is None else table[weight]
+            expected = model.score(table[FEATURES], table[target], weights)
+            assert model.score(pq.ParquetFile(path), target, weight) == pytest.approx(expected, abs=1e-12)
+            frames = Frames(table[[*FEATURES, target, "weight"]] if weight else table[[*FEATURES, target]])
+            assert model.score(frames, target, weight) == pytest.approx(expected, abs=1e-12)
+
+
 def test_parts_of_predictions_are_those_of_the_batches(monkeypatch):
     """Batches of one row, some of them held out, of none, and of more than are read at a time."""
     monkeypatch.setattr(streams, "BATCH_ROWS", 60)

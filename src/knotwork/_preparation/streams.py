@@ -84,7 +84,7 @@ class BatchReader:
                 value = self.target if name == "y" else self.weight
                 hint = f"Batches are read several times: {name} must be a column of them."
                 raise type_error(name, "be the name of a column if X is read in batches", type(value).__name__, hint)
-        if len({*self._targets, *self._weights}) < len(self._targets) + len(self._weights):
+        if len(set(self.columns)) < len(self.columns):
             what = "name distinct columns, of which none is sample_weight"
             raise argument_error("y", what, self.target, "Name each column once.")
 
@@ -96,6 +96,11 @@ class BatchReader:
     def _weights(self) -> list[Any]:
         return [] if self.weight is None else [self.weight]
 
+    @property
+    def columns(self) -> list[Any]:
+        """The columns of target and weights."""
+        return [*self._targets, *self._weights]
+
     def split(self, raw: Any) -> "Batch":
         """Divide a frame or an array into features, target and weights."""
         known, frame = _layout(raw), as_frame(raw)
@@ -103,7 +108,7 @@ class BatchReader:
             if each not in known:
                 hint = suggestion(each, known) if isinstance(each, str) else ""
                 raise argument_error(name, "be a column of X", each, f"{hint} Its columns are {listed(known)}.".strip())
-        asked = [known.index(each) for each in (*self._targets, *self._weights)]
+        asked = [known.index(each) for each in self.columns]
         others = [place for place in range(len(known)) if place not in asked]
         if not others:
             raise ColumnError(f"X must have a column besides {listed(known)}. Add the columns to predict from.")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import r2_score
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from knotwork._checks import argument_error, check_bool, check_choice, listed
@@ -354,8 +354,11 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         return ends if self.n_targets_ is not None else ends[:, 0]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of the target's variance that is explained, R²; of several levels, by the middle one."""
-        predictions = self.predict(X)
+        """Return the share of the target's variance that is explained, R²; of several levels, by the middle one.
+
+        Of a stream as in `fit`, y and sample_weight are names of columns.
+        """
+        y, predictions, sample_weight = self._beside_target(X, y, sample_weight)
         if isinstance(self.trained_.objective, Quantile) and isinstance(self.trained_.objective.quantiles, tuple):
             middle = np.argmin(np.abs(np.array(self.trained_.objective.levels) - 0.5))
             predictions = predictions[..., middle]
@@ -613,6 +616,11 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     def predict(self, X: Any) -> Any:
         """Return the most probable class of each row, of shape (n,); parameters as in `predict_proba`."""
         return self._apply(lambda table: self.labels_.decode(self._responses(table).argmax(axis=1)), X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose class is predicted; of a stream as in `fit`, y is the name of a column."""
+        y, predictions, sample_weight = self._beside_target(X, y, sample_weight)
+        return float(accuracy_score(y, predictions, sample_weight=sample_weight))
 
     def _responses(self, table: Table) -> npt.NDArray[np.float64]:
         return tempered(self._probabilities(self._outputs(table), self.weights_), self.temperature_)

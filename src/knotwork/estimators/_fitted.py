@@ -100,6 +100,14 @@ class FittedModel(BaseEstimator, ABC):
 
         return predicted_batches(self, X, predict)
 
+    def _beside_target(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Return target, predictions and weights; of a stream y and sample_weight are columns, read in one pass."""
+        if not is_stream(X):
+            return y, self.predict(X), sample_weight
+        from knotwork.estimators._streams import read_beside_target  # noqa: PLC0415 - only streams need it
+
+        return read_beside_target(self, X, y, sample_weight)
+
     @property
     def backbones_(self) -> list[Backbone]:
         """Configuration of each member's network behind the encoding."""

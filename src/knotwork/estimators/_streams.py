@@ -26,7 +26,7 @@ from knotwork.training._members import TrainingTable
 if TYPE_CHECKING:  # the estimators load this module when they need it
     from knotwork.estimators._base import Preparation, TabularEstimator
 
-__all__ = ["predicted_batches", "prepared_stream"]
+__all__ = ["predicted_batches", "prepared_stream", "read_beside_target"]
 
 CHUNK_ROWS = 1 << 18
 """Rows that are predicted at a time: a multiple of those that networks predict together, whose results are the same."""
@@ -289,6 +289,28 @@ def predicted_batches(estimator: Any, source: Any, predict: Callable[[Any], Any]
     if n_waiting:
         ready.append(predict(_first_rows(tables, n_waiting)))
     yield from _complete(lengths, ready)
+
+
+def read_beside_target(
+    estimator: Any, source: Any, target: Any, weight: Any
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Weights]:
+    """Return the target, the predictions and the weights of all rows of a stream, which are kept in memory.
+
+    Parameters are those of `predicted_batches` and `BatchReader`.
+    """
+    reader, names = BatchReader(source, target, weight), estimator.columns_.names
+    targets: list[npt.NDArray[Any]] = []
+    weights: list[npt.NDArray[np.float64]] = []
+
+    def features() -> Iterator[Any]:
+        for raw in whole_batches(source, columns=None if names is None else [*names, *reader.columns]):
+            batch = reader.split(raw)
+            targets.append(np.asarray(batch.target))
+            weights.extend([] if batch.weights is None else [batch.weights])
+            yield batch.features
+
+    predictions = np.concatenate(list(estimator.predict(features())))
+    return np.concatenate(targets), predictions, np.concatenate(weights) if weights else None
 
 
 def _without_target(estimator: Any, raw: Any) -> Any:
