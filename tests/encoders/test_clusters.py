@@ -143,20 +143,26 @@ def test_dask(dask_frame, name):
     check(ENCODERS[name], fitted, fitted.transform(frame).compute())
 
 
-def test_a_failing_task_of_dask_is_run_again(dask_frame, tmp_path):
-    distributed = pytest.importorskip("distributed", reason="DISTRIBUTED IS NOT INSTALLED: retries were not tested")
-    flag = tmp_path / "failed"
+def fail_once(flag):
+    """Return a function of batches that raises an error at its first call."""
 
-    def fail_once(part):
+    def function(batch):
         if not flag.exists():
             flag.touch()
             raise OSError("the first try fails")
-        return part
+        return batch
 
-    frame = dask_frame(TABLE, npartitions=4).map_partitions(fail_once, meta=TABLE.iloc[:0])
-    with distributed.Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None):
+    return function
+
+
+@pytest.mark.parametrize(("spoil", "processes"), [(fail_once, False), (die_once, True)])
+def test_tasks_of_dask_that_fail_and_workers_that_die(dask_frame, spoil, processes, tmp_path):
+    distributed = pytest.importorskip("distributed", reason="DISTRIBUTED IS NOT INSTALLED: retries were not tested")
+    frame = dask_frame(TABLE, npartitions=4).map_partitions(spoil(tmp_path / "spoilt"), meta=TABLE.iloc[:0])
+    about = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": "CRITICAL"}
+    with distributed.Client(processes=processes, **about):
         fitted = clone(ENCODERS["quantiles"]).fit(frame, "price")
-    assert flag.exists()
+    assert (tmp_path / "spoilt").exists()
     np.testing.assert_allclose(fitted.knots_[0], clone(ENCODERS["quantiles"]).fit(TABLE, "price").knots_[0], rtol=1e-9)
 
 
