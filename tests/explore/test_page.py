@@ -39,8 +39,7 @@ def browser(page):
 @pytest.fixture
 def fresh(browser):
     """The page in its first state."""
-    browser.evaluate("location.hash = '#column=0&ridge=1'")
-    browser.evaluate(SETTLED)
+    browser.go_to("#column=0&ridge=1")
     assert len(state(browser)["knots"]) == 11
     return browser
 
@@ -239,14 +238,10 @@ def test_the_address_restores_the_state(page, fresh):
     fresh.evaluate(SETTLED)
     here = state(fresh)
     with Browser(page, calm=True) as other:
-        other.evaluate(f"location.hash = {json.dumps(here['hash'])}")
-        other.evaluate(SETTLED)
+        other.go_to(here["hash"])
         restored = state(other)
         assert restored == here
-        other.evaluate(
-            "location.hash = '#column=99&ridge=x&e0=nothing.7&e1=ple.custom.3.3.9_-1_abc&e2=bspline.lgbm.8.9'"
-        )
-        other.evaluate(SETTLED)
+        other.go_to("#column=99&ridge=x&e0=nothing.7&e1=ple.custom.3.3.9_-1_abc&e2=bspline.lgbm.8.9")
         assert is_ordered(state(other)["knots"])
         assert other.problems == []
 

@@ -93,6 +93,15 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def go_to(self, place):
+        """Change the part of the address behind #, and wait until the page has noticed and drawn."""
+        self.evaluate(
+            f"""new Promise(done => {{ const drawn = () => requestAnimationFrame(() => requestAnimationFrame(done));
+                if (location.hash === {json.dumps(place)}) drawn();
+                else addEventListener("hashchange", drawn, {{once: true}});
+                location.hash = {json.dumps(place)}; }})"""
+        )
+
     def evaluate_in_frame(self, expression):
         """Return the value of an expression in the frame of the page, which is a process of its own."""
         own, self._session = self._session, None

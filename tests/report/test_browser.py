@@ -107,8 +107,7 @@ def test_a_method_is_highlighted_everywhere_and_the_address_keeps_it(browser):
     browser.click("nav a[href='#ranks']")
     browser.evaluate("new Promise(done => setTimeout(done, 100))")
     assert browser.evaluate("location.hash") == "#ranks&method=PLE"
-    browser.evaluate("location.hash = '#method=BS-U'")
-    browser.evaluate("new Promise(done => setTimeout(done, 50))")
+    browser.go_to("#method=BS-U")
     assert set(marked(browser)) == {"BS-U"}
     browser.click("#picker button[value='BS-U']")
     assert marked(browser) == []
@@ -123,8 +122,7 @@ def test_one_front_at_a_time(browser):
     browser.click("#front label:has(input[value='classification'])")
     assert browser.evaluate(shown) == ["classificationsize 15"]
     assert "front-task=classification" in browser.evaluate("location.hash")
-    browser.evaluate("location.hash = '#front-task=&x=1'")
-    browser.evaluate("new Promise(done => setTimeout(done, 50))")
+    browser.go_to("#front-task=&x=1")
     assert browser.evaluate(shown) == ["regressionsize 7"]
 
 

@@ -532,10 +532,11 @@ function connect() {
   $("copy-mapping").addEventListener("click", () => copy($("mapping").textContent, $("copy-mapping")));
   $("save-mapping").addEventListener("click", () => save("encoder.py", "text/x-python", $("mapping").textContent));
   $("close-dialog").addEventListener("click", () => $("dialog").close());
-  addEventListener("hashchange", () => {
-    if (location.hash === shownHash) return;
+  addEventListener("hashchange", (event) => {
+    const { hash } = new URL(event.newURL);  // a frame may have written the address again since
+    if (hash === shownHash) return;
     stopPlaying();
-    readHash(location.hash);
+    readHash(hash);
     fit = null;
     showTexts(); update();
   });
