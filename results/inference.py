@@ -129,17 +129,17 @@ def _deviation_cells(part: pd.DataFrame) -> list[str]:
 
 def _pair_cells(part: pd.DataFrame) -> list[str]:
     """Return how much ranks and significant differences depend on the seed."""
-    alone = [_seed_table(rows) for _, rows in part.groupby("repeat")]
+    alone = [mlp_table(rows) for _, rows in part.groupby("repeat")]
     ranks = np.corrcoef(stats.rankdata([table.dataset_ranks for table in alone], axis=1))
     mean = float(ranks[np.triu_indices(len(alone), 1)].mean())
     every = np.logical_and.reduce([table.differ for table in alone])
-    counts = [int(flags.sum()) // 2 for flags in (*(table.differ for table in alone), every, _seed_table(part).differ)]
+    counts = [int(flags.sum()) // 2 for flags in (*(table.differ for table in alone), every, mlp_table(part).differ)]
     best = ", ".join(" and ".join(table.best) for table in alone)
     return [f"{mean:.2f}", best, ", ".join(map(str, counts[:-2])), *map(str, counts[-2:])]
 
 
-def _seed_table(part: pd.DataFrame) -> RankTable:
-    """Return the mean scores of one task and backbone."""
+def mlp_table(part: pd.DataFrame) -> RankTable:
+    """Return the mean scores of MLPs of one task, with their ranks and tests."""
     wide = part.pivot_table(index="dataset", columns="method", values="score", aggfunc="mean")
     blocks = [(str(dataset), "mlp") for dataset in wide.index]
     return RankTable(str(part["task"].iloc[0]), None, list(map(str, wide.columns)), blocks, wide.to_numpy(), {}, [])

@@ -111,6 +111,20 @@ def test_several_backbones_on_one_data_set_allow_no_test():
     assert table.why_not == "Tests need two data sets; there is one."
 
 
+def test_variants_of_training_share_a_block(records):
+    faster = records.assign(variant="fast", nrmse=records["nrmse"] + 0.2)
+    both = pd.concat([records.assign(variant="slow"), faster], ignore_index=True)
+    table = rank_table(summarise_folds(read_records(both)), "regression", size=7)
+    once = rank_table(summarise_folds(read_records(records)), "regression", size=7)
+    assert table.blocks == once.blocks
+    np.testing.assert_allclose(table.scores, once.scores + 0.1)
+    alone = rank_table(summarise_folds(read_records(both)), "regression", size=7, network="mlp, fast")
+    assert len(alone.blocks) == 3
+    lacking = both[(both["variant"] == "slow") | (both["dataset"] != "reg00") | (both["method"] != "BS-Q")]
+    table = rank_table(summarise_folds(read_records(lacking)), "regression", size=7)
+    assert set(table.left_out) == {("reg00", network) for _, network in once.blocks}
+
+
 def test_seeds_are_averaged_within_a_fold(records):
     second = records.assign(seed=records["seed"] + 100)
     second["nrmse"] += 0.2

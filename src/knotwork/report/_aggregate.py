@@ -73,6 +73,9 @@ SCORES = {task: _score(task) for task in TASKS}
 REQUIRED = ("dataset", "task", "backbone", "method", "size", "fold")
 """Columns that identify a network; a report needs all of them."""
 
+VARIANT = ", "
+"""What separates the variant of training from the rest of the name of a network."""
+
 OPTIONAL = {
     "key": None, "tokens": None, "variant": None, "together": None, "seed": 0, "status": "ok",
     **dict.fromkeys((metric.column for metric in SCORES.values()), np.nan),
@@ -118,7 +121,7 @@ def _networks(frame: pd.DataFrame) -> pd.Series:
                        for name in ("tokens", "variant"))  # fmt: skip
     together = frame["together"].astype(object).map({True: "stacked", False: "alone"}).fillna("").astype(str)
     names = frame["backbone"].where(tokens == "", frame["backbone"] + " " + tokens)
-    names = names.where(variant == "", names + ", " + variant)
+    names = names.where(variant == "", names + VARIANT + variant)
     n_ways = together.groupby(names).transform("nunique")
     return names.where((n_ways < 2) | (together == ""), names + " (" + together + ")")
 
@@ -363,8 +366,9 @@ class RankTable:
 def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: str | None = None) -> RankTable:
     """Return the scores that are ranked for one task and size; methods without a size are part of every size.
 
-    Blocks are the data sets and networks that were run at this size. Methods with complete scores in less than half of
-    the blocks are dropped; then all blocks in which a method lacks a fold. The result names both.
+    Blocks are the data sets and networks that were run at this size; variants of training of one network form one
+    block, with their mean scores, because they are alike. Methods with complete scores in less than half of the blocks
+    are dropped; then all blocks in which a method lacks a fold. The result names both.
 
     Parameters
     ----------
@@ -391,6 +395,10 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
         .sort_index()
         .reindex(columns=in_order(part["method"].unique()))
     )
+    if network is None:
+        networks = wide.index.get_level_values("network").str.partition(VARIANT).get_level_values(0)
+        keys = [networks.rename("network"), wide.index.get_level_values("dataset")]
+        wide = wide.groupby(keys).agg(lambda means: means.mean(skipna=False))
     # Rare methods go first: otherwise a single one would drop nearly all blocks.
     present = wide.notna()
     ranked = (2 * present.sum() >= len(wide)) & present.any()
@@ -476,7 +484,7 @@ def split_records(records: pd.DataFrame, traced: Collection[str] = ()) -> list[P
     Plans whose names have the same first word before a hyphen, such as ``wine-mlp`` and ``wine-ft``, form one part,
     unless the second has methods that the first lacks, one has more random seeds per fold, or both have the same
     network trained in different ways, such as variants, with other tokens or from other random seeds, which would count
-    twice (within one plan, every variant and every kind of tokens has its own block). A plan with networks in `traced`,
+    twice (within one plan, every kind of tokens has its own block, and variants share one). A plan with networks in `traced`,
     the keys of those with paths of knots or fitted curves, is shown by these; a single data set with four sizes or more
     is a grid; a single data set with networks trained alone measures times, and a plan that trained them in stacks
     joins it; the others are benchmarks.

@@ -284,9 +284,11 @@ def _rank_section(part: Part) -> Section | None:
         "page rest on these tests.",
         *_words.describe_dependence(part.tables),
         _words.describe_seeds(part.frame),
+        _words.describe_variants(part.frame),
     ]
     ranks = _task_ranks(part, named=True)
-    return Section("Which methods are best?", [*intro, *ranks], name="ranks") if ranks else None
+    content = [each for each in (*intro, *ranks) if each is not None]
+    return Section("Which methods are best?", content, name="ranks") if ranks else None
 
 
 def _task_ranks(part: Part, *, named: bool = False) -> list[Section]:
@@ -461,6 +463,7 @@ def _extra_section(part: Part, name: str, ranked: set[str]) -> Section:
     content = [
         f"{_origin(part)} {shared if n_shared else 'They are not part of the main ranks.'}",
         _words.describe_seeds(part.frame) if part.n_seeds > 1 else None,
+        _words.describe_variants(part.frame),
         *_results(part),
         *_task_ranks(part),
         _folded(_tables.browse_table(part.summary)),

@@ -13,8 +13,8 @@ from knotwork.stats import block_correlation
 from knotwork.study._provenance import PROVENANCE
 
 __all__ = ["Failure", "Finding", "checksum_table", "describe_best", "describe_dependence", "describe_gaps",
-           "describe_grids", "describe_ranks", "describe_records", "describe_seeds", "enumerate_words", "list_failures",
-           "list_sources"]  # fmt: skip
+           "describe_grids", "describe_ranks", "describe_records", "describe_seeds", "describe_variants", "enumerate_words",
+           "list_failures", "list_sources"]  # fmt: skip
 
 _MOST_RUNS = 20
 _MOST_CHARACTERS = 4000
@@ -181,6 +181,16 @@ def describe_seeds(frame: pd.DataFrame) -> str:
         )
     n = str(counts.max()) if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
     return f"Each network was trained with {n} random seeds per fold: scores are means over folds and random seeds."
+
+
+def describe_variants(frame: pd.DataFrame) -> str | None:
+    """Describe how variants of training count in the ranks; None without any."""
+    if frame["variant"].nunique() < 2:
+        return None
+    return (
+        "Variants of training of a network on a data set share a block, with their mean score: they are no further "
+        "evidence on the methods."
+    )
 
 
 def describe_records(frame: pd.DataFrame) -> list[tuple[str, str]]:
