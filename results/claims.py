@@ -116,6 +116,15 @@ def page() -> str:
             [differences](findings.md#what-differs-from-the-paper) are listed there, of which the most important are
             an FT-Transformer with a token per feature, knots of which the paper does not give all constants, and
             our own implementation on another card. Figures and tables are numbered as in the paper. m is the size."""),
+        paragraph(f"""
+            Words of the paper are read by these rules. Often, many, most: more than half. Several: at least two. Among
+            the strongest: up to place {benchmark.STRONGEST} of 14. Near the bottom: from place {benchmark.NEAR_BOTTOM}
+            of 14 on, where the paper's Std is at the best. Competitive: in the first clique (Nemenyi), or in the better
+            half (Std with an FT-Transformer). Much slower, substantial, clearly more: by a factor of
+            {training.SUBSTANTIAL} or more; moderate growth: by a factor of {training.MODERATE} to
+            {training.SUBSTANTIAL}; flat: a change of less than {training.FLAT:.0%}. Mean AUCs count as the same within
+            {benchmark.SAME_AUC}. Where a claim is on means and a test of the same difference is possible but not
+            significant, the test is shown with it."""),
     ]
     for title, claims in parts.items():
         lines += [f"## {title}\n", *table_head("claim | in the paper | here | verdict")]

@@ -23,6 +23,7 @@ SAME_RATE = "1e-3"
 """Variant of `PLAN` with the learning rate of `KNOTS`."""
 LEARNED = {"BS-Grad-U": "BS-U", "IS-Grad-U": "IS-U"}
 PAIR = ["dataset", "method"]
+SCALED = ("Std", "MinMax")
 
 
 def protocol() -> pd.DataFrame:
@@ -43,6 +44,24 @@ def chosen(frame: pd.DataFrame) -> pd.DataFrame:
     means = frame.groupby([*PAIR, "variant"])["valid_score"].mean()
     best = means.groupby(level=PAIR).idxmin().map(lambda place: place[2]).rename("variant").reset_index()
     return frame.merge(best, on=[*PAIR, "variant"])
+
+
+def trained() -> pd.DataFrame:
+    """Return the networks of the plan, in folds in which all are trained."""
+    plan = load_plan(PLAN)
+    return complete(load(PLAN), len(plan.methods) * len(plan.variants))
+
+
+def protocol_and_converged() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the networks of the paper's protocol and those at their chosen learning rates, in the same folds."""
+    frame = trained()
+    return protocol().merge(frame[["dataset", "fold"]].drop_duplicates(), on=["dataset", "fold"]), chosen(frame)
+
+
+def above_encodings(frame: pd.DataFrame) -> "pd.Series[float]":
+    """Return the logarithm of the error of Std over the mean error of the encodings, by data set."""
+    logs = np.log(scores(frame))
+    return logs["Std"] - logs.drop(columns=list(SCALED)).mean(axis=1)
 
 
 def scores(frame: pd.DataFrame) -> pd.DataFrame:
@@ -77,11 +96,9 @@ def converged() -> Iterator[str]:
     if not is_trained(PLAN):
         yield not_trained(PLAN)
         return
-    plan, usual = load_plan(PLAN), protocol()
-    frame = complete(load(PLAN), len(plan.methods) * len(plan.variants))
-    best = chosen(frame)
+    plan, usual, frame = load_plan(PLAN), protocol(), trained()
     places = frame[["dataset", "fold"]].drop_duplicates()
-    same = usual.merge(places, on=["dataset", "fold"])
+    same, best = protocol_and_converged()
     n_sets, folds = frame["dataset"].nunique(), places.groupby("dataset").size()
     limit, stop = plan.config.max_epochs, load_plan("paper-mlp").config.max_epochs
     counted = " to ".join(str(number) for number in dict.fromkeys([folds.min(), folds.max()]))
@@ -135,7 +152,7 @@ def limits(frame: pd.DataFrame, best: pd.DataFrame, limit: int) -> str:
 
 def order(best: pd.DataFrame, same: pd.DataFrame, usual: pd.DataFrame) -> str:
     """Return the correlation of the ranks, beside that of the protocol with itself in other folds."""
-    encodings = [name for name in load_plan(PLAN).methods if name not in ("Std", "MinMax")]
+    encodings = [name for name in load_plan(PLAN).methods if name not in SCALED]
     new, old = scores(best), scores(same)
     rest = usual.merge(same[["dataset", "fold"]].drop_duplicates(), how="left", indicator=True)
     again = scores(rest[rest["_merge"] == "left_only"]) if (rest["_merge"] == "left_only").any() else old
@@ -159,9 +176,8 @@ def differences(best: pd.DataFrame, same: pd.DataFrame) -> str:
     k = len(tables[0].methods)
     above, spread = [], []
     for frame in (same, best):
-        logs = np.log(scores(frame))
-        encodings = logs.drop(columns=["Std", "MinMax"])
-        above.append(change_cells(logs["Std"] - encodings.mean(axis=1))[0])
+        above.append(change_cells(above_encodings(frame))[0])
+        encodings = np.log(scores(frame)).drop(columns=list(SCALED))
         spread.append(100 * np.expm1(encodings.max(axis=1) - encodings.min(axis=1)).median())
     fewer = "Fewer methods differ" if pairs[1] < pairs[0] else "As many methods differ, or more,"
     return f"""
@@ -178,10 +194,10 @@ def converged_knots() -> Iterator[str]:
     if not is_trained(PLAN) or not is_trained(KNOTS):
         yield not_trained(KNOTS)
         return
-    plan, base = load_plan(KNOTS), load_plan(PLAN)
+    plan = load_plan(KNOTS)
     frame = complete(load(KNOTS), len(plan.methods) * len(plan.variants))
-    trained = complete(load(PLAN), len(base.methods) * len(base.variants))
-    errors = np.log(scores(chosen(trained)))
+    base = trained()
+    errors = np.log(scores(chosen(base)))
     gains = [f"{name} {' ('.join(change_cells(errors[name] - errors[fixed])[:2])})" for name, fixed in LEARNED.items()]
     yield paragraph(f"""
         Error of learned knots compared with the same knots fixed, each at its chosen learning rate, over data sets:
@@ -190,7 +206,7 @@ def converged_knots() -> Iterator[str]:
         (1e-3), with knots that learn at once; each other row changes one setting. Change: of NRMSE compared with the
         same knots fixed, at the same learning rate and in the same folds. Moved and shift: as above.""")
     yield from table_head("method | setting | moved | shift, % | change | interval | worse | epochs")
-    same_rate = trained[trained["variant"] == SAME_RATE]
+    same_rate = base[base["variant"] == SAME_RATE]
     for method, fixed in LEARNED.items():
         beside = same_rate[same_rate["method"] == fixed].set_index(["dataset", "fold"])["score"]
         for variant in plan.variant_names:

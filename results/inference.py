@@ -1,20 +1,27 @@
 """Sections of docs/findings.md on significance: tests over blocks and over data sets, and the noise of training."""
 
 from collections.abc import Iterator
+from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from noise import errors_of, floor_of
-from questions import TASKS, is_trained, load, noise, paragraph, table_head
+from questions import TASKS, Gain, gains, is_trained, load, noise, paragraph, table_head
 from scipy import stats
 
+from knotwork.encoders import METHOD_TABLE
 from knotwork.report import RankTable
-from knotwork.stats import block_correlation
+from knotwork.stats import block_correlation, holm
 from knotwork.study import load_plan
 
 SIZES = (7, 15, 30)
+LEVEL = 0.05
+"""Of significance."""
 SEEDS = "paper-mlp-seeds"
 """The plan with further random seeds."""
+LEARNED = ("BS-Grad-U", "IS-Grad-U")
+"""Methods of this plan whose knots are learned from a start that is a method of the plan, too."""
 CELL = ["task", "dataset", "method", "fold"]
 """Columns that identify a network of this plan, up to its random seed."""
 
@@ -92,11 +99,16 @@ def random_seeds() -> Iterator[str]:
     yield from seed_lines(load(SEEDS))
 
 
-def seed_lines(frame: pd.DataFrame) -> Iterator[str]:
-    """Compare the random seeds of MLPs of one size, in the folds in which each is trained with several."""
+def with_repeats(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the networks that are trained with all random seeds, with their errors, and seeds counted from 1."""
     frame = frame.assign(error=errors_of(frame))
     frame["repeat"] = frame.groupby(CELL)["seed"].rank(method="dense").astype(int)
-    frame = frame[frame.groupby(CELL)["repeat"].transform("max") == frame["repeat"].max()]
+    return frame[frame.groupby(CELL)["repeat"].transform("max") == frame["repeat"].max()]
+
+
+def seed_lines(frame: pd.DataFrame) -> Iterator[str]:
+    """Compare the random seeds of MLPs of one size, in the folds in which each is trained with several."""
+    frame = with_repeats(frame)
     n_seeds, k = frame["repeat"].max(), frame["method"].nunique()
     n_folds = frame.groupby("task", sort=False)["fold"].nunique()
     folds = " and ".join(f"{count} folds of {task}" for task, count in n_folds.items())
@@ -108,13 +120,73 @@ def seed_lines(frame: pd.DataFrame) -> Iterator[str]:
         square over MLPs, and the root mean square on the data set where it is largest. Correlation: of the average
         ranks of the methods over data sets, between two seeds, on average; best: by average rank. Pairs: methods that
         differ significantly over data sets (signed ranks, Holm), of {k * (k - 1) // 2}: with each seed alone, with
-        every one of them, and by the mean of all.""")
+        every one of them, and by the mean of all. Noise: the largest mean difference over data sets between two
+        methods that another seed for each gives with a probability of 95 %, for one seed and one size; it is an upper
+        limit, because two methods with the same seed have the same order of rows.""")
     yield from table_head(
-        "task | networks | deviation, % | root mean square | largest | correlation | best, each seed "
+        "task | networks | deviation, % | root mean square | largest | noise, % | correlation | best, each seed "
         "| pairs, each seed | with every seed | mean of all"
     )
     for task, part in frame.groupby("task", sort=False):
-        yield f"| {task} | {len(part):,} | " + " | ".join([*_deviation_cells(part), *_pair_cells(part)]) + " |"
+        cells = [*_deviation_cells(part), f"{100 * _seed_floor(part):.2f}", *_pair_cells(part)]
+        yield f"| {task} | {len(part):,} | " + " | ".join(cells) + " |"
+    yield ""
+    if set(LEARNED) <= set(frame["method"]) and set(frame["task"]) == set(TASKS):
+        yield from _learned_lines(frame)
+
+
+def _seed_floor(part: pd.DataFrame) -> float:
+    """Return the largest mean difference between two methods that random seeds alone give, relative to the error."""
+    level = part.groupby(["dataset", "method"])["error"].transform("mean")
+    wide = part.assign(relative=part["error"] / level).pivot_table(index=CELL, columns="repeat", values="relative")
+    gaps = pd.concat([wide[one] - wide[other] for one, other in combinations(wide.columns, 2)]).rename("relative")
+    pairs = gaps.reset_index()[["dataset", "relative"]]
+    return floor_of(pairs, n_sets=pairs["dataset"].nunique(), n_averaged=part["fold"].nunique())
+
+
+class SeedGain(NamedTuple):
+    """The difference of learned knots from the same knots fixed, with several random seeds."""
+
+    method: str
+    gain: Gain
+    """Of the mean over seeds."""
+    alone: list[float]
+    """p-values with each seed alone."""
+    adjusted: float
+    """p-value of the mean over seeds, corrected by Holm for all methods and tasks."""
+
+    @property
+    def is_better(self) -> bool:
+        """Whether learned knots are significantly better."""
+        return self.adjusted < LEVEL and self.gain.relative < 0
+
+
+def seed_gains(frame: pd.DataFrame) -> list[SeedGain]:
+    """Compare learned knots with the same knots fixed; `frame` as from `with_repeats`."""
+    rows = []
+    for method in LEARNED:
+        kinds = frame["method"] == method, frame["method"] == METHOD_TABLE[method].start
+        alone = [gains(part, *(kind[part.index] for kind in kinds)) for _, part in frame.groupby("repeat")]
+        rows += [(method, gain, [each[place].p for each in alone]) for place, gain in enumerate(gains(frame, *kinds))]
+    adjusted = holm([gain.p for _, gain, _ in rows])
+    return [SeedGain(*row, float(p)) for row, p in zip(rows, adjusted, strict=True)]
+
+
+def _learned_lines(frame: pd.DataFrame) -> Iterator[str]:
+    """Compare learned knots with the same knots fixed, with each random seed and with all."""
+    yield paragraph(f"""
+        Learned knots beside the same knots fixed, in these networks. Difference of the error as in [the table of
+        learned knots](#learned-knots-do-they-move-and-do-they-pay), of the mean over {frame["repeat"].max()} random
+        seeds; p-values of signed ranks over data sets with each seed alone, with the mean of all, and that corrected
+        by Holm for the rows of this table.""")
+    yield from table_head("method | score | difference, % | interval | better | p, each seed | p, mean | p (Holm)")
+    for row in seed_gains(frame):
+        gain, (low, high) = row.gain, (100 * row.gain.low, 100 * row.gain.high)
+        yield (
+            f"| {row.method} | {gain.score} | {100 * gain.relative:+.2f} | {low:+.2f} to {high:+.2f} "
+            f"| {gain.better} of {gain.n_sets} | {', '.join(f'{p:.3f}' for p in row.alone)} | {gain.p:.3f} "
+            f"| {row.adjusted:.3f} |"
+        )
     yield ""
 
 
@@ -162,7 +234,8 @@ def noise_table() -> Iterator[str]:
         with a probability of 95 %, over all data sets of a task, {n_folds} folds and {len(SIZES)} sizes (for one size
         {np.sqrt(len(SIZES)):.1f} times as much). Data sets without pairs are assumed to have the average noise of the
         others. Knots that never moved belong to networks that stopped early, so that the noise of ResNet and
-        FT-Transformer, whose pairs are mostly such, is rather too small.""")
+        FT-Transformer, whose pairs are mostly such, is rather too small. This is the noise of rounding alone: [other
+        random seeds](#how-much-do-random-seeds-matter) change more.""")
     yield from table_head("backbone | task | pairs | data sets | same score | largest | relative, % | noise, %")
     for (network, task), part in pairs.groupby(["network", "task"]):
         floor = floor_of(part, n_sets=int(n_sets[task]), n_averaged=n_folds * len(SIZES))

@@ -1,7 +1,7 @@
 """Sections of docs/findings.md, each computed from the records as lines of Markdown; `findings.py` joins them."""
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -117,7 +117,7 @@ class Gain(NamedTuple):
     p: float
     """p-value of the signed-rank test of relative differences over data sets."""
     floor: float
-    """The relative difference that the noise of training alone gives."""
+    """The relative difference that rounding in stacks of another shape alone gives."""
 
     @property
     def is_better(self) -> bool:
@@ -134,14 +134,15 @@ class Gain(NamedTuple):
         )
 
 
-GAIN_HEAD = "score | difference | of the error, % | interval | better | p (Holm) | noise, % | above noise"
+GAIN_HEAD = "score | difference | of the error, % | interval | better | p (Holm) | rounding, % | above rounding"
 GAIN_WORDS = """
     Difference: of mean scores (NRMSE: negative is better; AUC: positive is better). The next columns are relative to
     the error, NRMSE or 1 - AUC, where negative is better: differences of a data set are averaged over its sizes and
     folds, then over data sets, with a 95 % interval (t) over data sets and the number of data sets that improve; p is
-    that of the signed-rank test over data sets, corrected by Holm for all rows of the table; noise is the largest
-    difference that networks with the same specification have, with a probability of 95 %
-    ([below](#the-noise-of-training))."""
+    that of the signed-rank test over data sets, corrected by Holm for all rows of the table; rounding is the largest
+    difference that networks with the same specification and random seed have, with a probability of 95 %
+    ([below](#the-noise-of-training)). Other random seeds make more of a difference than that
+    ([below](#how-much-do-random-seeds-matter)): what is above rounding is not yet significant."""
 """What the columns of `GAIN_HEAD` mean."""
 
 
@@ -474,6 +475,17 @@ def rate_gains() -> dict[str, list[Gain]]:
             kinds = part["variant"] == variant, part["variant"] == first
             rows[head] = gains(part, *kinds) if variant != first else []
     return rows
+
+
+def error_change(gains_of: Iterable[Gain]) -> str:
+    """Return the range of the mean differences of the error, in percent."""
+    values = [100 * gain.relative for gain in gains_of]
+    return f"{min(values):+.1f} to {max(values):+.1f} %"
+
+
+def gains_of_variant(variant: str) -> list[Gain]:
+    """Return the differences of a variant of training from the paper's, by method and task."""
+    return [gain for head, entry in rate_gains().items() if head.split(" | ")[1] == variant for gain in entry]
 
 
 def clear_gains(variant: str) -> str:

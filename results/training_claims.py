@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from benchmark_claims import Benchmark, Claim, numbers
 from questions import (
     FAMILIES,
+    HERE,
     SIZES,
     TASKS,
     ablation_correlation,
@@ -22,13 +24,19 @@ from questions import (
 
 from knotwork.encoders import METHOD_TABLE
 from knotwork.report import per_epoch
-from knotwork.study import load_knot_paths, load_plan, load_results
+from knotwork.report._traces import TRUTHS, noiseless_scores
+from knotwork.study import load_curves, load_knot_paths, load_plan, load_results
 
+TIE = 0.001
+"""Expected scores of fits that differ by less than this are equal."""
 SUBSTANTIAL = 1.5
 """A ratio of times from which on a cost counts as substantial."""
+MODERATE = 1.05
+"""A ratio of times from which on a cost counts as growing."""
 FLAT = 0.02
 """A relative change of NRMSE below which a curve counts as a plateau."""
 FIXED_M = ("MS-U", "MS-Q", "MS-CART", "MS-LGBM")
+FIXED_B = ("BS-U", "BS-Q", "BS-CART", "BS-LGBM")
 PLACEMENTS = ("U", "Q", "CART", "LGBM", "Grad-U")
 
 
@@ -143,7 +151,17 @@ def family_costs(where: str) -> Iterator[Claim]:
         where,
         "the time of BS-Grad-U is stable for MLP and ResNet, and grows moderately for the FT-Transformer",
         "m = 30 over 7: " + ", ".join(f"{name} {value:.2f}" for name, value in steady.items()),
-        bool(steady.max() < SUBSTANTIAL),
+        bool(steady[["mlp", "resnet"]].max() < MODERATE < steady["ft feature"] < SUBSTANTIAL),
+    )
+    at_30 = ratios[ratios["size"] == 30].pivot(index="network", columns="learned", values="ratio")
+    slowest = int((at_30.idxmax(axis=1) == "IS-Grad-U").sum())
+    yield Claim(
+        where,
+        "especially IS-Grad-U becomes slower",
+        f"it has the largest ratio to fixed knots at m = 30 with {slowest} of {len(at_30)} backbones: "
+        + "; ".join(f"{name} {numbers(row)}" for name, row in at_30[list(FAMILIES)].iterrows())
+        + f" ({', '.join(FAMILIES)})",
+        slowest == len(at_30),
     )
     overhead = ratios.groupby("network")["ratio"].mean()
     yield Claim(
@@ -294,13 +312,35 @@ def ablation_placements() -> Iterator[Claim]:
     )
 
 
-def deteriorating() -> tuple[int, int]:
-    """Return how many M-splines with fixed knots are worse at size 50 than at 5, by an interval over random seeds."""
+class Deterioration(NamedTuple):
+    """How many of `number` M-splines with fixed knots are worse at size 50 than at 5, and by how much, in percent."""
+
+    on_average: int
+    significantly: int
+    """By a 95 % interval over random seeds."""
+    number: int
+    least: float
+    most: float
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether they often deteriorate; None if most do on average, but not significantly."""
+        if self.on_average <= self.number / 2:
+            return False
+        return True if self.significantly > self.number / 2 else None
+
+
+def deteriorating() -> Deterioration:
+    """Compare M-splines with fixed knots at the largest and the smallest size of the ablation."""
     records = load("ablation")
     records = records[records["method"].isin(FIXED_M)].astype({"size": float})
     seeds = records.pivot_table(index=["method", "fold"], columns="size", values="nrmse")
     lows = [mean_interval(part)[1] for _, part in (seeds[50] - seeds[5]).groupby(level="method")]
-    return sum(low > 0 for low in lows), len(lows)
+    means = seeds.groupby(level="method").mean()
+    growth = 100 * (means[50] / means[5] - 1)
+    return Deterioration(
+        int((growth > 0).sum()), sum(low > 0 for low in lows), len(lows), float(growth.min()), float(growth.max())
+    )
 
 
 def ablation_families() -> Iterator[Claim]:
@@ -316,8 +356,14 @@ def ablation_families() -> Iterator[Claim]:
     )
     yield Claim(
         "5",
-        "the five best are BS-CART and BS-U",
+        "all of the five best are B-splines",
         ", ".join(best["name"]),
+        bool(best["method"].str.startswith("BS-").all()),
+    )
+    yield Claim(
+        "5",
+        "the five best are BS-CART and BS-U",
+        f"{int(best['method'].isin(['BS-CART', 'BS-U']).sum())} of {len(best)} are",
         bool(best["method"].isin(["BS-CART", "BS-U"]).all()),
     )
     lowest = grid.groupby("method")["mean"].min()
@@ -343,15 +389,24 @@ def ablation_m_splines() -> Iterator[Claim]:
         ", ".join(f"{name} {level[name]:.4f}" for name in ("BS", "IS", "MS")) + " on average",
         bool(level["MS"] > max(level["BS"], level["IS"])),
     )
-    worse, number = deteriorating()
+    worse = deteriorating()
     fixed = table[table["method"].isin(FIXED_M)]
-    ends = fixed.groupby("size")["mean"].mean()
     yield Claim(
         "5",
         "M-splines often deteriorate at larger sizes",
-        f"{worse} of {number} with fixed knots are significantly worse at m = 50 than at 5; their mean is "
-        f"{ends[5]:.4f} at 5, {ends[50]:.4f} at 50, and {numbers([ends[10]], 4)} at 10",
-        worse > number / 2,
+        f"with fixed knots {worse.on_average} of {worse.number} have a larger mean at m = 50 than at 5 "
+        f"({worse.least:+.1f} to {worse.most:+.1f} %), {worse.significantly} significantly over five random seeds",
+        worse.holds,
+    )
+    levels = [part.groupby("size")["mean"].mean() for part in (fixed, table[table["method"].isin(FIXED_B)])]
+    gap = 100 * (levels[0] / levels[1] - 1)
+    late = gap[gap.index >= 15]
+    yield Claim(
+        "5",
+        "fixed M-splines are less competitive than B-splines, especially at larger sizes",
+        f"NRMSE beside that of B-splines with the same knots: {gap[5]:+.0f} % at m = 5, {late.min():+.0f} to "
+        f"{late.max():+.0f} % from 15 to 50",
+        bool(late.min() > max(gap[5], 0)),
     )
     wide = float(fixed["sd"].mean())
     yield Claim(
@@ -370,21 +425,35 @@ def ablation_m_splines() -> Iterator[Claim]:
 
 
 def illustration_claims() -> Iterator[Claim]:
-    """Check the two illustrations of PLE and B-splines with linear models."""
-    means = load("illustration").groupby(["task", "method"])[["nrmse", "brier", "auc"]].mean()
-    smooth, sharp = means.loc["regression"], means.loc["classification"]
+    """Check the two illustrations of PLE and B-splines with linear models, by their scores against the truth."""
+    scores = illustration_scores()
+    smooth, sharp = scores["regression"], scores["classification"]
     yield Claim(
         "4.4, Fig. 6a",
         "a smooth curve: the B-spline fit is closer than that of PLE",
-        f"NRMSE {smooth.loc['BS-U', 'nrmse']:.4f} and {smooth.loc['PLE', 'nrmse']:.4f}, with noise in the test rows",
-        bool(smooth.loc["BS-U", "nrmse"] < smooth.loc["PLE", "nrmse"]),
+        f"NRMSE against the noiseless target: BS-U {smooth.loc['BS-U', 'NRMSE']:.4f}, PLE "
+        f"{smooth.loc['PLE', 'NRMSE']:.4f}",
+        bool(smooth.loc["BS-U", "NRMSE"] < smooth.loc["PLE", "NRMSE"]),
     )
-    better = {sharp["brier"].idxmin(), sharp["auc"].idxmax()}
+    gaps = {name: abs(sharp.loc["PLE", name] - sharp.loc["BS-U", name]) for name in ("AUC", "Brier score")}
+    is_tie = max(gaps.values()) < TIE
+    better = {sharp["Brier score"].idxmin(), sharp["AUC"].idxmax()}
     yield Claim(
         "4.4, Fig. 6b",
         "sharp boundaries of classes: PLE is closer than B-splines",
-        f"Brier score {sharp.loc['PLE', 'brier']:.4f} and {sharp.loc['BS-U', 'brier']:.4f}, AUC "
-        f"{sharp.loc['PLE', 'auc']:.4f} and {sharp.loc['BS-U', 'auc']:.4f}"
-        + ("; the two scores disagree" if len(better) > 1 else ""),
-        better == {"PLE"} if len(better) == 1 else None,
+        "expected scores for the true probabilities, PLE and BS-U: "
+        + "; ".join(f"{name} {sharp.loc['PLE', name]:.4f} and {sharp.loc['BS-U', name]:.4f}" for name in gaps)
+        + (f": a tie, they differ by less than {TIE}" if is_tie else ""),
+        None if is_tie or len(better) > 1 else better == {"PLE"},
     )
+
+
+def illustration_scores() -> dict[str, pd.DataFrame]:
+    """Return the scores of the fits against the true curves by task: a row for each method."""
+    frame, curves = load("illustration"), load_curves(HERE)
+    rows: dict[str, dict[str, dict[str, float]]] = {task: {} for task in TASKS}
+    for network in frame.itertuples():
+        curve = curves[curves["key"] == network.key].sort_values("x")
+        truth = TRUTHS[network.dataset](curve["x"].to_numpy(dtype=float))
+        rows[network.task][network.method] = noiseless_scores(network.task, truth, curve["value"].to_numpy(dtype=float))
+    return {task: pd.DataFrame.from_dict(scores, orient="index") for task, scores in rows.items()}

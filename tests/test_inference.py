@@ -171,6 +171,10 @@ def test_the_table_of_random_seeds(page):
         largest = np.sqrt(spread.pow(2).groupby("dataset").mean())
         expected = [f"{len(part):,}", f"{spread.median():.2f}", f"{np.sqrt(spread.pow(2).mean()):.2f}",
                     f"{largest.max():.1f} ({largest.idxmax()})"]  # fmt: skip
+        level = part["error"] / part.groupby(["dataset", "method"])["error"].transform("mean")
+        squares = 2 * level.groupby([part[name] for name in cell]).var().groupby("dataset").mean()  # of a difference
+        floor = 1.959964 * np.sqrt(squares.mean() / (part["fold"].nunique() * len(squares)))
+        expected.append(f"{100 * floor:.2f}")
         alone = [differing(part[part["seed"] == part["fold"] + first]) for first in (42, 47, 52)]
         rho = [stats.spearmanr(a[1], b[1]).statistic for a, b in combinations(alone, 2)]
         best = [" and ".join(ranks.index[ranks == ranks.min()]) for _, ranks in alone]
@@ -179,6 +183,54 @@ def test_the_table_of_random_seeds(page):
         expected += [f"{np.mean(rho):.2f}", ", ".join(best), ", ".join(map(str, pairs)), str(len(every)),
                      str(len(differing(part)[0]))]  # fmt: skip
         assert row_of(section, task)[1:] == expected
+
+
+def test_learned_knots_with_three_random_seeds(page):
+    frame = load_results(ROOT / "results", load_plan("paper-mlp-seeds").plan_hash)
+    frame["error"] = frame["nrmse"].where(frame["task"] == "regression", 1 - frame["auc"])
+    frame = frame[frame.groupby(["task", "dataset", "method", "fold"])["seed"].transform("nunique") == 3]
+    section = page.split("Learned knots beside the same knots fixed, in these networks.")[1].split("\n## ")[0]
+    rows = []
+    for learned, fixed in (("BS-Grad-U", "BS-U"), ("IS-Grad-U", "IS-U")):
+        for task, score in (("regression", "NRMSE"), ("classification", "AUC")):
+            part, p = frame[frame["task"] == task], []
+            for seeds in (*((first,) for first in (42, 47, 52)), (42, 47, 52)):
+                means = part[(part["seed"] - part["fold"]).isin(seeds)]
+                means = means.pivot_table(index="dataset", columns="method", values="error")[[learned, fixed]]
+                gaps = (means[learned] - means[fixed]) / means.mean(axis=1)
+                p.append(stats.wilcoxon(gaps, method="exact").pvalue)
+            low, high = stats.t.interval(0.95, len(gaps) - 1, gaps.mean(), stats.sem(gaps))
+            rows.append((p[-1], [learned, score, f"{100 * gaps.mean():+.2f}", f"{100 * low:+.2f} to {100 * high:+.2f}",
+                         f"{(gaps < 0).sum()} of {len(gaps)}", ", ".join(f"{each:.3f}" for each in p[:-1]),
+                         f"{p[-1]:.3f}"]))  # fmt: skip
+    order = sorted(range(4), key=lambda place: rows[place][0])
+    adjusted = np.minimum(np.maximum.accumulate([(4 - k) * rows[place][0] for k, place in enumerate(order)]), 1.0)
+    for k, place in enumerate(order):
+        cells = [*rows[place][1], f"{adjusted[k]:.3f}"]
+        assert f"| {' | '.join(cells)} |" in section
+
+
+def test_how_many_methods_differ_after_training_to_the_end(page):
+    frames = {name: load_results(ROOT / "results", load_plan(name).plan_hash) for name in ("converged", "paper-mlp")}
+    trained = frames["converged"]
+    whole = trained.groupby(["dataset", "fold"])["key"].transform("size") == 14 * 4
+    trained = trained[whole]
+    means = trained.groupby(["dataset", "method", "variant"])[["valid_score", "nrmse"]].mean().reset_index()
+    best = means.loc[means.groupby(["dataset", "method"])["valid_score"].idxmin()]
+    usual = frames["paper-mlp"][frames["paper-mlp"]["size"].isna() | (frames["paper-mlp"]["size"] == 15)]
+    usual = usual.merge(trained[["dataset", "fold"]].drop_duplicates())
+    tables = [part.pivot_table(index="dataset", columns="method", values="nrmse") for part in (usual, best)]
+    pairs = [len(pairs_apart(table.div(table.mean(axis=1), axis=0))) for table in tables]
+    above = []
+    for table in tables:
+        logs = np.log(table)
+        above.append(100 * np.expm1((logs["Std"] - logs.drop(columns=["Std", "MinMax"]).mean(axis=1)).mean()))
+    text = " ".join(page.split())
+    assert f"{pairs[0]} of 91 pairs with the protocol, {pairs[1]} converged." in text
+    assert f"The error of Std is {above[0]:+.1f} % compared with the mean of the 12 encodings" in text
+    assert f"of Std is {above[0]:+.1f} % and {above[1]:+.1f} % compared with the mean of the encodings" in text
+    edge = (best["variant"] == "3e-3").mean()
+    assert f"{edge:.0%} of the chosen rates are the largest one, 3e-3" in text
 
 
 def differing(part):
@@ -251,4 +303,4 @@ def test_random_seeds_are_compared():
         relative = errors.div(errors.mean(axis=1), axis=0)
         p = sorted(stats.wilcoxon(relative[a], relative[b]).pvalue for a, b in combinations(relative, 2))
         counts.append(str(sum(np.maximum.accumulate(np.array(p) * [3, 2, 1]) < 0.05)))
-    assert [cells[7], cells[9]] == [", ".join(counts[:3]), counts[3]]
+    assert [cells[8], cells[10]] == [", ".join(counts[:3]), counts[3]]

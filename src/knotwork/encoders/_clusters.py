@@ -146,13 +146,13 @@ class _DaskFrame:
     """Data frames of Dask."""
 
     def fit(self, encoder: Any, X: Any, y: Any, sample_weight: Any) -> Any:
-        import dask  # noqa: PLC0415 - the user has it
+        from dask.delayed import delayed  # noqa: PLC0415 - the user has it
 
         parts = X.to_delayed()
         beside = [
             _delayed_parts(name, value, len(parts)) for name, value in (("y", y), ("sample_weight", sample_weight))
         ]
-        fit_block, merge_all = dask.delayed(_fit_block, pure=False), dask.delayed(_merge_all, pure=False)
+        fit_block, merge_all = delayed(_fit_block, pure=False), delayed(_merge_all, pure=False)
         encoders = [fit_block(encoder, *block) for block in zip(parts, *beside, strict=True)]
         while len(encoders) > 1:
             groups = range(0, len(encoders), MERGED_AT_ONCE)

@@ -398,7 +398,8 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
     if network is None:
         networks = wide.index.get_level_values("network").str.partition(VARIANT).get_level_values(0)
         keys = [networks.rename("network"), wide.index.get_level_values("dataset")]
-        wide = wide.groupby(keys).agg(lambda means: means.mean(skipna=False))
+        counts = wide.groupby(keys).count()
+        wide = wide.groupby(keys).mean().where(counts == counts.max(axis=1).to_numpy()[:, None])
     # Rare methods go first: otherwise a single one would drop nearly all blocks.
     present = wide.notna()
     ranked = (2 * present.sum() >= len(wide)) & present.any()
@@ -484,10 +485,10 @@ def split_records(records: pd.DataFrame, traced: Collection[str] = ()) -> list[P
     Plans whose names have the same first word before a hyphen, such as ``wine-mlp`` and ``wine-ft``, form one part,
     unless the second has methods that the first lacks, one has more random seeds per fold, or both have the same
     network trained in different ways, such as variants, with other tokens or from other random seeds, which would count
-    twice (within one plan, every kind of tokens has its own block, and variants share one). A plan with networks in `traced`,
-    the keys of those with paths of knots or fitted curves, is shown by these; a single data set with four sizes or more
-    is a grid; a single data set with networks trained alone measures times, and a plan that trained them in stacks
-    joins it; the others are benchmarks.
+    twice (within one plan, every kind of tokens has its own block, and variants share one). A plan with networks in
+    `traced`, the keys of those with paths of knots or fitted curves, is shown by these; a single data set with four
+    sizes or more is a grid; a single data set with networks trained alone measures times, and a plan that trained them
+    in stacks joins it; the others are benchmarks.
 
     A network that belongs to two plans has two rows. Records without a column `plan` are one plan.
     """

@@ -13,8 +13,8 @@ from knotwork.stats import block_correlation
 from knotwork.study._provenance import PROVENANCE
 
 __all__ = ["Failure", "Finding", "checksum_table", "describe_best", "describe_dependence", "describe_gaps",
-           "describe_grids", "describe_ranks", "describe_records", "describe_seeds", "describe_variants", "enumerate_words",
-           "list_failures", "list_sources"]  # fmt: skip
+           "describe_grids", "describe_ranks", "describe_records", "describe_seeds", "describe_variants",
+           "enumerate_words", "list_failures", "list_sources"]  # fmt: skip
 
 _MOST_RUNS = 20
 _MOST_CHARACTERS = 4000
