@@ -219,11 +219,14 @@ def check_file(path: Any, name: str) -> Path:
     if not isinstance(path, str | PathLike):
         raise type_error(name, "be the path of a file", path)
     file = Path(path).expanduser()
+    requirement = "be a file that exists"
     try:
         if file.is_file():
             return file
-        hint = suggestion(file.name, [each.name for each in file.parent.iterdir()])
+        if file.is_dir():
+            requirement = "be a file, not a folder"
+        hint = "" if file.is_dir() else suggestion(file.name, [each.name for each in file.parent.iterdir()])
     except (OSError, ValueError):  # the folder does not exist or cannot be read, or the name is not valid
         hint = ""
     hint = hint or f"The current folder is {Path.cwd()}."
-    raise argument_error(name, "be a file that exists", str(file), hint)
+    raise argument_error(name, requirement, str(file), hint)

@@ -303,7 +303,7 @@ def predict(
     The file may contain the target: then the predictions are scored. A Parquet file may be larger than memory.
     """
     _let_idle_threads_sleep()
-    with _errors_explained(), _warnings_explained():
+    with _errors_explained("Interrupted. Nothing was written."), _warnings_explained():
         for name, path in (("model", model), ("table", table)):
             check_file(path, name)
         from knotwork.compare import predict_table

@@ -193,3 +193,22 @@ def test_loading_a_model_does_not_load_the_compiler_of_torch(models):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_table_or_a_model_is_not_overwritten(models, tmp_path):
+    path = tmp_path / "flats.csv"
+    table().to_csv(path, index=False)
+    content = path.read_bytes()
+    done = CliRunner().invoke(app, ["predict", str(models / "rent.knotwork"), str(path), "--out", str(path)])
+    assert done.exit_code == 1
+    assert "out must be another file than the table" in done.output
+    assert path.read_bytes() == content
+    linked = tmp_path / "linked.csv"
+    linked.symlink_to(models / "rent.knotwork")
+    with pytest.raises(ArgumentError, match="another file than the model"):
+        predict_table(models / "rent.knotwork", path, out=linked)
+
+
+def test_a_folder_is_no_table(models, tmp_path):
+    done = CliRunner().invoke(app, ["predict", str(models / "rent.knotwork"), str(tmp_path)])
+    assert "table must be a file, not a folder" in done.output

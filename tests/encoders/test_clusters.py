@@ -116,6 +116,9 @@ def test_errors_of_ray_are_those_of_one_process(ray):
         kw.make_encoder("BS-Q", 8).fit(ray.data.from_pandas([TABLE.assign(text="x")]))
     with pytest.raises(ValueError, match="^y must be the name .* Did you mean 'price'.$"):
         kw.make_encoder("BS-Q", 8).fit(ray.data.from_pandas([TABLE]), "prize")
+    fitted = kw.make_encoder("BS-Q", 8).fit(TABLE, "price")
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.transform(ray.data.from_pandas([TABLE[["a", "price"]]]))
     with pytest.raises(TypeError, match="Write it to files by write_parquet"):
         kw.TabularRegressor().fit(ray.data.from_pandas([TABLE]), "price")
 

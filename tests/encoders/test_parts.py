@@ -218,3 +218,31 @@ def test_supervised_knots_of_many_rows_come_from_a_sample():
         encoder.partial_fit(x[rows, None], steps[rows])
     np.testing.assert_allclose(encoder.knots_[0], [0.3, 0.8], atol=2e-4)
     np.testing.assert_array_equal(encoder.domain_, [[x.min(), x.max()]])
+
+
+def test_the_sample_of_parts_with_equal_features_is_uniform():
+    """As of a grid of places that is measured every day: each part has its own rows in the sample."""
+    random = np.random.default_rng(0)
+    values = np.arange(2000.0)[:, None]
+    sample = RowSample(size=4000)
+    for _ in range(10):
+        sample.merge(_updated(values, random))
+    distinct = len(np.unique(sample.rows()[0]))
+    assert distinct > 0.8 * 2000  # 1 - 0.8^10 = 0.89 of the places are expected, and 0.2 if parts kept the same ones
+
+
+def _updated(values, random):
+    sample = RowSample(size=4000)
+    sample.update(values, random.normal(size=len(values)))
+    return sample
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_parts_have_targets_of_one_type(merged):
+    X = pd.DataFrame({"a": np.arange(50.0)})
+    encoder = kw.make_encoder("PLE", 5).partial_fit(X, np.arange(50.0))
+    labels = np.where(np.arange(50) % 2, "p", "q")
+    other = kw.make_encoder("PLE", 5).partial_fit(X, labels)
+    add = (lambda: encoder.merge(other)) if merged else (lambda: encoder.partial_fit(X, labels))
+    with pytest.raises(TypeError, match="y must have one type in all parts, but has labels and numbers"):
+        add()

@@ -235,7 +235,9 @@ def _from_moments(column: Any, zone: str | None) -> Cells:
         column = nw.from_native(column.to_native().dt.tz_convert(zone).dt.tz_localize(None), series_only=True)
     elif zone is not None:
         column = column.dt.convert_time_zone(zone).dt.replace_time_zone(None)
-    return _from_numpy_moments(column.cast(nw.Datetime("us")).to_numpy(), "date", zone)
+    if not column.implementation.is_pyarrow():  # which refuses to lose nanoseconds
+        column = column.cast(nw.Datetime("us"))
+    return _from_numpy_moments(column.to_numpy(), "date", zone)
 
 
 def _from_numpy_moments(values: npt.NDArray[Any], kind: str, zone: str | None) -> Cells:

@@ -314,7 +314,7 @@ class Columns:
     def read_quietly(self, X: Any) -> tuple[Table, dict[str, Misfits]]:
         """Read a table as `read` does; texts that do not fit the format of their column are returned by its label."""
         names, columns = open_columns(X)
-        order = self._order(names, len(columns))
+        order = self.order(names, len(columns))
         unfit: dict[str, Misfits] = {}
         numbers: list[npt.NDArray[np.float64]] = []
         codes: list[npt.NDArray[np.int64]] = []
@@ -336,7 +336,7 @@ class Columns:
         n_rows = len(columns[0])
         return Table(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64)), unfit
 
-    def _order(self, names: Names, n_columns: int) -> Sequence[int | None]:
+    def order(self, names: Names, n_columns: int) -> Sequence[int | None]:
         """Return where each column stands in a table; None for an ignored one that is missing."""
         if self.names is not None and names is not None:
             return _order(

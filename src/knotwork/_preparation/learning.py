@@ -277,7 +277,8 @@ def reason_to_ignore(learned: Learned, name: str | None, n_whole: int) -> str:
         is_free = sum(len(text.split()) for text in sample) >= N_WORDS * len(sample)
         return (
             f"{label} is ignored: it looks like {'free text' if is_free else 'an identifier'}, text with {n_values} "
-            f"distinct values in {n_rows} rows. List it in `categorical` if its values are categories."
+            f"distinct values in {n_rows} {'sampled ' if n_rows < n_whole else ''}rows. List it in `categorical` if "
+            "its values are categories."
         )
     return ""
 

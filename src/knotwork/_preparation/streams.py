@@ -29,7 +29,7 @@ from knotwork.knots import Column, QuantileSketch
 from knotwork.training._blocks import BlockWriter, RowBlocks, RowFormat
 from knotwork.training._members import column_units, in_units
 
-__all__ = ["BatchReader", "Survey", "Written", "survey_batches", "write_blocks"]
+__all__ = ["BatchReader", "Survey", "Written", "source_names", "survey_batches", "write_blocks"]
 
 BATCH_ROWS = 1 << 17
 """Rows of a file that are read at a time; larger batches of others are divided."""
@@ -101,13 +101,17 @@ class BatchReader:
         """The columns of target and weights."""
         return [*self._targets, *self._weights]
 
+    def check_names(self, known: list[Any] | None) -> None:
+        """Raise an error if target or weights are not among the columns, if these are known."""
+        for name, each in [*(("y", each) for each in self._targets), *(("sample_weight", w) for w in self._weights)]:
+            if known is not None and each not in known:
+                hint = suggestion(each, known) if isinstance(each, str) else ""
+                raise argument_error(name, "be a column of X", each, f"{hint} Its columns are {listed(known)}.".strip())
+
     def split(self, raw: Any) -> "Batch":
         """Divide a frame or an array into features, target and weights."""
         known, frame = _layout(raw), as_frame(raw)
-        for name, each in [*(("y", each) for each in self._targets), *(("sample_weight", w) for w in self._weights)]:
-            if each not in known:
-                hint = suggestion(each, known) if isinstance(each, str) else ""
-                raise argument_error(name, "be a column of X", each, f"{hint} Its columns are {listed(known)}.".strip())
+        self.check_names(known)
         asked = [known.index(each) for each in self.columns]
         others = [place for place in range(len(known)) if place not in asked]
         if not others:
@@ -116,9 +120,11 @@ class BatchReader:
             columns, features = [raw[:, place] for place in asked], raw[:, others]
         else:
             series = list(frame.iter_columns())
-            columns, features = [series[place].to_native() for place in asked], frame[:, others].to_native()
+            chosen = [series[place] for place in asked]
+            chosen = [each.cast(nw.Float64) if each.dtype == nw.Decimal else each for each in chosen]
+            columns, features = [each.to_native() for each in chosen], frame[:, others].to_native()
         weights = None if self.weight is None else _read_weights(columns.pop(), self.weight)
-        target = np.stack(list(map(np.asarray, columns)), 1) if isinstance(self.target, list | tuple) else columns[0]
+        target = columns[0] if len(columns) == 1 else np.stack(list(map(np.asarray, columns)), 1)
         return Batch(features, target, weights, raw)
 
     def split_weighted(self, raw: Any) -> "Batch":
@@ -215,6 +221,12 @@ def _native_batches(source: Any, without: Iterable[str], columns: Sequence[str] 
         # Fewer batches are read ahead than by default, which takes gigabytes.
         return source.to_batches(columns=needed, batch_size=BATCH_ROWS, batch_readahead=4, fragment_readahead=2)  # type: ignore[no-any-return]
     return source  # type: ignore[no-any-return]
+
+
+def source_names(source: Any) -> list[Any] | None:
+    """Return the names of the columns of a file or a data set; None of other sources."""
+    schema = getattr(source, "schema_arrow", None) or getattr(source, "schema", None)
+    return list(schema.names) if schema is not None and hasattr(schema, "names") else None
 
 
 def _needed(schema: Any, without: Iterable[str], columns: Sequence[str] | None) -> list[str]:
@@ -498,12 +510,15 @@ class _Writing:
     units: npt.NDArray[np.float64]
     writer: BlockWriter
 
-    def run(self, batch: Batch, blocks: npt.NDArray[np.int64], counts: Any, starts: Any, parts: _Parts) -> None:
-        """Write the rows of a batch to blocks, -1 for those that are left out, and add them to summaries."""
+    def run(
+        self, batch: Batch, blocks: npt.NDArray[np.int64], counts: Any, starts: Any, parts: _Parts
+    ) -> npt.NDArray[Any]:
+        """Write the rows of a batch to blocks and add them to summaries; return the target of those with block -1."""
         table, misfits = self.columns.read_quietly(batch.features)
         target = self.read_target(batch.target)
         weights = self.weigh(target, batch.weights)
         chosen = blocks >= 0
+        held = target[~chosen]
         if not chosen.all():
             table = Table(table.numbers[chosen], table.codes[chosen])
             target, blocks = target[chosen], blocks[chosen]
@@ -518,6 +533,7 @@ class _Writing:
             rows["weights"][:, 0] = weights[order]
         self.writer.write(rows, counts, starts)
         parts.add_misfits(misfits)
+        return held
 
     def _summarise(self, numbers: npt.NDArray[np.float64], weights: Any, parts: _Parts) -> None:
         for name, values, sketch in zip(self.columns.numerical_names, numbers.T, parts.sketches, strict=True):
@@ -582,7 +598,8 @@ def write_blocks(
 def _run_threads(writing: _Writing, reader: BatchReader, survey: Survey, parts: list[_Parts]) -> None:
     """Write all batches; those of each thread are added to its own summaries, in their order."""
     most, n_rows, n_read, n_blocks = usable_cores(len(parts)), 0, 0, len(writing.writer.counts)
-    waiting: deque[tuple[AbstractContextManager[None], Future[None]]] = deque()
+    waiting: deque[tuple[AbstractContextManager[None], Future[npt.NDArray[Any]]]] = deque()
+    held = _HeldRows(writing.read_target(survey.batch.target)[survey.validates])
     columns = writing.columns
     ignored = [name for name, role in zip(columns.names or (), columns.roles, strict=False) if role == "ignored"]
     with ExitStack() as stack:
@@ -598,14 +615,34 @@ def _run_threads(writing: _Writing, reader: BatchReader, survey: Survey, parts: 
             waiting.append((where, threads[number % len(parts)].submit(writing.run, *work)))
             n_rows += batch.n_rows
             while len(waiting) > most:
-                _finish(*waiting.popleft())
+                held.compare(_finish(*waiting.popleft()))
         while waiting:
-            _finish(*waiting.popleft())
+            held.compare(_finish(*waiting.popleft()))
     if n_rows != survey.n_rows:
-        raise argument_error(
-            "X", "yield the same rows whenever it is read", f"{survey.n_rows:,} rows, then {n_rows:,}",
-            "Do not change the files during the fit, and let __iter__ start from the beginning.",
-        )  # fmt: skip
+        raise _other_rows(f"{survey.n_rows:,} rows, then {n_rows:,}")
+
+
+class _HeldRows:
+    """Compares the validation rows of the second pass with those of the first, by their targets, in their order.
+
+    Rows are held out by their numbers: if a source yields them in another order, others are held out, and those that
+    validate would be trained on.
+    """
+
+    def __init__(self, expected: npt.NDArray[Any]) -> None:
+        self._expected, self._n_seen = expected, 0
+
+    def compare(self, targets: npt.NDArray[Any]) -> None:
+        """Compare the next rows; raise an error if they are others."""
+        expected = self._expected[self._n_seen : self._n_seen + len(targets)]
+        self._n_seen += len(targets)
+        if not np.array_equal(targets, expected):
+            raise _other_rows("rows in another order, or others")
+
+
+def _other_rows(what: str) -> Exception:
+    hint = "Do not change the files during the fit, and let __iter__ start from the beginning, without shuffling."
+    return argument_error("X", "yield the same rows in the same order whenever it is read", what, hint)
 
 
 def _drawn_blocks(hashes: UintArray, limit: int, n_blocks: int) -> npt.NDArray[np.int64]:
@@ -617,9 +654,9 @@ def _drawn_blocks(hashes: UintArray, limit: int, n_blocks: int) -> npt.NDArray[n
     return blocks
 
 
-def _finish(where: AbstractContextManager[None], future: Future[None]) -> None:
+def _finish(where: AbstractContextManager[None], future: Future[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     with where:
-        future.result()
+        return future.result()
 
 
 def _check_room(folder: Path, n_bytes: int) -> None:

@@ -107,8 +107,11 @@ def predict_table(
     """
     out, say = _check_out(out, spreadsheet_safe), report or (lambda sentence: None)
     check_bool(keep, "keep")
-    check_file(model, "model")
     path = Path(path)
+    for name, used in (("model", check_file(model, "model")), ("table", path)):
+        if out.exists() and used.exists() and out.samefile(used):
+            hint = "Its content would be lost: choose another name."
+            raise argument_error("out", f"be another file than the {name}", str(out), hint)
     frames, notes = _frames(path, text)
     first = next(frames)  # errors of the file come before torch is loaded, which takes seconds
     for note in notes:

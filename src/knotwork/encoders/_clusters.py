@@ -12,7 +12,7 @@ from typing import Any, Protocol, final
 import numpy as np
 from sklearn import clone
 
-from knotwork._checks import argument_error
+from knotwork._checks import argument_error, suggestion
 
 __all__ = ["Cluster", "find_cluster"]
 
@@ -73,6 +73,10 @@ class _RayData:
         for name, value in (("y", y), ("sample_weight", sample_weight)):
             if value is not None and not isinstance(value, str):
                 raise argument_error(name, "be the name of a column of a Ray Data set", type(value).__name__)
+        names = X.columns()  # errors of names come before blocks are read, by which Ray would report them at length
+        for name, value in (("y", y), ("sample_weight", sample_weight)):
+            if names is not None and value is not None and value not in names:
+                raise argument_error(name, "be the name of a column of X, or numbers", value, suggestion(value, names))
 
         def fit_block(block: Any) -> Iterator[dict[str, Any]]:  # Ray hides the type of errors that others raise
             yield _packed(_fit_block(encoder, block, y, sample_weight))
@@ -89,7 +93,13 @@ class _RayData:
 
     def transform(self, encoder: Any, X: Any) -> Any:
         names = [str(name) for name in encoder.get_feature_names_out()]
-        dtype = np.dtype(encoder.dtype)
+        dtype, known = np.dtype(encoder.dtype), X.columns()
+        if known is not None:
+            import pyarrow as pa  # noqa: PLC0415 - Ray Data needs it
+
+            encoder._check_names(
+                encoder._without_left_out(pa.table({name: pa.array([], pa.float64()) for name in known}))
+            )
 
         def encode_block(block: Any) -> Iterator[Any]:
             import pyarrow as pa  # noqa: PLC0415 - Ray Data needs it

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from knotwork._checks import type_error
 from knotwork.basis._base import FloatArray
+from knotwork.errors import ColumnTypeError
 from knotwork.knots import Column, QuantileSketch
 
 __all__ = ["SAMPLE_ROWS", "ColumnSketch", "RowSample", "TableSketch"]
@@ -157,8 +158,8 @@ class RowSample:
     """A uniform sample of the rows of a table in parts, without replacement: all rows as long as there are few.
 
     Each row has a random priority, and those with the smallest ones are kept, so that samples of parts can be merged in
-    any order with the same result. Priorities depend on the random seed, on the numbers of the row's part, and on the
-    number of rows before it, so that equal parts of a stream do not have equal ones.
+    any order with the same result. Priorities depend on the random seed, on the numbers, target and weights of the
+    row's part, and on the number of rows before it: of parts that are equal in all of these, the same rows are kept.
 
     Parameters
     ----------
@@ -172,6 +173,7 @@ class RowSample:
         self.seed, self.size, self.n = seed, size, 0
         self._parts: list[tuple[npt.NDArray[Any], ...]] = []
         self._n_kept = 0
+        self.target_kind: str | None = None
 
     def update(self, values: npt.NDArray[Any], target: npt.NDArray[Any], weights: FloatArray | None = None) -> None:
         """Add the rows of a part: numbers of shape (n, d), target and weights of shape (n,)."""
@@ -179,20 +181,31 @@ class RowSample:
         kept = np.flatnonzero(weights > 0)
         if not len(kept):
             return
-        key = f"{self.seed} {self.n}".encode()
+        self._check_kind("numbers" if target.dtype.kind in "biuf" else "labels")
+        content = blake2b(digest_size=8, key=f"{self.seed} {self.n}".encode())
+        for part in (values[kept], target[kept], weights[kept]):
+            content.update(np.ascontiguousarray(part) if part.dtype.kind in "biuf" else repr(part.tolist()).encode())
         self.n += len(kept)
-        content = blake2b(np.ascontiguousarray(values[kept]), digest_size=8, key=key).digest()
-        priorities = np.random.default_rng(int.from_bytes(content, "big")).random(len(kept))
+        priorities = np.random.default_rng(int.from_bytes(content.digest(), "big")).random(len(kept))
         first = np.sort(_smallest(priorities, self.size))
         kept = kept[first]
         self._add((priorities[first], values[kept], target[kept], weights[kept]))
 
     def merge(self, other: "RowSample") -> Self:
         """Add the rows of another sample; return the sample itself. The other one is not changed."""
+        if other.target_kind is not None:
+            self._check_kind(other.target_kind)
         self.n += other.n
         for part in list(other._parts):
             self._add(part)
         return self
+
+    def _check_kind(self, kind: str) -> None:
+        """Keep whether targets are numbers or labels; a part with the other kind is refused."""
+        if self.target_kind not in (None, kind):
+            kinds = " and ".join(sorted((str(self.target_kind), kind)))
+            raise ColumnTypeError(f"y must have one type in all parts, but has {kinds}. Convert it first.")
+        self.target_kind = kind
 
     def _add(self, part: tuple[npt.NDArray[Any], ...]) -> None:
         self._parts.append(part)

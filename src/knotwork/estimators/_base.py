@@ -24,8 +24,8 @@ from knotwork.encoders._choice import FeatureChoice
 from knotwork.encoders._pairs import place_pairs
 from knotwork.estimators._combination import Combination, HeldOut, combine
 from knotwork.estimators._encodings import PER_FEATURE
-from knotwork.estimators._fitted import FittedModel, Held
-from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
+from knotwork.estimators._fitted import FittedModel, Held, restored_on_error
+from knotwork.estimators._parameters import check_source, hinted, nested_parameters, with_nested
 from knotwork.estimators._plans import (
     EFFORTS,
     Plan,
@@ -280,7 +280,9 @@ class TabularEstimator(FittedModel):
         """
         self._settings()  # before a cluster is started
         given = {"X_val": X_val, "y_val": y_val, "groups": groups}
+        check_source(X, y, self.engine)
         with ExitStack() as stack:
+            stack.enter_context(restored_on_error(self))
             if self.engine == "ray":
                 stack.enter_context(connected())
             began = perf_counter()

@@ -1,7 +1,8 @@
 """What can be asked of a fitted estimator: its members, its curves, explanations, files."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ if TYPE_CHECKING:  # explanations are loaded when they are asked for
     from knotwork.additive import Contributions
     from knotwork.estimators._explanations import FeatureEffect, TableFunction
 
-__all__ = ["FittedModel", "Held", "doubled"]
+__all__ = ["FittedModel", "Held", "doubled", "restored_on_error"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,3 +346,15 @@ def doubled(halves: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     most = 0.5 * np.finfo(np.float64).max
     doubled: npt.NDArray[np.float64] = 2.0 * np.clip(halves, -most, most)
     return doubled
+
+
+@contextmanager
+def restored_on_error(estimator: Any) -> Iterator[None]:
+    """Leave an estimator as it was if its fit fails: networks of one fit do not belong to the classes of another."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise

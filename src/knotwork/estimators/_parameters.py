@@ -1,18 +1,20 @@
-"""Parameters of the estimators by name: those of their configurations, and hints for names that are not quite right."""
+"""Arguments of the estimators: parameters of configurations by name, hints for similar names, sources of `fit`."""
 
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import wraps
+from os import PathLike
 from typing import Any, TypeVar
 
-from knotwork._checks import listed, nearest
+from knotwork._checks import argument_error, listed, nearest, type_error
+from knotwork._tables import as_frame, is_stream
 from knotwork.errors import ArgumentError, ArgumentTypeError
 from knotwork.nn._backbones import BACKBONES, Backbone, make_backbone
 from knotwork.nn._interactions import InteractionConfig
 from knotwork.training._config import TrainingConfig
 
-__all__ = ["hinted", "nested_parameters", "with_nested"]
+__all__ = ["check_source", "hinted", "nested_parameters", "with_nested"]
 
 CONFIGURATIONS = ("backbone", "training", "interactions")
 """Parameters that are configurations, in the order in which they are set: training follows the backbone."""
@@ -161,3 +163,17 @@ def _hint(name: str, value: Any, known: list[str]) -> str:
 
 def _nearest(name: str, known: list[str]) -> str:
     return next(iter(nearest(name, known)), "")
+
+
+def check_source(X: Any, y: Any, engine: str) -> None:
+    """Raise an error if a table in memory is given with the name of its target, or a stream to a cluster."""
+    if is_stream(X):
+        if engine != "local":
+            hint = "Blocks of rows are read from a disk of this machine; device=['cuda:0', 'cuda:1'] uses several GPUs."
+            raise argument_error("engine", "be 'local' if X is read in batches", engine, hint)
+    elif isinstance(y, str) and not isinstance(X, str | PathLike):  # of which the error names the next step
+        frame = as_frame(X)
+        hint = f"Pass X.drop(columns={y!r}) and X[{y!r}]." if frame is not None else (
+            "X is no table that is read in batches: open files by pyarrow.dataset.dataset([...])."
+        )  # fmt: skip
+        raise type_error("y", "hold the values of the target if X is a table in memory", y, hint)

@@ -4,6 +4,7 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,13 +16,21 @@ import numpy.typing as npt
 from knotwork._checks import argument_error
 from knotwork._preparation.columns import Columns, Table, column_label
 from knotwork._preparation.members import N_FLAGS, PreparedTable, Split, add_indicators
-from knotwork._preparation.streams import BatchReader, Survey, divided, survey_batches, whole_batches, write_blocks
+from knotwork._preparation.streams import (
+    BatchReader,
+    Survey,
+    divided,
+    source_names,
+    survey_batches,
+    whole_batches,
+    write_blocks,
+)
 from knotwork._preparation.targets import DTYPES, Labels, check_target, class_weights
 from knotwork._preparation.validation import LARGEST_SEED, Holdout
 from knotwork._tables import as_frame
 from knotwork.errors import ColumnTypeError, ColumnWarning
 from knotwork.training._blocks import RowBlocks, RowFormat
-from knotwork.training._members import TrainingTable
+from knotwork.training._members import TrainingTable, column_units
 
 if TYPE_CHECKING:  # the estimators load this module when they need it
     from knotwork.estimators._base import Preparation, TabularEstimator
@@ -151,14 +160,20 @@ def _prepare(
     weights = goal.weigh(target, survey.batch.weights)
     n_targets = None if estimator._task == "classification" else 0 if target.ndim == 1 else target.shape[1]
     form = RowFormat(table.numbers.shape[1], columns.cardinalities, n_targets, weights is not None)
+    rows = _Rows(*table, target, weights, survey.validates)
+    if given is not None:
+        rows = rows.validated_by(columns.read(given[0]), goal.read(given[1]))
+    n_held = int(rows.validates.sum())
+    n_written = survey.n_rows - int(survey.validates.sum())
+    draft = RowBlocks(folder, form, (n_written,), column_units(table.numbers), (), survey.seed, n_held)
+    # Errors in parameters come before the second pass, which may take long.
+    estimator._plan(columns, rows.training_table(estimator, columns, draft), n_folds=1)
     written = write_blocks(
         reader, survey, columns, form,
         read_target=goal.read, weigh=goal.weigh, sample=table.numbers, folder=folder,
     )  # fmt: skip
-    rows = _Rows(*table, target, weights, survey.validates)
-    if given is not None:
-        rows = rows.validated_by(columns.read(given[0]), goal.read(given[1]))
-    data = rows.training_table(estimator, columns, written.blocks)
+    blocks = replace(written.blocks, n_held=n_held)
+    data = rows.training_table(estimator, columns, blocks)
     plan = estimator._plan(columns, data, n_folds=1)
     every = np.arange(len(rows.target))
     holdout = Holdout(
@@ -168,7 +183,7 @@ def _prepare(
     seeds = random.randint(LARGEST_SEED, size=plan.n_seeds)
     train, valid = (every[~rows.validates], every[rows.validates]) if rows.validates.any() else (every, every)
     split = Split(0, int(seeds[0]), train, valid, every[:0])
-    prepared = PreparedTable(data, (split,), written.blocks.indicated, estimator.missing, written.summaries)
+    prepared = PreparedTable(data, (split,), blocks.indicated, estimator.missing, written.summaries)
     return estimator._with_members(columns, prepared, plan, seeds=seeds, state=state)
 
 
@@ -220,9 +235,6 @@ class _Rows(NamedTuple):
 
 def _check_settings(estimator: "TabularEstimator") -> None:
     """Refuse parameters that need all rows in memory."""
-    if estimator.engine != "local":
-        hint = "Blocks of rows are read from a disk of this machine; device=['cuda:0', 'cuda:1'] uses several GPUs."
-        raise argument_error("engine", "be 'local' if X is read in batches", estimator.engine, hint)
     validation = estimator.validation
     if validation is not None and not isinstance(validation, float):
         hint = "Rows are held out by a hash of their numbers; X_val and y_val give others."
@@ -238,7 +250,7 @@ def _learn(
     """Learn the columns from the rows in memory, and read these rows."""
     batch = survey.batch
     columns, _ = Columns.learn(batch.features, estimator.categorical, dates=estimator.dates, whole=survey.whole)
-    table, target = columns.read(batch.features), read_target(batch.target)
+    table, target = columns.read_quietly(batch.features)[0], read_target(batch.target)  # the second pass warns
     if estimator._task == "regression":
         estimator._objective().check_target(target)
     columns = columns.with_copies(table, target)
@@ -273,6 +285,7 @@ def predicted_batches(estimator: Any, source: Any, predict: Callable[[Any], Any]
         Turns a `Table` into an array, or a tuple of arrays, with a row for each row.
     """
     wanted = estimator.columns_.names
+    _check_columns(estimator, source)
     tables: deque[Table] = deque()
     lengths: deque[int] = deque()
     ready: deque[Any] = deque()
@@ -299,6 +312,7 @@ def read_beside_target(
     Parameters are those of `predicted_batches` and `BatchReader`.
     """
     reader, names = BatchReader(source, target, weight), estimator.columns_.names
+    reader.check_names(source_names(source))
     targets: list[npt.NDArray[Any]] = []
     weights: list[npt.NDArray[np.float64]] = []
 
@@ -309,8 +323,19 @@ def read_beside_target(
             weights.extend([] if batch.weights is None else [batch.weights])
             yield batch.features
 
-    predictions = np.concatenate(list(estimator.predict(features())))
-    return np.concatenate(targets), predictions, np.concatenate(weights) if weights else None
+    parts = list(estimator.predict(features()))
+    if not sum(map(len, parts)):
+        raise argument_error("X", "have rows", type(source).__name__, "Check the files or batches.")
+    return np.concatenate(targets), np.concatenate(parts), np.concatenate(weights) if weights else None
+
+
+def _check_columns(estimator: Any, source: Any) -> None:
+    """Raise an error if a file or a data set, of which only the columns of the model are read, lacks one of them."""
+    known, columns = source_names(source), estimator.columns_
+    if known is None or columns.names is None:
+        return
+    read = tuple(name for name in known if name in columns.names)
+    columns.order(read, len(read))
 
 
 def _without_target(estimator: Any, raw: Any) -> Any:

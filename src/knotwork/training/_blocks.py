@@ -103,6 +103,8 @@ class RowBlocks:
         Numerical columns with an indicator of missing values behind the codes.
     seed : int
         Random seed of the order of the blocks.
+    n_held : int, default=0
+        Rows of the table that are not in the blocks: those that validate, which are in memory.
     """
 
     folder: Path
@@ -111,6 +113,7 @@ class RowBlocks:
     units: npt.NDArray[np.float64]
     indicated: tuple[int, ...]
     seed: int
+    n_held: int = 0
 
     @property
     def n_rows(self) -> int:

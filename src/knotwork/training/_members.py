@@ -80,8 +80,8 @@ class TrainingTable:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, whether they are in memory or not."""
-        return len(self.target) if self.blocks is None else self.blocks.n_rows
+        """Number of rows, those for validation included, whether they are in memory or not."""
+        return len(self.target) if self.blocks is None else self.blocks.n_rows + self.blocks.n_held
 
     @property
     def n_at_once(self) -> int:

@@ -66,6 +66,8 @@ def check_engine(engine: Any, device: Any) -> None:
     if engine == "ray" and not (isinstance(device, str) and device in CLUSTER_DEVICES):
         hint = "The cluster has its own CPUs and GPUs, and each trains some networks. Or choose engine='local'."
         raise argument_error("device", f"be one of {listed(CLUSTER_DEVICES)} if engine='ray'", device, hint)
+    if engine == "local":
+        resolve_devices(device)
 
 
 def device_type(device: Any, engine: str = "local") -> str:
