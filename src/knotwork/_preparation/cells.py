@@ -116,6 +116,8 @@ class Cells:
             return _from_labels(column, label)
         _refuse_type(column.dtype, label)
         column = column.cast(nw.Float64) if column.dtype == nw.Decimal else column
+        if not column.null_count():
+            return _from_array(column.to_numpy(), label)
         missing = column.is_null().to_numpy()
         return _spread(_from_array(column.drop_nulls().to_numpy(), label), _positions(missing))
 
@@ -133,6 +135,8 @@ class Cells:
         else:
             with np.errstate(over="ignore"):  # too large numbers become infinite; the caller decides
                 values = self.values.astype(np.float64)
+            if len(values) == len(self.where):  # numbers are in the order of the rows, and none is missing
+                return values
         return np.append(values, np.nan)[self.where]
 
     def categories(self) -> tuple[Label, ...]:

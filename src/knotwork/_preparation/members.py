@@ -428,7 +428,8 @@ def fit_encodings(
     parts: list[list[tuple[Block, float]]] = [[] for _ in candidates]
     for index, values in enumerate(numbers.T):
         wanted = [candidate[index].start for candidate in candidates]
-        forms = _usual_forms(values, weights, None if summaries is None else summaries[index])
+        summary = None if summaries is None else summaries[index]
+        forms = _usual_forms(values, weights, summary, with_rows=any(each.kind.supervised for each in wanted))
         fitted = _fit_forms(forms, wanted, goal, seed=seed + index)
         for part, encoding in zip(parts, wanted, strict=True):
             result = fitted[encoding]
@@ -486,7 +487,7 @@ def fit_column(
 class _Forms(NamedTuple):
     """A column as encodings take it: all values, and those within the usual range; for placements by a target as well.
 
-    Only the last two have rows, if the others are summaries.
+    Only the last two have rows, if the others are summaries; none if no encoding needs them.
     """
 
     plain: Column
@@ -495,14 +496,19 @@ class _Forms(NamedTuple):
     usual_rows: Column
 
 
-def _usual_forms(values: FloatArray, weights: FloatArray | None, summary: Column | None = None) -> _Forms:
+def _usual_forms(
+    values: FloatArray, weights: FloatArray | None, summary: Column | None = None, *, with_rows: bool = True
+) -> _Forms:
     """Return the forms of a column; of a summary of all rows, the ones with rows are those of the sample `values`."""
-    plain = Column.from_values(np.ascontiguousarray(values), weights)
+    values = np.ascontiguousarray(values)
+    plain = Column.from_values(values, weights, with_rows=with_rows)
     if summary is None:
-        usual = Column.from_values(np.ascontiguousarray(to_usual_range(values)), weights)
+        within = to_usual_range(values)
+        is_same = np.array_equal(within, values, equal_nan=True)  # so it is in most columns, which are sorted once
+        usual = plain if is_same else Column.from_values(within, weights, with_rows=with_rows)
         return _Forms(plain, usual, plain, usual)
     ends = usual_range_of(summary)
-    sample = Column.from_values(np.clip(values, *ends), weights)
+    sample = Column.from_values(np.clip(values, *ends), weights, with_rows=with_rows)
     return _Forms(summary, summary.clipped(*ends), plain, sample.stretched(*ends))
 
 

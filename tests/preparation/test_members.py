@@ -1,0 +1,44 @@
+"""Encodings of the columns of a table: a column is sorted once, and no more is computed than the encodings need."""
+
+import numpy as np
+import pytest
+
+from knotwork._preparation.members import _usual_forms, fit_encodings
+from knotwork.encoders import Encoding
+from knotwork.knots import Column
+
+RANDOM = np.random.default_rng(0)
+COLUMNS = {
+    "usual": RANDOM.normal(size=500),
+    "outlier": np.append(RANDOM.normal(size=499), 1e12),
+    "missing": np.where(RANDOM.random(500) < 0.2, np.nan, RANDOM.normal(size=500)),
+    "ties": RANDOM.integers(0, 5, size=500).astype(float),
+    "nothing": np.full(500, np.nan),
+}
+WEIGHTS = {"none": None, "some": RANDOM.integers(0, 3, size=500).astype(float)}
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("name", COLUMNS)
+def test_forms_without_rows_have_the_same_values(name, weights):
+    forms = [_usual_forms(COLUMNS[name], WEIGHTS[weights], with_rows=flag) for flag in (True, False)]
+    for with_rows, without in zip(*forms, strict=True):
+        np.testing.assert_array_equal(without.distinct, with_rows.distinct)
+        np.testing.assert_array_equal(without.weights, with_rows.weights)
+
+
+def test_a_column_without_outliers_is_sorted_once(monkeypatch):
+    calls = []
+    sort = Column.from_values.__func__
+    monkeypatch.setattr(
+        Column, "from_values", classmethod(lambda cls, *args, **about: calls.append(about) or sort(cls, *args, **about))
+    )
+    target = RANDOM.normal(size=500)
+    for name, method, n_sorts, with_rows in (
+        ("usual", "BS-Q", 1, False), ("usual", "BS-CART", 1, True), ("outlier", "BS-Q", 2, False)
+    ):  # fmt: skip
+        calls.clear()
+        encoding = Encoding(method, 7)
+        fit_encodings([[encoding]], COLUMNS[name][:, None], target, task="regression")
+        assert [about["with_rows"] for about in calls[:n_sorts]] == [with_rows] * n_sorts
+        assert len(calls) == n_sorts
