@@ -12,6 +12,7 @@ from questions import (
     load,
     not_trained,
     paragraph,
+    rounding_floor,
     table_head,
 )
 from scipy import stats
@@ -179,13 +180,16 @@ def differences(best: pd.DataFrame, same: pd.DataFrame) -> str:
         above.append(change_cells(above_encodings(frame))[0])
         encodings = np.log(scores(frame)).drop(columns=list(SCALED))
         spread.append(100 * np.expm1(encodings.max(axis=1) - encodings.min(axis=1)).median())
+    n_averaged = round(len(best) / best.groupby(PAIR).ngroups)
+    floor = rounding_floor("mlp", ("regression",), n_sets=best["dataset"].nunique(), n_averaged=n_averaged)
     fewer = "Fewer methods differ" if pairs[1] < pairs[0] else "As many methods differ, or more,"
     return f"""
         {fewer} significantly over data sets if they are trained to the end (signed ranks, Holm, the same folds):
         {pairs[0]} of {k * (k - 1) // 2} pairs with the protocol, {pairs[1]} converged. The error of Std is
         {above[0]} compared with the mean of the {k - 2} encodings with the protocol, and {above[1]} converged; from the
         best to the worst encoding it grows by {spread[0]:.1f} % on the median data set with the protocol, and by
-        {spread[1]:.1f} % converged."""
+        {spread[1]:.1f} % converged. [Rounding](#the-noise-of-training) alone gives differences of up to {floor} between
+        two methods here, with a probability of 95 %."""
 
 
 def converged_knots() -> Iterator[str]:
@@ -204,7 +208,8 @@ def converged_knots() -> Iterator[str]:
         {"; ".join(gains)}. One setting at a time, at the learning rate {SAME_RATE}: {len(frame):,} MLPs,
         {frame["dataset"].nunique()} data sets. The first row has the paper's rate, penalty (1e-4) and our least spacing
         (1e-3), with knots that learn at once; each other row changes one setting. Change: of NRMSE compared with the
-        same knots fixed, at the same learning rate and in the same folds. Moved and shift: as above.""")
+        same knots fixed, at the same learning rate and in the same folds. Moved and shift: as above. Rounding alone
+        gives the differences of the section above.""")
     yield from table_head("method | setting | moved | shift, % | change | interval | worse | epochs")
     same_rate = base[base["variant"] == SAME_RATE]
     for method, fixed in LEARNED.items():

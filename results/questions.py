@@ -1,7 +1,7 @@
 """Sections of docs/findings.md, each computed from the records as lines of Markdown; `findings.py` joins them."""
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -152,6 +152,15 @@ def noise() -> pd.DataFrame:
     again = load("knot-training")
     first = load_plan("knot-training").variant_names[0]
     return identical_pairs(main_benchmark(), again[again["variant"] == first], load("paper-ft-coordinate"))
+
+
+def rounding_floor(network: str, tasks: Collection[str], *, n_sets: int, n_averaged: int) -> str:
+    """Return the largest mean difference, in percent of the error, that rounding alone gives (probability 95 %).
+
+    The difference is over `n_sets` data sets, with `n_averaged` networks of each kind on each.
+    """
+    pairs = noise()[(noise()["network"] == network) & noise()["task"].isin(list(tasks))]
+    return f"{100 * floor_of(pairs, n_sets=n_sets, n_averaged=n_averaged):.1f} %"
 
 
 def gains(frame: pd.DataFrame, one: "pd.Series[bool]", other: "pd.Series[bool]") -> list[Gain]:

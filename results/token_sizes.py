@@ -14,6 +14,7 @@ from questions import (
     mean_interval,
     not_trained,
     paragraph,
+    rounding_floor,
     table_head,
 )
 from scipy import optimize, stats
@@ -165,12 +166,16 @@ def robustness(main: Changes) -> str:
         "it contains 0 without any one of them"
     )  # fmt: skip
     ends = [100 * np.expm1([each[place] for each in means.values()]) for place in (1, 2)]
+    n_averaged = len(SPLINES) * round(len(main.folds) / len(values))
+    floor = rounding_floor("ft feature", ("regression", "classification"), n_sets=len(values), n_averaged=n_averaged)
     return f"""
         This answer is less firm than its interval. The changes of the three splines cancel on some data sets, most on
         {widest} ({changed}), so that the mean of three varies less between data sets than each of them does. P-values
         by signed ranks of each encoding from size 7 to 30, with Holm's correction for the four in brackets: {cells}.
         Without one data set at a time, the lower end of the interval is between {ends[0].min():+.1f} and
-        {ends[0].max():+.1f} % and the upper one between {ends[1].min():+.1f} and {ends[1].max():+.1f} %; {verdict}."""
+        {ends[0].max():+.1f} % and the upper one between {ends[1].min():+.1f} and {ends[1].max():+.1f} %; {verdict}.
+        [Rounding](#the-noise-of-training) alone gives differences of up to {floor} between two sizes, with a
+        probability of 95 %."""
 
 
 def beside_others(table: dict[tuple[str, int], Changes], frame: pd.DataFrame) -> str:
