@@ -97,6 +97,24 @@ def test_networks_on_ray_have_the_bits_of_this_process(ray):
     np.testing.assert_array_equal(here.predict(X), there.predict(X))
 
 
+def test_networks_of_a_worker_that_dies_are_trained_again(ray, tmp_path):
+    here, flag = os.getpid(), tmp_path / "died"
+
+    def squares(outputs, targets):
+        if os.getpid() != here and not flag.exists():
+            flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return (outputs - targets) ** 2
+
+    training = kw.TrainingConfig(max_epochs=2, batch_size=64, reproducible=True)
+    settings = {"encoding": "BS-Q@6", "n_members": 2, "training": training, "random_state": 0, "objective": squares}
+    X, y = TABLE[["a", "b", "c"]].iloc[:300], TABLE["price"].iloc[:300]
+    expected = kw.TabularRegressor(device="cpu", **settings).fit(X, y).predict(X)
+    trained = kw.TabularRegressor(device="cpu", engine="ray", **settings).fit(X, y)
+    assert flag.exists()
+    np.testing.assert_array_equal(trained.predict(X), expected)
+
+
 def test_ray_data_with_blocks_that_add_nothing_and_a_placement_of_this_process(ray):
     class Middle:
         supervised = False
