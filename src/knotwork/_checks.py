@@ -1,5 +1,8 @@
-"""Checks of arguments and of installed packages, and the wording of their errors."""
+"""Checks of arguments and of installed packages, the wording of their errors, and warnings to the user."""
 
+import contextlib
+import sys
+import warnings
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -27,6 +30,7 @@ __all__ = [
     "shown",
     "suggestion",
     "type_error",
+    "warn_user",
 ]
 
 LONGEST = 300
@@ -45,6 +49,18 @@ PARTS = {
     "knotwork.compare": ("study", ("torch", "safetensors", "pandas", "pyarrow", "matplotlib", "jinja2")),
 }
 """The parts of the library that a plain installation leaves out: the extra that brings each, and its packages."""
+
+
+NOT_OF_USERS = (str(Path(__file__).parent), contextlib.__file__)
+"""Beginnings of the paths of files whose lines are not those of a user."""
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the user's code that has led here, however many of our own functions lie between."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(NOT_OF_USERS):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def argument_error(name: str, requirement: str, value: object, hint: str = "") -> ArgumentError:

@@ -515,3 +515,13 @@ def test_decimals_and_nanoseconds():
     np.testing.assert_array_equal(
         model.predict(table.drop_columns("label")), model.predict(table.drop_columns("label").to_pandas())
     )
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_warnings_are_at_the_line_of_the_user(is_stream):
+    table = TABLE[["a", "b", "target"]].assign(same=1.0)
+    model = regressor(training=kw.TrainingConfig(max_epochs=1))
+    given = (Frames(table), "target") if is_stream else (table.drop(columns="target"), table["target"])
+    with pytest.warns(kw.errors.ColumnWarning, match="same") as caught:
+        model.fit(*given)
+    assert {each.filename for each in caught} == {__file__}

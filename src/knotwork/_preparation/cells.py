@@ -115,11 +115,7 @@ class Cells:
         if column.dtype in (nw.String, nw.Categorical, nw.Enum):
             return _from_labels(column, label)
         _refuse_type(column.dtype, label)
-        column = column.cast(nw.Float64) if column.dtype == nw.Decimal else column
-        if not column.null_count():
-            return _from_array(column.to_numpy(), label)
-        missing = column.is_null().to_numpy()
-        return _spread(_from_array(column.drop_nulls().to_numpy(), label), _positions(missing))
+        return _from_number_column(column.cast(nw.Float64) if column.dtype == nw.Decimal else column, label)
 
     def numbers(self, label: str) -> npt.NDArray[np.float64]:
         """Return the values as floats of shape (n,), NaN where they are missing; durations are seconds, text is parsed.
@@ -250,6 +246,13 @@ def _from_numpy_moments(values: npt.NDArray[Any], kind: str, zone: str | None) -
     if missing.all():
         return _nothing(len(values), is_categorical=False)
     return Cells(kind, values[~missing], _positions(missing), zone=zone)
+
+
+def _from_number_column(column: Any, label: str) -> Cells:
+    if not column.null_count():
+        return _from_array(column.to_numpy(), label)
+    missing = column.is_null().to_numpy()
+    return _spread(_from_array(column.drop_nulls().to_numpy(), label), _positions(missing))
 
 
 def _from_labels(column: Any, label: str) -> Cells:

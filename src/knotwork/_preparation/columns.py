@@ -1,7 +1,6 @@
 """The columns of a user's table, learned when fitting: what each holds, what networks see of it, and its values."""
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_array
 
-from knotwork._checks import argument_error, check_choice, listed, type_error
+from knotwork._checks import argument_error, check_choice, listed, type_error, warn_user
 from knotwork._preparation.cells import KINDS, Cells, Label
 from knotwork._preparation.formats import DateFormat, Format, format_from_json, format_to_json
 from knotwork._preparation.learning import (
@@ -283,7 +282,7 @@ class Columns:
     def warn(self) -> None:
         """Issue the warnings, each as a `ColumnWarning`."""
         for sentence in self.warnings:
-            warnings.warn(sentence, ColumnWarning, stacklevel=4)  # the caller of fit
+            warn_user(sentence, ColumnWarning)
 
     def read(self, X: Any) -> Table:
         """Read a table that has these columns.
@@ -348,11 +347,10 @@ class Columns:
                 "Pass the columns of the fit, in their order."
             )
         if self.names is not None:
-            warnings.warn(
+            warn_user(
                 "X does not have valid feature names, but the estimator was fitted with feature names: columns are "
                 "taken in the order of the fit. Pass a frame with these names.",
                 ColumnWarning,
-                stacklevel=6,
             )
         return range(n_columns)
 

@@ -1,7 +1,6 @@
 """Learning one column of a user's table: its role and format, and whether it is an identifier or copies the target."""
 
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -9,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from knotwork._checks import shown
+from knotwork._checks import shown, warn_user
 from knotwork._preparation.cells import KINDS, MOMENTS, Cells, Label, same_kind
 from knotwork._preparation.formats import (
     PARTS,
@@ -239,10 +238,9 @@ def _misfit_words(misfits: Misfits) -> str:
 def warn_misfits(misfits: Misfits, label: str) -> None:
     """Warn of texts that are taken as missing, which were not seen when the column was learned."""
     if misfits:
-        warnings.warn(
+        warn_user(
             f"{label} is not written as when it was fitted: {_misfit_words(misfits)} taken as missing.",
             ColumnWarning,
-            stacklevel=5,  # the caller of predict
         )
 
 

@@ -1,6 +1,5 @@
 """Predictions of a saved model for the rows of a file."""
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from knotwork._checks import argument_error, check_bool, check_file, listed
+from knotwork._checks import argument_error, check_bool, check_file, listed, warn_user
 from knotwork._files import write_atomically
 from knotwork.datasets._arrow import parquet_parts, parquet_rows
 from knotwork.datasets._files import check_columns, read_frame, target_labels
@@ -204,7 +203,7 @@ def _features(frame: pd.DataFrame, wanted: Sequence[str] | None, target: str | N
 def _warn_extra(frame: pd.DataFrame, wanted: Sequence[str] | None, target: str | None) -> None:
     extra = [column for column in frame.columns if wanted is not None and column not in wanted and column != target]
     if extra:
-        warnings.warn(f"Columns that the model does not know are ignored: {listed(extra)}.", stacklevel=3)
+        warn_user(f"Columns that the model does not know are ignored: {listed(extra)}.")
 
 
 def _predictions(estimator: Any, features: pd.DataFrame, coverage: float | None) -> pd.DataFrame:

@@ -1,7 +1,6 @@
 """The abstract encoder: reading tables, fitting columns in parallel, and the compiled transform."""
 
 import os
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy, deepcopy
@@ -18,7 +17,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from knotwork._checks import argument_error, check_bool, check_choice, listed, shown, suggestion, type_error
+from knotwork._checks import argument_error, check_bool, check_choice, listed, shown, suggestion, type_error, warn_user
 from knotwork._cores import usable_cores
 from knotwork._pictures import (
     ColumnPicture,
@@ -223,7 +222,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         self._check_part(X)
         if self._sketch is None and "blocks_" in vars(self):
             message = "partial_fit begins anew, because fit keeps knots only, to which no rows can be added."
-            warnings.warn(f"{message} Call partial_fit in place of fit.", UserWarning, stacklevel=2)
+            warn_user(f"{message} Call partial_fit in place of fit.")
             self._forget()
             self._left_out = ()
         if is_empty(X):  # readers of filtered files return such batches

@@ -2,7 +2,6 @@
 
 import inspect
 import logging
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
+from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error, warn_user
 from knotwork._preparation.columns import Columns, Table
 from knotwork._preparation.members import MISSING, PreparedTable
 from knotwork._preparation.targets import target_name
@@ -438,7 +437,7 @@ class TabularEstimator(FittedModel):
             reason = "y has one class, which every prediction will be"
         else:
             return
-        warnings.warn(f"There is next to nothing to learn: {reason}. Check the table.", UserWarning, stacklevel=4)
+        warn_user(f"There is next to nothing to learn: {reason}. Check the table.")
 
     def _warn_unused(self, holdout: Holdout, plan: Plan) -> None:
         """Warn of parameters that were set and have no effect."""
@@ -446,17 +445,17 @@ class TabularEstimator(FittedModel):
         if not self._is_automatic and self.effort != usual["effort"].default:
             others = "encoding, backbone, size, n_members and training"
             message = f"effort={self.effort!r} has no effect: it decides what is trained only if none of {others} is"
-            warnings.warn(f"{message} given. Leave effort out, or these parameters.", UserWarning, stacklevel=4)
+            warn_user(f"{message} given. Leave effort out, or these parameters.")
         configs = [recipe.config for recipe in plan.recipes]
         encodings = {encoding for recipe in plan.recipes for encoding in recipe.encodings}
         if any(config.is_smooth for config in configs) and not any(encoding.has_knots for encoding in encodings):
             message = "smoothness has no effect: no column is encoded by splines or PLE"
-            warnings.warn(f"{message}. Choose such an encoding, or leave it out.", UserWarning, stacklevel=4)
+            warn_user(f"{message}. Choose such an encoding, or leave it out.")
         share = self.validation_share
         if share != usual["validation_share"].default and not holdout.uses_share(plan.n_folds):
             reason = "rows are held out by folds, validation or X_val"
             hint = f"validation={share!r} holds out one random part of this share."
-            warnings.warn(f"validation_share={share!r} has no effect: {reason}. {hint}", UserWarning, stacklevel=4)
+            warn_user(f"validation_share={share!r} has no effect: {reason}. {hint}")
 
     def _warm_members(self, columns: Columns, prepared: PreparedTable, plan: Plan) -> tuple[Plan, list[Member]] | None:
         """Return what goes on from the fitted networks; None, with a warning, if the table or the plan is another."""
@@ -471,7 +470,7 @@ class TabularEstimator(FittedModel):
             reason = (
                 "columns, classes, objective or what is trained differ from those of the last fit, or it was loaded"
             )
-            warnings.warn(f"warm_start has no effect: {reason}. Networks are trained anew.", UserWarning, stacklevel=4)
+            warn_user(f"warm_start has no effect: {reason}. Networks are trained anew.")
         return warm
 
     def _train(self, prepared: "Preparation", began: float, reporters: Reporters | None = None) -> Trained:
@@ -570,7 +569,7 @@ class TabularEstimator(FittedModel):
         trained = self._call_train(prepared.table, members, None, config=config)
         if trained.interrupted:
             message = "refit was stopped before its end: the networks that were validated predict instead."
-            warnings.warn(f"{message} Give a larger time_limit to refit on all rows.", UserWarning, stacklevel=3)
+            warn_user(f"{message} Give a larger time_limit to refit on all rows.")
             return
         unknown = [replace(each, score=np.full(each.epochs, np.nan)) for each in trained.histories]
         n_folds = plan.n_folds

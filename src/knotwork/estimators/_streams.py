@@ -1,6 +1,5 @@
 """Fits and predictions of tables larger than memory, which are read in batches."""
 
-import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from knotwork._checks import argument_error
+from knotwork._checks import argument_error, warn_user
 from knotwork._preparation.columns import Columns, Table, column_label
 from knotwork._preparation.members import N_FLAGS, PreparedTable, Split, add_indicators
 from knotwork._preparation.streams import (
@@ -260,11 +259,10 @@ def _learn(
     categorical = [label for label, role in zip(labels, columns.roles, strict=True) if role == "categorical"]
     for label in survey.overfull:
         if label in categorical:
-            warnings.warn(
+            warn_user(
                 f"{label} has more distinct values than are counted: those that are not in a sample of "
                 f"{len(target):,} rows share a learned vector. Group rare values, or drop the column.",
                 ColumnWarning,
-                stacklevel=5,
             )
     return columns, table, target
 

@@ -1,7 +1,6 @@
 """Copies of a study in a few small files, to publish or to archive."""
 
 import re
-import warnings
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knotwork._checks import argument_error, check_bool
+from knotwork._checks import argument_error, check_bool, warn_user
 from knotwork.study._folder import RecordWarning, write_table
 from knotwork.study._records import (
     IDENTITY,
@@ -91,11 +90,10 @@ def pack(out: str | PathLike[str], target: str | PathLike[str], *, histories: bo
         taken |= keys
     n_left = len(set(frame["key"]) - taken)
     if n_left:
-        warnings.warn(
+        warn_user(
             f"{n_left} networks in {folder} belong to no plan of its folder 'plans', and were not copied. Run their "
             "plans again in the folder: no network is trained twice.",
             RecordWarning,
-            stacklevel=2,
         )
     return written
 

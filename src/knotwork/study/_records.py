@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import time
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from knotwork._checks import argument_error
+from knotwork._checks import argument_error, warn_user
 from knotwork.study._folder import CHANGED, RecordWarning, read_table, write_bytes, write_table
 from knotwork.study._networks import NetworkSpec
 from knotwork.study._plan import Plan
@@ -324,7 +323,7 @@ def select_results(index: RecordIndex, plan_hash: str | None) -> pd.DataFrame:
 def warn_of(out: Path, problems: Mapping[str, str]) -> None:
     """Warn of files in the folder of a study that were ignored, given by their paths within the folder."""
     for name, problem in problems.items():
-        warnings.warn(f"{out / name} {problem}. It was ignored.", RecordWarning, stacklevel=4)
+        warn_user(f"{out / name} {problem}. It was ignored.", RecordWarning)
 
 
 def consolidate(out: Path) -> None:
