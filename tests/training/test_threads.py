@@ -221,6 +221,23 @@ def test_all_cores_are_given_up_once_they_are_slower(monkeypatch):
     assert clock.used == [2] * 20 + [1] * 20
 
 
+def test_all_cores_are_tried_again_after_a_pause(monkeypatch):
+    """As of a fit of hours that began while another program was busy."""
+    torch.set_num_threads(1)
+    clock, chosen = Clock(monkeypatch, {1: 1.0, 2: 5.0}), threads.StepThreads(2)
+    chosen.run(clock.step, 20, threading.Event())
+    assert clock.used == [1] * 4 + [2] * 3 + [1] * 13
+    clock.used.clear()
+    for _ in range(3):  # until 60 seconds have passed since cores were given up
+        chosen.run(clock.step, 20, threading.Event())
+    assert clock.used == [1] * 60
+    clock.seconds[2] = 0.5
+    clock.used.clear()
+    for _ in range(2):
+        chosen.run(clock.step, 20, threading.Event())
+    assert clock.used == [1] * 4 + [2] * 36
+
+
 def test_steps_end_once_the_event_is_set():
     stop = threading.Event()
     stop.set()

@@ -28,6 +28,9 @@ __all__ = ["StepThreads", "cpu_threads", "have_returned", "side_by_side", "wait_
 TIMED_STEPS = 3
 """Steps that are timed with each number of threads."""
 
+PAUSE = 60.0
+"""Seconds with one thread, the first time, after which all cores are tried again."""
+
 GLANCE = 0.2
 """Seconds between two looks for Ctrl-C."""
 
@@ -146,30 +149,42 @@ class StepThreads:
     Notes
     -----
     The first steps are timed with either number, after one that compiles. All cores must be `GAIN` times faster, and
-    are given up for good after an epoch whose steps took longer than one thread needed: the cores have other work.
-    Sums over many values may round differently with another number of threads, as they always do in torch.
+    are given up after an epoch whose steps took longer than one thread needed: the cores have other work. After
+    `PAUSE` seconds both numbers are timed again, because that work may have ended, and then after twice as long each
+    time. Sums over many values may round differently with another number of threads, as they always do in torch.
     """
 
     def __init__(self, n_cores: int) -> None:
-        self._n_cores, self._seconds = n_cores, math.inf
+        self._n_cores = self._n_used = n_cores
+        self._seconds, self._pause, self._next = math.inf, PAUSE, -math.inf
 
     def run(self, step: Callable[[], None], n_steps: int, stop: threading.Event) -> bool:
         """Run the steps of an epoch unless the event is set, and return whether all were run."""
         if self._n_cores == 1 or n_steps <= 1 + 2 * TIMED_STEPS:
             return _run(step, n_steps, stop)
-        if math.isinf(self._seconds):
-            step()
-            self._seconds, shared = (_fastest(step, n) for n in (1, self._n_cores))
+        if time.perf_counter() >= self._next:
+            self._compare(step)
             n_steps -= 1 + 2 * TIMED_STEPS
-            if shared * GAIN > self._seconds:
-                self._n_cores = 1
-        torch.set_num_threads(self._n_cores)
+        torch.set_num_threads(self._n_used)
         started = time.perf_counter()
         finished = _run(step, n_steps, stop)
-        if time.perf_counter() - started > self._seconds * n_steps:
-            self._n_cores = 1
+        if self._n_used > 1 and time.perf_counter() - started > self._seconds * n_steps:
+            self._give_up()
         torch.set_num_threads(1)
         return finished
+
+    def _compare(self, step: Callable[[], None]) -> None:
+        """Choose the number of threads by the time of some steps."""
+        step()
+        self._seconds, shared = (_fastest(step, n) for n in (1, self._n_cores))
+        self._n_used, self._next = self._n_cores, math.inf
+        if shared * GAIN > self._seconds:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Use one thread for some time."""
+        self._n_used, self._next = 1, time.perf_counter() + self._pause
+        self._pause *= 2
 
 
 def _run(step: Callable[[], None], n_steps: int, stop: threading.Event) -> bool:
