@@ -175,8 +175,9 @@ def make_scratch(degree: int) -> tuple[Any, Any, Any, Any]:
 
 @compiled()
 def _forward(x, breaks, n_knots, kind, degree, t, levels, out):
-    """Write the entries that are not zero into the rows `out` of one group."""
+    """Write the rows `out` of one group; torch would write zeros in threads of its own, which then wait in a loop."""
     for i in range(x.shape[0]):
+        out[i] = 0.0
         for f in range(x.shape[1]):
             if np.isnan(x[i, f]):
                 continue
@@ -201,7 +202,7 @@ def _forward(x, breaks, n_knots, kind, degree, t, levels, out):
 
 @compiled()
 def _forward_chunks(first, stop, x, breaks, n_knots, kind, degree, out):
-    """Write the entries that are not zero into the chunks from first to stop of `out`, which holds zeros."""
+    """Write the chunks from first to stop of `out`."""
     t, levels = np.empty(2 * degree + 2), np.empty((degree + 1, degree + 1))
     per_group = -(-x.shape[1] // ROWS_PER_CHUNK)
     for chunk in range(first, stop):
@@ -328,7 +329,7 @@ def _knots_to_logits(
 
 
 def _rows(x: Tensor, breaks: Tensor, n_knots: Tensor, out: Tensor, *, kind: int, degree: int) -> None:
-    rows_out = out if out.dtype == breaks.dtype else torch.zeros(out.shape, dtype=breaks.dtype)
+    rows_out = out if out.dtype == breaks.dtype else torch.empty(out.shape, dtype=breaks.dtype)
     values, knots, counts, target = (as_array(t) for t in (x.to(breaks.dtype), breaks, n_knots, rows_out))
 
     def work(first: int, stop: int) -> None:
@@ -362,5 +363,5 @@ def _rows_backward(
     return x_grad.to(x.dtype), breaks_grad.to(type_)
 
 
-LOOPS = Loops(_make_knots, _knots_to_logits, _rows, _rows_backward)
+LOOPS = Loops(_make_knots, _knots_to_logits, _rows, _rows_backward, writes_zeros=True)
 ENCODING = path_of(LOOPS)
