@@ -18,7 +18,7 @@ from torch import Tensor
 
 from knotwork._kernels.dispatch import Operation, Packing, Path, as_array, in_threads, over_chunks
 from knotwork._kernels.encoding import CYCLIC, LOCAL, NORMALISED, TAILS, TYPES, Knots, Part, encode
-from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip, make_scratch, run_backwards, window_at
+from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip, interval_of, make_scratch, run_backwards, window_at
 from knotwork.basis._compiled import compiled
 
 __all__ = ["encode_linear", "encoded_linear_formula", "has_fused"]
@@ -64,7 +64,9 @@ def _forward(x, breaks, n_knots, kind, degree, table, n_table, totals, t, levels
         for f in range(x.shape[1]):
             if np.isnan(x[i, f]):
                 continue
-            interval, mean, scale = window_at(clip(x[i, f]), breaks, f, n_knots[f], kind, degree, t, levels)
+            value, n = clip(x[i, f]), n_knots[f]
+            interval = interval_of(value, breaks, f, n)
+            mean, scale = window_at(value, interval, breaks, f, n, kind, degree, t, levels)
             for r in range(degree + 1):
                 numbers[r] = levels[degree, r] * scale
             _add_rows(numbers, degree + 1, table, f * n_table + interval, out, i)
@@ -143,7 +145,8 @@ def _backward(
         if np.isnan(x[i, f]):
             continue
         value = clip(x[i, f])
-        interval, mean, scale = window_at(value, breaks, f, n, kind, degree, t, levels)
+        interval = interval_of(value, breaks, f, n)
+        mean, scale = window_at(value, interval, breaks, f, n, kind, degree, t, levels)
         row = first + interval
         if with_weight:
             numbers[0] = -mean * scale

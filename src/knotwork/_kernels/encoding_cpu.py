@@ -10,7 +10,7 @@ from knotwork._kernels.dispatch import as_array, in_ranges, over_chunks
 from knotwork._kernels.encoding import CYCLIC, LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
 from knotwork.basis._compiled import compiled
 
-__all__ = ["ENCODING", "LOOPS", "ROWS_PER_CHUNK", "clip", "make_scratch", "run_backwards", "window_at"]
+__all__ = ["ENCODING", "LOOPS", "ROWS_PER_CHUNK", "clip", "interval_of", "make_scratch", "run_backwards", "window_at"]
 
 ROWS_PER_CHUNK = 256
 """Rows of a chunk. Sums over rows are formed chunk by chunk, so the number of threads does not change them."""
@@ -29,11 +29,17 @@ def _in_cycle(place, n_knots):
 
 
 @compiled(forceinline=True)
-def _locate(x, breaks, f, n_knots, kind, degree, t):
-    """Fill t with the degree + 1 knots on either side of x; return the interval of x."""
+def interval_of(x, breaks, f, n_knots):
+    """Return the interval of x: the number of knots that are not larger."""
     interval = 0
     for k in range(1, n_knots + 1):
         interval += breaks[f, k] <= x
+    return interval
+
+
+@compiled(forceinline=True)
+def _gather(interval, breaks, f, n_knots, kind, degree, t):
+    """Fill t with the degree + 1 knots on either side of an interval."""
     if kind == CYCLIC:
         place = _in_cycle(interval - degree, n_knots)
         turns = (interval - degree - place) // (n_knots + 1)
@@ -42,12 +48,11 @@ def _locate(x, breaks, f, n_knots, kind, degree, t):
             place += 1
             if place > n_knots:
                 place, turns = 0, turns + 1
-        return interval
+        return
     for c in range(2 * degree + 2):
         place = interval + c - degree
         place = 0 if place < 0 else place
         t[c] = breaks[f, n_knots + 1 if place > n_knots + 1 else place]
-    return interval
 
 
 @compiled(forceinline=True)
@@ -91,20 +96,20 @@ def clip(x):
 
 
 @compiled(forceinline=True)
-def window_at(x, breaks, f, n_knots, kind, degree, t, levels):
-    """Fill t with the knots around x, and `levels` with the functions at x; return interval, mean and 1 / spread.
+def window_at(x, interval, breaks, f, n_knots, kind, degree, t, levels):
+    """Fill t with the knots around x in its interval, and `levels` with the functions at x; return mean and 1 / spread.
 
     Row q of `levels` holds the B-splines of degree q; for M-splines the last row is multiplied by their heights. Mean
     and spread are those of the encoded row, or 0 and 1 if rows are not normalised.
     """
-    interval = _locate(x, breaks, f, n_knots, kind, degree, t)
+    _gather(interval, breaks, f, n_knots, kind, degree, t)
     _levels(x, degree, t, levels)
     mean, scale = 0.0, 1.0
     if kind not in (LOCAL, TAILS, CYCLIC):
         _to_unit_area(degree, t, levels)
         if kind == NORMALISED:
             mean, scale = _moments(degree, levels, n_knots + degree + 1)
-    return interval, mean, scale
+    return mean, scale
 
 
 @compiled(forceinline=True)
@@ -174,14 +179,30 @@ def make_scratch(degree: int) -> tuple[Any, Any, Any, Any]:
 
 
 @compiled()
-def _forward(x, breaks, n_knots, kind, degree, t, levels, out):
+def _intervals(x, breaks, n_knots, column, intervals):
+    """Fill the interval of each value, feature by feature: without a branch in the inner loop, which is vectorised."""
+    n_rows = x.shape[0]
+    for f in range(x.shape[1]):
+        for i in range(n_rows):
+            column[i] = x[i, f]
+            intervals[f, i] = 0
+        for k in range(1, n_knots[f] + 1):
+            knot = breaks[f, k]
+            for i in range(n_rows):
+                intervals[f, i] += knot <= column[i]
+
+
+@compiled()
+def _forward(x, breaks, n_knots, kind, degree, t, levels, column, intervals, out):
     """Write the rows `out` of one group; torch would write zeros in threads of its own, which then wait in a loop."""
+    _intervals(x, breaks, n_knots, column, intervals)
     for i in range(x.shape[0]):
         out[i] = 0.0
         for f in range(x.shape[1]):
             if np.isnan(x[i, f]):
                 continue
-            interval, mean, scale = window_at(clip(x[i, f]), breaks, f, n_knots[f], kind, degree, t, levels)
+            interval = intervals[f, i]
+            mean, scale = window_at(clip(x[i, f]), interval, breaks, f, n_knots[f], kind, degree, t, levels)
             if kind == TAILS:
                 for k in range(interval):
                     out[i, f, k] = 1.0
@@ -204,11 +225,13 @@ def _forward(x, breaks, n_knots, kind, degree, t, levels, out):
 def _forward_chunks(first, stop, x, breaks, n_knots, kind, degree, out):
     """Write the chunks from first to stop of `out`."""
     t, levels = np.empty(2 * degree + 2), np.empty((degree + 1, degree + 1))
+    column, intervals = np.empty(ROWS_PER_CHUNK, x.dtype), np.empty((x.shape[2], ROWS_PER_CHUNK), np.int32)
     per_group = -(-x.shape[1] // ROWS_PER_CHUNK)
     for chunk in range(first, stop):
         g, start = chunk // per_group, chunk % per_group * ROWS_PER_CHUNK
         end = start + ROWS_PER_CHUNK
-        _forward(x[g, start:end], breaks[g], n_knots[g], kind, degree, t, levels, out[g, start:end])
+        scratch = t, levels, column, intervals
+        _forward(x[g, start:end], breaks[g], n_knots[g], kind, degree, *scratch, out[g, start:end])
 
 
 @compiled(fastmath={"reassoc"})
@@ -229,7 +252,8 @@ def _backward(x, breaks, n_knots, kind, degree, grad, t, levels, local, slopes, 
             if np.isnan(x[i, f]):
                 continue
             n, value = n_knots[f], clip(x[i, f])
-            interval, mean, scale = window_at(value, breaks, f, n, kind, degree, t, levels)
+            interval = interval_of(value, breaks, f, n)
+            mean, scale = window_at(value, interval, breaks, f, n, kind, degree, t, levels)
             if kind == CYCLIC:
                 for r in range(degree + 1):
                     local[r] = grad[i, f, _in_cycle(interval + r, n)]
