@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from knotwork._preparation.cells import Cells
 from knotwork._preparation.members import _usual_forms, fit_encodings
 from knotwork.encoders import Encoding
 from knotwork.knots import Column
@@ -42,3 +43,9 @@ def test_a_column_without_outliers_is_sorted_once(monkeypatch):
         fit_encodings([[encoding]], COLUMNS[name][:, None], target, task="regression")
         assert [about["with_rows"] for about in calls[:n_sorts]] == [with_rows] * n_sorts
         assert len(calls) == n_sorts
+
+
+@pytest.mark.parametrize(("where", "expected"), [([0, 1, 2], [10, 20, 30]), ([2, 0, 1], [30, 10, 20])])
+def test_numbers_are_in_the_order_of_the_rows(where, expected):
+    cells = Cells("number", np.array([10, 20, 30]), np.array(where), is_categorical=True)
+    np.testing.assert_array_equal(cells.numbers("column 'a'"), expected)

@@ -131,8 +131,8 @@ class Cells:
         else:
             with np.errstate(over="ignore"):  # too large numbers become infinite; the caller decides
                 values = self.values.astype(np.float64)
-            if len(values) == len(self.where):  # numbers are in the order of the rows, and none is missing
-                return values
+            if len(values) == len(self.where) and np.array_equal(self.where, np.arange(len(values))):
+                return values  # one for each row, so that none is missing; categories may have another order
         return np.append(values, np.nan)[self.where]
 
     def categories(self) -> tuple[Label, ...]:
