@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from questions import (
     HERE,
+    SCALED,
     SIZES,
     TASKS,
     Leaders,
@@ -27,7 +28,6 @@ from knotwork.encoders import METHOD_TABLE
 from knotwork.stats import friedman
 
 NETWORKS = {"mlp": "MLP", "resnet": "ResNet", "ft feature": "FT-Transformer"}
-SCALED = ("Std", "MinMax")
 NEAR_BOTTOM = 11
 """From this place of 14 on a method is near the bottom: the paper says so of its Std, which is at 11 at the best."""
 STRONGEST = 3

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from inference import mlp_table
 from questions import (
+    SCALED,
     change_cells,
     is_trained,
     knot_cells,
@@ -24,7 +25,6 @@ SAME_RATE = "1e-3"
 """Variant of `PLAN` with the learning rate of `KNOTS`."""
 LEARNED = {"BS-Grad-U": "BS-U", "IS-Grad-U": "IS-U"}
 PAIR = ["dataset", "method"]
-SCALED = ("Std", "MinMax")
 
 
 def protocol() -> pd.DataFrame:

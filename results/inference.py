@@ -7,17 +7,15 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from noise import errors_of, floor_of
-from questions import TASKS, Gain, gains, is_trained, load, noise, paragraph, table_head
+from questions import SIZES, TASKS, Gain, gains, is_trained, load, noise, paragraph, table_head
 from scipy import stats
 
 from knotwork.encoders import METHOD_TABLE
 from knotwork.report import RankTable
+from knotwork.report._aggregate import LEVEL
 from knotwork.stats import block_correlation, holm
 from knotwork.study import load_plan
 
-SIZES = (7, 15, 30)
-LEVEL = 0.05
-"""Of significance."""
 SEEDS = "paper-mlp-seeds"
 """The plan with further random seeds."""
 LEARNED = ("BS-Grad-U", "IS-Grad-U")

@@ -32,6 +32,8 @@ HERE = Path(__file__).parent
 SESSION = 600.0
 """A pause of more than this many seconds between networks begins a new session on the card."""
 SIZES = (7, 15, 30)
+SCALED = ("Std", "MinMax")
+"""Methods that only scale."""
 TASKS = {"regression": "nrmse", "classification": "auc"}
 FAMILIES = {"BS-Grad-U": "BS-U", "IS-Grad-U": "IS-U", "MS-Grad-U": "MS-U"}
 

@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from questions import TASKS, correlation, load, paper_ranks, paragraph, ranks_by_block, table_head
+from questions import SCALED, TASKS, correlation, load, paper_ranks, paragraph, ranks_by_block, table_head
 
 from knotwork.stats import compare_folds
 
-SCALED = ["Std", "MinMax"]
 """Methods with one coordinate per feature."""
 TEST_TO_TRAIN = 0.25
 """Ratio of the test rows of a fold to its other rows."""
@@ -48,7 +47,7 @@ def token_pairs() -> list[TokenPair]:
         metric = "NRMSE" if parts[0]["task"].iloc[0] == "regression" else "AUC"
         seconds = parts[0]["train_seconds"].sum(), parts[1]["train_seconds"].sum()
         interval = fold_interval(parts[0], parts[1], metric)
-        out.append(TokenPair(str(name), metric, one, other, interval, float(gap[SCALED].abs().max()), seconds))
+        out.append(TokenPair(str(name), metric, one, other, interval, float(gap[list(SCALED)].abs().max()), seconds))
     return out
 
 
@@ -78,7 +77,7 @@ def tokens() -> Iterator[str]:
         "data set | score | feature | coordinate | difference | interval | Std, MinMax | best | seconds"
     )
     for pair in pairs:
-        means = [each.drop(SCALED).mean() for each in (pair.feature, pair.coordinate)]
+        means = [each.drop(list(SCALED)).mean() for each in (pair.feature, pair.coordinate)]
         mean, low, high = pair.difference
         best = [
             str(each.idxmin() if pair.metric == "NRMSE" else each.idxmax()) for each in (pair.feature, pair.coordinate)

@@ -76,7 +76,7 @@ class _RayData:
         names = X.columns()  # errors of names come before blocks are read, by which Ray would report them at length
         for name, value in (("y", y), ("sample_weight", sample_weight)):
             if names is not None and value is not None and value not in names:
-                raise argument_error(name, "be the name of a column of X, or numbers", value, suggestion(value, names))
+                raise argument_error(name, "be the name of a column of X", value, suggestion(value, names))
 
         def fit_block(block: Any) -> Iterator[dict[str, Any]]:  # Ray hides the type of errors that others raise
             yield _packed(_fit_block(encoder, block, y, sample_weight))
