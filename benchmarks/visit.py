@@ -10,6 +10,8 @@ wanted, is written again after every part.
 """
 
 import argparse
+import importlib.util
+import os
 import subprocess
 import sys
 import tarfile
@@ -21,6 +23,9 @@ ROOT = Path(__file__).parents[1]
 PYTHON = sys.executable
 LEAST = 10.0
 """Seconds without which no part is begun."""
+SLOW = 2.0
+"""A part that takes so many times its usual duration is stopped: the others have their turn."""
+SIDE_BY_SIDE = f"-n {min(12, os.cpu_count() or 1)}" if importlib.util.find_spec("xdist") else ""
 
 
 class Part(NamedTuple):
@@ -31,9 +36,11 @@ class Part(NamedTuple):
 
 
 PARTS = {
-    "tests": Part("-m pytest -q -p no:cacheprovider tests/kernels/triton_cases_encoding.py "
+    "tests": Part(f"-m pytest -q -p no:cacheprovider {SIDE_BY_SIDE} tests/kernels/triton_cases_encoding.py "
                   "tests/kernels/triton_cases_members.py tests/kernels/triton_cases_steps.py "
-                  "tests/kernels/triton_cases_attention.py tests/kernels/triton_cases_fixed_order.py", 150),
+                  "tests/kernels/triton_cases_attention.py tests/kernels/triton_cases_fixed_order.py "
+                  "tests/kernels tests/training/test_engine.py tests/training/test_interactions.py "
+                  "tests/training/test_metrics.py", 150),
     "layer": Part("benchmarks/layer.py --device cuda --out OUT", 100),
     "stacks": Part("benchmarks/training.py --device cuda --epochs 4 --out OUT/training.md", 150),
     "start": Part("benchmarks/start.py --device cuda --repeats 1 --out OUT", 100),
@@ -89,7 +96,7 @@ def main() -> None:
             print(f"{name}: {'done before' if (folder / f'{name}.done').exists() else 'left for another visit'}")
             continue
         started = time.monotonic()
-        outcome = run(name, folder, left)
+        outcome = run(name, folder, min(left, SLOW * PARTS[name].seconds))
         failed |= outcome != "done"
         print(f"{name}: {outcome}, {time.monotonic() - started:.0f} s", flush=True)
         if arguments.archive:
