@@ -36,7 +36,7 @@ class Part(NamedTuple):
 
 
 PARTS = {
-    "tests": Part(f"-m pytest -q -p no:cacheprovider {SIDE_BY_SIDE} tests/kernels/triton_cases_encoding.py "
+    "tests": Part(f"-m pytest -q -W default -p no:cacheprovider {SIDE_BY_SIDE} tests/kernels/triton_cases_encoding.py "
                   "tests/kernels/triton_cases_members.py tests/kernels/triton_cases_steps.py "
                   "tests/kernels/triton_cases_attention.py tests/kernels/triton_cases_fixed_order.py "
                   "tests/kernels tests/training/test_engine.py tests/training/test_interactions.py "
