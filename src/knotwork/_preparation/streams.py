@@ -218,9 +218,24 @@ def _native_batches(source: Any, without: Iterable[str], columns: Sequence[str] 
         return source.iter_batches(batch_size=BATCH_ROWS, columns=_needed(source.schema_arrow, without, columns))  # type: ignore[no-any-return]
     if hasattr(source, "scanner"):
         needed = _needed(source.schema, without, columns)
-        # Fewer batches are read ahead than by default, which takes gigabytes.
-        return source.to_batches(columns=needed, batch_size=BATCH_ROWS, batch_readahead=4, fragment_readahead=2)  # type: ignore[no-any-return]
+        # With threads, pyarrow reads gigabytes ahead of what is used, whatever the limits are; without, few batches.
+        limits: dict[str, Any] = {"use_threads": False, "batch_readahead": 4, "fragment_readahead": 1}
+        if _is_local_parquet(source):
+            limits["fragment_scan_options"] = _unbuffered()
+        return source.to_batches(columns=needed, batch_size=BATCH_ROWS, **limits)  # type: ignore[no-any-return]
     return source  # type: ignore[no-any-return]
+
+
+def _is_local_parquet(source: Any) -> bool:
+    is_parquet = getattr(getattr(source, "format", None), "default_extname", None) == "parquet"
+    return is_parquet and getattr(getattr(source, "filesystem", None), "type_name", None) == "local"
+
+
+def _unbuffered() -> Any:
+    """Return options by which files are read column by column; otherwise a file is in memory as a whole."""
+    from pyarrow.dataset import ParquetFragmentScanOptions  # noqa: PLC0415 - of an extra, which the source has loaded
+
+    return ParquetFragmentScanOptions(pre_buffer=False)
 
 
 def source_names(source: Any) -> list[Any] | None:
@@ -518,30 +533,30 @@ class _Writing:
         target = self.read_target(batch.target)
         weights = self.weigh(target, batch.weights)
         chosen = blocks >= 0
-        held = target[~chosen]
-        if not chosen.all():
-            table = Table(table.numbers[chosen], table.codes[chosen])
-            target, blocks = target[chosen], blocks[chosen]
-            weights = None if weights is None else weights[chosen]
-        self._summarise(table.numbers, weights, parts)
-        order = np.argsort(blocks.astype(np.uint16 if len(counts) <= 2**16 else np.int64), kind="stable")
-        rows = np.zeros(len(order), dtype=self.writer.form.dtype)
-        rows["numbers"] = in_units(table.numbers, self.units)[order]
-        rows["codes"] = table.codes[order]
-        rows["target"] = target[order].reshape(rows["target"].shape)  # all may be held out
+        self._summarise(table.numbers, weights, chosen, parts)
+        places = np.flatnonzero(chosen)
+        places = places[np.argsort(blocks[places].astype(np.uint16 if len(counts) <= 2**16 else np.int64), kind="stable")]
+        rows = np.zeros(len(places), dtype=self.writer.form.dtype)
+        rows["numbers"] = in_units(table.numbers, self.units)[places]
+        rows["codes"] = table.codes[places]
+        rows["target"] = target[places].reshape(rows["target"].shape)  # all may be held out
         if weights is not None:
-            rows["weights"][:, 0] = weights[order]
+            rows["weights"][:, 0] = weights[places]
         self.writer.write(rows, counts, starts)
         parts.add_misfits(misfits)
-        return held
+        return target[~chosen]
 
-    def _summarise(self, numbers: npt.NDArray[np.float64], weights: Any, parts: _Parts) -> None:
-        for name, values, sketch in zip(self.columns.numerical_names, numbers.T, parts.sketches, strict=True):
+    def _summarise(
+        self, numbers: npt.NDArray[np.float64], weights: Any, chosen: npt.NDArray[np.bool_], parts: _Parts
+    ) -> None:
+        weights = None if weights is None else weights[chosen]
+        for place, (name, sketch) in enumerate(zip(self.columns.numerical_names, parts.sketches, strict=True)):
+            values = numbers[chosen, place]
             sketch.update(values, weights)
             if max(-sketch.range[0], sketch.range[1]) >= LARGEST:
                 hint = "Replace it by NaN or a finite number before fitting."
                 raise ColumnError(f"Input X: column {name!r} contains infinity. {hint}")
-        parts.is_missing |= np.isnan(numbers).any(axis=0)
+            parts.is_missing[place] |= np.isnan(values).any()
 
 
 def write_blocks(

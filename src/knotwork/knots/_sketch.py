@@ -238,7 +238,9 @@ def _moments(values: FloatArray, weights: FloatArray | None) -> npt.NDArray[np.l
     scaled = values * unit
     mean = scaled.mean() if weights is None else np.average(scaled, weights=weights)
     scaled -= mean
-    squares = scaled @ scaled if weights is None else weights @ scaled**2
+    # Not by a product of vectors: BLAS would start threads, which wait in a loop on cores that other columns need.
+    np.square(scaled, out=scaled)
+    squares = scaled.sum() if weights is None else (weights * scaled).sum()
     total = len(values) if weights is None else weights.sum()
     back = 1.0 / np.longdouble(unit)
     return np.array([np.longdouble(total), mean * back, squares * back * back])

@@ -30,6 +30,9 @@ TAIL, FAR = 0.005, 10.0
 SMALLEST_UNIT = 1e-290
 """Smallest unit of a column: its half and its inverse are normal numbers."""
 
+UNIT_ROWS = 1 << 13
+"""Rows that are converted to units at a time: what is computed on the way stays in the cache."""
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingTable:
@@ -244,12 +247,14 @@ def column_units(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 def in_units(numbers: npt.NDArray[np.float64], units: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
     """Return ``(numbers - origin) / unit`` in float32; values that overflow are clipped."""
-    # Halves: the difference of two finite numbers may overflow.
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaled = (0.5 * numbers - 0.5 * units[0]) / (0.5 * units[1])
+    out = np.empty(numbers.shape, dtype=np.float32)
     limit = float(np.finfo(np.float32).max) / 4  # so that encodings can subtract such values
-    clipped: npt.NDArray[np.float64] = np.clip(scaled, -limit, limit)
-    return clipped.astype(np.float32)
+    for start in range(0, len(numbers), UNIT_ROWS):
+        # Halves: the difference of two finite numbers may overflow.
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = (0.5 * numbers[start : start + UNIT_ROWS] - 0.5 * units[0]) / (0.5 * units[1])
+        out[start : start + UNIT_ROWS] = np.clip(scaled, -limit, limit, out=scaled)
+    return out
 
 
 def padded(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Tensor, Tensor]:
