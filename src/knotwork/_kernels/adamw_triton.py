@@ -6,6 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.adamw import Factors, Rule, log_betas
+from knotwork._kernels.launching import launch
 
 __all__ = ["count", "update"]
 
@@ -65,7 +66,8 @@ def count(steps: Tensor, rates: Tensor, active: Tensor, rule: Rule) -> tuple[Ten
     """Count the step in place, and return the sizes and roots of `Factors`, of shape (n_groups, M)."""
     log1, log2 = log_betas(rule)
     sizes, roots = (torch.empty(steps.shape, dtype=torch.float32, device=steps.device) for _ in range(2))
-    _count[(triton.cdiv(steps.numel(), 256),)](
+    launch(
+        _count, (triton.cdiv(steps.numel(), 256),),
         steps, rates.contiguous(), active, sizes, roots, steps.shape[1], steps.numel(),
         LOG1=log1, LOG2=log2, BLOCK=256,
     )  # fmt: skip
@@ -80,7 +82,8 @@ def update(
     length = master.numel() // master.shape[0]
     if not length:
         return
-    _update[(triton.cdiv(length, BLOCK), master.shape[0])](
+    launch(
+        _update, (triton.cdiv(length, BLOCK), master.shape[0]),
         parameter, master, grad.contiguous(), *moments, *factors, length, decay, 1.0 - rule.beta1, rule.beta2,
         1.0 - rule.beta2, rule.epsilon,
         ROUNDED=parameter is not master, BLOCK=BLOCK, num_warps=8,

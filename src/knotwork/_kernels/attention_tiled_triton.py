@@ -15,6 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.dropout_triton import keep_pairs, key_numbers, pair_number
+from knotwork._kernels.launching import launch
 
 __all__ = ["tiled_backward", "tiled_forward"]
 
@@ -298,7 +299,8 @@ def tiled_forward(
     columns = draws = logs
     if keys is not None:
         columns, draws = key_numbers(keys, _table(kv.shape[2])), torch.empty_like(logs, dtype=torch.int32)
-    _tiled_forward[(settings.n_heads * n_blocks * n_rows, n_members)](
+    launch(
+        _tiled_forward, (settings.n_heads * n_blocks * n_rows, n_members),
         q, kv, q if bias is None else bias.contiguous(), q if keys is None else keys, columns, out, logs, draws,
         **numbers, **constants, n_blocks=n_blocks,
     )  # fmt: skip
@@ -317,11 +319,28 @@ def tiled_backward(
     numbers = {**numbers, "root": math.sqrt(settings.n_heads / q.shape[3])}
     constants = _constants(q, kv, bias, settings, OF_QUERIES)
     n_blocks = triton.cdiv(n_queries, constants["QUERIES"])
-    _queries_backward[(settings.n_heads * n_blocks * n_rows, n_members)](
-        *inputs, out, logs, dots, q_grad, **numbers, **constants, n_blocks=n_blocks
+    launch(
+        _queries_backward,
+        (settings.n_heads * n_blocks * n_rows, n_members),
+        *inputs,
+        out,
+        logs,
+        dots,
+        q_grad,
+        **numbers,
+        **constants,
+        n_blocks=n_blocks,
     )
     constants = _constants(q, kv, bias, settings, OF_KEYS)
     n_blocks = triton.cdiv(kv.shape[2], constants["KEYS"])
-    _keys_backward[(settings.n_heads * n_blocks * n_rows, n_members)](
-        *inputs, logs, dots, kv_grad, **numbers, **constants, n_blocks=n_blocks
+    launch(
+        _keys_backward,
+        (settings.n_heads * n_blocks * n_rows, n_members),
+        *inputs,
+        logs,
+        dots,
+        kv_grad,
+        **numbers,
+        **constants,
+        n_blocks=n_blocks,
     )

@@ -23,6 +23,7 @@ from knotwork._kernels.attention_tiled_triton import tiled_backward, tiled_forwa
 from knotwork._kernels.dispatch import Path
 from knotwork._kernels.dropout import Noise, keep_threshold
 from knotwork._kernels.dropout_triton import keep_pairs, member_keys, pair_number
+from knotwork._kernels.launching import launch
 from knotwork._kernels.layer_norm_triton import add_parts
 
 __all__ = ["ATTENTION", "Settings", "holds"]
@@ -231,7 +232,8 @@ def _all_forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None
     """
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     constants = _constants(q, kv, bias is not None, settings)
-    _attention_forward[_grid(q, settings, constants)](
+    launch(
+        _attention_forward, _grid(q, settings, constants),
         q, kv, q if bias is None else bias.to(q.dtype).contiguous(), q if keys is None else keys, out,
         **_numbers(q, settings), **constants,
     )  # fmt: skip
@@ -244,7 +246,8 @@ def _all_backward(
 ) -> None:  # fmt: skip
     """Write the gradients of q and kv into tensors with the same strides."""
     constants = _constants(q, kv, bias is not None, settings)
-    _attention_backward[_grid(q, settings, constants)](
+    launch(
+        _attention_backward, _grid(q, settings, constants),
         grad.contiguous(), q, kv, q if bias is None else bias.to(q.dtype).contiguous(), q if keys is None else keys,
         q_grad, kv_grad,
         root=(q.shape[3] // settings.n_heads) ** -0.5, **_numbers(q, settings), **constants,
@@ -385,7 +388,8 @@ def _first_constants(
 def _one_forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings) -> Tensor:
     """Return the results, of shape (M, B, 1, H * D), from contiguous tensors."""
     out = torch.empty_like(q)
-    _first_forward[(q.shape[0] * q.shape[1],)](
+    launch(
+        _first_forward, (q.shape[0] * q.shape[1],),
         q, kv, q if bias is None else bias.contiguous(), q if keys is None else keys, out,
         **_numbers(q, settings), **_first_constants(q, kv, bias is not None, settings, 4096),
     )  # fmt: skip
@@ -401,7 +405,8 @@ def _one_backward(
     rows = max(FIRST_ROWS, triton.next_power_of_2(triton.cdiv(n_rows, FIRST_PARTS)))
     n_parts = triton.cdiv(n_rows, rows)
     parts = torch.empty(n_members, n_parts, 1, 3 * width, dtype=torch.float32, device=q.device)
-    _first_backward[(n_parts, n_members)](
+    launch(
+        _first_backward, (n_parts, n_members),
         grad.contiguous(), q, kv, q if bias is None else bias.contiguous(), q if keys is None else keys, q_grad,
         kv_grad, parts,
         root=(width // settings.n_heads) ** -0.5, ROWS=rows, **_numbers(q, settings),

@@ -15,6 +15,7 @@ from knotwork._kernels.batch_norm import Settings
 from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.dropout import Noise, keep_threshold
 from knotwork._kernels.dropout_triton import element_bits, member_key
+from knotwork._kernels.launching import launch
 
 __all__ = ["BATCH_NORM"]
 
@@ -216,7 +217,8 @@ def _run(
     keys = torch.empty(members, dtype=torch.int64, device=x.device)
     drop = settings.p > 0.0 and noise is not None
     shape = _shape(x, fixed_order=settings.fixed_order)
-    _batch_norm_forward[(triton.cdiv(width, shape["COLUMNS"]), members)](
+    launch(
+        _batch_norm_forward, (triton.cdiv(width, shape["COLUMNS"]), members),
         x, weight.contiguous(), bias.contiguous(), *buffers, keys if counts is None else counts,
         x if residual is None else residual.contiguous(), *(noise if noise is not None else (keys, keys)), mean,
         inverse, keys, y, width, settings.momentum, settings.epsilon, keep_threshold(settings.p),
@@ -231,7 +233,8 @@ def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, 
     weight = weight.contiguous()
     x_grad, weight_grad, bias_grad = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
     shape = _shape(x, fixed_order=settings.fixed_order)
-    _batch_norm_backward[(triton.cdiv(x.shape[2], shape["COLUMNS"]), x.shape[0])](
+    launch(
+        _batch_norm_backward, (triton.cdiv(x.shape[2], shape["COLUMNS"]), x.shape[0]),
         grads[0].contiguous(), x, x if y is None else y, weight, keys if counts is None else counts, mean, inverse,
         keys, x_grad, weight_grad, bias_grad, x.shape[2], keep_threshold(settings.p), 1.0 / (1.0 - settings.p),
         COUNTED=counts is not None, RELU=settings.relu, DROP=settings.p > 0.0, **shape,

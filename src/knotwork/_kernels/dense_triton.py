@@ -15,6 +15,7 @@ from torch import Tensor
 from knotwork._kernels.dispatch import Path
 from knotwork._kernels.encoding import LOCAL, NATURAL, RADIAL
 from knotwork._kernels.encoding_triton import WIDEST, find
+from knotwork._kernels.launching import launch
 
 __all__ = ["DENSE", "TABLE"]
 
@@ -370,10 +371,21 @@ def _make_table(breaks: Tensor, n_knots: Tensor, log_widths: Tensor | None, kind
     (n_groups, n_features, n_breaks), columns = breaks.shape, triton.next_power_of_2(breaks.shape[-1])
     if kind == NATURAL:
         out, shares = breaks.new_empty(*breaks.shape, n_breaks), torch.empty_like(breaks)
-        _bends_forward[(n_groups * n_features,)](breaks, n_knots, shares, out, n_breaks, COLUMNS=columns, num_warps=1)
+        launch(
+            _bends_forward,
+            (n_groups * n_features,),
+            breaks,
+            n_knots,
+            shares,
+            out,
+            n_breaks,
+            COLUMNS=columns,
+            num_warps=1,
+        )
         return out, shares
     out, n_widths = torch.empty_like(breaks), 0 if log_widths is None else log_widths.shape[-1]
-    _factors_forward[(n_groups * n_features,)](
+    launch(
+        _factors_forward, (n_groups * n_features,),
         breaks, n_knots, out if log_widths is None else log_widths, out, n_breaks, n_widths, COLUMNS=columns,
         LEARNED=log_widths is not None, num_warps=1,
     )  # fmt: skip
@@ -392,14 +404,16 @@ def _table_slopes(grads: Any, kept: Any, needed: Any, *, kind: int) -> Any:
     n_breaks, grid = breaks.shape[-1], (breaks.shape[0] * breaks.shape[1],)
     grad, breaks_grad = grads[0].contiguous(), torch.empty_like(breaks)
     if kind == NATURAL:
-        _bends_backward[grid](
+        launch(
+            _bends_backward, grid,
             grad, breaks, n_knots, shares, table, torch.empty_like(table), breaks_grad, n_breaks,
             COLUMNS=triton.next_power_of_2(n_breaks), num_warps=1,
         )  # fmt: skip
         return breaks_grad if needed[0] else None, None, None
     widths_grad = None if log_widths is None else torch.empty_like(log_widths)
     n_widths = 0 if log_widths is None else log_widths.shape[-1]
-    _factors_backward[grid](
+    launch(
+        _factors_backward, grid,
         grad, breaks, n_knots, table, breaks_grad, breaks_grad if widths_grad is None else widths_grad,
         n_breaks, n_widths, COLUMNS=triton.next_power_of_2(max(n_breaks, n_widths)),
         LEARNED=log_widths is not None, num_warps=1,
@@ -422,7 +436,8 @@ def _run(x: Tensor, breaks: Tensor, n_knots: Tensor, table: Tensor | None, **set
         lengths, n_blocks = _lengths(size), triton.cdiv(n_rows, ROWS)
         n_tiles = triton.cdiv(size, lengths["COLUMNS"])
         n_mine = min(MOST_FEATURES, max(n_groups * n_blocks * n_tiles * n_features // PROGRAMS, 1))
-        _dense_forward[(n_blocks, n_tiles * triton.cdiv(n_features, n_mine), n_groups)](
+        launch(
+            _dense_forward, (n_blocks, n_tiles * triton.cdiv(n_features, n_mine), n_groups),
             *_contiguous((x, breaks, n_knots, breaks if table is None else table)), out,
             n_rows, n_features, n_breaks, size // lengths["UNIT"], n_tiles, n_mine,
             KIND=settings["kind"], ROWS=ROWS, STEPS=(n_breaks - 2).bit_length(), LONG=out.numel() >= 2**31, **lengths,
@@ -446,7 +461,8 @@ def _sum_rows(grad: Tensor, kept: Any, needed: Any, kind: int) -> tuple[Tensor, 
     x_grads = torch.empty(n_tiles, *(x.shape if needed[0] else (0,)), dtype=torch.float32, device=x.device)
     # Both sums of natural splines in one program would take more registers than a processor has.
     for with_slopes in (True, False) if kind == NATURAL else (True,):
-        _dense_backward[(n_tables, n_parts, n_tiles)](
+        launch(
+            _dense_backward, (n_tables, n_parts, n_tiles),
             grad, x, breaks, n_knots, table, x_grads, parts,
             x.numel(), n_rows, x.shape[2], n_breaks, size // lengths["UNIT"], n_entries,
             KIND=kind, ROWS=ROWS, BLOCKS=blocks, STEPS=(n_breaks - 2).bit_length(), **lengths,
@@ -455,8 +471,18 @@ def _sum_rows(grad: Tensor, kept: Any, needed: Any, kind: int) -> tuple[Tensor, 
         )  # fmt: skip
     breaks_grad, table_grad = torch.empty_like(breaks), torch.empty_like(table)
     if needed[1] or needed[3]:
-        _add_parts[(n_tables, triton.cdiv(n_first + n_breaks, ADDED))](
-            parts, table_grad, breaks_grad, n_tables, n_first, n_breaks, tiles_of_breaks, N_PARTS=n_parts, ADDED=ADDED
+        launch(
+            _add_parts,
+            (n_tables, triton.cdiv(n_first + n_breaks, ADDED)),
+            parts,
+            table_grad,
+            breaks_grad,
+            n_tables,
+            n_first,
+            n_breaks,
+            tiles_of_breaks,
+            N_PARTS=n_parts,
+            ADDED=ADDED,
         )
     return x_grads, breaks_grad, table_grad
 

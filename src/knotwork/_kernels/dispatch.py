@@ -33,6 +33,9 @@ Tensors = tuple[Tensor | None, ...]
 
 HAS_TRITON = find_spec("triton") is not None
 
+LIBRARY = torch.library.Library("knotwork", "FRAGMENT")
+"""The operations that torch.compile calls without tracing into them."""
+
 LONG_FROM = 2**31 - 2**16
 """Numbers of values that kernels count in 64 bits."""
 
@@ -185,8 +188,11 @@ class Operation:
             (self.name, forward, forward_shapes),
             (f"{self.name}_backward", backward, backward_shapes),
         ):
-            custom_op: Any = torch.library.custom_op(f"knotwork::{name}", function, mutates_args=())
-            custom_op.register_fake(fake)
+            # Not by `torch.library.custom_op`, whose gradient in Python is called at every step, though it is not used.
+            schema = torch.library.infer_schema(function, mutates_args=())
+            LIBRARY.define(f"{name}{schema}", tags=torch.Tag.pt2_compliant_tag)
+            LIBRARY.impl(name, function, "CompositeExplicitAutograd")
+            torch.library.register_fake(f"knotwork::{name}", fake, lib=LIBRARY)
 
 
 @cache

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.dropout import Noise, keep_threshold
+from knotwork._kernels.launching import launch
 
 __all__ = [
     "BIAS_ACT",
@@ -227,7 +228,7 @@ def _bias_act_backward(
 def member_keys(noise: Noise, stream: int) -> Tensor:
     """Return the keys of `dropout.member_keys` from one kernel; plain torch would launch one for every operation."""
     out = torch.empty_like(noise.seeds)
-    _member_keys[(len(out),)](noise.seeds.contiguous(), noise.step.contiguous(), out, stream, num_warps=1)
+    launch(_member_keys, (len(out),), noise.seeds.contiguous(), noise.step.contiguous(), out, stream, num_warps=1)
     return out
 
 
@@ -235,7 +236,7 @@ def key_numbers(keys: Tensor, n: int) -> Tensor:
     """Return the second numbers of `dropout.pair_numbers` for keys of shape (M,): int32 of shape (M, n)."""
     block = math.gcd(n, 1024)
     out = torch.empty(len(keys), n, dtype=torch.int32, device=keys.device)
-    _key_numbers[(n // block, len(keys))](keys, out, BLOCK=block, num_warps=1)
+    launch(_key_numbers, (n // block, len(keys)), keys, out, BLOCK=block, num_warps=1)
     return out
 
 
@@ -243,7 +244,8 @@ def _dropout(x: Tensor, *, p: float, noise: Noise, stream: int) -> Any:
     x = x.contiguous()
     y, keys = torch.empty_like(x), torch.empty_like(noise.seeds)
     members, size = x.shape[0], x[0].numel()
-    _dropout_forward[(triton.cdiv(size, BLOCK), members)](
+    launch(
+        _dropout_forward, (triton.cdiv(size, BLOCK), members),
         x, noise.seeds, noise.step, y, keys, size, keep_threshold(p), 1.0 / (1.0 - p), stream,
         BLOCK=BLOCK, LONG=is_long(size), num_warps=8,
     )  # fmt: skip
@@ -257,7 +259,7 @@ def _dropout_slopes(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -
     members, size = grad.shape[0], grad[0].numel()
     grid = (triton.cdiv(size, BLOCK), members)
     numbers = size, keep_threshold(p), 1.0 / (1.0 - p)
-    _dropout_backward[grid](grad, keys, out, *numbers, BLOCK=BLOCK, LONG=is_long(size), num_warps=8)
+    launch(_dropout_backward, grid, grad, keys, out, *numbers, BLOCK=BLOCK, LONG=is_long(size), num_warps=8)
     return (out,)
 
 
@@ -270,7 +272,8 @@ def _bias_act(
     members, size = x.shape[0], x[0].numel()
     seeds, steps = (bias, bias) if noise is None else (noise.seeds.contiguous(), noise.step.contiguous())
     keys = None if noise is None or activation == "relu" else torch.empty_like(seeds)
-    _bias_act_forward[(triton.cdiv(size, BLOCK), members)](
+    launch(
+        _bias_act_forward, (triton.cdiv(size, BLOCK), members),
         x, bias, seeds, steps, y, seeds if keys is None else keys, size, x.shape[-1], keep_threshold(p), scale,
         1.0 / (1.0 - p), stream, ACTIVATION=activation, DROP=noise is not None, BLOCK=BLOCK,
         LONG=is_long(size), num_warps=8,
@@ -285,7 +288,8 @@ def _bias_act_slopes(grads: Any, kept: Any, needed: Any, *, p: float, activation
     x_grad = torch.empty_like(source)
     members, n_rows, width = source.shape[0], source[0].numel() // source.shape[-1], source.shape[-1]
     bias_grad = torch.empty(members, width, dtype=torch.float32, device=source.device)
-    _bias_act_backward[(triton.cdiv(width, COLUMNS), members)](
+    launch(
+        _bias_act_backward, (triton.cdiv(width, COLUMNS), members),
         grad, source, bias, bias if keys is None else keys, x_grad, bias_grad, n_rows, width, keep_threshold(p), scale,
         1.0 / (1.0 - p), ACTIVATION=activation, DROP=keys is not None,
         N_BLOCKS=triton.cdiv(n_rows, ROWS), ROWS=ROWS, COLUMNS=COLUMNS, LONG=is_long(n_rows * width), num_warps=8,

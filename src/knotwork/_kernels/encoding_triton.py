@@ -18,6 +18,7 @@ from torch import Tensor
 from knotwork._kernels.dispatch import is_long
 from knotwork._kernels.encoding import CYCLIC, LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
 from knotwork._kernels.knots_triton import (
+    MOST_IN_ONE,
     knots_of,
     knots_to_logits,
     logits_slopes,
@@ -25,10 +26,11 @@ from knotwork._kernels.knots_triton import (
     padded,
     penalty_backward,
     penalty_slopes,
+    plan_knots,
     softmax_shares,
     store_breaks,
 )
-from knotwork._kernels.launching import Plan, power_of_2_from
+from knotwork._kernels.launching import MOST_PLANS, Plan, power_of_2_from
 
 __all__ = ["ENCODING", "WIDEST", "Spacings", "backward", "find", "forward", "forward_from_logits"]
 
@@ -61,9 +63,6 @@ ROWS, MOST_SUMS = 128, 64
 
 WARP = 32
 """Threads of a warp: a thread of the backward pass has one row, because further threads would repeat its work."""
-
-MOST_PLANS = 1024
-"""Plans of launches that are kept for each kernel: one for every combination of shapes."""
 
 
 @triton.jit
@@ -536,21 +535,25 @@ def forward_from_logits(
     x: Tensor, logits: Tensor, n_knots: Tensor, out: Tensor, *, kind: int, degree: int, min_spacing: float,
     epsilon: float,
 ) -> tuple[Tensor, Tensor] | None:  # fmt: skip
-    """Fill `out` as `forward`, and return breaks and penalty, all by one kernel; None where that is not possible.
+    """Fill `out` as `forward`, and return breaks and penalty; None where that is not possible.
 
-    It is possible for one group with or without an axis of groups, with not too many knots; for many values, where a
-    launch costs little, every program would compute the knots in vain.
+    It is possible for one group with or without an axis of groups, with not too many knots: all by one kernel, or for
+    many values, of which every program would compute the knots in vain, by two.
     """
     *lead, n_features, n_widths = logits.shape
-    size = out.shape[-1]
-    in_each = power_of_2_from(n_features) * padded(n_widths, size) <= MOST_IN_EACH
-    if not (in_each and n_knots.numel() == n_features and 0 < x.numel() <= MOST_WITH_KNOTS):
+    size, in_one = out.shape[-1], x.numel() <= MOST_WITH_KNOTS
+    most = MOST_IN_EACH if in_one else MOST_IN_ONE
+    if not x.numel() or n_knots.numel() != n_features or power_of_2_from(n_features) * padded(n_widths, size) > most:
         return None
+    x, logits = x.contiguous(), logits.contiguous()
     breaks = torch.empty((*lead, n_features, n_widths + 1), dtype=torch.float32, device=x.device)
     penalty = torch.empty(lead, dtype=torch.float32, device=x.device)
     shapes = _shapes_of(x, n_knots, n_widths + 1, size)
-    plan = _plan_forward(shapes, kind, degree, min_spacing, epsilon, learned=True)
-    plan.launch(x.contiguous(), breaks, n_knots, logits.contiguous(), penalty, out)
+    if not in_one:
+        plan = plan_knots(1, n_features, n_widths, size, min_spacing, epsilon)
+        plan.launch(logits, n_knots, breaks, penalty, breaks, breaks)
+    plan = _plan_forward(shapes, kind, degree, min_spacing, epsilon, learned=in_one)
+    plan.launch(x, breaks, n_knots, logits, penalty, out)
     return breaks, penalty
 
 

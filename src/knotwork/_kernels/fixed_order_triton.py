@@ -12,6 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.dispatch import Path
+from knotwork._kernels.launching import launch
 
 __all__ = ["ADD_BIAS", "LOOK_UP", "PRODUCT", "row_sums"]
 
@@ -145,7 +146,8 @@ def _multiply(
     widest, inner = (EXACT_COLUMNS, EXACT_INNER) if exact else (TILE_COLUMNS, TILE_BYTES // a.element_size())
     columns = min(max(triton.next_power_of_2(shape.n_columns), 16), widest)
     grid = (triton.cdiv(shape.n_rows, TILE_ROWS) * triton.cdiv(shape.n_columns, columns), len(a))
-    _product[grid](
+    launch(
+        _product, grid,
         a, b, out if bias is None else bias, out, *(n // unit for n, unit in zip(shape, units, strict=True)),
         ROW_UNIT=units[0], COLUMN_UNIT=units[1], INNER_UNIT=units[2], A_TRANSPOSED=a_transposed,
         B_TRANSPOSED=b_transposed, BIASED=bias is not None, PRECISION="ieee" if exact else "tf32", ROWS=TILE_ROWS,
@@ -177,8 +179,16 @@ def _sum_rows(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the sums over the rows of each member, of shape (M, d)."""
     members, n_rows, width = x.shape
     out = torch.empty(members, width, dtype=dtype, device=x.device)
-    _column_sums[(triton.cdiv(width, COLUMNS), members)](
-        x, out, n_rows, width, N_BLOCKS=triton.cdiv(n_rows, ROWS), ROWS=ROWS, COLUMNS=COLUMNS
+    launch(
+        _column_sums,
+        (triton.cdiv(width, COLUMNS), members),
+        x,
+        out,
+        n_rows,
+        width,
+        N_BLOCKS=triton.cdiv(n_rows, ROWS),
+        ROWS=ROWS,
+        COLUMNS=COLUMNS,
     )
     return out
 
@@ -223,7 +233,8 @@ def _look_up_slopes(grads: Any, kept: Any, needed: Any) -> Any:
     if not needed[0]:
         return None, None
     (members, n_codes, width), out = table.shape, torch.empty_like(table)
-    _look_up_backward[(triton.cdiv(n_codes, CODES), members)](
+    launch(
+        _look_up_backward, (triton.cdiv(n_codes, CODES), members),
         grads[0].contiguous(), places, out, n_codes, places.shape[1], width,
         N_BLOCKS=triton.cdiv(places.shape[1], ENTRIES), CODES=CODES, ENTRIES=ENTRIES,
         WIDTH=max(triton.next_power_of_2(width), 16),
@@ -236,7 +247,7 @@ def row_sums(x: Tensor) -> Tensor:
     x = x.contiguous()
     out = torch.empty(x.shape[:-1], dtype=x.dtype, device=x.device)
     if x.numel():
-        _row_sums[(out.numel(),)](x, out, x.shape[-1], N_BLOCKS=triton.cdiv(x.shape[-1], BLOCK), BLOCK=BLOCK)
+        launch(_row_sums, (out.numel(),), x, out, x.shape[-1], N_BLOCKS=triton.cdiv(x.shape[-1], BLOCK), BLOCK=BLOCK)
     return out if x.numel() else out.zero_()
 
 

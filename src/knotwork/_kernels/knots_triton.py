@@ -1,16 +1,18 @@
 """Knots from logits on a GPU, with the spacing penalty, and gradients back to these: the formulas of `encoding`."""
 
+from functools import lru_cache
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.fixed_order_triton import row_sums
-from knotwork._kernels.launching import power_of_2_from
+from knotwork._kernels.launching import MOST_PLANS, Plan, launch, power_of_2_from
 
 __all__ = [
-    "knots_of", "knots_to_logits", "logits_slopes", "make_knots", "padded", "penalty_backward", "penalty_slopes",
-    "softmax_shares", "store_breaks",
+    "MOST_IN_ONE", "knots_of", "knots_to_logits", "logits_slopes", "make_knots", "padded", "penalty_backward",
+    "penalty_slopes", "plan_knots", "softmax_shares", "store_breaks",
 ]  # fmt: skip
 
 MOST_IN_ONE = 2_048
@@ -176,7 +178,16 @@ def _make_breaks(
     breaks = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
     barriers = torch.empty(groups, features, dtype=torch.float32, device=logits.device)
     numbers = features, n_widths, min_spacing, epsilon
-    _breaks_forward[(groups * features,)](logits, n_knots, breaks, barriers, *numbers, WIDTHS=padded(n_widths, size))
+    launch(
+        _breaks_forward,
+        (groups * features,),
+        logits,
+        n_knots,
+        breaks,
+        barriers,
+        *numbers,
+        WIDTHS=padded(n_widths, size),
+    )
     return breaks, row_sums(barriers)
 
 
@@ -186,7 +197,18 @@ def _breaks_to_logits(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing
     out = torch.empty_like(logits)
     groups, features, n_widths = logits.shape
     widths = padded(n_widths, size)
-    _breaks_backward[(groups * features,)](grad, logits, n_knots, out, features, n_widths, min_spacing, WIDTHS=widths)
+    launch(
+        _breaks_backward,
+        (groups * features,),
+        grad,
+        logits,
+        n_knots,
+        out,
+        features,
+        n_widths,
+        min_spacing,
+        WIDTHS=widths,
+    )
     return out
 
 
@@ -206,12 +228,23 @@ def make_knots(
         return torch.where(learned[:, None, None], learned_breaks, breaks), torch.where(learned, penalty, 0.0)
     out = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
     penalty = torch.empty(groups, dtype=torch.float32, device=logits.device)
-    _penalty_forward[(groups,)](
+    plan_knots(groups, features, n_widths, size, min_spacing, epsilon, with_fixed=learned is not None).launch(
         logits.contiguous(), n_knots, out, penalty, out if breaks is None else breaks.contiguous(),
-        out if learned is None else learned.contiguous(), features, n_widths, min_spacing, epsilon,
-        FEATURES=power_of_2_from(features), WIDTHS=padded(n_widths, size), WITH_FIXED=learned is not None,
+        out if learned is None else learned.contiguous(),
     )  # fmt: skip
     return out, penalty
+
+
+@lru_cache(maxsize=MOST_PLANS)
+def plan_knots(
+    groups: int, features: int, n_widths: int, size: int, min_spacing: float, epsilon: float, *,
+    with_fixed: bool = False,
+) -> Plan:  # fmt: skip
+    """Return the plan of the kernel that makes all knots of a group in one program."""
+    return Plan(
+        _penalty_forward, (groups, 1, 1), (features, n_widths, min_spacing, epsilon),
+        FEATURES=power_of_2_from(features), WIDTHS=padded(n_widths, size), WITH_FIXED=with_fixed,
+    )  # fmt: skip
 
 
 def penalty_backward(
@@ -221,7 +254,8 @@ def penalty_backward(
     grad, logits = grad.contiguous(), logits.contiguous()
     out = torch.empty_like(logits)
     n_features, n_widths = logits.shape[-2:]
-    _penalty_backward[(n_knots.numel(),)](
+    launch(
+        _penalty_backward, (n_knots.numel(),),
         grad, logits, n_knots, out, n_features, n_widths, min_spacing, epsilon,
         WIDTHS=padded(n_widths, size),
     )  # fmt: skip

@@ -1,19 +1,152 @@
-"""How a Triton kernel is launched with little work on the host.
+"""How Triton kernels are launched: with little work on the host, and without a C compiler.
 
-Triton inspects every argument of every launch to select the code that it compiled for such arguments, which takes
-longer than a small kernel. A plan does so once.
+Triton inspects every argument of every launch to select the code that it compiled for such arguments, and launches it
+by a program in C for arguments of these types, which a C compiler builds when it is first needed, in some tenths of a
+second. Here the driver's own function launches the code, and a plan selects it once.
 """
 
-from typing import Any, NamedTuple, final
+import ctypes
+import struct
+from collections import deque
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple, Self, final
 
 import torch
 from torch import Tensor
 from triton.compiler import CompiledKernel
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
 
-__all__ = ["Plan", "power_of_2_from"]
+__all__ = ["MOST_PLANS", "Plan", "launch", "power_of_2_from"]
 
 ALIGNED = 16
 """Bytes to which Triton aligns vectors: code that uses them is selected by the addresses of the tensors."""
+
+FORMATS = {"i1": "b7x", "i8": "b7x", "i16": "h6x", "i32": "i4x", "i64": "q", "u1": "B7x", "u8": "B7x", "u16": "H6x",
+           "u32": "I4x", "u64": "Q", "fp32": "f4x", "fp64": "d"}  # fmt: skip
+"""Formats of numbers by their types in Triton, of eight bytes each."""
+
+MOST_PLANS = 1024
+"""Plans of launches that are kept for each kernel: one for every combination of shapes."""
+
+N_SCRATCH = 2
+"""Addresses of scratch memory that compiled kernels take behind their arguments; none if they need no such memory."""
+
+
+class _Room(NamedTuple):
+    """Memory for the arguments of a launch, and the addresses of all of them."""
+
+    values: Any
+    addresses: Any
+
+
+@final
+class _Loaded:
+    """Compiled code on a GPU.
+
+    Parameters
+    ----------
+    function : int
+        Its handle.
+    n_threads, n_shared : int
+        Threads of a program, and bytes of their shared memory.
+    types : sequence of str
+        Types of the parameters in Triton.
+    """
+
+    def __init__(self, function: int, n_threads: int, n_shared: int, types: Sequence[str]) -> None:
+        self._function, self._n_threads, self._n_shared = function, n_threads, n_shared
+        self.is_argument = [each != "constexpr" for each in types]
+        formats = ["Q" if each.startswith("*") else FORMATS[each] for each in types if each != "constexpr"]
+        self._n_arguments = len(formats)
+        self._pack = struct.Struct("<" + "".join(formats)).pack_into
+        # The driver reads arguments before it returns: memory can be used again, but not by two threads at once.
+        self._rooms: deque[_Room] = deque()
+
+    @classmethod
+    def from_compiled(cls, compiled: CompiledKernel) -> Self | None:
+        """Load code that Triton compiled for the current device; None if it is not launched in the simplest way."""
+        metadata, types = compiled.metadata, list(compiled.src.signature.values())
+        needs = ("global_scratch_size", "profile_scratch_size", "launch_cooperative_grid", "launch_pdl")
+        is_plain = metadata.target.backend == "cuda" and getattr(metadata, "num_ctas", 1) == 1
+        if not is_plain or any(getattr(metadata, name, 0) for name in needs):
+            return None
+        if not all(isinstance(each, str) and (each[0] == "*" or each in {*FORMATS, "constexpr"}) for each in types):
+            return None
+        device = driver.active.get_current_device()
+        loaded = driver.active.utils.load_binary(compiled.name, compiled.kernel, metadata.shared, device)
+        return cls(loaded[1], metadata.num_warps * metadata.target.warp_size, metadata.shared, types)
+
+    def launch(self, grid: Sequence[int], arguments: Sequence[Any]) -> None:
+        """Launch the code on the current stream of the current device; tensors are given by their addresses."""
+        try:
+            room = self._rooms.pop()
+        except IndexError:
+            room = self._make_room()
+        self._pack(room.values, 0, *arguments)
+        stream = driver.active.get_current_stream(driver.active.get_current_device())
+        code = _cuda().cuLaunchKernel(
+            self._function, *grid, self._n_threads, 1, 1, self._n_shared, stream, room.addresses, None
+        )
+        self._rooms.append(room)
+        if code:
+            raise RuntimeError(f"A kernel could not be launched: {_error_text(code)}.")
+
+    def _make_room(self) -> _Room:
+        n = self._n_arguments + N_SCRATCH
+        values = (ctypes.c_uint64 * n)()
+        start = ctypes.addressof(values)
+        return _Room(values, (ctypes.c_void_p * n)(*range(start, start + 8 * n, 8)))
+
+
+@cache
+def _cuda() -> Any:
+    library = ctypes.CDLL("libcuda.so.1")
+    number, pointer = ctypes.c_uint, ctypes.c_void_p
+    library.cuLaunchKernel.argtypes = [pointer, *[number] * 7, pointer, pointer, pointer]
+    return library
+
+
+def _error_text(code: int) -> str:
+    text = ctypes.c_char_p()
+    _cuda().cuGetErrorString(code, ctypes.byref(text))
+    return text.value.decode() if text.value else f"CUDA error {code}"
+
+
+@cache
+def _loaded(compiled: CompiledKernel) -> _Loaded | None:
+    return _Loaded.from_compiled(compiled)
+
+
+def _selected(kernel: Any, arguments: Sequence[Any], others: dict[str, Any]) -> _Loaded | None:
+    """Return the code for such arguments, compiled if need be; None if Triton itself must launch it."""
+    if not isinstance(kernel, JITFunction):  # of Triton's interpreter
+        return None
+    return _loaded(kernel.run(*arguments, grid=(1,), warmup=True, **others))
+
+
+def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **others: Any) -> None:
+    """Launch a kernel, as ``kernel[grid](*arguments, **others)`` does.
+
+    Parameters
+    ----------
+    kernel : JITFunction
+        The kernel.
+    grid : tuple of int
+        Numbers of programs along one to three axes.
+    *arguments : Any
+        Tensors and numbers in the order of the kernel's parameters.
+    **others : Any
+        Further parameters by name, and options such as ``num_warps``.
+    """
+    loaded = _selected(kernel, arguments, others)
+    if loaded is None:
+        kernel[grid](*arguments, **others)
+        return
+    given = dict(zip(kernel.arg_names, arguments, strict=False)) | others
+    chosen = [given[name] for name, is_taken in zip(kernel.arg_names, loaded.is_argument, strict=True) if is_taken]
+    loaded.launch((*grid, 1, 1)[:3], [each.data_ptr() if isinstance(each, Tensor) else each for each in chosen])
 
 
 class _Kind(NamedTuple):
@@ -45,23 +178,33 @@ class Plan:
     def __init__(
         self, kernel: Any, grid: tuple[int, int, int], numbers: tuple[float, ...], *, n_warps: int = 4, **constants: Any
     ) -> None:
-        self._kernel, self._grid, self._numbers, self._constants = kernel, grid, numbers, constants
-        self._n_warps = n_warps
-        self._others = (*numbers, *constants.values())
-        self._launchers: dict[_Kind, Any] = {}
+        self._kernel, self._grid, self._numbers = kernel, grid, numbers
+        self._options = {**constants, "num_warps": n_warps}
+        self._known: dict[_Kind, tuple[_Loaded, tuple[float, ...]]] = {}
 
     def launch(self, *tensors: Tensor) -> None:
         """Launch the kernel on the current stream of the current device."""
-        dtypes = tuple([tensor.dtype for tensor in tensors])
-        aligned = tuple([tensor.data_ptr() % ALIGNED == 0 for tensor in tensors])
+        addresses = [tensor.data_ptr() for tensor in tensors]
+        dtypes, aligned = tuple([tensor.dtype for tensor in tensors]), tuple([not each % ALIGNED for each in addresses])
         kind = _Kind(tensors[0].device, dtypes, aligned)
-        launcher = self._launchers.get(kind)
-        if launcher is not None:
-            launcher(*tensors, *self._others)
+        known = self._known.get(kind)
+        if known is None:
+            known = self._prepare(kind, tensors)
+        if known is None:
+            self._kernel[self._grid](*tensors, *self._numbers, **self._options)
             return
-        compiled = self._kernel[self._grid](*tensors, *self._numbers, **self._constants, num_warps=self._n_warps)
-        if isinstance(compiled, CompiledKernel):  # Triton's interpreter compiles nothing
-            self._launchers[kind] = compiled[self._grid]
+        loaded, numbers = known
+        loaded.launch(self._grid, (*addresses, *numbers))
+
+    def _prepare(self, kind: _Kind, tensors: Sequence[Tensor]) -> tuple[_Loaded, tuple[float, ...]] | None:
+        """Return the code for tensors of a kind, and those numbers that it takes as arguments."""
+        loaded = _selected(self._kernel, (*tensors, *self._numbers), self._options)
+        if loaded is None:
+            return None
+        is_argument = loaded.is_argument[len(tensors) : len(tensors) + len(self._numbers)]
+        known = loaded, tuple([number for number, taken in zip(self._numbers, is_argument, strict=True) if taken])
+        self._known[kind] = known
+        return known
 
 
 def power_of_2_from(n: int) -> int:

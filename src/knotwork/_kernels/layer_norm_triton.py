@@ -12,6 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.dispatch import Path
+from knotwork._kernels.launching import launch
 
 __all__ = ["LAYER_NORM", "add_parts", "part_and_member", "parts_of"]
 
@@ -150,7 +151,8 @@ def add_parts(parts: Tensor) -> Tensor:
     """Return the sums, in a fixed order, over parts of shape (M, parts, kinds, columns), as (kinds, M, columns)."""
     n_members, n_parts, kinds, n_columns = parts.shape
     sums = torch.empty(kinds, n_members, n_columns, dtype=torch.float32, device=parts.device)
-    _add_parts[(triton.cdiv(n_columns, ADDED_COLUMNS), n_members, kinds)](
+    launch(
+        _add_parts, (triton.cdiv(n_columns, ADDED_COLUMNS), n_members, kinds),
         parts, sums, n_parts, n_columns,
         PARTS=min(ADDED, triton.next_power_of_2(n_parts)), COLUMNS=ADDED_COLUMNS, KINDS=kinds,
     )  # fmt: skip
@@ -179,7 +181,8 @@ def _forward(
     total, out = x if added is None else torch.empty_like(x), torch.empty_like(x)
     n_rows, tile = x[0].numel() // x.shape[-1], _tile(x.shape[-1])
     moments = torch.empty(len(x), n_rows, 2, dtype=torch.float32, device=x.device)  # mean, and one over the spread
-    _layer_norm_forward[(triton.cdiv(n_rows, tile["ROWS"] * FORWARD_BLOCKS), len(x))](
+    launch(
+        _layer_norm_forward, (triton.cdiv(n_rows, tile["ROWS"] * FORWARD_BLOCKS), len(x)),
         x, x if added is None else added.contiguous(), weight if shift is None else shift.contiguous(),
         weight.contiguous(), bias.contiguous(), total, out, moments, n_rows, epsilon,
         **tile, BLOCKS=FORWARD_BLOCKS, ADD=added is not None,
@@ -197,7 +200,8 @@ def _backward(grads: Any, kept: Any, needed: Any, **_: Any) -> Any:
     spacing = 1 if sum_grad is None else total.numel() // sum_grad.numel()
     x_grad = torch.empty_like(total)
     parts = torch.empty(len(total), n_parts, kinds, total.shape[-1], dtype=torch.float32, device=total.device)
-    _layer_norm_backward[(n_parts, len(total))](
+    launch(
+        _layer_norm_backward, (n_parts, len(total)),
         grad, grad if sum_grad is None else sum_grad.contiguous(), total, moments, weight.contiguous(), x_grad, parts,
         n_rows, n_blocks, spacing,
         **tile, ADD=shift is not None, SUM_GRAD="none" if sum_grad is None else "all" if spacing == 1 else "some",

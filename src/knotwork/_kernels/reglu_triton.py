@@ -10,6 +10,7 @@ from torch import Tensor
 from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.dropout import Noise, keep_threshold
 from knotwork._kernels.dropout_triton import element_bits, member_keys, sum_bits
+from knotwork._kernels.launching import launch
 from knotwork._kernels.layer_norm_triton import add_parts, part_and_member, parts_of
 
 __all__ = ["REGLU"]
@@ -97,7 +98,8 @@ def _reglu(x: Tensor, bias: Tensor | None, *, p: float, noise: Noise | None, str
     half = x.shape[-1] // 2
     out = torch.empty(*x.shape[:-1], half, dtype=x.dtype, device=x.device)
     size = out[0].numel()
-    _reglu_forward[(triton.cdiv(size, BLOCK), len(x))](
+    launch(
+        _reglu_forward, (triton.cdiv(size, BLOCK), len(x)),
         x, x if bias is None else bias.contiguous(), x if keys is None else keys, out, size, keep_threshold(p),
         1.0 / (1.0 - p),
         HALF=half, BIAS=bias is not None, DROPOUT=p > 0.0, BLOCK=BLOCK, LONG=is_long(2 * size),
@@ -113,7 +115,8 @@ def _reglu_slopes(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> 
     rows = max(1, TILE // columns)
     n_blocks, n_parts = parts_of(n_rows, rows)
     parts = torch.empty(len(x), n_parts, 1, 2 * half, dtype=torch.float32, device=x.device)
-    _reglu_backward[(n_parts, len(x))](
+    launch(
+        _reglu_backward, (n_parts, len(x)),
         grad, x, x if bias is None else bias.contiguous(), x if keys is None else keys, out, parts, n_rows,
         n_blocks, keep_threshold(p), 1.0 / (1.0 - p),
         HALF=half, BIAS=bias is not None, DROPOUT=p > 0.0, ROWS=rows, COLUMNS=columns, STAGES=STAGES,

@@ -8,6 +8,7 @@ from torch import Tensor
 from triton import language as tl
 
 from knotwork._kernels.dispatch import Path
+from knotwork._kernels.launching import launch
 
 __all__ = ["TOKENS"]
 
@@ -134,7 +135,8 @@ def _tokens(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cl
     n_tokens, columns = 1 + n_products + n_categories, min(WIDEST, max(16, triton.next_power_of_2(n_columns)))
     chunks = triton.cdiv(n_columns, columns)
     tokens = torch.empty(n_members, n_rows, n_tokens, n_columns, dtype=weight.dtype, device=weight.device)
-    _tokens_forward[(triton.cdiv(n_rows, ROWS) * chunks, n_tokens, n_members)](
+    launch(
+        _tokens_forward, (triton.cdiv(n_rows, ROWS) * chunks, n_tokens, n_members),
         blocks, weight, categories.contiguous(), bias.contiguous(), cls.contiguous(), tokens, n_rows, n_columns,
         n_products, n_categories, size,
         CHUNKS=chunks, **_tile(ROWS, columns, size),
@@ -162,11 +164,28 @@ def _products_backward(
     grad, shape = grad.contiguous(), (n_rows, n_columns, n_products, n_tokens, size)
     tile = _tile(CHUNK, CHUNK, size)
     n_blocks, n_chunks = triton.cdiv(n_rows, CHUNK), triton.cdiv(n_columns, CHUNK)
-    _weights_backward[(n_chunks, n_tokens, n_members)](
-        grad, blocks, weight_grad, sums, *shape, BLOCKS=triton.next_power_of_2(n_blocks), **tile
+    launch(
+        _weights_backward,
+        (n_chunks, n_tokens, n_members),
+        grad,
+        blocks,
+        weight_grad,
+        sums,
+        *shape,
+        BLOCKS=triton.next_power_of_2(n_blocks),
+        **tile,
     )
     if blocks_too and n_products:
-        _blocks_backward[(n_blocks, n_products, n_members)](grad, weight, blocks_grad, *shape, BLOCKS=n_chunks, **tile)
+        launch(
+            _blocks_backward,
+            (n_blocks, n_products, n_members),
+            grad,
+            weight,
+            blocks_grad,
+            *shape,
+            BLOCKS=n_chunks,
+            **tile,
+        )
     return weight_grad, blocks_grad, sums
 
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, listed, suggestion, type_error
 from knotwork._cores import usable_cores
 from knotwork._preparation.cells import MOMENTS, Cells, Label
-from knotwork._preparation.columns import LARGEST, Columns, Table, Whole, column_label, open_columns
+from knotwork._preparation.columns import LARGEST, Columns, Whole, column_label, open_columns
 from knotwork._preparation.learning import Misfits, warn_misfits
 from knotwork._tables import as_frame, frame_names, is_batches, is_stream
 from knotwork.errors import ColumnError, ColumnTypeError
@@ -534,8 +534,8 @@ class _Writing:
         weights = self.weigh(target, batch.weights)
         chosen = blocks >= 0
         self._summarise(table.numbers, weights, chosen, parts)
-        places = np.flatnonzero(chosen)
-        places = places[np.argsort(blocks[places].astype(np.uint16 if len(counts) <= 2**16 else np.int64), kind="stable")]
+        places, kind = np.flatnonzero(chosen), np.uint16 if len(counts) <= 2**16 else np.int64
+        places = places[np.argsort(blocks[places].astype(kind), kind="stable")]
         rows = np.zeros(len(places), dtype=self.writer.form.dtype)
         rows["numbers"] = in_units(table.numbers, self.units)[places]
         rows["codes"] = table.codes[places]
