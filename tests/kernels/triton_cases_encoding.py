@@ -183,16 +183,17 @@ def test_functions_that_vary_everywhere(kind, n_knots, dtype, tolerance):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(
-    ("family", "learnable", "in_each"),
+    ("family", "learnable", "way"),
     [
-        ("bspline", True, True),
-        ("mspline", True, True),
-        ("ispline", True, False),
-        ("cyclic", True, True),
-        ("ispline", False, True),
+        ("bspline", True, "one kernel"),
+        ("bspline", True, "two kernels"),
+        ("mspline", True, "one kernel"),
+        ("ispline", True, "in groups"),
+        ("cyclic", True, "two kernels"),
+        ("ispline", False, "one kernel"),
     ],
 )
-def test_a_layer_without_groups(family, learnable, in_each, monkeypatch):
+def test_a_layer_without_groups(family, learnable, way, monkeypatch):
     layer = SplineEncoding(3, [7, 9, 6], family=family, learnable=learnable)
     if learnable:
         with torch.no_grad():
@@ -209,7 +210,8 @@ def test_a_layer_without_groups(family, learnable, in_each, monkeypatch):
 
     expected = run("cpu")
     monkeypatch.setattr(dispatch, "on_triton", lambda tensor: tensor.dtype == torch.float32)
-    monkeypatch.setattr(encoding_triton, "MOST_IN_EACH", 4096 if in_each else 1)
+    if way != "one kernel":
+        monkeypatch.setattr(encoding_triton, "MOST_WITH_KNOTS" if way == "two kernels" else "MOST_IN_EACH", 0)
     for actual, other in zip(run(DEVICE), expected, strict=True):
         assert actual.shape == other.shape
         close(actual, other, 1e-4)

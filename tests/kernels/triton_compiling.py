@@ -10,7 +10,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from knotwork._kernels import dispatch, launching
+from knotwork._kernels import dispatch, encoding_triton, launching
 from knotwork._kernels.dropout import Noise
 from knotwork._kernels.encoding import LOCAL, NATURAL, NORMALISED, RADIAL, TAILS, THIN_PLATE, Knots, Part, encode
 from knotwork._kernels.fixed_order import fixed_order, look_up
@@ -138,6 +138,12 @@ def test_learned_knots(compiled, kind, degree, n_knots, monkeypatch):
     knots = Knots(counts, breaks, logits, torch.tensor([True, True]))
     computed = encode(x, knots, [part], size=n_knots + 4, dtype=torch.bfloat16)
     (computed.values.sum() + computed.penalty.sum()).backward()
+    assert compiled == ["_penalty_forward", "_forward", "_backward", "gather_sums"]
+
+
+def test_many_values_have_a_launch_more(compiled, monkeypatch):
+    monkeypatch.setattr(encoding_triton, "MOST_WITH_KNOTS", 50)
+    SplineEncoding(3, 8)(torch.rand(20, 3)).sum().backward()
     assert compiled == ["_penalty_forward", "_forward", "_backward", "gather_sums"]
 
 
