@@ -39,8 +39,9 @@ PARTS = {
     "tests": Part(f"-m pytest -q -W default -p no:cacheprovider {SIDE_BY_SIDE} tests/kernels/triton_cases_encoding.py "
                   "tests/kernels/triton_cases_members.py tests/kernels/triton_cases_steps.py "
                   "tests/kernels/triton_cases_attention.py tests/kernels/triton_cases_fixed_order.py "
-                  "tests/kernels tests/training/test_engine.py tests/training/test_interactions.py "
-                  "tests/training/test_metrics.py", 150),
+                  "tests/kernels tests/training/test_engine.py::test_a_gpu_trains_as_the_cpu_does "
+                  "tests/training/test_interactions.py::test_a_gpu_trains_as_the_cpu_does "
+                  "tests/training/test_metrics.py::test_metrics_in_a_cuda_graph", 150),
     "layer": Part("benchmarks/layer.py --device cuda --out OUT", 100),
     "stacks": Part("benchmarks/training.py --device cuda --epochs 4 --out OUT/training.md", 150),
     "start": Part("benchmarks/start.py --device cuda --repeats 1 --out OUT", 100),

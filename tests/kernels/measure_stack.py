@@ -94,7 +94,7 @@ def norms(rate: float) -> list[str]:
         for columns, rows, warps in NORMS:
             shape = {"N_ROWS": BATCH, "TILES": BATCH // rows, "ROWS": rows, "COLUMNS": columns}
             shape |= {"LONG": False, "num_warps": warps}
-            batch_norm_triton._shape = lambda x, fixed_order, shape=shape: shape
+            batch_norm_triton._shape = lambda x, *, forward, fixed_order, shape=shape: shape
             kept = BATCH_NORM.forward(*inputs, **made, **options)[1]
             us = timed(lambda t=inputs, o={**made, **options}: BATCH_NORM.forward(*t, **o), n)
             back = timed(lambda t=((x,), kept, (True,) * 4), o=options: BATCH_NORM.backward(*t, **o), n)

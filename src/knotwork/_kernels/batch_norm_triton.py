@@ -216,7 +216,7 @@ def _run(
     mean, inverse = (torch.empty(members, width, dtype=torch.float32, device=x.device) for _ in range(2))
     keys = torch.empty(members, dtype=torch.int64, device=x.device)
     drop = settings.p > 0.0 and noise is not None
-    shape = _shape(x, fixed_order=settings.fixed_order)
+    shape = _shape(x, forward=True, fixed_order=settings.fixed_order)
     launch(
         _batch_norm_forward, (triton.cdiv(width, shape["COLUMNS"]), members),
         x, weight.contiguous(), bias.contiguous(), *buffers, keys if counts is None else counts,
@@ -232,7 +232,7 @@ def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, 
     x, weight, y, mean, inverse, keys = kept
     weight = weight.contiguous()
     x_grad, weight_grad, bias_grad = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
-    shape = _shape(x, fixed_order=settings.fixed_order)
+    shape = _shape(x, forward=False, fixed_order=settings.fixed_order)
     launch(
         _batch_norm_backward, (triton.cdiv(x.shape[2], shape["COLUMNS"]), x.shape[0]),
         grads[0].contiguous(), x, x if y is None else y, weight, keys if counts is None else counts, mean, inverse,
@@ -242,25 +242,25 @@ def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, 
     return x_grad, weight_grad, bias_grad, grads[0] if needed[3] else None
 
 
-def _shape(x: Tensor, *, fixed_order: bool) -> dict[str, int]:
+def _shape(x: Tensor, *, forward: bool, fixed_order: bool) -> dict[str, int]:
     """Return the constants of a kernel; tiles have 128 bytes of a row, down to 32 if all rows then fit into registers.
 
     They are also smaller if the GPU would otherwise be partly idle; in a fixed order they depend on the shape of a
-    member only.
+    member only. Forward keeps whole lines of 128 bytes rather than all rows, if there are programs enough: reading one
+    tensor again, from the cache, takes less time than reading parts of lines, but reading three does not.
     """
     members, n_rows, width = x.shape
     least, columns = 32 // x.element_size(), 128 // x.element_size()
     padded = max(triton.next_power_of_2(n_rows), 16)
-    held = padded * least <= MOST_HELD
-    while columns > least and (
-        columns >= 2 * width
-        or (held and padded * columns > MOST_HELD)
-        or (not fixed_order and members * triton.cdiv(width, columns) < PROGRAMS)
-    ):
+    are_many = fixed_order or members * triton.cdiv(width, columns) >= PROGRAMS
+    in_lines = forward and are_many and padded * columns > MOST_HELD
+    held = not in_lines and padded * least <= MOST_HELD
+    while columns > least and (columns >= 2 * width or (held and padded * columns > MOST_HELD) or not are_many):
         columns //= 2
+        are_many = fixed_order or members * triton.cdiv(width, columns) >= PROGRAMS
     rows = padded if held else min(TILE // columns, padded)
     tile = {"TILES": triton.cdiv(n_rows, rows), "ROWS": rows, "COLUMNS": columns}
-    return {"N_ROWS": n_rows, **tile, "LONG": is_long(n_rows * width), "num_warps": 8}
+    return {"N_ROWS": n_rows, **tile, "LONG": is_long(n_rows * width), "num_warps": 4 if in_lines else 8}
 
 
 BATCH_NORM = Path(_run, _run_backward)
