@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from knotwork._preparation import members
 from knotwork._preparation.cells import Cells
 from knotwork._preparation.members import _usual_forms, fit_encodings
 from knotwork.encoders import Encoding
@@ -43,6 +44,19 @@ def test_a_column_without_outliers_is_sorted_once(monkeypatch):
         fit_encodings([[encoding]], COLUMNS[name][:, None], target, task="regression")
         assert [about["with_rows"] for about in calls[:n_sorts]] == [with_rows] * n_sorts
         assert len(calls) == n_sorts
+
+
+def test_columns_side_by_side_are_fitted_as_one_after_the_other(monkeypatch):
+    numbers, target = np.column_stack(list(COLUMNS.values())), RANDOM.normal(size=500)
+    candidates = [[Encoding(method, 7)] * numbers.shape[1] for method in ("BS-Q", "PLE-Q")]
+    results = []
+    for large, n_threads in ((members.LARGE, 1), (0, 3)):
+        monkeypatch.setattr(members, "LARGE", large)
+        monkeypatch.setattr(members, "usable_cores", lambda most, n_threads=n_threads: n_threads)
+        results.append(fit_encodings(candidates, numbers, target, task="regression"))
+    for alone, beside in zip(*results, strict=True):
+        for one, other in zip(alone.blocks, beside.blocks, strict=True):
+            np.testing.assert_array_equal(*(block.encode(COLUMNS["usual"], "constant") for block in (one, other)))
 
 
 @pytest.mark.parametrize(("where", "expected"), [([0, 1, 2], [10, 20, 30]), ([2, 0, 1], [30, 10, 20])])

@@ -33,7 +33,7 @@ Tensors = tuple[Tensor | None, ...]
 
 HAS_TRITON = find_spec("triton") is not None
 
-LIBRARY = torch.library.Library("knotwork", "FRAGMENT")
+LIBRARY: Any = torch.library.Library("knotwork", "FRAGMENT")  # type: ignore[no-untyped-call]
 """The operations that torch.compile calls without tracing into them."""
 
 LONG_FROM = 2**31 - 2**16

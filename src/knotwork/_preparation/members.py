@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self, final
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
 from knotwork._checks import argument_error, check_choice
+from knotwork._cores import usable_cores
 from knotwork.basis._base import FloatArray
 from knotwork.basis._blocks import Block
 from knotwork.encoders._base import Encoder
@@ -49,6 +51,9 @@ TEST_SHARE = 0.2
 
 STRONG = 0.5
 """Pairs of a network stand out with at least this share of the best one's gain: others it models as well without."""
+
+LARGE, MOST_THREADS = 1 << 22, 8
+"""Numbers of a table from which on columns are fitted side by side, and in how many threads at most."""
 
 Rows = npt.NDArray[np.int64]
 
@@ -425,17 +430,25 @@ def fit_encodings(
         Each column in all rows, of which `numbers` are a sample: encodings without a target are fitted to them.
     """
     goal = Target.from_values(target, task)
-    parts: list[list[tuple[Block, float]]] = [[] for _ in candidates]
-    for index, values in enumerate(numbers.T):
-        wanted = [candidate[index].start for candidate in candidates]
+    wanted = [[candidate[index].start for candidate in candidates] for index in range(numbers.shape[1])]
+    supervised = [any(encoding.kind.supervised for encoding in column) for column in wanted]
+
+    def fit(index: int) -> dict[Encoding, tuple[Block, float] | Exception]:
         summary = None if summaries is None else summaries[index]
-        forms = _usual_forms(values, weights, summary, with_rows=any(each.kind.supervised for each in wanted))
-        fitted = _fit_forms(forms, wanted, goal, seed=seed + index)
-        for part, encoding in zip(parts, wanted, strict=True):
-            result = fitted[encoding]
-            if isinstance(result, Exception):
-                raise result
-            part.append(result)
+        forms = _usual_forms(numbers[:, index], weights, summary, with_rows=supervised[index])
+        return _fit_forms(forms, wanted[index], goal, seed=seed + index)
+
+    parts: list[list[tuple[Block, float]]] = [[] for _ in candidates]
+    # Columns are sorted side by side; trees have threads of their own.
+    n_threads = 1 if any(supervised) or numbers.size < LARGE else usable_cores(MOST_THREADS)
+    with ThreadPoolExecutor(n_threads, "knotwork-columns") as threads:
+        results = map(fit, range(len(wanted))) if n_threads == 1 else threads.map(fit, range(len(wanted)))
+        for column, fitted in zip(wanted, results, strict=True):
+            for part, encoding in zip(parts, column, strict=True):
+                result = fitted[encoding]
+                if isinstance(result, Exception):
+                    raise result
+                part.append(result)
     return [joined(part) for part in parts]
 
 
