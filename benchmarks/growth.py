@@ -226,16 +226,22 @@ def describe(device: torch.device) -> dict[str, Any]:
     return {"date": f"{datetime.now(UTC):%Y-%m-%d}", "machine": name, "load": load, "torch": torch.__version__}
 
 
-def measure(curves: Sequence[Curve], device: torch.device, path: Path, most_rows: float) -> None:
-    """Measure the points that are not recorded yet."""
+def measure(curves: Sequence[Curve], device: torch.device, path: Path, most_rows: float) -> list[str]:
+    """Measure the points that are not recorded yet; return those that failed."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    failed = []
     known = {(line["what"], line["axis"], line["value"]) for line in read(path)}
     for curve in curves:
         for value, shape in curve.points(most_rows):
             if (curve.what, curve.axis, value) in known:
                 continue
-            seconds = WORK[curve.what](shape, device)
-            gc.collect()
+            try:
+                seconds = WORK[curve.what](shape, device)
+            except Exception as error:  # the other points are measured
+                failed.append(f"{curve.what}, {curve.axis} = {value}: {error}")
+                continue
+            finally:
+                gc.collect()
             point = {"what": curve.what, "axis": curve.axis, "value": value, "seconds": float(f"{seconds:.4g}")}
             memory = torch.cuda.max_memory_allocated() >> 20 if device.type == "cuda" else _peak_mib()
             line = {**point, **shape._asdict(), "peak_mib": memory, **describe(device)}
@@ -245,6 +251,7 @@ def measure(curves: Sequence[Curve], device: torch.device, path: Path, most_rows
             if device.type == "cuda":
                 torch.cuda.empty_cache()
                 torch.cuda.reset_peak_memory_stats()
+    return failed
 
 
 def _peak_mib() -> int:
@@ -267,7 +274,9 @@ def main() -> None:
     device = torch.device(arguments.device)
     torch.set_num_threads(1)
     curves = [curve for curve in (CUDA if device.type == "cuda" else CPU) if curve.what in arguments.only]
-    measure(curves, device, arguments.out / f"{device.type}.jsonl", arguments.most_rows)
+    failed = measure(curves, device, arguments.out / f"{device.type}.jsonl", arguments.most_rows)
+    if failed:
+        raise SystemExit("These points failed:\n" + "\n".join(failed))
 
 
 if __name__ == "__main__":

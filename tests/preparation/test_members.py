@@ -56,7 +56,7 @@ def test_columns_side_by_side_are_fitted_as_one_after_the_other(monkeypatch):
         results.append(fit_encodings(candidates, numbers, target, task="regression"))
     for alone, beside in zip(*results, strict=True):
         for one, other in zip(alone.blocks, beside.blocks, strict=True):
-            np.testing.assert_array_equal(*(block.encode(COLUMNS["usual"], "constant") for block in (one, other)))
+            np.testing.assert_array_equal(*(block.encode(COLUMNS["usual"], "clip") for block in (one, other)))
 
 
 @pytest.mark.parametrize(("where", "expected"), [([0, 1, 2], [10, 20, 30]), ([2, 0, 1], [30, 10, 20])])
