@@ -38,6 +38,9 @@ N_STEPS = 256
 PAPER = {"mlp": {"dropout": 0.3}}
 """Settings of the paper that are not the library's defaults."""
 
+STACKS = {"mlp": [1, 20, 145, 660], "resnet": [1, 20, 70, 190], "ft": [1, 5, 20, 40]}
+"""Networks of the measured stacks of each backbone on a GPU."""
+
 N_VALID, N_UNUSED = 64, 64
 N_ROWS = N_STEPS * BATCH + N_VALID + N_UNUSED
 
@@ -219,7 +222,7 @@ def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--backbones", nargs="+", default=list(BACKBONES), choices=list(BACKBONES))
+    parser.add_argument("--backbones", nargs="+", default=list(STACKS), choices=list(STACKS))
     parser.add_argument("--members", nargs="+", type=int, default=None)
     parser.add_argument("--methods", nargs="+", default=["BS-Q", "BS-Grad-U"])
     parser.add_argument("--size", type=int, default=SIZE)
@@ -239,9 +242,8 @@ def main() -> None:
     print("\n".join(lines))
     for backbone in arguments.backbones:
         plain = timed(plain_step(table, backbone, arguments.size, device), device, 30 if device.type == "cuda" else 10)
-        stacks = {"mlp": [1, 20, 145, 660], "resnet": [1, 20, 70, 190], "ft": [1, 5, 20, 40]}[backbone]
         for method in arguments.methods:
-            for n_members in arguments.members or (stacks if device.type == "cuda" else [1, 5]):
+            for n_members in arguments.members or (STACKS[backbone] if device.type == "cuda" else [1, 5]):
                 members = make_members(table, n_members, method, arguments.size)
                 seconds, done = measure(table, backbone, members, device, arguments.epochs)
                 each = seconds / n_members

@@ -26,8 +26,8 @@ _RADIAL = tl.constexpr(RADIAL)
 ROWS, MOST_PARTS = 32, 128
 """Rows of an iteration, and most programs that share the rows of one feature in the backward pass of large batches."""
 
-MOST_FEATURES, PROGRAMS = 8, 2048
-"""Most features of a program of the forward pass, which has one if there are fewer programs."""
+VALUES = 2048
+"""Outputs of a program of the forward pass."""
 
 ADDED = 256
 """Sums of a program that adds those of other programs."""
@@ -63,49 +63,49 @@ def _at_interval(interval, first, second, COLUMNS: tl.constexpr):
 
 
 @triton.jit(
-    do_not_specialize=["n_rows", "n_features", "n_breaks", "units", "n_tiles", "n_mine"],
+    do_not_specialize=["n_values", "n_rows", "n_features", "n_breaks", "units"],
     do_not_specialize_on_alignment=["breaks_pointer", "n_knots_pointer", "table_pointer"],
 )
 def _dense_forward(
     x_pointer, breaks_pointer, n_knots_pointer, table_pointer, out_pointer,
-    n_rows, n_features, n_breaks, units, n_tiles, n_mine,
-    KIND: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr,
-    LONG: tl.constexpr,
+    n_values, n_rows, n_features, n_breaks, units,
+    KIND: tl.constexpr, UNIT: tl.constexpr, VALUES: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr,
+    WIDE: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
-    """Write some rows of some features of one group, feature after feature: what depends on columns is read once."""
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    group = tl.program_id(2)
+    """Write the rows of VALUES values that follow each other in memory, whatever their features."""
+    program = tl.program_id(0)
     if LONG:
-        row = row.to(tl.int64)
-    here = row < n_rows
+        program = program.to(tl.int64)
     size = units * UNIT
-    first = tl.program_id(1) % n_tiles * COLUMNS
+    v = program * VALUES + tl.arange(0, VALUES)
+    here = v < n_values
+    f = v % n_features
+    feature = tl.where(here, v // (n_rows * n_features) * n_features + f, f)
+    x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
+    present = x == x
+    x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
+    n_knots = tl.load(n_knots_pointer + feature)
+    first = 0
+    if WIDE:  # otherwise a program has complete rows
+        first = tl.program_id(1) * COLUMNS
     column = first + tl.arange(0, COLUMNS)[None, :]
-    start = tl.program_id(1) // n_tiles * n_mine
-    for f in range(start, tl.minimum(start + n_mine, n_features)):
-        feature = group * n_features + f
-        v = (group * n_rows + row) * n_features + f
-        x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
-        present = x == x
-        x = tl.where(present, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
-        n_knots = tl.load(n_knots_pointer + feature)
-        used = column < _n_functions(n_knots, KIND)
-        breaks = breaks_pointer + feature * n_breaks
-        if KIND == _NATURAL:
-            interval, u, w, _, a, b = _curve(x, breaks, n_knots, STEPS)
-            rows = _at_interval(interval - first, w, u, COLUMNS)
-            bends = table_pointer + ((feature * n_breaks + interval) * n_breaks)[:, None] + column
-            rows += a[:, None] * tl.load(bends, mask=used, other=0.0)
-            rows += b[:, None] * tl.load(bends + n_breaks, mask=used, other=0.0)
+    used = column < _n_functions(n_knots, KIND)[:, None]
+    start = feature * n_breaks
+    if KIND == _NATURAL:
+        interval, u, w, _, a, b = _curve(x, breaks_pointer + start, n_knots, STEPS)
+        rows = _at_interval(interval - first, w, u, COLUMNS)
+        bends = table_pointer + ((start + interval) * n_breaks)[:, None] + column
+        rows += a[:, None] * tl.load(bends, mask=used, other=0.0)
+        rows += b[:, None] * tl.load(bends + n_breaks, mask=used, other=0.0)
+    else:
+        distance = x[:, None] - tl.load(breaks_pointer + start[:, None] + column, mask=used, other=0.0)
+        if KIND == _RADIAL:
+            share = distance * tl.load(table_pointer + start[:, None] + column, mask=used, other=0.0)
+            rows = tl.exp(-share * share)
         else:
-            distance = x[:, None] - tl.load(breaks + column, mask=used, other=0.0)
-            if KIND == _RADIAL:
-                share = distance * tl.load(table_pointer + feature * n_breaks + column, mask=used, other=0.0)
-                rows = tl.exp(-share * share)
-            else:
-                rows = tl.where(column == 0, x[:, None], tl.abs(distance) * distance * distance)
-        rows = tl.where(present[:, None] & used, rows, 0.0)
-        tl.store(out_pointer + v[:, None] * size + column, rows, mask=here[:, None] & (column < size))
+            rows = tl.where(column == 0, x[:, None], tl.abs(distance) * distance * distance)
+    rows = tl.where(present[:, None] & used, rows, 0.0)
+    tl.store(out_pointer + v[:, None] * size + column, rows, mask=here[:, None] & (column < size))
 
 
 @triton.jit(
@@ -430,17 +430,17 @@ def _lengths(size: int) -> dict[str, int]:
 
 
 def _run(x: Tensor, breaks: Tensor, n_knots: Tensor, table: Tensor | None, **settings: Any) -> Any:
-    size, (n_groups, n_rows, n_features), n_breaks = settings["size"], x.shape, breaks.shape[-1]
+    size, (_, n_rows, n_features), n_breaks = settings["size"], x.shape, breaks.shape[-1]
     out = torch.empty(*x.shape, size, dtype=settings["dtype"], device=x.device)
     if x.numel():
-        lengths, n_blocks = _lengths(size), triton.cdiv(n_rows, ROWS)
-        n_tiles = triton.cdiv(size, lengths["COLUMNS"])
-        n_mine = min(MOST_FEATURES, max(n_groups * n_blocks * n_tiles * n_features // PROGRAMS, 1))
+        lengths = _lengths(size)
+        values = VALUES // lengths["COLUMNS"]
         launch(
-            _dense_forward, (n_blocks, n_tiles * triton.cdiv(n_features, n_mine), n_groups),
+            _dense_forward, (triton.cdiv(x.numel(), values), triton.cdiv(size, lengths["COLUMNS"])),
             *_contiguous((x, breaks, n_knots, breaks if table is None else table)), out,
-            n_rows, n_features, n_breaks, size // lengths["UNIT"], n_tiles, n_mine,
-            KIND=settings["kind"], ROWS=ROWS, STEPS=(n_breaks - 2).bit_length(), LONG=out.numel() >= 2**31, **lengths,
+            x.numel(), n_rows, n_features, n_breaks, size // lengths["UNIT"],
+            KIND=settings["kind"], VALUES=values, STEPS=(n_breaks - 2).bit_length(), WIDE=size > lengths["COLUMNS"],
+            LONG=out.numel() >= 2**31, **lengths,
         )  # fmt: skip
     return (out,), (x, breaks, n_knots, table)
 
