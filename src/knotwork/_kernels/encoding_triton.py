@@ -55,10 +55,7 @@ VALUES = 128
 FILL = 1024
 """Numbers that a program of the forward pass writes at once: 8 for each thread."""
 
-MOST_PROGRAMS = 1024
-"""Programs of the forward pass above which each has several blocks of values and computes the knots once for them."""
-
-ROWS, MOST_SUMS = 128, 64
+ROWS, MOST_SUMS = 64, 64
 """Rows of a program of the backward pass at once, and most sums over rows of a feature, for more than 4096 rows."""
 
 WARP = 32
@@ -231,18 +228,18 @@ def _fill(out_pointer, first, n_values, level, limit, size, KIND: tl.constexpr, 
 
 
 @triton.jit(
-    do_not_specialize=["n_values", "n_rows", "n_features", "n_breaks", "size", "n_steps", "n_blocks"],
+    do_not_specialize=["n_values", "n_rows", "n_features", "n_breaks", "size", "n_steps"],
     do_not_specialize_on_alignment=[
         "x_pointer", "breaks_pointer", "n_knots_pointer", "logits_pointer", "penalty_pointer",
     ],
 )  # fmt: skip
 def _forward(
     x_pointer, breaks_pointer, n_knots_pointer, logits_pointer, penalty_pointer, out_pointer,
-    n_values, n_rows, n_features, n_breaks, size, n_steps, n_blocks, min_spacing, epsilon,
+    n_values, n_rows, n_features, n_breaks, size, n_steps, min_spacing, epsilon,
     KIND: tl.constexpr, DEGREE: tl.constexpr, N: tl.constexpr, FILL: tl.constexpr, COUNT: tl.constexpr,
     LOG: tl.constexpr, FEATURES: tl.constexpr, WIDTHS: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
-    """Write the rows of n_blocks times N values; with WIDTHS, of one group whose knots are computed from logits.
+    """Write the rows of N values; with WIDTHS, of one group whose knots are computed from logits.
 
     Every program writes these knots, the same numbers to the same places, and reads what it has written itself.
     """
@@ -256,28 +253,25 @@ def _forward(
         tl.debug_barrier()
     if LONG:
         program = program.to(tl.int64)
-    for block in range(n_blocks):
-        first = (program * n_blocks + block) * N
-        v = first + tl.arange(0, N)
-        here = v < n_values
-        f = v % n_features
-        table = tl.where(here, v // (n_rows * n_features) * n_features + f, f)
-        x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
-        n_knots = tl.load(n_knots_pointer + table)
-        interval, level, limit, entries = _entries_at(
-            x, breaks_pointer + table * n_breaks, n_knots, n_steps, KIND, DEGREE
-        )
-        _fill(out_pointer, first, n_values, level, limit, size, KIND, N, FILL)
-        tl.debug_barrier()  # entries go where other threads have written
-        if KIND == _CYCLIC:
-            place = interval
-            for r in tl.static_range(DEGREE + 1):
-                tl.store(out_pointer + v * size + place, entries[r], mask=here)
-                place = _next(place, n_knots)
-        else:
-            column = tl.arange(0, COUNT)[None, :]
-            target = out_pointer + (v * size + interval)[:, None] + column
-            tl.store(target, _side_by_side(entries, COUNT, LOG), mask=here[:, None] & (column < len(entries)))
+    first = program * N
+    v = first + tl.arange(0, N)
+    here = v < n_values
+    f = v % n_features
+    table = tl.where(here, v // (n_rows * n_features) * n_features + f, f)
+    x = tl.load(x_pointer + v, mask=here, other=0.0).to(tl.float32)
+    n_knots = tl.load(n_knots_pointer + table)
+    interval, level, limit, entries = _entries_at(x, breaks_pointer + table * n_breaks, n_knots, n_steps, KIND, DEGREE)
+    _fill(out_pointer, first, n_values, level, limit, size, KIND, N, FILL)
+    tl.debug_barrier()  # entries go where other threads have written
+    if KIND == _CYCLIC:
+        place = interval
+        for r in tl.static_range(DEGREE + 1):
+            tl.store(out_pointer + v * size + place, entries[r], mask=here)
+            place = _next(place, n_knots)
+    else:
+        column = tl.arange(0, COUNT)[None, :]
+        target = out_pointer + (v * size + interval)[:, None] + column
+        tl.store(target, _side_by_side(entries, COUNT, LOG), mask=here[:, None] & (column < len(entries)))
 
 
 @triton.jit
@@ -509,13 +503,11 @@ def _shapes_of(x: Tensor, n_knots: Tensor, n_breaks: int, size: int) -> _Shapes:
 
 @lru_cache(maxsize=MOST_PLANS)
 def _plan_forward(shapes: _Shapes, kind: int, degree: int, min_spacing: float, epsilon: float, learned: bool) -> Plan:
-    n_programs = -(-shapes.values // VALUES)
-    n_blocks = max(1, min(8, n_programs // MOST_PROGRAMS))
     count = power_of_2_from(degree if kind == TAILS else degree + 1)
     return Plan(
-        _forward, (-(-n_programs // n_blocks), 1, 1),
-        (shapes.values, shapes.rows, shapes.features, shapes.breaks, shapes.size, shapes.n_steps, n_blocks,
-         min_spacing, epsilon),
+        _forward, (-(-shapes.values // VALUES), 1, 1),
+        (shapes.values, shapes.rows, shapes.features, shapes.breaks, shapes.size, shapes.n_steps, min_spacing,
+         epsilon),
         KIND=kind, DEGREE=degree, N=VALUES, FILL=FILL, COUNT=count, LOG=count.bit_length() - 1,
         FEATURES=power_of_2_from(shapes.features) if learned else 0,
         WIDTHS=padded(shapes.breaks - 1, shapes.size) if learned else 0, LONG=shapes.is_long,
