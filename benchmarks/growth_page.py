@@ -135,8 +135,9 @@ A slope above 1.5 there is a cliff: ten times as much would cost more than thirt
 - **estimator fit** and **predict**: `TabularRegressor("BS-Q")` with two epochs; the model that predicts is fitted on at
   most 2,000 rows.
 
-Points were measured over some hours, at different loads. Points of the encoder's transform that stood out (1e6 to 3.2e7
-rows, 2,000 columns) were measured again, and took half as long; with the first values two curves would have a cliff.
+Points on the CPU were measured over some hours, at different loads. Points of the encoder's transform that stood out
+(1e6 to 3.2e7 rows, 2,000 columns) were measured again, and took half as long; with the first values two curves would
+have a cliff.
 """
 
 

@@ -153,6 +153,9 @@ def speed() -> str:
     i_splines = [*faster("I-spline", "SplineTransformer"), *faster("I-spline", "SplineTransformer", dtype="float64")]
     (floor,) = stated(r"\d+ us \(([\d.]+) times the floor\) for 14 features of size 30")
     low, high = stated(r"a training step with learned knots takes ([\d.]+) to ([\d.]+) times one with fixed knots")
+    recursion = stated(r"take ([\d.]+) to ([\d.]+) times less than the recursion in plain torch")
+    linear = stated(r"([\d.]+) to ([\d.]+) times as long as `nn.Linear`")
+    table = next(row for row in rows_of("100 million rows on an H200", "rows of the table") if row[""] == "from files")
     spinning, passive = stated(
         r"plain loop ([\d.]+) s, TabularRegressor [\d.]+ s; with `OMP_WAIT_POLICY=PASSIVE`, so that waiting threads do "
         r"not spin, ([\d.]+) s"
@@ -169,11 +172,15 @@ def speed() -> str:
         f"""Learned knots on an H200, captured in a CUDA graph: forward and backward of 65,536 x 14 values into 30
         columns take {floor:.1f} times (B-splines) the time of writing the output once and reading its gradient once;
         a training step of an MLP in plain torch takes {low:.2f} to {high:.2f} times the one with fixed knots. Without a
-        graph, launching takes about a millisecond a call.""",
+        graph, the layer takes {linear[0]:.1f} to {linear[1]:.1f} times as long as `nn.Linear` with as many outputs, and
+        {recursion[0]:.0f} to {recursion[1]:.0f} times less than the recursion in plain torch.""",
         f"""Training on an H200, per network and step, against the ordinary torch loop of one: MLP {times["mlp"]} times
         faster in a stack of {rows["mlp"]["members"]}, ResNet {times["resnet"]} times in one of
         {rows["resnet"]["members"]}, FT-Transformer {times["ft"]} times in one of {rows["ft"]["members"]};
         {share["resnet"]} and {share["ft"]} of the card's bf16 matrix rate for the last two.""",
+        f"""A table of {table["rows of the table"]} rows and 20 columns in Parquet files, read and trained for one pass
+        on an H200: {float(table["fit, s"]):.0f} s, {float(table["peak host memory, GiB"]):.1f} GiB of host memory, at
+        the speed of a table in GPU memory.""",
         f"""On a CPU the estimators train parts of a stack in threads that do not wait for each other, as many as the
         process may use, so a fit on shared or limited cores takes its share of the CPU. In an ordinary torch loop idle
         threads spin; there `OMP_WAIT_POLICY=PASSIVE`, set before Python starts, made it {passive:.1f} s instead of
