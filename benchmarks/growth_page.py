@@ -85,7 +85,7 @@ def _draw_axis(panel: Any, curves: dict[str, list[dict[str, Any]]]) -> None:
         line = [seconds[middle] * value / values[middle] for value in values]
         panel.loglog(values, line, color=LIGHT.line, lw=0.8, ls="--", zorder=0)
     for axis in (panel.xaxis, panel.yaxis):  # texts of figures are no formulas
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if 1 <= value < 1e4 else f"{value:g}"))
+        axis.set_major_formatter(FuncFormatter(short))
         axis.set_minor_formatter(NullFormatter())
     panel.grid(color=LIGHT.line, lw=0.3)
     clean_axes(panel, LIGHT)
@@ -108,6 +108,20 @@ def table(curves: Curves) -> list[str]:
             f"| {rise:.2f}, {a:,} to {b:,} |"
         )
     return lines
+
+
+def short(value: float, _: object = None) -> str:
+    """Return a number of an axis in a few characters.
+
+    >>> [short(value) for value in (1e-5, 0.001, 5000, 1e4, 1e8)]
+    ['0.00001', '0.001', '5,000', '10k', '100M']
+    """
+    if value < 1.0:
+        return f"{value:.9f}".rstrip("0")
+    for unit, name in ((1e6, "M"), (1e3, "k")):
+        if value >= max(unit, 1e4):
+            return f"{value / unit:g}{name}"
+    return f"{value:,g}"
 
 
 def verdict(curves: Curves) -> str:
