@@ -102,6 +102,18 @@ def test_more_columns_and_knots_than_a_program_has(family, degree):
         close(actual, other, 1e-3)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("family", "degree"), [("bspline", 3), ("normalised", 1)])
+def test_programs_with_many_rows(family, degree):
+    layout = make_layout(family, degree)
+    x, breaks, counts = make_case(1, 4200, [5, 4], dtype=torch.float32)  # beyond 4096 they have more rows at once
+    settings, gradient = {"kind": layout.kind, "degree": layout.scheme}, torch.randn(1, 4200, 2, layout.smallest + 5)
+    wanted = LOOPS.rows_backward(gradient, x, breaks, counts, **settings, with_x=True)
+    on_device = [tensor.to(DEVICE) for tensor in (gradient, x, breaks, counts)]
+    for actual, other in zip(encoding_triton.backward(*on_device, **settings, with_x=True), wanted, strict=True):
+        close(actual, other, 1e-4)
+
+
 @pytest.mark.parametrize("n_knots", [[7, 7, 7], [3, 7, 0]])
 @pytest.mark.parametrize("in_one", [True, False])
 def test_knots(n_knots, in_one, monkeypatch):

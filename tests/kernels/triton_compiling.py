@@ -4,6 +4,11 @@ The interpreter lets pass what the compiler refuses, such as a variable that cha
 this file in a process of its own, because it takes Triton's driver away.
 """
 
+import ctypes
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
 import pytest
 import torch
 import triton
@@ -184,3 +189,76 @@ def test_what_the_compiler_refuses_is_found(compiled):
     with pytest.raises(triton.compiler.errors.CompilationError):
         changing[(1,)](torch.zeros(4), 2)
     assert not compiled
+
+
+class ReadingCuda:
+    """A driver that reads the arguments of a launch as bytes, and returns a code."""
+
+    def __init__(self, n_arguments, code=0):
+        self.n_arguments, self.code, self.read = n_arguments, code, []
+
+    def __call__(self):
+        return self
+
+    def cuLaunchKernel(self, *arguments):  # noqa: N802 - its name in the driver
+        addresses = arguments[9]
+        assert len(addresses) == self.n_arguments + launching.N_SCRATCH
+        self.read.append((arguments[:9], [ctypes.string_at(address, 8) for address in addresses]))
+        return self.code
+
+    def cuGetErrorString(self, code, text):  # noqa: N802 - its name in the driver
+        text._obj.value = b"out of luck" if code == 7 else None
+
+
+def test_arguments_are_packed_as_kernels_read_them(monkeypatch):
+    driver.set_active(NoGPU())
+    types = ["*fp32", "i32", "constexpr", "fp32", "i64", "u1"]
+    loaded = launching._Loaded(99, 64, 1024, types)
+    cuda = ReadingCuda(5)
+    monkeypatch.setattr(launching, "_cuda", cuda)
+    assert loaded.is_argument == [True, True, False, True, True, True]
+    loaded.launch((3, 2, 1), (2**40 + 16, -5, 0.25, -(2**35), True))
+    settings, values = cuda.read[0]
+    assert settings == (99, 3, 2, 1, 64, 1, 1, 1024, 0)
+    assert struct.unpack("<Q", values[0]) == (2**40 + 16,)
+    assert struct.unpack_from("<i", values[1]) == (-5,)
+    assert struct.unpack_from("<f", values[2]) == (0.25,)
+    assert struct.unpack("<q", values[3]) == (-(2**35),)
+    assert values[4][0] == 1
+    assert values[5:] == [bytes(8)] * launching.N_SCRATCH
+    with ThreadPoolExecutor(4) as threads:  # each launch has memory of its own
+        list(threads.map(lambda n: loaded.launch((n, 1, 1), (n, n, float(n), n, False)), range(1, 200)))
+    for settings, values in cuda.read[1:]:
+        assert struct.unpack("<Q", values[0]) == (settings[1],)
+        assert struct.unpack_from("<i", values[1]) == (settings[1],)
+
+
+def test_a_launch_that_fails_is_an_error(monkeypatch):
+    driver.set_active(NoGPU())
+    loaded = launching._Loaded(0, 32, 0, ["*fp32"])
+    monkeypatch.setattr(launching, "_cuda", ReadingCuda(1, code=7))
+    with pytest.raises(RuntimeError, match="could not be launched: out of luck"):
+        loaded.launch((1, 1, 1), (0,))
+    monkeypatch.setattr(launching, "_cuda", ReadingCuda(1, code=8))
+    with pytest.raises(RuntimeError, match="could not be launched: CUDA error 8"):
+        loaded.launch((1, 1, 1), (0,))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"global_scratch_size": 64}, {"launch_pdl": True}, {"num_ctas": 2}, {"target": GPUTarget("hip", "gfx942", 64)}],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_what_needs_more_than_a_launch_is_left_to_triton(compiled, changed):
+    SplineEncoding(3, 8)(torch.rand(20, 3))
+    assert compiled == ["_forward"]
+    (caches,) = encoding_triton._forward.device_caches.values()
+    kernel = next(iter(caches[0].values()))
+    plain = {"name": "_forward", "shared": 0, "num_warps": 4, "num_ctas": 1, "target": GPUTarget("cuda", 90, 32)}
+    for metadata, fits in ((plain, True), (plain | changed, False)):
+        loads = []
+        utilities = SimpleNamespace(load_binary=lambda *given, loads=loads: loads.append(given) or (1, 2, 3, 4, 5))
+        driver.set_active(SimpleNamespace(get_current_device=lambda: 0, utils=utilities))
+        given = SimpleNamespace(name="_forward", kernel=b"", src=kernel.src, metadata=SimpleNamespace(**metadata))
+        assert (launching._Loaded.from_compiled(given) is not None) == fits
+        assert len(loads) == fits

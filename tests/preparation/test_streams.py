@@ -1,9 +1,13 @@
 """Samples of streams: they depend on the rows, not on the batches."""
 
+import time
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from knotwork._preparation import streams
@@ -65,3 +69,17 @@ def test_columns_with_too_many_labels_are_reported(monkeypatch):
     survey = survey_batches(BatchReader([table[:100], table[100:]], "y"), lambda y: None, share=0.1, seed=0)
     assert survey.overfull == ("column 'name'",)
     assert survey.whole.labels == {}
+
+
+def test_files_are_not_read_far_ahead(tmp_path):
+    n_rows, n_files = streams.BATCH_ROWS, 24
+    table = pa.table({f"x{place}": np.random.default_rng(place).random(n_rows) for place in range(6)})
+    for number in range(n_files):
+        pq.write_table(table, tmp_path / f"{number:02d}.parquet", compression="none", use_dictionary=False)
+    before, read = pa.total_allocated_bytes(), 0
+    for raw in streams.raw_batches(ds.dataset(tmp_path)):
+        read += len(raw)
+        if read == 2 * n_rows:
+            time.sleep(0.5)  # as long as training takes, in which others could read all files
+            assert pa.total_allocated_bytes() - before < n_files * table.nbytes / 3
+    assert read == n_files * n_rows

@@ -67,10 +67,11 @@ class _Loaded:
     @classmethod
     def from_compiled(cls, compiled: CompiledKernel) -> Self | None:
         """Load code that Triton compiled for the current device; None if it is not launched in the simplest way."""
-        metadata, types = compiled.metadata, list(compiled.src.signature.values())
+        metadata, source = compiled.metadata, compiled.src
+        types, names = list(source.signature.values()), list(source.signature)
         needs = ("global_scratch_size", "profile_scratch_size", "launch_cooperative_grid", "launch_pdl")
         is_plain = metadata.target.backend == "cuda" and getattr(metadata, "num_ctas", 1) == 1
-        if not is_plain or any(getattr(metadata, name, 0) for name in needs):
+        if not is_plain or any(getattr(metadata, name, 0) for name in needs) or names != list(source.fn.arg_names):
             return None
         if not all(isinstance(each, str) and (each[0] == "*" or each in {*FORMATS, "constexpr"}) for each in types):
             return None
