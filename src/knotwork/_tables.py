@@ -1,6 +1,6 @@
 """Reading a user's table: frames, arrays and Python objects in; numbers, names and weights of rows out."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias, cast
 
@@ -15,15 +15,18 @@ from knotwork.errors import ColumnError, ColumnTypeError
 
 __all__ = [
     "ADVICE",
+    "BATCH_ROWS",
     "as_frame",
     "check_weights",
     "column_labels",
     "factorize",
+    "file_batches",
     "floats",
     "frame_names",
     "header",
     "is_batches",
     "is_empty",
+    "is_file",
     "is_missing",
     "is_stream",
     "missing_mask",
@@ -31,6 +34,7 @@ __all__ = [
     "refuse",
     "refuse_empty",
     "refuse_sparse",
+    "source_names",
 ]
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -136,6 +140,10 @@ ADVICE = {
 """Why a column of this type is not taken, and what to do about it."""
 
 
+BATCH_ROWS = 1 << 17
+"""Rows of a file that are read at a time; larger batches of others are divided."""
+
+
 def is_batches(X: Any) -> bool:
     """Return whether X is a stream of batches: an iterator, or a pyarrow reader of record batches."""
     return isinstance(X, Iterator) or hasattr(X, "read_next_batch")
@@ -149,21 +157,69 @@ def is_stream(X: Any) -> bool:
     >>> is_stream(iter([np.ones((2, 3))])), is_stream([[1.0, 2.0]]), is_stream(np.ones((2, 3)))
     (True, False, False)
     """
-    if is_batches(X) or _is_file(X):
+    if is_batches(X) or is_file(X):
         return True
     if isinstance(X, list | tuple):
         if not len(X) or isinstance(X[0], list | tuple):
             return False
         if isinstance(X[0], np.ndarray):
             return X[0].ndim == 2
-        return _is_file(X[0]) or isinstance(X[0], Mapping) or as_frame(X[0]) is not None
+        return is_file(X[0]) or isinstance(X[0], Mapping) or as_frame(X[0]) is not None
     known = isinstance(X, str | bytes | Mapping | np.ndarray) or hasattr(X, "__array__") or hasattr(X, "shape")
     return isinstance(X, Iterable) and not known and as_frame(X) is None
 
 
-def _is_file(X: Any) -> bool:
-    """Return whether X is a Parquet file or a data set of pyarrow."""
+def is_file(X: Any) -> bool:
+    """Return whether X is a Parquet file or a data set of pyarrow, or a data set of Ray."""
     return hasattr(X, "iter_batches") or all(hasattr(X, name) for name in ("to_batches", "scanner", "schema"))
+
+
+def source_names(source: Any) -> list[Any] | None:
+    """Return the names of the columns of a file or a data set of pyarrow; None of other sources."""
+    schema = getattr(source, "schema_arrow", None) or getattr(source, "schema", None)
+    return list(schema.names) if schema is not None and hasattr(schema, "names") else None
+
+
+def file_batches(source: Any, columns: Sequence[str] | None = None, *, n_rows: int = BATCH_ROWS) -> Iterator[Any]:
+    """Yield the rows of a Parquet file or a data set of pyarrow, some at a time, with little of it in memory.
+
+    Parameters
+    ----------
+    source : ParquetFile or Dataset
+        The file or the data set.
+    columns : sequence of str, optional
+        Names of the columns to read; by default all.
+    n_rows : int
+        Most rows of a batch.
+    """
+    from pyarrow import ArrowException  # noqa: PLC0415 - of an extra, which the source has loaded
+
+    columns = None if columns is None else list(columns)
+    if hasattr(source, "iter_batches"):
+        batches = source.iter_batches(batch_size=n_rows, columns=columns)
+    else:
+        # With threads, pyarrow reads gigabytes ahead of what is used, whatever the limits are; without, few batches.
+        limits: dict[str, Any] = {"use_threads": False, "batch_readahead": 4, "fragment_readahead": 1}
+        if _is_local_parquet(source):
+            limits["fragment_scan_options"] = _unbuffered()
+        batches = source.to_batches(columns=columns, batch_size=n_rows, **limits)
+    try:
+        yield from batches
+    except ArrowException as error:
+        hint = "Write the files again with columns of one type, or pass the files that agree."
+        raise ColumnTypeError(f"X could not be read: {str(error).rstrip('.')}. {hint}") from error
+
+
+def _is_local_parquet(source: Any) -> bool:
+    is_parquet = getattr(getattr(source, "format", None), "default_extname", None) == "parquet"
+    return is_parquet and getattr(getattr(source, "filesystem", None), "type_name", None) == "local"
+
+
+def _unbuffered() -> Any:
+    """Return options by which files are read column by column; otherwise a file is in memory as a whole."""
+    from pyarrow.dataset import ParquetFragmentScanOptions  # noqa: PLC0415 - of an extra, which the source has loaded
+
+    return ParquetFragmentScanOptions(pre_buffer=False)
 
 
 def is_empty(X: Any) -> bool:
@@ -207,6 +263,9 @@ def read_numbers(X: Any) -> NumberArray:
     frame = as_frame(X)
     if frame is not None:
         return _read_frame(frame)
+    if is_batches(X) or is_file(X):
+        hint = "Pass batches one by one, such as those of pyarrow.parquet.ParquetFile(path).iter_batches()."
+        raise type_error("X", "be one table", type(X).__name__, hint)
     refuse_sparse(X)
     X = np.asarray(X) if isinstance(X, list | tuple) else X
     if isinstance(X, np.ndarray) and X.ndim == 2:

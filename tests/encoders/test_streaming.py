@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
 import knotwork as kw
+from knotwork.errors import ColumnTypeError
 
 RANDOM = np.random.default_rng(0)
 TABLE = pd.DataFrame(
@@ -82,3 +84,25 @@ def test_invalid_fits_of_batches():
         kw.make_encoder("BS-Q").fit(iter([TABLE, TABLE.rename(columns={"a": "z"})]))
     with pytest.raises(ValueError, match="column 'a' contains infinity"):
         kw.make_encoder("BS-Q").fit(iter([TABLE, TABLE.assign(a=np.inf)]))
+
+
+@pytest.mark.parametrize("kind", ["file", "data set"])
+def test_files_are_read_as_their_batches_are(tmp_path, kind):
+    table = pa.table({"a": np.random.default_rng(0).random(300), "y": np.arange(300.0)})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    source = pq.ParquetFile(tmp_path / "rows.parquet") if kind == "file" else ds.dataset(tmp_path)
+    from_file = kw.SplineEncoder(size=8, placement="cart").fit(source, "y")
+    from_batches = kw.SplineEncoder(size=8, placement="cart").fit(iter(table.to_batches()), "y")
+    np.testing.assert_array_equal(from_file.knots_[0], from_batches.knots_[0])
+    for call in (from_file.transform, kw.SplineEncoder().fit_transform):
+        with pytest.raises(TypeError, match="Pass batches one by one"):
+            call(source)
+    with pytest.raises(TypeError, match="Call fit: it reads all parts"):
+        kw.SplineEncoder().partial_fit(source)
+
+
+def test_files_of_other_types_are_named(tmp_path):
+    for number, values in enumerate((np.arange(5.0), ["a"] * 5)):
+        pq.write_table(pa.table({"a": values}), tmp_path / f"{number}.parquet")
+    with pytest.raises(ColumnTypeError, match="X could not be read.*columns of one type"):
+        kw.SplineEncoder(size=8).fit(ds.dataset(tmp_path))

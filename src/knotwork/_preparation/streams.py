@@ -23,16 +23,22 @@ from knotwork._cores import usable_cores
 from knotwork._preparation.cells import MOMENTS, Cells, Label
 from knotwork._preparation.columns import LARGEST, Columns, Whole, column_label, open_columns
 from knotwork._preparation.learning import Misfits, warn_misfits
-from knotwork._tables import as_frame, frame_names, is_batches, is_stream
+from knotwork._tables import (
+    BATCH_ROWS,
+    as_frame,
+    file_batches,
+    frame_names,
+    is_batches,
+    is_file,
+    is_stream,
+    source_names,
+)
 from knotwork.errors import ColumnError, ColumnTypeError
 from knotwork.knots import Column, QuantileSketch
 from knotwork.training._blocks import BlockWriter, RowBlocks, RowFormat
 from knotwork.training._members import column_units, in_units
 
-__all__ = ["BatchReader", "Survey", "Written", "source_names", "survey_batches", "write_blocks"]
-
-BATCH_ROWS = 1 << 17
-"""Rows of a file that are read at a time; larger batches of others are divided."""
+__all__ = ["BatchReader", "Survey", "Written", "survey_batches", "write_blocks"]
 
 MOST_VALIDATION, MOST_SAMPLED, SAMPLE_BYTES = 100_000, 200_000, 512 << 20
 """Validation rows and sampled training rows at most, fewer of very wide tables: both must fit into these bytes."""
@@ -211,42 +217,17 @@ def divided(batch: Any) -> Iterator[Any]:
 
 
 def _native_batches(source: Any, without: Iterable[str], columns: Sequence[str] | None) -> Iterable[Any]:
-    if hasattr(source, "iter_batches"):
-        if not hasattr(source, "schema_arrow"):  # a data set of Ray, whose rows have another order in every pass
-            hint = "Write it to files by write_parquet(folder), and pass pyarrow.dataset.dataset(folder)."
-            raise type_error("X", "be a file, a data set of pyarrow, or tables", type(source).__name__, hint)
-        return source.iter_batches(batch_size=BATCH_ROWS, columns=_needed(source.schema_arrow, without, columns))  # type: ignore[no-any-return]
-    if hasattr(source, "scanner"):
-        needed = _needed(source.schema, without, columns)
-        # With threads, pyarrow reads gigabytes ahead of what is used, whatever the limits are; without, few batches.
-        limits: dict[str, Any] = {"use_threads": False, "batch_readahead": 4, "fragment_readahead": 1}
-        if _is_local_parquet(source):
-            limits["fragment_scan_options"] = _unbuffered()
-        return source.to_batches(columns=needed, batch_size=BATCH_ROWS, **limits)  # type: ignore[no-any-return]
-    return source  # type: ignore[no-any-return]
+    if not is_file(source):
+        return source  # type: ignore[no-any-return]
+    if source_names(source) is None:  # a data set of Ray, whose rows have another order in every pass
+        hint = "Write it to files by write_parquet(folder), and pass pyarrow.dataset.dataset(folder)."
+        raise type_error("X", "be a file, a data set of pyarrow, or tables", type(source).__name__, hint)
+    return file_batches(source, _needed(source, without, columns), n_rows=BATCH_ROWS)
 
 
-def _is_local_parquet(source: Any) -> bool:
-    is_parquet = getattr(getattr(source, "format", None), "default_extname", None) == "parquet"
-    return is_parquet and getattr(getattr(source, "filesystem", None), "type_name", None) == "local"
-
-
-def _unbuffered() -> Any:
-    """Return options by which files are read column by column; otherwise a file is in memory as a whole."""
-    from pyarrow.dataset import ParquetFragmentScanOptions  # noqa: PLC0415 - of an extra, which the source has loaded
-
-    return ParquetFragmentScanOptions(pre_buffer=False)
-
-
-def source_names(source: Any) -> list[Any] | None:
-    """Return the names of the columns of a file or a data set; None of other sources."""
-    schema = getattr(source, "schema_arrow", None) or getattr(source, "schema", None)
-    return list(schema.names) if schema is not None and hasattr(schema, "names") else None
-
-
-def _needed(schema: Any, without: Iterable[str], columns: Sequence[str] | None) -> list[str]:
-    unneeded = set(without)
-    return [name for name in schema.names if name not in unneeded and (columns is None or name in columns)]
+def _needed(source: Any, without: Iterable[str], columns: Sequence[str] | None) -> list[str]:
+    unneeded, names = set(without), source_names(source) or []
+    return [name for name in names if name not in unneeded and (columns is None or name in columns)]
 
 
 def row_hashes(first: int, n: int, seed: int) -> UintArray:

@@ -31,10 +31,12 @@ from knotwork._tables import (
     as_frame,
     check_weights,
     column_labels,
+    file_batches,
     frame_names,
     header,
     is_batches,
     is_empty,
+    is_file,
     read_numbers,
     refuse,
 )
@@ -160,10 +162,10 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : table of shape (n, d), or iterator of such tables, or Ray Data set, or Dask data frame
-            Numbers as a NumPy array, or as a pandas, polars or pyarrow table. An iterator of batches, such as
-            ``pyarrow.parquet.ParquetFile(path).iter_batches()``, is read in bounded memory, and a table on a cluster
-            block by block where the blocks are; see `partial_fit`.
+        X : table of shape (n, d), or file, iterator of such tables, Ray Data set, or Dask data frame
+            Numbers as a NumPy array, or as a pandas, polars or pyarrow table. A ``pyarrow.parquet.ParquetFile``, a
+            pyarrow data set and an iterator of batches are read in bounded memory, and a table on a cluster block by
+            block where the blocks are; see `partial_fit`.
         y : array-like of shape (n,) or str, optional
             The target, needed by supervised placements; or the name of its column in X, which is then not encoded. Of
             batches and of tables on a cluster it is such a name.
@@ -179,8 +181,10 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         self._check_all()
         self._forget()
         self._left_out = ()
-        cluster = find_cluster(X)
-        if cluster is not None or is_batches(X):
+        is_cluster = find_cluster(X) is not None
+        if is_file(X) and not is_cluster:
+            X = file_batches(X)
+        if is_cluster or is_batches(X):
             return self._fit_parts(X, y, sample_weight)
         values, y, weights = self._read_rows(X, y, sample_weight, reset=True)
         target = self._target(y, len(values))
@@ -239,7 +243,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
     def _check_part(self, X: Any) -> None:
         """Raise an error for what is no part of a table, and for one that does not belong to the parts before it."""
-        if find_cluster(X) is not None or is_batches(X):
+        if find_cluster(X) is not None or is_batches(X) or is_file(X):
             raise type_error("X", "be one part of a table", type(X).__name__, "Call fit: it reads all parts.")
         if self._sketch is not None and self._supervised != (self._sketch.sample is not None):
             hint = "Clone the encoder, and fit all parts again."

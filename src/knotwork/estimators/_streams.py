@@ -19,14 +19,13 @@ from knotwork._preparation.streams import (
     BatchReader,
     Survey,
     divided,
-    source_names,
     survey_batches,
     whole_batches,
     write_blocks,
 )
 from knotwork._preparation.targets import DTYPES, Labels, check_target, class_weights
 from knotwork._preparation.validation import LARGEST_SEED, Holdout
-from knotwork._tables import as_frame
+from knotwork._tables import as_frame, source_names
 from knotwork.errors import ColumnTypeError, ColumnWarning
 from knotwork.training._blocks import RowBlocks, RowFormat
 from knotwork.training._members import TrainingTable, column_units
