@@ -226,6 +226,8 @@ def test_arguments_are_packed_as_kernels_read_them(monkeypatch):
     assert struct.unpack("<q", values[3]) == (-(2**35),)
     assert values[4][0] == 1
     assert values[5:] == [bytes(8)] * launching.N_SCRATCH
+    loaded.launch((3, 0, 1), (0, 0, 0.0, 0, False))
+    assert len(cuda.read) == 1, "no programs are no launch, which the driver refuses"
     with ThreadPoolExecutor(4) as threads:  # each launch has memory of its own
         list(threads.map(lambda n: loaded.launch((n, 1, 1), (n, n, float(n), n, False)), range(1, 200)))
     for settings, values in cuda.read[1:]:

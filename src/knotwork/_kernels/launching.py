@@ -7,6 +7,7 @@ second. Here the driver's own function launches the code, and a plan selects it 
 
 import ctypes
 import struct
+import sys
 from collections import deque
 from collections.abc import Sequence
 from functools import cache
@@ -71,6 +72,7 @@ class _Loaded:
         types, names = list(source.signature.values()), list(source.signature)
         needs = ("global_scratch_size", "profile_scratch_size", "launch_cooperative_grid", "launch_pdl")
         is_plain = metadata.target.backend == "cuda" and getattr(metadata, "num_ctas", 1) == 1
+        is_plain &= sys.platform == "linux"  # elsewhere the driver's library has another name
         if not is_plain or any(getattr(metadata, name, 0) for name in needs) or names != list(source.fn.arg_names):
             return None
         if not all(isinstance(each, str) and (each[0] == "*" or each in {*FORMATS, "constexpr"}) for each in types):
@@ -81,6 +83,8 @@ class _Loaded:
 
     def launch(self, grid: Sequence[int], arguments: Sequence[Any]) -> None:
         """Launch the code on the current stream of the current device; tensors are given by their addresses."""
+        if 0 in grid:
+            return
         try:
             room = self._rooms.pop()
         except IndexError:
