@@ -21,6 +21,7 @@ from knotwork._preparation.learning import (
     learn_column,
     read_column,
     reason_to_ignore,
+    refuse_infinite,
     warn_misfits,
 )
 from knotwork._tables import as_frame, frame_names, refuse_empty, refuse_sparse
@@ -310,8 +311,11 @@ class Columns:
             warn_misfits(texts, label)
         return table
 
-    def read_quietly(self, X: Any) -> tuple[Table, dict[str, Misfits]]:
-        """Read a table as `read` does; texts that do not fit the format of their column are returned by its label."""
+    def read_quietly(self, X: Any, *, to_fit: bool = False) -> tuple[Table, dict[str, Misfits]]:
+        """Read a table as `read` does; texts that do not fit the format of their column are returned by its label.
+
+        Infinite numbers become the largest ones, or are refused if the rows are `to_fit`.
+        """
         names, columns = open_columns(X)
         order = self.order(names, len(columns))
         unfit: dict[str, Misfits] = {}
@@ -331,6 +335,8 @@ class Columns:
                 values, misfits = read_column(cells, written, label)
                 if misfits:
                     unfit[label] = misfits
+                if to_fit:
+                    refuse_infinite(values[:, 0], label)
                 numbers.append(np.clip(values, -LARGEST, LARGEST))
         n_rows = len(columns[0])
         return Table(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64)), unfit

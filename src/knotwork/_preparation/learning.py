@@ -26,7 +26,7 @@ from knotwork.errors import ColumnTypeError, ColumnWarning
 
 __all__ = [
     "FEWEST_COMPARED", "Learned", "Misfits", "Whole", "is_copy", "learn_column", "read_column", "reason_to_ignore",
-    "warn_misfits",
+    "refuse_infinite", "warn_misfits",
 ]  # fmt: skip
 
 FEWEST_JUDGED, FEWEST_COMPARED = 20, 100
@@ -136,18 +136,19 @@ def learn_column(column: Any, label: str, *, is_chosen: bool, dates: str) -> Lea
     if is_chosen or cells.kind in ("text", "mixed"):
         return _learn_category(cells, label, is_chosen=is_chosen)
     values = cells.numbers(label)
-    _refuse_infinite(values, label)
+    refuse_infinite(values, label)
     inferred = f"{label} holds durations, which become seconds." if cells.kind == "duration" else ""
     return Learned(cells, label, "numerical", values[:, None], inferred=inferred)
 
 
-def _refuse_infinite(values: npt.NDArray[np.float64], label: str) -> None:
+def refuse_infinite(values: npt.NDArray[np.float64], label: str) -> None:
+    """Raise an error if a column of numbers, of shape (n,) or (n, 1), contains infinity."""
     refuse(np.isinf(values), label, "contains infinity", "Replace it by NaN or a finite number before fitting.")
 
 
 def _learn_category(cells: Cells, label: str, *, is_chosen: bool) -> Learned:
     if cells.kind == "number":
-        _refuse_infinite(cells.numbers(label), label)
+        refuse_infinite(cells.numbers(label), label)
     categories = cells.categories()
     codes = cells.codes(categories, as_text=cells.kind in ("text", "mixed"))
     mixed = (
@@ -164,7 +165,7 @@ def _learn_written(cells: Cells, label: str, written: Format, parsed: Parsed | N
         values = written.numbers(moments)
     else:
         values, misfits = read_column(cells, written, label, parsed)
-    _refuse_infinite(values[:, 0], label)
+    refuse_infinite(values[:, 0], label)
     role = "date" if isinstance(written, DateFormat) else "numerical"
     if cells.kind in MOMENTS:
         return Learned(cells, label, role, values, written=written, inferred=f"{label} holds {written.describe()}.")

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, listed, suggestion, type_error
 from knotwork._cores import usable_cores
 from knotwork._preparation.cells import MOMENTS, Cells, Label
-from knotwork._preparation.columns import LARGEST, Columns, Whole, column_label, open_columns
+from knotwork._preparation.columns import Columns, Whole, column_label, open_columns
 from knotwork._preparation.learning import Misfits, warn_misfits
 from knotwork._tables import (
     BATCH_ROWS,
@@ -510,7 +510,7 @@ class _Writing:
         self, batch: Batch, blocks: npt.NDArray[np.int64], counts: Any, starts: Any, parts: _Parts
     ) -> npt.NDArray[Any]:
         """Write the rows of a batch to blocks and add them to summaries; return the target of those with block -1."""
-        table, misfits = self.columns.read_quietly(batch.features)
+        table, misfits = self.columns.read_quietly(batch.features, to_fit=True)
         target = self.read_target(batch.target)
         weights = self.weigh(target, batch.weights)
         chosen = blocks >= 0
@@ -531,12 +531,9 @@ class _Writing:
         self, numbers: npt.NDArray[np.float64], weights: Any, chosen: npt.NDArray[np.bool_], parts: _Parts
     ) -> None:
         weights = None if weights is None else weights[chosen]
-        for place, (name, sketch) in enumerate(zip(self.columns.numerical_names, parts.sketches, strict=True)):
+        for place, sketch in enumerate(parts.sketches):
             values = numbers[chosen, place]
             sketch.update(values, weights)
-            if max(-sketch.range[0], sketch.range[1]) >= LARGEST:
-                hint = "Replace it by NaN or a finite number before fitting."
-                raise ColumnError(f"Input X: column {name!r} contains infinity. {hint}")
             parts.is_missing[place] |= np.isnan(values).any()
 
 
