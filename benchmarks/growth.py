@@ -242,15 +242,15 @@ def measure(curves: Sequence[Curve], device: torch.device, path: Path, most_rows
                 continue
             finally:
                 gc.collect()
+                memory = torch.cuda.max_memory_allocated() >> 20 if device.type == "cuda" else _peak_mib()
+                if device.type == "cuda":
+                    torch.cuda.empty_cache()
+                    torch.cuda.reset_peak_memory_stats()
             point = {"what": curve.what, "axis": curve.axis, "value": value, "seconds": float(f"{seconds:.4g}")}
-            memory = torch.cuda.max_memory_allocated() >> 20 if device.type == "cuda" else _peak_mib()
             line = {**point, **shape._asdict(), "peak_mib": memory, **describe(device)}
             with path.open("a") as file:
                 file.write(json.dumps(line) + "\n")
             print(f"{curve.what}, {curve.axis} = {value}: {seconds:.4g} s, {memory} MiB so far", flush=True)
-            if device.type == "cuda":
-                torch.cuda.empty_cache()
-                torch.cuda.reset_peak_memory_stats()
     return failed
 
 

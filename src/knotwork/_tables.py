@@ -192,34 +192,38 @@ def file_batches(source: Any, columns: Sequence[str] | None = None, *, n_rows: i
     n_rows : int
         Most rows of a batch.
     """
-    from pyarrow import ArrowException  # noqa: PLC0415 - of an extra, which the source has loaded
+    if source_names(source) is None:  # of Ray, whose rows have another order in every pass
+        hint = "Write it to files by write_parquet(folder), and pass pyarrow.dataset.dataset(folder)."
+        raise type_error("X", "be a file, a data set of pyarrow, or tables", type(source).__name__, hint)
+    from pyarrow import ArrowInvalid, ArrowNotImplementedError, ArrowTypeError  # noqa: PLC0415 - as the source is
 
     columns = None if columns is None else list(columns)
     if hasattr(source, "iter_batches"):
         batches = source.iter_batches(batch_size=n_rows, columns=columns)
     else:
         # With threads, pyarrow reads gigabytes ahead of what is used, whatever the limits are; without, few batches.
-        limits: dict[str, Any] = {"use_threads": False, "batch_readahead": 4, "fragment_readahead": 1}
-        if _is_local_parquet(source):
-            limits["fragment_scan_options"] = _unbuffered()
+        limits = {"use_threads": False, "batch_readahead": 4, "fragment_readahead": 1, **_scan_options(source)}
         batches = source.to_batches(columns=columns, batch_size=n_rows, **limits)
     try:
         yield from batches
-    except ArrowException as error:
-        hint = "Write the files again with columns of one type, or pass the files that agree."
+    except (ArrowInvalid, ArrowNotImplementedError, ArrowTypeError) as error:
+        hint = "Check the files: a column must have one type in all of them."
         raise ColumnTypeError(f"X could not be read: {str(error).rstrip('.')}. {hint}") from error
 
 
-def _is_local_parquet(source: Any) -> bool:
-    is_parquet = getattr(getattr(source, "format", None), "default_extname", None) == "parquet"
-    return is_parquet and getattr(getattr(source, "filesystem", None), "type_name", None) == "local"
+def _scan_options(source: Any) -> dict[str, Any]:
+    """Return options by which Parquet files on a disk are read column by column; otherwise one is in memory as a whole.
 
+    Files elsewhere are better read at once, and a data set may have options of its own.
+    """
+    from pyarrow.dataset import ParquetFileFormat, ParquetFragmentScanOptions  # noqa: PLC0415 - as the source is
 
-def _unbuffered() -> Any:
-    """Return options by which files are read column by column; otherwise a file is in memory as a whole."""
-    from pyarrow.dataset import ParquetFragmentScanOptions  # noqa: PLC0415 - of an extra, which the source has loaded
-
-    return ParquetFragmentScanOptions(pre_buffer=False)
+    form = getattr(source, "format", None)
+    if not isinstance(form, ParquetFileFormat) or form.default_fragment_scan_options != ParquetFragmentScanOptions():
+        return {}
+    fragment = next(iter(source.get_fragments()), None)  # `source.filesystem` of buffers ends the process
+    is_local = getattr(getattr(fragment, "filesystem", None), "type_name", None) == "local"
+    return {"fragment_scan_options": ParquetFragmentScanOptions(pre_buffer=False)} if is_local else {}
 
 
 def is_empty(X: Any) -> bool:

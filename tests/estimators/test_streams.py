@@ -241,8 +241,8 @@ def test_errors_name_what_is_wrong_and_where(batches, y, settings, message):
 
 @pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
 def test_the_largest_number_is_not_infinite():
-    model = regressor().fit(Frames(changed("a", np.finfo(np.float64).max)), "target")
-    assert np.isfinite(model.predict(NEW)).all()
+    table = changed("a", np.finfo(np.float64).max).drop(columns="weight")
+    assert np.isfinite(regressor().fit(Frames(table), "target").predict(NEW)).all()
 
 
 def test_rows_that_change_between_the_passes_are_an_error():

@@ -246,9 +246,38 @@ def test_a_launch_that_fails_is_an_error(monkeypatch):
         loaded.launch((1, 1, 1), (0,))
 
 
+def test_a_thread_that_has_done_nothing_on_a_gpu_enters_its_context(monkeypatch):
+    driver.set_active(NoGPU())
+    calls = []
+
+    class Fresh(NoCuda):
+        """A driver that refuses launches until its context is current."""
+
+        cuDeviceGet = staticmethod(lambda handle, device: calls.append(("device", device)) or 0)  # noqa: N815
+        cuDevicePrimaryCtxRetain = staticmethod(lambda context, device: calls.append("retain") or 0)  # noqa: N815
+        cuCtxSetCurrent = staticmethod(lambda context: calls.append("current") or 0)  # noqa: N815
+
+        @staticmethod
+        def cuLaunchKernel(*arguments):  # noqa: N802 - its name in the driver
+            calls.append("launch")
+            return 0 if "current" in calls else launching.INVALID_CONTEXT
+
+    monkeypatch.setattr(launching, "_cuda", Fresh)
+    loaded = launching._Loaded(0, 32, 0, ["*fp32"])
+    for _ in range(2):
+        loaded.launch((1, 1, 1), (0,))
+    assert calls == ["launch", ("device", 0), "retain", "current", "launch", "launch"]
+
+
 @pytest.mark.parametrize(
     "changed",
-    [{"global_scratch_size": 64}, {"launch_pdl": True}, {"num_ctas": 2}, {"target": GPUTarget("hip", "gfx942", 64)}],
+    [
+        {"global_scratch_size": 64},
+        {"launch_pdl": True},
+        {"num_ctas": 2},
+        {"shared": 2048},
+        {"target": GPUTarget("hip", "gfx942", 64)},
+    ],
     ids=lambda changed: next(iter(changed)),
 )
 def test_what_needs_more_than_a_launch_is_left_to_triton(compiled, changed):
@@ -259,7 +288,10 @@ def test_what_needs_more_than_a_launch_is_left_to_triton(compiled, changed):
     plain = {"name": "_forward", "shared": 0, "num_warps": 4, "num_ctas": 1, "target": GPUTarget("cuda", 90, 32)}
     for metadata, fits in ((plain, True), (plain | changed, False)):
         loads = []
-        utilities = SimpleNamespace(load_binary=lambda *given, loads=loads: loads.append(given) or (1, 2, 3, 4, 5))
+        utilities = SimpleNamespace(
+            load_binary=lambda *given, loads=loads: loads.append(given) or (1, 2, 3, 4, 5),
+            get_device_properties=lambda device: {"max_shared_mem": 1024},
+        )
         driver.set_active(SimpleNamespace(get_current_device=lambda: 0, utils=utilities))
         given = SimpleNamespace(name="_forward", kernel=b"", src=kernel.src, metadata=SimpleNamespace(**metadata))
         assert (launching._Loaded.from_compiled(given) is not None) == fits

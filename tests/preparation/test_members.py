@@ -1,5 +1,7 @@
 """Encodings of the columns of a table: a column is sorted once, and no more is computed than the encodings need."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,19 @@ def test_columns_side_by_side_are_fitted_as_one_after_the_other(monkeypatch):
     for alone, beside in zip(*results, strict=True):
         for one, other in zip(alone.blocks, beside.blocks, strict=True):
             np.testing.assert_array_equal(*(block.encode(COLUMNS["usual"], "clip") for block in (one, other)))
+
+
+def test_an_error_does_not_wait_for_other_columns():
+    begun = []
+
+    def work(index):
+        begun.append(index)
+        time.sleep(0.05)
+        return index
+
+    with pytest.raises(ValueError, match="of column 0"), members._side_by_side(work, 100, 2) as results:
+        raise ValueError(f"of column {next(iter(results))}")
+    assert len(begun) < 10
 
 
 @pytest.mark.parametrize(("where", "expected"), [([0, 1, 2], [10, 20, 30]), ([2, 0, 1], [30, 10, 20])])

@@ -76,6 +76,7 @@ def _dense_forward(
     program = tl.program_id(0)
     if LONG:
         program = program.to(tl.int64)
+        n_rows = n_rows.to(tl.int64)
     size = units * UNIT
     v = program * VALUES + tl.arange(0, VALUES)
     here = v < n_values

@@ -33,8 +33,8 @@ Tensors = tuple[Tensor | None, ...]
 
 HAS_TRITON = find_spec("triton") is not None
 
-LIBRARY: Any = torch.library.Library("knotwork", "FRAGMENT")  # type: ignore[no-untyped-call]
-"""The operations that torch.compile calls without tracing into them."""
+LIBRARIES: dict[str, Any] = vars(torch.ops.knotwork).setdefault("_libraries", {})
+"""Operations that torch.compile calls without tracing into them; torch keeps them, so modules can be loaded again."""
 
 LONG_FROM = 2**31 - 2**16
 """Numbers of values that kernels count in 64 bits."""
@@ -190,9 +190,13 @@ class Operation:
         ):
             # Not by `torch.library.custom_op`, whose gradient in Python is called at every step, though it is not used.
             schema = torch.library.infer_schema(function, mutates_args=())
-            LIBRARY.define(f"{name}{schema}", tags=torch.Tag.pt2_compliant_tag)
-            LIBRARY.impl(name, function, "CompositeExplicitAutograd")
-            torch.library.register_fake(f"knotwork::{name}", fake, lib=LIBRARY)
+            if name in LIBRARIES:
+                LIBRARIES.pop(name)._destroy()
+            library: Any = torch.library.Library("knotwork", "FRAGMENT")  # type: ignore[no-untyped-call]
+            LIBRARIES[name] = library
+            library.define(f"{name}{schema}", tags=torch.Tag.pt2_compliant_tag)
+            library.impl(name, function, "CompositeExplicitAutograd")
+            torch.library.register_fake(f"knotwork::{name}", fake, lib=library)
 
 
 @cache

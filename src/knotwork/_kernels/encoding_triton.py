@@ -253,6 +253,7 @@ def _forward(
         tl.debug_barrier()
     if LONG:
         program = program.to(tl.int64)
+        n_rows = n_rows.to(tl.int64)
     first = program * N
     v = first + tl.arange(0, N)
     here = v < n_values

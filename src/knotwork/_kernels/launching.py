@@ -1,4 +1,4 @@
-"""How Triton kernels are launched: with little work on the host, and without a C compiler.
+"""How Triton kernels are launched: with little work on the host, and without a C program for every kernel.
 
 Triton inspects every argument of every launch to select the code that it compiled for such arguments, and launches it
 by a program in C for arguments of these types, which a C compiler builds when it is first needed, in some tenths of a
@@ -33,6 +33,10 @@ MOST_PLANS = 1024
 
 N_SCRATCH = 2
 """Addresses of scratch memory that compiled kernels take behind their arguments; none if they need no such memory."""
+
+
+INVALID_CONTEXT = 201
+"""The driver's code for a thread that has done nothing on a GPU yet."""
 
 
 class _Room(NamedTuple):
@@ -77,8 +81,10 @@ class _Loaded:
             return None
         if not all(isinstance(each, str) and (each[0] == "*" or each in {*FORMATS, "constexpr"}) for each in types):
             return None
-        device = driver.active.get_current_device()
-        loaded = driver.active.utils.load_binary(compiled.name, compiled.kernel, metadata.shared, device)
+        device, utils = driver.active.get_current_device(), driver.active.utils
+        if metadata.shared > utils.get_device_properties(device)["max_shared_mem"]:
+            return None  # Triton's error says how much is missing
+        loaded = utils.load_binary(compiled.name, compiled.kernel, metadata.shared, device)
         return cls(loaded[1], metadata.num_warps * metadata.target.warp_size, metadata.shared, types)
 
     def launch(self, grid: Sequence[int], arguments: Sequence[Any]) -> None:
@@ -90,10 +96,13 @@ class _Loaded:
         except IndexError:
             room = self._make_room()
         self._pack(room.values, 0, *arguments)
-        stream = driver.active.get_current_stream(driver.active.get_current_device())
-        code = _cuda().cuLaunchKernel(
-            self._function, *grid, self._n_threads, 1, 1, self._n_shared, stream, room.addresses, None
-        )
+        device = driver.active.get_current_device()
+        stream = driver.active.get_current_stream(device)
+        given = self._function, *grid, self._n_threads, 1, 1, self._n_shared, stream, room.addresses, None
+        code = _cuda().cuLaunchKernel(*given)
+        if code == INVALID_CONTEXT:
+            _enter_context(device)
+            code = _cuda().cuLaunchKernel(*given)
         self._rooms.append(room)
         if code:
             raise RuntimeError(f"A kernel could not be launched: {_error_text(code)}.")
@@ -113,6 +122,18 @@ def _cuda() -> Any:
     return library
 
 
+def _enter_context(device: int) -> None:
+    """Let the current thread use a GPU, in the context that torch uses."""
+    handle, context = ctypes.c_int(), ctypes.c_void_p()
+    for code in (
+        _cuda().cuDeviceGet(ctypes.byref(handle), device),
+        _cuda().cuDevicePrimaryCtxRetain(ctypes.byref(context), handle),
+        _cuda().cuCtxSetCurrent(context),
+    ):
+        if code:
+            raise RuntimeError(f"GPU {device} cannot be used: {_error_text(code)}.")
+
+
 def _error_text(code: int) -> str:
     text = ctypes.c_char_p()
     _cuda().cuGetErrorString(code, ctypes.byref(text))
@@ -128,7 +149,8 @@ def _selected(kernel: Any, arguments: Sequence[Any], others: dict[str, Any]) -> 
     """Return the code for such arguments, compiled if need be; None if Triton itself must launch it."""
     if not isinstance(kernel, JITFunction):  # of Triton's interpreter
         return None
-    return _loaded(kernel.run(*arguments, grid=(1,), warmup=True, **others))
+    compiled = kernel.run(*arguments, grid=(1,), warmup=True, **others)
+    return _loaded(compiled) if isinstance(compiled, CompiledKernel) else None  # else Triton was told to do otherwise
 
 
 def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **others: Any) -> None:

@@ -2,10 +2,11 @@
 
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self, final
+from typing import Any, NamedTuple, Self, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -52,10 +53,12 @@ TEST_SHARE = 0.2
 STRONG = 0.5
 """Pairs of a network stand out with at least this share of the best one's gain: others it models as well without."""
 
-LARGE, MOST_THREADS = 1 << 22, 8
-"""Numbers of a table from which on columns are fitted side by side, and in how many threads at most."""
+LARGE, MOST_THREADS, MOST_HELD = 1 << 22, 8, 1 << 25
+"""Numbers of a table from which on columns are fitted side by side, in how many threads at most, and the most numbers
+of the columns of all threads: each takes about 50 bytes meanwhile."""
 
 Rows = npt.NDArray[np.int64]
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,9 +443,8 @@ def fit_encodings(
 
     parts: list[list[tuple[Block, float]]] = [[] for _ in candidates]
     # Columns are sorted side by side; trees have threads of their own.
-    n_threads = 1 if any(supervised) or numbers.size < LARGE else usable_cores(MOST_THREADS)
-    with ThreadPoolExecutor(n_threads, "knotwork-columns") as threads:
-        results = map(fit, range(len(wanted))) if n_threads == 1 else threads.map(fit, range(len(wanted)))
+    at_once = 1 if any(supervised) or numbers.size < LARGE else MOST_HELD // max(len(numbers), 1)
+    with _side_by_side(fit, len(wanted), usable_cores(max(min(at_once, MOST_THREADS), 1))) as results:
         for column, fitted in zip(wanted, results, strict=True):
             for part, encoding in zip(parts, column, strict=True):
                 result = fitted[encoding]
@@ -450,6 +452,19 @@ def fit_encodings(
                     raise result
                 part.append(result)
     return [joined(part) for part in parts]
+
+
+@contextmanager
+def _side_by_side(work: Callable[[int], _Result], n: int, n_threads: int) -> Iterator[Iterable[_Result]]:
+    """Return the results of ``work(0)`` to ``work(n - 1)``; what has not begun at the end of the block is left out."""
+    if n_threads == 1:
+        yield map(work, range(n))
+        return
+    threads = ThreadPoolExecutor(n_threads, "knotwork-columns")
+    try:
+        yield threads.map(work, range(n))
+    finally:
+        threads.shutdown(cancel_futures=True)
 
 
 def joined(parts: Iterable[tuple[Block, float]]) -> Fitted:

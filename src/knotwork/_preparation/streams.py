@@ -219,9 +219,6 @@ def divided(batch: Any) -> Iterator[Any]:
 def _native_batches(source: Any, without: Iterable[str], columns: Sequence[str] | None) -> Iterable[Any]:
     if not is_file(source):
         return source  # type: ignore[no-any-return]
-    if source_names(source) is None:  # a data set of Ray, whose rows have another order in every pass
-        hint = "Write it to files by write_parquet(folder), and pass pyarrow.dataset.dataset(folder)."
-        raise type_error("X", "be a file, a data set of pyarrow, or tables", type(source).__name__, hint)
     return file_batches(source, _needed(source, without, columns), n_rows=BATCH_ROWS)
 
 
