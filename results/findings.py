@@ -74,7 +74,8 @@ from training_claims import deteriorating  # noqa: E402 - needs the line above
 
 PAGE = HERE.parent / "docs" / "findings.md"
 PLAIN_STEP = {"mlp": 1926e-6, "resnet": 3118e-6, "ft feature": 6186e-6}
-"""Seconds of a step of one network in an ordinary torch loop on the H200, size 30 (table in benchmarks/README.md)."""
+"""Seconds of a step of one network in an ordinary torch loop on the H200, size 30, on the first of several machines
+(benchmarks/README.md, "Training stacks of networks")."""
 
 
 def drawn_correlations(

@@ -155,7 +155,7 @@ def speed() -> str:
     low, high = stated(r"a training step with learned knots takes ([\d.]+) to ([\d.]+) times one with fixed knots")
     recursion = stated(r"take ([\d.]+) to ([\d.]+) times less than the recursion in plain torch")
     linear = stated(r"([\d.]+) to ([\d.]+) times as long as `nn.Linear`")
-    table = next(row for row in rows_of("100 million rows on an H200", "rows of the table") if row[""] == "from files")
+    table = next(row for row in rows_of("A large table on an H200", "rows of the table") if row[""] == "from files")
     spinning, passive = stated(
         r"plain loop ([\d.]+) s, TabularRegressor [\d.]+ s; with `OMP_WAIT_POLICY=PASSIVE`, so that waiting threads do "
         r"not spin, ([\d.]+) s"
@@ -178,7 +178,7 @@ def speed() -> str:
         faster in a stack of {rows["mlp"]["members"]}, ResNet {times["resnet"]} times in one of
         {rows["resnet"]["members"]}, FT-Transformer {times["ft"]} times in one of {rows["ft"]["members"]};
         {share["resnet"]} and {share["ft"]} of the card's bf16 matrix rate for the last two.""",
-        f"""A table of {table["rows of the table"]} rows and 20 columns in Parquet files, read and trained for one pass
+        f"""A table of {table["rows of the table"]} rows in Parquet files, read and trained for one pass
         on an H200: {float(table["fit, s"]):.0f} s, {float(table["peak host memory, GiB"]):.1f} GiB of host memory, at
         the speed of a table in GPU memory.""",
         f"""On a CPU the estimators train parts of a stack in threads that do not wait for each other, as many as the

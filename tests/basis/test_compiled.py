@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from knotwork.basis._compiled import (
     TILE,
     VALUES_PER_CHUNK,
     Compiled,
+    _with_safe_cache,
     compiled,
     encode_dense,
     encode_sparse,
@@ -200,3 +202,23 @@ def test_without_a_folder_for_the_cache_functions_are_compiled_in_every_process(
 
     monkeypatch.setattr("numba.core.dispatcher.Dispatcher.enable_caching", refuse)
     assert compiled()(lambda x: x + 1.0)(1.0) == 2.0
+
+
+def test_processes_that_compile_at_once_do_not_mix_their_code(tmp_path, monkeypatch):
+    """Both begin with an empty index; numba would number the files of both alike."""
+
+    @numba.njit(cache=True)
+    def double(x):
+        return x + x
+
+    file = _with_safe_cache(double)._cache._cache_file
+    monkeypatch.setattr(file, "_cache_path", str(tmp_path))
+    monkeypatch.setattr(file, "_index_path", str(tmp_path / "double.nbi"))
+    with monkeypatch.context() as patch:
+        patch.setattr(file, "_load_index", dict)
+        for key in ("integers", "floats"):
+            file.save(key, f"code for {key}")
+    assert file.load("floats") == "code for floats"
+    assert file.load("integers") in (None, "code for integers")
+    file.save("integers", "code for integers")
+    assert [file.load(key) for key in ("integers", "floats")] == ["code for integers", "code for floats"]

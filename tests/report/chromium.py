@@ -94,12 +94,16 @@ class Browser:
         return answer["result"].get("value")
 
     def go_to(self, place):
-        """Change the part of the address behind #, and wait until the page has noticed and drawn."""
+        """Change the part of the address behind #, and wait until the page has noticed and drawn.
+
+        A frame that waits to be drawn comes first: it writes the address of the state that it shows.
+        """
         self.evaluate(
-            f"""new Promise(done => {{ const drawn = () => requestAnimationFrame(() => requestAnimationFrame(done));
-                if (location.hash === {json.dumps(place)}) drawn();
-                else addEventListener("hashchange", drawn, {{once: true}});
-                location.hash = {json.dumps(place)}; }})"""
+            f"""new Promise(done => {{ const drawn = next => requestAnimationFrame(() => requestAnimationFrame(next));
+                drawn(() => {{
+                    if (location.hash === {json.dumps(place)}) return done();
+                    addEventListener("hashchange", () => drawn(done), {{once: true}});
+                    location.hash = {json.dumps(place)}; }}); }})"""
         )
 
     def evaluate_in_frame(self, expression):

@@ -4,6 +4,7 @@
 Threads share the rows; the compiled code releases the GIL, so that they run in parallel.
 """
 
+import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, update_wrapper
@@ -77,9 +78,32 @@ def _of_numba(function: Callable[..., Any], options: dict[str, Any]) -> Any:
         options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         return njit(**options)(function)
     try:
-        return njit(cache=True, **options)(function)
+        return _with_safe_cache(njit(cache=True, **options)(function))
     except RuntimeError:  # no folder for numba's cache is writable
         return njit(**options)(function)
+
+
+def _with_safe_cache(function: Any) -> Any:
+    """Let processes that compile a function at the same time write to files of their own.
+
+    Numba numbers the files of a function's signatures. Two processes that begin with an empty cache take the same
+    number for different ones, and then load the code of the other.
+    """
+    from numba.core.caching import IndexDataCacheFile  # noqa: PLC0415 - as numba is
+
+    class SafeCacheFile(IndexDataCacheFile):
+        """Files of a function whose names depend on the signature and the source."""
+
+        def save(self, key: Any, data: Any) -> None:
+            digest = hashlib.sha256(self._dump(key)).hexdigest()[:16]
+            name = f"{self._index_name.removesuffix('.nbi')}.{digest}.nbc"
+            self._save_data(name, data)
+            self._save_index(self._load_index() | {key: name})
+
+    file = getattr(getattr(function, "_cache", None), "_cache_file", None)
+    if type(file) is IndexDataCacheFile:
+        file.__class__ = SafeCacheFile
+    return function
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Compiled]:
