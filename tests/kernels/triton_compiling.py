@@ -164,8 +164,10 @@ def test_a_layer_has_one_launch_forward_and_two_backward(compiled):
 TABLES = {NATURAL: "bends", RADIAL: "factors"}
 
 
+@pytest.mark.parametrize("long_from", [dispatch.LONG_FROM, 0])
 @pytest.mark.parametrize(("kind", "n_knots"), [(NATURAL, 28), (RADIAL, 40), (THIN_PLATE, 3)])
-def test_functions_that_vary_everywhere(compiled, kind, n_knots):
+def test_functions_that_vary_everywhere(compiled, kind, n_knots, long_from, monkeypatch):
+    monkeypatch.setattr(dispatch, "LONG_FROM", long_from)
     x, counts = torch.rand(2, 32, 4, requires_grad=True), torch.full((2, 4), n_knots, dtype=torch.int32)
     logits, widths = torch.zeros(2, 4, n_knots + 1), torch.zeros(2, 4, n_knots + 2)
     knots = Knots(counts, logits=logits.requires_grad_(), log_widths=widths.requires_grad_())
@@ -187,7 +189,7 @@ def test_what_the_compiler_refuses_is_found(compiled):
         triton.language.store(pointer + triton.language.arange(0, 4)[None, :], value)
 
     with pytest.raises(triton.compiler.errors.CompilationError):
-        changing[(1,)](torch.zeros(4), 2)
+        launching.launch(changing, (1,), torch.zeros(4), 2)
     assert not compiled
 
 

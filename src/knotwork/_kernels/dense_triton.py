@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork._kernels.dispatch import Path
+from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.encoding import LOCAL, NATURAL, RADIAL
 from knotwork._kernels.encoding_triton import WIDEST, find
 from knotwork._kernels.launching import launch
@@ -441,7 +441,7 @@ def _run(x: Tensor, breaks: Tensor, n_knots: Tensor, table: Tensor | None, **set
             *_contiguous((x, breaks, n_knots, breaks if table is None else table)), out,
             x.numel(), n_rows, n_features, n_breaks, size // lengths["UNIT"],
             KIND=settings["kind"], VALUES=values, STEPS=(n_breaks - 2).bit_length(), WIDE=size > lengths["COLUMNS"],
-            LONG=out.numel() >= 2**31, **lengths,
+            LONG=is_long(out.numel()), **lengths,
         )  # fmt: skip
     return (out,), (x, breaks, n_knots, table)
 
@@ -468,7 +468,7 @@ def _sum_rows(grad: Tensor, kept: Any, needed: Any, kind: int) -> tuple[Tensor, 
             x.numel(), n_rows, x.shape[2], n_breaks, size // lengths["UNIT"], n_entries,
             KIND=kind, ROWS=ROWS, BLOCKS=blocks, STEPS=(n_breaks - 2).bit_length(), **lengths,
             KNOTS=max(triton.next_power_of_2(n_breaks), 16), WITH_X=needed[0], WITH_SLOPES=with_slopes,
-            LONG=grad.numel() >= 2**31,
+            LONG=is_long(grad.numel()),
         )  # fmt: skip
     breaks_grad, table_grad = torch.empty_like(breaks), torch.empty_like(table)
     if needed[1] or needed[3]:
