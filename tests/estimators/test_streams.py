@@ -245,6 +245,7 @@ def test_the_largest_number_is_not_infinite():
     assert np.isfinite(regressor().fit(Frames(table), "target").predict(NEW)).all()
 
 
+@pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
 def test_rows_that_change_between_the_passes_are_an_error():
     class Growing(Frames):
         def __iter__(self):
