@@ -164,8 +164,10 @@ def test_a_layer_has_one_launch_forward_and_two_backward(compiled):
 TABLES = {NATURAL: "bends", RADIAL: "factors"}
 
 
-@pytest.mark.parametrize("long_from", [dispatch.LONG_FROM, 0])
-@pytest.mark.parametrize(("kind", "n_knots"), [(NATURAL, 28), (RADIAL, 40), (THIN_PLATE, 3)])
+@pytest.mark.parametrize(
+    ("kind", "n_knots", "long_from"),
+    [(NATURAL, 28, dispatch.LONG_FROM), (RADIAL, 40, dispatch.LONG_FROM), (THIN_PLATE, 3, 0)],
+)
 def test_functions_that_vary_everywhere(compiled, kind, n_knots, long_from, monkeypatch):
     monkeypatch.setattr(dispatch, "LONG_FROM", long_from)
     x, counts = torch.rand(2, 32, 4, requires_grad=True), torch.full((2, 4), n_knots, dtype=torch.int32)
