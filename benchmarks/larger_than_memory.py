@@ -77,7 +77,7 @@ def fit(args: argparse.Namespace) -> dict:
     """Fit in this process, and return what was measured."""
     import torch  # noqa: PLC0415 - the generator does not need it
 
-    import knotwork as kw  # noqa: PLC0415
+    import knotwork as kw  # noqa: PLC0415 - memory of libraries is measured in the processes that fit
 
     if args.device == "cuda":
         torch.zeros(1, device="cuda")
@@ -134,7 +134,7 @@ def report(args: argparse.Namespace, writing: float, parts: list[dict]) -> str:
     streamed, in_memory = parts
     device = args.device
     if device == "cuda":
-        import torch  # noqa: PLC0415
+        import torch  # noqa: PLC0415 - needed on a GPU only
 
         device = torch.cuda.get_device_name()
     lines = [

@@ -61,17 +61,21 @@ def test_columns_side_by_side_are_fitted_as_one_after_the_other(monkeypatch):
             np.testing.assert_array_equal(*(block.encode(COLUMNS["usual"], "clip") for block in (one, other)))
 
 
-def test_an_error_does_not_wait_for_other_columns():
+def test_an_error_does_not_wait_for_other_columns(monkeypatch):
     begun = []
 
-    def work(index):
-        begun.append(index)
-        time.sleep(0.05)
-        return index
+    def fail(forms, encodings, goal, *, seed):
+        begun.append(seed)
+        time.sleep(0.02)
+        return dict.fromkeys(encodings, ValueError("of a column"))
 
-    with pytest.raises(ValueError, match="of column 0"), members._side_by_side(work, 100, 2) as results:
-        raise ValueError(f"of column {next(iter(results))}")
-    assert len(begun) < 10
+    monkeypatch.setattr(members, "LARGE", 0)
+    monkeypatch.setattr(members, "usable_cores", lambda most: 2)
+    monkeypatch.setattr(members, "_fit_forms", fail)
+    numbers, target = RANDOM.normal(size=(50, 100)), RANDOM.normal(size=50)
+    with pytest.raises(ValueError, match="of a column"):
+        fit_encodings([[Encoding("BS-Q", 7)] * 100], numbers, target, task="regression")
+    assert len(begun) < 20
 
 
 @pytest.mark.parametrize(("where", "expected"), [([0, 1, 2], [10, 20, 30]), ([2, 0, 1], [30, 10, 20])])

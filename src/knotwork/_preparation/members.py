@@ -2,14 +2,13 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self, TypeVar, final
+from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 import numpy.typing as npt
+from joblib import Parallel, delayed
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
 from knotwork._checks import argument_error, check_choice
@@ -58,7 +57,6 @@ LARGE, MOST_THREADS, MOST_HELD = 1 << 22, 8, 1 << 25
 of the columns of all threads: each takes about 50 bytes meanwhile."""
 
 Rows = npt.NDArray[np.int64]
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -436,35 +434,23 @@ def fit_encodings(
     wanted = [[candidate[index].start for candidate in candidates] for index in range(numbers.shape[1])]
     supervised = [any(encoding.kind.supervised for encoding in column) for column in wanted]
 
-    def fit(index: int) -> dict[Encoding, tuple[Block, float] | Exception]:
+    def fit(index: int) -> list[tuple[Block, float]]:
         summary = None if summaries is None else summaries[index]
         forms = _usual_forms(numbers[:, index], weights, summary, with_rows=supervised[index])
-        return _fit_forms(forms, wanted[index], goal, seed=seed + index)
+        fitted = _fit_forms(forms, wanted[index], goal, seed=seed + index)
+        parts = []
+        for encoding in wanted[index]:
+            result = fitted[encoding]
+            if isinstance(result, Exception):
+                raise result
+            parts.append(result)
+        return parts
 
-    parts: list[list[tuple[Block, float]]] = [[] for _ in candidates]
     # Columns are sorted side by side; trees have threads of their own.
     at_once = 1 if any(supervised) or numbers.size < LARGE else MOST_HELD // max(len(numbers), 1)
-    with _side_by_side(fit, len(wanted), usable_cores(max(min(at_once, MOST_THREADS), 1))) as results:
-        for column, fitted in zip(wanted, results, strict=True):
-            for part, encoding in zip(parts, column, strict=True):
-                result = fitted[encoding]
-                if isinstance(result, Exception):
-                    raise result
-                part.append(result)
-    return [joined(part) for part in parts]
-
-
-@contextmanager
-def _side_by_side(work: Callable[[int], _Result], n: int, n_threads: int) -> Iterator[Iterable[_Result]]:
-    """Return the results of ``work(0)`` to ``work(n - 1)``; what has not begun at the end of the block is left out."""
-    if n_threads == 1:
-        yield map(work, range(n))
-        return
-    threads = ThreadPoolExecutor(n_threads, "knotwork-columns")
-    try:
-        yield threads.map(work, range(n))
-    finally:
-        threads.shutdown(cancel_futures=True)
+    jobs = Parallel(n_jobs=usable_cores(max(min(at_once, MOST_THREADS), 1)), prefer="threads")
+    columns = list(jobs(delayed(fit)(index) for index in range(len(wanted))))
+    return [joined(column[place] for column in columns) for place in range(len(candidates))]
 
 
 def joined(parts: Iterable[tuple[Block, float]]) -> Fitted:
