@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+STUDY = $(VENV)/.study
 STAMP = $(VENV)/.installed
 
 PLANS = ablation paper-mlp paper-mlp-seeds paper-resnet paper-ft paper-ft-coordinate efficiency efficiency-stacked knot-relocation \
@@ -11,7 +12,7 @@ PIP = -m pip --quiet --disable-pip-version-check
 
 .PHONY: demo test fuzz core lint docs bench paper paper-tables quality quality-run clean
 
-demo: $(STAMP)
+demo: $(STUDY)
 	$(BIN)/knotwork demo --out demo
 
 test: $(STAMP)
@@ -82,9 +83,14 @@ quality-run: .venv-quality/.installed
 
 # LOCKED=1 compares every package but torch with the hashes of requirements.lock; on Linux with Python 3.11 or 3.12.
 LOCKED ?=
-$(STAMP): pyproject.toml constraints.txt requirements.lock
+$(STUDY): pyproject.toml constraints.txt requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	test -z "$(LOCKED)" || $(BIN)/python $(PIP) install --require-hashes --no-deps -r requirements.lock
+	$(BIN)/python $(PIP) install -c constraints.txt -e ".[study]"
+	touch $@
+
+# What tests and checks need beyond that.
+$(STAMP): $(STUDY)
 	$(BIN)/python $(PIP) install -c constraints.txt -e ".[test,lint,docs]"
 	touch $@
 

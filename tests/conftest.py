@@ -1,6 +1,7 @@
 """Shared settings: where real tables and the paper's numbers are, and a loud word when they are not there."""
 
 import os
+import signal
 from pathlib import Path
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # otherwise scikit-learn skips a check in silence
@@ -21,6 +22,14 @@ def data_folder():
     if not (DATA / "datasets.json").exists():
         pytest.skip(f"no data sets in {DATA}: set KNOTWORK_DATA to their folder")
     return DATA
+
+
+@pytest.fixture
+def ctrl_c():
+    """Python's handler of Ctrl-C, which is missing in processes that a shell has started in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def pytest_terminal_summary(terminalreporter):

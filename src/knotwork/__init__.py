@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from knotwork._checks import PARTS, check_part
 
 if TYPE_CHECKING:  # type checkers and editors see the names that are imported later
-    from knotwork import additive, basis, compare, datasets, nn, report, stats, study, training
+    from knotwork import additive, basis, compare, datasets, encoders, knots, nn, report, stats, study, training
     from knotwork._explore import Explorer, explore
     from knotwork._recommend import Recommendation, recommend
     from knotwork.additive import AdditiveClassifier, AdditiveRegressor
@@ -51,8 +51,10 @@ __all__ = [
     "choose_per_feature",
     "compare",
     "datasets",
+    "encoders",
     "explore",
     "find_pairs",
+    "knots",
     "load",
     "make_encoder",
     "nn",
@@ -86,7 +88,10 @@ _LATER = {
     "recommend": "knotwork._recommend",
     "additive": "knotwork.additive",
     "basis": "knotwork.basis",
-    **{name: f"knotwork.{name}" for name in ("compare", "datasets", "nn", "report", "stats", "study", "training")},
+    **{
+        name: f"knotwork.{name}"
+        for name in ("compare", "datasets", "encoders", "knots", "nn", "report", "stats", "study", "training")
+    },
 }
 """The names that are imported when they are first used, and the module of each."""
 

@@ -16,6 +16,7 @@ X = np.random.default_rng(0).normal(size=(300, 3))
 y = X[:, 0] + X[:, 1] ** 2
 
 ENSEMBLE = """
+import signal
 import threading
 
 import numpy as np
@@ -38,13 +39,16 @@ class Announcing:
             print("trains", flush=True)
 
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is missing in processes in the background
 base.ProgressBar = Announcing
 X = np.random.default_rng(0).normal(size=(2000, 3))
 try:
     model = kw.TabularRegressor(effort="best", random_state=0, verbose=True, device="cpu").fit(X, X[:, 0])
     print("r2", model.score(X, X[:, 0]), model.trained_.interrupted)
 except KeyboardInterrupt:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     print("stopped")
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 print("threads", sum(thread.name.startswith("knotwork") for thread in threading.enumerate()))
 """
 

@@ -231,13 +231,13 @@ def test_best_of_a_grid():
 def test_the_best_method_of_each_data_set_stands_beside_the_reference():
     records = make_records(1, 1, backbones=["mlp"], methods=["Std", "BS-Q"], sizes=(7,), n_folds=2)
     records.loc[records["method"] == "Std", ["nrmse", "auc"]] = [0.5, 0.75]
-    records.loc[records["method"] == "BS-Q", ["nrmse", "auc"]] = [0.25, 0.875]
+    records.loc[records["method"] == "BS-Q", ["nrmse", "auc"]] = [0.2, 0.875]
     records.loc[records["task"] == "regression", "auc"] = float("nan")
     assert describe_best(records) == [
-        "reg00: NRMSE 0.250 with BS-Q, 0.500 with Std.",
-        "class00: AUC 0.875 with BS-Q, 0.750 with Std.",
+        "BS-Q has 60 % less error than Std on reg00: NRMSE 0.200 and 0.500.",
+        "BS-Q has 50 % less error than Std on class00: AUC 0.875 and 0.750.",
     ]
-    assert describe_best(records, "BS-Q")[0] in ("reg00: NRMSE 0.250 with BS-Q.", "class00: AUC 0.875 with BS-Q.")
+    assert describe_best(records, "BS-Q")[0] == "BS-Q is best on reg00: NRMSE 0.200."
     assert describe_best(records, "PLE") == []
 
 

@@ -57,6 +57,7 @@ def test_a_callback_sees_all_devices_and_stops_them():
     assert all(0.0 < report.done <= 1.0 for report in reports)
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_stops_all_devices_and_keeps_their_networks():
     seen = []
 

@@ -157,29 +157,58 @@ def test_an_error_in_one_thread_stops_the_others():
     assert seen == [True]
 
 
-@pytest.fixture
-def ctrl_c():
-    """Python's handler of Ctrl-C, which is missing in processes that a shell has started in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("ctrl_c")
-def test_ctrl_c_waits_for_all_threads_even_if_it_is_pressed_again():
-    main, ended = threading.main_thread().ident, []
+@pytest.mark.parametrize("n_signals", [1, 3])
+def test_ctrl_c_waits_for_all_threads_even_if_it_is_pressed_again(n_signals):
+    main, ended, arrived = threading.main_thread().ident, [], threading.Event()
 
     def work(stop):
-        time.sleep(0.2)  # until the main thread waits
-        signal.pthread_kill(main, signal.SIGINT)
-        assert stop.wait(timeout=60)
-        signal.pthread_kill(main, signal.SIGINT)
-        time.sleep(0.2)  # the rest of a step
+        for _ in range(n_signals):
+            signal.pthread_kill(main, signal.SIGINT)
+            assert stop.wait(timeout=60)
+        arrived.set()
         ended.append(True)
 
     with pytest.raises(KeyboardInterrupt):
-        threads.side_by_side([work, lambda stop: ended.append(stop.wait(timeout=60))], 2)
+        threads.side_by_side([work, lambda _: ended.append(arrived.wait(timeout=60))], 2)
     assert ended == [True, True]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_at_any_moment_leaves_no_thread():
+    """Of threads that are being started, that have just ended, and while the pool is closed."""
+    main, before = threading.main_thread().ident, set(threading.enumerate())
+    for trial in range(100):
+        running = []
+
+        def work(stop, trial=trial, running=running):
+            running.append(1)
+            if trial % 3:
+                signal.pthread_kill(main, signal.SIGINT)
+            stop.wait(timeout=0.0 if trial % 2 else 0.001)
+            running.pop()
+
+        try:
+            threads.side_by_side([work] * 4, 4)
+        except KeyboardInterrupt:
+            assert trial % 3
+        assert not running
+        assert set(threading.enumerate()) <= before
+
+
+def test_other_handlers_of_ctrl_c_are_called_at_the_end(ctrl_c):
+    calls = []
+    signal.signal(signal.SIGINT, lambda number, frame: calls.append(number))
+    work = [lambda stop: signal.raise_signal(signal.SIGINT), lambda stop: stop.wait(timeout=60)]
+    assert threads.side_by_side(work, 2) == [None, True]
+    assert calls == [signal.SIGINT]
+
+
+def test_ctrl_c_that_is_ignored_stays_ignored(ctrl_c):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    work = [lambda stop: signal.raise_signal(signal.SIGINT), lambda stop: stop.is_set()]
+    assert threads.side_by_side(work, 2) == [None, False]
 
 
 def test_results_come_in_the_order_of_the_functions():

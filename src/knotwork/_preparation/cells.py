@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from math import isfinite
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
@@ -160,7 +161,8 @@ class Cells:
         """
         labels, where = self._distinct()
         place = {category: code for code, category in enumerate(categories, start=1)}
-        codes = [place.get(_text(label) if as_text else label, 0) for label in labels]
+        known = _text if as_text else _alike
+        codes = [place.get(known(label), 0) for label in labels]
         return np.array([*codes, 0], dtype=np.int64)[where]
 
     def _distinct(self) -> tuple[list[Label], IntArray]:
@@ -388,11 +390,21 @@ def _plain(value: Any, label: str, other: Callable[[Any], str] | None) -> Label:
     )
 
 
+DIGITS = 14
+"""Digits of a category that is no whole number: 0.1 + 0.2 and 0.3 are one category."""
+
+
 def _number(value: Any) -> int | float:
     """Return a whole number as an int and any other as a float, so that equal numbers are written alike."""
     if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) <= 2**53 else value
+        rounded = value if value.is_integer() or not isfinite(value) else float(f"{value:.{DIGITS}g}")
+        return int(rounded) if rounded.is_integer() and abs(rounded) <= 2**53 else rounded
     return int(value)
+
+
+def _alike(label: Label) -> Label:
+    """Return a label as `Cells.categories` has it."""
+    return _number(label) if isinstance(label, float) else label
 
 
 def same_kind(labels: Iterable[Label], kind: str) -> set[Label]:

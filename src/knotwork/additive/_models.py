@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error
+from knotwork._equals import by_size, whole
 from knotwork._preparation.columns import Columns, Table
 from knotwork._preparation.targets import Labels, check_target
 from knotwork._tables import check_weights
@@ -32,6 +33,7 @@ from knotwork.additive._terms import (
     without_outliers,
 )
 from knotwork.basis._base import FloatArray
+from knotwork.encoders._pairs import bin_codes, number_of_bins, score_pairs
 from knotwork.knots import Column
 
 __all__ = ["AdditiveClassifier", "AdditiveModel", "AdditiveRegressor"]
@@ -50,9 +52,6 @@ MOST_COEFFICIENTS = 3000
 
 ROWS_PER_COEFFICIENT = 3
 """Rows for each coefficient at least, if that leaves curves four functions."""
-
-SCREENED_BINS = 8
-"""Bins of each column when pairs are searched."""
 
 MOST_SCREENED = 40
 """Columns among which pairs are searched: those with the largest effects."""
@@ -242,7 +241,7 @@ class AdditiveModel(BaseEstimator, ABC):
         """
         if columns is None:
             check_is_fitted(self)
-            order = np.argsort(-self.term_importances_, kind="stable")
+            order = by_size(self.term_importances_)
             columns = [self.terms_[place].name for place in order[:9]]
         return plot(self, self.effects(columns, interval=interval))
 
@@ -335,7 +334,7 @@ class _Fit:
         self.shapes = _shapes(model, self.names)
         n_columns = max(len(self.names) + len(self.coded), 1)
         affordable = min(MOST_COEFFICIENTS, weights.sum() / ROWS_PER_COEFFICIENT) / n_columns
-        self.most = int(np.clip(affordable, 4, model.size))
+        self.most = int(np.clip(whole(affordable), 4, model.size))
         self.solutions: list[Solution] = []
 
     def run(self) -> tuple[list[Term], list[Solution]]:
@@ -397,7 +396,7 @@ class _Fit:
         if isinstance(term, Surface):
             return self._surface(*term.name, size=min(LARGEST_SIDE, self.most))
         assert isinstance(term, Curve)
-        return self._curve(term.place, size=min(int(np.ceil(SPARE * degrees)), self.most))
+        return self._curve(term.place, size=min(-whole(-SPARE * degrees), self.most))
 
     def _named_pairs(self) -> list[tuple[Any, Any]] | None:
         """Return the pairs that were named, or None if they are to be searched."""
@@ -417,34 +416,25 @@ class _Fit:
         return [(pair[0], pair[1]) for pair in given]
 
     def _screen(self) -> list[tuple[Any, Any]]:
-        """Return pairs of columns, those first whose joint bins explain most of the residuals."""
+        """Return pairs of columns as `find_pairs` ranks them, by the residuals of the curves."""
         residuals, variances = self.model._residuals(self)
-        order = np.argsort(-self.importances(), kind="stable")[:MOST_SCREENED]
-        names = [self.design.terms[place].name for place in order]
-        codes = {name: self._coarse(name) for name in names}
-        gains: dict[tuple[Any, Any], float] = {}
-        for first, second in combinations(names, 2):
-            joint = codes[first] * (SCREENED_BINS + 1) + codes[second]
-            n_cells = (SCREENED_BINS + 1) ** 2
-            for residual, variance in zip(residuals, variances, strict=True):
-                expected = np.bincount(joint, self.weights * variance, n_cells)
-                used = expected > 0
-                squares = np.bincount(joint, self.weights * residual, n_cells)[used] ** 2
-                gain = float((squares / expected[used]).sum()) - int(used.sum())
-                gains[first, second] = gains.get((first, second), 0.0) + max(gain, 0.0)
-        return sorted(gains, key=lambda pair: -gains[pair])
+        order = by_size(self.importances())[:MOST_SCREENED]
+        names = [self.design.terms[place].name for place in np.sort(order)]
+        if len(names) < 2:
+            return []
+        n_bins = number_of_bins(float(self.weights.sum()))
+        codes = np.stack([self._coarse(name, n_bins) for name in names])
+        gains, _ = score_pairs(codes, self.weights * residuals, self.weights * variances, n_bins + 1)
+        pairs = list(combinations(names, 2))
+        return [pairs[place] for place in by_size(gains)]
 
-    def _coarse(self, name: Any) -> npt.NDArray[np.int64]:
-        """Return codes of a column: a few bins of about equal weight, or its most frequent categories; 0 is missing."""
+    def _coarse(self, name: Any, n_bins: int) -> npt.NDArray[np.int64]:
+        """Return the bin of each row, or its category, of which the most frequent have codes of their own."""
         if name in self.coded:
             term = self._category(self.coded.index(name))
-            return np.clip(term.groups[self.table.codes[:, term.place]] + 1, 0, SCREENED_BINS).astype(np.int64)
+            return np.clip(term.groups[self.table.codes[:, term.place]], 0, n_bins).astype(np.int64)
         place = self.names.index(name)
-        column, x = self.numbers[place], self.table.numbers[:, place]
-        edges = np.unique(column.quantiles(np.arange(1, SCREENED_BINS) / SCREENED_BINS))
-        codes = np.searchsorted(edges, x, side="left") + 1
-        codes[np.isnan(x)] = 0
-        return codes
+        return bin_codes(self.table.numbers[:, place], self.numbers[place], n_bins)
 
     def importances(self) -> FloatArray:
         """Return the mean absolute contribution of each term, the mean of all classes."""

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import block_diag, eigh, null_space
 
+from knotwork._equals import by_size
 from knotwork._preparation.columns import Table
 from knotwork.basis import BSpline
 from knotwork.basis._base import FloatArray, binary_unit
@@ -205,7 +206,7 @@ class Category(Term):
     @classmethod
     def from_counts(cls, name: Any, place: int, counts: FloatArray, *, most: int = MOST_LEVELS) -> "Category":
         """Take the weight of the rows of each code; all but the `most` frequent categories share an effect."""
-        order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
+        order = by_size(counts)[: int((counts > 0).sum())]
         groups = np.full(len(counts), -1, dtype=np.int32)
         groups[order] = np.minimum(np.arange(len(order)), most)
         totals = np.bincount(groups[order], counts[order]).astype(np.float64, copy=False)
@@ -275,7 +276,8 @@ class Ties(NamedTuple):
         if len(column.distinct) ** 2 > len(x):
             return None
         codes = np.zeros(len(x), dtype=np.int32)
-        _count(np.ascontiguousarray(x), column.distinct, codes)
+        middles = 0.5 * column.distinct[:-1] + 0.5 * column.distinct[1:]
+        _count(np.ascontiguousarray(x), np.append(-np.inf, middles), codes)
         return cls(np.append(np.nan, column.distinct), codes)
 
     def encode(self, curve: Curve) -> Local:
@@ -297,10 +299,7 @@ def summary(values: FloatArray, weights: FloatArray) -> Column:
     >>> summary(np.array([2.0, 1.0, np.nan, 2.0]), np.ones(4)).weights
     array([1., 2.])
     """
-    if not np.all(weights == 1.0):
-        return Column.from_values(values, weights)
-    distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-    return Column(distinct, counts.astype(np.float64))
+    return Column.from_values(values, None if np.all(weights == 1.0) else weights, with_rows=False)
 
 
 def without_outliers(column: Column) -> Column:
@@ -319,8 +318,7 @@ def without_outliers(column: Column) -> Column:
     ends = (limits[0] if low < middle else -np.inf, limits[1] if middle < high else np.inf)
     if ends[0] <= column.distinct[0] and column.distinct[-1] <= ends[1]:
         return column
-    distinct, places = np.unique(np.clip(column.distinct, *ends), return_inverse=True)
-    return Column(distinct, np.bincount(places, column.weights).astype(np.float64, copy=False))
+    return column.clipped(*ends)
 
 
 def _basis(column: Column, size: int) -> BSpline:

@@ -73,7 +73,7 @@ class Scored:
     `candidate` is the encoding or, if `kind` is not ``"encoding"``, a name. `scores` has every metric of the task on
     the test rows of each fold, NaN where training diverged. Seconds are means over folds: of fitting the encoding, and
     the network's share of the training time of its stack; those of an ensemble are for the whole. `best_epochs` are
-    those whose weights were kept, from 0; the epochs of boosting are its trees, others have none. Arrays have the shape
+    those whose weights were kept, from 1; the epochs of boosting are its trees, others have none. Arrays have the shape
     (n_folds,). `pooled` has every metric of the test rows of all folds together: the mean over folds of an RMSE, for
     example, is smaller than the RMSE of all rows. `predictions` has one prediction of every compared row by a model
     that was not trained on it, numbers of shape (n,) or probabilities of shape (n, n_classes). `histories` has the

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice, type_error
+from knotwork._equals import at_most, by_size, first_largest
 from knotwork._tables import as_frame, check_weights, frame_names, read_numbers
 from knotwork.basis._base import FloatArray
 from knotwork.basis._blocks import Block, make_table
@@ -80,7 +81,7 @@ class Rule:
         first = order[0] if self.first is None else list(candidates).index(self.first)
         if self.shared:
             total = np.sum([column.losses for column in evidence], axis=0)
-            first = min(order, key=lambda place: total[place])
+            first = order[first_largest(-total[order])]
         return [first, *(place for place in order if place != first)]
 
 
@@ -134,11 +135,11 @@ class Evidence:
 
     def first_good(self, order: Sequence[int], margin: float) -> int:
         """Return the first of some candidates that is worse than the best of them by at most `margin` errors."""
-        best = min(order, key=lambda place: self.losses[place])
-        errors = self.standard_errors(best)
-        # The product of an infinite margin and no difference would be NaN.
-        good = [margin == np.inf or self.losses[each] - self.losses[best] <= margin * errors[each] for each in order]
-        return order[good.index(True)]
+        best = order[first_largest(-self.losses[np.asarray(order)])]
+        if margin == np.inf:  # the product of an infinite margin and no difference would be NaN
+            return order[0]
+        good = at_most(self.losses, self.losses[best] + margin * self.standard_errors(best))
+        return next(place for place in order if good[place])
 
 
 @dataclass(frozen=True)
@@ -426,13 +427,20 @@ class _Additive:
         for place, design in enumerate(self.designs):
             self.curves[place] = [np.zeros((design.shape[1], self.residuals.shape[2]))] * N_FOLDS
         solvers = [self._solvers(design, (USUAL_PENALTY,)) for design in self.designs]
-        for _ in range(N_SWEEPS):
-            for place, (design, solver) in enumerate(zip(self.designs, solvers, strict=True)):
-                for fold in range(N_FOLDS):
-                    partial = self._partial(place, fold)
-                    [curve] = solver[fold](design.T @ (partial * self.in_training[fold][:, None]))
-                    self.residuals[fold] = partial - design @ curve
-                    self.curves[place][fold] = curve
+        # The strongest column comes first, so that the order of the columns in the table has no effect.
+        order = by_size([self._strength(*pair) for pair in zip(self.designs, solvers, strict=True)])
+        for place in np.tile(order, N_SWEEPS):
+            design, solver = self.designs[place], solvers[place]
+            for fold in range(N_FOLDS):
+                partial = self._partial(place, fold)
+                [curve] = solver[fold](design.T @ (partial * self.in_training[fold][:, None]))
+                self.residuals[fold] = partial - design @ curve
+                self.curves[place][fold] = curve
+
+    def _strength(self, design: FloatArray, solvers: Sequence["_Solver"]) -> float:
+        """Return how much of the residuals the curves of a column explain by themselves."""
+        products = [design.T @ (part * weights[:, None]) for part, weights in zip(self.residuals, self.in_training, strict=True)]
+        return sum(float((solver(each)[0] * each).sum()) for solver, each in zip(solvers, products, strict=True))
 
     def _partial(self, place: int, fold: int) -> FloatArray:
         """Return the residuals of a fold's model without its curve of a column."""
@@ -467,7 +475,7 @@ class _Additive:
             curves = solver(design.T @ (partials[fold] * self.in_training[fold][:, None]))
             for penalty, curve in enumerate(curves):
                 out[penalty, held] = ((partials[fold][held] - design[held] @ curve) ** 2).sum(axis=1)
-        best: FloatArray = out[np.argmin(out @ self.weights)]
+        best: FloatArray = out[first_largest(-(out @ self.weights))]
         return best
 
 

@@ -12,15 +12,16 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import softmax
 
 from knotwork._checks import argument_error, check_int, listed, suggestion
+from knotwork._equals import by_size, whole
 from knotwork._tables import as_frame, check_weights, frame_names, read_numbers
 from knotwork.basis._base import FloatArray
 from knotwork.encoders._pairs_compiled import score_pairs
 from knotwork.encoders._transformers import SplineEncoder
 from knotwork.errors import ColumnError
-from knotwork.knots import Target
+from knotwork.knots import Column, Target
 from knotwork.knots._placements import MOST_REPEATED
 
-__all__ = ["FoundPair", "RankedPairs", "find_pairs", "place_pairs", "rank_pairs"]
+__all__ = ["FoundPair", "RankedPairs", "bin_codes", "find_pairs", "number_of_bins", "place_pairs", "rank_pairs", "score_pairs"]
 
 MOST_BINS, ROWS_PER_CELL = 16, 20
 """Bins of a column at most, and rows of a cell of two columns that there should be on average."""
@@ -212,9 +213,11 @@ def rank_pairs(
     encoder = SplineEncoder(size=size, missing="indicator", dtype=np.float64)
     fit: Callable[..., tuple[FloatArray, FloatArray]] = _fit_numbers if target.task == "regression" else _fit_classes
     residuals, curvature = fit(encoder.fit_transform(values), goal, weights)
-    scores = _score_pairs(_bin_codes(values), residuals, curvature)
+    n_bins = number_of_bins(len(values))
+    codes = np.stack([bin_codes(x, Column.from_values(x, with_rows=False), n_bins) for x in values.T])
+    scores = score_pairs(codes, residuals, curvature, n_bins + 1)
     places = np.array(list(combinations(range(n_columns), 2)), dtype=np.int64).reshape(-1, 2)
-    order = np.argsort(-scores[0], kind="stable")
+    order = by_size(scores[0])
     return RankedPairs(places[order], scores[0][order], scores[1][order])
 
 
@@ -275,20 +278,18 @@ def _fit_classes(design: FloatArray, goal: npt.NDArray[np.intp], weights: FloatA
     return residuals.T.copy(), curvature.T.copy()
 
 
-def _bin_codes(values: FloatArray) -> npt.NDArray[np.int64]:
-    """Return the bin of each value, of shape (d, n): bins have about equal numbers of rows, NaN has one of its own."""
-    n_bins = int(np.clip(np.sqrt(len(values) / ROWS_PER_CELL), 2, MOST_BINS))
-    codes = np.empty(values.shape[::-1], dtype=np.int64)
-    for column, out in zip(values.T, codes, strict=True):
-        present = column[~np.isnan(column)]
-        levels = np.arange(1, n_bins) / n_bins
-        # A value that is an edge belongs to the bin above it, so that a column of few values has a bin for each.
-        edges = np.unique(np.quantile(present, levels, method="higher")) if len(present) else np.empty(0)
-        out[:] = np.where(np.isnan(column), n_bins, np.searchsorted(edges, column, side="right"))
-    return codes
+def number_of_bins(n_rows: float) -> int:
+    """Return the number of bins of a column, other than that of missing values, when pairs are scored.
+
+    Examples
+    --------
+    >>> number_of_bins(2000)
+    10
+    """
+    return int(np.clip(whole(np.sqrt(n_rows / ROWS_PER_CELL)), 2, MOST_BINS))
 
 
-def _score_pairs(codes: npt.NDArray[np.int64], residuals: FloatArray, curvature: FloatArray) -> FloatArray:
-    """Return gain and z of all pairs in the order of `itertools.combinations`, of shape (2, n_pairs)."""
-    scores: FloatArray = score_pairs(codes, residuals, curvature, int(codes.max(initial=0)) + 1)
-    return scores
+def bin_codes(values: FloatArray, column: Column, n_bins: int) -> npt.NDArray[np.int64]:
+    """Return the bin of each value; bins have about equal numbers of rows, NaN has one of its own behind them."""
+    codes = np.searchsorted(column.bin_edges(n_bins), values, side="right")
+    return np.where(np.isnan(values), n_bins, codes)

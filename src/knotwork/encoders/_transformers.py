@@ -293,20 +293,20 @@ class PiecewiseLinearEncoder(Encoder):
     def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
         """Return the fitted encoding of one column."""
         if self.adaptive:
-            knots = self._tree_edges(column, target, seed, MOST_BINS, ADAPTIVE_LEAF)
+            knots = self._tree_edges(column, target, MOST_BINS, ADAPTIVE_LEAF)
             knots = complete(knots, column, max(len(knots), FEWEST_BINS - 1))
         elif self.placement == "cart":
-            knots = self._tree_edges(column, target, seed, self.size, 1)
+            knots = self._tree_edges(column, target, self.size, 1)
         else:
             knots = resolve_placement(self.placement)(column, self.size - 1, target, seed)
         size = len(knots) + 1 if self.adaptive else self.size
         return BasisBlock(PiecewiseLinear(knots, column.domain), size)
 
-    def _tree_edges(self, column: Column, target: Target | None, seed: int, n_bins: int, leaf: int) -> FloatArray:
+    def _tree_edges(self, column: Column, target: Target | None, n_bins: int, leaf: int) -> FloatArray:
         """Return the splits of a tree with up to `n_bins` leaves, without those that float64 cannot separate."""
         if n_bins < 2:
             return np.empty(0)
-        edges, _ = cart_thresholds(column, target, seed=seed, max_leaf_nodes=n_bins, min_samples_leaf=leaf)
+        edges, _ = cart_thresholds(column, target, max_leaves=n_bins, min_samples_leaf=leaf)
         return separated(edges, column)
 
     def _suffixes(self, index: int, block: Block) -> list[str]:

@@ -213,8 +213,7 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
         "categories": trained.pieces[0].network.categories,
         "pieces": [piece_to_json(piece) for piece in trained.pieces],
         "histories": [
-            # In files epochs are counted from 0, as in those of earlier versions.
-            {"best_epoch": int(history.best_epoch) - 1, "seconds": float(history.seconds)}
+            {"best_epoch": int(history.best_epoch), "seconds": float(history.seconds)}
             for history in trained.histories
         ],
         "interrupted": bool(trained.interrupted),
@@ -463,11 +462,11 @@ def _trained(content: dict[str, Any], file: TensorFile, shape: NetworkShape, *, 
 
 def _history(content: Any, rows: Tensor) -> History:
     check_entries(content, "history", ("best_epoch", "seconds"))
-    best = check_int(content["best_epoch"], "best_epoch", minimum=-1)
-    if best >= rows.shape[1]:
-        raise argument_error("best_epoch", f"be smaller than {rows.shape[1]}, the number of epochs", best)
+    best = check_int(content["best_epoch"], "best_epoch", minimum=0)
+    if best > rows.shape[1]:
+        raise argument_error("best_epoch", f"be at most {rows.shape[1]}, the number of epochs", best)
     loss, score, rate = rows.numpy()
-    return History(loss, score, rate, best + 1, _number(content["seconds"], "seconds", minimum=0.0))
+    return History(loss, score, rate, best, _number(content["seconds"], "seconds", minimum=0.0))
 
 
 def _check_all(content: dict[str, Any], file: TensorFile, n_pieces: int, n_members: int) -> None:

@@ -13,10 +13,10 @@ from knotwork.training._objectives import USUAL
 
 __all__ = ["CLASSES", "SCHEMA", "UNSAVED", "as_dict", "read_int", "upgraded"]
 
-SCHEMA = 5
+SCHEMA = 6
 """Schema 1 had one encoding for all members, under ``"choices"``; up to schema 2 all networks had one backbone; up to
 schema 3 there was one objective for each task; up to schema 4 the estimators had fewer parameters, and networks no
-interactions. These can be read as well."""
+interactions; up to schema 5 the best epoch was counted from 0. These can be read as well."""
 
 CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (TabularRegressor, TabularClassifier)}
 """The estimators that files have, by name."""
@@ -35,6 +35,8 @@ def upgraded(content: dict[str, Any]) -> dict[str, Any]:
         content = _from_third(content)
     if content["schema"] == 4:
         content = _from_fourth(content)
+    if content["schema"] == 5:
+        content = _from_fifth(content)
     return content
 
 
@@ -93,7 +95,7 @@ def _from_third(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_fourth(content: dict[str, Any]) -> dict[str, Any]:
-    """Return content of the current schema; up to schema 4 estimators had fewer parameters, and no interactions."""
+    """Return content of schema 5; up to schema 4 estimators had fewer parameters, and no interactions."""
     kind = CLASSES[check_choice(content.get("class"), "class", CLASSES)]
     defaults = {
         name: parameter.default for name, parameter in signature(kind).parameters.items() if name not in UNSAVED
@@ -101,11 +103,19 @@ def _from_fourth(content: dict[str, Any]) -> dict[str, Any]:
     pieces = check_list(content.get("pieces"), "pieces")
     return {
         **content,
-        "schema": SCHEMA,
+        "schema": 5,
         "feature_choices": [],
         "parameters": {**defaults, **as_dict(content.get("parameters"))},
         "pieces": [{"interactions": None, **as_dict(piece)} for piece in pieces],
     }
+
+
+def _from_fifth(content: dict[str, Any]) -> dict[str, Any]:
+    """Return content of the current schema; up to schema 5 the best epoch was counted from 0, and -1 meant none."""
+    histories = [as_dict(history) for history in check_list(content.get("histories"), "histories")]
+    later = [{"best_epoch": check_int(each.get("best_epoch"), "best_epoch", minimum=-1) + 1} for each in histories]
+    counted = [{**history, **added} for history, added in zip(histories, later, strict=True)]
+    return {**content, "schema": SCHEMA, "histories": counted}
 
 
 def as_dict(content: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import column_or_1d
 from knotwork._checks import argument_error, check_choice
 from knotwork._tables import missing_mask
 from knotwork.basis._base import FloatArray, into_period
+from knotwork.basis._compiled import compiled
 from knotwork.errors import ArgumentError
 
 __all__ = ["TASKS", "Column", "Target", "column_domain", "infer_task"]
@@ -23,6 +24,14 @@ MOST_CLASSES = 20
 
 FEWEST_FLOATS = 2.0**16
 """If a range contains fewer float64 numbers than this, it is rounding noise, and the column is treated as constant."""
+
+SAME = 2.0**-47
+"""Values that differ by no more than this share of their size, or of the usual range of the column, are one value: 32
+units in the last place, more than a few operations such as 0.1 + 0.2 add, and less than any measurement resolves."""
+
+TRIMMED, LARGEST_RANGE = 0.01, 2.0**53
+"""The usual range leaves out this share of the rows at each end, and at least one value. A larger one is not used: it
+is that of codes such as 2**63 among the values, beside which small numbers must stay apart."""
 
 
 def column_domain(low: float, high: float) -> tuple[float, float]:
@@ -97,14 +106,46 @@ class Column:
             kept &= sample_weight > 0
         if not with_rows and sample_weight is None:
             distinct, counts = np.unique(values[kept], return_counts=True)
-            return cls(distinct.astype(np.float64), counts.astype(np.float64))
+            return cls(distinct.astype(np.float64), counts.astype(np.float64)).joined()
         rows = np.flatnonzero(kept)
         distinct, codes, counts = np.unique(values[rows].astype(np.float64), return_inverse=True, return_counts=True)
         if sample_weight is None:
-            return cls(distinct, counts.astype(np.float64), codes, rows)
+            return cls(distinct, counts.astype(np.float64), codes, rows).joined()
         row_weights = sample_weight[rows]
         totals = np.bincount(codes, row_weights, len(distinct)).astype(np.float64)
-        return cls(distinct, totals, codes, rows, row_weights)
+        return cls(distinct, totals, codes, rows, row_weights).joined()
+
+    def joined(self) -> "Column":
+        """Return the column with values that differ by rounding joined; see `SAME`.
+
+        The smallest of them stands for all, at the upper end of the column the largest, so that the ends are kept.
+
+        Examples
+        --------
+        >>> Column(np.array([0.1, 0.3, 0.1 + 0.2]), np.ones(3)).joined().weights
+        array([1., 2.])
+        """
+        distinct = self.distinct
+        if len(distinct) < 2:
+            return self
+        shares = np.cumsum(self.weights) / self.weights.sum()
+        low = distinct[max(int(np.searchsorted(shares, TRIMMED)), 1)]
+        high = distinct[max(min(int(np.searchsorted(shares, 1.0 - TRIMMED)), len(distinct) - 2), 0)]
+        width = 0.5 * high - 0.5 * low
+        usual = 2.0 * width if 0.0 < width < LARGEST_RANGE else 0.0
+        reach = SAME * np.maximum(np.maximum(np.abs(distinct[:-1]), np.abs(distinct[1:])), usual)
+        with np.errstate(over="ignore"):
+            if not np.any(np.diff(distinct) <= reach):
+                return self
+        groups = np.empty(len(distinct), dtype=np.intp)
+        _group(distinct, usual * SAME, SAME, groups)
+        first = distinct[np.flatnonzero(np.diff(groups, prepend=-1))]
+        return replace(
+            self,
+            distinct=np.append(first[:-1], distinct[-1]),
+            weights=np.bincount(groups, self.weights).astype(np.float64),
+            codes=None if self.codes is None else groups[self.codes],
+        )
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -126,10 +167,12 @@ class Column:
         >>> column.distinct, column.weights, column.domain
         (array([ 1., 23.]), array([2., 1.]), (0.0, 24.0))
         """
-        distinct, places = np.unique(into_period(self.distinct, period), return_inverse=True)
+        moved = into_period(self.distinct, period)
+        end = period[1] - SAME * max(abs(period[0]), abs(period[1]))
+        distinct, places = np.unique(np.where(moved >= end, period[0], moved), return_inverse=True)
         weights = np.bincount(places, self.weights, len(distinct)).astype(np.float64)
         codes = None if self.codes is None else places[self.codes]
-        return replace(self, distinct=distinct, weights=weights, codes=codes, moments=None, period=period)
+        return replace(self, distinct=distinct, weights=weights, codes=codes, moments=None, period=period).joined()
 
     def clipped(self, low: float, high: float) -> "Column":
         """Return the column with values outside of a range moved to its ends, of a summary of batches.
@@ -199,10 +242,7 @@ class Column:
         """
         if not len(self.distinct):
             return np.empty(0)
-        weights = self.weights
-        if not np.all(weights == np.floor(weights)):
-            weights = weights * (len(weights) / weights.sum())
-        totals = np.cumsum(weights)
+        totals = self._running()
         position = np.asarray(levels, dtype=np.float64) * (totals[-1] - 1.0)
         floor = np.floor(position)
         # The running sum of a value may be below its rank by the rounding of the sum.
@@ -211,14 +251,54 @@ class Column:
         lower = self.distinct[np.minimum(np.searchsorted(reached, floor + 1.0), last)]
         upper = self.distinct[np.minimum(np.searchsorted(reached, floor + 2.0), last)]
         share = position - floor
-        interpolated: FloatArray = lower * (1.0 - share) + upper * share
+        # Between equal values the sum of two products would differ from them by rounding.
+        interpolated: FloatArray = np.where(lower == upper, lower, lower * (1.0 - share) + upper * share)
         return interpolated
+
+    def bin_edges(self, n_bins: int) -> FloatArray:
+        """Return the edges between up to `n_bins` bins of about equal weights.
+
+        Edges lie half-way between values, so that equal values share a bin, and a column of few has a bin for each.
+
+        Examples
+        --------
+        >>> Column.from_values(np.array([0.0, 0.0, 0.0, 1.0, 2.0])).bin_edges(3)
+        array([0.5, 1.5])
+        """
+        if not len(self.distinct):
+            return np.empty(0)
+        totals = self._running()
+        positions = np.arange(1, n_bins) / n_bins * (totals[-1] - 1.0)
+        starts = np.searchsorted(totals * (1.0 + 1e-12), np.ceil(positions * (1.0 - 1e-12)) + 1.0)
+        places = np.unique(starts[starts > 0])
+        edges: FloatArray = 0.5 * self.distinct[places - 1] + 0.5 * self.distinct[places]
+        return edges
+
+    def _running(self) -> FloatArray:
+        """Return the running sum of the weights; those that are no whole numbers sum to the number of values."""
+        weights = self.weights
+        if not np.all(weights == np.floor(weights)):
+            weights = weights * (len(weights) / weights.sum())
+        running: FloatArray = np.cumsum(weights)
+        return running
 
     def shares_below(self, points: FloatArray) -> FloatArray:
         """Return the share of the weight at or below each point."""
         totals = np.concatenate(([0.0], np.cumsum(self.weights)))
         shares: FloatArray = totals[np.searchsorted(self.distinct, points, side="right")] / totals[-1]
         return shares
+
+
+@compiled()
+def _group(distinct, width, share, groups):
+    """Fill the group of each value: those within a width, or a share of their size, of the first of the group."""
+    first, group = 0, 0
+    for place in range(len(distinct)):
+        size = max(abs(distinct[first]), abs(distinct[place]))
+        if distinct[place] - distinct[first] > max(width, share * size):
+            first = place
+            group += 1
+        groups[place] = group
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,13 +3,11 @@
 A rule proposes candidates: equal distances, quantiles, splits of trees. `select_spaced` chooses among them, and
 `complete` adds knots until there are exactly K, for any column.
 
-Trees are grown on the ranks of the values: splits are the same, and neither the single precision of scikit-learn's
-trees nor the scale of the column can move them. A split between neighbouring values a and b is the threshold (a + b) /
+Trees are grown on the ranks of the values: splits are the same, and the scale of the column cannot move them. A split between neighbouring values a and b is the threshold (a + b) /
 2.
 """
 
 import re
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,8 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_installed, listed
+from knotwork._equals import by_size, first_largest
 from knotwork.basis._base import MIN_GAP, FloatArray, binary_unit, check_knots
 from knotwork.knots._columns import Column, Target
+from knotwork.knots._trees import grow_tree
 
 __all__ = [
     "PLACEMENTS",
@@ -100,11 +100,12 @@ def select_spaced(
 ) -> FloatArray:
     """Choose up to `n_knots` thresholds by gain, at distances of at least the share `min_spacing` of the domain.
 
-    Candidates are visited in order of decreasing gain, and of increasing threshold at equal gains, so that the better
-    of two close ones is kept and the result does not depend on their order.
+    Candidates are visited in order of decreasing gain, and of increasing threshold at gains that are equal up to
+    rounding, so that the better of two close ones is kept and the result does not depend on their order.
     """
     chosen = _Chosen(column.domain)
-    for index in np.lexsort((thresholds, -gains)):
+    ascending = np.argsort(thresholds, kind="stable")
+    for index in ascending[by_size(gains[ascending])]:
         if len(chosen) == n_knots:
             break
         chosen.add(float(thresholds[index]), min_spacing)
@@ -157,7 +158,7 @@ def complete(knots: FloatArray, column: Column, n_knots: int) -> FloatArray:
     _add_quantiles(chosen, column, n_knots)
     _add_distinct(chosen, column, n_knots)
     while len(chosen) < n_knots:
-        widest = int(np.argmax(chosen.gaps()))
+        widest = first_largest(chosen.gaps())
         left, right = chosen.points[widest], chosen.points[widest + 1]
         if not chosen.add(0.5 * left + 0.5 * right):  # impossible in the domains that `column_domain` returns
             raise AssertionError(f"no float64 number lies between {left!r} and {right!r}")
@@ -174,9 +175,9 @@ def _add_quantiles(chosen: _Chosen, column: Column, n_knots: int) -> None:
         chosen.points[1:1] = candidates.tolist()
         return
     # Distance of each level from the level of the nearest knot; -1 marks levels that have been tried.
-    distances = np.abs(levels[:, None] - column.shares_below(chosen.knots)).min(axis=1, initial=np.inf)
+    distances = np.abs(levels[:, None] - column.shares_below(chosen.knots)).min(axis=1, initial=2.0)
     while len(chosen) < n_knots and np.any(distances >= 0):
-        best = int(np.argmax(distances))
+        best = first_largest(distances)
         if chosen.add(float(candidates[best])):
             distances = np.minimum(distances, np.abs(levels - levels[best]))
         distances[best] = -1.0
@@ -278,50 +279,46 @@ class FixedPlacement:
         return check_knots(self.knots, column.domain)
 
 
-def cart_thresholds(
-    column: Column, target: Target | None, *, seed: int, **limits: Any
-) -> tuple[FloatArray, FloatArray]:
-    """Fit a tree of scikit-learn with the given limits on one column; return thresholds and gains of its splits.
+def cart_thresholds(column: Column, target: Target | None, **limits: Any) -> tuple[FloatArray, FloatArray]:
+    """Grow a tree on one column within the limits of `grow_tree`; return thresholds and gains of its splits.
 
     Both have shape (c,), where c is 0 for a tree without splits.
     """
-    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor  # noqa: PLC0415 - a third of a second
-
-    codes, y, weights = _rows(column, target)
+    if target is None or column.codes is None or column.rows is None:
+        raise AssertionError("a supervised placement needs a column with rows, and a target")
     if len(column.distinct) < 2:
         return np.empty(0), np.empty(0)
-    assert target is not None
-    kind = DecisionTreeRegressor if target.task == "regression" else DecisionTreeClassifier
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The number of unique classes")  # many classes are valid
-        fitted = kind(random_state=seed, **limits).fit(codes[:, None], y, sample_weight=weights)
-    tree = fitted.tree_
-    node = np.flatnonzero(tree.children_left != -1)
-    left, right = tree.children_left[node], tree.children_right[node]
-    n, impurity = tree.weighted_n_node_samples, tree.impurity
-    gains = impurity[node] - (n[left] * impurity[left] + n[right] * impurity[right]) / n[node]
-    after = np.floor(tree.threshold[node]).astype(np.intp) + 1
-    return _informative(column.distinct, after, gains)
+    return _informative(column.distinct, *grow_tree(column, target, **limits))
 
 
 MOST_REPEATED = 5_000_000
 """Integer weights become repeated rows up to this number of rows, and are passed to the trees as weights beyond it."""
 
 
-def _rows(
-    column: Column, target: Target | None
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[Any], npt.NDArray[np.float64] | None]:
-    """Return codes, targets and weights of the rows of a column; integer weights become repeated rows.
+LABEL_GRID = 2.0**20
+"""LightGBM keeps numbers in single precision: targets of standard deviation one are rounded to multiples of this one's
+reciprocal, so that a rounding error of double precision cannot become one of single precision."""
+
+
+def _rows(column: Column, target: Target) -> tuple[FloatArray, npt.NDArray[Any], FloatArray | None]:
+    """Return ranks, targets and weights of the rows of a column in an order of their own; whole weights repeat rows.
 
     Limits of leaves and LightGBM's bins are numbers of rows and ignore weights: only repeated rows give the same trees.
+    LightGBM sums in the order of the rows: it gets the same sums whatever order they have in the table.
     """
-    if target is None or column.codes is None or column.rows is None:
-        raise AssertionError("a supervised placement needs a column with rows, and a target")
+    assert column.codes is not None
+    assert column.rows is not None
     codes, y, weights = column.codes, target.values[column.rows], column.row_weights
     if weights is not None and weights.sum() <= MOST_REPEATED and np.all(weights == np.floor(weights)):
         counts = weights.astype(np.intp)
-        return np.repeat(codes, counts), np.repeat(y, counts), None
-    return codes, y, weights
+        codes, y, weights = np.repeat(codes, counts), np.repeat(y, counts), None
+    order = np.lexsort((y, codes) if weights is None else (weights, y, codes))
+    codes, y, weights = codes[order], y[order], None if weights is None else weights[order]
+    if target.task == "regression":
+        y = y - np.average(y, weights=weights)
+        y = np.rint(y / (np.sqrt(np.average(y**2, weights=weights)) or 1.0) * LABEL_GRID) / LABEL_GRID
+    ranks = codes.astype(np.float64) + 1.0  # from 1: a threshold's floor is the number of values below it
+    return ranks, y, weights
 
 
 def _informative(distinct: FloatArray, after: npt.NDArray[np.intp], gains: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -392,7 +389,6 @@ class CartPlacement(TreePlacement):
         return cart_thresholds(
             column,
             target,
-            seed=seed,
             max_depth=self.max_depth,
             min_samples_leaf=self.min_samples_leaf,
             min_samples_split=self.min_samples_split,
@@ -425,14 +421,18 @@ class LightGBMPlacement(TreePlacement):
 
     def thresholds(self, column: Column, target: Target | None, seed: int) -> tuple[FloatArray, FloatArray]:
         """Return the splits of all trees and the total gain of each."""
-        codes, y, weights = _rows(column, target)
-        if len(column.distinct) < 2 or len(codes) < 2 * self.min_samples_leaf or np.all(y == y[0]):
+        if target is None or column.codes is None or column.rows is None:
+            raise AssertionError("a supervised placement needs a column with rows, and a target")
+        if len(column.distinct) < 2:
+            return np.empty(0), np.empty(0)
+        ranks, y, weights = _rows(column, target)
+        if len(ranks) < 2 * self.min_samples_leaf or np.all(y == y[0]):
             return np.empty(0), np.empty(0)
         check_installed("placement='lgbm'", "lightgbm", "lightgbm", hint="Or choose placement='cart'.")
         import lightgbm  # noqa: PLC0415 - optional, and slow to import
 
         n_classes = 0
-        if target is not None and target.task == "classification":
+        if target.task == "classification":
             labels, y = np.unique(y, return_inverse=True)  # a class may have no row with a value in this column
             n_classes = len(labels)
         parameters = {
@@ -448,8 +448,7 @@ class LightGBMPlacement(TreePlacement):
             "num_leaves": 2**self.max_depth,
             "learning_rate": self.learning_rate,
         }
-        ranks = codes[:, None].astype(np.float64) + 1.0  # from 1: a threshold's floor is the number of values below it
-        data = lightgbm.Dataset(ranks, y, weight=weights, params=parameters)
+        data = lightgbm.Dataset(ranks[:, None], y, weight=weights, params=parameters)
         booster = lightgbm.train(parameters, data, num_boost_round=self.n_trees)
         cuts: dict[int, float] = {}
         for tree in booster.dump_model()["tree_info"]:

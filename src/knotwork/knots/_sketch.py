@@ -192,7 +192,7 @@ class QuantileSketch:
             distinct, totals = np.insert(distinct, 0, self._low), np.insert(totals, 0, least)
         if distinct[-1] != self._high:
             distinct, totals = np.append(distinct, self._high), np.append(totals, least)
-        return Column(distinct, totals, moments=(float(mean), float(np.sqrt(squares / total))))
+        return Column(distinct, totals, moments=(float(mean), float(np.sqrt(squares / total)))).joined()
 
     @property
     def range(self) -> tuple[float, float]:

@@ -203,7 +203,7 @@ def _open_benchmark(part: Part) -> tuple[list[str], Picture | None]:
     sentences = lead_sentences(part.tables)
     scores = _figures.score_picture(part.summary) if sentences else None
     if scores is not None:
-        sentences += [f"Largest difference from Std, {text}" for text in _words.describe_best(part.frame)[:1]]
+        sentences += _words.describe_best(part.frame)[:1]
     return sentences, lead_picture(part.tables) or scores
 
 

@@ -42,7 +42,7 @@ def enumerate_words(items: Sequence[str]) -> str:
 
 
 def describe_best(records: pd.DataFrame, reference: str = "Std") -> list[str]:
-    """Return for each data set the method with the best mean score beside a reference, the largest difference first.
+    """Return for each data set how much less error the best method has than a reference, the largest gain first.
 
     Data sets without the reference are left out.
     """
@@ -53,9 +53,14 @@ def describe_best(records: pd.DataFrame, reference: str = "Std") -> list[str]:
             if reference not in means:
                 continue
             best = (min if score.lower_is_better else max)(means, key=lambda name: means[name])
-            scores = [f"{format_number(means[name], 3)} with {name}" for name in dict.fromkeys((best, reference))]
-            gain = abs(means[best] - means[reference])
-            lines.append((gain, f"{dataset}: {score.label} {', '.join(scores)}."))
+            scores = {name: format_number(means[name], 3) for name in (best, reference)}
+            if best == reference:
+                lines.append((0.0, f"{reference} is best on {dataset}: {score.label} {scores[best]}."))
+                continue
+            errors = {name: means[name] if score.lower_is_better else 1.0 - means[name] for name in scores}
+            gain = 1.0 - errors[best] / errors[reference]
+            text = f"{best} has {gain:.0%} less error than {reference} on {dataset}".replace("%", " %")
+            lines.append((gain, f"{text}: {score.label} {scores[best]} and {scores[reference]}."))
     return [line for _, line in sorted(lines, key=lambda pair: -pair[0])]
 
 

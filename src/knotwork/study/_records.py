@@ -15,6 +15,7 @@ from typing import Any, final
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from knotwork._checks import argument_error, warn_user
 from knotwork.study._folder import CHANGED, RecordWarning, read_table, write_bytes, write_table
@@ -24,11 +25,13 @@ from knotwork.study._provenance import PROVENANCE
 from knotwork.training import METRICS
 
 __all__ = [
+    "FIRST_EPOCH",
     "IDENTITY",
     "RecordIndex",
     "RecordWarning",
     "check_manifests",
     "consolidate",
+    "counted_from_one",
     "inspect_manifests",
     "load_results",
     "manifest_paths",
@@ -80,6 +83,9 @@ LATER = (
 )  # fmt: skip
 """Columns that the first version of records did not have; they are missing in old records."""
 
+FIRST_EPOCH = "first_epoch"
+"""Metadata: the number of the first epoch. Files without it, of versions up to 0.2.0, count epochs from 0."""
+
 CONSOLIDATED = "records.parquet"
 READERS = 8
 """Threads that read records: on a shared file system most of the time is waiting."""
@@ -97,12 +103,12 @@ def record_schema(further: Iterable[str] = ()) -> pa.Schema:
     """Return the columns of a record and their types; `further` are columns of metrics that are not registered now.
 
     A metric that does not apply is missing, as is `size` of Std and MinMax. The metadata lists the columns of metrics,
-    so that records can be read in a session with other registered metrics.
+    so that records can be read in a session with other registered metrics, and says how epochs are counted.
     """
     columns = {**_BEFORE_METRICS, **dict.fromkeys(_metric_columns(), pa.float64()), **_BEHIND_METRICS}
     unknown = dict.fromkeys((name for name in further if name not in columns), pa.float64())
     metrics = json.dumps([*_metric_columns(), *unknown])
-    return pa.schema(list({**columns, **unknown}.items()), metadata={"metrics": metrics})
+    return pa.schema(list({**columns, **unknown}.items()), metadata={"metrics": metrics, FIRST_EPOCH: "1"})
 
 
 def write_records(out: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> Path:
@@ -264,7 +270,16 @@ def _as_record(table: pa.Table) -> "pa.Table | str":
     if set(schema.names) != set(table.column_names) or not table.select(schema.names).schema.equals(schema):
         lacking = [name for name in schema.names if name not in table.column_names]
         return f"is not a record of this version of the library; missing columns: {lacking or 'none'}"
-    return table.select(schema.names).replace_schema_metadata(None)
+    return counted_from_one(table.select(schema.names), "best_epoch").replace_schema_metadata(None)
+
+
+def counted_from_one(table: pa.Table, column: str) -> pa.Table:
+    """Return a table whose column of epochs counts from 1: that of earlier versions counts from 0."""
+    if FIRST_EPOCH.encode() in (table.schema.metadata or {}):
+        return table
+    place = table.schema.get_field_index(column)
+    field = table.schema.field(place)
+    return table.set_column(place, field, pc.add(table[column], pa.scalar(1, field.type)))
 
 
 def _joined(tables: Iterable[pa.Table]) -> pa.Table:

@@ -3,10 +3,13 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from knotwork._checks import check_bool, check_choice, check_int, type_error
 from knotwork.study._data import DataIdentity
@@ -18,8 +21,12 @@ from knotwork.study._records import CONSOLIDATED, consolidate, inspect_manifests
 from knotwork.study._traces import TRACES
 from knotwork.study._worker import DATA_ERRORS, POLL, Outcome, Progress, Worker
 from knotwork.training._engine import resolve_device
+from knotwork.training._progress import EpochReport, Reporter
 
 __all__ = ["RunSummary", "prepare_plan", "run"]
+
+MANY = 2
+"""Stacks of a report that is one of several units: the epoch of a single one is not that of the study."""
 
 ENGINES = ("local", "ray")
 """Places where units are trained: this process, or a Ray cluster."""
@@ -92,8 +99,8 @@ def run(
     report : callable, optional
         Called with sentences on the progress.
     progress : callable, optional
-        Called without arguments for every unit; returns a context that provides a function, which is called after
-        every epoch.
+        Called without arguments; returns a context that provides a function, which is called after every epoch with
+        the share of all networks that is trained.
     n_jobs : int, optional
         Threads for the fitting of encodings; by default all cores.
     address : str, optional
@@ -305,18 +312,21 @@ class _Run:
     def _work_here(self, pending: list[Unit]) -> list[Unit]:
         """Train units in this process, and return those that another process works on."""
         busy = []
-        for place, unit in enumerate(pending):
-            outcome = Outcome()
-            try:
-                if unit.dataset not in self.summary.unavailable:
-                    later = siblings(unit, pending[place + 1 :])
-                    outcome = self.worker.work(unit, siblings=later, progress=self.progress)
-            except DATA_ERRORS as error:
-                self._skip(unit.dataset, error)
-            if outcome.is_busy:
-                busy.append(unit)
-            else:
-                self._finish(unit, outcome)
+        ends = np.cumsum([0, *(len(unit.networks) for unit in pending)]) / sum(len(unit.networks) for unit in pending)
+        with nullcontext(None) if self.progress is None else self.progress() as report:
+            for place, unit in enumerate(pending):
+                outcome = Outcome()
+                part = None if report is None else partial(_of_all, report, ends[place], ends[place + 1])
+                try:
+                    if unit.dataset not in self.summary.unavailable:
+                        later = siblings(unit, pending[place + 1 :])
+                        outcome = self.worker.work(unit, siblings=later, report=part)
+                except DATA_ERRORS as error:
+                    self._skip(unit.dataset, error)
+                if outcome.is_busy:
+                    busy.append(unit)
+                else:
+                    self._finish(unit, outcome)
         return busy
 
     def _work_on_cluster(self, pending: list[Unit]) -> list[Unit]:
@@ -332,3 +342,8 @@ class _Run:
         if outcome.n_ok or outcome.n_failed:
             failed = f", {outcome.n_failed} FAILED" if outcome.n_failed else ""
             self._say(f"[{self.n_done}/{self.n_units}] {unit.name}: {outcome.n_ok} networks{failed}")
+
+
+def _of_all(report: Reporter, start: float, end: float, epoch: EpochReport) -> Any:
+    """Pass on the report of a unit, which is the part of all networks between two shares, as one of all of them."""
+    return report(replace(epoch, done=start + (end - start) * epoch.done, n_stacks=MANY))

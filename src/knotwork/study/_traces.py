@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from knotwork.study._folder import read_table, write_table
 from knotwork.study._networks import NetworkSpec
-from knotwork.study._records import open_study, select_results, warn_of
+from knotwork.study._records import FIRST_EPOCH, counted_from_one, open_study, select_results, warn_of
 from knotwork.training._results import History
 
 __all__ = ["TRACES", "Result", "load_curves", "load_histories", "load_knot_paths", "load_traces", "write_traces"]
@@ -24,7 +24,7 @@ TRACES: dict[str, dict[str, pa.DataType]] = {
     "knots": {"key": KEY, "epoch": pa.int32(), "feature": KEY, "knot": pa.int32(), "position": pa.float64()},
     "curves": {"key": KEY, "x": pa.float64(), "value": pa.float64()},
 }
-"""The columns of the files of traces, by the name of their folder."""
+"""The columns of the files of traces, by the name of their folder. Epochs count from 1; 0 is the start."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +41,10 @@ class Result:
     curve: npt.NDArray[np.float64] | None = None
 
 
+def _schema(kind: str) -> pa.Schema:
+    return pa.schema(list(TRACES[kind].items()), metadata={FIRST_EPOCH: "1"})
+
+
 def write_traces(
     out: Path, name: str, networks: Sequence[NetworkSpec], results: Sequence[Result], *, features: Sequence[str]
 ) -> None:
@@ -49,7 +53,7 @@ def write_traces(
     `features` are the names of the numerical features.
     """
     for kind, columns_of in COLUMNS.items():
-        schema = pa.schema(list(TRACES[kind].items()))
+        schema = _schema(kind)
         tables = []
         for network, result in zip(networks, results, strict=True):
             columns = columns_of(result, features)
@@ -68,7 +72,7 @@ def _history_columns(result: Result, features: Sequence[str]) -> dict[str, Any]:
     history = result.history
     numbers = {"loss": history.loss, "score": history.score, "rate": history.learning_rate}
     singles = {name: values.astype(np.float32) for name, values in numbers.items()}
-    return {"epoch": np.arange(history.epochs), **singles}
+    return {"epoch": np.arange(1, history.epochs + 1), **singles}
 
 
 def _knot_columns(result: Result, features: Sequence[str]) -> dict[str, Any]:
@@ -104,7 +108,7 @@ def load_histories(out: str | PathLike[str], plan_hash: str | None = None) -> pd
     Returns
     -------
     DataFrame
-        Columns `key`, `epoch` from 0, `loss` (mean training loss), `score` (validation score, lower is better) and
+        Columns `key`, `epoch` from 1, `loss` (mean training loss), `score` (validation score, lower is better) and
         `rate` (learning rate).
 
     Examples
@@ -169,7 +173,7 @@ def load_traces(kind: str, out: str | PathLike[str], plan_hash: str | None = Non
     by_record: dict[str, list[str]] = {}
     for key in keys:
         by_record.setdefault(sources[key], []).append(key)
-    tables = [pa.schema(list(TRACES[kind].items())).empty_table()]
+    tables = [_schema(kind).empty_table()]
     problems = {}
     for record, selected in sorted(by_record.items()):
         path = Path(out) / kind / record
@@ -186,7 +190,8 @@ def load_traces(kind: str, out: str | PathLike[str], plan_hash: str | None = Non
 def _read(path: Path, kind: str) -> "pa.Table | str":
     """Read a file of traces; return the problem if it is incomplete, altered, or of another kind."""
     table = read_table(path)
-    schema = pa.schema(list(TRACES[kind].items()))
-    if isinstance(table, str) or table.schema.equals(schema):
+    if isinstance(table, str):
         return table
-    return f"is not a file of {kind}"
+    if not table.schema.equals(_schema(kind)):
+        return f"is not a file of {kind}"
+    return counted_from_one(table, "epoch") if kind == "histories" else table

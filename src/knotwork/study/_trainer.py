@@ -187,7 +187,7 @@ class UnitTrainer:
                 "train_seconds": history.seconds,
                 "epoch_seconds": history.epoch_seconds,
                 "epochs": history.epochs,
-                "best_epoch": history.best_epoch - 1,  # records count epochs from 0
+                "best_epoch": history.best_epoch,
                 "valid_score": float(history.score[history.best_epoch - 1]) if history.best_epoch else None,
                 "knots_moved": shift is not None and shift[1] > LEAST_SHIFT,
                 "knot_shift": None if shift is None else shift[0],

@@ -30,7 +30,7 @@ POLL = 0.5
 """Seconds between two attempts to acquire a lock that another process holds."""
 
 Progress = Callable[[], AbstractContextManager[Reporter]]
-"""Makes a progress display for the training of one unit."""
+"""Makes a progress display."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Worker:
             time.sleep(POLL)
         return lock
 
-    def work(self, unit: Unit, *, siblings: Iterable[NetworkSpec] = (), progress: Progress | None = None) -> Outcome:
+    def work(self, unit: Unit, *, siblings: Iterable[NetworkSpec] = (), report: Reporter | None = None) -> Outcome:
         """Train and record the missing networks of a unit; nothing is recorded if this is interrupted.
 
         The encodings of `siblings`, later networks on the same data set, are fitted together with those of the unit, so
@@ -133,8 +133,7 @@ class Worker:
                 return Outcome()
             started = time.time()
             prepared = self.prepare(unit.dataset, [*networks, *siblings])
-            with nullcontext(None) if progress is None else progress() as report:
-                results = train_networks(self.plan, prepared, networks, device=self.device, report=report)
+            results = train_networks(self.plan, prepared, networks, device=self.device, report=report)
             return self.record(unit, networks, results, started=started)
 
     def record(self, unit: Unit, networks: list[NetworkSpec], results: list[Result], *, started: float) -> Outcome:

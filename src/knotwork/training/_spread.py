@@ -9,7 +9,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, final
@@ -24,7 +24,7 @@ from knotwork.training._engine import matrix_precision, plan_stacks, resolve_dev
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._progress import EpochReport, Reporter, Reporters
 from knotwork.training._results import History, Piece, Trained
-from knotwork.training._threads import have_returned, wait_for
+from knotwork.training._threads import stopped_by_ctrl_c, wait_for
 
 __all__ = [
     "MAX_RETRIES",
@@ -127,15 +127,18 @@ def train_spread(
             chosen["start"] = None if start is None else start.keep(groups[worker])
             return train(table, [members[place] for place in groups[worker]], backbone, config, **chosen)
 
-    with matrix_precision(config, devices[0]), ThreadPoolExecutor(len(groups), "knotwork-device") as pool:
-        futures = [pool.submit(train_group, worker) for worker in range(len(groups))]
-        try:
-            wait_for(futures)
-        except KeyboardInterrupt:
-            progress.interrupted = True
-        while not have_returned(futures, progress.stop):
-            progress.interrupted = True
-        trained = [future.result() for future in futures]
+    futures: list[Future[Trained]] = []
+    try:
+        with stopped_by_ctrl_c(progress.stop), matrix_precision(config, devices[0]):
+            with ThreadPoolExecutor(len(groups), "knotwork-device") as pool:
+                try:
+                    futures += [pool.submit(train_group, worker) for worker in range(len(groups))]
+                    wait_for(futures)
+                finally:
+                    progress.stop.set()
+    except KeyboardInterrupt:
+        progress.interrupted = True
+    trained = [future.result() for future in futures]
     joined = _joined(trained, groups, device=devices[0])
     return replace(joined, interrupted=joined.interrupted or progress.interrupted)
 

@@ -10,20 +10,22 @@ operation among several, so that a forked process has one thread, as in the work
 
 import math
 import os
+import signal
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import TypeVar, final
+from types import FrameType
+from typing import Any, TypeVar, final
 
 import torch
 
 from knotwork._cores import usable_cores
 from knotwork.errors import ForkedProcessError
 
-__all__ = ["StepThreads", "cpu_threads", "have_returned", "side_by_side", "wait_for"]
+__all__ = ["StepThreads", "cpu_threads", "side_by_side", "stopped_by_ctrl_c", "wait_for"]
 
 TIMED_STEPS = 3
 """Steps that are timed with each number of threads."""
@@ -100,23 +102,22 @@ def side_by_side(calls: Sequence[Callable[[threading.Event], Result]], n_threads
     """Return the results of functions that run in threads, within `cpu_threads`.
 
     Functions are called with an event, and return as soon as possible once it is set. An exception of one of them, and
-    KeyboardInterrupt, sets the event, and is raised after all of them have returned.
+    Ctrl-C, sets the event, and is raised after all of them have returned.
     """
     stop = threading.Event()
     if len(calls) == 1 or n_threads == 1:
         return [call(stop) for call in calls]
-    with ThreadPoolExecutor(min(n_threads, len(calls)), "knotwork", torch.set_num_threads, (1,)) as pool:
-        futures: list[Future[Result]] = []
+    n_threads = min(n_threads, len(calls))
+    with stopped_by_ctrl_c(stop), ThreadPoolExecutor(n_threads, "knotwork", torch.set_num_threads, (1,)) as pool:
         try:
-            futures.extend(pool.submit(call, stop) for call in calls)
+            futures = [pool.submit(call, stop) for call in calls]
             wait_for(futures)
         finally:
-            while not have_returned(futures, stop):
-                pass
-        return [future.result() for future in futures]
+            stop.set()
+    return [future.result() for future in futures]
 
 
-def wait_for(futures: Sequence[Future[Result]]) -> None:
+def wait_for(futures: Sequence[Future[Any]]) -> None:
     """Wait until all functions have returned, or one of them has failed.
 
     Ctrl-C is noticed within `GLANCE` seconds: a signal that another thread receives does not end a wait of this one.
@@ -127,14 +128,32 @@ def wait_for(futures: Sequence[Future[Result]]) -> None:
             return
 
 
-def have_returned(futures: Sequence[Future[Result]], stop: threading.Event) -> bool:
-    """Set the event and wait for functions; return False if Ctrl-C is pressed again, which must not leave any."""
-    try:
+@contextmanager
+def stopped_by_ctrl_c(stop: threading.Event) -> Iterator[None]:
+    """Let Ctrl-C set an event while threads run; it has its usual effect at the end of the block.
+
+    KeyboardInterrupt may be raised between any two instructions: while a lock is held, before a thread is known to its
+    pool, or while the pool waits for its last one. Within the block it is not raised at all. Where Ctrl-C is ignored,
+    as in a process that the shell has started in the background, it stays ignored; in threads other than the main one
+    there are no signals.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        yield
+        return
+    frames: list[FrameType | None] = []
+
+    def remember(number: int, frame: FrameType | None) -> None:
         stop.set()
-        wait(futures)
-    except KeyboardInterrupt:
-        return False
-    return True
+        frames.append(frame)
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        if frames:
+            usual(signal.SIGINT, frames[-1])
 
 
 @final
