@@ -10,13 +10,17 @@ PLANS = ablation paper-mlp paper-mlp-seeds paper-resnet paper-ft paper-ft-coordi
 
 PIP = -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test fuzz core lint docs bench paper paper-tables quality quality-run clean
+.PHONY: demo test test-all fuzz core lint docs bench paper paper-tables quality quality-run clean
 
 demo: $(STUDY)
 	$(BIN)/knotwork demo --out demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=15
+
+# Also the tests marked as slow: further cases of what other tests show, large kernels, clusters.
+test-all: $(STAMP)
+	KNOTWORK_TESTS=all $(BIN)/python -m pytest -n auto --dist loadgroup --durations=15
 
 # Damaged files in full, of which `make test` reads a few; takes some minutes.
 fuzz: $(STAMP)

@@ -14,6 +14,11 @@ from tests.report.chromium import CHROMIUM
 PAPER = Path(__file__).parents[1] / "results" / "paper"
 """The numbers that the paper has published."""
 
+EVERYTHING = os.environ.get("KNOTWORK_TESTS") == "all"
+"""Whether tests marked as slow are run: further cases of what other tests show, and clusters that take long to start.
+
+`make test-all` and CI run them, `make test` says how many it did not run."""
+
 DATA = Path(os.environ.get("KNOTWORK_DATA", Path(__file__).parents[2] / "shared" / "datasets"))
 
 
@@ -22,6 +27,14 @@ def data_folder():
     if not (DATA / "datasets.json").exists():
         pytest.skip(f"no data sets in {DATA}: set KNOTWORK_DATA to their folder")
     return DATA
+
+
+def pytest_collection_modifyitems(config, items):
+    if EVERYTHING:
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in set(slow)]
 
 
 @pytest.fixture
@@ -39,3 +52,6 @@ def pytest_terminal_summary(terminalreporter):
     if CHROMIUM is None:
         terminalreporter.section("CHROMIUM IS MISSING", red=True, bold=True)
         terminalreporter.line("No page was opened in a browser. Install Chromium: apt-get install chromium.")
+    if not EVERYTHING:
+        terminalreporter.section("SLOW TESTS", yellow=True, bold=True)
+        terminalreporter.line("Tests marked as slow did not run: further cases, large kernels, Ray. make test-all runs them.")

@@ -4,6 +4,7 @@ import ast
 import pickle
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -325,15 +326,21 @@ def test_a_backbone_without_traits_is_refused(monkeypatch):
         regressor("BS-Q@6", backbone="bare").fit(X, Y)
 
 
-def spelled_in(name):
-    """Return the files of the package in whose code, docstrings apart, a text is this name."""
-    root = Path(kw.__file__).parent
+@cache
+def texts_by_file():
+    """Return the texts in the code of each file of the package, docstrings apart."""
+    root, found = Path(kw.__file__).parent, {}
     for path in root.rglob("*.py"):
-        tree = ast.parse(path.read_text())
-        texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in texts]
-        if any(node.value == name for node in constants):
-            yield path.relative_to(root).as_posix()
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        constants = (node for node in nodes if isinstance(node, ast.Constant) and id(node) not in docstrings)
+        found[path.relative_to(root).as_posix()] = {node.value for node in constants if isinstance(node.value, str)}
+    return found
+
+
+def spelled_in(name):
+    """Return the files of the package in whose code a text is this name."""
+    return [path for path, texts in texts_by_file().items() if name in texts]
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, *PLACEMENTS, *METRICS])
@@ -342,4 +349,4 @@ def test_a_part_is_named_in_few_files(name):
     # families itself, "quantile" and "log_loss" are objectives too, and errors of numbers are drawn in their units.
     # B-splines on quantiles are also the default of pairs of columns, in a transformer and, of layers, in another file.
     most = {"ple": 5, "bspline": 6, "quantile": 5, "cart": 4, "rmse": 4, "log_loss": 4}.get(name, 3)
-    assert len(list(spelled_in(name))) <= most, sorted(spelled_in(name))
+    assert len(spelled_in(name)) <= most, spelled_in(name)

@@ -69,7 +69,11 @@ CHANGES = {"permuted rows": permuted, "other rounding": computed_otherwise, "noi
 def test_rows_and_rounding(name, change, expected):
     if change == "permuted rows" and name in DRAWS_ROWS:
         pytest.skip("rows are drawn by their order")
-    check_same(FITS[name](CHANGES[change](task_of(name))), expected(name))
+    task = task_of(name)
+    changed = CHANGES[change](task)
+    if change == "noise" and "shapes" in name:
+        changed.X[:, 3] = task.X[:, 3]  # whose values are names of categories
+    check_same(FITS[name](changed), expected(name))
 
 
 @pytest.mark.parametrize("name", [name for name in FITS if name not in DRAWS_FREQUENCIES])
